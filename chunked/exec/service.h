@@ -1,0 +1,54 @@
+// Remote reads during a run: the owner of a block answers pulls from whichever tier holds it; the consumer has reserved
+// room before it asks.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "local/base/shape.h"
+#include "scheduler/executor.h"
+
+namespace quarry::exec {
+
+// Names a block in the same way on every rank: output number of a stage and chunk number, or a part of a reduction's
+// tree.
+struct BlockKey {
+  uint32_t stage = 0;
+  uint32_t part = 0;  // output or state field, and tree level: the lowering decides
+  int64_t chunk = 0;
+  friend bool operator==(const BlockKey&, const BlockKey&) = default;
+};
+
+// A box of a C-contiguous block of `shape` elements, to be packed.
+struct BlockBox {
+  local::Dims shape, start, count;
+  int64_t itemsize = 1;
+};
+
+// One per run and rank; owns the communication thread of the run. All ranks make it with the same epoch.
+class Service {
+ public:
+  // Starts the thread. Failures of any rank reach executor.cancel() here, and executor errors passed to fail() reach
+  // the other ranks.
+  static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
+                                         uint64_t epoch);
+  virtual ~Service() = default;
+
+  // Owner: before Executor::run(). The block was added with as many remote_readers as pulls will come.
+  virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
+  // Consumer: asks `owner` for the box; `to` (host memory on the CPU, device memory on a GPU: staged through
+  // executor.staging()) is filled, then `done` is called from the communication thread, with an error if the run
+  // failed.
+  virtual void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
+                    std::function<void(std::exception_ptr)> done) = 0;
+
+  // Runs the graph: Executor::run() with this rank's error sent to all, and every rank's error thrown here, the lowest
+  // failing rank's first. Returns when every rank is done and no pull is outstanding. Collective.
+  virtual void run(scheduler::Graph& graph) = 0;
+  virtual int64_t bytes_sent() const = 0;
+};
+
+}  // namespace quarry::exec

@@ -1,0 +1,117 @@
+// The physical plan: what the passes make of the logical graph, and what exec turns into tasks. Plain data, the same on
+// every rank; chunk maps are closed forms, nothing here is proportional to the number of chunks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "chunked/expr/node.h"
+#include "chunked/grid.h"
+#include "io/dataset.h"
+#include "local/program/program.h"
+
+namespace quarry::plan {
+
+// An array that a plan holds chunk-wise: output number `output` of stage `stage`, or a data set, or a persisted array.
+struct ArrayRef {
+  enum class Kind : uint8_t { stage, dataset, stored } kind = Kind::stage;
+  int stage = -1, output = 0;
+  std::shared_ptr<io::Dataset> dataset;
+  std::shared_ptr<exec::StoredArray> stored;
+};
+
+// How the axes of a stage's space map to an array: element x of the space reads array[m(x)], m affine per axis (as
+// expr::View).
+struct AccessMap {
+  std::vector<expr::View::Axis> axes;          // one per axis of the space; source -1: broadcast
+  std::vector<std::pair<int, int64_t>> fixed;  // array axes no space axis maps
+  static AccessMap identity(int ndim);
+  // The part of the array that a box (steps 1) of the space reads: a region over the *array's* axes, steps as mapped.
+  Region region(const Region& box, int array_ndim) const;
+};
+
+struct Input {
+  ArrayRef array;
+  AccessMap map;
+  local::DType dtype;
+  Dims shape;  // of the array
+  Grid grid;   // of the array (dataset: the chunks it is read in)
+};
+
+// A fused program over every chunk of `grid`; elementwise outputs have the space's shape and grid. Reductions run over
+// `reduce_axes`, states of the chunks combine along the fixed tree (DESIGN 8) and are finalised into arrays of the kept
+// axes (with keepdims reinstated by views above).
+struct Fused {
+  local::Program program;
+  std::vector<Input> inputs;
+  struct ReductionOutput {
+    int reduction;  // in program.reductions()
+    double ddof = 0;
+    local::DType dtype;  // of the result
+  };
+  uint32_t reduce_axes = 0;
+  std::vector<ReductionOutput> reductions;
+  // outputs of the stage: program outputs first, then one per reduction.
+};
+// Every chunk of the output is copied together from boxes of the parts: rechunk, concatenate, stack, gathered views;
+// and reshape, where `linear` says that element number i (C order) of the space is element number i of the one part.
+struct Assemble {
+  struct Part {
+    Input input;
+    Dims offset;  // where the part begins in the output; its extent is `count`
+    Dims count;
+  };
+  std::vector<Part> parts;
+  bool linear = false;
+};
+// c = a b over tiles; k runs in order of a's column chunks. syrk: a is b's conjugate transpose, only b is read.
+struct MatMul {
+  Input a, b;
+  bool syrk = false;
+};
+struct Eigh {
+  Input a;
+  local::Triangle triangle;
+};
+
+struct Stage {
+  std::variant<Fused, Assemble, MatMul, Eigh> work;
+  std::string label;  // for plan listing and trace: "mean(sqrt(x * x + 1))"
+  Dims shape;         // of the space (Fused) or of output 0
+  Grid grid;          // of the space (Fused) or of output 0
+  struct Output {
+    Dims shape;
+    local::DType dtype;
+    Grid grid;
+  };
+  std::vector<Output> outputs;
+};
+
+struct Plan {
+  std::vector<Stage> stages;      // producers first
+  std::vector<ArrayRef> results;  // one per requested array, in order
+  uint64_t hash = 0;              // the same on every rank
+};
+
+// Which rank owns chunk i of n (block ownership): contiguous segments, aligned to the reduction tree's min(n, 64)
+// segments.
+int owner(int64_t chunk, int64_t chunk_count, int ranks);
+// The chunks [first, last) that a rank owns.
+std::pair<int64_t, int64_t> owned(int rank, int64_t chunk_count, int ranks);
+
+struct PlanOptions {
+  int ranks = 1;
+  local::DeviceKind device = local::DeviceKind::cpu;
+  int64_t memory_bytes = 0;  // budget per rank; 0: no limit known
+};
+// The passes in order: CSE, push-down of views, grids, fusion (siblings too), SYRK detection, rechunk insertion. Throws
+// InvalidArgument.
+Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& options);
+// One line per stage with chunks and bytes, for --plan.
+std::string describe(const Plan& plan);
+
+}  // namespace quarry::plan

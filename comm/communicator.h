@@ -1,0 +1,81 @@
+// Message passing between the ranks of a job. Counts are 64-bit bytes. Host buffers unless a function says device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "local/base/error.h"
+#include "local/device/device.h"
+
+namespace quarry::comm {
+
+// A transfer under way. The buffer must live until it is done.
+class Request {
+ public:
+  virtual ~Request() = default;
+  virtual bool done() = 0;  // makes progress; throws CommError if the transfer failed
+  virtual void wait() = 0;
+};
+
+enum class ReduceOp : uint8_t { sum, min, max };
+
+// Any thread may start transfers and ask for progress; one thread at a time runs collectives. Blocking calls make
+// progress on everything.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual int node_rank() const = 0;  // among the ranks of this host
+  virtual int node_size() const = 0;
+  virtual const char* transport() const = 0;  // "self", "mpi", "ucx"
+
+  // Collective, blocking.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  virtual void barrier() = 0;
+  virtual void broadcast(void* data, int64_t bytes, int root) = 0;
+  virtual void all_gather(const void* mine, int64_t bytes_each, void* all) = 0;
+  virtual void all_reduce(std::span<int64_t> values, ReduceOp op) = 0;
+  virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;  // same bits on every rank
+  std::string broadcast_string(const std::string& mine, int root);
+  std::vector<std::string> all_gather_strings(const std::string& mine);
+
+  // Point to point, asynchronous. Messages between two ranks with the same tag match in order. Sizes must agree.
+  virtual std::unique_ptr<Request> send(const void* data, int64_t bytes, int to, uint64_t tag) = 0;
+  virtual std::unique_ptr<Request> receive(void* data, int64_t bytes, int from, uint64_t tag) = 0;
+
+  // Active messages for control: small (<= 4 KiB), buffered, delivered to the handler in order per sender, from within
+  // progress().
+  using Handler = std::function<void(int from, std::span<const std::byte> message)>;
+  virtual void set_handler(Handler handler) = 0;
+  virtual void post(int to, std::span<const std::byte> message) = 0;
+  // Drives all transfers and delivers messages; true if something happened.
+  virtual bool progress() = 0;
+  // Sleeps until something may have arrived or the time is over (no busy waiting).
+  virtual void wait_for_event(double seconds) = 0;
+
+  // Collective, device buffers, on `stream`: NCCL where every rank has its own GPU, else staged through pinned memory.
+  // Returns when queued or done.
+  virtual void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) = 0;
+
+  // Ends the whole job with `status`; for the tool, when a rank cannot be reached any more. Does not return.
+  [[noreturn]] virtual void abort(int status) = 0;
+};
+
+// The job's communicator: MPI (with UCX for point-to-point traffic where built in) when a launcher's environment is
+// found, else a job of one rank. Initialises MPI on the first call (MPI_THREAD_SERIALIZED); finalises it when the
+// returned object dies.
+std::unique_ptr<Communicator> world(int* argc, char*** argv);
+// Whether a launcher (mpirun, srun with PMIx) started this process.
+bool launched();
+
+// Before a collective step: every rank says how it is and what it is about to do. Throws on every rank the error of the
+// lowest failing rank; throws CommError on every rank if the plan hashes differ ("ranks diverged"). Collective,
+// blocking.
+void agree(Communicator& communicator, const std::exception_ptr& mine, uint64_t plan_hash);
+
+}  // namespace quarry::comm

@@ -1,0 +1,93 @@
+// HDF5 data sets: what a file holds, and reading any hyperslab of it by offset, without the HDF5 library on the data
+// path where the layout allows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "local/base/dtype.h"
+#include "local/base/error.h"
+#include "local/base/shape.h"
+
+namespace quarry::io {
+
+struct Filter {
+  enum class Kind : uint8_t { deflate, shuffle, fletcher32, other };
+  Kind kind;
+  int level = 0;     // deflate
+  std::string name;  // as `h5dump` would call it; for `other` the registered name or number
+};
+
+using Attribute = std::variant<int64_t, double, std::string, std::vector<double>>;
+
+struct DatasetInfo {
+  std::string file;    // path as given
+  std::string object;  // absolute path inside the file
+  local::Dims shape;   // empty: 0-d
+  local::DType dtype = local::DType::float64;
+  bool swapped = false;               // elements are stored in foreign byte order
+  std::optional<local::Dims> chunks;  // of the file; none: contiguous or compact
+  std::vector<Filter> filters;        // in the order applied when writing
+  std::string layout;                 // contiguous, chunked, compact, virtual, external
+  bool direct = false;                // read by offset
+  std::string library_reason;         // why not, where !direct
+  int64_t stored_bytes = 0;           // on disk
+  std::map<std::string, Attribute> attributes;
+};
+
+// Thread-safe once open. Throws on open: IoError (no such file; no HDF5; truncated; damaged: with file, object and
+// reason), InvalidArgument (no such object with the nearest name; a group), TypeError (a type quarry has no dtype for),
+// NotSupported.
+class Dataset {
+ public:
+  static std::shared_ptr<Dataset> open(const std::string& file, const std::string& object);
+  virtual ~Dataset() = default;
+  virtual const DatasetInfo& info() const = 0;
+
+  // Everything another rank needs to read directly (metadata and chunk index) without opening the file through the
+  // library.
+  virtual std::string serialize() const = 0;
+  static std::shared_ptr<Dataset> deserialize(const std::string& bytes);
+
+  // Reads `region` into C-contiguous host memory of region.elements() * itemsize bytes. On the direct path the bytes
+  // stay in the file's byte order (info().swapped); the library path converts and reports swapped = false. `scratch` of
+  // read_scratch_bytes(region) bytes. Blocks.
+  virtual int64_t read_scratch_bytes(const local::Region& region) const = 0;
+  virtual void read(const local::Region& region, void* to, std::span<std::byte> scratch) const = 0;
+
+  // One piece of a visited region: the box [start, start + count) in the region's own coordinates, elements at data
+  // with byte strides.
+  struct Piece {
+    local::Dims start, count;
+    const std::byte* data;
+    local::Dims strides;
+  };
+  // Reads `region` piece by piece through L2-sized pieces of `scratch` and hands each to `consume`, in an order and
+  // partition that depend only on the file's layout and the region. For computing while reading without a region-sized
+  // buffer. Blocks.
+  virtual int64_t visit_scratch_bytes(const local::Region& region) const = 0;
+  virtual void visit(const local::Region& region, std::span<std::byte> scratch,
+                     const std::function<void(const Piece&)>& consume) const = 0;
+
+  // Bytes read from the file by this object so far.
+  virtual int64_t bytes_read() const = 0;
+};
+
+// One object of a file, for `quarry info`.
+struct ObjectInfo {
+  std::string path;
+  bool is_group = false;
+  std::optional<DatasetInfo> dataset;  // absent where the type or layout is not readable
+  std::string note;                    // then: why; for links: where they point
+};
+// Every object at or below `object`, depth first, names in order; cycles are cut.
+std::vector<ObjectInfo> list_objects(const std::string& file, const std::string& object = "/");
+
+}  // namespace quarry::io

@@ -1,0 +1,54 @@
+// Writing data sets: created by one rank, written by all at their offsets, committed as a whole.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/dataset.h"
+
+namespace quarry::io {
+
+struct OutputSpec {
+  std::string object;  // absolute path; missing groups are created
+  local::Dims shape;
+  local::DType dtype;
+  std::optional<local::Dims> chunks;  // none: contiguous; filters need chunks
+  std::vector<Filter> filters;        // deflate, shuffle, fletcher32
+  std::map<std::string, Attribute> attributes;
+};
+
+// Writes regions of one created data set; obtained from OutputFile::writer() on the creating rank, by deserialize()
+// elsewhere. Thread-safe.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  virtual const OutputSpec& spec() const = 0;
+  virtual std::string serialize() const = 0;
+  static std::shared_ptr<Writer> deserialize(const std::string& bytes);
+
+  // Unfiltered: writes C-contiguous `from` into the box `region` (steps 1) at its file offsets. Throws IoError ("no
+  // space left ..."). Blocks.
+  virtual void write(const local::Region& region, const void* from) = 0;
+  // Filtered: the encoded bytes of one whole file chunk (edge chunks padded) at chunk coordinates; the creating rank
+  // then registers them.
+  virtual std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const = 0;
+  virtual int64_t bytes_written() const = 0;
+};
+
+// A file being written. Lives on one rank. Until commit() the old content stays readable; destruction without commit()
+// leaves everything as it was. A new file is written as NAME.partial and renamed; into an existing file, objects are
+// written in a hidden group and moved at commit.
+class OutputFile {
+ public:
+  // Throws InvalidArgument where an object exists and !overwrite, IoError where the place is not writable.
+  static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
+  virtual ~OutputFile() = default;
+  virtual std::shared_ptr<Writer> writer(size_t index) = 0;
+  // Stores one encoded chunk (H5Dwrite_chunk).
+  virtual void write_encoded(size_t index, const local::Dims& chunk, std::span<const std::byte> bytes) = 0;
+  virtual void commit() = 0;  // data synced, then renamed or moved; after all ranks' writes have returned
+};
+
+}  // namespace quarry::io

@@ -1,0 +1,255 @@
+#include "local/base/dtype.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "local/base/error.h"
+
+namespace quarry::local {
+namespace {
+
+struct DTypeRow {
+  const char* name;
+  char kind;
+  int64_t itemsize;
+};
+
+constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
+#define QUARRY_DTYPE(name, text, type, kind, compute) {text, #kind[0], static_cast<int64_t>(sizeof(type))},
+#include "local/base/dtype.def"
+#undef QUARRY_DTYPE
+}};
+
+const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
+
+DType signed_of_size(int64_t bytes) {
+  return bytes == 1 ? DType::int8 : bytes == 2 ? DType::int16 : bytes == 4 ? DType::int32 : DType::int64;
+}
+DType complex_of_real(DType real) { return real == DType::float64 ? DType::complex128 : DType::complex64; }
+
+// The smallest standard float that holds every value of an integer or bool type, as NumPy sees it.
+DType float_for_integer(DType dtype) {
+  const int64_t bytes = itemsize(dtype);
+  return bytes == 1 ? DType::float16 : bytes == 2 ? DType::float32 : DType::float64;
+}
+
+int weak_rank(char kind_letter) {
+  switch (kind_letter) {
+    case 'b':
+      return 0;
+    case 'i':
+    case 'u':
+      return 1;
+    case 'f':
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+// Float to integer as the x86 conversions behind NumPy's astype: truncation, out of range gives the lowest int64,
+// narrower types wrap.
+int64_t float_to_int64(double value) {
+  if (!(value >= -0x1p63 && value < 0x1p63)) return INT64_MIN;
+  return static_cast<int64_t>(value);
+}
+uint64_t float_to_uint64(double value) {
+  if (value >= 0x1p63 && value < 0x1p64) return static_cast<uint64_t>(value);
+  return static_cast<uint64_t>(float_to_int64(value));
+}
+
+}  // namespace
+
+int64_t itemsize(DType dtype) { return row(dtype).itemsize; }
+const char* name(DType dtype) { return row(dtype).name; }
+char kind(DType dtype) { return row(dtype).kind; }
+bool is_integer(DType dtype) { return kind(dtype) == 'i' || kind(dtype) == 'u'; }
+bool is_float(DType dtype) { return kind(dtype) == 'f'; }
+bool is_complex(DType dtype) { return kind(dtype) == 'c'; }
+
+DType real_type(DType dtype) {
+  if (dtype == DType::complex64) return DType::float32;
+  if (dtype == DType::complex128) return DType::float64;
+  return dtype;
+}
+
+std::optional<DType> parse_dtype(std::string_view text) {
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (text == kRows[static_cast<size_t>(i)].name) return static_cast<DType>(i);
+  struct Alias {
+    std::string_view text;
+    DType dtype;
+  };
+  static constexpr Alias kAliases[] = {
+      {"bool_", DType::bool_},        {"?", DType::bool_},
+      {"b1", DType::bool_},           {"int", DType::int64},
+      {"intp", DType::int64},         {"uint", DType::uint64},
+      {"uintp", DType::uint64},       {"i1", DType::int8},
+      {"i2", DType::int16},           {"i4", DType::int32},
+      {"i8", DType::int64},           {"u1", DType::uint8},
+      {"u2", DType::uint16},          {"u4", DType::uint32},
+      {"u8", DType::uint64},          {"half", DType::float16},
+      {"f2", DType::float16},         {"e", DType::float16},
+      {"single", DType::float32},     {"f4", DType::float32},
+      {"f", DType::float32},          {"float", DType::float64},
+      {"double", DType::float64},     {"f8", DType::float64},
+      {"d", DType::float64},          {"c8", DType::complex64},
+      {"csingle", DType::complex64},  {"complex", DType::complex128},
+      {"cdouble", DType::complex128}, {"c16", DType::complex128},
+      {"byte", DType::int8},          {"ubyte", DType::uint8},
+      {"short", DType::int16},        {"ushort", DType::uint16},
+      {"intc", DType::int32},         {"uintc", DType::uint32},
+      {"long", DType::int64},         {"ulong", DType::uint64},
+      {"longlong", DType::int64},     {"ulonglong", DType::uint64},
+  };
+  if (!text.empty() && (text[0] == '<' || text[0] == '=' || text[0] == '|')) text.remove_prefix(1);
+  for (const Alias& alias : kAliases)
+    if (text == alias.text) return alias.dtype;
+  return std::nullopt;
+}
+
+bool can_cast(DType from, DType to, Casting casting) {
+  switch (casting) {
+    case Casting::no:
+    case Casting::equiv:
+      return from == to;
+    case Casting::safe:
+      return promote_types(from, to) == to;
+    case Casting::same_kind:
+      return promote_types(from, to) == to || kind(from) == kind(to) ||
+             (weak_rank(kind(from)) <= weak_rank(kind(to)) && !(kind(from) == 'i' && kind(to) == 'u'));
+    case Casting::unsafe:
+      return true;
+  }
+  return false;
+}
+
+DType promote_types(DType a, DType b) {
+  if (a == b) return a;
+  if (kind(a) == 'b') return b;
+  if (kind(b) == 'b') return a;
+  if (is_complex(a) || is_complex(b)) {
+    const DType ra = is_complex(a) ? real_type(a) : a, rb = is_complex(b) ? real_type(b) : b;
+    return complex_of_real(promote_types(ra, promote_types(rb, DType::float32)));
+  }
+  if (is_float(a) || is_float(b)) {
+    if (!is_float(a)) std::swap(a, b);  // a is the float
+    if (!is_float(b)) {
+      const DType fb = float_for_integer(b);
+      if (fb == DType::float16) return a;  // every float holds 8-bit integers
+      return a == DType::bfloat16 || a == DType::float16 ? fb : promote_types(a, fb);
+    }
+    if (itemsize(a) == itemsize(b)) return DType::float32;  // float16 with bfloat16
+    return itemsize(a) > itemsize(b) ? a : b;
+  }
+  if (kind(a) == kind(b)) return itemsize(a) > itemsize(b) ? a : b;
+  if (kind(a) == 'u') std::swap(a, b);  // a signed, b unsigned
+  if (itemsize(a) > itemsize(b)) return a;
+  return itemsize(b) == 8 ? DType::float64 : signed_of_size(2 * itemsize(b));
+}
+
+DType result_type(std::span<const PromotionOperand> operands) {
+  QUARRY_CHECK(!operands.empty());
+  std::optional<DType> strong;
+  std::optional<DType> weak;
+  for (const PromotionOperand& operand : operands) {
+    if (operand.weak) {
+      if (!weak || weak_rank(kind(operand.dtype)) > weak_rank(kind(*weak))) weak = operand.dtype;
+    } else {
+      strong = strong ? promote_types(*strong, operand.dtype) : operand.dtype;
+    }
+  }
+  if (!strong) return *weak;
+  if (!weak || weak_rank(kind(*weak)) <= weak_rank(kind(*strong))) return *strong;
+  switch (kind(*weak)) {
+    case 'i':
+    case 'u':
+      return DType::int64;  // only bool is below
+    case 'f':
+      return DType::float64;  // bool or integer with a float literal
+    default:
+      return is_float(*strong) ? complex_of_real(promote_types(*strong, DType::float32)) : DType::complex128;
+  }
+}
+
+void check_weak_fits(const Scalar& value, DType dtype) {
+  if (!value.weak() || !is_integer(value.dtype()) || !is_integer(dtype)) return;
+  const bool value_unsigned = value.dtype() == DType::uint64;
+  const int bits = static_cast<int>(itemsize(dtype) * 8);
+  bool fits;
+  if (kind(dtype) == 'u') {
+    fits =
+        value_unsigned ? bits == 64 : value.as_int64() >= 0 && (bits == 64 || value.as_int64() < (int64_t{1} << bits));
+  } else {
+    fits = !value_unsigned && (bits == 64 || (value.as_int64() >= -(int64_t{1} << (bits - 1)) &&
+                                              value.as_int64() < (int64_t{1} << (bits - 1))));
+  }
+  if (!fits) {
+    throw InvalidArgument(fmt::format(
+        "Python integer {} out of bounds for {}",
+        value_unsigned ? fmt::format("{}", value.as_uint64()) : fmt::format("{}", value.as_int64()), name(dtype)));
+  }
+}
+
+bool Scalar::as_bool() const {
+  return is_integer(dtype_) || kind(dtype_) == 'b' ? int_ != 0 : real_ != 0 || imag_ != 0;
+}
+int64_t Scalar::as_int64() const { return is_integer(dtype_) || kind(dtype_) == 'b' ? int_ : float_to_int64(real_); }
+uint64_t Scalar::as_uint64() const {
+  return is_integer(dtype_) || kind(dtype_) == 'b' ? static_cast<uint64_t>(int_) : float_to_uint64(real_);
+}
+double Scalar::as_double() const {
+  if (dtype_ == DType::uint64) return static_cast<double>(static_cast<uint64_t>(int_));
+  return is_integer(dtype_) || kind(dtype_) == 'b' ? static_cast<double>(int_) : real_;
+}
+std::complex<double> Scalar::as_complex() const { return {as_double(), imag_}; }
+
+void Scalar::store(DType dtype, void* out) const {
+  dispatch(dtype, [&]<class T>() {
+    T value;
+    if constexpr (std::is_same_v<T, bool>) {
+      value = as_bool();
+    } else if constexpr (std::is_integral_v<T>) {
+      // Narrow integers wrap from 64 bits; float32 range rules below 32 bits follow the 32-bit conversion.
+      value = static_cast<T>(std::is_unsigned_v<T> ? as_uint64() : static_cast<uint64_t>(as_int64()));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      value = static_cast<T>(as_double());
+    } else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+      value = T(static_cast<float>(as_double()));
+    } else {
+      value = T(static_cast<typename T::value_type>(as_double()), static_cast<typename T::value_type>(imag_));
+    }
+    std::memcpy(out, &value, sizeof value);
+  });
+}
+
+Scalar Scalar::load(DType dtype, const void* in) {
+  Scalar s;
+  s.dtype_ = dtype;
+  s.weak_ = false;
+  dispatch(dtype, [&]<class T>() {
+    T value;
+    std::memcpy(&value, in, sizeof value);
+    if constexpr (std::is_integral_v<T>) {
+      s.int_ = static_cast<int64_t>(value);
+    } else if constexpr (requires { value.imag(); }) {
+      s.real_ = value.real();
+      s.imag_ = value.imag();
+    } else {
+      s.real_ = static_cast<double>(static_cast<float>(value));
+      if constexpr (std::is_same_v<T, double>) s.real_ = value;
+    }
+  });
+  return s;
+}
+
+Scalar Scalar::strong(const Scalar& value, DType dtype) {
+  alignas(16) unsigned char bytes[16];
+  value.store(dtype, bytes);
+  return load(dtype, bytes);
+}
+
+}  // namespace quarry::local

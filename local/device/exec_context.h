@@ -1,0 +1,31 @@
+#pragma once
+
+#include "local/device/device.h"
+
+namespace quarry::local {
+
+// Where an operation below the public API runs: passed to every one of them.
+struct ExecContext {
+  Device device;
+  Stream* stream = nullptr;          // work is queued here; on the CPU it is done when the call returns
+  MemoryResource* memory = nullptr;  // results and scratch come from here
+  int threads = 0;                   // CPU: 1 runs in the calling thread; 0 uses the whole shared arena
+};
+
+// This thread's context for eager calls: the CPU with the default host pool unless a DeviceScope changed it.
+const ExecContext& current_context();
+
+// Switches the calling thread's current device for its lifetime; uses the device's default stream and pool.
+class DeviceScope {
+ public:
+  explicit DeviceScope(Device device);
+  explicit DeviceScope(const ExecContext& context);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  ExecContext previous_;
+};
+
+}  // namespace quarry::local

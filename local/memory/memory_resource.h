@@ -1,0 +1,58 @@
+// Memory: resources that compose as stacked adaptors, the budget with its reservations, and reference-counted buffers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "local/device/device.h"
+
+namespace quarry::local {
+
+inline constexpr int64_t kAllocationAlignment = 256;  // bytes, of every allocation
+
+// Stream-ordered: memory given back is reused only by work that runs after what was queued on `stream` before the call.
+// Thread-safe. A null stream means that the memory is idle.
+class MemoryResource {
+ public:
+  virtual ~MemoryResource() = default;
+  virtual Device device() const = 0;
+  // Never null: a 0-byte request gives a valid unique pointer. Throws OutOfMemory that names the request, the limit and
+  // what is in use.
+  virtual void* allocate(int64_t bytes, Stream* stream) = 0;
+  virtual void deallocate(void* data, int64_t bytes, Stream* stream) noexcept = 0;
+  virtual int64_t used_bytes() const = 0;      // handed out now
+  virtual int64_t acquired_bytes() const = 0;  // taken from the device now
+  virtual int64_t peak_bytes() const = 0;      // largest used_bytes() so far
+  virtual void free_unused() {}                // gives unused slabs back to the device
+};
+
+// The growing pool of a device for programs without a Runtime; made at first use.
+MemoryResource& default_pool(Device device);
+
+// A reference-counted allocation on one device. An adopted one calls `release` instead of a resource.
+class Buffer {
+ public:
+  // Throws OutOfMemory. `stream` is also the stream that the memory is given back on, unless set_stream() changes it.
+  Buffer(int64_t bytes, MemoryResource& memory, Stream* stream);
+  Buffer(void* data, int64_t bytes, Device device, std::function<void()> release);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  void set_stream(Stream* stream) { stream_ = stream; }  // of the last use
+
+ private:
+  void* data_;
+  int64_t bytes_;
+  Device device_;
+  MemoryResource* memory_ = nullptr;
+  Stream* stream_ = nullptr;
+  std::function<void()> release_;
+};
+
+}  // namespace quarry::local

@@ -1,0 +1,118 @@
+// The local ndarray: dtype, shape, strides and offset over a reference-counted buffer on one device.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "local/base/dtype.h"
+#include "local/base/error.h"
+#include "local/base/shape.h"
+#include "local/device/exec_context.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry::local {
+
+// One entry of a basic index. Slice as Python's: absent bounds mean "all the way".
+struct Slice {
+  std::optional<int64_t> start, stop, step;
+};
+struct NewAxis {};
+struct Ellipsis {};
+using IndexItem = std::variant<int64_t, Slice, NewAxis, Ellipsis>;
+inline constexpr NewAxis newaxis{};
+inline constexpr Ellipsis ellipsis{};
+inline constexpr Slice all{};
+
+// A basic index applied to a shape, for arrays of every kind: per axis of the result, the source axis (-1: newaxis),
+// start, count and step; and the fixed position of each integer-indexed source axis. Throws IndexError naming index,
+// axis and size.
+struct BasicIndex {
+  struct Axis {
+    int source = -1;
+    int64_t start = 0, count = 1, step = 1;
+  };
+  std::vector<Axis> axes;                         // of the result
+  std::vector<std::pair<int, int64_t>> integers;  // (source axis, position)
+  Dims shape() const;
+};
+BasicIndex resolve_index(std::span<const IndexItem> index, const Dims& shape);
+
+// Handle semantics as NumPy's: copying shares the data. Eager calls run in current_context() of the calling thread.
+class NdArray {
+ public:
+  NdArray() = default;  // 0-d float64, no data; only to be assigned to
+  // Uninitialised, C order.
+  NdArray(const Dims& shape, DType dtype, const ExecContext& context = current_context());
+  NdArray(std::shared_ptr<Buffer> buffer, DType dtype, const Dims& shape, const Dims& strides_bytes,
+          int64_t offset_bytes);
+
+  DType dtype() const { return dtype_; }
+  const Dims& shape() const { return shape_; }
+  int64_t shape(int64_t axis) const { return shape_[normalize_axis(axis, ndim())]; }
+  const Dims& strides() const { return strides_; }  // bytes
+  int ndim() const { return shape_.size(); }
+  int64_t size() const { return element_count(shape_); }
+  int64_t itemsize() const { return local::itemsize(dtype_); }
+  int64_t nbytes() const { return size() * itemsize(); }
+  Device device() const;
+  const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
+  int64_t offset() const { return offset_; }  // bytes
+  bool is_contiguous() const;                 // C order, no gaps
+  void* raw() const;                          // address of the first element
+  // Throws TypeError unless T is the array's dtype.
+  template <class T>
+  T* data() const {
+    check_type(dtype_of_v<T>);
+    return static_cast<T*>(raw());
+  }
+  // The value of a one-element array on any device (blocks).
+  Scalar item() const;
+  template <class T>
+  T item() const {
+    T value;
+    item().store(dtype_of_v<T>, &value);
+    return value;
+  }
+
+  // Views.
+  NdArray operator[](std::span<const IndexItem> index) const;
+  NdArray operator[](std::initializer_list<IndexItem> index) const {
+    return (*this)[std::span<const IndexItem>(index.begin(), index.size())];
+  }
+  NdArray transpose(std::span<const int64_t> axes = {}) const;  // reversed axes by default
+  NdArray T() const { return transpose(); }
+  NdArray broadcast_to(const Dims& shape) const;
+  NdArray reshape(const Dims& shape) const;  // one extent may be -1; a view where strides allow, else a copy
+  NdArray real() const;                      // complex: a view of the real parts; else itself
+  NdArray imag() const;                      // complex: a view; else zeros
+
+  NdArray copy(const ExecContext& context = current_context()) const;  // C order
+  NdArray astype(DType dtype, const ExecContext& context = current_context()) const;
+  NdArray to(Device device) const;  // a copy there, or itself if already there; blocks
+  void assign(const NdArray& value, const ExecContext& context =
+                                        current_context()) const;  // self[...] = value: broadcasts, casts (same_kind)
+  void fill(const Scalar& value, const ExecContext& context = current_context()) const;
+
+  // As NumPy's str() and repr() with default print options.
+  std::string to_string() const;
+  std::string repr() const;
+
+ private:
+  void check_type(DType expected) const;
+  std::shared_ptr<Buffer> buffer_;
+  DType dtype_ = DType::float64;
+  Dims shape_;
+  Dims strides_;
+  int64_t offset_ = 0;
+};
+
+// An array on the current device from host data.
+template <class T>
+NdArray from_vector(const std::vector<T>& values, const Dims& shape);
+NdArray from_bytes(const void* data, DType dtype, const Dims& shape);  // C order, copied
+
+}  // namespace quarry::local

@@ -1,0 +1,69 @@
+// Running programs and the heavy local operations on a device kind.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "local/device/exec_context.h"
+#include "local/program/program.h"
+
+namespace quarry::local {
+
+// A strided array as a program sees it. Strides in bytes, one per axis of the iteration space, 0 along broadcast axes,
+// negative allowed.
+struct Operand {
+  void* data = nullptr;
+  Dims strides;
+};
+
+struct Launch {
+  Dims shape;                    // the iteration space
+  Dims index_offset;             // global position of its origin (Program::index); empty means zeros
+  std::vector<Operand> inputs;   // Program::inputs() of them
+  std::vector<Operand> outputs;  // one per Program::outputs(); must not overlap inputs except when identical
+  uint32_t reduce_axes = 0;      // bit d: axis d is reduced
+  std::vector<Operand> states;   // fields of all reductions in order, strides over the space (0 on reduced axes);
+                                 // written, not merged into
+};
+
+// One triangle or the whole of a symmetric (Hermitian) matrix.
+enum class Triangle : uint8_t { lower, upper };
+
+// Row-major matrix: element (i, j) at data + i * row_stride + j * column_stride (in elements); one of the strides is 1.
+struct MatrixView {
+  void* data = nullptr;
+  int64_t rows = 0, columns = 0;
+  int64_t row_stride = 0, column_stride = 0;
+};
+
+// Implemented by local/cpu and local/cuda. All calls queue their work on context.stream; scratch comes from
+// context.memory and is at most what the
+// *_scratch_bytes() function says. Thread-safe for different streams.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual int64_t run_scratch_bytes(const Program& program, const Launch& launch) = 0;
+  virtual void run(const Program& program, const Launch& launch, const ExecContext& context) = 0;
+
+  // c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
+  // Sums along k in an order that depends on the shapes only.
+  virtual int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) = 0;
+  virtual void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
+                    const MatrixView& c, const ExecContext& context) = 0;
+  // c = alpha a^H a + beta c, both triangles of c filled.
+  virtual int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) = 0;
+  virtual void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+                    const ExecContext& context) = 0;
+  // Eigenvalues (ascending, real_type(dtype), n) and eigenvectors (n x n, row-major, in columns) of a Hermitian matrix
+  // of which `triangle` is read. Throws InvalidArgument for NaN or inf, and where the solver does not converge (NumPy's
+  // LinAlgError). Blocks.
+  virtual int64_t eigh_scratch_bytes(DType dtype, int64_t n) = 0;
+  virtual void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+                    const ExecContext& context) = 0;
+};
+
+// The engine of a device's kind.
+Engine& engine(Device device);
+
+}  // namespace quarry::local

@@ -1,0 +1,90 @@
+// Runs one rank's graph within its memory budget.
+//
+// Admission is strictly in plan position: a task is admitted when its outputs, scratch and spilled inputs have reserved
+// room, evicting by farthest next use where needed; admitted tasks run in any order as their inputs become ready. Since
+// every rank admits in the same global order and producers precede consumers in it, the lowest unfinished task can
+// always run: there is no cycle of waits.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "local/device/exec_context.h"
+#include "local/memory/budget.h"
+#include "scheduler/graph.h"
+
+namespace quarry::scheduler {
+
+struct ExecutorConfig {
+  local::Device device;
+  int64_t memory_bytes = 0;  // compute tier
+  int64_t host_bytes = 0;    // pinned host tier; GPU kinds only
+  std::string
+      spill_dir;  // a file is made there when first needed, unlinked at once so that it vanishes with the process
+  int64_t spill_limit_bytes = -1;  // -1: what the disk holds
+  int io_threads = 2;
+  int compute_threads = 2;  // CPU; GPUs have one
+  int worker_threads = 1;
+};
+
+struct Progress {
+  int64_t tasks_done = 0, tasks_total = 0;
+  int64_t bytes_done = 0, bytes_total = 0;  // traffic
+  int64_t memory_used = 0, memory_limit = 0;
+};
+
+struct Statistics {
+  int64_t tasks = 0;
+  int64_t spilled_bytes = 0;      // written to the next tier down, host and disk together
+  int64_t peak_memory_bytes = 0;  // compute tier, reserved
+  int64_t peak_host_bytes = 0;
+  double busy_seconds[kLaneCount] = {};
+};
+
+// A block that outlives its run (persist): counted in the budget, spilled like any other.
+class StoredBlock {
+ public:
+  virtual ~StoredBlock() = default;
+  virtual int64_t bytes() const = 0;
+};
+
+class Executor {
+ public:
+  static std::unique_ptr<Executor> create(const ExecutorConfig& config);
+  virtual ~Executor() = default;
+
+  // Blocks until the graph is done; throws the first task's error, or what cancel() was given, after every running task
+  // has ended. Throws BudgetError before starting anything if least_workable_bytes() exceeds what is free beside stored
+  // blocks that cannot be spilled.
+  virtual void run(Graph& graph) = 0;
+  // From any thread: stops admitting; run() throws `error` when the running tasks have ended.
+  virtual void cancel(const local::ErrorRecord& error) = 0;
+  // After run(): the kept block.
+  virtual std::shared_ptr<StoredBlock> stored(BlockId block) = 0;
+
+  // For the service of remote readers, during run(), from any thread. when_ready: calls back once when the block has
+  // been produced (at once if it has).
+  virtual void when_ready(BlockId block, std::function<void()> callback) = 0;
+  // Copies part of a produced block to host memory from whichever tier holds it. Blocks.
+  virtual void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) = 0;
+  virtual void release_remote(BlockId block) = 0;
+  // The same outside a run.
+  virtual void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) = 0;
+
+  virtual Progress progress() const = 0;      // any thread
+  virtual Statistics statistics() const = 0;  // since creation
+  virtual local::Budget& memory_budget() = 0;
+  virtual local::Budget& host_budget() = 0;
+  // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU).
+  // Throws OutOfMemory.
+  virtual local::MemoryResource& staging() = 0;
+  // What every running and the next waiting task are, one line each: for the watchdog.
+  virtual std::string describe_waits() const = 0;
+};
+
+}  // namespace quarry::scheduler

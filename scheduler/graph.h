@@ -1,0 +1,78 @@
+// This rank's share of a plan, as compact arrays: about a hundred bytes per task.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "scheduler/task.h"
+
+namespace quarry::scheduler {
+
+class StoredBlock;  // executor.h: a block that outlives its run
+
+struct TaskDecl {
+  TaskKind kind = TaskKind::compute;
+  LaneKind lane = LaneKind::compute;
+  int32_t body = 0;  // from Graph::add_body
+  int64_t index = 0;
+  int64_t position = 0;  // in the global plan order: admission is in this order (ties: order of adding). Producers
+                         // precede consumers on all ranks.
+  int64_t scratch_bytes = 0;
+  int64_t traffic_bytes = 0;  // read, written or moved; for progress and trace
+  std::span<const BlockId> inputs;
+  std::span<const BlockId> outputs;
+};
+
+class Graph {
+ public:
+  int32_t add_body(std::unique_ptr<TaskBody> body);
+  // A block produced by one task of this graph and freed after its last local consumer and `remote_readers` calls of
+  // Executor::release_remote(). With keep, it becomes a StoredBlock (Executor::stored()) instead of being freed.
+  BlockId add_block(int64_t bytes, int32_t remote_readers = 0, bool keep = false);
+  // A block kept from an earlier run.
+  BlockId add_stored(std::shared_ptr<StoredBlock> block, int32_t remote_readers = 0);
+  TaskId add_task(const TaskDecl& task);
+
+  int64_t task_count() const { return static_cast<int64_t>(tasks_.size()); }
+  int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }
+
+  struct Task {
+    TaskKind kind;
+    LaneKind lane;
+    int32_t body;
+    int64_t index, position, scratch_bytes, traffic_bytes;
+    int64_t edges_begin;  // into edges(): inputs, then outputs
+    int32_t inputs, outputs;
+  };
+  struct Block {
+    int64_t bytes;
+    TaskId producer = -1;
+    int32_t consumers = 0;
+    int32_t remote_readers = 0;
+    bool keep = false;
+    std::shared_ptr<StoredBlock> stored;
+  };
+  const Task& task(TaskId id) const { return tasks_[static_cast<size_t>(id)]; }
+  const Block& block(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
+  TaskBody& body(const Task& task) const { return *bodies_[static_cast<size_t>(task.body)]; }
+  std::span<const BlockId> inputs(const Task& t) const {
+    return {edges_.data() + t.edges_begin, static_cast<size_t>(t.inputs)};
+  }
+  std::span<const BlockId> outputs(const Task& t) const {
+    return {edges_.data() + t.edges_begin + t.inputs, static_cast<size_t>(t.outputs)};
+  }
+
+ private:
+  std::vector<Task> tasks_;
+  std::vector<Block> blocks_;
+  std::vector<BlockId> edges_;
+  std::vector<std::unique_ptr<TaskBody>> bodies_;
+};
+
+// The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together (all
+// else can be spilled).
+int64_t least_workable_bytes(const Graph& graph);
+
+}  // namespace quarry::scheduler

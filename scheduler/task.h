@@ -1,0 +1,72 @@
+// Tasks: what runs. The scheduler sees bytes, dependencies and lanes; never arrays, MPI or HDF5.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "local/base/error.h"
+#include "local/device/exec_context.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry::scheduler {
+
+enum class TaskKind : uint8_t { read, decode, copy, compute, send, receive, write, host };
+
+// Where a task runs; one queue of ready tasks each, lowest plan position first.
+enum class LaneKind : uint8_t {
+  io,       // threads that read and write files (and stage to and from a GPU)
+  compute,  // on the CPU: one thread per core; on a GPU: one thread that queues work on the compute stream
+  worker,   // host threads for work that blocks or that belongs to no device
+  comm,     // receive tasks: started here, completed by the communication thread
+};
+inline constexpr int kLaneCount = 4;
+const char* name(LaneKind lane);
+
+using BlockId = int64_t;
+using TaskId = int64_t;
+
+// A block's memory during a task, in the compute tier (device memory on a GPU, host memory on the CPU).
+struct BlockView {
+  void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// Finishes a deferred task, from any thread, exactly once.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  virtual void finish() = 0;
+  virtual void fail(std::exception_ptr error) = 0;
+};
+
+// What a running task may use. Valid until run() returns, or for a deferred task until it is finished.
+class TaskRun {
+ public:
+  int64_t index = 0;  // which instance of the body
+  std::span<const BlockView> inputs;
+  std::span<const BlockView> outputs;
+  // context.memory hands out exactly the task's declared scratch bytes (256-aligned pieces); what is allocated is given
+  // back when the task ends.
+  local::ExecContext context;
+  virtual ~TaskRun() = default;
+  // The task ends when the returned object says so, instead of when run() returns.
+  virtual std::shared_ptr<Completion> defer() = 0;
+  // Whether the run is being cancelled; long tasks ask now and then and return early.
+  virtual bool cancelled() const = 0;
+};
+
+// The code of a family of tasks (one per stage), shared by all its instances. run() is called from several threads at
+// once. On a GPU it queues work on context.stream and returns; the executor orders later work behind it with events. An
+// exception fails the run.
+class TaskBody {
+ public:
+  virtual ~TaskBody() = default;
+  virtual std::string name(
+      int64_t index) const = 0;  // for trace, errors and the watchdog: operation and chunk, "sum /x[3, 0]"
+  virtual void run(TaskRun& run) = 0;
+};
+
+}  // namespace quarry::scheduler

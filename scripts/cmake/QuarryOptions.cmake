@@ -1,0 +1,58 @@
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+set(QUARRY_CUDA AUTO CACHE STRING "Build the GPU engine: AUTO (where nvcc >= 12.4 is found), ON or OFF")
+set_property(CACHE QUARRY_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(QUARRY_UCX "Carry point-to-point traffic over UCX" ON)
+option(QUARRY_TESTS "Build the tests" ON)
+set(QUARRY_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+option(BUILD_SHARED_LIBS "Build the layers as shared libraries" ON)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+# The same relative run path serves the build tree and the installed tree.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../lib")
+
+find_program(QUARRY_CCACHE ccache)
+if(QUARRY_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${QUARRY_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUARRY_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${QUARRY_CCACHE})
+endif()
+
+# Everything compiled as host C++ gets these; contraction is off so that an instruction-set level never changes bits.
+add_library(quarry_flags INTERFACE)
+target_compile_options(quarry_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-psabi -ffp-contract=off -fvisibility-inlines-hidden>)
+if(QUARRY_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE}> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
+  add_link_options(-fsanitize=${QUARRY_SANITIZE})
+endif()
+
+# quarry_layer(NAME [DEPENDS layer...]): one library per layer, target quarry_NAME with alias quarry::NAME,
+# of every .cpp below the calling folder except those under EXCLUDE.
+function(quarry_layer name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  foreach(pattern IN LISTS ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${CMAKE_CURRENT_SOURCE_DIR}/${pattern}")
+  endforeach()
+  add_library(quarry_${name} ${sources})
+  add_library(quarry::${name} ALIAS quarry_${name})
+  target_include_directories(quarry_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/quarry>)
+  target_link_libraries(quarry_${name} PRIVATE $<BUILD_INTERFACE:quarry_flags>)
+  foreach(layer IN LISTS ARG_DEPENDS)
+    target_link_libraries(quarry_${name} PUBLIC quarry_${layer})
+  endforeach()
+  target_link_libraries(quarry_${name} PRIVATE ${ARG_LINK})
+  set_target_properties(quarry_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_property(GLOBAL APPEND PROPERTY QUARRY_LAYERS quarry_${name})
+endfunction()
