@@ -1,0 +1,71 @@
+"""Runs ctest and sums up: every GoogleTest case and every other test once, skips with their reasons.
+
+Fails on a failing test and on a skip that tests/allowed_skips.txt does not list.
+usage: run_tests.py BUILD_DIR [ctest options]
+"""
+
+import fnmatch
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+
+def allowed_skips(path):
+    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def main():
+    build, options = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
+    source = pathlib.Path(__file__).resolve().parent.parent
+    results = build / "test-results"
+    if results.exists():
+        for old in results.glob("*.xml"):
+            old.unlink()
+    results.mkdir(exist_ok=True)
+
+    environment = dict(os.environ, GTEST_OUTPUT=f"xml:{results}{os.sep}")
+    environment.setdefault("QUARRY_TEST_DATA", str(source.parent / "shared" / "data"))
+    junit = results / "ctest.junit"
+    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "900", "--no-tests=error", "--output-junit", str(junit), *options]
+    status = subprocess.run(command, env=environment).returncode
+
+    passed, failed, skipped = 0, [], []
+    googletest_programs = set()
+    for file in sorted(results.glob("*.xml")):
+        googletest_programs.add(re.sub(r"(_\d+)?$", "", file.stem))
+        for case in xml.parse(file).getroot().iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            if case.get("result") == "skipped" or case.find("skipped") is not None:
+                message = case.find("skipped")
+                skipped.append((name, (message.get("message", "") if message is not None else "").strip().split("\n")[-1]))
+            elif case.find("failure") is not None:
+                failed.append(name)
+            elif case.get("status") == "run":
+                passed += 1
+    for case in xml.parse(junit).getroot().iter("testcase"):
+        if case.get("status") == "fail":
+            failed.append(f"ctest {case.get('name')}")
+        elif case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None:
+            skipped.append((f"ctest {case.get('name')}", "not run"))
+        elif f"test_{case.get('name')}" not in googletest_programs:
+            passed += 1
+
+    allowed = allowed_skips(source / "tests" / "allowed_skips.txt")
+    unexpected = [name for name, _ in skipped if not any(fnmatch.fnmatch(name, pattern) for pattern in allowed)]
+    print()
+    for name, reason in skipped:
+        print(f"skipped: {name}: {reason}")
+    for name in failed:
+        print(f"failed: {name}")
+    for name in unexpected:
+        print(f"skipped but not listed in tests/allowed_skips.txt: {name}")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if status or failed or unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
