@@ -1,0 +1,34 @@
+// Collectives on device buffers by NCCL. NCCL lives in a library of its own (libquarry_nccl), loaded when the first
+// object is made, so that a job without GPUs never touches it. What NCCL does here is move bytes: it never sums floats.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "local/device/device.h"
+
+namespace quarry::comm {
+
+// Collectives of one group of ranks, each with its own GPU. Calls are queued on `stream` and return at once; all ranks
+// make the same calls in the same order, one thread at a time. After a CommError, or after abort(), every call throws;
+// make a new object to go on.
+class DeviceCollectives {
+ public:
+  virtual ~DeviceCollectives() = default;
+  // The root's bytes to everyone, in place.
+  virtual void broadcast(void* data, int64_t bytes, int root, local::Stream& stream) = 0;
+  // Rank r's bytes to all + r * bytes_each on everyone; `mine` may be that place.
+  virtual void all_gather(const void* mine, int64_t bytes_each, void* all, local::Stream& stream) = 0;
+  // Throws CommError when an operation queued before failed or a peer is gone. Does not block.
+  virtual void check() = 0;
+  // Gives up what is under way, from any thread, so that the stream can be synchronised.
+  virtual void abort() noexcept = 0;
+};
+
+// Collective, blocking: NCCL over the ranks of `communicator`, each of which names its own device. Null on every rank
+// where NCCL cannot serve: a rank's device is no CUDA device, two ranks share a GPU, or a rank lacks libquarry_nccl.
+// Throws CommError on every rank where NCCL itself fails.
+std::unique_ptr<DeviceCollectives> make_device_collectives(Communicator& communicator, local::Device device);
+
+}  // namespace quarry::comm
