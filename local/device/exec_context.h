@@ -14,6 +14,9 @@ struct ExecContext {
 
 // This thread's context for eager calls: the CPU with the default host pool unless a DeviceScope changed it.
 const ExecContext& current_context();
+// This thread's default stream of a device and the device's default pool. Throws DeviceError where the device cannot be
+// used.
+ExecContext default_context(Device device);
 
 // Switches the calling thread's current device for its lifetime; uses the device's default stream and pool.
 class DeviceScope {

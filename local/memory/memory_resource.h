@@ -11,6 +11,11 @@
 namespace quarry::local {
 
 inline constexpr int64_t kAllocationAlignment = 256;  // bytes, of every allocation
+// What a request of that size takes from a pool or an arena: the next multiple of the alignment, at least one.
+constexpr int64_t rounded_allocation(int64_t bytes) {
+  return bytes <= 0 ? kAllocationAlignment
+                    : (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
+}
 
 // Stream-ordered: memory given back is reused only by work that runs after what was queued on `stream` before the call.
 // Thread-safe. A null stream means that the memory is idle.

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "local/base/error.h"
+#include "local/device/backends.h"
+#include "local/program/engine.h"
+
+namespace quarry::local {
+namespace {
+
+// Everything queued here has been done when the call returns, so an event is always done.
+class CpuEvent final : public Event {
+ public:
+  bool done() override { return true; }
+  void synchronize() override {}
+};
+
+class CpuStream final : public Stream {
+ public:
+  Device device() const override { return kCpu; }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    if (bytes > 0) std::memmove(to, from, static_cast<size_t>(bytes));
+  }
+  void fill(void* to, uint8_t value, int64_t bytes) override {
+    if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
+  }
+  void record(Event&) override {}
+  void wait(Event& event) override { event.synchronize(); }
+  void host_callback(std::function<void()> function) override { function(); }
+  void synchronize() override {}
+};
+
+int64_t physical_bytes() { return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
+
+int64_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  while (meminfo >> key >> kib) {
+    if (key == "MemAvailable:") return kib * 1024;
+    meminfo.ignore(256, '\n');
+  }
+  return physical_bytes();
+}
+
+class CpuBackend final : public Backend {
+ public:
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  int device_count() override { return 1; }
+  DeviceInfo info(int) override { return {"cpu", physical_bytes(), available_bytes(), ""}; }
+  void* allocate_slab(int, int64_t bytes) override {
+    void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED)
+      throw OutOfMemory(fmt::format("cpu: no address space for {} bytes: {}", bytes, std::strerror(errno)));
+    return data;
+  }
+  void free_slab(int, void* data, int64_t bytes) noexcept override { munmap(data, static_cast<size_t>(bytes)); }
+  void* allocate_pinned(int64_t bytes) override { return allocate_slab(0, bytes); }
+  void free_pinned(void* data, int64_t bytes) noexcept override { free_slab(0, data, bytes); }
+  std::unique_ptr<Stream> create_stream(int, StreamRole) override { return std::make_unique<CpuStream>(); }
+  std::unique_ptr<Event> create_event(int) override { return std::make_unique<CpuEvent>(); }
+  Engine& engine() override { return cpu_engine(); }
+};
+
+}  // namespace
+
+Backend& cpu_backend() {
+  static CpuBackend& instance = *new CpuBackend;  // never destroyed: buffers may outlive static objects
+  return instance;
+}
+
+}  // namespace quarry::local

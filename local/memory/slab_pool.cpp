@@ -1,0 +1,333 @@
+#include "local/memory/slab_pool.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "local/base/error.h"
+
+namespace quarry::local {
+namespace {
+
+// Address space of a fixed pool on the CPU, as a multiple of its bytes.
+constexpr int64_t kAddressFactor = 4;
+constexpr int64_t kSlabGranularity = int64_t{2} << 20;
+// How many blocks of a close size are looked at for one that needs no wait.
+constexpr int kFitCandidates = 8;
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::unique_ptr<SlabPool> SlabPool::fixed(Device device, int64_t bytes) {
+  QUARRY_CHECK(bytes > 0);
+  const bool lazy = device.kind == DeviceKind::cpu;
+  const int64_t limit = round_up(bytes, kAllocationAlignment);
+  std::unique_ptr<SlabPool> pool(new SlabPool(device, 0, limit, lazy));
+  pool->add_slab(lazy ? limit * kAddressFactor : limit, /*touched=*/!lazy);
+  return pool;
+}
+
+std::unique_ptr<SlabPool> SlabPool::growing(Device device, int64_t slab_bytes, int64_t limit_bytes) {
+  QUARRY_CHECK(slab_bytes > 0);
+  return std::unique_ptr<SlabPool>(new SlabPool(device, slab_bytes, limit_bytes, /*lazy_pages=*/false));
+}
+
+SlabPool::SlabPool(Device device, int64_t slab_bytes, int64_t limit_bytes, bool lazy_pages)
+    : device_(device),
+      backend_(backend(device.kind)),
+      slab_bytes_(slab_bytes),
+      limit_(limit_bytes),
+      lazy_pages_(lazy_pages) {}
+
+SlabPool::~SlabPool() {
+  for (FreeSet* set : {&touched_, &untouched_}) {
+    for (Block* block : *set) {
+      for (const Use& use : block->uses) {
+        try {
+          use.event->synchronize();
+        } catch (...) {  // whoever waits for that stream hears of it
+        }
+      }
+    }
+  }
+  storage_.clear();  // events go back to idle_events_
+  for (const auto& slab : slabs_) backend_.free_slab(device_.index, slab->data, slab->bytes);
+}
+
+void SlabPool::add_slab(int64_t bytes, bool touched) {
+  slabs_.reserve(slabs_.size() + 1);
+  auto slab = std::make_unique<Slab>(Slab{backend_.allocate_slab(device_.index, bytes), bytes});
+  if (device_.kind == DeviceKind::cpu) {
+    // Huge pages are faster, but make the pages of a fixed pool uncountable.
+    madvise(slab->data, static_cast<size_t>(bytes), lazy_pages_ ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+  }
+  slabs_.push_back(std::move(slab));
+  if (!lazy_pages_) acquired_ += bytes;
+  Block* block = make_block();
+  block->data = static_cast<char*>(slabs_.back()->data);
+  block->bytes = bytes / kAllocationAlignment * kAllocationAlignment;
+  block->slab = slabs_.back().get();
+  block->touched = touched;
+  insert_free(block);
+}
+
+SlabPool::Block* SlabPool::make_block() {
+  if (spare_.empty()) return &storage_.emplace_back();
+  Block* block = spare_.back();
+  spare_.pop_back();
+  *block = Block{};
+  return block;
+}
+
+void SlabPool::remove_free(Block* block) {
+  set_of(block).erase(block);
+  if (block->touched) touched_free_ -= block->bytes;
+  block->free = false;
+}
+
+void SlabPool::absorb_next(Block* block) {
+  Block* next = block->next;
+  block->bytes += next->bytes;
+  block->next = next->next;
+  if (next->next) next->next->previous = block;
+  for (Use& use : next->uses) {
+    const auto same =
+        std::find_if(block->uses.begin(), block->uses.end(), [&](const Use& u) { return u.event == use.event; });
+    if (same == block->uses.end()) block->uses.push_back(std::move(use));
+  }
+  next->uses.clear();
+  spare_.push_back(next);
+}
+
+void SlabPool::insert_free(Block* block) {
+  if (Block* next = block->next; next && next->free && next->touched == block->touched) {
+    remove_free(next);
+    absorb_next(block);
+  }
+  if (Block* previous = block->previous; previous && previous->free && previous->touched == block->touched) {
+    remove_free(previous);
+    absorb_next(previous);
+    block = previous;
+  }
+  // Work that is done needs no wait; without this, large blocks would gather events without end.
+  std::erase_if(block->uses, [](const Use& use) { return use.event->done(); });
+  block->free = true;
+  set_of(block).insert(block);
+  if (block->touched) touched_free_ += block->bytes;
+}
+
+void SlabPool::split(Block* block, int64_t bytes) {
+  if (block->bytes == bytes) return;
+  Block* rest = make_block();
+  rest->data = block->data + bytes;
+  rest->bytes = block->bytes - bytes;
+  rest->slab = block->slab;
+  rest->previous = block;
+  rest->next = block->next;
+  rest->touched = block->touched;
+  rest->uses = block->uses;
+  if (rest->next) rest->next->previous = rest;
+  block->next = rest;
+  block->bytes = bytes;
+  insert_free(rest);
+}
+
+SlabPool::Block* SlabPool::find(FreeSet& set, int64_t bytes, Stream* stream) {
+  const auto best = set.lower_bound(bytes);
+  if (best == set.end()) return nullptr;
+  auto candidate = best;
+  for (int i = 0; i < kFitCandidates && candidate != set.end(); ++i, ++candidate) {
+    if ((*candidate)->bytes > (*best)->bytes + (*best)->bytes / 8) break;
+    const bool ready = std::all_of((*candidate)->uses.begin(), (*candidate)->uses.end(), [&](const Use& use) {
+      return (stream && use.stream == stream) || use.event->done();
+    });
+    if (ready) return *candidate;
+  }
+  return *best;
+}
+
+void SlabPool::discard(Block* block) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block->data) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(block->data + block->bytes) / page * page;
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  remove_free(block);
+  block->touched = false;
+  insert_free(block);
+}
+
+void SlabPool::discard_all() {
+  while (!touched_.empty()) discard(*touched_.rbegin());
+}
+
+SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t requested) {
+  if (limit_ >= 0 && bytes > limit_ - used_) {
+    throw OutOfMemory(fmt::format("{} memory: {} bytes do not fit: {} of {} are in use", to_string(device_), requested,
+                                  used_, limit_));
+  }
+  if (Block* block = find(touched_, bytes, stream)) return block;
+  if (lazy_pages_) {
+    while (used_ + touched_free_ + bytes > limit_ && !touched_.empty()) discard(*touched_.rbegin());
+    if (Block* block = find(untouched_, bytes, stream)) return block;
+    discard_all();
+    if (Block* block = find(untouched_, bytes, stream)) return block;
+  }
+  if (slab_bytes_ > 0) {
+    const int64_t wanted = bytes > slab_bytes_ ? round_up(bytes, kSlabGranularity) : slab_bytes_;
+    for (int64_t slab : {wanted, bytes}) {
+      try {
+        add_slab(slab, /*touched=*/true);
+        return find(touched_, bytes, stream);
+      } catch (const OutOfMemory&) {
+        if (free_unused_slabs()) {
+          try {
+            add_slab(bytes, /*touched=*/true);
+            return find(touched_, bytes, stream);
+          } catch (const OutOfMemory&) {  // reported below
+          }
+        }
+      }
+    }
+  }
+  throw OutOfMemory(fmt::format(
+      "{} memory: no free piece of {} bytes: {} of {} are in use, the largest free piece has {}", to_string(device_),
+      requested, used_, limit_ >= 0 ? limit_ : acquired_, touched_.empty() ? 0 : (*touched_.rbegin())->bytes));
+}
+
+void* SlabPool::allocate(int64_t bytes, Stream* stream) {
+  QUARRY_CHECK(bytes >= 0);
+  const int64_t rounded = rounded_allocation(bytes);
+  std::vector<Use> pending;  // to be waited for by the host: only without a stream
+  void* result;
+  {
+    const std::lock_guard lock(mutex_);
+    Block* block = find_or_grow(rounded, stream, bytes);
+    remove_free(block);
+    split(block, rounded);
+    for (Use& use : block->uses) {
+      if (stream && use.stream == stream) continue;
+      if (stream)
+        stream->wait(*use.event);
+      else
+        pending.push_back(use);
+    }
+    block->uses.clear();
+    block->touched = true;
+    used_blocks_.emplace(block->data, block);
+    used_ += rounded;
+    peak_ = std::max(peak_, used_);
+    result = block->data;
+  }
+  for (Use& use : pending) {
+    try {
+      use.event->synchronize();
+    } catch (...) {  // the memory is idle all the same; whoever waits for that stream hears of the failure
+    }
+  }
+  if (!pending.empty()) {
+    const std::lock_guard lock(mutex_);
+    pending.clear();
+  }
+  return result;
+}
+
+std::shared_ptr<Event> SlabPool::recorded_event(Stream* stream) {
+  std::unique_ptr<Event> event;
+  if (idle_events_.empty()) {
+    event = backend_.create_event(device_.index);
+  } else {
+    event = std::move(idle_events_.back());
+    idle_events_.pop_back();
+  }
+  stream->record(*event);
+  return {event.release(), [this](Event* e) { idle_events_.emplace_back(e); }};
+}
+
+void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = used_blocks_.find(data);
+  if (found == used_blocks_.end()) return;  // not ours: nothing sensible can be done in a noexcept function
+  Block* block = found->second;
+  used_blocks_.erase(found);
+  used_ -= rounded_allocation(bytes);
+  if (stream && device_.kind != DeviceKind::cpu) {
+    try {
+      block->uses.push_back({stream, recorded_event(stream)});
+    } catch (...) {  // no event: wait here instead
+      try {
+        stream->synchronize();
+      } catch (...) {
+      }
+    }
+  }
+  insert_free(block);
+}
+
+bool SlabPool::free_unused_slabs() {
+  bool any = false;
+  for (size_t i = 0; i < slabs_.size();) {
+    Slab* slab = slabs_[i].get();
+    const int64_t whole = slab->bytes / kAllocationAlignment * kAllocationAlignment;
+    const auto [first, last] = touched_.equal_range(whole);
+    const auto found = std::find_if(first, last, [&](const Block* b) { return b->slab == slab; });
+    if (found == last) {
+      ++i;
+      continue;
+    }
+    Block* block = *found;
+    for (const Use& use : block->uses) {
+      try {
+        use.event->synchronize();
+      } catch (...) {  // as in allocate()
+      }
+    }
+    remove_free(block);
+    block->uses.clear();
+    spare_.push_back(block);
+    backend_.free_slab(device_.index, slab->data, slab->bytes);
+    acquired_ -= slab->bytes;
+    slabs_.erase(slabs_.begin() + static_cast<std::ptrdiff_t>(i));
+    any = true;
+  }
+  return any;
+}
+
+void SlabPool::free_unused() {
+  const std::lock_guard lock(mutex_);
+  if (lazy_pages_)
+    discard_all();
+  else if (slab_bytes_ > 0)
+    free_unused_slabs();
+}
+
+int64_t SlabPool::used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+int64_t SlabPool::acquired_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return lazy_pages_ ? used_ + touched_free_ : acquired_;
+}
+int64_t SlabPool::peak_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+std::vector<std::pair<void*, int64_t>> SlabPool::slabs() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<void*, int64_t>> list;
+  for (const auto& slab : slabs_) list.emplace_back(slab->data, slab->bytes);
+  return list;
+}
+
+int64_t SlabPool::largest_free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t largest = touched_.empty() ? 0 : (*touched_.rbegin())->bytes;
+  if (!untouched_.empty()) largest = std::max(largest, (*untouched_.rbegin())->bytes);
+  return limit_ >= 0 ? std::min(largest, limit_ - used_) : largest;
+}
+
+}  // namespace quarry::local
