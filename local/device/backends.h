@@ -6,7 +6,7 @@
 namespace quarry::local {
 
 // The CPU engine, defined in local/cpu.
-Engine& cpu_engine();
+__attribute__((weak)) Engine& cpu_engine();
 
 Backend& cpu_backend();
 Backend& emulated_backend();

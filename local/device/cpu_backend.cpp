@@ -65,7 +65,10 @@ class CpuBackend final : public Backend {
   void free_pinned(void* data, int64_t bytes) noexcept override { free_slab(0, data, bytes); }
   std::unique_ptr<Stream> create_stream(int, StreamRole) override { return std::make_unique<CpuStream>(); }
   std::unique_ptr<Event> create_event(int) override { return std::make_unique<CpuEvent>(); }
-  Engine& engine() override { return cpu_engine(); }
+  Engine& engine() override {
+    if (!&cpu_engine) throw NotSupported("this build has no CPU engine");
+    return cpu_engine();
+  }
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "local/base/error.h"
 #include "local/device/backends.h"
