@@ -16,13 +16,9 @@
 
 #include "local/base/dtype.h"
 #include "local/base/shape.h"
+#include "local/program/op.h"
 
 namespace quarry::local {
-
-// Elementwise operations: the rows of local/ops/ufunc.def, in its order.
-enum class Op : uint16_t;
-// Reductions: the rows of local/ops/reduction.def, in its order.
-enum class Reduction : uint8_t;
 
 using ValueId = int32_t;
 
@@ -31,7 +27,7 @@ struct Value {
   Kind kind;
   DType dtype;                // of the value
   Op op{};                    // op: the operation; Op::cast converts args[0] to dtype
-  DType loop = DType::bool_;  // op: the dtype its arguments were converted to
+  DType loop = DType::bool_;  // op: the loop's dtype; the arguments have OpTypes::args (resolve() in op.h)
   int nargs = 0;
   ValueId args[3] = {-1, -1, -1};
   int slot = -1;         // input: number of the array operand; index: the axis; constant: position in constants()
@@ -54,7 +50,8 @@ class Program {
   // The global position along `axis` of the iteration space, int64 (Launch::index_offset plus the local one).
   ValueId index(int axis);
   // Applies `op` with NumPy's type resolution, inserting casts; throws TypeError where the ufunc has no loop for the
-  // dtypes ("ufunc 'x' not supported for the input types"). `dtype` forces the loop as NumPy's dtype= does.
+  // dtypes ("ufunc 'x' not supported for the input types"). `dtype` forces the loop as NumPy's dtype= does. An equal
+  // application is not repeated: its value is returned.
   ValueId apply(Op op, std::span<const ValueId> args, std::optional<DType> dtype = std::nullopt);
   ValueId cast(ValueId value, DType dtype);  // astype, unsafe; the value itself where nothing changes
   void output(ValueId value);                // the next elementwise output

@@ -1,0 +1,340 @@
+#include "local/program/program.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "local/base/error.h"
+
+namespace quarry::local {
+namespace {
+
+// ---- Rules of reduction.def ----
+
+enum class AccumulateRule { same, wide, inexact };
+enum class ResultRule { same, real, boolean, position };
+enum class Field { none, value, exact, real_value, boolean, position };
+
+struct ReductionTypes {
+  AccumulateRule accumulate;
+  ResultRule result;
+  Field fields[3];
+};
+
+constexpr ReductionTypes kTypes[] = {
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
+  {AccumulateRule::accumulate, ResultRule::result, {Field::f0, Field::f1, Field::f2}},
+#include "local/ops/reduction.def"
+#undef QUARRY_REDUCTION
+};
+
+// 16-bit floats accumulate in float32.
+DType value_dtype(DType accumulate) {
+  return accumulate == DType::float16 || accumulate == DType::bfloat16 ? DType::float32 : accumulate;
+}
+
+DType field_dtype(Field field, DType accumulate) {
+  switch (field) {
+    case Field::value:
+      return value_dtype(accumulate);
+    case Field::exact:
+      return accumulate;
+    case Field::real_value:
+      return real_type(value_dtype(accumulate));
+    case Field::boolean:
+      return DType::bool_;
+    case Field::position:
+      return DType::int64;
+    case Field::none:
+      break;
+  }
+  QUARRY_CHECK(false);
+  return accumulate;
+}
+
+// ---- The expressions of reduction.def, recorded into a Program ----
+
+struct Recorded {
+  Program* program;
+  ValueId id;
+};
+
+struct Recorder {
+  Program& program;
+  DType value, real;
+  Recorded ddof{};
+  mutable ValueId zero = -1;
+
+  template <class... Args>
+  Recorded record(Op op, Args... args) const {
+    const ValueId ids[] = {args.id...};
+    return {&program, program.apply(op, ids)};
+  }
+  Recorded lit(int64_t n) const {
+    if (n != 0) return {&program, program.constant(Scalar(n), DType::int64)};
+    if (zero < 0) zero = program.constant(Scalar(int64_t{0}), DType::int64);
+    return {&program, zero};
+  }
+  Recorded to_value(Recorded x) const { return {&program, program.cast(x.id, value)}; }
+  Recorded to_real(Recorded x) const { return {&program, program.cast(x.id, real)}; }
+  Recorded add(Recorded x, Recorded y) const { return record(Op::add, x, y); }
+  Recorded subtract(Recorded x, Recorded y) const { return record(Op::subtract, x, y); }
+  Recorded multiply(Recorded x, Recorded y) const { return record(Op::multiply, x, y); }
+  Recorded divide(Recorded x, Recorded y) const { return record(Op::divide, x, y); }
+  Recorded sqrt(Recorded x) const { return record(Op::sqrt, x); }
+  Recorded minimum(Recorded x, Recorded y) const { return record(Op::minimum, x, y); }
+  Recorded maximum(Recorded x, Recorded y) const { return record(Op::maximum, x, y); }
+  Recorded logical_or(Recorded x, Recorded y) const { return record(Op::logical_or, x, y); }
+  Recorded logical_and(Recorded x, Recorded y) const { return record(Op::logical_and, x, y); }
+  Recorded where(Recorded x, Recorded y, Recorded z) const { return record(Op::where, x, y, z); }
+
+  // Whether the first state (extreme a0 at a1) is kept: the other is empty, or this one is no later and no worse.
+  Recorded first_wins(Op better, Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
+    const Recorded zero = lit(0);
+    const Recorded a_nan = record(Op::isnan, a0), b_nan = record(Op::isnan, b0);
+    const Recorded earlier = record(Op::less, a1, b1);
+    const Recorded tie = logical_or(record(Op::equal, a0, b0), logical_and(a_nan, b_nan));
+    const Recorded ahead = logical_or(record(better, a0, b0), logical_and(a_nan, record(Op::logical_not, b_nan)));
+    const Recorded kept = logical_or(ahead, logical_and(tie, earlier));
+    return logical_and(record(Op::greater_equal, a1, zero), logical_or(record(Op::less, b1, zero), kept));
+  }
+  Recorded first_is_min(Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
+    return first_wins(Op::less, a0, a1, b0, b1);
+  }
+  Recorded first_is_max(Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
+    return first_wins(Op::greater, a0, a1, b0, b1);
+  }
+  // Mean and squared distances of two parts with counts a0, b0, means a1, b1 and squared distances a2, b2.
+  Recorded chan_mean(Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
+    const Recorded share = divide(to_real(b0), to_real(add(a0, b0)));
+    const Recorded merged = add(a1, multiply(subtract(b1, a1), to_value(share)));
+    return unless_empty(a0, b0, a1, b1, merged);
+  }
+  Recorded chan_m2(Recorded a0, Recorded a1, Recorded a2, Recorded b0, Recorded b1, Recorded b2) const {
+    const Recorded delta = subtract(b1, a1);
+    Recorded distance = record(Op::square, record(Op::real, delta));
+    if (is_complex(value)) distance = add(distance, record(Op::square, record(Op::imag, delta)));
+    const Recorded share = divide(to_real(b0), to_real(add(a0, b0)));
+    const Recorded merged = add(add(a2, b2), multiply(distance, multiply(to_real(a0), share)));
+    return unless_empty(a0, b0, a2, b2, merged);
+  }
+  Recorded unless_empty(Recorded a0, Recorded b0, Recorded a, Recorded b, Recorded merged) const {
+    const Recorded zero = lit(0);
+    return where(record(Op::equal, b0, zero), a, where(record(Op::equal, a0, zero), b, merged));
+  }
+};
+
+}  // namespace
+
+ValueId Program::input(DType dtype, bool swapped) {
+  Value value{Value::Kind::input, dtype};
+  value.slot = inputs_++;
+  value.swapped = swapped && itemsize(dtype) > 1;
+  values_.push_back(value);
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+ValueId Program::constant(const Scalar& scalar, DType dtype) {
+  Value value{Value::Kind::constant, dtype};
+  value.slot = static_cast<int>(constants_.size());
+  constants_.push_back(Scalar::strong(scalar, dtype));
+  values_.push_back(value);
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+ValueId Program::index(int axis) {
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].kind == Value::Kind::index && values_[i].slot == axis) return static_cast<ValueId>(i);
+  Value value{Value::Kind::index, DType::int64};
+  value.slot = axis;
+  values_.push_back(value);
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+ValueId Program::apply(Op op, std::span<const ValueId> args, std::optional<DType> dtype) {
+  QUARRY_CHECK(op != Op::cast);
+  std::array<PromotionOperand, 3> operands{};
+  QUARRY_CHECK(args.size() <= operands.size());
+  for (size_t i = 0; i < args.size(); ++i) operands[i].dtype = this->dtype(args[i]);
+  const OpTypes types = resolve(op, std::span(operands.data(), args.size()), dtype);
+
+  Value value{Value::Kind::op, types.result};
+  value.op = op;
+  value.loop = types.loop;
+  value.nargs = static_cast<int>(args.size());
+  for (size_t i = 0; i < args.size(); ++i) value.args[i] = cast(args[i], types.args[i]);
+  if (op == Op::power && is_integer(types.loop)) {
+    const Value& exponent = values_[static_cast<size_t>(value.args[1])];
+    if (exponent.kind == Value::Kind::constant && kind(exponent.dtype) == 'i' &&
+        constants_[static_cast<size_t>(exponent.slot)].as_int64() < 0)
+      throw InvalidArgument("Integers to negative integer powers are not allowed.");
+  }
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const Value& v = values_[i];
+    if (v.kind == Value::Kind::op && v.op == op && v.loop == value.loop && v.dtype == value.dtype &&
+        std::equal(v.args, v.args + 3, value.args))
+      return static_cast<ValueId>(i);
+  }
+  values_.push_back(value);
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+ValueId Program::cast(ValueId source, DType dtype) {
+  if (this->dtype(source) == dtype) return source;
+  if (values_[static_cast<size_t>(source)].kind == Value::Kind::constant) {
+    const Scalar scalar = constants_[static_cast<size_t>(values_[static_cast<size_t>(source)].slot)];
+    return constant(scalar, dtype);
+  }
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const Value& v = values_[i];
+    if (v.kind == Value::Kind::op && v.op == Op::cast && v.dtype == dtype && v.args[0] == source)
+      return static_cast<ValueId>(i);
+  }
+  Value value{Value::Kind::op, dtype};
+  value.op = Op::cast;
+  value.loop = this->dtype(source);
+  value.nargs = 1;
+  value.args[0] = source;
+  values_.push_back(value);
+  return static_cast<ValueId>(values_.size() - 1);
+}
+
+void Program::output(ValueId value) { outputs_.push_back(value); }
+
+void Program::reduce(Reduction reduction, std::span<const ValueId> args, DType accumulate) {
+  const ReductionInfo& row = info(reduction);
+  if (args.size() != (row.has_position ? 2u : 1u))
+    throw InvalidArgument(fmt::format("reduction '{}' takes {}, got {} arguments", row.name,
+                                      row.has_position ? "a value and a position" : "one value", args.size()));
+  ProgramReduction entry{reduction, accumulate, {cast(args[0], accumulate)}};
+  if (row.has_position) entry.args.push_back(cast(args[1], DType::int64));
+  reductions_.push_back(std::move(entry));
+}
+
+DType Program::input_dtype(int slot) const {
+  for (const Value& v : values_)
+    if (v.kind == Value::Kind::input && v.slot == slot) return v.dtype;
+  throw InvalidArgument(fmt::format("program has {} inputs, no number {}", inputs_, slot));
+}
+
+std::string Program::key() const {
+  std::string key;
+  for (const Value& v : values_) {
+    switch (v.kind) {
+      case Value::Kind::input:
+        key += fmt::format("i{}:{}{};", v.slot, name(v.dtype), v.swapped ? "s" : "");
+        break;
+      case Value::Kind::constant:
+        key += fmt::format("c{};", name(v.dtype));
+        break;
+      case Value::Kind::index:
+        key += fmt::format("x{};", v.slot);
+        break;
+      case Value::Kind::op:
+        key += fmt::format("{}:{}>{}", info(v.op).name, name(v.loop), name(v.dtype));
+        for (int i = 0; i < v.nargs; ++i) key += fmt::format(",{}", v.args[i]);
+        key += ';';
+        break;
+    }
+  }
+  for (ValueId id : outputs_) key += fmt::format("o{};", id);
+  for (const ProgramReduction& r : reductions_) {
+    key += fmt::format("r{}:{}", info(r.reduction).name, name(r.accumulate));
+    for (ValueId id : r.args) key += fmt::format(",{}", id);
+    key += ';';
+  }
+  return key;
+}
+
+std::vector<DType> state_dtypes(Reduction reduction, DType accumulate) {
+  std::vector<DType> dtypes;
+  for (Field field : kTypes[static_cast<size_t>(reduction)].fields)
+    if (field != Field::none) dtypes.push_back(field_dtype(field, accumulate));
+  return dtypes;
+}
+
+DType result_dtype(Reduction reduction, DType accumulate) {
+  switch (kTypes[static_cast<size_t>(reduction)].result) {
+    case ResultRule::same:
+      return accumulate;
+    case ResultRule::real:
+      return real_type(accumulate);
+    case ResultRule::boolean:
+      return DType::bool_;
+    case ResultRule::position:
+      return DType::int64;
+  }
+  return accumulate;
+}
+
+DType accumulate_dtype(Reduction reduction, DType input) {
+  switch (kTypes[static_cast<size_t>(reduction)].accumulate) {
+    case AccumulateRule::same:
+      return input;
+    case AccumulateRule::wide:
+      if (kind(input) == 'b' || kind(input) == 'i') return DType::int64;
+      return kind(input) == 'u' ? DType::uint64 : input;
+    case AccumulateRule::inexact:
+      return is_float(input) || is_complex(input) ? input : DType::float64;
+  }
+  return input;
+}
+
+Program combine_program(Reduction reduction, DType accumulate) {
+  Program program;
+  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
+  Recorded a[3]{}, b[3]{};
+  for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
+  for (size_t i = 0; i < fields.size(); ++i) b[i] = {&program, program.input(fields[i])};
+  const Recorder r{program, value_dtype(accumulate), real_type(value_dtype(accumulate))};
+  const auto& [a0, a1, a2] = a;
+  const auto& [b0, b1, b2] = b;
+  // One row becomes a case; `r.` reaches every function through a using-like lambda over the recorder.
+  std::vector<Recorded> merged;
+  struct Rows : Recorder {
+    void combine(Reduction which, Recorded a0, Recorded a1, Recorded a2, Recorded b0, Recorded b1, Recorded b2,
+                 std::vector<Recorded>& out) const {
+      static_cast<void>(a1), static_cast<void>(a2), static_cast<void>(b1), static_cast<void>(b2);
+      switch (which) {
+#define QUARRY_FIELD(...) __VA_OPT__(out.push_back(__VA_ARGS__);)
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
+  case Reduction::name:                                                                                     \
+    QUARRY_FIELD(c0) QUARRY_FIELD(c1) QUARRY_FIELD(c2) break;
+#include "local/ops/reduction.def"
+#undef QUARRY_REDUCTION
+#undef QUARRY_FIELD
+      }
+    }
+  };
+  Rows{r}.combine(reduction, a0, a1, a2, b0, b1, b2, merged);
+  for (size_t i = 0; i < fields.size(); ++i) program.output(program.cast(merged[i].id, fields[i]));
+  return program;
+}
+
+Program finalize_program(Reduction reduction, DType accumulate, double ddof, std::optional<DType> out) {
+  Program program;
+  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
+  Recorded a[3]{};
+  for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
+  Recorder r{program, value_dtype(accumulate), real_type(value_dtype(accumulate))};
+  if (reduction == Reduction::var || reduction == Reduction::std)
+    r.ddof = {&program, program.constant(Scalar(ddof), r.real)};
+  struct Rows : Recorder {
+    Recorded finalized(Reduction which, Recorded a0, Recorded a1, Recorded a2) const {
+      static_cast<void>(a1), static_cast<void>(a2);
+      switch (which) {
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
+  case Reduction::name:                                                                                     \
+    return finalize;
+#include "local/ops/reduction.def"
+#undef QUARRY_REDUCTION
+      }
+      return a0;
+    }
+  };
+  const Recorded result = Rows{r}.finalized(reduction, a[0], a[1], a[2]);
+  program.output(program.cast(result.id, out.value_or(result_dtype(reduction, accumulate))));
+  return program;
+}
+
+}  // namespace quarry::local
