@@ -58,19 +58,27 @@ class Executor {
   static std::unique_ptr<Executor> create(const ExecutorConfig& config);
   virtual ~Executor() = default;
 
-  // Blocks until the graph is done; throws the first task's error, or what cancel() was given, after every running task
-  // has ended. Throws BudgetError before starting anything if least_workable_bytes() exceeds what is free beside stored
-  // blocks that cannot be spilled.
+  // Blocks until every task is done and every remote reader has released its block; throws the first task's error, or
+  // what cancel() was given, after every running task has ended. Throws BudgetError before starting anything if
+  // least_workable_bytes() exceeds what is free beside stored blocks that cannot be spilled. The executor can be used
+  // again after an error; only what the failed run made is gone.
   virtual void run(Graph& graph) = 0;
-  // From any thread: stops admitting; run() throws `error` when the running tasks have ended.
+  // From any thread: stops admitting; run() throws `error` when the running tasks have ended. Without a run, the next
+  // run() throws it at once (so that a peer's failure just before run() is not lost), unless clear_cancel() comes
+  // first.
   virtual void cancel(const local::ErrorRecord& error) = 0;
-  // After run(): the kept block.
+  virtual void clear_cancel() = 0;
+  // Called once per failed run, with its first error, as soon as it happens: run() may still wait for deferred tasks,
+  // which whoever completes them must then fail. From any thread, no lock held; must not call run().
+  virtual void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) = 0;
+  // After run(), until the next one: the kept block.
   virtual std::shared_ptr<StoredBlock> stored(BlockId block) = 0;
 
   // For the service of remote readers, during run(), from any thread. when_ready: calls back once when the block has
-  // been produced (at once if it has).
+  // been produced (at once if it has); before run() begins it waits for that run; if the run fails, never.
   virtual void when_ready(BlockId block, std::function<void()> callback) = 0;
-  // Copies part of a produced block to host memory from whichever tier holds it. Blocks.
+  // Copies part of a produced block to host memory from whichever tier holds it. Blocks. Throws Cancelled when the run
+  // has ended.
   virtual void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) = 0;
   virtual void release_remote(BlockId block) = 0;
   // The same outside a run.
@@ -81,7 +89,8 @@ class Executor {
   virtual local::Budget& memory_budget() = 0;
   virtual local::Budget& host_budget() = 0;
   // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU).
-  // Throws OutOfMemory.
+  // Waits while others hold what would do, evicting blocks where that helps; throws OutOfMemory for more than there is
+  // in all and after 30 s.
   virtual local::MemoryResource& staging() = 0;
   // What every running and the next waiting task are, one line each: for the watchdog.
   virtual std::string describe_waits() const = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "scheduler/task.h"
@@ -31,9 +32,13 @@ class Graph {
   // A block produced by one task of this graph and freed after its last local consumer and `remote_readers` calls of
   // Executor::release_remote(). With keep, it becomes a StoredBlock (Executor::stored()) instead of being freed.
   BlockId add_block(int64_t bytes, int32_t remote_readers = 0, bool keep = false);
-  // A block kept from an earlier run.
+  // A block kept from an earlier run; the same id for the same block.
   BlockId add_stored(std::shared_ptr<StoredBlock> block, int32_t remote_readers = 0);
+  // Outputs must be blocks that no other task produces; inputs may be produced by a task that is added later.
   TaskId add_task(const TaskDecl& task);
+  // Task ids in the order of admission. Throws InternalError where a producer does not precede its consumer in it, or
+  // where a block that is read is produced by no task.
+  std::vector<TaskId> admission_order() const;
 
   int64_t task_count() const { return static_cast<int64_t>(tasks_.size()); }
   int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }
@@ -43,19 +48,21 @@ class Graph {
     LaneKind lane;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;
-    int64_t edges_begin;  // into edges(): inputs, then outputs
+    int64_t edges_begin;  // into edges_: inputs, then outputs
     int32_t inputs, outputs;
   };
   struct Block {
     int64_t bytes;
     TaskId producer = -1;
-    int32_t consumers = 0;
+    int32_t consumers = 0;  // counted once per input that names it
     int32_t remote_readers = 0;
+    int32_t stored = -1;  // for stored()
     bool keep = false;
-    std::shared_ptr<StoredBlock> stored;
   };
   const Task& task(TaskId id) const { return tasks_[static_cast<size_t>(id)]; }
   const Block& block(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
+  // Null unless the block was kept from an earlier run.
+  const std::shared_ptr<StoredBlock>& stored(BlockId id) const;
   TaskBody& body(const Task& task) const { return *bodies_[static_cast<size_t>(task.body)]; }
   std::span<const BlockId> inputs(const Task& t) const {
     return {edges_.data() + t.edges_begin, static_cast<size_t>(t.inputs)};
@@ -69,10 +76,15 @@ class Graph {
   std::vector<Block> blocks_;
   std::vector<BlockId> edges_;
   std::vector<std::unique_ptr<TaskBody>> bodies_;
+  std::vector<std::shared_ptr<StoredBlock>> stored_;
+  std::unordered_map<const StoredBlock*, BlockId> stored_ids_;
 };
 
-// The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together (all
-// else can be spilled).
+// What a block or a task's scratch costs in the budget: its bytes rounded up to the allocation alignment.
+int64_t charged_bytes(int64_t bytes);
+
+// The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together, as
+// charged (all else can be spilled).
 int64_t least_workable_bytes(const Graph& graph);
 
 }  // namespace quarry::scheduler

@@ -14,6 +14,12 @@ void Reservation::release() noexcept {
   bytes_ = 0;
 }
 
+Reservation Reservation::split(int64_t bytes) {
+  QUARRY_CHECK(bytes >= 0 && bytes <= bytes_);
+  bytes_ -= bytes;
+  return {budget_, bytes};
+}
+
 Reservation Budget::try_reserve(int64_t bytes) {
   QUARRY_CHECK(bytes >= 0);
   const std::lock_guard lock(mutex_);

@@ -27,6 +27,8 @@ class Reservation {
   int64_t bytes() const { return bytes_; }
   explicit operator bool() const { return budget_ != nullptr; }
   void release() noexcept;
+  // Takes `bytes` of this reservation, which must hold as many, into one of its own.
+  Reservation split(int64_t bytes);
 
  private:
   friend class Budget;

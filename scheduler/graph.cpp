@@ -1,0 +1,132 @@
+#include "scheduler/graph.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "local/memory/memory_resource.h"
+#include "scheduler/executor.h"
+
+namespace quarry::scheduler {
+
+const char* name(LaneKind lane) {
+  switch (lane) {
+    case LaneKind::io:
+      return "io";
+    case LaneKind::compute:
+      return "compute";
+    case LaneKind::worker:
+      return "worker";
+    case LaneKind::comm:
+      return "comm";
+  }
+  return "unknown";
+}
+
+int32_t Graph::add_body(std::unique_ptr<TaskBody> body) {
+  QUARRY_CHECK(body != nullptr);
+  bodies_.push_back(std::move(body));
+  return static_cast<int32_t>(bodies_.size() - 1);
+}
+
+BlockId Graph::add_block(int64_t bytes, int32_t remote_readers, bool keep) {
+  QUARRY_CHECK(bytes >= 0 && remote_readers >= 0);
+  Block block{.bytes = bytes};
+  block.remote_readers = remote_readers;
+  block.keep = keep;
+  blocks_.push_back(block);
+  return block_count() - 1;
+}
+
+BlockId Graph::add_stored(std::shared_ptr<StoredBlock> stored, int32_t remote_readers) {
+  QUARRY_CHECK(stored != nullptr && remote_readers >= 0);
+  const auto [found, added] = stored_ids_.try_emplace(stored.get(), block_count());
+  if (added) {
+    Block block{.bytes = stored->bytes()};
+    block.stored = static_cast<int32_t>(stored_.size());
+    stored_.push_back(std::move(stored));
+    blocks_.push_back(block);
+  }
+  blocks_[static_cast<size_t>(found->second)].remote_readers += remote_readers;
+  return found->second;
+}
+
+const std::shared_ptr<StoredBlock>& Graph::stored(BlockId id) const {
+  static const std::shared_ptr<StoredBlock> none;
+  const int32_t index = block(id).stored;
+  return index < 0 ? none : stored_[static_cast<size_t>(index)];
+}
+
+TaskId Graph::add_task(const TaskDecl& decl) {
+  QUARRY_CHECK(decl.body >= 0 && decl.body < static_cast<int64_t>(bodies_.size()));
+  QUARRY_CHECK(decl.scratch_bytes >= 0 && decl.traffic_bytes >= 0);
+  const TaskId id = task_count();
+  Task task{};
+  task.kind = decl.kind;
+  task.lane = decl.lane;
+  task.body = decl.body;
+  task.index = decl.index;
+  task.position = decl.position;
+  task.scratch_bytes = decl.scratch_bytes;
+  task.traffic_bytes = decl.traffic_bytes;
+  task.edges_begin = static_cast<int64_t>(edges_.size());
+  task.inputs = static_cast<int32_t>(decl.inputs.size());
+  task.outputs = static_cast<int32_t>(decl.outputs.size());
+  for (const BlockId input : decl.inputs) {
+    QUARRY_CHECK(input >= 0 && input < block_count());
+    ++blocks_[static_cast<size_t>(input)].consumers;
+    edges_.push_back(input);
+  }
+  for (const BlockId output : decl.outputs) {
+    QUARRY_CHECK(output >= 0 && output < block_count());
+    Block& block = blocks_[static_cast<size_t>(output)];
+    QUARRY_CHECK(block.producer < 0 && block.stored < 0);
+    block.producer = id;
+    edges_.push_back(output);
+  }
+  tasks_.push_back(task);
+  return id;
+}
+
+std::vector<TaskId> Graph::admission_order() const {
+  std::vector<TaskId> order(tasks_.size());
+  std::iota(order.begin(), order.end(), TaskId{0});
+  const auto precedes = [this](TaskId a, TaskId b) {
+    const int64_t pa = task(a).position, pb = task(b).position;
+    return pa != pb ? pa < pb : a < b;
+  };
+  if (!std::is_sorted(order.begin(), order.end(), precedes)) std::sort(order.begin(), order.end(), precedes);
+  for (TaskId id = 0; id < task_count(); ++id) {
+    for (const BlockId input : inputs(task(id))) {
+      const Block& from = block(input);
+      if (from.stored >= 0) continue;
+      QUARRY_CHECK(from.producer >= 0 && precedes(from.producer, id));
+    }
+  }
+  for (const Block& b : blocks_) QUARRY_CHECK(b.producer >= 0 || b.stored >= 0 || (b.remote_readers == 0 && !b.keep));
+  return order;
+}
+
+int64_t charged_bytes(int64_t bytes) {
+  return (bytes + local::kAllocationAlignment - 1) / local::kAllocationAlignment * local::kAllocationAlignment;
+}
+
+int64_t least_workable_bytes(const Graph& graph) {
+  int64_t least = 0;
+  std::vector<BlockId> distinct;
+  for (TaskId id = 0; id < graph.task_count(); ++id) {
+    const Graph::Task& task = graph.task(id);
+    int64_t bytes = charged_bytes(task.scratch_bytes);
+    for (const BlockId output : graph.outputs(task)) bytes += charged_bytes(graph.block(output).bytes);
+    const std::span<const BlockId> inputs = graph.inputs(task);
+    distinct.assign(inputs.begin(), inputs.end());
+    if (distinct.size() > 1) {
+      std::sort(distinct.begin(), distinct.end());
+      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    }
+    for (const BlockId input : distinct) bytes += charged_bytes(graph.block(input).bytes);
+    least = std::max(least, bytes);
+  }
+  return least;
+}
+
+}  // namespace quarry::scheduler
