@@ -25,22 +25,44 @@ std::unique_ptr<SlabPool> SlabPool::fixed(Device device, int64_t bytes) {
   QUARRY_CHECK(bytes > 0);
   const bool lazy = device.kind == DeviceKind::cpu;
   const int64_t limit = round_up(bytes, kAllocationAlignment);
-  std::unique_ptr<SlabPool> pool(new SlabPool(device, 0, limit, lazy));
+  std::unique_ptr<SlabPool> pool(
+      new SlabPool(device, device.kind, /*slab_bytes=*/0, limit, lazy ? Pages::lazy : Pages::device));
   pool->add_slab(lazy ? limit * kAddressFactor : limit, /*touched=*/!lazy);
   return pool;
 }
 
 std::unique_ptr<SlabPool> SlabPool::growing(Device device, int64_t slab_bytes, int64_t limit_bytes) {
   QUARRY_CHECK(slab_bytes > 0);
-  return std::unique_ptr<SlabPool>(new SlabPool(device, slab_bytes, limit_bytes, /*lazy_pages=*/false));
+  return std::unique_ptr<SlabPool>(new SlabPool(device, device.kind, slab_bytes, limit_bytes, Pages::device));
 }
 
-SlabPool::SlabPool(Device device, int64_t slab_bytes, int64_t limit_bytes, bool lazy_pages)
-    : device_(device),
-      backend_(backend(device.kind)),
-      slab_bytes_(slab_bytes),
-      limit_(limit_bytes),
-      lazy_pages_(lazy_pages) {}
+std::unique_ptr<SlabPool> SlabPool::pinned(DeviceKind kind, int64_t bytes, int64_t slab_bytes) {
+  QUARRY_CHECK(bytes > 0);
+  const int64_t limit = round_up(bytes, kAllocationAlignment);
+  std::unique_ptr<SlabPool> pool(new SlabPool(kCpu, kind, slab_bytes, limit, Pages::pinned));
+  if (slab_bytes == 0) pool->add_slab(limit, /*touched=*/true);
+  return pool;
+}
+
+SlabPool::SlabPool(Device device, DeviceKind kind, int64_t slab_bytes, int64_t limit_bytes, Pages pages)
+    : device_(device), backend_(backend(kind)), slab_bytes_(slab_bytes), limit_(limit_bytes), pages_(pages) {}
+
+void* SlabPool::take_slab(int64_t bytes) {
+  if (pages_ == Pages::pinned) return backend_.allocate_pinned(bytes);
+  void* data = backend_.allocate_slab(device_.index, bytes);
+  if (device_.kind == DeviceKind::cpu) {
+    // Huge pages are faster, but make the pages of a fixed pool uncountable.
+    madvise(data, static_cast<size_t>(bytes), pages_ == Pages::lazy ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+  }
+  return data;
+}
+
+void SlabPool::release_slab(const Slab& slab) noexcept {
+  if (pages_ == Pages::pinned)
+    backend_.free_pinned(slab.data, slab.bytes);
+  else
+    backend_.free_slab(device_.index, slab.data, slab.bytes);
+}
 
 SlabPool::~SlabPool() {
   for (FreeSet* set : {&touched_, &untouched_}) {
@@ -54,18 +76,12 @@ SlabPool::~SlabPool() {
     }
   }
   storage_.clear();  // events go back to idle_events_
-  for (const auto& slab : slabs_) backend_.free_slab(device_.index, slab->data, slab->bytes);
+  for (const auto& slab : slabs_) release_slab(*slab);
 }
 
 void SlabPool::add_slab(int64_t bytes, bool touched) {
-  slabs_.reserve(slabs_.size() + 1);
-  auto slab = std::make_unique<Slab>(Slab{backend_.allocate_slab(device_.index, bytes), bytes});
-  if (device_.kind == DeviceKind::cpu) {
-    // Huge pages are faster, but make the pages of a fixed pool uncountable.
-    madvise(slab->data, static_cast<size_t>(bytes), lazy_pages_ ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
-  }
-  slabs_.push_back(std::move(slab));
-  if (!lazy_pages_) acquired_ += bytes;
+  slabs_.push_back(std::make_unique<Slab>(Slab{take_slab(bytes), bytes}));
+  if (pages_ != Pages::lazy) acquired_ += bytes;
   Block* block = make_block();
   block->data = static_cast<char*>(slabs_.back()->data);
   block->bytes = bytes / kAllocationAlignment * kAllocationAlignment;
@@ -163,35 +179,34 @@ void SlabPool::discard_all() {
   while (!touched_.empty()) discard(*touched_.rbegin());
 }
 
+// Takes a slab of the usual size, or, where that is not to be had, of just the bytes needed.
+bool SlabPool::grow(int64_t bytes) {
+  const int64_t room = limit_ >= 0 ? limit_ - acquired_ : INT64_MAX;
+  const int64_t wanted = std::min(bytes > slab_bytes_ ? round_up(bytes, kSlabGranularity) : slab_bytes_, room);
+  for (int64_t slab : {wanted, bytes}) {
+    if (slab < bytes || slab > room) continue;
+    try {
+      add_slab(slab, /*touched=*/true);
+      return true;
+    } catch (const OutOfMemory&) {  // the caller reports it
+    }
+  }
+  return false;
+}
+
 SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t requested) {
   if (limit_ >= 0 && bytes > limit_ - used_) {
     throw OutOfMemory(fmt::format("{} memory: {} bytes do not fit: {} of {} are in use", to_string(device_), requested,
                                   used_, limit_));
   }
   if (Block* block = find(touched_, bytes, stream)) return block;
-  if (lazy_pages_) {
+  if (pages_ == Pages::lazy) {
     while (used_ + touched_free_ + bytes > limit_ && !touched_.empty()) discard(*touched_.rbegin());
     if (Block* block = find(untouched_, bytes, stream)) return block;
     discard_all();
     if (Block* block = find(untouched_, bytes, stream)) return block;
   }
-  if (slab_bytes_ > 0) {
-    const int64_t wanted = bytes > slab_bytes_ ? round_up(bytes, kSlabGranularity) : slab_bytes_;
-    for (int64_t slab : {wanted, bytes}) {
-      try {
-        add_slab(slab, /*touched=*/true);
-        return find(touched_, bytes, stream);
-      } catch (const OutOfMemory&) {
-        if (free_unused_slabs()) {
-          try {
-            add_slab(bytes, /*touched=*/true);
-            return find(touched_, bytes, stream);
-          } catch (const OutOfMemory&) {  // reported below
-          }
-        }
-      }
-    }
-  }
+  if (slab_bytes_ > 0 && (grow(bytes) || (free_unused_slabs() && grow(bytes)))) return find(touched_, bytes, stream);
   throw OutOfMemory(fmt::format(
       "{} memory: no free piece of {} bytes: {} of {} are in use, the largest free piece has {}", to_string(device_),
       requested, used_, limit_ >= 0 ? limit_ : acquired_, touched_.empty() ? 0 : (*touched_.rbegin())->bytes));
@@ -236,14 +251,18 @@ void* SlabPool::allocate(int64_t bytes, Stream* stream) {
 
 std::shared_ptr<Event> SlabPool::recorded_event(Stream* stream) {
   std::unique_ptr<Event> event;
-  if (idle_events_.empty()) {
-    event = backend_.create_event(device_.index);
+  const Device owner = stream->device();
+  const auto idle =
+      std::find_if(idle_events_.begin(), idle_events_.end(), [&](const auto& e) { return e.first == owner; });
+  if (idle == idle_events_.end()) {
+    event = backend(owner.kind).create_event(owner.index);
   } else {
-    event = std::move(idle_events_.back());
+    event = std::move(idle->second);
+    std::swap(*idle, idle_events_.back());
     idle_events_.pop_back();
   }
   stream->record(*event);
-  return {event.release(), [this](Event* e) { idle_events_.emplace_back(e); }};
+  return {event.release(), [this, owner](Event* e) { idle_events_.emplace_back(owner, e); }};
 }
 
 void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
@@ -253,7 +272,7 @@ void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
   Block* block = found->second;
   used_blocks_.erase(found);
   used_ -= rounded_allocation(bytes);
-  if (stream && device_.kind != DeviceKind::cpu) {
+  if (stream && stream->device().kind != DeviceKind::cpu) {
     try {
       block->uses.push_back({stream, recorded_event(stream)});
     } catch (...) {  // no event: wait here instead
@@ -287,7 +306,7 @@ bool SlabPool::free_unused_slabs() {
     remove_free(block);
     block->uses.clear();
     spare_.push_back(block);
-    backend_.free_slab(device_.index, slab->data, slab->bytes);
+    release_slab(*slab);
     acquired_ -= slab->bytes;
     slabs_.erase(slabs_.begin() + static_cast<std::ptrdiff_t>(i));
     any = true;
@@ -297,7 +316,7 @@ bool SlabPool::free_unused_slabs() {
 
 void SlabPool::free_unused() {
   const std::lock_guard lock(mutex_);
-  if (lazy_pages_)
+  if (pages_ == Pages::lazy)
     discard_all();
   else if (slab_bytes_ > 0)
     free_unused_slabs();
@@ -309,7 +328,7 @@ int64_t SlabPool::used_bytes() const {
 }
 int64_t SlabPool::acquired_bytes() const {
   const std::lock_guard lock(mutex_);
-  return lazy_pages_ ? used_ + touched_free_ : acquired_;
+  return pages_ == Pages::lazy ? used_ + touched_free_ : acquired_;
 }
 int64_t SlabPool::peak_bytes() const {
   const std::lock_guard lock(mutex_);

@@ -20,7 +20,9 @@ namespace quarry::local {
 // the CPU it reserves several times as much address space, so that a request that is within the limit does not fail for
 // fragmentation, and gives pages of free blocks back to the system before new ones would bring used pages above the
 // limit.
-// A *growing* pool takes slab after slab as needed and keeps them until free_unused().
+// A *growing* pool takes slab after slab as needed and keeps them until free_unused(); its limit, if any, holds for the
+// slabs.
+// A *pinned* pool does the same with host memory that a device kind copies to and from asynchronously.
 class SlabPool final : public MemoryResource {
  public:
   static constexpr int64_t kDefaultSlabBytes = int64_t{64} << 20;
@@ -30,6 +32,8 @@ class SlabPool final : public MemoryResource {
   // Requests above slab_bytes get a slab of their own. `limit_bytes` < 0: none.
   static std::unique_ptr<SlabPool> growing(Device device, int64_t slab_bytes = kDefaultSlabBytes,
                                            int64_t limit_bytes = -1);
+  // Host memory, of which at most `bytes` are taken: slab by slab, or all at the start if slab_bytes is 0.
+  static std::unique_ptr<SlabPool> pinned(DeviceKind kind, int64_t bytes, int64_t slab_bytes = 0);
   ~SlabPool() override;
   SlabPool(const SlabPool&) = delete;
   SlabPool& operator=(const SlabPool&) = delete;
@@ -76,10 +80,14 @@ class SlabPool final : public MemoryResource {
   };
   using FreeSet = std::pmr::set<Block*, BySize>;
 
-  SlabPool(Device device, int64_t slab_bytes, int64_t limit_bytes, bool lazy_pages);
+  enum class Pages : uint8_t { device, lazy, pinned };
+  SlabPool(Device device, DeviceKind kind, int64_t slab_bytes, int64_t limit_bytes, Pages pages);
+  void* take_slab(int64_t bytes);
+  void release_slab(const Slab& slab) noexcept;
   void add_slab(int64_t bytes, bool touched);
   Block* find(FreeSet& set, int64_t bytes, Stream* stream);
   Block* find_or_grow(int64_t bytes, Stream* stream, int64_t requested);
+  bool grow(int64_t bytes);
   void split(Block* block, int64_t bytes);
   void insert_free(Block* block);  // merges it with its neighbours
   void remove_free(Block* block);
@@ -95,11 +103,11 @@ class SlabPool final : public MemoryResource {
   Backend& backend_;
   const int64_t slab_bytes_;
   const int64_t limit_;
-  const bool lazy_pages_;
+  const Pages pages_;
   mutable std::mutex mutex_;
   int64_t used_ = 0, peak_ = 0, acquired_ = 0;
   int64_t touched_free_ = 0;
-  std::vector<std::unique_ptr<Event>> idle_events_;
+  std::vector<std::pair<Device, std::unique_ptr<Event>>> idle_events_;
   std::pmr::unsynchronized_pool_resource nodes_;
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::deque<Block> storage_;
