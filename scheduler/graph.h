@@ -39,6 +39,10 @@ class Graph {
   // Task ids in the order of admission. Throws InternalError where a producer does not precede its consumer in it, or
   // where a block that is read is produced by no task.
   std::vector<TaskId> admission_order() const;
+  // Before the run: how many pulls of other ranks the block waits for.
+  void set_remote_readers(BlockId block, int32_t remote_readers) {
+    blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;
+  }
 
   int64_t task_count() const { return static_cast<int64_t>(tasks_.size()); }
   int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }

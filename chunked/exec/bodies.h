@@ -1,0 +1,237 @@
+// The code of tasks, one class per family. They keep no state per task: what a task touches is computed again from its
+// chunk number.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chunked/exec/access.h"
+#include "chunked/exec/service.h"
+#include "chunked/exec/stored_array.h"
+#include "chunked/plan/stage.h"
+#include "local/program/engine.h"
+#include "scheduler/task.h"
+
+namespace quarry::exec {
+
+// Layout of the states of a stage's reductions in one block: a kept-shape array per field.
+struct StateLayout {
+  struct Field {
+    int reduction;
+    local::DType dtype;
+    int64_t offset;
+  };
+  std::vector<Field> fields;
+  int64_t bytes = 0;
+  StateLayout(const local::Program& program, int64_t elements);
+};
+
+// A run-time operand: where an access finds its data in the block that arrived.
+local::Operand operand(const Access& access, const plan::AccessMap& map, void* block);
+
+// Reads regions of a data set into packed blocks.
+class ReadBody : public scheduler::TaskBody {
+ public:
+  ReadBody(std::shared_ptr<io::Dataset> dataset, scheduler::Executor* executor)
+      : dataset_(std::move(dataset)), executor_(executor) {}
+  // The index of the task that reads `region`. Before the run only.
+  int64_t add(const Region& region) {
+    regions_.push_back(region);
+    return static_cast<int64_t>(regions_.size()) - 1;
+  }
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(const Region& region, const local::Device& device) const;
+
+ private:
+  std::shared_ptr<io::Dataset> dataset_;
+  scheduler::Executor* executor_;
+  std::vector<Region> regions_;
+};
+
+// Pulls boxes from other ranks.
+class ReceiveBody : public scheduler::TaskBody {
+ public:
+  struct Pull {
+    int owner;
+    BlockKey key;
+    BlockBox box;
+    std::string label;
+  };
+  explicit ReceiveBody(Service* service) : service_(service) {}
+  int64_t add(Pull pull) {
+    pulls_.push_back(std::move(pull));
+    return static_cast<int64_t>(pulls_.size()) - 1;
+  }
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  Service* service_;
+  std::vector<Pull> pulls_;
+};
+
+// Host data that every rank has, as a block.
+class UploadBody : public scheduler::TaskBody {
+ public:
+  explicit UploadBody(std::shared_ptr<StoredArray> array) : array_(std::move(array)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  std::shared_ptr<StoredArray> array_;
+};
+
+// Hands a finished chunk to a sink, in host memory.
+class WriteBody : public scheduler::TaskBody {
+ public:
+  WriteBody(Grid grid, std::string label, scheduler::Executor* executor,
+            std::function<void(const Region&, const void*)> write)
+      : grid_(std::move(grid)), label_(std::move(label)), executor_(executor), write_(std::move(write)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  Grid grid_;
+  std::string label_;
+  scheduler::Executor* executor_;
+  std::function<void(const Region&, const void*)> write_;
+};
+
+// One chunk of a fused stage. Inputs: one block per plan input, except the streamed one, which is read from its file
+// piece by piece while computing (CPU).
+class FusedBody : public scheduler::TaskBody {
+ public:
+  FusedBody(const plan::Stage& stage, int rank, int ranks, const local::Device& device);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+  int streamed() const { return streamed_; }  // input number or -1
+  Access access(int input, int64_t chunk) const;
+  Region input_region(int input, int64_t chunk) const;
+  int64_t scratch_bytes(int64_t chunk) const;
+  int64_t state_bytes(int64_t chunk) const;
+  Dims kept_shape(const Dims& shape) const;  // extents of the axes that are not reduced
+
+ private:
+  local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
+  void run_streamed(scheduler::TaskRun& run, int64_t chunk, local::Launch& launch);
+  Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
+
+  const plan::Stage& stage_;
+  const plan::Fused& fused_;
+  int rank_, ranks_;
+  local::Device device_;
+  int streamed_ = -1;
+  std::vector<local::Program> combine_;  // per reduction
+};
+
+// Merges states in order: the first input with the second, the result with the third, ...
+class CombineBody : public scheduler::TaskBody {
+ public:
+  CombineBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(int64_t elements) const;
+
+ private:
+  const plan::Stage& stage_;
+  const plan::Fused& fused_;
+  std::function<int64_t(int64_t)> elements_;  // of the kept chunk
+  std::vector<local::Program> combine_;
+};
+
+// A state block to the results of all reductions of the stage.
+class FinalizeBody : public scheduler::TaskBody {
+ public:
+  FinalizeBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  const plan::Stage& stage_;
+  const plan::Fused& fused_;
+  std::function<int64_t(int64_t)> elements_;
+  std::vector<local::Program> finalize_;
+};
+
+// A copy into an output block: the source's layout comes from `access`, the destination is the box at `offset` of the
+// block.
+struct CopyAtom {
+  Access access;
+  Dims count;           // of the copied box, in destination axes
+  Dims source_strides;  // per destination axis, bytes
+  Dims strides;         // of the destination, bytes
+  int64_t offset;       // of the destination, bytes
+  local::DType dtype;
+  bool swapped = false;
+  bool conjugate = false;
+};
+
+// Copies blocks together into one. Atom k of a task reads input block k.
+class CopyBody : public scheduler::TaskBody {
+ public:
+  CopyBody(std::string label, std::function<std::vector<CopyAtom>(int64_t)> atoms)
+      : label_(std::move(label)), atoms_(std::move(atoms)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  std::string label_;
+  std::function<std::vector<CopyAtom>(int64_t)> atoms_;
+};
+
+// c += a b for some successive chunks of k. Inputs: the sum so far (unless it is the first task of its segment), then a
+// and b blocks per chunk of k (syrk: b only). Output: the sum.
+class ProductBody : public scheduler::TaskBody {
+ public:
+  struct Operands {
+    bool first;                              // no sum so far
+    Dims shape;                              // (..., m, n)
+    std::vector<Access> a, b;                // per chunk of k; a empty for syrk of a diagonal tile
+    std::vector<Dims> a_strides, b_strides;  // over (..., m, k) and (..., k, n)
+    std::vector<int64_t> k;
+    bool conjugate_a = false;  // syrk off the diagonal: a is a transposed view of b's array
+  };
+  ProductBody(std::string label, local::DType dtype, local::Device device, std::function<Operands(int64_t)> operands)
+      : label_(std::move(label)), dtype_(dtype), device_(device), operands_(std::move(operands)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(int64_t index) const;
+
+ private:
+  std::string label_;
+  local::DType dtype_;
+  local::Device device_;
+  std::function<Operands(int64_t)> operands_;
+};
+
+// The elementwise sum of two partial products.
+class SumBody : public scheduler::TaskBody {
+ public:
+  SumBody(std::string label, local::DType dtype) : label_(std::move(label)), dtype_(dtype) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  std::string label_;
+  local::DType dtype_;
+};
+
+class EighBody : public scheduler::TaskBody {
+ public:
+  EighBody(const plan::Stage& stage, int rank, int ranks);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(const local::Device& device) const;
+  Access access() const;
+
+ private:
+  const plan::Stage& stage_;
+  const plan::Eigh& eigh_;
+  int rank_, ranks_;
+};
+
+}  // namespace quarry::exec

@@ -1,0 +1,297 @@
+// Fused programs over chunks and the reductions behind them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "chunked/exec/bodies.h"
+
+namespace quarry::exec {
+namespace {
+
+constexpr int64_t kFieldAlignment = 64;  // bytes
+
+int64_t align(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+
+std::vector<local::Program> combine_programs(const local::Program& program) {
+  std::vector<local::Program> programs;
+  for (const auto& r : program.reductions()) programs.push_back(local::combine_program(r.reduction, r.accumulate));
+  return programs;
+}
+
+// Fields of reduction `r` in a block.
+std::vector<local::Operand> fields_of(const StateLayout& layout, int reduction, void* block,
+                                      const Dims& strides_elems) {
+  std::vector<local::Operand> operands;
+  for (const StateLayout::Field& field : layout.fields) {
+    if (field.reduction != reduction) continue;
+    Dims strides = strides_elems;
+    for (int64_t& stride : strides) stride *= local::itemsize(field.dtype);
+    operands.push_back({static_cast<std::byte*>(block) + field.offset, std::move(strides)});
+  }
+  return operands;
+}
+
+// into = combine(into, from) over `shape`; `offset` elements into the fields of `into`.
+void merge(const std::vector<local::Program>& combine, const StateLayout& into_layout, void* into,
+           const Dims& into_strides, int64_t into_offset, const StateLayout& from_layout, void* from,
+           const Dims& from_strides, const Dims& shape, const local::ExecContext& context) {
+  for (size_t r = 0; r < combine.size(); ++r) {
+    local::Launch launch;
+    launch.shape = shape;
+    launch.inputs = fields_of(into_layout, static_cast<int>(r), into, into_strides);
+    size_t field = 0;
+    for (const StateLayout::Field& f : into_layout.fields) {
+      if (f.reduction != static_cast<int>(r)) continue;
+      auto*& data = launch.inputs[field++].data;
+      data = static_cast<std::byte*>(data) + into_offset * local::itemsize(f.dtype);
+    }
+    launch.outputs = launch.inputs;
+    for (local::Operand& operand : fields_of(from_layout, static_cast<int>(r), from, from_strides))
+      launch.inputs.push_back(std::move(operand));
+    local::engine(context.device).run(combine[r], launch, context);
+  }
+}
+
+Dims contiguous_elements(const Dims& shape) { return local::contiguous_strides(shape, 1); }
+
+}  // namespace
+
+StateLayout::StateLayout(const local::Program& program, int64_t elements) {
+  for (size_t r = 0; r < program.reductions().size(); ++r) {
+    const auto& reduction = program.reductions()[r];
+    for (local::DType dtype : local::state_dtypes(reduction.reduction, reduction.accumulate)) {
+      fields.push_back({static_cast<int>(r), dtype, bytes});
+      bytes = align(bytes + elements * local::itemsize(dtype), kFieldAlignment);
+    }
+  }
+}
+
+FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local::Device& device)
+    : stage_(stage),
+      fused_(std::get<plan::Fused>(stage.work)),
+      rank_(rank),
+      ranks_(ranks),
+      device_(device),
+      combine_(combine_programs(fused_.program)) {
+  if (device.kind != local::DeviceKind::cpu) return;
+  // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
+  // blocks.
+  int64_t largest = 0;
+  for (size_t i = 0; i < fused_.inputs.size(); ++i) {
+    const plan::Input& input = fused_.inputs[i];
+    if (input.array.kind != plan::ArrayRef::Kind::dataset) continue;
+    const int64_t elements = local::element_count(input.shape);
+    if (elements > largest) {
+      largest = elements;
+      streamed_ = static_cast<int>(i);
+    }
+  }
+}
+
+std::string FusedBody::name(int64_t index) const {
+  return fmt::format("{}[{}]", stage_.label, local::to_string(stage_.grid.coordinates(index)));
+}
+
+Region FusedBody::input_region(int input, int64_t chunk) const {
+  const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
+  return in.map.region(stage_.grid.chunk(chunk), in.shape.size());
+}
+
+Access FusedBody::access(int input, int64_t chunk) const {
+  const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
+  return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, ranks_);
+}
+
+Dims FusedBody::kept_shape(const Dims& shape) const {
+  Dims kept;
+  for (int d = 0; d < shape.size(); ++d)
+    if (!(fused_.reduce_axes >> d & 1)) kept.push_back(shape[d]);
+  return kept;
+}
+
+// Strides over the space for a C-contiguous array of the kept axes.
+Dims FusedBody::state_strides(const Dims& shape, int64_t itemsize) const {
+  const Dims kept = local::contiguous_strides(kept_shape(shape), itemsize);
+  Dims strides(shape.size());
+  int k = 0;
+  for (int d = 0; d < shape.size(); ++d) strides[d] = fused_.reduce_axes >> d & 1 ? 0 : kept[k++];
+  return strides;
+}
+
+int64_t FusedBody::state_bytes(int64_t chunk) const {
+  return StateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk(chunk).count))).bytes;
+}
+
+local::Launch FusedBody::launch(int64_t chunk) const {
+  const Region box = stage_.grid.chunk(chunk);
+  local::Launch launch;
+  launch.shape = box.count;
+  launch.index_offset = box.start;
+  for (size_t i = 0; i < fused_.inputs.size(); ++i) {
+    launch.inputs.push_back({nullptr, space_strides(fused_.inputs[i].map, access(static_cast<int>(i), chunk).strides)});
+  }
+  for (local::ValueId value : fused_.program.outputs()) {
+    launch.outputs.push_back(
+        {nullptr, local::contiguous_strides(box.count, local::itemsize(fused_.program.dtype(value)))});
+  }
+  if (!combine_.empty()) {
+    launch.reduce_axes = fused_.reduce_axes;
+    const StateLayout layout(fused_.program, local::element_count(kept_shape(box.count)));
+    for (const StateLayout::Field& field : layout.fields)
+      launch.states.push_back({nullptr, state_strides(box.count, local::itemsize(field.dtype))});
+  }
+  return launch;
+}
+
+int64_t FusedBody::scratch_bytes(int64_t chunk) const {
+  const local::Launch whole = launch(chunk);
+  int64_t bytes = align(local::engine(device_).run_scratch_bytes(fused_.program, whole), local::kAllocationAlignment);
+  if (streamed_ >= 0) {
+    const auto& dataset = fused_.inputs[static_cast<size_t>(streamed_)].array.dataset;
+    bytes += align(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
+    bytes += align(state_bytes(chunk), local::kAllocationAlignment);
+    bytes += 4 * local::kAllocationAlignment;
+  }
+  return bytes;
+}
+
+void FusedBody::run(scheduler::TaskRun& run) {
+  const int64_t chunk = run.index;
+  local::Launch launch = this->launch(chunk);
+  size_t arrived = 0;
+  for (size_t i = 0; i < fused_.inputs.size(); ++i) {
+    if (static_cast<int>(i) == streamed_) continue;
+    launch.inputs[i].data =
+        static_cast<std::byte*>(run.inputs[arrived++].data) + access(static_cast<int>(i), chunk).offset;
+  }
+  QUARRY_CHECK(arrived == run.inputs.size());
+  size_t produced = 0;
+  for (local::Operand& output : launch.outputs) output.data = run.outputs[produced++].data;
+  if (!combine_.empty()) {
+    const StateLayout layout(fused_.program, local::element_count(kept_shape(launch.shape)));
+    for (size_t f = 0; f < layout.fields.size(); ++f)
+      launch.states[f].data = static_cast<std::byte*>(run.outputs[produced].data) + layout.fields[f].offset;
+  }
+  if (streamed_ >= 0 && local::element_count(launch.shape) > 0) {
+    run_streamed(run, chunk, launch);
+  } else {
+    local::engine(run.context.device).run(fused_.program, launch, run.context);
+  }
+}
+
+void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, local::Launch& whole) {
+  const plan::Input& input = fused_.inputs[static_cast<size_t>(streamed_)];
+  const Region region = input_region(streamed_, chunk);
+  const Dims& box = whole.shape;
+  const int ndim = box.size();
+  local::Engine& engine = local::engine(run.context.device);
+
+  const int64_t visit_bytes = input.array.dataset->visit_scratch_bytes(region);
+  auto* visit_scratch = static_cast<std::byte*>(run.context.memory->allocate(visit_bytes, run.context.stream));
+  const StateLayout layout(fused_.program, local::element_count(kept_shape(box)));
+  void* const state_block = combine_.empty() ? nullptr : run.outputs[whole.outputs.size()].data;
+  void* const piece_states =
+      combine_.empty() ? nullptr : run.context.memory->allocate(layout.bytes, run.context.stream);
+  const Dims whole_kept = kept_shape(box);
+  const Dims whole_kept_strides = contiguous_elements(whole_kept);
+  bool initialised = false;
+
+  local::Launch piece_launch = whole;
+  input.array.dataset->visit(
+      region, {visit_scratch, static_cast<size_t>(visit_bytes)}, [&](const io::Dataset::Piece& piece) {
+        if (run.cancelled()) throw local::Cancelled("the computation was cancelled");
+        Dims start(ndim, 0);
+        for (int d = 0; d < ndim; ++d) {
+          const int source = input.map.axes[static_cast<size_t>(d)].source;
+          piece_launch.shape[d] = source < 0 ? box[d] : piece.count[source];
+          start[d] = source < 0 ? 0 : piece.start[source];
+          piece_launch.index_offset[d] = whole.index_offset[d] + start[d];
+        }
+        auto shifted = [&](const local::Operand& operand) {
+          int64_t offset = 0;
+          for (int d = 0; d < ndim; ++d) offset += start[d] * operand.strides[d];
+          return static_cast<std::byte*>(operand.data) + offset;
+        };
+        for (size_t i = 0; i < whole.inputs.size(); ++i) {
+          if (static_cast<int>(i) != streamed_) piece_launch.inputs[i].data = shifted(whole.inputs[i]);
+        }
+        piece_launch.inputs[static_cast<size_t>(streamed_)] = {const_cast<std::byte*>(piece.data),
+                                                               space_strides(input.map, piece.strides)};
+        for (size_t o = 0; o < whole.outputs.size(); ++o) piece_launch.outputs[o].data = shifted(whole.outputs[o]);
+        if (combine_.empty()) {
+          engine.run(fused_.program, piece_launch, run.context);
+          return;
+        }
+        const Dims kept = kept_shape(piece_launch.shape);
+        if (!initialised && kept == whole_kept) {  // the first piece's states are the first states
+          piece_launch.states = whole.states;
+          engine.run(fused_.program, piece_launch, run.context);
+          initialised = true;
+          return;
+        }
+        if (!initialised) {  // pieces cover the kept axes in parts: begin with the identity everywhere
+          local::Launch nothing = whole;
+          for (int d = 0; d < ndim; ++d)
+            if (fused_.reduce_axes >> d & 1) nothing.shape[d] = 0;
+          nothing.inputs[static_cast<size_t>(streamed_)] = piece_launch.inputs[static_cast<size_t>(streamed_)];
+          engine.run(fused_.program, nothing, run.context);
+          initialised = true;
+        }
+        const StateLayout piece_layout(fused_.program, local::element_count(kept));
+        for (size_t f = 0; f < piece_layout.fields.size(); ++f) {
+          piece_launch.states[f] = {static_cast<std::byte*>(piece_states) + piece_layout.fields[f].offset,
+                                    state_strides(piece_launch.shape, local::itemsize(piece_layout.fields[f].dtype))};
+        }
+        engine.run(fused_.program, piece_launch, run.context);
+        int64_t offset = 0;
+        const Dims kept_start = kept_shape(start);
+        for (int d = 0; d < kept_start.size(); ++d) offset += kept_start[d] * whole_kept_strides[d];
+        merge(combine_, layout, state_block, whole_kept_strides, offset, piece_layout, piece_states,
+              contiguous_elements(kept), kept, run.context);
+      });
+}
+
+CombineBody::CombineBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements)
+    : stage_(stage),
+      fused_(std::get<plan::Fused>(stage.work)),
+      elements_(std::move(elements)),
+      combine_(combine_programs(fused_.program)) {}
+
+std::string CombineBody::name(int64_t index) const { return fmt::format("combine {}[{}]", stage_.label, index); }
+
+int64_t CombineBody::scratch_bytes(int64_t) const { return 0; }
+
+void CombineBody::run(scheduler::TaskRun& run) {
+  const int64_t elements = elements_(run.index);
+  const StateLayout layout(fused_.program, elements);
+  QUARRY_CHECK(run.inputs.size() >= 2 && run.outputs[0].bytes == layout.bytes);
+  void* const result = run.outputs[0].data;
+  run.context.stream->copy(result, run.inputs[0].data, layout.bytes);
+  for (size_t i = 1; i < run.inputs.size(); ++i) {
+    merge(combine_, layout, result, Dims{1}, 0, layout, run.inputs[i].data, Dims{1}, Dims{elements}, run.context);
+  }
+}
+
+FinalizeBody::FinalizeBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements)
+    : stage_(stage), fused_(std::get<plan::Fused>(stage.work)), elements_(std::move(elements)) {
+  for (const auto& output : fused_.reductions) {
+    const auto& reduction = fused_.program.reductions()[static_cast<size_t>(output.reduction)];
+    finalize_.push_back(local::finalize_program(reduction.reduction, reduction.accumulate, output.ddof, output.dtype));
+  }
+}
+
+std::string FinalizeBody::name(int64_t index) const { return fmt::format("finish {}[{}]", stage_.label, index); }
+
+void FinalizeBody::run(scheduler::TaskRun& run) {
+  const int64_t elements = elements_(run.index);
+  const StateLayout layout(fused_.program, elements);
+  for (size_t o = 0; o < finalize_.size(); ++o) {
+    local::Launch launch;
+    launch.shape = Dims{elements};
+    launch.inputs = fields_of(layout, fused_.reductions[o].reduction, run.inputs[0].data, Dims{1});
+    launch.outputs.push_back({run.outputs[o].data, Dims{local::itemsize(fused_.reductions[o].dtype)}});
+    local::engine(run.context.device).run(finalize_[o], launch, run.context);
+  }
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,228 @@
+// Tile products and the symmetric eigenproblem.
+#include <fmt/format.h>
+
+#include "chunked/exec/bodies.h"
+
+namespace quarry::exec {
+namespace {
+
+using local::MatrixView;
+
+bool has_gemm(local::DType dtype) { return local::is_float(dtype) || local::is_complex(dtype); }
+
+// One operand of a product in a task: the block's data, or a packed (and perhaps conjugated) copy where the library
+// cannot read the strides.
+struct Matrix {
+  std::byte* data;
+  Dims strides;  // bytes, over (..., rows, columns)
+};
+
+bool library_readable(const Dims& strides, int64_t itemsize) {
+  const int n = strides.size();
+  return (strides[n - 1] == itemsize && strides[n - 2] >= 0) || (strides[n - 2] == itemsize && strides[n - 1] >= 0);
+}
+
+MatrixView view(const Matrix& matrix, int64_t offset, int64_t rows, int64_t columns, int64_t itemsize) {
+  const int n = matrix.strides.size();
+  MatrixView v{matrix.data + offset, rows, columns, matrix.strides[n - 2] / itemsize, matrix.strides[n - 1] / itemsize};
+  // A stride along an extent of one is free: make it what the library expects.
+  if (columns == 1 && v.row_stride != 1) v.column_stride = 1;
+  if (rows == 1 && v.column_stride != 1) v.row_stride = 1;
+  return v;
+}
+
+// The integer and bool product, and any strides: sum over k of a program over (..., m, n, k).
+local::Program multiply_add(local::DType dtype) {
+  local::Program program;
+  const local::ValueId factors[] = {program.input(dtype), program.input(dtype)};
+  const local::Op multiply = dtype == local::DType::bool_ ? local::Op::logical_and : local::Op::multiply;
+  const local::ValueId product = program.apply(multiply, factors);
+  program.reduce(dtype == local::DType::bool_ ? local::Reduction::any : local::Reduction::sum, {&product, 1}, dtype);
+  return program;
+}
+
+local::Launch multiply_launch(const Dims& shape, int64_t k, const Matrix& a, const Matrix& b, void* sum,
+                              int64_t itemsize) {
+  const int n = shape.size();
+  local::Launch launch;
+  launch.shape = shape;
+  launch.shape.push_back(k);
+  Dims as = a.strides, bs = b.strides, cs = local::contiguous_strides(shape, itemsize);
+  // (..., m, k) -> (..., m, n, k); (..., k, n) -> (..., m, n, k)
+  as.insert(n - 1, 0);
+  const int64_t b_row = bs[n - 2], b_column = bs[n - 1];
+  bs[n - 2] = 0;
+  bs[n - 1] = b_column;
+  bs.push_back(b_row);
+  cs.push_back(0);
+  launch.inputs = {{a.data, as}, {b.data, bs}};
+  launch.reduce_axes = 1u << n;
+  launch.states = {{sum, cs}};
+  return launch;
+}
+
+local::Program accumulate_program(local::DType dtype) {
+  local::Program program;
+  const local::ValueId terms[] = {program.input(dtype), program.input(dtype)};
+  program.output(program.apply(dtype == local::DType::bool_ ? local::Op::logical_or : local::Op::add, terms));
+  return program;
+}
+
+}  // namespace
+
+std::string ProductBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
+
+int64_t ProductBody::scratch_bytes(int64_t index) const {
+  const Operands operands = operands_(index);
+  const int64_t itemsize = local::itemsize(dtype_);
+  const int64_t c_bytes = local::element_count(operands.shape) * itemsize;
+  int64_t largest = 0;
+  for (size_t i = 0; i < operands.k.size(); ++i) {
+    int64_t bytes = 0;
+    if (!has_gemm(dtype_)) {
+      bytes = c_bytes + (1 << 20);  // the partial sum, and what the reduction wants
+    } else {
+      const int n = operands.shape.size();
+      const int64_t batch = local::element_count(Dims(operands.shape.begin(), operands.shape.end() - 2));
+      const int64_t a_bytes = batch * operands.shape[n - 2] * operands.k[i] * itemsize,
+                    b_bytes = batch * operands.shape[n - 1] * operands.k[i] * itemsize;
+      if (!operands.a.empty() && (operands.conjugate_a || !library_readable(operands.a_strides[i], itemsize)))
+        bytes += a_bytes;
+      if (!library_readable(operands.b_strides[i], itemsize)) bytes += b_bytes;
+      const MatrixView c{nullptr, operands.shape[n - 2], operands.shape[n - 1], operands.shape[n - 1], 1};
+      const MatrixView b{nullptr, operands.k[i], operands.shape[n - 1], operands.shape[n - 1], 1};
+      const MatrixView a{nullptr, operands.shape[n - 2], operands.k[i], operands.k[i], 1};
+      local::Engine& engine = local::engine(device_);
+      bytes +=
+          operands.a.empty() ? engine.syrk_scratch_bytes(dtype_, b, c) : engine.gemm_scratch_bytes(dtype_, a, b, c);
+      bytes += local::kAllocationAlignment;
+    }
+    largest = std::max(largest, bytes);
+  }
+  return largest + 4 * local::kAllocationAlignment;
+}
+
+void ProductBody::run(scheduler::TaskRun& run) {
+  const Operands operands = operands_(run.index);
+  const int64_t itemsize = local::itemsize(dtype_);
+  const int n = operands.shape.size();
+  const int64_t rows = operands.shape[n - 2], columns = operands.shape[n - 1];
+  const bool syrk = operands.a.empty();
+  const Dims batch_shape(operands.shape.begin(), operands.shape.end() - 2);
+  const int64_t batches = local::element_count(batch_shape);
+  local::Engine& engine = local::engine(run.context.device);
+  void* const sum = run.outputs[0].data;
+  size_t arrived = 0;
+  if (operands.first) {
+    run.context.stream->fill(sum, 0, run.outputs[0].bytes);
+  } else {
+    run.context.stream->copy(sum, run.inputs[arrived++].data, run.outputs[0].bytes);
+  }
+  const Matrix c{static_cast<std::byte*>(sum), local::contiguous_strides(operands.shape, itemsize)};
+
+  for (size_t i = 0; i < operands.k.size(); ++i) {
+    const int64_t k = operands.k[i];
+    std::vector<std::pair<void*, int64_t>> packed;
+    auto pack = [&](Matrix matrix, Dims shape, bool conjugate) {
+      local::Program program;
+      const local::ValueId value = program.input(dtype_);
+      program.output(conjugate && local::is_complex(dtype_) ? program.apply(local::Op::conjugate, {&value, 1}) : value);
+      const int64_t bytes = local::element_count(shape) * itemsize;
+      local::Launch launch;
+      launch.shape = shape;
+      Matrix copy{static_cast<std::byte*>(run.context.memory->allocate(bytes, run.context.stream)),
+                  local::contiguous_strides(shape, itemsize)};
+      packed.emplace_back(copy.data, bytes);
+      launch.inputs.push_back({matrix.data, matrix.strides});
+      launch.outputs.push_back({copy.data, copy.strides});
+      engine.run(program, launch, run.context);
+      return copy;
+    };
+    Matrix a{};
+    if (!syrk) a = {static_cast<std::byte*>(run.inputs[arrived++].data) + operands.a[i].offset, operands.a_strides[i]};
+    Matrix b{static_cast<std::byte*>(run.inputs[arrived++].data) + operands.b[i].offset, operands.b_strides[i]};
+    Dims a_shape = batch_shape, b_shape = batch_shape;
+    a_shape.push_back(rows);
+    a_shape.push_back(k);
+    b_shape.push_back(k);
+    b_shape.push_back(columns);
+
+    if (!has_gemm(dtype_)) {
+      QUARRY_CHECK(!syrk);
+      void* const partial = run.context.memory->allocate(run.outputs[0].bytes, run.context.stream);
+      engine.run(multiply_add(dtype_), multiply_launch(operands.shape, k, a, b, partial, itemsize), run.context);
+      local::Launch add;
+      add.shape = operands.shape;
+      add.inputs = {{c.data, c.strides}, {partial, c.strides}};
+      add.outputs = {{c.data, c.strides}};
+      engine.run(accumulate_program(dtype_), add, run.context);
+      run.context.memory->deallocate(partial, run.outputs[0].bytes, run.context.stream);
+      continue;
+    }
+    if (!syrk && (operands.conjugate_a || !library_readable(a.strides, itemsize)))
+      a = pack(a, a_shape, operands.conjugate_a);
+    if (!library_readable(b.strides, itemsize)) b = pack(b, b_shape, false);
+    Dims at(batch_shape.size());
+    for (int64_t batch = 0; batch < batches; ++batch) {
+      int64_t a_offset = 0, b_offset = 0, c_offset = 0;
+      for (int d = 0; d < at.size(); ++d) {
+        if (!syrk) a_offset += at[d] * a.strides[d];
+        b_offset += at[d] * b.strides[d];
+        c_offset += at[d] * c.strides[d];
+      }
+      const MatrixView out = view(c, c_offset, rows, columns, itemsize);
+      if (syrk) {
+        engine.syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), 1.0, out, run.context);
+      } else {
+        engine.gemm(dtype_, 1.0, view(a, a_offset, rows, k, itemsize), view(b, b_offset, k, columns, itemsize), 1.0,
+                    out, run.context);
+      }
+      for (int d = at.size() - 1; d >= 0 && ++at[d] == batch_shape[d]; --d) at[d] = 0;
+    }
+    for (auto it = packed.rbegin(); it != packed.rend(); ++it)
+      run.context.memory->deallocate(it->first, it->second, run.context.stream);
+  }
+}
+
+std::string SumBody::name(int64_t index) const { return fmt::format("add {}[{}]", label_, index); }
+
+void SumBody::run(scheduler::TaskRun& run) {
+  const int64_t itemsize = local::itemsize(dtype_);
+  const Dims stride{itemsize};
+  local::Launch launch;
+  launch.shape = Dims{run.outputs[0].bytes / itemsize};
+  launch.inputs = {{run.inputs[0].data, stride}, {run.inputs[1].data, stride}};
+  launch.outputs = {{run.outputs[0].data, stride}};
+  local::engine(run.context.device).run(accumulate_program(dtype_), launch, run.context);
+}
+
+EighBody::EighBody(const plan::Stage& stage, int rank, int ranks)
+    : stage_(stage), eigh_(std::get<plan::Eigh>(stage.work)), rank_(rank), ranks_(ranks) {}
+
+std::string EighBody::name(int64_t) const { return stage_.label; }
+
+Access EighBody::access() const {
+  const plan::Input& in = eigh_.a;
+  return resolve(in.array, in.grid, local::itemsize(in.dtype),
+                 in.map.region(Region::whole(stage_.outputs[1].shape), in.shape.size()), rank_, ranks_);
+}
+
+int64_t EighBody::scratch_bytes(const local::Device& device) const {
+  const int64_t n = stage_.outputs[0].shape[0];
+  return local::engine(device).eigh_scratch_bytes(eigh_.a.dtype, n);
+}
+
+void EighBody::run(scheduler::TaskRun& run) {
+  const int64_t n = stage_.outputs[0].shape[0];
+  const int64_t itemsize = local::itemsize(eigh_.a.dtype);
+  const Access from = access();
+  const local::Operand a = operand(from, eigh_.a.map, run.inputs[0].data);
+  QUARRY_CHECK(n == 0 || a.strides[1] == itemsize || a.strides[0] == itemsize || n == 1);
+  const MatrixView matrix{a.data, n, n, a.strides[0] / itemsize, a.strides[1] / itemsize};
+  const MatrixView vectors{run.outputs[1].data, n, n, n, 1};
+  if (n > 0)
+    local::engine(run.context.device)
+        .eigh(eigh_.a.dtype, eigh_.triangle, matrix, run.outputs[0].data, vectors, run.context);
+}
+
+}  // namespace quarry::exec

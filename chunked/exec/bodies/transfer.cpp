@@ -1,0 +1,196 @@
+// Bodies that move data: file to block, rank to rank, host to block, block to sink, block to block.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "chunked/exec/bodies.h"
+
+namespace quarry::exec {
+namespace {
+
+using local::Operand;
+
+std::string place(const Region& region) {
+  std::string text;
+  for (int d = 0; d < region.ndim(); ++d)
+    text += fmt::format("{}{}:{}", d ? ", " : "", region.start[d], region.start[d] + region.count[d] * region.step[d]);
+  return text;
+}
+
+// Pinned memory for one transfer, given back when it dies; the stream must be idle by then.
+class Staging {
+ public:
+  Staging(scheduler::Executor& executor, int64_t bytes)
+      : memory_(executor.staging()), bytes_(bytes), data_(memory_.allocate(bytes, nullptr)) {}
+  ~Staging() { memory_.deallocate(data_, bytes_, nullptr); }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  local::MemoryResource& memory_;
+  int64_t bytes_;
+  void* data_;
+};
+
+constexpr int64_t kLargestStagingPiece = 16 << 20;
+
+// How much one of an executor's io threads stages at a time: two pieces per thread use at most half of the host budget.
+int64_t staging_piece_bytes(scheduler::Executor& executor) {
+  return std::clamp<int64_t>(executor.host_budget().limit_bytes() / 16, 64 << 10, kLargestStagingPiece);
+}
+
+// Splits a region along its outermost non-trivial axis into parts of about `bytes`, whole file chunks where the data
+// set has them.
+std::vector<Region> split(const Region& region, int64_t itemsize, int64_t bytes,
+                          const std::optional<Dims>& file_chunks) {
+  int axis = 0;
+  while (axis < region.ndim() && region.count[axis] == 1) ++axis;
+  const int64_t total = region.elements() * itemsize;
+  if (axis == region.ndim() || total <= bytes) return {region};
+  int64_t rows = std::max<int64_t>(1, bytes / (total / region.count[axis]));
+  if (file_chunks && region.step[axis] == 1) {
+    const int64_t chunk = (*file_chunks)[axis];
+    rows = std::max(chunk, rows / chunk * chunk);
+  }
+  std::vector<Region> parts;
+  for (int64_t first = 0; first < region.count[axis];) {
+    // The first part ends at a multiple of the file's chunks, so that no chunk is decoded twice.
+    int64_t count = rows;
+    if (first == 0 && file_chunks && region.step[axis] == 1) count -= region.start[axis] % (*file_chunks)[axis];
+    count = std::min(count, region.count[axis] - first);
+    Region part = region;
+    part.start[axis] += first * region.step[axis];
+    part.count[axis] = count;
+    parts.push_back(std::move(part));
+    first += count;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Operand operand(const Access& access, const plan::AccessMap& map, void* block) {
+  return {static_cast<std::byte*>(block) + access.offset, space_strides(map, access.strides)};
+}
+
+std::string ReadBody::name(int64_t index) const {
+  return fmt::format("read {}[{}]", dataset_->info().object, place(regions_[static_cast<size_t>(index)]));
+}
+
+int64_t ReadBody::scratch_bytes(const Region& region, const local::Device& device) const {
+  const int64_t bytes = dataset_->read_scratch_bytes(region);
+  return device.kind == local::DeviceKind::cpu ? bytes : 0;  // else it is staging memory
+}
+
+void ReadBody::run(scheduler::TaskRun& run) {
+  const Region& region = regions_[static_cast<size_t>(run.index)];
+  void* const block = run.outputs[0].data;
+  const int64_t itemsize = local::itemsize(dataset_->info().dtype);
+  if (region.elements() == 0) return;
+  if (run.context.device.kind == local::DeviceKind::cpu) {
+    const int64_t scratch_bytes = dataset_->read_scratch_bytes(region);
+    auto* scratch = static_cast<std::byte*>(run.context.memory->allocate(scratch_bytes, run.context.stream));
+    dataset_->read(region, block, {scratch, static_cast<size_t>(scratch_bytes)});
+    return;
+  }
+  // Two staging pieces in turn: one is filled from the file while the other travels to the device.
+  const std::vector<Region> parts = split(region, itemsize, staging_piece_bytes(*executor_), dataset_->info().chunks);
+  int64_t part_bytes = 0, scratch_bytes = 0;
+  for (const Region& part : parts) {
+    part_bytes = std::max(part_bytes, part.elements() * itemsize);
+    scratch_bytes = std::max(scratch_bytes, dataset_->read_scratch_bytes(part));
+  }
+  local::Backend& backend = local::backend(run.context.device.kind);
+  const Staging scratch(*executor_, scratch_bytes);
+  struct Half {
+    std::unique_ptr<Staging> memory;
+    std::unique_ptr<local::Event> copied;
+  };
+  Half halves[2];
+  for (size_t h = 0; h < std::min<size_t>(2, parts.size()); ++h) {
+    halves[h] = {std::make_unique<Staging>(*executor_, part_bytes), backend.create_event(run.context.device.index)};
+  }
+  // Staging memory must outlive the copies, also when a read throws.
+  struct Drain {
+    local::Stream& stream;
+    ~Drain() {
+      try {
+        stream.synchronize();
+      } catch (...) {  // the error that is already under way, or the next use of the stream, reports it
+      }
+    }
+  } drain{*run.context.stream};
+  int64_t done_bytes = 0;
+  for (size_t i = 0; i < parts.size() && !run.cancelled(); ++i) {
+    Half& half = halves[i % 2];
+    half.copied->synchronize();
+    dataset_->read(parts[i], half.memory->data(), {scratch.data(), static_cast<size_t>(scratch.bytes())});
+    const int64_t bytes = parts[i].elements() * itemsize;
+    run.context.stream->copy(static_cast<std::byte*>(block) + done_bytes, half.memory->data(), bytes);
+    run.context.stream->record(*half.copied);
+    done_bytes += bytes;
+  }
+}
+
+std::string ReceiveBody::name(int64_t index) const {
+  const Pull& pull = pulls_[static_cast<size_t>(index)];
+  return fmt::format("receive {}[{}] from rank {}", pull.label, pull.key.chunk, pull.owner);
+}
+
+void ReceiveBody::run(scheduler::TaskRun& run) {
+  const Pull& pull = pulls_[static_cast<size_t>(run.index)];
+  auto completion = run.defer();
+  service_->pull(pull.owner, pull.key, pull.box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
+    if (error) {
+      completion->fail(error);
+    } else {
+      completion->finish();
+    }
+  });
+}
+
+std::string UploadBody::name(int64_t) const { return "upload"; }
+
+void UploadBody::run(scheduler::TaskRun& run) {
+  run.context.stream->copy(run.outputs[0].data, array_->value().raw(), array_->value().nbytes());
+}
+
+std::string WriteBody::name(int64_t index) const {
+  return fmt::format("write {}[{}]", label_, place(grid_.chunk(index)));
+}
+
+void WriteBody::run(scheduler::TaskRun& run) {
+  const Region chunk = grid_.chunk(run.index);
+  if (run.context.device.kind == local::DeviceKind::cpu) {
+    write_(chunk, run.inputs[0].data);
+    return;
+  }
+  const Staging host(*executor_, run.inputs[0].bytes);
+  run.context.stream->copy(host.data(), run.inputs[0].data, run.inputs[0].bytes);
+  run.context.stream->synchronize();
+  write_(chunk, host.data());
+}
+
+std::string CopyBody::name(int64_t index) const { return fmt::format("copy {}[{}]", label_, index); }
+
+void CopyBody::run(scheduler::TaskRun& run) {
+  const std::vector<CopyAtom> atoms = atoms_(run.index);
+  QUARRY_CHECK(atoms.size() == run.inputs.size());
+  local::Engine& engine = local::engine(run.context.device);
+  for (size_t i = 0; i < atoms.size(); ++i) {
+    const CopyAtom& atom = atoms[i];
+    local::Program program;
+    const local::ValueId value = program.input(atom.dtype, atom.swapped);
+    program.output(atom.conjugate ? program.apply(local::Op::conjugate, {&value, 1}) : value);
+    local::Launch launch;
+    launch.shape = atom.count;
+    launch.inputs.push_back({static_cast<std::byte*>(run.inputs[i].data) + atom.access.offset, atom.source_strides});
+    launch.outputs.push_back({static_cast<std::byte*>(run.outputs[0].data) + atom.offset, atom.strides});
+    engine.run(program, launch, run.context);
+  }
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,41 @@
+// A persisted array: its chunks live in the memory tiers of their owners, or, for small local data, as a copy on every
+// rank.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "chunked/grid.h"
+#include "local/ndarray/ndarray.h"
+#include "scheduler/executor.h"
+
+namespace quarry::exec {
+
+class StoredArray {
+ public:
+  // This rank's chunks [first, first + blocks.size()) of the grid under block ownership.
+  StoredArray(local::DType dtype, Grid grid, int64_t first, std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks)
+      : dtype_(dtype), grid_(std::move(grid)), first_(first), blocks_(std::move(blocks)) {}
+  // The same C-contiguous host array on every rank, as one chunk.
+  explicit StoredArray(local::NdArray replicated)
+      : dtype_(replicated.dtype()), grid_(Grid::single(replicated.shape())), replicated_(std::move(replicated)) {}
+
+  local::DType dtype() const { return dtype_; }
+  const Grid& grid() const { return grid_; }
+  bool replicated() const { return replicated_.has_value(); }
+  const local::NdArray& value() const { return *replicated_; }
+  const std::shared_ptr<scheduler::StoredBlock>& block(int64_t chunk) const {
+    QUARRY_CHECK(chunk >= first_ && chunk - first_ < static_cast<int64_t>(blocks_.size()));
+    return blocks_[static_cast<size_t>(chunk - first_)];
+  }
+
+ private:
+  local::DType dtype_;
+  Grid grid_;
+  int64_t first_ = 0;
+  std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks_;
+  std::optional<local::NdArray> replicated_;
+};
+
+}  // namespace quarry::exec
