@@ -1,0 +1,399 @@
+// Admission in plan order, eviction by farthest next use, and what happens when a task ends.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "local/base/trace.h"
+#include "scheduler/core.h"
+
+namespace quarry::scheduler {
+namespace {
+
+// Admitted tasks that are not done, at most: further ones would only make the queues long.
+constexpr int64_t kRunAhead = 4096;
+// How long the next task waits for memory that others than the executor hold.
+constexpr auto kPatience = std::chrono::seconds(60);
+
+}  // namespace
+
+int64_t Core::next_use(const Record& r) const {
+  if (r.cursor < r.end) return consumers_[static_cast<size_t>(r.cursor)];
+  // When another rank comes for it is not known here: sooner than what nothing in this run reads.
+  return r.remote > 0 ? kNever - 1 : kNever;
+}
+
+bool Core::dead(const Record& r) const {
+  return r.produced && !r.pins && !r.busy && r.cursor == r.end && !r.remote && !r.keep && !r.stored;
+}
+
+void Core::settle(int32_t index) {
+  Record& r = record(index);
+  if (dead(r)) {
+    free_record(index);
+  } else if (evictable(r)) {
+    offer(index);
+  }
+}
+
+void Core::offer(int32_t index) {
+  const Record& r = record(index);
+  if (r.charge == 0) return;
+  if (candidates_.size() > 4 * static_cast<size_t>(used_records_) + 1024) {
+    std::erase_if(candidates_, [this](const EvictionCandidate& c) {
+      const Record& other = record(c.record);
+      return other.generation != c.generation || !evictable(other) || next_use(other) != c.next_use;
+    });
+    std::make_heap(candidates_.begin(), candidates_.end());
+  }
+  candidates_.push_back({next_use(r), index, r.generation});
+  std::push_heap(candidates_.begin(), candidates_.end());
+}
+
+void Core::doom_if_last(Record& r) {
+  if (r.doomed || r.cursor != r.end || r.remote || r.keep || r.stored || (r.produced && !r.pins)) return;
+  r.doomed = true;
+  coming_bytes_ += r.charge;
+}
+
+int32_t Core::new_record() {
+  int32_t index;
+  if (free_records_.empty()) {
+    index = static_cast<int32_t>(records_.size());
+    records_.emplace_back();
+  } else {
+    index = free_records_.back();
+    free_records_.pop_back();
+  }
+  record(index).used = true;
+  ++used_records_;
+  return index;
+}
+
+void Core::drop_resident(Record& r) {
+  if (r.charge > 0 && r.data) {
+    if (device_kind()) {
+      slab_->deallocate(r.data, r.charge);
+    } else {
+      host_memory_.deallocate(r.data, r.charge);
+    }
+  }
+  r.data = nullptr;
+  r.reserved.release();
+  r.resident = r.available = false;
+}
+
+void Core::drop_host(Record& r) {
+  if (!r.host) return;
+  host_memory_.deallocate(r.host, r.charge);
+  r.host = nullptr;
+  r.host_reserved.release();
+}
+
+void Core::free_record(int32_t index) {
+  Record& r = record(index);
+  if (r.doomed) coming_bytes_ -= r.charge;
+  drop_resident(r);
+  drop_host(r);
+  spill_.release(r.slot);
+  if (r.block >= 0 && graph_) block_record_[static_cast<size_t>(r.block)] = -1;
+  const uint32_t generation = r.generation + 1;
+  r = Record{};
+  r.generation = generation;
+  --used_records_;
+  free_records_.push_back(index);
+}
+
+void Core::advance() {
+  if (wanted_bytes_ > 0 && !make_room(wanted_bytes_, /*before_order=*/-1)) return;
+  if (!graph_ || stopping_) return;
+  while (head_ < static_cast<int64_t>(order_.size()) && live_count_ < kRunAhead && wanted_bytes_ == 0) {
+    const TaskId task = order_[static_cast<size_t>(head_)];
+    if (!try_admit(task, head_)) {
+      if (live_count_ == 0 && jobs_ == 0 && reads_ == 0) refuse_if_stuck(task);
+      return;
+    }
+    stuck_since_ = {};
+    ++head_;
+  }
+}
+
+bool Core::try_admit(TaskId id, int64_t order) {
+  const Graph::Task& task = graph_->task(id);
+  for (;;) {
+    int64_t need = charged_bytes(task.scratch_bytes);
+    for (const BlockId output : graph_->outputs(task)) need += charged_bytes(graph_->block(output).bytes);
+    ++stamp_;
+    for (const BlockId input : graph_->inputs(task)) {
+      Record& r = record_of(input);
+      if (r.stamp == stamp_) continue;
+      r.stamp = stamp_;
+      if (!r.resident) need += r.charge;
+    }
+    head_need_ = need;
+    local::Reservation room = memory_budget_.try_reserve(need);
+    if (!room) {
+      if (!make_room(need, order)) return false;
+      continue;
+    }
+    void* scratch = nullptr;
+    if (!device_kind() || place(task, &scratch)) {
+      admit(id, order, std::move(room), scratch);
+      return true;
+    }
+    // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
+    // task's own inputs. In an empty slab everything fits.
+    room.release();
+    if (live_count_ > 0 || jobs_ > 0 || reads_ > 0) return false;
+    if (!evict_farthest(order) && !evict_inputs(task)) return false;
+  }
+}
+
+bool Core::place(const Graph::Task& task, void** scratch) {
+  placed_.clear();
+  bool fits = true;
+  const auto take = [&](int64_t charge) {
+    if (!fits) return;
+    void* data = charge == 0 ? &nothing_ : slab_->allocate(charge, /*at_top=*/false);
+    if (data) {
+      placed_.emplace_back(data, charge);
+    } else {
+      fits = false;
+    }
+  };
+  if (const int64_t charge = charged_bytes(task.scratch_bytes); charge > 0) {
+    *scratch = slab_->allocate(charge, /*at_top=*/true);
+    if (!*scratch) return false;
+  }
+  for (const BlockId output : graph_->outputs(task)) take(charged_bytes(graph_->block(output).bytes));
+  ++stamp_;
+  for (const BlockId input : graph_->inputs(task)) {
+    Record& r = record_of(input);
+    if (r.stamp == stamp_) continue;
+    r.stamp = stamp_;
+    if (!r.resident) take(r.charge);
+  }
+  if (fits) return true;
+  if (*scratch) slab_->deallocate(*scratch, charged_bytes(task.scratch_bytes));
+  for (const auto& [data, charge] : placed_) {
+    if (charge > 0) slab_->deallocate(data, charge);
+  }
+  return false;
+}
+
+void Core::admit(TaskId id, int64_t order, local::Reservation room, void* scratch) {
+  const Graph::Task& task = graph_->task(id);
+  int32_t index;
+  if (free_live_.empty()) {
+    index = static_cast<int32_t>(live_.size());
+    live_.emplace_back();
+  } else {
+    index = free_live_.back();
+    free_live_.pop_back();
+  }
+  Live& live = live_[static_cast<size_t>(index)];
+  live.used = true;
+  live.task = id;
+  live.order = order;
+  live.scratch = room.split(charged_bytes(task.scratch_bytes));
+  live.scratch_data = scratch;
+  coming_bytes_ += live.scratch.bytes();
+  task_live_[static_cast<size_t>(id)] = index;
+  ++live_count_;
+
+  size_t placed = 0;
+  for (const BlockId output : graph_->outputs(task)) {
+    const Graph::Block& block = graph_->block(output);
+    const int32_t made = new_record();
+    block_record_[static_cast<size_t>(output)] = made;
+    Record& r = record(made);
+    r.block = output;
+    r.bytes = block.bytes;
+    r.charge = charged_bytes(block.bytes);
+    r.reserved = room.split(r.charge);
+    r.resident = true;
+    if (device_kind()) r.data = placed_[placed++].first;
+    r.wait_from = r.cursor = consumer_begin_[static_cast<size_t>(output)];
+    r.end = consumer_begin_[static_cast<size_t>(output) + 1];
+    r.remote = block.remote_readers;
+    r.keep = block.keep;
+    doom_if_last(r);
+  }
+  for (const BlockId input : graph_->inputs(task)) {
+    Record& r = record_of(input);
+    if (!r.resident) {
+      r.resident = true;
+      r.reserved = room.split(r.charge);
+      if (device_kind()) r.data = placed_[placed++].first;
+      r.wait_from = r.cursor;
+      ++r.busy;
+      ++jobs_;
+      push(LaneKind::io, {order, block_record_[static_cast<size_t>(input)], Job::restore});
+    }
+    ++r.pins;
+    ++r.cursor;
+    if (!r.available) ++live.pending;
+    doom_if_last(r);
+  }
+  QUARRY_CHECK(room.bytes() == 0);
+  QUARRY_CHECK(memory_budget_.reserved_bytes() <= memory_budget_.limit_bytes());
+  if (live.pending == 0) make_ready(index);
+}
+
+bool Core::make_room(int64_t bytes, int64_t before_order) {
+  for (;;) {
+    const int64_t room = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes();
+    if (room >= bytes) return true;
+    if (room + coming_bytes_ + spilling_bytes_ >= bytes) return false;  // it comes without moving anything
+    if (!evict_farthest(before_order)) return false;
+  }
+}
+
+bool Core::evict_farthest(int64_t before_order) {
+  while (!candidates_.empty()) {
+    const EvictionCandidate top = candidates_.front();
+    const Record& r = record(top.record);
+    const bool valid = r.generation == top.generation && evictable(r) && next_use(r) == top.next_use;
+    // What the next task needs itself stays, and all others are needed no later.
+    if (valid && top.next_use <= before_order) return false;
+    std::pop_heap(candidates_.begin(), candidates_.end());
+    candidates_.pop_back();
+    if (valid && evict(top.record)) return true;
+  }
+  return false;
+}
+
+bool Core::evict_inputs(const Graph::Task& task) {
+  for (const BlockId input : graph_->inputs(task)) {
+    const Record& r = record_of(input);
+    if (r.charge > 0 && evictable(r) && evict(block_record_[static_cast<size_t>(input)])) return true;
+  }
+  return false;
+}
+
+bool Core::evict(int32_t index) {
+  Record& r = record(index);
+  if (r.slot || r.host) {
+    drop_resident(r);
+    return true;
+  }
+  if (!spill_.enabled() &&
+      (!device_kind() || host_memory_.rounded(r.charge) > host_budget_.limit_bytes() - host_budget_.reserved_bytes())) {
+    return false;
+  }
+  r.spilling = true;
+  ++r.busy;
+  ++jobs_;
+  spilling_bytes_ += r.charge;
+  push(LaneKind::io, {/*order=*/-1, index, Job::spill});
+  return true;
+}
+
+void Core::refuse_if_stuck(TaskId task) {
+  int64_t own = 0;
+  bool remote = false;
+  for (const Record& r : records_) {
+    own += r.used ? r.reserved.bytes() : 0;
+    remote = remote || (r.used && r.remote > 0);
+  }
+  const int64_t reserved = memory_budget_.reserved_bytes();
+  const auto now = std::chrono::steady_clock::now();
+  if (stuck_since_ == std::chrono::steady_clock::time_point{}) stuck_since_ = now;
+  // Staging memory and blocks that other ranks have still to read go away by themselves.
+  if ((reserved > own || remote) && now - stuck_since_ < kPatience) return;
+  const std::string message =
+      fmt::format("{} needs {} bytes more; {} of the budget of {} bytes are in use and nothing can be moved away{}",
+                  task_name(task), head_need_, reserved, memory_budget_.limit_bytes(),
+                  spill_.enabled() ? "" : ": there is no spill directory");
+  set_error(std::make_exception_ptr(local::OutOfMemory(message)));
+}
+
+void Core::make_available(Record& r) {
+  r.available = true;
+  for (; r.wait_from < r.cursor; ++r.wait_from) {
+    const TaskId task = order_[static_cast<size_t>(consumers_[static_cast<size_t>(r.wait_from)])];
+    const int32_t index = task_live_[static_cast<size_t>(task)];
+    if (index >= 0 && --live_[static_cast<size_t>(index)].pending == 0) make_ready(index);
+  }
+}
+
+void Core::make_ready(int32_t index) {
+  Live& live = live_[static_cast<size_t>(index)];
+  live.phase = Phase::ready;
+  push(graph_->task(live.task).lane, {live.order, index, Job::task});
+}
+
+void Core::release_live(int32_t index) {
+  Live& live = live_[static_cast<size_t>(index)];
+  coming_bytes_ -= live.scratch.bytes();
+  if (live.scratch_data) slab_->deallocate(live.scratch_data, live.scratch.bytes());
+  if (live.run) live.run->scratch.close();
+  task_live_[static_cast<size_t>(live.task)] = -1;
+  live = Live{};
+  free_live_.push_back(index);
+  --live_count_;
+}
+
+void Core::part_done(int32_t index, std::exception_ptr error) {
+  Live& live = live_[static_cast<size_t>(index)];
+  if (error && !live.error) live.error = std::move(error);
+  if (--live.open == 0) complete(index);
+}
+
+void Core::complete(int32_t index) {
+  Live& live = live_[static_cast<size_t>(index)];
+  const Graph::Task& task = graph_->task(live.task);
+  const int64_t end_ns = local::trace_clock_ns();
+  const std::exception_ptr error = live.error;
+  Lane& lane = lanes_[static_cast<size_t>(task.lane)];
+  int64_t begin_ns = live.run->begin_ns;
+  if (device_kind() && task.lane == LaneKind::compute) {
+    // The stream was at it since the one before it was done, or since it was queued.
+    begin_ns = std::max(begin_ns, lane.last_end_ns);
+    lane.last_end_ns = end_ns;
+    lane.busy_ns += end_ns - begin_ns;
+  }
+  if (live.run->deferred && --lane.deferred == 0) lane.busy_ns += end_ns - lane.deferred_since_ns;
+  for (const BlockId output : graph_->outputs(task)) {
+    const int32_t made = block_record_[static_cast<size_t>(output)];
+    Record& r = record(made);
+    r.event.reset();
+    if (error) continue;
+    r.produced = true;
+    if (!r.available) make_available(r);
+    if (!callbacks_.empty()) {
+      if (auto waiting = callbacks_.extract(output)) {
+        for (auto& callback : waiting.mapped()) due_.push_back(std::move(callback));
+      }
+    }
+    settle(made);
+  }
+  for (const BlockId input : graph_->inputs(task)) {
+    const int32_t read = block_record_[static_cast<size_t>(input)];
+    if (--record(read).pins == 0) settle(read);
+  }
+  if (!error) {
+    ++progress_.tasks_done;
+    progress_.bytes_done += task.traffic_bytes;
+    ++statistics_.tasks;
+  }
+  if (local::tracing()) trace_task(live, begin_ns, end_ns);
+  std::shared_ptr<local::Event> event = std::move(live.event);
+  live.event.reset();
+  return_event(std::move(event));
+  const TaskId id = live.task;
+  release_live(index);
+  if (error) {
+    // The same error with the task's name before it.
+    local::ErrorRecord record = local::to_record(error);
+    record.message = fmt::format("{}: {}", task_name(id), record.message);
+    try {
+      local::throw_record(record);
+    } catch (...) {
+      set_error(std::current_exception());
+    }
+  }
+  advance();
+}
+
+}  // namespace quarry::scheduler

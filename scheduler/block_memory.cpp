@@ -1,0 +1,213 @@
+#include "scheduler/block_memory.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "local/base/error.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry::scheduler {
+namespace {
+
+constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+constexpr int64_t kSmallBytes = 32 << 10;
+// The C++ heap is asked to return its free pages when this much has come and gone.
+constexpr int64_t kTrimBytes = 32 << 20;
+
+void* take_pages(int64_t bytes) {
+  const auto map = [](int64_t length) {
+    return mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  };
+  if (bytes < 2 * kHugePageBytes) {
+    void* data = map(bytes);
+    return data == MAP_FAILED ? nullptr : data;
+  }
+  // Aligned to huge pages: one fault for 512 pages.
+  void* raw = map(bytes + kHugePageBytes);
+  if (raw == MAP_FAILED) return nullptr;
+  const auto begin = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  if (aligned > begin) munmap(raw, aligned - begin);
+  const uintptr_t end = begin + static_cast<uintptr_t>(bytes + kHugePageBytes);
+  const uintptr_t used_end = aligned + static_cast<uintptr_t>(bytes);
+  if (end > used_end) munmap(reinterpret_cast<void*>(used_end), end - used_end);
+  void* data = reinterpret_cast<void*>(aligned);
+  madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  return data;
+}
+
+}  // namespace
+
+CachedMemory::Source CachedMemory::pages() {
+  Source source;
+  source.take = take_pages;
+  source.give_back = [](void* data, int64_t bytes) { munmap(data, static_cast<size_t>(bytes)); };
+  source.granule_bytes = kPageBytes;
+  source.small_bytes = kSmallBytes;
+  return source;
+}
+
+CachedMemory::CachedMemory(Source source, int64_t limit_bytes) : source_(std::move(source)), limit_(limit_bytes) {}
+
+CachedMemory::~CachedMemory() { free_unused(); }
+
+int64_t CachedMemory::rounded(int64_t bytes) const {
+  bytes = std::max<int64_t>(bytes, 1);
+  const int64_t granule = bytes < source_.small_bytes ? local::kAllocationAlignment : source_.granule_bytes;
+  return (bytes + granule - 1) / granule * granule;
+}
+
+std::pair<void*, int64_t> CachedMemory::oldest() {
+  auto victim = cache_.end();
+  for (auto bucket = cache_.begin(); bucket != cache_.end(); ++bucket) {
+    if (victim == cache_.end() || bucket->second.last_use < victim->second.last_use) victim = bucket;
+  }
+  if (victim == cache_.end()) return {nullptr, 0};
+  const std::pair<void*, int64_t> taken{victim->second.blocks.back(), victim->first};
+  victim->second.blocks.pop_back();
+  if (victim->second.blocks.empty()) cache_.erase(victim);
+  acquired_ -= taken.second;
+  return taken;
+}
+
+void* CachedMemory::allocate(int64_t bytes) {
+  const int64_t size = rounded(bytes);
+  const bool small = bytes < source_.small_bytes;
+  std::vector<std::pair<void*, int64_t>> unwanted;
+  {
+    const std::lock_guard lock(mutex_);
+    if (small) {
+      small_ += size;
+      small_peak_ = std::max(small_peak_, small_);
+    } else if (const auto bucket = cache_.find(size); bucket != cache_.end()) {
+      void* data = bucket->second.blocks.back();
+      bucket->second.blocks.pop_back();
+      bucket->second.last_use = ++clock_;
+      if (bucket->second.blocks.empty()) cache_.erase(bucket);
+      return data;
+    }
+    while (acquired_ + size > limit_) {
+      const auto block = oldest();
+      if (!block.first) break;
+      unwanted.push_back(block);
+    }
+    acquired_ += size;
+  }
+  for (const auto& [data, length] : unwanted) source_.give_back(data, length);
+  void* data = small ? std::aligned_alloc(local::kAllocationAlignment, static_cast<size_t>(size)) : source_.take(size);
+  if (!data && !small) {
+    free_unused();
+    data = source_.take(size);
+  }
+  if (!data) {
+    const int error = errno;
+    const std::lock_guard lock(mutex_);
+    acquired_ -= size;
+    if (small) small_ -= size;
+    throw local::OutOfMemory(
+        fmt::format("host memory: the system refused {} bytes ({}); {} of the limit of {} are in use", size,
+                    std::strerror(error), acquired_, limit_));
+  }
+  return data;
+}
+
+void CachedMemory::deallocate(void* data, int64_t bytes) noexcept {
+  const int64_t size = rounded(bytes);
+  if (bytes < source_.small_bytes) {
+    std::free(data);
+    const std::lock_guard lock(mutex_);
+    acquired_ -= size;
+    small_ -= size;
+    if (small_ == 0 && small_peak_ > kTrimBytes) {
+      small_peak_ = 0;
+      malloc_trim(0);
+    }
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  Bucket& bucket = cache_[size];
+  bucket.blocks.push_back(data);
+  bucket.last_use = ++clock_;
+}
+
+void CachedMemory::free_unused() {
+  for (;;) {
+    std::pair<void*, int64_t> block;
+    {
+      const std::lock_guard lock(mutex_);
+      block = oldest();
+    }
+    if (!block.first) return;
+    source_.give_back(block.first, block.second);
+  }
+}
+
+int64_t CachedMemory::acquired_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return acquired_;
+}
+
+Slab::Slab(void* data, int64_t bytes) : data_(static_cast<char*>(data)), free_(bytes) {
+  if (bytes > 0) insert(0, bytes);
+}
+
+void Slab::insert(int64_t offset, int64_t bytes) {
+  gaps_.emplace(offset, bytes);
+  by_size_.emplace(bytes, offset);
+}
+
+void Slab::erase(std::map<int64_t, int64_t>::iterator gap) {
+  by_size_.erase({gap->second, gap->first});
+  gaps_.erase(gap);
+}
+
+void* Slab::allocate(int64_t bytes, bool at_top) {
+  QUARRY_CHECK(bytes > 0);
+  std::map<int64_t, int64_t>::iterator gap;
+  if (at_top) {
+    gap = gaps_.end();
+    while (gap != gaps_.begin() && std::prev(gap)->second < bytes) --gap;
+    if (gap == gaps_.begin()) return nullptr;
+    --gap;
+  } else {
+    const auto fit = by_size_.lower_bound({bytes, -1});
+    if (fit == by_size_.end()) return nullptr;
+    gap = gaps_.find(fit->second);
+  }
+  const auto [offset, length] = *gap;
+  erase(gap);
+  free_ -= bytes;
+  const int64_t at = at_top ? offset + length - bytes : offset;
+  if (length > bytes) insert(at_top ? offset : offset + bytes, length - bytes);
+  return data_ + at;
+}
+
+void Slab::deallocate(void* data, int64_t bytes) {
+  int64_t offset = static_cast<char*>(data) - data_;
+  free_ += bytes;
+  auto next = gaps_.lower_bound(offset);
+  QUARRY_CHECK(next == gaps_.end() || offset + bytes <= next->first);
+  if (next != gaps_.end() && next->first == offset + bytes) {
+    bytes += next->second;
+    erase(next);
+  }
+  auto previous = gaps_.lower_bound(offset);
+  if (previous != gaps_.begin()) {
+    --previous;
+    QUARRY_CHECK(previous->first + previous->second <= offset);
+    if (previous->first + previous->second == offset) {
+      offset = previous->first;
+      bytes += previous->second;
+      erase(previous);
+    }
+  }
+  insert(offset, bytes);
+}
+
+}  // namespace quarry::scheduler

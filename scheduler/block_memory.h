@@ -1,0 +1,79 @@
+// Where blocks live: recycled host allocations (CPU, pinned) and one slab of a device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace quarry::scheduler {
+
+// Host memory in whole blocks, each an allocation of its own, so that no fragmentation can make a block fail that fits
+// by its bytes. Blocks that are given back are kept for requests of the same size (fresh pages cost a fault each); what
+// is handed out and kept together stays within the limit, beyond which kept blocks go back to the system, those of the
+// size least recently used first. Thread-safe.
+class CachedMemory {
+ public:
+  struct Source {
+    std::function<void*(int64_t bytes)> take;  // null or throws where there is none
+    std::function<void(void* data, int64_t bytes)> give_back;
+    int64_t granule_bytes = 1;  // sizes asked of the source are multiples
+    int64_t small_bytes = 0;    // below it, blocks come from the C++ heap
+  };
+  // Anonymous pages; huge ones where a block is large enough for them.
+  static Source pages();
+
+  CachedMemory(Source source, int64_t limit_bytes);
+  ~CachedMemory();
+  CachedMemory(const CachedMemory&) = delete;
+  CachedMemory& operator=(const CachedMemory&) = delete;
+
+  // What a block of `bytes` takes.
+  int64_t rounded(int64_t bytes) const;
+  // Never null. Throws OutOfMemory when the system refuses.
+  void* allocate(int64_t bytes);
+  void deallocate(void* data, int64_t bytes) noexcept;
+  void free_unused();
+  int64_t acquired_bytes() const;  // handed out and kept
+
+ private:
+  struct Bucket {
+    std::vector<void*> blocks;
+    uint64_t last_use = 0;
+  };
+  std::pair<void*, int64_t> oldest();  // taken out of the cache; null if it is empty
+
+  const Source source_;
+  const int64_t limit_;
+  mutable std::mutex mutex_;
+  std::map<int64_t, Bucket> cache_;
+  uint64_t clock_ = 0;
+  int64_t acquired_ = 0;
+  int64_t small_ = 0;       // handed out by the C++ heap
+  int64_t small_peak_ = 0;  // since the heap was last trimmed
+};
+
+// Best fit with coalescing inside one range of memory. Not thread-safe: the executor's lock guards it.
+class Slab {
+ public:
+  Slab(void* data, int64_t bytes);
+  // Null where no gap is long enough. Short-lived pieces (scratch) go to the top, so that they do not split what blocks
+  // leave behind.
+  void* allocate(int64_t bytes, bool at_top);
+  void deallocate(void* data, int64_t bytes);
+  int64_t free_bytes() const { return free_; }
+
+ private:
+  void insert(int64_t offset, int64_t bytes);
+  void erase(std::map<int64_t, int64_t>::iterator gap);
+
+  char* data_;
+  int64_t free_;
+  std::map<int64_t, int64_t> gaps_;                // offset -> length
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (length, offset)
+};
+
+}  // namespace quarry::scheduler

@@ -1,0 +1,396 @@
+// The executor's inside. One lock guards all state; threads of the lanes run tasks and move blocks between tiers
+// without it. Split over executor.cpp (life, run, failure, what others ask), admission.cpp (budget, eviction,
+// completion), lanes.cpp (threads), tiers.cpp (spilling, bringing back, reading) and staging.cpp.
+//
+// A block's record exists from its producer's admission to its last use. Its data may be in several tiers at once:
+// blocks do not change once produced, so a copy further down stays valid and makes the next eviction free.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <thread>
+#include <unordered_map>
+
+#include "scheduler/block_memory.h"
+#include "scheduler/executor.h"
+#include "scheduler/spill_file.h"
+
+namespace quarry::scheduler {
+
+class Core;
+class CoreCompletion;
+
+// Scratch memory of one task: first fit with coalescing inside one piece. On the CPU the piece is taken at first use.
+class Scratch final : public local::MemoryResource {
+ public:
+  Scratch(Core& core, local::Device device) : core_(core), device_(device) {}
+  void open(void* data, int64_t bytes);  // data null: taken at first use
+  void close();                          // gives back what was taken at first use
+
+  local::Device device() const override { return device_; }
+  void* allocate(int64_t bytes, local::Stream* stream) override;
+  void deallocate(void* data, int64_t bytes, local::Stream* stream) noexcept override;
+  int64_t used_bytes() const override;
+  int64_t acquired_bytes() const override { return bytes_; }
+  int64_t peak_bytes() const override;
+
+ private:
+  Core& core_;
+  const local::Device device_;
+  mutable std::mutex mutex_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+  bool owned_ = false;
+  std::unique_ptr<Slab> slab_;
+  int64_t peak_ = 0;
+};
+
+class CoreTaskRun final : public TaskRun {
+ public:
+  explicit CoreTaskRun(Core& core);
+  std::shared_ptr<Completion> defer() override;
+  bool cancelled() const override;
+
+  Core& core;
+  Scratch scratch;
+  std::vector<BlockView> input_views, output_views;
+  std::vector<std::pair<std::shared_ptr<local::Event>, int>> waits;  // events of the inputs and their streams
+  std::shared_ptr<CoreCompletion> completion;
+  bool deferred = false;
+  int32_t live = -1;
+  TaskId task = -1;
+  int64_t begin_ns = 0;
+};
+
+class CoreCompletion final : public Completion {
+ public:
+  CoreCompletion(Core& core, int32_t live) : core_(core), live_(live) {}
+  ~CoreCompletion() override;
+  void finish() override;
+  void fail(std::exception_ptr error) override;
+  // Whether nobody has ended the task yet; the caller does now.
+  bool claim() { return !used_.exchange(true); }
+
+ private:
+  Core& core_;
+  const int32_t live_;
+  std::atomic<bool> used_{false};
+};
+
+// Lets blocks that outlive the executor find out.
+struct CoreLink {
+  std::mutex mutex;
+  Core* core = nullptr;
+};
+
+class CoreStoredBlock final : public StoredBlock {
+ public:
+  CoreStoredBlock(std::shared_ptr<CoreLink> link, int32_t record, int64_t bytes)
+      : link_(std::move(link)), record_(record), bytes_(bytes) {}
+  ~CoreStoredBlock() override;
+  int64_t bytes() const override { return bytes_; }
+  const CoreLink* link() const { return link_.get(); }
+  int32_t record() const { return record_; }
+
+ private:
+  std::shared_ptr<CoreLink> link_;
+  int32_t record_;
+  int64_t bytes_;
+};
+
+class Staging final : public local::MemoryResource {
+ public:
+  explicit Staging(Core& core) : core_(core) {}
+  ~Staging() override;
+  local::Device device() const override { return local::kCpu; }
+  void* allocate(int64_t bytes, local::Stream* stream) override;
+  void deallocate(void* data, int64_t bytes, local::Stream* stream) noexcept override;
+  int64_t used_bytes() const override;
+  int64_t acquired_bytes() const override;
+  int64_t peak_bytes() const override;
+  // Reuses what was given back behind an event that has come; waits for the oldest where asked to. False if there was
+  // nothing.
+  bool reap(bool wait);
+
+ private:
+  struct Pending {
+    void* data;
+    int64_t bytes;
+    std::shared_ptr<local::Event> event;
+  };
+  void give_back(void* data, int64_t bytes);
+
+  Core& core_;
+  mutable std::mutex mutex_;
+  std::unordered_map<void*, local::Reservation> out_;
+  std::deque<Pending> pending_;
+  int64_t used_ = 0, peak_ = 0;
+};
+
+class Core final : public Executor {
+ public:
+  explicit Core(const ExecutorConfig& config);
+  ~Core() override;
+
+  void run(Graph& graph) override;
+  void cancel(const local::ErrorRecord& error) override;
+  void clear_cancel() override;
+  void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) override;
+  std::shared_ptr<StoredBlock> stored(BlockId block) override;
+  void when_ready(BlockId block, std::function<void()> callback) override;
+  void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) override;
+  void release_remote(BlockId block) override;
+  void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) override;
+  Progress progress() const override;
+  Statistics statistics() const override;
+  local::Budget& memory_budget() override { return memory_budget_; }
+  local::Budget& host_budget() override { return host_budget_; }
+  local::MemoryResource& staging() override { return staging_; }
+  std::string describe_waits() const override;
+
+ private:
+  friend class Scratch;
+  friend class CoreTaskRun;
+  friend class CoreCompletion;
+  friend class CoreStoredBlock;
+  friend class Staging;
+
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  // A block with data, or about to have it.
+  struct Record {
+    BlockId block = -1;    // in this run; -1: kept from an earlier run and not used by this one
+    int64_t bytes = 0;     // of the block
+    int64_t charge = 0;    // in the budget
+    void* data = nullptr;  // compute tier; on the CPU null until the block is about to be filled
+    void* host = nullptr;  // pinned tier
+    SpillFile::Slot slot;  // disk tier
+    local::Reservation reserved, host_reserved;
+    std::shared_ptr<local::Event> event;  // device kinds: after which the data is there
+    int stream = -1;                      // that it was recorded on
+    // Consumers in order of admission are consumers_[cursor, end); those before it are admitted, and those from
+    // wait_from to it wait for the data.
+    int64_t wait_from = 0, cursor = 0, end = 0;
+    uint64_t stamp = 0;       // of the admission attempt that counted it last
+    uint32_t generation = 0;  // tells a reused record from what it was
+    int32_t pins = 0;         // inputs of admitted tasks that are not done
+    int32_t busy = 0;         // moves and reads under way without the lock
+    int32_t remote = 0;       // readers on other ranks to come
+    bool used = false;
+    bool resident = false;   // has room in the compute tier
+    bool produced = false;   // its producer is done
+    bool available = false;  // in the compute tier, or behind `event`
+    bool spilling = false;
+    bool doomed = false;  // dies when the admitted tasks are done; counted in coming_bytes_
+    bool keep = false;    // becomes stored when the run succeeds
+    bool stored = false;
+    bool orphan = false;  // stored, and nobody holds it any more
+  };
+
+  enum class Phase : uint8_t { waiting, ready, running, issued };
+  // An admitted task that is not done.
+  struct Live {
+    TaskId task = -1;
+    int64_t order = 0;
+    int32_t pending = 0;  // inputs not available yet
+    int32_t open = 0;     // what must still happen before it is done: run() returns, Completion, event
+    Phase phase = Phase::waiting;
+    bool used = false;
+    local::Reservation scratch;
+    void* scratch_data = nullptr;
+    std::shared_ptr<CoreTaskRun> run;
+    std::shared_ptr<local::Event> event;
+    std::exception_ptr error;
+  };
+
+  enum class Job : uint8_t { task, spill, restore };
+  struct Item {
+    int64_t order;  // of the task, or of the one that needs the block; -1: at once
+    int32_t what;   // live task or record
+    Job job;
+    bool operator>(const Item& other) const { return order > other.order; }
+  };
+  struct Lane {
+    std::vector<Item> heap;
+    std::condition_variable wake;
+    int idle = 0;    // sleeping threads that nobody has woken
+    int tokens = 0;  // woken threads that have not noticed
+    int64_t busy_ns = 0;
+    int64_t deferred = 0;  // tasks that returned and are not finished; the lane is busy while there are any
+    int64_t deferred_since_ns = 0;
+    int64_t last_end_ns = 0;  // device kinds: when the last task was seen to be done
+  };
+  struct Worker {
+    std::thread thread;
+    LaneKind lane = LaneKind::compute;
+    int number = 0;
+    std::unique_ptr<local::Stream> stream, to_host;
+    std::shared_ptr<CoreTaskRun> run;
+    void* bounce = nullptr;  // pinned, two halves; io lane of device kinds
+    std::unique_ptr<local::Event> bounce_events[2];
+  };
+  struct EvictionCandidate {
+    int64_t next_use;
+    int32_t record;
+    uint32_t generation;
+    bool operator<(const EvictionCandidate& other) const { return next_use < other.next_use; }
+  };
+
+  // The lock; releasing it wakes the threads that have work now and calls the callbacks that are due.
+  class Guard {
+   public:
+    explicit Guard(Core& core) : core_(core), lock_(core.mutex_) {}
+    ~Guard() {
+      if (lock_.owns_lock()) unlock();
+    }
+    void lock() {
+      if (!lock_.owns_lock()) lock_.lock();
+    }
+    void unlock();
+    template <class Condition>
+    void wait(Condition& condition) {
+      condition.wait(lock_);
+    }
+    template <class Condition>
+    void wait_for(Condition& condition, std::chrono::milliseconds time) {
+      condition.wait_for(lock_, time);
+    }
+
+   private:
+    Core& core_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  bool device_kind() const { return config_.device.kind != local::DeviceKind::cpu; }
+  Record& record(int32_t index) { return records_[static_cast<size_t>(index)]; }
+  const Record& record(int32_t index) const { return records_[static_cast<size_t>(index)]; }
+  Record& record_of(BlockId block) { return record(block_record_[static_cast<size_t>(block)]); }
+  std::string task_name(TaskId task) const;
+  std::string block_name(const Record& r) const;
+  std::shared_ptr<local::Event> take_event();
+  void return_event(std::shared_ptr<local::Event> event);
+
+  // executor.cpp
+  void begin_run(Graph& graph);
+  void end_run();
+  bool run_over() const;
+  void drop_stored(int32_t index);
+  void set_error(std::exception_ptr error);  // first one wins
+
+  // admission.cpp
+  void advance();
+  bool try_admit(TaskId task, int64_t order);
+  bool place(const Graph::Task& task, void** scratch);
+  void admit(TaskId task, int64_t order, local::Reservation room, void* scratch);
+  bool make_room(int64_t bytes, int64_t before_order);
+  bool evict_farthest(int64_t before_order);
+  bool evict_inputs(const Graph::Task& task);
+  bool evict(int32_t index);
+  void refuse_if_stuck(TaskId task);
+  int64_t next_use(const Record& r) const;
+  bool evictable(const Record& r) const { return r.resident && r.produced && r.available && !r.pins && !r.busy; }
+  bool dead(const Record& r) const;
+  void settle(int32_t index);  // after its last pin or move: frees it or offers it for eviction
+  void offer(int32_t index);
+  void doom_if_last(Record& r);
+  void drop_resident(Record& r);
+  void drop_host(Record& r);
+  int32_t new_record();
+  void free_record(int32_t index);
+  void make_available(Record& r);
+  void make_ready(int32_t live);
+  void release_live(int32_t live);
+  void complete(int32_t live);  // everything that a task needed to end has happened
+  void part_done(int32_t live, std::exception_ptr error);
+
+  // lanes.cpp
+  void lane_loop(Worker& worker);
+  void poll_loop();
+  void execute(Guard& guard, Worker& worker, int32_t live);
+  void push(LaneKind lane, const Item& item);
+  void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const;
+  void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
+
+  // tiers.cpp
+  void spill(Guard& guard, Worker& worker, int32_t index);
+  void restore(Guard& guard, Worker& worker, int32_t index);
+  SpillFile::Slot write_slot(Worker* worker, const void* host, const void* device, int64_t bytes);
+  void read_slot(Worker& worker, const SpillFile::Slot& slot, void* device, int64_t bytes);
+  local::Reservation make_host_room(Guard& guard, int64_t bytes, int64_t after_use);
+  bool drop_clean_slots();
+  void read_record(Guard& guard, int32_t index, int64_t offset, int64_t bytes, void* to);
+
+  // staging.cpp
+  local::Reservation acquire(int64_t bytes);
+  local::Reservation acquire_pinned(int64_t bytes);
+  void given_back();
+
+  const ExecutorConfig config_;
+  local::Backend& backend_;
+  local::Budget memory_budget_, host_budget_;
+  SpillFile spill_;
+  CachedMemory host_memory_;  // CPU: blocks; device kinds: the pinned tier
+  void* slab_data_ = nullptr;
+  int64_t slab_bytes_ = 0;
+  std::unique_ptr<Slab> slab_;
+  char nothing_ = 0;  // where blocks of no bytes are
+  std::unique_ptr<local::Stream> read_stream_;  // device kinds: for read_block
+  std::mutex read_mutex_;
+  int64_t bounce_bytes_ = 0;
+  local::Reservation bounce_room_;
+  std::shared_ptr<CoreLink> link_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable run_wake_;   // run() and who waits for the threads
+  std::condition_variable room_wake_;  // staging requests
+  std::condition_variable poll_wake_;
+  std::array<Lane, kLaneCount> lanes_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::thread poller_;
+  bool quit_ = false;
+  std::deque<std::deque<int32_t>> issued_;  // live tasks per stream, device kinds
+  std::vector<std::shared_ptr<local::Event>> events_;
+
+  std::deque<Record> records_;
+  std::vector<int32_t> free_records_;
+  int64_t used_records_ = 0;
+  std::vector<EvictionCandidate> candidates_;  // heap, farthest first; stale entries are skipped
+  std::deque<Live> live_;
+  std::vector<int32_t> free_live_;
+  int64_t live_count_ = 0;
+  int64_t jobs_ = 0;  // moves between tiers, queued or under way
+  int64_t reads_ = 0;
+  int64_t coming_bytes_ = 0;    // freed for certain when the admitted tasks are done
+  int64_t spilling_bytes_ = 0;  // freed when the spills under way are done
+  int wanted_pinned_ = 0;       // waiting staging requests, device kinds
+  int64_t wanted_bytes_ = 0;    // by staging requests that wait; they come before admission
+  std::exception_ptr spill_error_;
+  uint64_t stamp_ = 0;
+  std::vector<std::function<void()>> due_;
+
+  // This run.
+  Graph* graph_ = nullptr;
+  std::atomic<bool> stopping_{false};
+  std::exception_ptr error_;
+  std::vector<TaskId> order_;
+  int64_t head_ = 0;       // the next to admit
+  int64_t head_need_ = 0;  // bytes that it still needs
+  std::vector<std::pair<void*, int64_t>> placed_;
+  std::vector<int64_t> consumer_begin_;  // per block, into consumers_
+  std::vector<int64_t> consumers_;       // admission order of each consumer
+  std::vector<int32_t> block_record_;    // -1: not made yet, or gone
+  std::vector<int32_t> task_live_;       // -1: not admitted, or done
+  int64_t remote_left_ = 0;
+  std::unordered_map<BlockId, std::vector<std::function<void()>>> callbacks_;
+  std::unordered_map<BlockId, std::shared_ptr<StoredBlock>> kept_;
+  std::exception_ptr cancelled_before_;
+  std::function<void(const local::ErrorRecord&)> failure_handler_;
+  Progress progress_;
+  Statistics statistics_;
+  std::chrono::steady_clock::time_point stuck_since_{};
+  Staging staging_;
+};
+
+}  // namespace quarry::scheduler

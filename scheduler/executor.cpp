@@ -1,0 +1,456 @@
+#include "scheduler/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "local/base/log.h"
+#include "scheduler/core.h"
+
+namespace quarry::scheduler {
+
+using local::ErrorRecord;
+
+namespace {
+
+constexpr int64_t kBounceBytes = 8 << 20;  // per I/O thread at most, two halves
+constexpr auto kTick = std::chrono::milliseconds(50);
+
+// Half of an I/O thread's bounce buffer: whole pieces of the spill file.
+int64_t bounce_half(const ExecutorConfig& config) {
+  const int64_t share = config.host_bytes / (8 * config.io_threads);
+  return std::clamp(share / SpillFile::kPieceBytes * SpillFile::kPieceBytes, SpillFile::kPieceBytes, kBounceBytes / 2);
+}
+
+CachedMemory::Source host_source(const ExecutorConfig& config, local::Backend& backend) {
+  if (config.device.kind == local::DeviceKind::cpu) return CachedMemory::pages();
+  CachedMemory::Source pinned;
+  pinned.take = [&backend](int64_t bytes) { return backend.allocate_pinned(bytes); };
+  pinned.give_back = [&backend](void* data, int64_t bytes) { backend.free_pinned(data, bytes); };
+  pinned.granule_bytes = 4096;
+  return pinned;
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> Executor::create(const ExecutorConfig& config) {
+  if (config.memory_bytes < 0 || config.host_bytes < 0) {
+    throw local::InvalidArgument(fmt::format("memory budgets are not negative: {} and {} bytes of host memory",
+                                             config.memory_bytes, config.host_bytes));
+  }
+  if (config.io_threads < 1 || config.compute_threads < 1 || config.worker_threads < 1) {
+    throw local::InvalidArgument(fmt::format("every lane needs a thread: io {}, compute {}, worker {}",
+                                             config.io_threads, config.compute_threads, config.worker_threads));
+  }
+  if (config.device.kind != local::DeviceKind::cpu) {
+    const int64_t least = 2 * SpillFile::kPieceBytes * config.io_threads;
+    if (config.host_bytes < least) {
+      throw local::BudgetError(fmt::format("the host memory budget is {} bytes; {} I/O threads need at least {}",
+                                           config.host_bytes, config.io_threads, least),
+                               least);
+    }
+  }
+  return std::make_unique<Core>(config);
+}
+
+Core::Core(const ExecutorConfig& config)
+    : config_(config),
+      backend_(local::backend(config.device.kind)),
+      memory_budget_(local::name(config.device.kind), config.memory_bytes),
+      host_budget_("pinned host", config.device.kind == local::DeviceKind::cpu ? 0 : config.host_bytes),
+      spill_(config.spill_dir, config.spill_limit_bytes),
+      host_memory_(host_source(config, backend_),
+                   config.device.kind == local::DeviceKind::cpu ? config.memory_bytes : config.host_bytes),
+      link_(std::make_shared<CoreLink>()),
+      staging_(*this) {
+  link_->core = this;
+  const int compute_threads = device_kind() ? 1 : config_.compute_threads;
+  if (device_kind()) {
+    slab_bytes_ = config_.memory_bytes / local::kAllocationAlignment * local::kAllocationAlignment;
+    if (slab_bytes_ > 0) slab_data_ = backend_.allocate_slab(config_.device.index, slab_bytes_);
+    slab_ = std::make_unique<Slab>(slab_data_, slab_bytes_);
+    bounce_bytes_ = 2 * bounce_half(config_);
+    bounce_room_ = host_budget_.reserve(bounce_bytes_ * config_.io_threads);
+    read_stream_ = backend_.create_stream(config_.device.index, local::StreamRole::to_host);
+  }
+  const auto start = [this](LaneKind lane, int count) {
+    for (int i = 0; i < count; ++i) {
+      auto worker = std::make_unique<Worker>();
+      worker->lane = lane;
+      worker->number = static_cast<int>(workers_.size());
+      const auto role = lane == LaneKind::compute  ? local::StreamRole::compute
+                        : lane == LaneKind::worker ? local::StreamRole::to_host
+                                                   : local::StreamRole::to_device;
+      worker->stream = backend_.create_stream(config_.device.index, role);
+      if (device_kind() && lane == LaneKind::io) {
+        worker->to_host = backend_.create_stream(config_.device.index, local::StreamRole::to_host);
+        worker->bounce = host_memory_.allocate(bounce_bytes_);
+        for (auto& event : worker->bounce_events) event = backend_.create_event(config_.device.index);
+      }
+      workers_.push_back(std::move(worker));
+    }
+  };
+  start(LaneKind::io, config_.io_threads);
+  start(LaneKind::compute, compute_threads);
+  start(LaneKind::worker, config_.worker_threads);
+  start(LaneKind::comm, 1);
+  issued_.resize(2 * workers_.size());
+  for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { lane_loop(*w); });
+  if (device_kind()) poller_ = std::thread([this] { poll_loop(); });
+}
+
+Core::~Core() {
+  {
+    const std::lock_guard lock(link_->mutex);
+    link_->core = nullptr;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+    for (Lane& lane : lanes_) lane.wake.notify_all();
+    poll_wake_.notify_all();
+  }
+  for (auto& worker : workers_) worker->thread.join();
+  if (poller_.joinable()) poller_.join();
+  for (size_t i = 0; i < records_.size(); ++i) {
+    if (records_[i].used) free_record(static_cast<int32_t>(i));
+  }
+  for (auto& worker : workers_) {
+    if (worker->bounce) host_memory_.deallocate(worker->bounce, bounce_bytes_);
+  }
+  if (slab_data_) backend_.free_slab(config_.device.index, slab_data_, slab_bytes_);
+}
+
+void Core::Guard::unlock() {
+  struct Wake {
+    std::condition_variable* condition;
+    int count;
+  };
+  std::array<Wake, kLaneCount> wakes;
+  for (size_t i = 0; i < wakes.size(); ++i) {
+    Lane& lane = core_.lanes_[i];
+    const int count =
+        std::clamp(static_cast<int>(std::min<size_t>(lane.heap.size(), 1 << 20)) - lane.tokens, 0, lane.idle);
+    lane.idle -= count;
+    lane.tokens += count;
+    wakes[i] = {&lane.wake, count};
+  }
+  if (core_.graph_ && core_.run_over()) core_.run_wake_.notify_all();
+  if (core_.wanted_bytes_ > 0) core_.room_wake_.notify_all();
+  std::vector<std::function<void()>> due;
+  due.swap(core_.due_);
+  lock_.unlock();
+  for (const Wake& wake : wakes) {
+    for (int i = 0; i < wake.count; ++i) wake.condition->notify_one();
+  }
+  for (const auto& callback : due) callback();
+}
+
+std::string Core::task_name(TaskId id) const {
+  const Graph::Task& task = graph_->task(id);
+  return graph_->body(task).name(task.index);
+}
+
+std::string Core::block_name(const Record& r) const {
+  if (!graph_ || r.block < 0) return "a stored block";
+  const TaskId producer = graph_->block(r.block).producer;
+  return producer < 0 ? "a stored block" : task_name(producer);
+}
+
+std::shared_ptr<local::Event> Core::take_event() {
+  if (events_.empty()) return backend_.create_event(config_.device.index);
+  std::shared_ptr<local::Event> event = std::move(events_.back());
+  events_.pop_back();
+  return event;
+}
+
+void Core::return_event(std::shared_ptr<local::Event> event) {
+  if (event && event.use_count() == 1) events_.push_back(std::move(event));
+}
+
+void Core::run(Graph& graph) {
+  std::vector<TaskId> order = graph.admission_order();
+  std::vector<int64_t> begin(static_cast<size_t>(graph.block_count()) + 1, 0);
+  for (BlockId b = 0; b < graph.block_count(); ++b) {
+    begin[static_cast<size_t>(b) + 1] = begin[static_cast<size_t>(b)] + graph.block(b).consumers;
+  }
+  std::vector<int64_t> consumers(static_cast<size_t>(begin.back()));
+  std::vector<int64_t> next(begin.begin(), begin.end() - 1);
+  int64_t traffic = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Graph::Task& task = graph.task(order[i]);
+    traffic += task.traffic_bytes;
+    for (const BlockId input : graph.inputs(task)) {
+      consumers[static_cast<size_t>(next[static_cast<size_t>(input)]++)] = static_cast<int64_t>(i);
+    }
+  }
+  std::vector<int64_t>().swap(next);
+  const int64_t least = least_workable_bytes(graph);
+
+  decltype(kept_) old_kept;  // their destructors take the lock
+  Guard guard(*this);
+  QUARRY_CHECK(graph_ == nullptr);
+  old_kept.swap(kept_);
+  if (!old_kept.empty()) {
+    guard.unlock();
+    old_kept.clear();
+    guard.lock();
+  }
+  if (cancelled_before_) {
+    callbacks_.clear();
+    const std::exception_ptr error = std::exchange(cancelled_before_, nullptr);
+    std::rethrow_exception(error);
+  }
+  int64_t held = memory_budget_.reserved_bytes();  // and cannot be moved away
+  if (spill_.enabled()) {
+    for (const Record& r : records_) held -= r.used ? r.reserved.bytes() : 0;
+  } else {
+    for (BlockId b = 0; b < graph.block_count(); ++b) {
+      if (graph.block(b).stored >= 0) held -= charged_bytes(graph.block(b).bytes);
+    }
+    held = std::max<int64_t>(held, 0);
+  }
+  if (least > memory_budget_.limit_bytes() - held) {
+    callbacks_.clear();
+    std::string message = fmt::format("the plan needs at least {} bytes of memory per rank; the budget is {} bytes",
+                                      least + held, memory_budget_.limit_bytes());
+    if (held > 0) message += fmt::format(", of which {} are in use and cannot be moved away", held);
+    throw local::BudgetError(message, least + held);
+  }
+
+  order_ = std::move(order);
+  consumer_begin_ = std::move(begin);
+  consumers_ = std::move(consumers);
+  progress_.tasks_done = progress_.bytes_done = 0;
+  progress_.tasks_total = graph.task_count();
+  progress_.bytes_total = traffic;
+  begin_run(graph);
+  advance();
+  while (!run_over()) {
+    guard.unlock();
+    guard.lock();
+    if (run_over()) break;
+    guard.wait_for(run_wake_, kTick);
+    advance();
+  }
+  const std::exception_ptr error = error_;
+  if (error && device_kind()) {
+    // An emulated stream keeps its error until it is asked.
+    guard.unlock();
+    for (const auto& worker : workers_) {
+      for (const auto& stream : {worker->stream.get(), worker->to_host.get()}) {
+        try {
+          if (stream) stream->synchronize();
+        } catch (const std::exception& e) {
+          local::log(local::LogLevel::debug, e.what());
+        }
+      }
+    }
+    guard.lock();
+  }
+  end_run();
+  guard.unlock();
+  if (error) std::rethrow_exception(error);
+}
+
+void Core::begin_run(Graph& graph) {
+  graph_ = &graph;
+  stopping_ = false;
+  error_ = nullptr;
+  head_ = 0;
+  remote_left_ = 0;
+  stuck_since_ = {};
+  block_record_.assign(static_cast<size_t>(graph.block_count()), -1);
+  task_live_.assign(static_cast<size_t>(graph.task_count()), -1);
+  for (BlockId b = 0; b < graph.block_count(); ++b) {
+    const Graph::Block& block = graph.block(b);
+    remote_left_ += block.remote_readers;
+    if (block.stored < 0) continue;
+    const auto* stored = dynamic_cast<const CoreStoredBlock*>(graph.stored(b).get());
+    QUARRY_CHECK(stored && stored->link() == link_.get());
+    block_record_[static_cast<size_t>(b)] = stored->record();
+    Record& r = record(stored->record());
+    r.block = b;
+    r.cursor = r.wait_from = consumer_begin_[static_cast<size_t>(b)];
+    r.end = consumer_begin_[static_cast<size_t>(b) + 1];
+    r.remote = block.remote_readers;
+    settle(stored->record());
+    if (auto waiting = callbacks_.extract(b)) {
+      for (auto& callback : waiting.mapped()) due_.push_back(std::move(callback));
+    }
+  }
+}
+
+bool Core::run_over() const {
+  if (jobs_ > 0 || reads_ > 0 || live_count_ > 0) return false;
+  if (stopping_) return true;
+  return head_ == static_cast<int64_t>(order_.size()) && remote_left_ == 0;
+}
+
+void Core::end_run() {
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    Record& r = records_[i];
+    if (!r.used) continue;
+    const bool becomes_stored = r.keep && r.produced && !error_;
+    if (becomes_stored) {
+      kept_[r.block] = std::make_shared<CoreStoredBlock>(link_, index, r.bytes);
+      r.stored = true;
+    }
+    if (!r.stored) {
+      free_record(index);
+      continue;
+    }
+    // A restoration that the failure stopped has room but no data.
+    if (r.resident && !r.available) drop_resident(r);
+    r.block = -1;
+    r.wait_from = r.cursor = r.end = 0;
+    r.pins = r.remote = 0;
+    r.keep = r.doomed = false;
+    settle(index);
+  }
+  coming_bytes_ = 0;
+  graph_ = nullptr;
+  callbacks_.clear();
+  std::vector<TaskId>().swap(order_);
+  std::vector<int64_t>().swap(consumer_begin_);
+  std::vector<int64_t>().swap(consumers_);
+  std::vector<int32_t>().swap(block_record_);
+  std::vector<int32_t>().swap(task_live_);
+}
+
+void Core::set_error(std::exception_ptr error) {
+  if (!graph_ || stopping_) return;
+  error_ = std::move(error);
+  stopping_ = true;
+  if (failure_handler_) {
+    due_.push_back([handler = failure_handler_, failure = local::to_record(error_)] { handler(failure); });
+  }
+  // What no thread has begun is dropped.
+  for (Lane& lane : lanes_) {
+    for (const Item& item : lane.heap) {
+      switch (item.job) {
+        case Job::task:
+          break;
+        case Job::spill: {
+          Record& r = record(item.what);
+          r.spilling = false;
+          --r.busy;
+          spilling_bytes_ -= r.charge;
+          --jobs_;
+          break;
+        }
+        case Job::restore:
+          --record(item.what).busy;
+          --jobs_;
+          break;
+      }
+    }
+    lane.heap.clear();
+  }
+  for (size_t i = 0; i < live_.size(); ++i) {
+    Live& live = live_[i];
+    if (live.used && (live.phase == Phase::waiting || live.phase == Phase::ready))
+      release_live(static_cast<int32_t>(i));
+  }
+}
+
+void Core::cancel(const ErrorRecord& error) {
+  std::exception_ptr thrown;
+  try {
+    local::throw_record(error);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  Guard guard(*this);
+  if (graph_) {
+    set_error(std::move(thrown));
+  } else if (!cancelled_before_) {
+    cancelled_before_ = std::move(thrown);
+  }
+}
+
+void Core::clear_cancel() {
+  Guard guard(*this);
+  cancelled_before_ = nullptr;
+}
+
+void Core::set_failure_handler(std::function<void(const ErrorRecord&)> handler) {
+  Guard guard(*this);
+  failure_handler_ = std::move(handler);
+}
+
+std::shared_ptr<StoredBlock> Core::stored(BlockId block) {
+  Guard guard(*this);
+  const auto found = kept_.find(block);
+  QUARRY_CHECK(graph_ == nullptr && found != kept_.end());
+  return found->second;
+}
+
+void Core::drop_stored(int32_t index) {
+  Guard guard(*this);
+  record(index).stored = false;
+  settle(index);
+  advance();
+}
+
+CoreStoredBlock::~CoreStoredBlock() {
+  const std::lock_guard lock(link_->mutex);
+  if (link_->core) link_->core->drop_stored(record_);
+}
+
+Progress Core::progress() const {
+  const std::lock_guard lock(mutex_);
+  Progress now = progress_;
+  now.memory_used = memory_budget_.reserved_bytes();
+  now.memory_limit = memory_budget_.limit_bytes();
+  return now;
+}
+
+Statistics Core::statistics() const {
+  const std::lock_guard lock(mutex_);
+  Statistics now = statistics_;
+  now.peak_memory_bytes = memory_budget_.peak_bytes();
+  now.peak_host_bytes = host_budget_.peak_bytes();
+  for (size_t i = 0; i < lanes_.size(); ++i) now.busy_seconds[i] = static_cast<double>(lanes_[i].busy_ns) * 1e-9;
+  return now;
+}
+
+std::string Core::describe_waits() const {
+  constexpr int kMostLines = 32;
+  const std::lock_guard lock(mutex_);
+  if (!graph_) return "no run\n";
+  std::string text;
+  int lines = 0;
+  for (const Live& live : live_) {
+    if (!live.used || lines >= kMostLines) continue;
+    const Graph::Task& task = graph_->task(live.task);
+    switch (live.phase) {
+      case Phase::waiting:
+        text += fmt::format("waiting for {} inputs: {} [{}]\n", live.pending, task_name(live.task), name(task.lane));
+        break;
+      case Phase::ready:
+        text += fmt::format("ready: {} [{}]\n", task_name(live.task), name(task.lane));
+        break;
+      case Phase::running:
+        text += fmt::format("running: {} [{}]\n", task_name(live.task), name(task.lane));
+        break;
+      case Phase::issued:
+        text += fmt::format("queued on the device: {} [{}]\n", task_name(live.task), name(task.lane));
+        break;
+    }
+    ++lines;
+  }
+  if (live_count_ > lines) text += fmt::format("and {} more\n", live_count_ - lines);
+  if (head_ < static_cast<int64_t>(order_.size())) {
+    const int64_t reserved = memory_budget_.reserved_bytes();
+    text += fmt::format("next: {} needs {} bytes; {} of {} are reserved, {} are being spilled\n",
+                        task_name(order_[static_cast<size_t>(head_)]), head_need_, reserved,
+                        memory_budget_.limit_bytes(), spilling_bytes_);
+  } else if (remote_left_ > 0) {
+    text += fmt::format("all tasks are admitted; other ranks have {} blocks still to read\n", remote_left_);
+  }
+  return text;
+}
+
+}  // namespace quarry::scheduler

@@ -1,0 +1,223 @@
+// Random graphs against a plain loop, at every budget that works, on the CPU and on the emulated device.
+
+#include "scheduler/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "executor_support.h"
+#include "local/base/trace.h"
+
+namespace quarry::scheduler {
+namespace {
+
+using namespace testing_support;
+using ::testing::HasSubstr;
+
+class ExecutorTest : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void expect_reference(const RandomGraph& plan, const ExecutorConfig& config) {
+    const auto reference = plan.reference();
+    Graph graph;
+    plan.build(graph);
+    const auto executor = Executor::create(config);
+    executor->run(graph);
+    for (size_t b = 0; b < plan.bytes.size(); ++b) {
+      if (!plan.keep[b]) continue;
+      const auto stored = executor->stored(static_cast<BlockId>(b));
+      ASSERT_EQ(stored->bytes(), plan.bytes[b]);
+      ASSERT_EQ(words_of(*executor, *stored), reference[b]) << "block " << b;
+    }
+    const Progress progress = executor->progress();
+    EXPECT_EQ(progress.tasks_done, static_cast<int64_t>(plan.tasks.size()));
+    EXPECT_EQ(progress.bytes_done, progress.bytes_total);
+    EXPECT_LE(executor->statistics().peak_memory_bytes, config.memory_bytes);
+    EXPECT_EQ(executor->statistics().tasks, static_cast<int64_t>(plan.tasks.size()));
+  }
+};
+
+TEST_P(ExecutorTest, RandomGraphsEqualThePlainLoopAtEveryBudget) {
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
+    const RandomGraph plan(seed, 200, 600);
+    Graph graph;
+    plan.build(graph);
+    const int64_t least = least_workable_bytes(graph);
+    ASSERT_GT(least, 0);
+    for (const int64_t budget : {least, least + 256, least * 2, least * 5, int64_t{64} << 20}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget << " least " << least);
+      expect_reference(plan, config_for(GetParam(), budget));
+    }
+  }
+}
+
+TEST_P(ExecutorTest, LargeBlocksSpillInManyPieces) {
+  const RandomGraph plan(77, 60, 40000, 0.3);  // up to 320 KB
+  Graph graph;
+  plan.build(graph);
+  ExecutorConfig config = config_for(GetParam(), least_workable_bytes(graph));
+  config.host_bytes = GetParam() == DeviceKind::cpu ? 0 : 700 << 10;
+  expect_reference(plan, config);
+  config.io_threads = 1;
+  config.compute_threads = 1;
+  config.host_bytes *= 4;
+  expect_reference(plan, config);
+}
+
+TEST_P(ExecutorTest, OneByteLessThanLeastIsRefusedWithTheNumber) {
+  const RandomGraph plan(3, 50, 300);
+  Graph graph;
+  plan.build(graph);
+  const int64_t least = least_workable_bytes(graph);
+  const auto executor = Executor::create(config_for(GetParam(), least - 1));
+  try {
+    executor->run(graph);
+    FAIL();
+  } catch (const local::BudgetError& e) {
+    EXPECT_EQ(e.least_bytes(), least);
+    EXPECT_THAT(e.what(), HasSubstr(std::to_string(least)));
+  }
+  EXPECT_EQ(executor->statistics().tasks, 0);
+}
+
+TEST_P(ExecutorTest, EmptyGraphsAndEmptyTasks) {
+  const auto executor = Executor::create(config_for(GetParam(), 0));
+  Graph none;
+  executor->run(none);
+  Graph graph;
+  std::atomic<int> runs = 0;
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun&) { ++runs; }));
+  for (int i = 0; i < 10000; ++i) add(graph, {.body = body, .lane = static_cast<LaneKind>(i % 4)});
+  const BlockId empty = graph.add_block(0, 0, true);
+  add(graph, {.body = body, .outputs = {empty}});
+  executor->run(graph);
+  EXPECT_EQ(runs, 10001);
+  EXPECT_EQ(executor->stored(empty)->bytes(), 0);
+  EXPECT_EQ(executor->describe_waits(), "no run\n");
+}
+
+TEST_P(ExecutorTest, ContextIsTheTasksOwn) {
+  const auto executor = Executor::create(config_for(GetParam(), 1 << 20));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    EXPECT_EQ(run.context.device.kind, GetParam());
+    EXPECT_EQ(run.context.memory->device(), run.context.device);
+    EXPECT_EQ(run.context.stream->device(), run.context.device);
+    EXPECT_EQ(local::current_context().memory, run.context.memory);
+    EXPECT_EQ(run.outputs[0].bytes, 1000);
+    // Exactly the declared scratch, again after it was given back, in aligned pieces.
+    for (int round = 0; round < 3; ++round) {
+      void* a = run.context.memory->allocate(1, run.context.stream);
+      void* b = run.context.memory->allocate(256, run.context.stream);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 256, 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(b) % 256, 0u);
+      EXPECT_THROW(run.context.memory->allocate(1, run.context.stream), local::OutOfMemory);
+      void* none = run.context.memory->allocate(0, run.context.stream);
+      EXPECT_NE(none, nullptr);
+      run.context.memory->deallocate(none, 0, run.context.stream);
+      run.context.memory->deallocate(a, 1, run.context.stream);
+      run.context.memory->deallocate(b, 256, run.context.stream);
+    }
+    run.context.memory->allocate(512, run.context.stream);  // not given back: the executor does it
+  }));
+  for (int i = 0; i < 20; ++i) add(graph, {.body = body, .outputs = {graph.add_block(1000)}, .scratch = 512});
+  executor->run(graph);
+  EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+}
+
+TEST_P(ExecutorTest, ReservedNeverExceedsTheBudgetInTheTrace) {
+  const RandomGraph plan(11, 300, 500);
+  Graph graph;
+  plan.build(graph);
+  const int64_t budget = least_workable_bytes(graph) * 2;
+  const auto executor = Executor::create(config_for(GetParam(), budget));
+  local::start_tracing();
+  executor->run(graph);
+  const std::vector<local::TraceEvent> events = local::stop_tracing();
+  int64_t tasks = 0, spills = 0;
+  for (const local::TraceEvent& event : events) {
+    EXPECT_LE(event.budget_used, budget);
+    EXPECT_LE(event.begin_ns, event.end_ns);
+    event.lane == "spill" ? ++spills : ++tasks;
+  }
+  EXPECT_EQ(tasks, 300);
+  EXPECT_GT(spills, 0);
+  EXPECT_GT(executor->statistics().spilled_bytes, 0);
+}
+
+TEST_P(ExecutorTest, TasksOverlapUpToTheBudget) {
+  // Two blocks fit: reading the second chunk overlaps computing on the first.
+  const auto executor = Executor::create(config_for(GetParam(), 2 << 10));
+  Graph graph;
+  std::atomic<int> live = 0, most = 0;
+  const int32_t read = graph.add_body(std::make_unique<Call>([&](TaskRun&) { most = std::max(most.load(), ++live); }));
+  const int32_t use = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --live;
+  }));
+  for (int i = 0; i < 30; ++i) {
+    const BlockId block = graph.add_block(1 << 10);
+    add(graph, {.body = read, .outputs = {block}, .lane = LaneKind::io, .kind = TaskKind::read});
+    add(graph, {.body = use, .inputs = {block}});
+  }
+  executor->run(graph);
+  EXPECT_EQ(most, 2);
+  EXPECT_EQ(executor->statistics().spilled_bytes, 0);
+}
+
+TEST_P(ExecutorTest, FarthestNextUseIsEvicted) {
+  // Blocks 0..3 are used again in order 0, 1, 2, 3 with room for three of them: only what is used last moves.
+  const auto executor = Executor::create(config_for(GetParam(), 4 * 1024));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 4; ++i) {
+    blocks.push_back(graph.add_block(1024));
+    add(graph, {.body = body, .outputs = {blocks.back()}});
+  }
+  const BlockId extra = graph.add_block(1024);
+  add(graph, {.body = body, .inputs = {blocks[0]}, .outputs = {extra}});
+  add(graph, {.body = body, .inputs = {blocks[0], extra}});
+  for (int i = 1; i < 4; ++i) add(graph, {.body = body, .inputs = {blocks[static_cast<size_t>(i)]}});
+  executor->run(graph);
+  EXPECT_EQ(executor->statistics().spilled_bytes, 1024);
+}
+
+TEST_P(ExecutorTest, CleanCopiesAreNotWrittenTwice) {
+  // Three blocks in turn through room for two, four times over: each is written down at most once.
+  const auto executor = Executor::create(config_for(GetParam(), 2 * 4096));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 3; ++i) {
+    blocks.push_back(graph.add_block(4096));
+    add(graph, {.body = body, .outputs = {blocks.back()}});
+  }
+  for (int round = 0; round < 4; ++round) {
+    for (const BlockId block : blocks) add(graph, {.body = body, .inputs = {block}});
+  }
+  executor->run(graph);
+  EXPECT_LE(executor->statistics().spilled_bytes, 3 * 4096);
+  EXPECT_GE(executor->statistics().spilled_bytes, 4096);
+}
+
+TEST_P(ExecutorTest, ABlockReadTwiceByOneTask) {
+  const auto executor = Executor::create(config_for(GetParam(), 2048));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  const BlockId a = graph.add_block(1024), big = graph.add_block(2048), b = graph.add_block(1024, 0, true);
+  add(graph, {.body = body, .outputs = {a}});
+  add(graph, {.body = body, .outputs = {big}});  // pushes a out
+  add(graph, {.body = body, .inputs = {a, a}, .outputs = {b}});
+  executor->run(graph);
+  std::vector<uint64_t> first(128), second(128);
+  std::vector<BlockView> none, av{{first.data(), 1024}}, bv{{second.data(), 1024}};
+  mix(0, none, av);
+  mix(2, {av[0], av[0]}, bv);
+  EXPECT_EQ(words_of(*executor, *executor->stored(b)), second);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry::scheduler

@@ -1,0 +1,66 @@
+#include "scheduler/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "local/base/error.h"
+
+namespace quarry::scheduler {
+namespace {
+
+class Nothing final : public TaskBody {
+ public:
+  std::string name(int64_t index) const override { return "nothing " + std::to_string(index); }
+  void run(TaskRun&) override {}
+};
+
+TaskId add(Graph& graph, int64_t position, std::vector<BlockId> inputs, std::vector<BlockId> outputs,
+           int64_t scratch = 0) {
+  TaskDecl task;
+  task.position = position;
+  task.inputs = inputs;
+  task.outputs = outputs;
+  task.scratch_bytes = scratch;
+  return graph.add_task(task);
+}
+
+TEST(Graph, OrderIsByPositionThenByAdding) {
+  Graph graph;
+  graph.add_body(std::make_unique<Nothing>());
+  for (const int64_t position : {5, 3, 5, 1, 3}) add(graph, position, {}, {});
+  EXPECT_EQ(graph.admission_order(), (std::vector<TaskId>{3, 1, 4, 0, 2}));
+  EXPECT_TRUE(Graph().admission_order().empty());
+}
+
+TEST(Graph, LeastWorkableCountsABlockReadTwiceOnce) {
+  Graph graph;
+  graph.add_body(std::make_unique<Nothing>());
+  EXPECT_EQ(least_workable_bytes(graph), 0);
+  const BlockId a = graph.add_block(1000), b = graph.add_block(1), c = graph.add_block(0);
+  add(graph, 0, {}, {a, b});
+  add(graph, 1, {a, b, a}, {c}, 300);
+  EXPECT_EQ(least_workable_bytes(graph), 1024 + 256 + 512);
+  EXPECT_EQ(graph.block(a).consumers, 2);
+}
+
+TEST(Graph, BrokenGraphsAreRefused) {
+  Graph graph;
+  graph.add_body(std::make_unique<Nothing>());
+  const BlockId a = graph.add_block(8);
+  EXPECT_THROW(graph.add_block(-1), local::InternalError);
+  EXPECT_THROW(add(graph, 0, {17}, {}), local::InternalError);
+  add(graph, 3, {}, {a});
+  EXPECT_THROW(add(graph, 4, {}, {a}), local::InternalError) << "two producers";
+  add(graph, 2, {a}, {});
+  EXPECT_THROW(graph.admission_order(), local::InternalError) << "consumed before it is produced";
+
+  Graph orphan;
+  orphan.add_body(std::make_unique<Nothing>());
+  const BlockId b = orphan.add_block(8);
+  add(orphan, 0, {b}, {});
+  EXPECT_THROW(orphan.admission_order(), local::InternalError) << "produced by nobody";
+}
+
+TEST(Graph, IsCompact) { EXPECT_LE(sizeof(Graph::Task) + sizeof(Graph::Block) + 3 * sizeof(BlockId), 112u); }
+
+}  // namespace
+}  // namespace quarry::scheduler
