@@ -34,7 +34,8 @@ class Communicator {
   virtual int node_size() const = 0;
   virtual const char* transport() const = 0;  // "self", "mpi", "ucx"
 
-  // Collective, blocking.
+  // Collective, blocking. Throw CommError once a rank of this communicator is lost or has left the job.
+  // split: ranks of equal color (>= 0) ordered by key; null for a negative color.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   virtual void barrier() = 0;
   virtual void broadcast(void* data, int64_t bytes, int root) = 0;
@@ -49,7 +50,9 @@ class Communicator {
   virtual std::unique_ptr<Request> receive(void* data, int64_t bytes, int from, uint64_t tag) = 0;
 
   // Active messages for control: small (<= 4 KiB), buffered, delivered to the handler in order per sender, from within
-  // progress().
+  // any thread's progress(), one at a time. They wait while there is no handler. A handler may send, receive and post,
+  // but not wait; once set_handler(nullptr) has returned, the old one does not run any more. Throws CommError if the
+  // rank is gone.
   using Handler = std::function<void(int from, std::span<const std::byte> message)>;
   virtual void set_handler(Handler handler) = 0;
   virtual void post(int to, std::span<const std::byte> message) = 0;
@@ -57,6 +60,11 @@ class Communicator {
   virtual bool progress() = 0;
   // Sleeps until something may have arrived or the time is over (no busy waiting).
   virtual void wait_for_event(double seconds) = 0;
+  // Ends another thread's wait_for_event() early, now or the next one.
+  virtual void wake() = 0;
+  // Data sent to other ranks by this process so far (point to point and broadcasts rooted here), over all
+  // communicators.
+  virtual int64_t bytes_sent() const = 0;
 
   // Collective, device buffers, on `stream`: NCCL where every rank has its own GPU, else staged through pinned memory.
   // Returns when queued or done.

@@ -1,0 +1,75 @@
+#include "comm/communicator.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "comm/mpi/mpi_communicator.h"
+#include "comm/self/self.h"
+
+namespace quarry::comm {
+
+std::string Communicator::broadcast_string(const std::string& mine, int root) {
+  int64_t bytes = static_cast<int64_t>(mine.size());
+  broadcast(&bytes, sizeof bytes, root);
+  std::string text = rank() == root ? mine : std::string(static_cast<size_t>(bytes), '\0');
+  broadcast(text.data(), bytes, root);
+  return text;
+}
+
+std::vector<std::string> Communicator::all_gather_strings(const std::string& mine) {
+  std::vector<int64_t> sizes(static_cast<size_t>(size()));
+  const int64_t bytes = static_cast<int64_t>(mine.size());
+  all_gather(&bytes, sizeof bytes, sizes.data());
+  // Broadcast one by one: they may differ much in length.
+  std::vector<std::string> all(sizes.size());
+  for (size_t r = 0; r < sizes.size(); ++r) {
+    all[r] = static_cast<int>(r) == rank() ? mine : std::string(static_cast<size_t>(sizes[r]), '\0');
+    broadcast(all[r].data(), sizes[r], static_cast<int>(r));
+  }
+  return all;
+}
+
+bool launched() {
+  // What Open MPI's, MPICH's and Slurm's launchers (with PMI or PMIx) set for the processes they start.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (std::getenv(variable) != nullptr) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Communicator> world(int* argc, char*** argv) {
+  if (!launched()) return std::make_unique<SelfCommunicator>();
+  const auto choice = mpi::transport_from_environment();
+  std::shared_ptr<mpi::Job> job = mpi::Job::get(argc, argv, choice);
+  MPI_Comm comm = MPI_COMM_NULL;
+  {
+    const std::lock_guard guard(mpi::lock());
+    mpi::check(MPI_Comm_dup(job->world(), &comm), "MPI_Comm_dup");
+  }
+  return std::make_unique<mpi::MpiCommunicator>(std::move(job), comm);
+}
+
+void agree(Communicator& communicator, const std::exception_ptr& mine, uint64_t plan_hash) {
+  struct Status {
+    int64_t failed, code, detail;
+    uint64_t hash;
+  };
+  const local::ErrorRecord record = mine ? local::to_record(mine) : local::ErrorRecord{};
+  const Status status{mine ? 1 : 0, static_cast<int64_t>(record.code), record.detail, plan_hash};
+  std::vector<Status> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&status, sizeof status, all.data());
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].failed) continue;
+    const std::string message = communicator.broadcast_string(record.message, static_cast<int>(r));
+    local::throw_record({static_cast<local::ErrorCode>(all[r].code), message, all[r].detail});
+  }
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (all[r].hash == all[0].hash) continue;
+    throw local::CommError(fmt::format("ranks diverged: rank 0 is about to run plan {:016x}, rank {} plan {:016x}",
+                                       all[0].hash, r, all[r].hash));
+  }
+}
+
+}  // namespace quarry::comm

@@ -1,0 +1,533 @@
+#include "comm/hub.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "local/base/log.h"
+
+namespace quarry::comm {
+
+using local::CommError;
+using local::InvalidArgument;
+using std::chrono::steady_clock;
+
+namespace {
+
+enum class FrameKind : uint32_t { message, data, goodbye };
+
+// A receive whose size did not fit what was sent: the data goes nowhere.
+struct DrainTransfer : Transfer {
+  std::vector<std::byte> memory;
+};
+
+}  // namespace
+
+struct Hub::FrameHeader {
+  uint32_t channel;
+  FrameKind kind;
+  int32_t from;       // the sender's rank in the channel
+  uint32_t has_data;  // the data follows in this frame
+  uint64_t tag;
+  int64_t bytes;
+  uint64_t id;
+  uint64_t reserved;
+};
+
+void Backoff::pause() {
+  constexpr int kYields = 50;
+  constexpr int kDoublings = 7;
+  ++rounds_;
+  if (rounds_ <= kYields) {
+    std::this_thread::yield();
+    return;
+  }
+  const int step = std::min((rounds_ - kYields) / 4, kDoublings);
+  std::this_thread::sleep_for(std::chrono::microseconds(8 << step));
+}
+
+// A request of any communicator; done() and wait() drive the hub.
+class HubRequest : public Request {
+ public:
+  HubRequest(Hub& hub, uint32_t channel, TransferPtr transfer, int peer)
+      : hub_(hub), channel_(channel), transfer_(std::move(transfer)), peer_(peer) {}
+
+  // The memory must not be used after this, so a transfer under way is waited for, unless its peer is gone.
+  ~HubRequest() override {
+    if (!pending() || hub_.withdraw(channel_, transfer_)) return;
+    constexpr double kGraceSeconds = 2;
+    Backoff backoff;
+    while (pending()) {
+      try {
+        if (hub_.progress()) {
+          backoff.reset();
+          continue;
+        }
+        hub_.check_members(channel_, kGraceSeconds);
+      } catch (const local::Error& error) {
+        local::log(local::LogLevel::error,
+                   fmt::format("transfer with rank {} given up under way: {}", peer_, error.what()));
+        return;
+      }
+      backoff.pause();
+    }
+  }
+
+  bool done() override {
+    if (pending()) hub_.progress();
+    if (pending()) return false;
+    if (transfer_->state.load(std::memory_order_acquire) == Transfer::State::failed) throw CommError(transfer_->error);
+    return true;
+  }
+
+  void wait() override {
+    constexpr int kSpins = 100;
+    constexpr double kSleepSeconds = 1e-3;  // another thread's progress may finish the transfer, so sleep is bounded
+    int idle = 0;
+    while (!done()) {
+      if (++idle < kSpins) {
+        std::this_thread::yield();
+      } else {
+        hub_.wait_for_event(kSleepSeconds);
+      }
+    }
+  }
+
+ private:
+  bool pending() const { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
+
+  Hub& hub_;
+  uint32_t channel_;
+  TransferPtr transfer_;
+  int peer_;
+};
+
+Hub::Hub(int rank, int size, std::unique_ptr<Wire> wire)
+    : rank_(rank), size_(size), wire_(std::move(wire)), peers_(static_cast<size_t>(size)) {
+  static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
+}
+
+Hub::~Hub() = default;
+
+Hub::Channel& Hub::channel(uint32_t id) {
+  const auto it = channels_.find(id);
+  QUARRY_CHECK(it != channels_.end());
+  return it->second;
+}
+
+void Hub::open_channel(uint32_t id, std::vector<int> members, int rank) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_CHECK(id > last_channel_);
+  last_channel_ = id;
+  Channel& opened = channels_[id];
+  opened.members = std::move(members);
+  opened.rank = rank;
+  // What came early for a channel that this rank is no member of cannot be: such ids are skipped.
+  std::vector<std::pair<int, std::vector<std::byte>>> frames;
+  if (const auto it = early_.find(id); it != early_.end()) {
+    frames = std::move(it->second);
+    early_.erase(early_.begin(), std::next(it));
+  }
+  for (const auto& [from, bytes] : frames) {
+    FrameHeader header;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    dispatch(from, header, std::span(bytes).subspan(sizeof header));
+  }
+}
+
+void Hub::close_channel(uint32_t id) {
+  set_handler(id, nullptr);
+  const std::lock_guard lock(mutex_);
+  Channel& closing = channel(id);
+  waiting_messages_ -= static_cast<int64_t>(closing.inbox.size());
+  for (auto& [key, queue] : closing.receives) {
+    for (Receive& receive : queue) receive.transfer->fail("the communicator was closed");
+  }
+  channels_.erase(id);
+}
+
+uint32_t Hub::last_channel() const {
+  const std::lock_guard lock(mutex_);
+  return last_channel_;
+}
+
+std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag) {
+  const auto transfer = std::make_shared<Transfer>();
+  FrameHeader header{channel_id, FrameKind::data, 0, 0, tag, bytes, 0, 0};
+  int job_rank = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Channel& ch = channel(channel_id);
+    if (to < 0 || to >= static_cast<int>(ch.members.size()) || bytes < 0) {
+      throw InvalidArgument(
+          fmt::format("send of {} bytes to rank {} in a communicator of {} ranks", bytes, to, ch.members.size()));
+    }
+    job_rank = ch.members[static_cast<size_t>(to)];
+    header.from = ch.rank;
+    if (job_rank == rank_) {
+      Arrival arrival{bytes, 0, false, {}, data, transfer};
+      auto& receives = ch.receives[{to, tag}];
+      if (receives.empty()) {
+        ch.receives.erase({to, tag});
+        ch.arrivals[{to, tag}].push_back(std::move(arrival));
+      } else {
+        const Receive receive = receives.front();
+        receives.pop_front();
+        if (receives.empty()) ch.receives.erase({to, tag});
+        match(ch, arrival, receive);
+      }
+    } else {
+      Peer& peer = peers_[static_cast<size_t>(job_rank)];
+      if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
+      header.has_data = bytes <= kMaxMessageBytes;
+      if (!header.has_data) header.id = peer.next_id++;
+      bytes_sent_ += bytes;
+    }
+  }
+  if (job_rank == rank_) {
+    wake();
+  } else {
+    const int64_t inside = header.has_data ? bytes : 0;
+    std::byte frame[kMaxFrameBytes];
+    std::memcpy(frame, &header, sizeof header);
+    if (inside > 0) std::memcpy(frame + sizeof header, data, static_cast<size_t>(inside));
+    wire_->post(job_rank, {frame, sizeof header + static_cast<size_t>(inside)});
+    if (header.has_data) {
+      transfer->finish();
+    } else {
+      wire_->send(job_rank, header.id, data, bytes, transfer);
+    }
+  }
+  return std::make_unique<HubRequest>(*this, channel_id, transfer, to);
+}
+
+std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag) {
+  const auto transfer = std::make_shared<Transfer>();
+  {
+    const std::lock_guard lock(mutex_);
+    Channel& ch = channel(channel_id);
+    if (from < 0 || from >= static_cast<int>(ch.members.size()) || bytes < 0) {
+      throw InvalidArgument(fmt::format("receive of {} bytes from rank {} in a communicator of {} ranks", bytes, from,
+                                        ch.members.size()));
+    }
+    const Receive receive{data, bytes, from, tag, transfer};
+    const auto it = ch.arrivals.find({from, tag});
+    if (it != ch.arrivals.end()) {
+      Arrival arrival = std::move(it->second.front());
+      it->second.pop_front();
+      if (it->second.empty()) ch.arrivals.erase(it);
+      match(ch, arrival, receive);
+    } else {
+      const Peer& peer = peers_[static_cast<size_t>(ch.members[static_cast<size_t>(from)])];
+      if (peer.lost || peer.left) {
+        transfer->fail(fmt::format("receive from rank {}: {}", from, peer.reason));
+      } else {
+        ch.receives[{from, tag}].push_back(receive);
+      }
+    }
+  }
+  start_matched();
+  return std::make_unique<HubRequest>(*this, channel_id, transfer, from);
+}
+
+void Hub::match(Channel& ch, Arrival& arrival, const Receive& receive) {
+  const bool fits = arrival.bytes == receive.bytes;
+  if (!fits) {
+    receive.transfer->fail(fmt::format("receive from rank {} with tag {:#x}: expected {} bytes, the message has {}",
+                                       receive.from, receive.tag, receive.bytes, arrival.bytes));
+  }
+  if (arrival.sender) {
+    if (fits && receive.bytes > 0) std::memmove(receive.data, arrival.own, static_cast<size_t>(receive.bytes));
+    arrival.sender->finish();
+    if (fits) receive.transfer->finish();
+  } else if (arrival.has_data) {
+    if (!fits) return;
+    if (receive.bytes > 0) std::memcpy(receive.data, arrival.data.data(), static_cast<size_t>(receive.bytes));
+    receive.transfer->finish();
+  } else {
+    const int job_rank = ch.members[static_cast<size_t>(receive.from)];
+    if (fits) {
+      starts_.push_back({job_rank, arrival.id, receive.data, receive.bytes, receive.transfer});
+    } else {
+      const auto drain = std::make_shared<DrainTransfer>();
+      drain->memory.resize(static_cast<size_t>(arrival.bytes));
+      starts_.push_back({job_rank, arrival.id, drain->memory.data(), arrival.bytes, drain});
+    }
+  }
+}
+
+bool Hub::start_matched() {
+  std::vector<Start> starts;
+  {
+    const std::lock_guard lock(mutex_);
+    if (starts_.empty()) return false;
+    starts.swap(starts_);
+  }
+  for (Start& start : starts) {
+    try {
+      wire_->receive(start.from, start.id, start.data, start.bytes, start.transfer);
+    } catch (const local::Error& error) {
+      start.transfer->fail(error.what());
+    }
+  }
+  return true;
+}
+
+bool Hub::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(channel_id);
+  if (found == channels_.end()) return false;
+  Channel& ch = found->second;
+  for (auto it = ch.receives.begin(); it != ch.receives.end(); ++it) {
+    const auto same = std::ranges::find(it->second, transfer, &Receive::transfer);
+    if (same == it->second.end()) continue;
+    it->second.erase(same);
+    if (it->second.empty()) ch.receives.erase(it);
+    return true;
+  }
+  for (auto it = ch.arrivals.begin(); it != ch.arrivals.end(); ++it) {
+    const auto same = std::ranges::find(it->second, transfer, &Arrival::sender);
+    if (same == it->second.end()) continue;
+    it->second.erase(same);
+    if (it->second.empty()) ch.arrivals.erase(it);
+    return true;
+  }
+  return false;
+}
+
+void Hub::set_handler(uint32_t channel_id, Communicator::Handler handler) {
+  auto shared = handler ? std::make_shared<Communicator::Handler>(std::move(handler)) : nullptr;
+  // Once this returns the old handler does not run any more, unless it is itself the caller.
+  std::unique_lock delivering(delivering_, std::defer_lock);
+  if (deliverer_.load() != std::this_thread::get_id()) delivering.lock();
+  const std::lock_guard lock(mutex_);
+  channel(channel_id).handler = std::move(shared);
+}
+
+void Hub::post(uint32_t channel_id, int to, std::span<const std::byte> message) {
+  if (static_cast<int64_t>(message.size()) > kMaxMessageBytes) {
+    throw InvalidArgument(
+        fmt::format("active message of {} bytes; at most {} are allowed", message.size(), kMaxMessageBytes));
+  }
+  FrameHeader header{channel_id, FrameKind::message, 0, 1, 0, static_cast<int64_t>(message.size()), 0, 0};
+  int job_rank = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Channel& ch = channel(channel_id);
+    if (to < 0 || to >= static_cast<int>(ch.members.size())) {
+      throw InvalidArgument(fmt::format("message to rank {} in a communicator of {} ranks", to, ch.members.size()));
+    }
+    job_rank = ch.members[static_cast<size_t>(to)];
+    header.from = ch.rank;
+    if (job_rank == rank_) {
+      ch.inbox.push_back({to, {message.begin(), message.end()}});
+      ++waiting_messages_;
+    } else if (const Peer& peer = peers_[static_cast<size_t>(job_rank)]; peer.lost || peer.left) {
+      throw CommError(fmt::format("message to rank {}: {}", to, peer.reason));
+    }
+  }
+  if (job_rank == rank_) {
+    wake();
+    return;
+  }
+  std::byte frame[kMaxFrameBytes];
+  std::memcpy(frame, &header, sizeof header);
+  if (!message.empty()) std::memcpy(frame + sizeof header, message.data(), message.size());
+  wire_->post(job_rank, {frame, sizeof header + message.size()});
+}
+
+void Hub::frame(int from, std::span<const std::byte> bytes) {
+  FrameHeader header;
+  QUARRY_CHECK(bytes.size() >= sizeof header);
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::lock_guard lock(mutex_);
+  if (header.kind != FrameKind::goodbye && !channels_.contains(header.channel)) {
+    // Of a closed channel: nobody waits for it. Of one that this rank is about to open: kept.
+    if (header.channel > last_channel_)
+      early_[header.channel].emplace_back(from, std::vector(bytes.begin(), bytes.end()));
+    return;
+  }
+  dispatch(from, header, bytes.subspan(sizeof header));
+}
+
+void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload) {
+  switch (header.kind) {
+    case FrameKind::message:
+      channel(header.channel).inbox.push_back({header.from, {payload.begin(), payload.end()}});
+      ++waiting_messages_;
+      break;
+    case FrameKind::data:
+      announce(channel(header.channel), header.from, header, payload);
+      break;
+    case FrameKind::goodbye: {
+      Peer& peer = peers_[static_cast<size_t>(from)];
+      peer.left = true;
+      peer.left_at = steady_clock::now();
+      peer.reason = fmt::format("rank {} has left the job", from);
+      fail_receives(from, peer.reason);
+      trouble_ = true;
+      break;
+    }
+  }
+}
+
+void Hub::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
+  Arrival arrival{header.bytes, header.id, header.has_data != 0, {}, nullptr, nullptr};
+  if (arrival.has_data) arrival.data.assign(payload.begin(), payload.end());
+  const auto it = ch.receives.find({from, header.tag});
+  if (it == ch.receives.end()) {
+    ch.arrivals[{from, header.tag}].push_back(std::move(arrival));
+    return;
+  }
+  const Receive receive = it->second.front();
+  it->second.pop_front();
+  if (it->second.empty()) ch.receives.erase(it);
+  match(ch, arrival, receive);
+}
+
+void Hub::peer_lost(int rank, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (peer.lost || peer.left || leaving_) return;
+  peer.lost = true;
+  peer.reason = fmt::format("rank {} cannot be reached any more: {}", rank, reason);
+  fail_receives(rank, peer.reason);
+  trouble_ = true;
+}
+
+void Hub::fail_receives(int job_rank, const std::string& reason) {
+  for (auto& [id, ch] : channels_) {
+    for (auto it = ch.receives.begin(); it != ch.receives.end();) {
+      if (ch.members[static_cast<size_t>(it->first.first)] != job_rank) {
+        ++it;
+        continue;
+      }
+      for (Receive& receive : it->second) receive.transfer->fail(reason);
+      it = ch.receives.erase(it);
+    }
+  }
+}
+
+bool Hub::progress() {
+  bool moved = false;
+  if (wire_) {
+    moved = wire_->progress(*this);
+    moved |= start_matched();
+  }
+  moved |= deliver();
+  return moved;
+}
+
+bool Hub::deliver() {
+  bool any = false;
+  while (waiting_messages_ > 0 && deliverer_.load() != std::this_thread::get_id()) {
+    const std::unique_lock delivering(delivering_, std::try_to_lock);
+    if (!delivering) break;
+    std::shared_ptr<Communicator::Handler> handler;
+    Message message;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [id, ch] : channels_) {
+        if (!ch.handler || ch.inbox.empty()) continue;
+        handler = ch.handler;
+        message = std::move(ch.inbox.front());
+        ch.inbox.pop_front();
+        --waiting_messages_;
+        break;
+      }
+    }
+    if (!handler) break;
+    any = true;
+    struct Mark {
+      std::atomic<std::thread::id>& owner;
+      ~Mark() { owner = std::thread::id{}; }
+    } mark{deliverer_};
+    deliverer_ = std::this_thread::get_id();
+    (*handler)(message.from, message.bytes);
+  }
+  return any;
+}
+
+bool Hub::deliverable() const {
+  if (waiting_messages_ == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(channels_,
+                             [](const auto& entry) { return entry.second.handler && !entry.second.inbox.empty(); });
+}
+
+void Hub::wait_for_event(double seconds) {
+  if (deliverable() && deliverer_.load() != std::this_thread::get_id()) return;
+  if (wire_) {
+    wire_->wait_for_event(seconds);
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return woken_; });
+  woken_ = false;
+}
+
+void Hub::wake() {
+  if (wire_) {
+    wire_->wake();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Hub::check_members(uint32_t channel_id, double grace_seconds) {
+  if (broken_) throw CommError("an earlier collective call failed; the job can only end");
+  if (!trouble_) return;
+  const std::lock_guard lock(mutex_);
+  const Channel& ch = channel(channel_id);
+  for (const int member : ch.members) {
+    const Peer& peer = peers_[static_cast<size_t>(member)];
+    if (peer.lost) throw CommError(peer.reason);
+    if (peer.left && std::chrono::duration<double>(steady_clock::now() - peer.left_at).count() > grace_seconds) {
+      throw CommError(peer.reason + " while others still communicate with it");
+    }
+  }
+}
+
+bool Hub::leave() noexcept try {
+  if (!wire_) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+  }
+  const FrameHeader header{0, FrameKind::goodbye, rank_, 0, 0, 0, 0, 0};
+  const auto gone = [this](int r) {
+    const std::lock_guard lock(mutex_);
+    const Peer& peer = peers_[static_cast<size_t>(r)];
+    return r == rank_ || peer.left || peer.lost;
+  };
+  for (int r = 0; r < size_; ++r) {
+    // A rank that left first still waits for this one's goodbye.
+    const bool lost = [&] {
+      const std::lock_guard lock(mutex_);
+      return peers_[static_cast<size_t>(r)].lost;
+    }();
+    if (r == rank_ || lost) continue;
+    wire_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
+  }
+  Backoff backoff;
+  for (int r = 0; r < size_; ++r) {
+    while (!gone(r)) {
+      if (wire_->progress(*this)) backoff.reset();
+      backoff.pause();
+    }
+  }
+  constexpr double kCloseSeconds = 3;
+  wire_->close(*this, kCloseSeconds);
+  const std::lock_guard lock(mutex_);
+  return std::ranges::none_of(peers_, &Peer::lost);
+} catch (const std::exception& error) {
+  local::log(local::LogLevel::error, fmt::format("leaving the job: {}", error.what()));
+  return false;
+}
+
+}  // namespace quarry::comm

@@ -1,0 +1,159 @@
+// The point-to-point part of every communicator of a process: matches sends with receives by (channel, sender, tag) and
+// delivers active messages, over one wire. A transfer is announced by a control frame that carries tag and size (and
+// the data, where it is small); when a receive matches the announcement, the data moves under a number of its own. So
+// tags have all 64 bits on every network, sizes are checked, and a receive that matched nothing can be withdrawn.
+//
+// Locks: mutex_ guards the tables and is never held while the wire or a handler is called; delivering_ is held by the
+// one thread that calls handlers, so that they see messages in order.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/wire.h"
+
+namespace quarry::comm {
+
+// Waits a little between polls: yields for some microseconds, then sleeps, longer each time, up to a millisecond.
+class Backoff {
+ public:
+  void pause();
+  void reset() { rounds_ = 0; }
+
+ private:
+  int rounds_ = 0;
+};
+
+class Hub : public WireSink {
+ public:
+  // One per process; `wire` is null in a job of one rank. `rank`, `size`: of the job.
+  Hub(int rank, int size, std::unique_ptr<Wire> wire);
+  ~Hub() override;
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  const char* transport() const { return wire_ ? wire_->name() : "self"; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // A channel is the hub's side of a communicator. `members` maps its ranks to the job's; ids are the same on all
+  // members and grow.
+  void open_channel(uint32_t id, std::vector<int> members, int rank);
+  void close_channel(uint32_t id);
+  uint32_t last_channel() const;
+
+  std::unique_ptr<Request> send(uint32_t channel, const void* data, int64_t bytes, int to, uint64_t tag);
+  std::unique_ptr<Request> receive(uint32_t channel, void* data, int64_t bytes, int from, uint64_t tag);
+  void set_handler(uint32_t channel, Communicator::Handler handler);
+  void post(uint32_t channel, int to, std::span<const std::byte> message);
+
+  bool progress();
+  void wait_for_event(double seconds);
+  void wake();
+
+  // Throws CommError once a member is lost, or has left the job `grace_seconds` ago.
+  void check_members(uint32_t channel, double grace_seconds);
+  // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the wire.
+  // True if every rank left in order. Never throws.
+  bool leave() noexcept;
+  // A collective call was given up half-way: the job can only end.
+  void mark_broken() { broken_ = true; }
+  bool broken() const { return broken_; }
+
+  int64_t bytes_sent() const { return bytes_sent_; }        // data, to other ranks
+  void count_sent(int64_t bytes) { bytes_sent_ += bytes; }  // by collectives
+
+  // WireSink
+  void frame(int from, std::span<const std::byte> frame) override;
+  void peer_lost(int rank, const std::string& reason) override;
+
+ private:
+  friend class HubRequest;
+  struct Receive {  // posted, matched by no announcement yet
+    void* data;
+    int64_t bytes;
+    int from;
+    uint64_t tag;
+    TransferPtr transfer;
+  };
+  struct Arrival {  // announced, matched by no receive yet
+    int64_t bytes;
+    uint64_t id;
+    bool has_data;
+    std::vector<std::byte> data;
+    const void* own = nullptr;  // sent by this rank to itself: the sender's memory, and its transfer
+    TransferPtr sender;
+  };
+  struct Message {
+    int from;
+    std::vector<std::byte> bytes;
+  };
+  struct Channel {
+    std::vector<int> members;
+    int rank = 0;
+    std::shared_ptr<Communicator::Handler> handler;
+    std::deque<Message> inbox;
+    std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
+    std::map<std::pair<int, uint64_t>, std::deque<Arrival>> arrivals;
+  };
+  struct Start {  // a matched receive whose data the wire is to fetch
+    int from;
+    uint64_t id;
+    void* data;
+    int64_t bytes;
+    TransferPtr transfer;
+  };
+  struct Peer {
+    uint64_t next_id = 0;  // of data sent to it
+    bool left = false, lost = false;
+    std::string reason;
+    std::chrono::steady_clock::time_point left_at;
+  };
+  struct FrameHeader;
+
+  Channel& channel(uint32_t id);
+  void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
+  void announce(Channel& channel, int from, const FrameHeader& header, std::span<const std::byte> payload);
+  // Joins an arrival and a receive; the wire's part goes to starts_.
+  void match(Channel& channel, Arrival& arrival, const Receive& receive);
+  void fail_receives(int job_rank, const std::string& reason);
+  bool start_matched();
+  bool deliver();
+  // Takes back a transfer that nothing matched yet; false if it is under way or over.
+  bool withdraw(uint32_t channel, const TransferPtr& transfer);
+  bool deliverable() const;
+
+  const int rank_, size_;
+  std::unique_ptr<Wire> wire_;
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Channel> channels_;
+  uint32_t last_channel_ = 0;
+  // Frames of channels that this rank has not opened yet.
+  std::map<uint32_t, std::vector<std::pair<int, std::vector<std::byte>>>> early_;
+  std::vector<Start> starts_;
+  std::vector<Peer> peers_;
+  bool leaving_ = false;
+  std::atomic<bool> broken_{false};
+  std::atomic<bool> trouble_{false};  // some rank has left or is lost
+  std::atomic<int64_t> waiting_messages_{0};
+  std::atomic<int64_t> bytes_sent_{0};
+
+  std::mutex delivering_;
+  std::atomic<std::thread::id> deliverer_{};
+
+  // For jobs of one rank: there is no wire to sleep on.
+  std::condition_variable wake_;
+  bool woken_ = false;
+};
+
+}  // namespace quarry::comm

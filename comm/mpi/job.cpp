@@ -1,0 +1,167 @@
+#include "comm/mpi/job.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "comm/ucx/ucx_wire.h"
+#include "local/base/log.h"
+
+namespace quarry::comm::mpi {
+
+using local::CommError;
+
+std::mutex& lock() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw CommError(fmt::format("{}: {}", call, std::string_view(text, static_cast<size_t>(length))));
+}
+
+TransportChoice transport_from_environment() {
+  const char* value = std::getenv("QUARRY_TRANSPORT");
+  const std::string_view text = value ? value : "";
+  if (text.empty() || text == "auto") return TransportChoice::automatic;
+  if (text == "mpi") return TransportChoice::mpi;
+  if (text == "ucx") return TransportChoice::ucx;
+  throw local::InvalidArgument(fmt::format("QUARRY_TRANSPORT={}: expected auto, mpi or ucx", text));
+}
+
+std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
+  static std::mutex mutex;
+  static std::weak_ptr<Job> running;
+  const std::lock_guard guard(mutex);
+  std::shared_ptr<Job> job = running.lock();
+  if (!job) {
+    job = std::make_shared<Job>(Started{}, argc, argv, choice);
+    running = job;
+  }
+  return job;
+}
+
+Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
+  int initialized = 0, finalized = 0, provided = 0;
+  check(MPI_Initialized(&initialized), "MPI_Initialized");
+  check(MPI_Finalized(&finalized), "MPI_Finalized");
+  if (finalized) throw CommError("MPI has been finalised in this process and cannot be started again");
+  if (initialized) {
+    check(MPI_Query_thread(&provided), "MPI_Query_thread");
+  } else {
+    check(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    owns_mpi_ = true;
+  }
+  if (provided < MPI_THREAD_SERIALIZED) {
+    throw CommError(fmt::format("MPI offers thread level {}, MPI_THREAD_SERIALIZED ({}) is needed", provided,
+                                MPI_THREAD_SERIALIZED));
+  }
+  // What fails before the hub exists fails on every rank alike (or the launcher ends the job).
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
+    check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+  }
+  check(MPI_Comm_rank(world_, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(world_, &size_), "MPI_Comm_size");
+  local::set_log_rank(rank_);
+
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, /*key=*/rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  int leader = rank_;
+  check(MPI_Bcast(&leader, 1, MPI_INT, /*root=*/0, node), "MPI_Bcast");
+  MPI_Comm_free(&node);
+  nodes_.resize(static_cast<size_t>(size_));
+  check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
+
+  choose_wire(choice);
+}
+
+void Job::choose_wire(TransportChoice choice) {
+  std::unique_ptr<ucx::UcxWire> ucx_wire;
+  std::string reason;
+  if (choice != TransportChoice::mpi) ucx_wire = ucx::make_ucx_wire(rank_, size_, reason);
+  int usable = ucx_wire ? 1 : 0, all_usable = 0;
+  check(MPI_Allreduce(&usable, &all_usable, 1, MPI_INT, MPI_MIN, world_), "MPI_Allreduce");
+  if (!all_usable) {
+    if (choice == TransportChoice::ucx) {
+      throw CommError("QUARRY_TRANSPORT=ucx: " + (reason.empty() ? "UCX cannot start on another rank" : reason));
+    }
+    if (choice == TransportChoice::automatic && !reason.empty()) {
+      local::log(local::LogLevel::info, "point-to-point traffic goes over MPI: " + reason);
+    }
+    hub_ = std::make_unique<Hub>(rank_, size_, make_mpi_wire(frames_, data_));
+    return;
+  }
+  const std::string mine = ucx_wire->address();
+  int mine_bytes = static_cast<int>(mine.size());
+  std::vector<int> sizes(static_cast<size_t>(size_)), offsets(static_cast<size_t>(size_));
+  check(MPI_Allgather(&mine_bytes, 1, MPI_INT, sizes.data(), 1, MPI_INT, world_), "MPI_Allgather");
+  int total = 0;
+  for (size_t r = 0; r < sizes.size(); ++r) {
+    offsets[r] = total;
+    total += sizes[r];
+  }
+  std::string all(static_cast<size_t>(total), '\0');
+  check(MPI_Allgatherv(mine.data(), mine_bytes, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, world_),
+        "MPI_Allgatherv");
+  std::vector<std::string> addresses;
+  for (size_t r = 0; r < sizes.size(); ++r) {
+    addresses.push_back(all.substr(static_cast<size_t>(offsets[r]), static_cast<size_t>(sizes[r])));
+  }
+  ucx_wire->set_addresses(std::move(addresses));
+  hub_ = std::make_unique<Hub>(rank_, size_, std::move(ucx_wire));
+}
+
+Job::~Job() {
+  // Without a hub the constructor failed; the other ranks failed too.
+  const bool in_order = hub_ && hub_->leave() && !hub_->broken();
+  if (in_order) {
+    // Nobody takes its wire down while others still flush theirs.
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool started = false;
+    {
+      const std::lock_guard guard(lock());
+      started = MPI_Ibarrier(world_, &request) == MPI_SUCCESS;
+    }
+    Backoff backoff;
+    for (int done = 0; started && !done;) {
+      {
+        const std::lock_guard guard(lock());
+        if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+      }
+      hub_->progress();
+      if (!done) backoff.pause();
+    }
+  }
+  hub_.reset();
+  int finalized = 0;
+  const std::lock_guard guard(lock());
+  MPI_Finalized(&finalized);
+  if (finalized) return;
+  if (in_order) {
+    for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
+      if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
+    }
+  }
+  if (owns_mpi_) MPI_Finalize();
+}
+
+void Job::abort(int status) {
+  std::fflush(nullptr);
+  // The lock may be held by a thread that is stuck inside MPI.
+  for (int i = 0; i < 100 && !lock().try_lock(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+}  // namespace quarry::comm::mpi

@@ -1,0 +1,57 @@
+// The process's part of an MPI job: starts and ends MPI, owns the wire and the hub that all communicators share.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/hub.h"
+
+namespace quarry::comm::mpi {
+
+// MPI runs with MPI_THREAD_SERIALIZED: every MPI call of the process is made under this lock, for the call only, never
+// while waiting for another rank.
+std::mutex& lock();
+// Throws CommError with MPI's description of `code` unless it is MPI_SUCCESS.
+void check(int code, const char* call);
+
+// Which network carries point-to-point traffic; automatic: UCX where it is built in and works here on every rank.
+enum class TransportChoice { automatic, mpi, ucx };
+TransportChoice transport_from_environment();  // QUARRY_TRANSPORT; throws InvalidArgument
+
+class Job {
+ public:
+  // The running job, or starts it (collective).
+  static std::shared_ptr<Job> get(int* argc, char*** argv, TransportChoice choice);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Hub& hub() { return *hub_; }
+  MPI_Comm world() const { return world_; }
+  // Per rank of the job: which node it runs on (the lowest rank there).
+  const std::vector<int>& nodes() const { return nodes_; }
+  // A rank gave up: MPI's own end would hang or complain.
+  [[noreturn]] void abort(int status);
+
+  struct Started {};  // only get() makes one
+  Job(Started, int* argc, char*** argv, TransportChoice choice);
+
+ private:
+  void choose_wire(TransportChoice choice);
+
+  bool owns_mpi_ = false;
+  MPI_Comm world_ = MPI_COMM_NULL;   // collectives
+  MPI_Comm frames_ = MPI_COMM_NULL;  // control frames of the MPI wire
+  MPI_Comm data_ = MPI_COMM_NULL;    // data of the MPI wire
+  int rank_ = 0, size_ = 1;
+  std::vector<int> nodes_;
+  std::unique_ptr<Hub> hub_;
+};
+
+// The wire over MPI point-to-point messages, on two communicators of its own.
+std::unique_ptr<Wire> make_mpi_wire(MPI_Comm frames, MPI_Comm data);
+
+}  // namespace quarry::comm::mpi

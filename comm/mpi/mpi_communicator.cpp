@@ -1,0 +1,274 @@
+#include "comm/mpi/mpi_communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "local/base/log.h"
+
+namespace quarry::comm::mpi {
+
+using local::CommError;
+
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{1} << 30;  // what one call of MPI moves
+// How long a collective call goes on after one of its ranks has said goodbye: that rank may have finished it first.
+constexpr double kGraceSeconds = 2;
+
+MPI_Op operation(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return MPI_SUM;
+    case ReduceOp::min:
+      return MPI_MIN;
+    case ReduceOp::max:
+      return MPI_MAX;
+  }
+  return MPI_OP_NULL;
+}
+
+double combine(double a, double b, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return a + b;
+    case ReduceOp::min:
+      return b < a ? b : a;
+    case ReduceOp::max:
+      return b > a ? b : a;
+  }
+  return a;
+}
+
+}  // namespace
+
+MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_(std::move(job)), comm_(comm) {
+  std::vector<int> members;
+  {
+    const std::lock_guard guard(lock());
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  }
+  members.resize(static_cast<size_t>(size_));
+  int64_t last = hub().last_channel();
+  int64_t highest = 0;
+  const int mine = hub().rank();
+  // No channel yet, so no check of members: all of them are in this call.
+  const auto run = [this](const char* call, const std::function<int(MPI_Request*)>& start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    {
+      const std::lock_guard guard(lock());
+      check(start(&request), call);
+    }
+    Backoff backoff;
+    for (int done = 0; !done;) {
+      {
+        const std::lock_guard guard(lock());
+        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+      }
+      if (!done && !hub().progress()) backoff.pause();
+    }
+  };
+  run("MPI_Iallgather", [&](MPI_Request* request) {
+    return MPI_Iallgather(&mine, 1, MPI_INT, members.data(), 1, MPI_INT, comm_, request);
+  });
+  run("MPI_Iallreduce",
+      [&](MPI_Request* request) { return MPI_Iallreduce(&last, &highest, 1, MPI_INT64_T, MPI_MAX, comm_, request); });
+  const std::vector<int>& nodes = job_->nodes();
+  const int node = nodes[static_cast<size_t>(mine)];
+  node_size_ = 0;
+  for (int r = 0; r < size_; ++r) {
+    if (nodes[static_cast<size_t>(members[static_cast<size_t>(r)])] != node) continue;
+    if (r < rank_) ++node_rank_;
+    ++node_size_;
+  }
+  channel_ = static_cast<uint32_t>(highest) + 1;
+  hub().open_channel(channel_, std::move(members), rank_);
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  nccl_.reset();
+  hub().close_channel(channel_);
+  const std::lock_guard guard(lock());
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  // MPI_Comm_free is collective in principle; after an error the others may never come.
+  if (!finalized && !hub().broken()) MPI_Comm_free(&comm_);
+}
+
+void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {
+  hub().check_members(channel_, /*grace_seconds=*/0);
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const std::lock_guard guard(lock());
+    check(start(&request), call);
+  }
+  Backoff backoff;
+  for (;;) {
+    int done = 0;
+    {
+      const std::lock_guard guard(lock());
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+    }
+    if (done) return;
+    if (hub().progress()) {
+      backoff.reset();
+      continue;
+    }
+    try {
+      hub().check_members(channel_, kGraceSeconds);
+    } catch (const local::Error& error) {
+      hub().mark_broken();
+      throw CommError(fmt::format("{}: {}", call, error.what()));
+    }
+    backoff.pause();
+  }
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+  // When all ranks are here, MPI's blocking call ends without anything else that this process would have to do.
+  barrier();
+  MPI_Comm part = MPI_COMM_NULL;
+  {
+    const std::lock_guard guard(lock());
+    check(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part), "MPI_Comm_split");
+  }
+  if (part == MPI_COMM_NULL) return nullptr;
+  return std::make_unique<MpiCommunicator>(job_, part);
+}
+
+void MpiCommunicator::barrier() {
+  finish("MPI_Ibarrier", [this](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+}
+
+void MpiCommunicator::broadcast(void* data, int64_t bytes, int root) {
+  if (root < 0 || root >= size_) {
+    throw local::InvalidArgument(fmt::format("root {} in a communicator of {} ranks", root, size_));
+  }
+  auto* at = static_cast<std::byte*>(data);
+  for (int64_t left = bytes; left > 0; left -= kPieceBytes, at += kPieceBytes) {
+    const int count = static_cast<int>(std::min(left, kPieceBytes));
+    finish("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(at, count, MPI_BYTE, root, comm_, request); });
+  }
+  if (root == rank_) hub().count_sent(bytes);
+}
+
+void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all) {
+  if (bytes_each <= 0) return;
+  auto* to = static_cast<std::byte*>(all);
+  std::byte* own = to + static_cast<int64_t>(rank_) * bytes_each;
+  if (mine != own) std::memmove(own, mine, static_cast<size_t>(bytes_each));
+  if (bytes_each <= kPieceBytes / size_) {
+    const int count = static_cast<int>(bytes_each);
+    finish("MPI_Iallgather", [&](MPI_Request* request) {
+      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_BYTE, comm_, request);
+    });
+    hub().count_sent(bytes_each);
+    return;
+  }
+  for (int r = 0; r < size_; ++r) broadcast(to + static_cast<int64_t>(r) * bytes_each, bytes_each, r);
+}
+
+void MpiCommunicator::all_reduce(std::span<int64_t> values, ReduceOp op) {
+  constexpr size_t kPiece = static_cast<size_t>(kPieceBytes) / sizeof(int64_t);
+  for (size_t at = 0; at < values.size(); at += kPiece) {
+    const std::span piece = values.subspan(at, std::min(kPiece, values.size() - at));
+    finish("MPI_Iallreduce", [&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), MPI_INT64_T, operation(op),
+                            comm_, request);
+    });
+  }
+}
+
+void MpiCommunicator::all_reduce(std::span<double> values, ReduceOp op) {
+  // In pieces, so that the gathered copies stay small.
+  constexpr size_t kPiece = 65536;
+  std::vector<double> all;
+  for (size_t at = 0; at < values.size(); at += kPiece) {
+    const std::span piece = values.subspan(at, std::min(kPiece, values.size() - at));
+    all.resize(piece.size() * static_cast<size_t>(size_));
+    all_gather(piece.data(), static_cast<int64_t>(piece.size_bytes()), all.data());
+    std::copy_n(all.begin(), piece.size(), piece.begin());
+    for (size_t r = 1; r < static_cast<size_t>(size_); ++r) {
+      for (size_t i = 0; i < piece.size(); ++i) piece[i] = combine(piece[i], all[r * piece.size() + i], op);
+    }
+  }
+}
+
+std::unique_ptr<Request> MpiCommunicator::send(const void* data, int64_t bytes, int to, uint64_t tag) {
+  return hub().send(channel_, data, bytes, to, tag);
+}
+
+std::unique_ptr<Request> MpiCommunicator::receive(void* data, int64_t bytes, int from, uint64_t tag) {
+  return hub().receive(channel_, data, bytes, from, tag);
+}
+
+void MpiCommunicator::set_handler(Handler handler) { hub().set_handler(channel_, std::move(handler)); }
+void MpiCommunicator::post(int to, std::span<const std::byte> message) { hub().post(channel_, to, message); }
+
+void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) {
+  if (size_ == 1 || bytes <= 0) return;
+  if (stream.device().kind == local::DeviceKind::cpu) {
+    broadcast(data, bytes, root);
+    return;
+  }
+  if (!nccl_asked_) {
+    nccl_ = make_device_collectives(*this, stream.device());
+    nccl_asked_ = true;
+  }
+  if (nccl_) {
+    nccl_->broadcast(data, bytes, root, stream);
+    if (root == rank_) hub().count_sent(bytes);
+  } else {
+    broadcast_staged(data, bytes, root, stream);
+  }
+}
+
+// In pieces through two pinned buffers: while one is broadcast, the other is copied.
+void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream) {
+  constexpr int64_t kStageBytes = int64_t{4} << 20;
+  local::Backend& backend = local::backend(stream.device().kind);
+  struct Stage {
+    local::Backend& backend;
+    void* memory;
+    std::unique_ptr<local::Event> copied;
+    Stage(local::Backend& b, local::Device device)
+        : backend(b), memory(b.allocate_pinned(kStageBytes)), copied(b.create_event(device.index)) {}
+    ~Stage() { backend.free_pinned(memory, kStageBytes); }
+  };
+  Stage first(backend, stream.device()), second(backend, stream.device());
+  Stage* stages[] = {&first, &second};
+  auto* device_data = static_cast<std::byte*>(data);
+  const int64_t pieces = (bytes + kStageBytes - 1) / kStageBytes;
+  const auto size_of = [&](int64_t piece) { return std::min(kStageBytes, bytes - piece * kStageBytes); };
+  const auto fetch = [&](int64_t piece) {
+    Stage& stage = *stages[piece % 2];
+    stream.copy(stage.memory, device_data + piece * kStageBytes, size_of(piece));
+    stream.record(*stage.copied);
+  };
+  try {
+    if (rank_ == root) fetch(0);
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      Stage& stage = *stages[piece % 2];
+      stage.copied->synchronize();
+      if (rank_ == root && piece + 1 < pieces) fetch(piece + 1);
+      broadcast(stage.memory, size_of(piece), root);
+      if (rank_ == root) continue;
+      stream.copy(device_data + piece * kStageBytes, stage.memory, size_of(piece));
+      stream.record(*stage.copied);
+    }
+    stream.synchronize();
+  } catch (...) {
+    // The buffers go away: nothing queued may still use them.
+    try {
+      stream.synchronize();
+    } catch (const local::Error& error) {
+      local::log(local::LogLevel::error, fmt::format("staged broadcast: {}", error.what()));
+    }
+    throw;
+  }
+}
+
+}  // namespace quarry::comm::mpi

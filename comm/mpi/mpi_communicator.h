@@ -1,0 +1,61 @@
+// Communicators of an MPI job: collectives by MPI, point-to-point traffic by the job's hub (over MPI or UCX).
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi/job.h"
+#include "comm/nccl/device_collectives.h"
+
+namespace quarry::comm::mpi {
+
+class MpiCommunicator : public Communicator {
+ public:
+  // Takes `comm` over. Collective over its ranks.
+  MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm);
+  ~MpiCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int node_rank() const override { return node_rank_; }
+  int node_size() const override { return node_size_; }
+  const char* transport() const override { return hub().transport(); }
+
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void barrier() override;
+  void broadcast(void* data, int64_t bytes, int root) override;
+  void all_gather(const void* mine, int64_t bytes_each, void* all) override;
+  void all_reduce(std::span<int64_t> values, ReduceOp op) override;
+  void all_reduce(std::span<double> values, ReduceOp op) override;
+
+  std::unique_ptr<Request> send(const void* data, int64_t bytes, int to, uint64_t tag) override;
+  std::unique_ptr<Request> receive(void* data, int64_t bytes, int from, uint64_t tag) override;
+  void set_handler(Handler handler) override;
+  void post(int to, std::span<const std::byte> message) override;
+  bool progress() override { return hub().progress(); }
+  void wait_for_event(double seconds) override { hub().wait_for_event(seconds); }
+  void wake() override { hub().wake(); }
+  int64_t bytes_sent() const override { return hub().bytes_sent(); }
+
+  void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) override;
+  [[noreturn]] void abort(int status) override { job_->abort(status); }
+
+ private:
+  Hub& hub() const { return job_->hub(); }
+  // Starts a non-blocking collective and drives everything until it is done, without holding MPI's lock.
+  void finish(const char* call, const std::function<int(MPI_Request*)>& start);
+  void broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream);
+
+  std::shared_ptr<Job> job_;
+  MPI_Comm comm_;
+  int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
+  uint32_t channel_ = 0;
+  std::unique_ptr<DeviceCollectives> nccl_;
+  bool nccl_asked_ = false;
+};
+
+}  // namespace quarry::comm::mpi

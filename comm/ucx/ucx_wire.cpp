@@ -1,0 +1,358 @@
+#include "comm/ucx/ucx_wire.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <ucp/api/ucp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+
+#include "local/base/error.h"
+#include "local/base/log.h"
+
+namespace quarry::comm::ucx {
+
+using local::CommError;
+
+namespace {
+
+constexpr unsigned kFrameMessage = 1;
+constexpr int kRankBits = 24;  // of a tag; the rest numbers the transfers of a pair of ranks
+
+// In front of every frame. UCX may deliver a message of several fragments after a later one of a single fragment.
+struct FramePrefix {
+  int64_t from;
+  uint64_t sequence;
+};
+
+void check(ucs_status_t status, const char* call) {
+  if (status != UCS_OK) throw CommError(fmt::format("{}: {}", call, ucs_status_string(status)));
+}
+
+ucp_tag_t make_tag(int sender, uint64_t id) { return (id << kRankBits) | static_cast<ucp_tag_t>(sender); }
+
+class UcpWire : public UcxWire {
+ public:
+  UcpWire(int rank, int size) : rank_(rank), endpoints_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
+    ucp_config_t* config = nullptr;
+    check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+    ucp_params_t params = {};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    params.estimated_num_eps = static_cast<size_t>(size);
+    params.name = "quarry";
+    const ucs_status_t made = ucp_init(&params, config, &context_);
+    ucp_config_release(config);
+    check(made, "ucp_init");
+
+    ucp_worker_params_t worker_params = {};
+    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    if (const ucs_status_t status = ucp_worker_create(context_, &worker_params, &worker_); status != UCS_OK) {
+      ucp_cleanup(context_);
+      check(status, "ucp_worker_create");
+    }
+    try {
+      check(ucp_worker_get_efd(worker_, &event_fd_), "ucp_worker_get_efd");
+      ucp_am_handler_param_t handler = {};
+      handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                           UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+      handler.id = kFrameMessage;
+      handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+      handler.cb = &UcpWire::on_frame;
+      handler.arg = this;
+      check(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+
+  ~UcpWire() override {
+    for (Endpoint& endpoint : endpoints_) close_endpoint(endpoint, /*force=*/true);
+    destroy();
+  }
+
+  const char* name() const override { return "ucx"; }
+
+  std::string address() const override {
+    ucp_address_t* address = nullptr;
+    size_t bytes = 0;
+    check(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address");
+    std::string copy(reinterpret_cast<const char*>(address), bytes);
+    ucp_worker_release_address(worker_, address);
+    return copy;
+  }
+
+  void set_addresses(std::vector<std::string> addresses) override { addresses_ = std::move(addresses); }
+
+  void post(int to, std::span<const std::byte> frame) override {
+    const std::lock_guard guard(mutex_);
+    Endpoint& endpoint = connected(to);
+    const FramePrefix prefix{rank_, endpoint.sequence++};
+    const size_t bytes = sizeof prefix + frame.size();
+    // UCX may go on reading the memory after the call.
+    auto copy = std::make_unique<std::byte[]>(bytes);
+    std::memcpy(copy.get(), &prefix, sizeof prefix);
+    std::memcpy(copy.get() + sizeof prefix, frame.data(), frame.size());
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    param.cb.send = &UcpWire::on_posted;
+    auto operation = std::make_unique<Operation>(Operation{this, nullptr, to, std::move(copy)});
+    param.user_data = operation.get();
+    const ucs_status_ptr_t result =
+        ucp_am_send_nbx(endpoint.handle, kFrameMessage, nullptr, 0, operation->frame.get(), bytes, &param);
+    started(result, std::move(operation), "ucp_am_send_nbx");
+  }
+
+  void send(int to, uint64_t id, const void* data, int64_t bytes, const TransferPtr& transfer) override {
+    const std::lock_guard guard(mutex_);
+    Endpoint& endpoint = connected(to);
+    auto operation = std::make_unique<Operation>(Operation{this, transfer, to, nullptr});
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.cb.send = &UcpWire::on_sent;
+    param.user_data = operation.get();
+    const ucs_status_ptr_t result =
+        ucp_tag_send_nbx(endpoint.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
+    started(result, std::move(operation), "ucp_tag_send_nbx");
+  }
+
+  void receive(int from, uint64_t id, void* data, int64_t bytes, const TransferPtr& transfer) override {
+    const std::lock_guard guard(mutex_);
+    auto operation = std::make_unique<Operation>(Operation{this, transfer, from, nullptr});
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.cb.recv = &UcpWire::on_received;
+    param.user_data = operation.get();
+    constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
+    const ucs_status_ptr_t result =
+        ucp_tag_recv_nbx(worker_, data, static_cast<size_t>(bytes), make_tag(from, id), kWholeTag, &param);
+    started(result, std::move(operation), "ucp_tag_recv_nbx");
+  }
+
+  bool progress(WireSink& sink) override {
+    const std::lock_guard guard(mutex_);
+    // A few rounds at a time: one call may stop after one message.
+    constexpr int kRounds = 8;
+    bool moved = false;
+    for (int i = 0; i < kRounds && ucp_worker_progress(worker_) != 0; ++i) moved = true;
+    moved |= !arrived_.empty();
+    for (const Arrived& message : arrived_) deliver(message, sink);
+    arrived_.clear();
+    // Told outside UCX's callbacks, which may run in any call.
+    for (const auto& [rank, reason] : lost_) {
+      sink.peer_lost(rank, reason);
+      fail_operations(rank, reason);
+      moved = true;
+    }
+    lost_.clear();
+    return moved;
+  }
+
+  void wait_for_event(double seconds) override {
+    {
+      const std::lock_guard guard(mutex_);
+      if (ucp_worker_arm(worker_) != UCS_OK) return;  // something is there already
+    }
+    pollfd fd{event_fd_, POLLIN, 0};
+    const auto whole = static_cast<time_t>(seconds);
+    const timespec limit{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
+    ppoll(&fd, 1, &limit, nullptr);
+  }
+
+  void wake() override { ucp_worker_signal(worker_); }
+
+  void close(WireSink& sink, double seconds) override {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    std::vector<ucs_status_ptr_t> closing;
+    {
+      const std::lock_guard guard(mutex_);
+      for (Endpoint& endpoint : endpoints_) {
+        if (endpoint.handle == nullptr) continue;
+        const ucs_status_ptr_t request = close_endpoint(endpoint, endpoint.failed);
+        if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+      }
+    }
+    while (!closing.empty() && std::chrono::steady_clock::now() < end) {
+      progress(sink);
+      std::erase_if(closing, [](ucs_status_ptr_t request) {
+        if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+        ucp_request_free(request);
+        return true;
+      });
+      if (!closing.empty()) std::this_thread::yield();
+    }
+  }
+
+ private:
+  struct Endpoint {
+    ucp_ep_h handle = nullptr;
+    uint64_t sequence = 0;
+    bool failed = false;
+    UcpWire* wire = nullptr;
+    int rank = 0;
+  };
+  struct Incoming {
+    uint64_t next = 0;
+    std::map<uint64_t, std::vector<std::byte>> early;
+  };
+  struct Arrived {
+    int from;
+    uint64_t sequence;
+    std::vector<std::byte> frame;
+  };
+  struct Operation {
+    UcpWire* wire;
+    TransferPtr transfer;  // null: a frame
+    int peer;
+    std::unique_ptr<std::byte[]> frame;
+    void* request = nullptr;
+  };
+
+  Endpoint& connected(int to) {
+    Endpoint& endpoint = endpoints_[static_cast<size_t>(to)];
+    if (endpoint.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
+    if (endpoint.handle != nullptr) return endpoint;
+    endpoint.wire = this;
+    endpoint.rank = to;
+    ucp_ep_params_t params = {};
+    params.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(addresses_.at(static_cast<size_t>(to)).data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = &UcpWire::on_error;
+    params.err_handler.arg = &endpoint;
+    const ucs_status_t status = ucp_ep_create(worker_, &params, &endpoint.handle);
+    if (status != UCS_OK) {
+      endpoint.handle = nullptr;
+      throw CommError(fmt::format("connecting to rank {}: {}", to, ucs_status_string(status)));
+    }
+    return endpoint;
+  }
+
+  static ucs_status_ptr_t close_endpoint(Endpoint& endpoint, bool force) {
+    if (endpoint.handle == nullptr) return nullptr;
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint.handle, &param);
+    endpoint.handle = nullptr;
+    return request;
+  }
+
+  void destroy() {
+    ucp_worker_destroy(worker_);
+    ucp_cleanup(context_);
+    for (Operation* operation : operations_) delete operation;
+  }
+
+  // Keeps the operation until its callback, unless it is over already.
+  void started(ucs_status_ptr_t result, std::unique_ptr<Operation> operation, const char* call) {
+    if (UCS_PTR_IS_ERR(result)) {
+      throw CommError(
+          fmt::format("{} with rank {}: {}", call, operation->peer, ucs_status_string(UCS_PTR_STATUS(result))));
+    }
+    if (result == nullptr) {
+      if (operation->transfer) operation->transfer->finish();
+      return;
+    }
+    operation->request = result;
+    operations_.insert(operation.release());
+  }
+
+  void finish(Operation* operation, ucs_status_t status) {
+    if (operation->transfer && operation->transfer->state == Transfer::State::pending) {
+      if (status != UCS_OK) {
+        operation->transfer->fail(fmt::format("transfer with rank {}: {}", operation->peer, ucs_status_string(status)));
+      } else {
+        operation->transfer->finish();
+      }
+    }
+    operations_.erase(operation);
+    delete operation;
+  }
+
+  // Receives wait for a sender that will never come back.
+  void fail_operations(int rank, const std::string& reason) {
+    for (Operation* operation : std::vector<Operation*>(operations_.begin(), operations_.end())) {
+      if (operation->peer != rank || operation->request == nullptr) continue;
+      if (operation->transfer && operation->transfer->state == Transfer::State::pending) {
+        operation->transfer->fail(fmt::format("transfer with rank {}: {}", rank, reason));
+      }
+      ucp_request_cancel(worker_, operation->request);
+    }
+  }
+
+  static void on_posted(void* request, ucs_status_t status, void* user_data) {
+    auto* operation = static_cast<Operation*>(user_data);
+    operation->wire->finish(operation, status);
+    ucp_request_free(request);
+  }
+  static void on_sent(void* request, ucs_status_t status, void* user_data) { on_posted(request, status, user_data); }
+  static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* /*info*/, void* user_data) {
+    on_posted(request, status, user_data);
+  }
+
+  static void on_error(void* argument, ucp_ep_h /*handle*/, ucs_status_t status) {
+    auto& endpoint = *static_cast<Endpoint*>(argument);
+    endpoint.failed = true;
+    endpoint.wire->lost_.emplace_back(endpoint.rank, ucs_status_string(status));
+  }
+
+  static ucs_status_t on_frame(void* argument, const void* /*header*/, size_t /*header_bytes*/, void* data,
+                               size_t bytes, const ucp_am_recv_param_t* /*param*/) {
+    auto& wire = *static_cast<UcpWire*>(argument);
+    FramePrefix prefix;
+    if (bytes < sizeof prefix) return UCS_OK;
+    std::memcpy(&prefix, data, sizeof prefix);
+    const auto* frame = static_cast<const std::byte*>(data) + sizeof prefix;
+    wire.arrived_.push_back({static_cast<int>(prefix.from), prefix.sequence, {frame, frame + bytes - sizeof prefix}});
+    return UCS_OK;
+  }
+
+  void deliver(const Arrived& message, WireSink& sink) {
+    Incoming& in = in_.at(static_cast<size_t>(message.from));
+    if (message.sequence != in.next) {
+      in.early.emplace(message.sequence, message.frame);
+      return;
+    }
+    sink.frame(message.from, message.frame);
+    ++in.next;
+    for (auto it = in.early.find(in.next); it != in.early.end(); it = in.early.find(in.next)) {
+      sink.frame(message.from, it->second);
+      in.early.erase(it);
+      ++in.next;
+    }
+  }
+
+  const int rank_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int event_fd_ = -1;
+  std::vector<std::string> addresses_;
+  std::mutex mutex_;  // of the worker and all below
+  std::vector<Endpoint> endpoints_;
+  std::vector<Incoming> in_;
+  std::vector<Arrived> arrived_;  // since the last progress()
+  std::unordered_set<Operation*> operations_;
+  std::vector<std::pair<int, std::string>> lost_;
+};
+
+}  // namespace
+
+std::unique_ptr<UcxWire> make_ucx_wire(int rank, int size, std::string& reason) try {
+  if (size >= (1 << kRankBits)) throw CommError(fmt::format("{} ranks are too many for a UCX tag", size));
+  return std::make_unique<UcpWire>(rank, size);
+} catch (const local::Error& error) {
+  reason = error.what();
+  return nullptr;
+}
+
+}  // namespace quarry::comm::ucx

@@ -1,0 +1,62 @@
+// What a network has to provide below the communicators: ordered control frames and numbered data transfers between the
+// processes of a job.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace quarry::comm {
+
+// The largest control frame: an active message of 4 KiB and its header.
+inline constexpr int64_t kMaxMessageBytes = 4096;
+inline constexpr int64_t kFrameHeaderBytes = 48;
+inline constexpr int64_t kMaxFrameBytes = kMaxMessageBytes + kFrameHeaderBytes;
+
+// The state of one transfer, shared by the wire that works on it and the request that waits for it.
+struct Transfer {
+  enum class State : int { pending, done, failed };
+  std::atomic<State> state{State::pending};
+  std::string error;  // written before state becomes failed
+
+  void finish() { state.store(State::done, std::memory_order_release); }
+  void fail(std::string reason) {
+    error = std::move(reason);
+    state.store(State::failed, std::memory_order_release);
+  }
+};
+using TransferPtr = std::shared_ptr<Transfer>;
+
+// Takes what arrives. Called from Wire::progress() with the wire's lock held: must not call the wire.
+class WireSink {
+ public:
+  virtual ~WireSink() = default;
+  virtual void frame(int from, std::span<const std::byte> frame) = 0;
+  virtual void peer_lost(int rank, const std::string& reason) = 0;
+};
+
+// Ranks are those of the job. Every function may be called from any thread.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  virtual const char* name() const = 0;
+  // Control frames of at most kMaxFrameBytes: copied, delivered in order per sender.
+  virtual void post(int to, std::span<const std::byte> frame) = 0;
+  // Data: a send and the receive with the same id (unique per pair of ranks while in flight) and size meet. The memory
+  // must stay until the transfer is not pending any more.
+  virtual void send(int to, uint64_t id, const void* data, int64_t bytes, const TransferPtr& transfer) = 0;
+  virtual void receive(int from, uint64_t id, void* data, int64_t bytes, const TransferPtr& transfer) = 0;
+  // True if something happened.
+  virtual bool progress(WireSink& sink) = 0;
+  // Sleeps until something may have arrived, wake() is called or the time is over.
+  virtual void wait_for_event(double seconds) = 0;
+  virtual void wake() = 0;
+  // Completes what has been posted, then disconnects; after every rank has said that it sends nothing more. Gives up
+  // after `seconds`.
+  virtual void close(WireSink& sink, double seconds) = 0;
+};
+
+}  // namespace quarry::comm
