@@ -166,7 +166,16 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
     job_rank = ch.members[static_cast<size_t>(to)];
     header.from = ch.rank;
     if (job_rank == rank_) {
-      Arrival arrival{bytes, 0, false, {}, data, transfer};
+      // A small message is buffered, as it is between ranks; a large one is copied when its receive comes.
+      Arrival arrival{bytes, 0, bytes <= kMaxMessageBytes, {}, nullptr, nullptr};
+      if (arrival.has_data) {
+        const auto* from = static_cast<const std::byte*>(data);
+        arrival.data.assign(from, from + bytes);
+        transfer->finish();
+      } else {
+        arrival.own = data;
+        arrival.sender = transfer;
+      }
       auto& receives = ch.receives[{to, tag}];
       if (receives.empty()) {
         ch.receives.erase({to, tag});

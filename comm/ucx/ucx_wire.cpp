@@ -128,7 +128,7 @@ class UcpWire : public UcxWire {
     const std::lock_guard guard(mutex_);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, from, nullptr});
     ucp_request_param_t param = {};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.cb.recv = &UcpWire::on_received;
     param.user_data = operation.get();
     constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};

@@ -1,0 +1,525 @@
+// What every transport has to do, on any number of ranks.
+#include "comm/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "tests/support/mpi_job.h"
+
+namespace quarry::comm {
+namespace {
+
+using test::job;
+
+int next_rank() { return (job().rank() + 1) % job().size(); }
+int previous_rank() { return (job().rank() + job().size() - 1) % job().size(); }
+
+// Bytes that depend on who sends them and which message it is.
+std::vector<uint8_t> pattern(int64_t bytes, uint64_t seed) {
+  std::vector<uint8_t> data(static_cast<size_t>(bytes));
+  uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  for (size_t i = 0; i < data.size(); ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    data[i] = static_cast<uint8_t>(state >> 56);
+  }
+  return data;
+}
+
+std::span<const std::byte> bytes_of(const void* data, size_t bytes) {
+  return {static_cast<const std::byte*>(data), bytes};
+}
+
+// Drives the communicator until the condition holds.
+template <class Condition>
+void progress_until(Condition condition) {
+  while (!condition()) {
+    if (!job().progress()) job().wait_for_event(1e-3);
+  }
+}
+
+TEST(Communicator, RanksAndNodes) {
+  EXPECT_GE(job().rank(), 0);
+  EXPECT_LT(job().rank(), job().size());
+  EXPECT_GE(job().node_rank(), 0);
+  EXPECT_LT(job().node_rank(), job().node_size());
+  EXPECT_LE(job().node_size(), job().size());
+  const char* wanted = std::getenv("QUARRY_TRANSPORT");
+  if (launched() && wanted && std::string(wanted) != "auto") {
+    EXPECT_STREQ(job().transport(), wanted);
+  }
+  if (!launched()) {
+    EXPECT_STREQ(job().transport(), "self");
+  }
+}
+
+class Sizes : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(Sizes, RingOfMessages) {
+  const int64_t bytes = GetParam();
+  constexpr uint64_t kTag = 0xfedcba9876543210;
+  const std::vector<uint8_t> out = pattern(bytes, static_cast<uint64_t>(job().rank()));
+  std::vector<uint8_t> in(static_cast<size_t>(bytes), 0xcc);
+  const auto receive = job().receive(in.data(), bytes, previous_rank(), kTag);
+  const auto send = job().send(out.data(), bytes, next_rank(), kTag);
+  receive->wait();
+  send->wait();
+  EXPECT_TRUE(receive->done());
+  EXPECT_TRUE(in == pattern(bytes, static_cast<uint64_t>(previous_rank())));
+}
+
+TEST_P(Sizes, ArrivesBeforeItsReceive) {
+  const int64_t bytes = GetParam();
+  const std::vector<uint8_t> out = pattern(bytes, 7);
+  const auto send = job().send(out.data(), bytes, next_rank(), 1);
+  job().barrier();
+  std::vector<uint8_t> in(static_cast<size_t>(bytes));
+  job().receive(in.data(), bytes, previous_rank(), 1)->wait();
+  send->wait();
+  EXPECT_TRUE(in == out);
+}
+
+TEST_P(Sizes, Broadcast) {
+  const int64_t bytes = GetParam();
+  for (int root = 0; root < job().size(); ++root) {
+    std::vector<uint8_t> data(static_cast<size_t>(bytes));
+    if (job().rank() == root) data = pattern(bytes, static_cast<uint64_t>(root));
+    job().broadcast(data.data(), bytes, root);
+    EXPECT_TRUE(data == pattern(bytes, static_cast<uint64_t>(root)));
+  }
+}
+
+TEST_P(Sizes, AllGather) {
+  const int64_t bytes = GetParam();
+  const std::vector<uint8_t> mine = pattern(bytes, static_cast<uint64_t>(job().rank()));
+  std::vector<uint8_t> all(static_cast<size_t>(bytes) * static_cast<size_t>(job().size()));
+  job().all_gather(mine.data(), bytes, all.data());
+  for (int r = 0; r < job().size(); ++r) {
+    const auto expected = pattern(bytes, static_cast<uint64_t>(r));
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.begin() + r * bytes));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, Sizes, ::testing::Values(0, 1, 7, 4095, 4096, 4097, 65536, 1000003, int64_t{16} << 20));
+
+TEST(PointToPoint, SixtyFourMebibytes) {
+  const int64_t bytes = int64_t{64} << 20;
+  const std::vector<uint8_t> out = pattern(bytes, static_cast<uint64_t>(job().rank()));
+  std::vector<uint8_t> in(static_cast<size_t>(bytes));
+  const auto receive = job().receive(in.data(), bytes, previous_rank(), 5);
+  const auto send = job().send(out.data(), bytes, next_rank(), 5);
+  receive->wait();
+  send->wait();
+  EXPECT_TRUE(in == pattern(bytes, static_cast<uint64_t>(previous_rank())));
+}
+
+TEST(PointToPoint, FiveGibibytes) {
+  if (std::getenv("QUARRY_SLOW_TESTS") == nullptr) GTEST_SKIP() << "QUARRY_SLOW_TESTS is not set";
+  if (job().size() != 2) GTEST_SKIP() << "takes 10 GiB on two ranks";
+  const int64_t bytes = (int64_t{5} << 30) + 3;
+  std::vector<uint8_t> data(static_cast<size_t>(bytes));
+  if (job().rank() == 0) {
+    for (int64_t i = 0; i < bytes; i += 4093) data[static_cast<size_t>(i)] = static_cast<uint8_t>(i / 4093);
+    job().send(data.data(), bytes, 1, 1)->wait();
+    job().broadcast(data.data(), bytes, 0);
+    return;
+  }
+  for (int round = 0; round < 2; ++round) {
+    std::fill(data.begin(), data.end(), uint8_t{0});
+    if (round == 0) {
+      job().receive(data.data(), bytes, 0, 1)->wait();
+    } else {
+      job().broadcast(data.data(), bytes, 0);
+    }
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < bytes; i += 4093) wrong += data[static_cast<size_t>(i)] != static_cast<uint8_t>(i / 4093);
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST(PointToPoint, SameTagKeepsOrderAcrossSizes) {
+  // Small messages travel another way than large ones; they must not overtake each other.
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 60; ++i) sizes.push_back(i % 3 == 0 ? 200000 + i : i % 3 == 1 ? 0 + i : 4096 + i);
+  std::vector<std::vector<uint8_t>> out, in;
+  std::vector<std::unique_ptr<Request>> requests;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    out.push_back(pattern(sizes[i], i));
+    requests.push_back(job().send(out.back().data(), sizes[i], next_rank(), 9));
+  }
+  for (size_t i = 0; i < sizes.size(); ++i) in.emplace_back(static_cast<size_t>(sizes[i]));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    requests.push_back(job().receive(in[i].data(), sizes[i], previous_rank(), 9));
+  }
+  for (auto& request : requests) request->wait();
+  for (size_t i = 0; i < sizes.size(); ++i) EXPECT_TRUE(in[i] == out[i]) << i;
+}
+
+TEST(PointToPoint, ManyInFlightToEveryone) {
+  constexpr int kEach = 100;
+  std::mt19937_64 random(5);  // the same on every rank
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < kEach; ++i) sizes.push_back(static_cast<int64_t>(random() % 50000));
+  std::vector<std::vector<uint8_t>> memory;
+  std::vector<std::unique_ptr<Request>> requests;
+  memory.reserve(static_cast<size_t>(2 * kEach * job().size()));
+  const auto seed = [](int from, int to, int i) { return static_cast<uint64_t>((from * 64 + to) * 1000 + i); };
+  for (int i = 0; i < kEach; ++i) {
+    for (int peer = 0; peer < job().size(); ++peer) {
+      memory.push_back(pattern(sizes[static_cast<size_t>(i)], seed(job().rank(), peer, i)));
+      requests.push_back(
+          job().send(memory.back().data(), sizes[static_cast<size_t>(i)], peer, static_cast<uint64_t>(i)));
+    }
+  }
+  const size_t first = memory.size();
+  for (int i = kEach - 1; i >= 0; --i) {
+    for (int peer = 0; peer < job().size(); ++peer) {
+      memory.emplace_back(static_cast<size_t>(sizes[static_cast<size_t>(i)]));
+      requests.push_back(
+          job().receive(memory.back().data(), sizes[static_cast<size_t>(i)], peer, static_cast<uint64_t>(i)));
+    }
+  }
+  for (auto& request : requests) request->wait();
+  size_t at = first;
+  for (int i = kEach - 1; i >= 0; --i) {
+    for (int peer = 0; peer < job().size(); ++peer, ++at) {
+      EXPECT_TRUE(memory[at] == pattern(sizes[static_cast<size_t>(i)], seed(peer, job().rank(), i)));
+    }
+  }
+}
+
+TEST(PointToPoint, WrongSizeIsAnErrorThatNamesBoth) {
+  for (const int64_t bytes : {int64_t{100}, int64_t{100000}}) {
+    const std::vector<uint8_t> out(static_cast<size_t>(bytes));
+    std::vector<uint8_t> in(static_cast<size_t>(bytes) * 2);
+    const auto send = job().send(out.data(), bytes, next_rank(), 2);
+    const auto receive = job().receive(in.data(), bytes * 2, previous_rank(), 2);
+    try {
+      receive->wait();
+      ADD_FAILURE() << "no error";
+    } catch (const local::CommError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(std::to_string(bytes)));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(std::to_string(2 * bytes)));
+    }
+    send->wait();
+  }
+}
+
+TEST(PointToPoint, UnmatchedReceiveCanBeDropped) {
+  std::vector<uint8_t> in(1000, 1);
+  job().receive(in.data(), 1000, previous_rank(), 77).reset();
+  job().barrier();
+  const std::vector<uint8_t> out(1000, 2);
+  job().send(out.data(), 1000, next_rank(), 77)->wait();
+  std::vector<uint8_t> again(1000);
+  job().receive(again.data(), 1000, previous_rank(), 77)->wait();
+  EXPECT_EQ(in[0], 1);
+  EXPECT_EQ(again[999], 2);
+}
+
+TEST(PointToPoint, RankOutOfRangeThrows) {
+  char byte = 0;
+  EXPECT_THROW(job().send(&byte, 1, job().size(), 0), local::InvalidArgument);
+  EXPECT_THROW(job().receive(&byte, 1, -1, 0), local::InvalidArgument);
+  EXPECT_THROW(job().broadcast(&byte, 1, job().size()), local::InvalidArgument);
+}
+
+TEST(Collectives, AllReduce) {
+  const int n = job().size(), r = job().rank();
+  std::vector<int64_t> sums{r, int64_t{1} << 40, -r};
+  job().all_reduce(std::span(sums), ReduceOp::sum);
+  EXPECT_THAT(sums, ::testing::ElementsAre(n * (n - 1) / 2, n * (int64_t{1} << 40), -n * (n - 1) / 2));
+  std::vector<int64_t> lows{r + 5}, highs{r + 5};
+  job().all_reduce(std::span(lows), ReduceOp::min);
+  job().all_reduce(std::span(highs), ReduceOp::max);
+  EXPECT_EQ(lows[0], 5);
+  EXPECT_EQ(highs[0], n + 4);
+  std::vector<double> low{0.5 + r}, high{0.5 + r};
+  job().all_reduce(std::span(low), ReduceOp::min);
+  job().all_reduce(std::span(high), ReduceOp::max);
+  EXPECT_EQ(low[0], 0.5);
+  EXPECT_EQ(high[0], n - 0.5);
+  job().all_reduce(std::span<double>(), ReduceOp::sum);
+}
+
+TEST(Collectives, DoubleSumsHaveTheSameBitsEverywhere) {
+  std::mt19937_64 random(static_cast<uint64_t>(job().rank()));
+  std::vector<double> mine(70001);
+  for (double& x : mine) x = std::ldexp(static_cast<double>(random() >> 11), static_cast<int>(random() % 80));
+  std::vector<double> sum = mine;
+  job().all_reduce(std::span(sum), ReduceOp::sum);
+  std::vector<double> all(mine.size() * static_cast<size_t>(job().size()));
+  job().all_gather(mine.data(), static_cast<int64_t>(mine.size() * sizeof(double)), all.data());
+  std::vector<double> expected(all.begin(), all.begin() + static_cast<int64_t>(mine.size()));
+  for (size_t r = 1; r < static_cast<size_t>(job().size()); ++r) {
+    for (size_t i = 0; i < mine.size(); ++i) expected[i] += all[r * mine.size() + i];
+  }
+  EXPECT_TRUE(sum == expected);
+}
+
+TEST(Collectives, Strings) {
+  const std::string mine(static_cast<size_t>(job().rank()) * 3, static_cast<char>('a' + job().rank()));
+  const auto all = job().all_gather_strings(mine);
+  ASSERT_EQ(all.size(), static_cast<size_t>(job().size()));
+  for (size_t r = 0; r < all.size(); ++r) EXPECT_EQ(all[r], std::string(r * 3, static_cast<char>('a' + r)));
+  const int last = job().size() - 1;
+  EXPECT_EQ(job().broadcast_string(job().rank() == last ? "from the last" : "else", last), "from the last");
+}
+
+TEST(Collectives, SplitByParityReversed) {
+  const int color = job().rank() % 2;
+  const auto part = job().split(color, -job().rank());
+  ASSERT_NE(part, nullptr);
+  const int expected_size = (job().size() + 1 - color) / 2;
+  EXPECT_EQ(part->size(), expected_size);
+  EXPECT_EQ(part->rank(), expected_size - 1 - job().rank() / 2);
+  std::vector<int64_t> sum{job().rank()};
+  part->all_reduce(std::span(sum), ReduceOp::sum);
+  int64_t expected = 0;
+  for (int r = color; r < job().size(); r += 2) expected += r;
+  EXPECT_EQ(sum[0], expected);
+  // Messages of the parent with the same tag do not mix with the part's.
+  const int64_t outer = 1000 + job().rank(), inner = 2000 + part->rank();
+  const int inner_from = (part->rank() + 1) % part->size();
+  const int inner_to = (part->rank() + part->size() - 1) % part->size();
+  int64_t got_outer = 0, got_inner = 0;
+  const auto s1 = job().send(&outer, 8, next_rank(), 4);
+  const auto s2 = part->send(&inner, 8, inner_to, 4);
+  part->receive(&got_inner, 8, inner_from, 4)->wait();
+  job().receive(&got_outer, 8, previous_rank(), 4)->wait();
+  EXPECT_EQ(got_outer, 1000 + previous_rank());
+  EXPECT_EQ(got_inner, 2000 + inner_from);
+}
+
+TEST(Collectives, SplitWithoutSome) {
+  const auto part = job().split(job().rank() == 0 ? 3 : -1, 0);
+  EXPECT_EQ(part != nullptr, job().rank() == 0);
+  if (part) {
+    EXPECT_EQ(part->size(), 1);
+    part->barrier();
+  }
+  job().barrier();
+}
+
+TEST(ActiveMessages, InOrderPerSender) {
+  constexpr int kCount = 3000;
+  struct Message {
+    int from, number;
+    char filler[64];
+  };
+  std::vector<int> next(static_cast<size_t>(job().size()), 0);
+  int received = 0, wrong = 0;
+  job().set_handler([&](int from, std::span<const std::byte> bytes) {
+    Message message;
+    std::memcpy(&message, bytes.data(), sizeof message);
+    const size_t expected_size = message.number % 5 == 0 ? 4096 : sizeof(Message);
+    wrong +=
+        message.from != from || message.number != next[static_cast<size_t>(from)]++ || bytes.size() != expected_size;
+    ++received;
+  });
+  std::vector<std::byte> large(4096);
+  for (int i = 0; i < kCount; ++i) {
+    for (int to = 0; to < job().size(); ++to) {
+      const Message message{job().rank(), i, {}};
+      std::memcpy(large.data(), &message, sizeof message);
+      job().post(to, std::span<const std::byte>(large).first(i % 5 == 0 ? large.size() : sizeof message));
+    }
+    if (i % 100 == 0) job().progress();
+  }
+  progress_until([&] { return received == kCount * job().size(); });
+  job().set_handler(nullptr);
+  EXPECT_EQ(wrong, 0);
+  job().barrier();
+}
+
+TEST(ActiveMessages, HandlersPostAndSend) {
+  // A token goes round the ring ten times, each hop posted from a handler; the last hop sends data.
+  constexpr int kRounds = 10;
+  const int hops = kRounds * job().size();
+  bool over = false;
+  std::vector<std::unique_ptr<Request>> sends;
+  const std::vector<uint8_t> data = pattern(100000, 3);
+  job().set_handler([&](int, std::span<const std::byte> bytes) {
+    int hop = 0;
+    std::memcpy(&hop, bytes.data(), sizeof hop);
+    ++hop;
+    if (hop < hops) job().post(next_rank(), bytes_of(&hop, sizeof hop));
+    if (hop > hops - job().size()) {
+      sends.push_back(job().send(data.data(), 100000, next_rank(), 8));
+      over = true;
+    }
+  });
+  job().barrier();
+  if (job().rank() == 0) {
+    const int hop = 0;
+    job().post(next_rank(), bytes_of(&hop, sizeof hop));
+  }
+  progress_until([&] { return over; });
+  std::vector<uint8_t> in(100000);
+  job().receive(in.data(), 100000, previous_rank(), 8)->wait();
+  for (auto& send : sends) send->wait();
+  EXPECT_TRUE(in == data);
+  job().barrier();
+  job().set_handler(nullptr);
+}
+
+TEST(ActiveMessages, WaitForAHandler) {
+  const int value = 42 + job().rank();
+  job().post(next_rank(), bytes_of(&value, sizeof value));
+  job().barrier();
+  int got = 0;
+  job().set_handler([&](int, std::span<const std::byte> bytes) { std::memcpy(&got, bytes.data(), sizeof got); });
+  progress_until([&] { return got != 0; });
+  job().set_handler(nullptr);
+  EXPECT_EQ(got, 42 + previous_rank());
+  const std::vector<std::byte> too_long(4097);
+  EXPECT_THROW(job().post(next_rank(), too_long), local::InvalidArgument);
+  job().barrier();
+}
+
+TEST(Threads, TransfersFromSeveralThreadsDuringCollectives) {
+  constexpr int kThreads = 4, kRounds = 25;
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const int64_t bytes = (i % 4) * 30000 + t;
+        const auto out = pattern(bytes, static_cast<uint64_t>(t * 1000 + i));
+        std::vector<uint8_t> in(static_cast<size_t>(bytes));
+        const auto receive = job().receive(in.data(), bytes, previous_rank(), static_cast<uint64_t>(t));
+        const auto send = job().send(out.data(), bytes, next_rank(), static_cast<uint64_t>(t));
+        receive->wait();
+        send->wait();
+        if (in != out) ++wrong;
+      }
+    });
+  }
+  for (int i = 0; i < kRounds; ++i) {
+    std::vector<int64_t> one{1};
+    job().all_reduce(std::span(one), ReduceOp::sum);
+    if (one[0] != job().size()) ++wrong;
+    job().barrier();
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  job().barrier();
+}
+
+TEST(Threads, CollectivesLetTransfersOfOtherThreadsThrough) {
+  // Rank 0 reaches the barrier only after its other thread has received what the others send before they reach it.
+  const int64_t bytes = 1 << 20;
+  std::vector<uint8_t> data(static_cast<size_t>(bytes), 1);
+  if (job().rank() == 0) {
+    std::jthread receiver([&] {
+      for (int r = 1; r < job().size(); ++r) job().receive(data.data(), bytes, r, 1)->wait();
+      const int64_t go = 1;
+      for (int r = 1; r < job().size(); ++r) job().send(&go, 8, r, 2)->wait();
+    });
+    job().barrier();
+  } else {
+    job().send(data.data(), bytes, 0, 1)->wait();
+    int64_t go = 0;
+    job().receive(&go, 8, 0, 2)->wait();
+    EXPECT_EQ(go, 1);
+    job().barrier();
+  }
+}
+
+TEST(Events, WakeEndsAWait) {
+  std::jthread waker([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    job().wake();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  // Events may be left over from earlier tests, and a wait may end early; a wake must not be lost.
+  double waited = 0;
+  while (waited < 0.045) {
+    job().progress();
+    job().wait_for_event(10);
+    waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  EXPECT_LT(waited, 5);
+}
+
+TEST(Events, AMessageEndsAWait) {
+  job().barrier();
+  int got = 0;
+  job().set_handler([&](int, std::span<const std::byte>) { ++got; });
+  const auto begin = std::chrono::steady_clock::now();
+  std::jthread sender;
+  if (job().rank() == 0) {
+    sender = std::jthread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      const int value = 1;
+      for (int r = 0; r < job().size(); ++r) job().post(r, bytes_of(&value, sizeof value));
+    });
+  }
+  while (got == 0) {
+    if (!job().progress()) job().wait_for_event(10);
+  }
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+  job().barrier();
+  job().set_handler(nullptr);
+}
+
+TEST(Agree, NobodyFailed) { EXPECT_NO_THROW(agree(job(), nullptr, 123)); }
+
+TEST(Agree, EveryRankThrowsTheLowestRanksError) {
+  std::exception_ptr mine;
+  const int culprit = job().size() > 1 ? 1 : 0;
+  if (job().rank() == culprit) mine = std::make_exception_ptr(local::BudgetError("needs 77 bytes", 77));
+  if (job().rank() > culprit) mine = std::make_exception_ptr(local::IoError("another"));
+  try {
+    agree(job(), mine, 1);
+    ADD_FAILURE() << "no error";
+  } catch (const local::BudgetError& error) {
+    EXPECT_STREQ(error.what(), "needs 77 bytes");
+    EXPECT_EQ(error.least_bytes(), 77);
+  }
+}
+
+TEST(Agree, DivergedRanksThrowEverywhere) {
+  if (job().size() == 1) {
+    EXPECT_NO_THROW(agree(job(), nullptr, 5));
+    return;
+  }
+  EXPECT_THROW(agree(job(), nullptr, job().rank() == job().size() - 1 ? 5 : 6), local::CommError);
+}
+
+TEST(Device, BroadcastStaged) {
+  const local::DeviceKind kind = local::DeviceKind::emulated;
+  local::Backend& backend = local::backend(kind);
+  const auto stream = backend.create_stream(0, local::StreamRole::compute);
+  for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{4} << 20, (int64_t{9} << 20) + 5}) {
+    const int64_t slab_bytes = std::max<int64_t>(bytes, 1);
+    void* memory = backend.allocate_slab(0, slab_bytes);
+    const int root = job().size() - 1;
+    std::vector<uint8_t> expected = pattern(bytes, 11), got(static_cast<size_t>(bytes));
+    if (job().rank() == root) stream->copy(memory, expected.data(), bytes);
+    job().broadcast_device(memory, bytes, root, *stream);
+    stream->copy(got.data(), memory, bytes);
+    stream->synchronize();
+    EXPECT_TRUE(got == expected);
+    backend.free_slab(0, memory, slab_bytes);
+  }
+}
+
+TEST(World, AnotherOneSharesTheJob) {
+  const auto again = world(nullptr, nullptr);
+  EXPECT_EQ(again->rank(), job().rank());
+  EXPECT_EQ(again->size(), job().size());
+  again->barrier();
+}
+
+}  // namespace
+}  // namespace quarry::comm

@@ -1,0 +1,11 @@
+// The job that an MPI test program runs in.
+#pragma once
+
+#include "comm/communicator.h"
+
+namespace quarry::test {
+
+// All ranks, made by mpi_main.cpp before the first test; of one rank where no launcher started the program.
+comm::Communicator& job();
+
+}  // namespace quarry::test
