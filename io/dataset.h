@@ -42,9 +42,13 @@ struct DatasetInfo {
   std::map<std::string, Attribute> attributes;
 };
 
-// Thread-safe once open. Throws on open: IoError (no such file; no HDF5; truncated; damaged: with file, object and
-// reason), InvalidArgument (no such object with the nearest name; a group), TypeError (a type quarry has no dtype for),
-// NotSupported.
+// Thread-safe once open. Throws on open: InvalidArgument (no such file, no regular file; no such object, with the
+// nearest name; a group), IoError (no HDF5; truncated; damaged: with file, object and reason), TypeError (a type quarry
+// has no dtype for; a null dataspace), NotSupported (a filter that is not installed). Reading throws IoError.
+//
+// bool is h5py's enum of FALSE and TRUE over one byte (other values read as true), complex the compound of r and i;
+// other enums read as their integers, bit fields as unsigned integers. An attribute array of one element (netCDF-4) is
+// given as a number.
 class Dataset {
  public:
   static std::shared_ptr<Dataset> open(const std::string& file, const std::string& object);
@@ -71,7 +75,7 @@ class Dataset {
   };
   // Reads `region` piece by piece through L2-sized pieces of `scratch` and hands each to `consume`, in an order and
   // partition that depend only on the file's layout and the region. For computing while reading without a region-sized
-  // buffer. Blocks.
+  // buffer. Where nothing was written, all elements of a piece are one fill value: its strides are 0. Blocks.
   virtual int64_t visit_scratch_bytes(const local::Region& region) const = 0;
   virtual void visit(const local::Region& region, std::span<std::byte> scratch,
                      const std::function<void(const Piece&)>& consume) const = 0;

@@ -1,4 +1,6 @@
-// Writing data sets: created by one rank, written by all at their offsets, committed as a whole.
+// Writing data sets: created by one rank, written by all at their offsets, committed as a whole. In the file, bool is
+// h5py's enum of FALSE and TRUE over int8, complex the compound of r and i, float16 IEEE half, bfloat16 a 16-bit float
+// type of that format, 0-d a scalar dataspace; all little-endian.
 #pragma once
 
 #include <memory>
@@ -14,8 +16,10 @@ struct OutputSpec {
   std::string object;  // absolute path; missing groups are created
   local::Dims shape;
   local::DType dtype;
-  std::optional<local::Dims> chunks;  // none: contiguous; filters need chunks
-  std::vector<Filter> filters;        // deflate, shuffle, fletcher32
+  // None: contiguous. Cut to the shape; ignored, with the filters, where the shape is 0-d or has no elements. Filters
+  // need chunks; a chunk has less than 4 GiB.
+  std::optional<local::Dims> chunks;
+  std::vector<Filter> filters;  // deflate, shuffle, fletcher32
   std::map<std::string, Attribute> attributes;
 };
 
@@ -29,11 +33,14 @@ class Writer {
   static std::shared_ptr<Writer> deserialize(const std::string& bytes);
 
   // Unfiltered: writes C-contiguous `from` into the box `region` (steps 1) at its file offsets. Throws IoError ("no
-  // space left ..."). Blocks.
+  // space left on device ...": a program under a file size limit must ignore SIGXFSZ to get that). Blocks.
   virtual void write(const local::Region& region, const void* from) = 0;
   // Filtered: the encoded bytes of one whole file chunk (edge chunks padded) at chunk coordinates; the creating rank
   // then registers them.
   virtual std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const = 0;
+  // Sends what this process wrote to the device. commit() does it for the creating rank's node; ranks on other nodes
+  // call it after their last write. Blocks. Throws IoError.
+  virtual void sync() const = 0;
   virtual int64_t bytes_written() const = 0;
 };
 
@@ -42,11 +49,13 @@ class Writer {
 // written in a hidden group and moved at commit.
 class OutputFile {
  public:
-  // Throws InvalidArgument where an object exists and !overwrite, IoError where the place is not writable.
+  // Throws InvalidArgument where an object exists and !overwrite (a group is never replaced), paths contradict each
+  // other or a specification cannot be; IoError where the place is not writable, has not the room, or holds a file that
+  // is no HDF5 file. The file must not be open through the HDF5 library elsewhere in the process.
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
   virtual ~OutputFile() = default;
   virtual std::shared_ptr<Writer> writer(size_t index) = 0;
-  // Stores one encoded chunk (H5Dwrite_chunk).
+  // Stores one encoded chunk (H5Dwrite_chunk). Thread-safe; calls wait for each other.
   virtual void write_encoded(size_t index, const local::Dims& chunk, std::span<const std::byte> bytes) = 0;
   virtual void commit() = 0;  // data synced, then renamed or moved; after all ranks' writes have returned
 };

@@ -1,0 +1,98 @@
+#include "io/hdf5/byte_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "local/base/error.h"
+
+namespace quarry::io::hdf5 {
+namespace {
+
+// Drops the first `bytes` bytes of the buffers; returns the first one that is left.
+size_t advance(std::span<iovec> buffers, size_t first, size_t bytes) {
+  while (first < buffers.size() && bytes >= buffers[first].iov_len) bytes -= buffers[first++].iov_len;
+  if (bytes > 0) {
+    buffers[first].iov_base = static_cast<char*>(buffers[first].iov_base) + bytes;
+    buffers[first].iov_len -= bytes;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::string system_reason(int error) {
+  if (error == ENOSPC) return "no space left on device";
+  if (error == EDQUOT) return "no space left on device (disk quota exceeded)";
+  if (error == EFBIG) return "no space left on device (file size limit)";
+  return std::strerror(error);
+}
+
+ByteFile::ByteFile(std::string path, Mode mode) : path_(std::move(path)) {
+  const int flags = mode == Mode::read ? O_RDONLY : O_RDWR;
+  do fd_ = ::open(path_.c_str(), flags | O_CLOEXEC);
+  while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) throw local::IoError(fmt::format("cannot open '{}': {}", path_, system_reason(errno)));
+  struct stat status;
+  if (::fstat(fd_, &status) != 0) {
+    const int error = errno;
+    ::close(fd_);
+    throw local::IoError(fmt::format("cannot open '{}': {}", path_, system_reason(error)));
+  }
+  size_ = status.st_size;
+}
+
+ByteFile::~ByteFile() { ::close(fd_); }
+
+void ByteFile::read_at(int64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), to.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw local::IoError(
+          fmt::format("cannot read {} bytes at {} of '{}': {}", to.size(), offset, path_, system_reason(errno)));
+    if (got == 0)
+      throw local::IoError(fmt::format("'{}' ends early: {} bytes are missing at offset {}", path_, to.size(), offset));
+    to = to.subspan(static_cast<size_t>(got));
+    offset += got;
+  }
+}
+
+void ByteFile::read_at(int64_t offset, std::span<iovec> buffers) const {
+  for (size_t first = advance(buffers, 0, 0); first < buffers.size();) {
+    const ssize_t got = ::preadv(fd_, buffers.data() + first, static_cast<int>(buffers.size() - first), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw local::IoError(fmt::format("cannot read at {} of '{}': {}", offset, path_, system_reason(errno)));
+    if (got == 0) throw local::IoError(fmt::format("'{}' ends early: at offset {}", path_, offset));
+    first = advance(buffers, first, static_cast<size_t>(got));
+    offset += got;
+  }
+}
+
+void ByteFile::write_at(int64_t offset, std::span<const std::byte> from) const {
+  iovec buffer{const_cast<std::byte*>(from.data()), from.size()};
+  write_at(offset, {&buffer, 1});
+}
+
+void ByteFile::write_at(int64_t offset, std::span<iovec> buffers) const {
+  for (size_t first = advance(buffers, 0, 0); first < buffers.size();) {
+    const ssize_t put = ::pwritev(fd_, buffers.data() + first, static_cast<int>(buffers.size() - first), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0)
+      throw local::IoError(
+          fmt::format("cannot write to '{}' at offset {}: {}", path_, offset, system_reason(put < 0 ? errno : ENOSPC)));
+    first = advance(buffers, first, static_cast<size_t>(put));
+    offset += put;
+  }
+}
+
+void ByteFile::sync() const {
+  if (::fsync(fd_) != 0) throw local::IoError(fmt::format("cannot sync '{}': {}", path_, system_reason(errno)));
+}
+
+}  // namespace quarry::io::hdf5

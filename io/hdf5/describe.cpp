@@ -1,0 +1,348 @@
+#include "io/hdf5/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "io/hdf5/filters.h"
+#include "io/hdf5/types.h"
+
+namespace quarry::io::hdf5 {
+namespace {
+
+using local::Dims;
+
+// Registered filters that files often name without a text.
+std::string filter_name(H5Z_filter_t id, const char* text) {
+  struct Known {
+    H5Z_filter_t id;
+    const char* name;
+  };
+  static constexpr Known kKnown[] = {{H5Z_FILTER_SZIP, "szip"},
+                                     {H5Z_FILTER_NBIT, "nbit"},
+                                     {H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
+                                     {307, "bzip2"},
+                                     {32000, "lzf"},
+                                     {32001, "blosc"},
+                                     {32002, "mafisc"},
+                                     {32004, "lz4"},
+                                     {32008, "bitshuffle"},
+                                     {32013, "zfp"},
+                                     {32015, "zstd"},
+                                     {32019, "jpeg"},
+                                     {32026, "blosc2"}};
+  for (const Known& known : kKnown)
+    if (known.id == id) return known.name;
+  return *text ? fmt::format("{} ({})", text, id) : fmt::format("filter {}", id);
+}
+
+// Fills info.filters; the reasons why the chunks cannot be decoded directly, or at all.
+void describe_filters(hid_t create, int64_t itemsize, StoredDataset& out, std::string& indirect) {
+  const int count = check_call(H5Pget_nfilters(create), "filters");
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0, config = 0, values[8] = {};
+    size_t value_count = std::size(values);
+    char text[80] = "";
+    const H5Z_filter_t id =
+        H5Pget_filter2(create, static_cast<unsigned>(i), &flags, &value_count, values, sizeof text - 1, text, &config);
+    if (id < 0) throw_library_error("filters");
+    Filter filter{Filter::Kind::other, 0, filter_name(id, text)};
+    if (id == H5Z_FILTER_DEFLATE)
+      filter = {Filter::Kind::deflate, value_count > 0 ? static_cast<int>(std::min(values[0], 9u)) : 6, "deflate"};
+    else if (id == H5Z_FILTER_SHUFFLE)
+      filter = {Filter::Kind::shuffle, 0, "shuffle"};
+    else if (id == H5Z_FILTER_FLETCHER32)
+      filter = {Filter::Kind::fletcher32, 0, "fletcher32"};
+    if (filter.kind == Filter::Kind::other) {
+      indirect = "filter " + filter.name;
+      if (H5Zfilter_avail(id) <= 0)
+        out.unreadable = fmt::format("filter {} (number {}) is not available", filter.name, id);
+    }
+    if (filter.kind == Filter::Kind::shuffle && value_count > 0 && values[0] != static_cast<uint64_t>(itemsize) &&
+        values[0] > 1)
+      indirect = "shuffling of other items than elements";
+    out.info.filters.push_back(std::move(filter));
+  }
+  H5Eclear2(H5E_DEFAULT);
+  if (indirect.empty() && !directly_decodable(out.info.filters)) indirect = "an unusual order of filters";
+}
+
+Dims describe_shape(hid_t dataset) {
+  const Handle space = check_handle(H5Dget_space(dataset), "dataspace");
+  switch (H5Sget_simple_extent_type(space)) {
+    case H5S_SCALAR:
+      return {};
+    case H5S_NULL:
+      throw local::TypeError("its dataspace is null: it has no elements and no shape");
+    case H5S_SIMPLE:
+      break;
+    case H5S_NO_CLASS:
+      throw_library_error("dataspace");
+  }
+  hsize_t extents[H5S_MAX_RANK];
+  const int rank = check_call(H5Sget_simple_extent_dims(space, extents, nullptr), "dataspace");
+  Dims shape;
+  for (int d = 0; d < rank; ++d) {
+    if (extents[d] > static_cast<hsize_t>(INT64_MAX))
+      throw local::NotSupported(fmt::format("axis {} has {} elements, more than 64 signed bits", d, extents[d]));
+    shape.push_back(static_cast<int64_t>(extents[d]));
+  }
+  return shape;
+}
+
+// What reads of never-written places give, in the file's byte order; zeros where the file does not say.
+std::vector<std::byte> fill_element(hid_t create, hid_t type, int64_t itemsize, bool is_bool) {
+  std::vector<std::byte> fill(static_cast<size_t>(itemsize), std::byte{0});
+  H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+  if (H5Pfill_value_defined(create, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED) return fill;
+  check_call(H5Pget_fill_value(create, type, fill.data()), "fill value");
+  if (is_bool) fill[0] = static_cast<std::byte>(fill[0] != std::byte{0});
+  return fill;
+}
+
+// All sizes that reading computes with fit 64 bits.
+void check_size(const Dims& shape, int64_t itemsize) {
+  int64_t bytes = itemsize;
+  for (int64_t extent : shape)
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes))
+      throw local::NotSupported(fmt::format("its shape {} is more bytes than 64 bits count", local::to_string(shape)));
+}
+
+class Describer {
+ public:
+  Describer(hid_t file_id, hid_t dataset, StoredDataset& out) : file_id_(file_id), dataset_(dataset), out_(out) {}
+
+  void run() {
+    const Handle type = check_handle(H5Dget_type(dataset_), "type");
+    const FileType stored = describe_type(type);
+    DatasetInfo& info = out_.info;
+    info.shape = describe_shape(dataset_);
+    info.dtype = stored.dtype;
+    info.attributes = read_attributes(dataset_);
+    out_.storage.bitfield = stored.bitfield;
+    itemsize_ = local::itemsize(stored.dtype);
+    check_size(info.shape, itemsize_);
+    indirect_ = stored.conversion;
+    describe_layout(type);
+    info.direct = indirect_.empty();
+    info.library_reason = indirect_;
+    if (info.direct) {
+      info.swapped = stored.swapped;
+      return;
+    }
+    out_.storage.kind = Storage::Kind::library;
+    info.stored_bytes = static_cast<int64_t>(std::min<hsize_t>(H5Dget_storage_size(dataset_), INT64_MAX));
+  }
+
+ private:
+  void describe_layout(hid_t type) {
+    const Handle create = check_handle(H5Dget_create_plist(dataset_), "creation properties");
+    const bool direct_type = indirect_.empty();
+    if (direct_type) out_.storage.fill = fill_element(create, type, itemsize_, out_.info.dtype == local::DType::bool_);
+    switch (H5Pget_layout(create)) {
+      case H5D_COMPACT:
+        out_.info.layout = "compact";
+        if (direct_type) read_compact(type);
+        return;
+      case H5D_CONTIGUOUS:
+        if (H5Pget_external_count(create) > 0) {
+          out_.info.layout = "external";
+          indirect_ = "external storage";
+          return;
+        }
+        out_.info.layout = "contiguous";
+        if (direct_type) locate_contiguous();
+        return;
+      case H5D_CHUNKED:
+        out_.info.layout = "chunked";
+        describe_chunks(create);
+        return;
+      case H5D_VIRTUAL:
+        out_.info.layout = "virtual";
+        indirect_ = "a virtual data set";
+        return;
+      case H5D_LAYOUT_ERROR:
+      case H5D_NLAYOUTS:
+        break;
+    }
+    throw_library_error("layout");
+  }
+
+  int64_t total_bytes() const { return local::element_count(out_.info.shape) * itemsize_; }
+
+  void read_compact(hid_t type) {
+    constexpr int64_t kMaxCompact = 65536;  // the format's limit
+    Storage& storage = out_.storage;
+    if (total_bytes() > kMaxCompact) damaged_sizes();
+    storage.kind = Storage::Kind::memory;
+    storage.data.resize(static_cast<size_t>(total_bytes()));
+    if (!storage.data.empty())
+      check_call(H5Dread(dataset_, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, storage.data.data()), "cannot be read");
+    if (out_.info.dtype == local::DType::bool_)
+      for (std::byte& value : storage.data) value = static_cast<std::byte>(value != std::byte{0});
+    out_.info.stored_bytes = total_bytes();
+  }
+
+  [[noreturn]] void damaged_sizes() const {
+    throw local::IoError(fmt::format("damaged: {} bytes in compact storage", total_bytes()));
+  }
+
+  // A file other than the one asked for (through an external link) is left to the library.
+  bool elsewhere() {
+    H5O_info_t mine, root;
+    if (H5Oget_info2(dataset_, &mine, H5O_INFO_BASIC) < 0 ||
+        H5Oget_info_by_name2(file_id_, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) < 0)
+      throw_library_error("object information");
+    header_ = mine.addr;
+    if (mine.fileno != root.fileno) indirect_ = "it lies in another file behind an external link";
+    return mine.fileno != root.fileno;
+  }
+
+  void locate_contiguous() {
+    if (elsewhere()) return;
+    Storage& storage = out_.storage;
+    storage.kind = Storage::Kind::contiguous;
+    const haddr_t offset = H5Dget_offset(dataset_);
+    H5Eclear2(H5E_DEFAULT);
+    if (offset == HADDR_UNDEF || total_bytes() == 0) return;
+    if (offset > static_cast<haddr_t>(storage.file_bytes) ||
+        total_bytes() > storage.file_bytes - static_cast<int64_t>(offset))
+      throw local::IoError(fmt::format("damaged: its {} bytes at {} lie outside of the file's {}", total_bytes(),
+                                       offset, storage.file_bytes));
+    storage.offset = static_cast<int64_t>(offset);
+    out_.info.stored_bytes = total_bytes();
+  }
+
+  void describe_chunks(hid_t create) {
+    DatasetInfo& info = out_.info;
+    hsize_t extents[H5S_MAX_RANK];
+    const int rank = check_call(H5Pget_chunk(create, H5S_MAX_RANK, extents), "chunks");
+    if (rank != info.shape.size()) throw local::IoError("damaged: chunks and shape have different ranks");
+    Dims chunk;
+    int64_t chunk_bytes = itemsize_;
+    for (int d = 0; d < rank; ++d) {
+      if (extents[d] == 0 || extents[d] > UINT32_MAX) throw local::IoError("damaged: a chunk dimension out of range");
+      chunk.push_back(static_cast<int64_t>(extents[d]));
+      if (__builtin_mul_overflow(chunk_bytes, chunk[d], &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
+        throw local::IoError("damaged: chunks of more than 4 GiB");
+    }
+    info.chunks = chunk;
+    std::string indirect;
+    describe_filters(create, itemsize_, out_, indirect);
+    if (!indirect_.empty()) return;
+    indirect_ = indirect;
+    if (!indirect_.empty() || elsewhere()) return;
+    find_index(chunk, chunk_bytes);
+  }
+
+  void find_index(const Dims& chunk, int64_t chunk_bytes) {
+    const Handle create = check_handle(H5Fget_create_plist(file_id_), "file properties");
+    size_t offset_bytes = 0, length_bytes = 0;
+    hsize_t base = 0;
+    check_call(H5Pget_sizes(create, &offset_bytes, &length_bytes), "file properties");
+    check_call(H5Pget_userblock(create, &base), "file properties");
+    const auto usable = [](size_t width) { return width == 2 || width == 4 || width == 8; };
+    if (!usable(offset_bytes) || !usable(length_bytes)) {
+      indirect_ = "unusual sizes of addresses";
+      return;
+    }
+    if (base > static_cast<hsize_t>(out_.storage.file_bytes)) throw local::IoError("damaged: the user block");
+    const FileFormat format{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base)};
+    const ByteFile bytes(out_.info.file, ByteFile::Mode::read);
+    if (header_ > static_cast<haddr_t>(bytes.size())) throw local::IoError("damaged: the object header's address");
+    const LayoutMessage message = read_layout_message(bytes, format, static_cast<int64_t>(header_));
+    if (message.kind != LayoutMessage::Kind::chunked) {
+      indirect_ = message.kind == LayoutMessage::Kind::other ? message.reason : "an unexpected layout message";
+      return;
+    }
+    if (!(message.chunk == chunk) || message.itemsize != itemsize_)
+      throw local::IoError("damaged: the layout message and the library disagree about the chunks");
+    out_.storage.kind = Storage::Kind::chunked;
+    out_.storage.index = read_chunk_index(bytes, format, message.address, out_.info.shape, chunk, chunk_bytes,
+                                          !out_.info.filters.empty());
+    out_.info.stored_bytes = out_.storage.index.stored_bytes();
+  }
+
+  const hid_t file_id_, dataset_;
+  StoredDataset& out_;
+  int64_t itemsize_ = 0;
+  std::string indirect_;
+  haddr_t header_ = 0;
+};
+
+[[noreturn]] void missing_object(hid_t file_id, const std::string& file, const std::string& object) {
+  H5Eclear2(H5E_DEFAULT);
+  if (object_exists(file_id, object))
+    throw local::InvalidArgument(
+        fmt::format("'{}' in '{}' is a link that leads nowhere or to a damaged object", object, file));
+  const std::string nearest = nearest_object(file_id, object);
+  throw local::InvalidArgument(fmt::format("no object '{}' in '{}'{}", object, file,
+                                           nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+}
+
+}  // namespace
+
+std::string normalized_object(const std::string& object) {
+  std::string out;
+  for (size_t at = 0; at < object.size();) {
+    const size_t end = std::min(object.find('/', at), object.size());
+    if (end > at) out += "/" + object.substr(at, end - at);
+    at = end + 1;
+  }
+  return out.empty() ? "/" : out;
+}
+
+bool object_exists(hid_t file, const std::string& object) {
+  for (size_t end = 0; end < object.size();) {
+    end = std::min(object.find('/', end + 1), object.size());
+    const std::string head = object.substr(0, end);
+    if (head == "/") continue;
+    if (H5Lexists(file, head.c_str(), H5P_DEFAULT) <= 0) {
+      H5Eclear2(H5E_DEFAULT);
+      return false;
+    }
+  }
+  return true;
+}
+
+StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std::string& object) {
+  const LibraryLock lock;
+  const auto context = [&](const std::exception& error) {
+    return fmt::format("'{}' in '{}': {}", object, file, error.what());
+  };
+  const Handle opened(H5Oopen(file_id, object.c_str(), H5P_DEFAULT));
+  if (!opened) missing_object(file_id, file, object);
+  const H5I_type_t kind = H5Iget_type(opened);
+  if (kind == H5I_GROUP)
+    throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group, not a data set", object, file));
+  if (kind != H5I_DATASET)
+    throw local::InvalidArgument(fmt::format("'{}' in '{}' is no data set but a named type", object, file));
+  StoredDataset out;
+  out.info.file = file;
+  out.info.object = object;
+  try {
+    {
+      const ByteFile bytes(file, ByteFile::Mode::read);
+      out.storage.file_bytes = bytes.size();
+    }
+    Describer(file_id, opened, out).run();
+  } catch (const local::TypeError& error) {
+    throw local::TypeError(context(error));
+  } catch (const local::NotSupported& error) {
+    throw local::NotSupported(context(error));
+  } catch (const local::IoError& error) {
+    throw local::IoError(context(error));
+  } catch (const local::InvalidArgument& error) {
+    throw local::IoError(context(error));
+  }
+  return out;
+}
+
+StoredDataset describe_dataset(const std::string& file, const std::string& object) {
+  const LibraryLock lock;
+  const Handle opened = open_file(file, H5F_ACC_RDONLY);
+  return describe_dataset(opened, file, normalized_object(object));
+}
+
+}  // namespace quarry::io::hdf5

@@ -1,0 +1,35 @@
+// The filters of chunks: deflate, shuffle, fletcher32, undone and applied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "io/dataset.h"
+
+namespace quarry::io::hdf5 {
+
+// Whether decode_chunk() can undo them: shuffle, deflate, fletcher32, each at most once and in this order, as every
+// common writer has them.
+bool directly_decodable(const std::vector<Filter>& filters);
+
+// Bytes of scratch that decode_chunk() wants beside `out`; the same for every chunk of the data set.
+int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_bytes);
+
+// Undoes `filters` (in the order applied when writing; bit i of `mask` says that filter i was skipped) from `stored`
+// into `out`, the whole chunk; itemsize is what shuffle works on. Scratch as decode_scratch_bytes() says.
+// Throws IoError with the reason (no file or object name).
+void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t itemsize,
+                  std::span<const std::byte> stored, std::span<std::byte> out, std::span<std::byte> scratch);
+
+// Applies `filters` to a whole chunk.
+std::vector<std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize, std::vector<std::byte> chunk);
+
+// Byte b of element e goes to b * elements + e; bytes beyond the last whole element are copied.
+void shuffle(const std::byte* from, std::byte* to, size_t bytes, size_t itemsize);
+void unshuffle(const std::byte* from, std::byte* to, size_t bytes, size_t itemsize);
+// Fletcher's checksum over big-endian 16-bit words, as HDF5 stores it.
+uint32_t fletcher32(std::span<const std::byte> bytes);
+
+}  // namespace quarry::io::hdf5

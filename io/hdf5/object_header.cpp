@@ -1,0 +1,167 @@
+// Finds the layout message of a data set in its object header (versions 1 and 2, continuation blocks included).
+#include <optional>
+
+#include "io/hdf5/chunk_index.h"
+#include "io/hdf5/parser.h"
+
+namespace quarry::io::hdf5 {
+namespace {
+
+constexpr unsigned kLayoutType = 0x08, kContinuationType = 0x10;
+constexpr int kMaxBlocks = 4096;  // the library splits a header into a handful
+
+struct Block {
+  int64_t offset, bytes;
+};
+
+LayoutMessage parse_chunked(Cursor& in, const FileFormat& format, int rank_and_item, bool address_first) {
+  LayoutMessage out;
+  out.kind = LayoutMessage::Kind::chunked;
+  if (rank_and_item < 2 || rank_and_item > local::kMaxDims + 1)
+    damaged(fmt::format("chunks of {} dimensions", rank_and_item - 1));
+  if (address_first) out.address = in.address(format);
+  for (int d = 0; d + 1 < rank_and_item; ++d) out.chunk.push_back(in.u32());
+  out.itemsize = in.u32();
+  for (int64_t extent : out.chunk)
+    if (extent == 0) damaged("a chunk dimension of 0");
+  return out;
+}
+
+LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat& format) {
+  constexpr unsigned kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3;
+  Cursor in(message, "the layout message");
+  LayoutMessage out;
+  const unsigned version = in.u8();
+  if (version == 1 || version == 2) {
+    const int dims = in.u8();
+    const unsigned kind = in.u8();
+    in.skip(5);
+    if (kind == kCompact) {
+      out.kind = LayoutMessage::Kind::compact;
+    } else if (kind == kContiguous) {
+      out.kind = LayoutMessage::Kind::contiguous;
+      out.address = in.address(format);
+    } else if (kind == kChunked) {
+      const int64_t address = in.address(format);
+      out = parse_chunked(in, format, dims, /*address_first=*/false);
+      out.address = address;
+    } else {
+      out.reason = fmt::format("layout class {}", kind);
+    }
+    return out;
+  }
+  if (version != 3 && version != 4) {
+    out.reason = fmt::format("layout version {}", version);
+    return out;
+  }
+  const unsigned kind = in.u8();
+  if (kind == kCompact) {
+    out.kind = LayoutMessage::Kind::compact;
+  } else if (kind == kContiguous) {
+    out.kind = LayoutMessage::Kind::contiguous;
+    out.address = in.address(format);
+  } else if (kind == kChunked && version == 3) {
+    const int dims = in.u8();
+    out = parse_chunked(in, format, dims, /*address_first=*/true);
+  } else if (kind == kChunked) {
+    out.reason = "a chunk index of HDF5 1.10's newer format";
+  } else if (kind == kVirtual) {
+    out.reason = "a virtual data set";
+  } else {
+    out.reason = fmt::format("layout class {}", kind);
+  }
+  return out;
+}
+
+class HeaderWalk {
+ public:
+  HeaderWalk(const ByteSource& file, const FileFormat& format) : file_(file), format_(format) {}
+
+  LayoutMessage find(int64_t header) {
+    if (header < 0 || header > file_.size() - format_.base) damaged("the object header lies outside of the file");
+    const int64_t at = header + format_.base;
+    const auto start = read_range(file_, at, std::min<int64_t>(kMaxPrefix, file_.size() - at), "an object header");
+    Cursor in(start, "an object header");
+    if (start.size() >= 4 && std::memcmp(start.data(), "OHDR", 4) == 0)
+      begin_version_2(in, at);
+    else
+      begin_version_1(in, at);
+    // Blocks are appended while they are walked.
+    for (size_t i = 0; i < blocks_.size() && !found_; ++i) walk(blocks_[i]);
+    if (!found_) damaged("the object header has no layout message");
+    return *found_;
+  }
+
+ private:
+  static constexpr int64_t kMaxPrefix = 64;
+
+  void begin_version_1(Cursor& in, int64_t at) {
+    if (in.u8() != 1) damaged("an object header of unknown version");
+    in.skip(1 + 2 + 4);  // reserved, message count, reference count
+    const int64_t bytes = in.u32();
+    add({at + 16, bytes});
+  }
+
+  void begin_version_2(Cursor& in, int64_t at) {
+    in.skip(4);
+    if (in.u8() != 2) damaged("an object header of unknown version");
+    const unsigned flags = in.u8();
+    creation_order_ = flags & 0x04;
+    version_2_ = true;
+    if (flags & 0x20) in.skip(16);  // times
+    if (flags & 0x10) in.skip(4);   // attribute storage phase change
+    const uint64_t bytes = in.number(1 << (flags & 0x03));
+    if (bytes > static_cast<uint64_t>(file_.size())) damaged("an object header larger than the file");
+    add({at + static_cast<int64_t>(in.position()), static_cast<int64_t>(bytes)});
+  }
+
+  void add(Block block) {
+    total_ += block.bytes;
+    if (blocks_.size() >= kMaxBlocks || block.bytes < 0 || total_ > file_.size())
+      damaged("the blocks of an object header are larger than the file");
+    blocks_.push_back(block);
+  }
+
+  void walk(Block block) {
+    const auto bytes = read_range(file_, block.offset, block.bytes, "a block of an object header");
+    Cursor in(bytes, "a block of an object header");
+    const size_t prefix = version_2_ ? (creation_order_ ? 6 : 4) : 8;
+    while (!found_ && in.left() >= prefix) {
+      const unsigned type = version_2_ ? in.u8() : in.u16();
+      const size_t size = in.u16();
+      const unsigned flags = in.u8();
+      in.skip(version_2_ ? (creation_order_ ? 2 : 0) : 3);
+      const auto message = in.take(size);
+      if (type == kContinuationType) {
+        Cursor to(message, "a continuation message");
+        Block next{to.address(format_), 0};
+        next.bytes = to.length(format_);
+        if (version_2_) {  // signature before, checksum after
+          const auto head = read_range(file_, next.offset, 4, "a block of an object header");
+          Cursor(head, "a block of an object header").signature("OCHK");
+          next.offset += 4;
+          next.bytes -= 8;
+        }
+        add(next);
+      } else if (type == kLayoutType) {
+        if (flags & 0x02) damaged("a shared layout message");
+        found_ = parse_layout(message, format_);
+      }
+    }
+  }
+
+  const ByteSource& file_;
+  const FileFormat& format_;
+  bool version_2_ = false, creation_order_ = false;
+  std::vector<Block> blocks_;
+  int64_t total_ = 0;
+  std::optional<LayoutMessage> found_;
+};
+
+}  // namespace
+
+LayoutMessage read_layout_message(const ByteSource& file, const FileFormat& format, int64_t header) {
+  return HeaderWalk(file, format).find(header);
+}
+
+}  // namespace quarry::io::hdf5

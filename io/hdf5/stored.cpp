@@ -1,0 +1,107 @@
+#include "io/hdf5/stored.h"
+
+namespace quarry::io::hdf5 {
+namespace {
+
+void put_attribute(ByteWriter& out, const Attribute& attribute) {
+  out.put<uint8_t>(static_cast<uint8_t>(attribute.index()));
+  if (const auto* integer = std::get_if<int64_t>(&attribute)) out.put(*integer);
+  if (const auto* real = std::get_if<double>(&attribute)) out.put(*real);
+  if (const auto* text = std::get_if<std::string>(&attribute)) out.put_string(*text);
+  if (const auto* values = std::get_if<std::vector<double>>(&attribute))
+    out.put_bytes(std::as_bytes(std::span(*values)));
+}
+
+Attribute get_attribute(ByteReader& in) {
+  switch (in.get<uint8_t>()) {
+    case 0:
+      return in.get<int64_t>();
+    case 1:
+      return in.get<double>();
+    case 2:
+      return in.get_string();
+    default: {
+      const auto bytes = in.get_bytes();
+      std::vector<double> values(bytes.size() / sizeof(double));
+      if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(double));
+      return values;
+    }
+  }
+}
+
+std::vector<std::byte> to_vector(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+void serialize(const StoredDataset& stored, ByteWriter& out) {
+  const DatasetInfo& info = stored.info;
+  out.put_string(info.file);
+  out.put_string(info.object);
+  out.put_dims(info.shape);
+  out.put(info.dtype);
+  out.put(info.swapped);
+  out.put(info.chunks.has_value());
+  if (info.chunks) out.put_dims(*info.chunks);
+  out.put<int32_t>(static_cast<int32_t>(info.filters.size()));
+  for (const Filter& filter : info.filters) {
+    out.put(filter.kind);
+    out.put<int32_t>(filter.level);
+    out.put_string(filter.name);
+  }
+  out.put_string(info.layout);
+  out.put(info.direct);
+  out.put_string(info.library_reason);
+  out.put(info.stored_bytes);
+  out.put<int32_t>(static_cast<int32_t>(info.attributes.size()));
+  for (const auto& [name, value] : info.attributes) {
+    out.put_string(name);
+    put_attribute(out, value);
+  }
+  const Storage& storage = stored.storage;
+  out.put(storage.kind);
+  out.put(storage.offset);
+  if (storage.kind == Storage::Kind::chunked) storage.index.serialize(out);
+  out.put_bytes(storage.data);
+  out.put_bytes(storage.fill);
+  out.put(storage.bitfield);
+  out.put(storage.file_bytes);
+  out.put_string(stored.unreadable);
+}
+
+StoredDataset deserialize(ByteReader& in) {
+  StoredDataset stored;
+  DatasetInfo& info = stored.info;
+  info.file = in.get_string();
+  info.object = in.get_string();
+  info.shape = in.get_dims();
+  info.dtype = in.get<local::DType>();
+  info.swapped = in.get<bool>();
+  if (in.get<bool>()) info.chunks = in.get_dims();
+  info.filters.resize(static_cast<size_t>(in.get<int32_t>()));
+  for (Filter& filter : info.filters) {
+    filter.kind = in.get<Filter::Kind>();
+    filter.level = in.get<int32_t>();
+    filter.name = in.get_string();
+  }
+  info.layout = in.get_string();
+  info.direct = in.get<bool>();
+  info.library_reason = in.get_string();
+  info.stored_bytes = in.get<int64_t>();
+  const auto attributes = in.get<int32_t>();
+  for (int32_t i = 0; i < attributes; ++i) {
+    std::string name = in.get_string();
+    info.attributes.emplace(std::move(name), get_attribute(in));
+  }
+  Storage& storage = stored.storage;
+  storage.kind = in.get<Storage::Kind>();
+  storage.offset = in.get<int64_t>();
+  if (storage.kind == Storage::Kind::chunked) storage.index = ChunkIndex::deserialize(in, info.shape, *info.chunks);
+  storage.data = to_vector(in.get_bytes());
+  storage.fill = to_vector(in.get_bytes());
+  storage.bitfield = in.get<bool>();
+  storage.file_bytes = in.get<int64_t>();
+  stored.unreadable = in.get_string();
+  return stored;
+}
+
+}  // namespace quarry::io::hdf5
