@@ -335,7 +335,7 @@ class Core final : public Executor {
   void* slab_data_ = nullptr;
   int64_t slab_bytes_ = 0;
   std::unique_ptr<Slab> slab_;
-  char nothing_ = 0;  // where blocks of no bytes are
+  char nothing_ = 0;                            // where blocks of no bytes are
   std::unique_ptr<local::Stream> read_stream_;  // device kinds: for read_block
   std::mutex read_mutex_;
   int64_t bounce_bytes_ = 0;

@@ -88,9 +88,10 @@ class Executor {
   virtual Statistics statistics() const = 0;  // since creation
   virtual local::Budget& memory_budget() = 0;
   virtual local::Budget& host_budget() = 0;
-  // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU).
-  // Waits while others hold what would do, evicting blocks where that helps; throws OutOfMemory for more than there is
-  // in all and after 30 s.
+  // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU,
+  // where tasks declare scratch instead: memory that admitted tasks hold does not make way for one of them). Waits
+  // while others hold what would do, evicting blocks where that helps; throws OutOfMemory for more than there is in all
+  // and after 30 s. What is given back with a stream is reused when the stream has come to that point.
   virtual local::MemoryResource& staging() = 0;
   // What every running and the next waiting task are, one line each: for the watchdog.
   virtual std::string describe_waits() const = 0;

@@ -1,0 +1,344 @@
+// Blocks that others read during the run, blocks that outlive it, deferred tasks and staging memory.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "executor_support.h"
+
+namespace quarry::scheduler {
+namespace {
+
+using namespace testing_support;
+
+class ExecutorBlocksTest : public ::testing::TestWithParam<DeviceKind> {};
+
+// A thread that stands for the communication thread.
+class Helper {
+ public:
+  Helper() : thread_([this] { work(); }) {}
+  ~Helper() {
+    post(nullptr);
+    thread_.join();
+  }
+  void post(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    changed_.notify_one();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return !jobs_.empty(); });
+      const auto job = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (!job) return;
+      lock.unlock();
+      job();
+      lock.lock();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::thread thread_;
+};
+
+TEST_P(ExecutorBlocksTest, DeferredTasksEndWhenTheyAreFinished) {
+  const auto executor = Executor::create(config_for(GetParam(), 4 << 10));
+  Helper helper;
+  Graph graph;
+  // Fills its output later, from another thread, as a transfer does.
+  const int32_t receive = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    const auto completion = run.defer();
+    const BlockView out = run.outputs[0];
+    helper.post([completion, out, index = run.index] {
+      if (index % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      mix(index, {}, {out});
+      completion->finish();
+      completion->finish();  // the second time means nothing
+    });
+  }));
+  const int32_t copy = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> results;
+  for (int i = 0; i < 50; ++i) {
+    const BlockId in = graph.add_block(800), out = graph.add_block(800, 0, true);
+    add(graph, {.body = receive, .outputs = {in}, .lane = LaneKind::comm, .kind = TaskKind::receive});
+    add(graph, {.body = copy, .inputs = {in}, .outputs = {out}});
+    results.push_back(out);
+  }
+  executor->run(graph);
+  for (int i = 0; i < 50; ++i) {
+    std::vector<uint64_t> in(100), out(100);
+    const std::vector<BlockView> iv{{in.data(), 800}}, ov{{out.data(), 800}};
+    mix(2 * i, {}, iv);
+    mix(2 * i + 1, iv, ov);
+    EXPECT_EQ(words_of(*executor, *executor->stored(results[static_cast<size_t>(i)])), out) << i;
+  }
+  EXPECT_GT(executor->statistics().busy_seconds[static_cast<int>(LaneKind::comm)], 0);
+}
+
+TEST_P(ExecutorBlocksTest, RemoteReadersReadFromEveryTierAndKeepTheRunOpen) {
+  // 30 blocks of 2 KiB with room for four: most have left the compute tier when their reader comes.
+  ExecutorConfig config = config_for(GetParam(), 8 << 10);
+  if (GetParam() != DeviceKind::cpu) config.host_bytes = 280 << 10;
+  const auto executor = Executor::create(config);
+  Helper helper;
+  std::atomic<int> reads = 0;
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  for (int i = 0; i < 30; ++i) add(graph, {.body = body, .outputs = {graph.add_block(2000, 2)}});
+  const auto read = [&](BlockId block, int64_t offset, int64_t bytes) {
+    std::vector<uint64_t> expected(250);
+    std::vector<char> got(static_cast<size_t>(bytes));
+    mix(block, {}, {{expected.data(), 2000}});
+    executor->read_block(block, offset, bytes, got.data());
+    EXPECT_EQ(
+        std::memcmp(got.data(), reinterpret_cast<const char*>(expected.data()) + offset, static_cast<size_t>(bytes)),
+        0);
+    executor->release_remote(block);
+    ++reads;
+  };
+  for (BlockId block = 0; block < 30; ++block) {
+    // One reader at once, registered before the run; the other when nearly everything has been produced.
+    executor->when_ready(block, [&, block] { helper.post([&, block] { read(block, 0, 2000); }); });
+  }
+  std::thread late([&] {
+    while (executor->progress().tasks_done < 25) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (BlockId block = 29; block >= 0; --block) {
+      executor->when_ready(block, [&, block] { helper.post([&, block] { read(block, 13, 700); }); });
+    }
+  });
+  executor->run(graph);
+  late.join();
+  EXPECT_EQ(reads, 60);
+  EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+  EXPECT_GT(executor->statistics().spilled_bytes, 0);
+  char byte;
+  EXPECT_THROW(executor->read_block(0, 0, 1, &byte), local::Cancelled);
+  executor->release_remote(0);  // late: means nothing
+}
+
+TEST_P(ExecutorBlocksTest, CancelledRunsDoNotWaitForRemoteReaders) {
+  const auto executor = Executor::create(config_for(GetParam(), 8 << 10));
+  Graph graph;
+  const BlockId block = graph.add_block(100, 1);
+  add(graph, {.body = graph.add_body(std::make_unique<Mix>()), .outputs = {block}});
+  std::thread other([&] {
+    while (executor->progress().tasks_done < 1) std::this_thread::yield();
+    EXPECT_THAT(executor->describe_waits(), ::testing::HasSubstr("still to read"));
+    executor->cancel({local::ErrorCode::comm, "gone", 0});
+  });
+  EXPECT_THROW(executor->run(graph), local::CommError);
+  other.join();
+  EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+}
+
+TEST_P(ExecutorBlocksTest, StoredBlocksLiveAcrossRunsAndMakeWay) {
+  const auto executor = Executor::create(config_for(GetParam(), 8 << 10));
+  std::vector<std::shared_ptr<StoredBlock>> stored;
+  std::vector<std::vector<uint64_t>> values;
+  // 12 KiB of stored blocks in 8 KiB of memory.
+  for (int i = 0; i < 6; ++i) {
+    Graph graph;
+    const int32_t body = graph.add_body(std::make_unique<Mix>());
+    for (int skip = 0; skip < i; ++skip) add(graph, {.body = body});  // so that every index differs
+    const BlockId block = graph.add_block(2048, 0, true);
+    add(graph, {.body = body, .outputs = {block}});
+    executor->run(graph);
+    stored.push_back(executor->stored(block));
+    values.emplace_back(256);
+    mix(i, {}, {{values.back().data(), 2048}});
+  }
+  EXPECT_LE(executor->memory_budget().reserved_bytes(), 8 << 10);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(words_of(*executor, *stored[i]), values[i]);
+
+  // A run that needs all the memory and reads them all, some twice and remotely.
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  const BlockId big = graph.add_block(8 << 10);
+  add(graph, {.body = body, .outputs = {big}});
+  const BlockId a = graph.add_stored(stored[0]), b = graph.add_stored(stored[5], 1);
+  EXPECT_EQ(graph.add_stored(stored[0]), a);
+  const BlockId out = graph.add_block(2048, 0, true);
+  const TaskId last = add(graph, {.body = body, .inputs = {a, b, a}, .outputs = {out}});
+  Helper helper;
+  executor->when_ready(b, [&] {
+    helper.post([&] {
+      std::vector<uint64_t> got(256);
+      executor->read_block(b, 0, 2048, got.data());
+      EXPECT_EQ(got, values[5]);
+      executor->release_remote(b);
+    });
+  });
+  executor->run(graph);
+  std::vector<uint64_t> expected(256);
+  mix(last, {{values[0].data(), 2048}, {values[5].data(), 2048}, {values[0].data(), 2048}}, {{expected.data(), 2048}});
+  const auto result = executor->stored(out);
+  EXPECT_EQ(words_of(*executor, *result), expected);
+
+  // A failed run leaves them alone.
+  Graph failing;
+  const int32_t bad = failing.add_body(std::make_unique<Call>([](TaskRun&) { throw local::IoError("x"); }));
+  const int32_t good = failing.add_body(std::make_unique<Mix>());
+  add(failing, {.body = good, .outputs = {failing.add_block(8 << 10)}});
+  add(failing, {.body = bad, .inputs = {failing.add_stored(stored[1]), failing.add_stored(stored[2])}});
+  EXPECT_THROW(executor->run(failing), local::IoError);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(words_of(*executor, *stored[i]), values[i]);
+}
+
+TEST_P(ExecutorBlocksTest, StoredBlocksAreFreedWithTheirLastHandle) {
+  auto executor = Executor::create(config_for(GetParam(), 8 << 10));
+  std::shared_ptr<StoredBlock> survivor;
+  {
+    Graph graph;
+    const int32_t body = graph.add_body(std::make_unique<Mix>());
+    const BlockId a = graph.add_block(2048, 0, true), b = graph.add_block(2048, 0, true);
+    add(graph, {.body = body, .outputs = {a, b}});
+    executor->run(graph);
+    survivor = executor->stored(a);
+    EXPECT_EQ(executor->memory_budget().reserved_bytes(), 4096);
+    // b was never asked for: the next run gives it up. A second graph holds a beyond the handle.
+    Graph next;
+    next.add_body(std::make_unique<Mix>());
+    next.add_stored(survivor);
+    executor->run(next);
+    EXPECT_EQ(executor->memory_budget().reserved_bytes(), 2048);
+  }
+  survivor.reset();
+  EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+  Graph graph;
+  const BlockId a = graph.add_block(2048, 0, true);
+  add(graph, {.body = graph.add_body(std::make_unique<Mix>()), .outputs = {a}});
+  executor->run(graph);
+  survivor = executor->stored(a);
+  executor.reset();
+  EXPECT_EQ(survivor->bytes(), 2048);
+}
+
+TEST_P(ExecutorBlocksTest, StoredBlocksCountWhenTheyCannotMove) {
+  ExecutorConfig config = config_for(GetParam(), 8 << 10);
+  config.spill_dir = "";
+  const auto executor = Executor::create(config);
+  Graph graph;
+  const BlockId a = graph.add_block(4096, 0, true);
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  add(graph, {.body = body, .outputs = {a}});
+  executor->run(graph);
+  const auto held = executor->stored(a);
+  Graph next;
+  next.add_body(std::make_unique<Mix>());
+  add(next, {.outputs = {next.add_block(6000)}});
+  try {
+    executor->run(next);
+    FAIL();
+  } catch (const local::BudgetError& e) {
+    EXPECT_EQ(e.least_bytes(), 4096 + 6144);
+  }
+}
+
+TEST_P(ExecutorBlocksTest, StagingIsInsideItsBudgetAndBlocksMakeWayForIt) {
+  const bool cpu = GetParam() == DeviceKind::cpu;
+  ExecutorConfig config = config_for(GetParam(), 64 << 10);
+  if (!cpu) config.host_bytes = (256 + 64) << 10;
+  const auto executor = Executor::create(config);
+  local::Budget& budget = cpu ? executor->memory_budget() : executor->host_budget();
+  const int64_t before = budget.reserved_bytes();
+  // On the CPU stored blocks fill the memory; on the device the pinned tier, pushed out by a block as large as all.
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  const BlockId kept = graph.add_block(60 << 10, 0, true);
+  add(graph, {.body = body, .outputs = {kept}});
+  if (!cpu) add(graph, {.body = body, .outputs = {graph.add_block(64 << 10)}});
+  executor->run(graph);
+  const auto stored = executor->stored(kept);
+  local::MemoryResource& staging = executor->staging();
+  EXPECT_EQ(staging.device(), local::kCpu);
+  void* a = staging.allocate(40 << 10, nullptr);
+  std::memset(a, 1, 40 << 10);
+  EXPECT_GE(budget.reserved_bytes(), before + (40 << 10));
+  EXPECT_LE(budget.reserved_bytes(), budget.limit_bytes());
+  EXPECT_EQ(staging.used_bytes(), 40 << 10);
+  EXPECT_THROW(staging.allocate(1 << 20, nullptr), local::OutOfMemory);
+  staging.deallocate(a, 40 << 10, nullptr);
+  std::vector<uint64_t> expected(60 * 128);
+  mix(0, {}, {{expected.data(), 60 << 10}});
+  EXPECT_EQ(words_of(*executor, *stored), expected);
+}
+
+TEST(ExecutorStaging, IsReusedOnlyBehindTheStream) {
+  // Each task fills staging memory and queues a copy out of it; the next one must not overwrite it before. (Tasks on
+  // the CPU use their scratch.)
+  ExecutorConfig config = config_for(DeviceKind::emulated, 64 << 10);
+  config.host_bytes = (256 + 16) << 10;
+  const auto executor = Executor::create(config);
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    local::MemoryResource& staging = executor->staging();
+    void* piece = staging.allocate(4096, run.context.stream);
+    mix(run.index, {}, {{piece, 4096}});
+    run.context.stream->copy(run.outputs[0].data, piece, 4096);
+    staging.deallocate(piece, 4096, run.context.stream);
+  }));
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 60; ++i) {
+    blocks.push_back(graph.add_block(4096, 0, true));
+    add(graph, {.body = body, .outputs = {blocks.back()}, .lane = LaneKind::io, .kind = TaskKind::read});
+  }
+  executor->run(graph);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    std::vector<uint64_t> expected(512);
+    mix(static_cast<int64_t>(i), {}, {{expected.data(), 4096}});
+    EXPECT_EQ(words_of(*executor, *executor->stored(blocks[i])), expected) << i;
+  }
+}
+
+TEST_P(ExecutorBlocksTest, ConcurrentRemoteReadersAndSpilling) {
+  ExecutorConfig config = config_for(GetParam(), 16 << 10);
+  const auto executor = Executor::create(config);
+  const RandomGraph plan(31, 150, 200, 0.0);
+  const auto reference = plan.reference();
+  Graph graph;
+  const int32_t mixer = graph.add_body(std::make_unique<Mix>());
+  for (const int64_t bytes : plan.bytes) graph.add_block(bytes, 2);
+  for (const auto& task : plan.tasks) {
+    TaskDecl decl;
+    const std::vector<BlockId> inputs(task.inputs.begin(), task.inputs.end());
+    const std::vector<BlockId> outputs(task.outputs.begin(), task.outputs.end());
+    decl.body = mixer;
+    decl.lane = task.lane;
+    decl.index = decl.position = task.index;
+    decl.scratch_bytes = task.scratch;
+    decl.inputs = inputs;
+    decl.outputs = outputs;
+    graph.add_task(decl);
+  }
+  ASSERT_LE(least_workable_bytes(graph), config.memory_bytes);
+  std::vector<std::unique_ptr<Helper>> helpers;
+  for (int i = 0; i < 3; ++i) helpers.push_back(std::make_unique<Helper>());
+  for (size_t b = 0; b < plan.bytes.size(); ++b) {
+    for (size_t reader = 0; reader < 2; ++reader) {
+      executor->when_ready(static_cast<BlockId>(b), [&, b, reader] {
+        helpers[(b + reader) % 3]->post([&, b] {
+          std::vector<uint64_t> got(reference[b].size());
+          executor->read_block(static_cast<BlockId>(b), 0, plan.bytes[b], got.data());
+          EXPECT_EQ(got, reference[b]) << b;
+          executor->release_remote(static_cast<BlockId>(b));
+        });
+      });
+    }
+  }
+  executor->run(graph);
+  EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ExecutorBlocksTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry::scheduler
