@@ -158,11 +158,27 @@ ChunkIndex ChunkIndex::deserialize(ByteReader& in, const local::Dims& shape, con
   return ChunkIndex(shape, chunk, std::move(entries));
 }
 
-ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, int64_t address, const local::Dims& shape,
-                            const local::Dims& chunk, int64_t chunk_bytes, bool filtered) {
-  TreeWalk walk(file, format, shape, chunk, chunk_bytes, filtered);
-  if (address != kNoAddress) walk.node(address, /*expected_level=*/-1);
-  return ChunkIndex(shape, chunk, walk.take());
+ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, const LayoutMessage& layout,
+                            const local::Dims& shape, int64_t chunk_bytes, bool filtered) {
+  const local::Dims& chunk = layout.chunk;
+  if (layout.address == kNoAddress || local::element_count(shape) == 0) return ChunkIndex(shape, chunk, {});
+  if (layout.index == LayoutMessage::Index::btree) {
+    TreeWalk walk(file, format, shape, chunk, chunk_bytes, filtered);
+    walk.node(layout.address, /*expected_level=*/-1);
+    return ChunkIndex(shape, chunk, walk.take());
+  }
+  const int64_t count = local::element_count(chunk_grid(shape, chunk));
+  const bool single = layout.index == LayoutMessage::Index::single;
+  if (single ? count != 1 : filtered) damaged("a chunk index that does not fit the chunks");
+  const int64_t bytes = single && filtered ? layout.single_bytes : chunk_bytes;
+  if (bytes <= 0 || bytes > int64_t{UINT32_MAX} || bytes > 2 * chunk_bytes + 4096 || layout.address < 0 ||
+      layout.address > file.size() || count > (file.size() - layout.address) / bytes)
+    damaged(fmt::format("{} chunks of {} bytes at {} lie outside of the file's {} bytes", count, bytes, layout.address,
+                        file.size()));
+  std::vector<ChunkEntry> entries(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    entries[static_cast<size_t>(i)] = {i, layout.address + i * bytes, static_cast<uint32_t>(bytes), layout.single_mask};
+  return ChunkIndex(shape, chunk, std::move(entries));
 }
 
 }  // namespace quarry::io::hdf5

@@ -258,10 +258,21 @@ class Describer {
     }
     if (!(message.chunk == chunk) || message.itemsize != itemsize_)
       throw local::IoError("damaged: the layout message and the library disagree about the chunks");
+    if (message.index == LayoutMessage::Index::row && may_grow()) {
+      indirect_ = "chunks in a row of a shape that may grow";
+      return;
+    }
     out_.storage.kind = Storage::Kind::chunked;
-    out_.storage.index = read_chunk_index(bytes, format, message.address, out_.info.shape, chunk, chunk_bytes,
-                                          !out_.info.filters.empty());
+    out_.storage.index =
+        read_chunk_index(bytes, format, message, out_.info.shape, chunk_bytes, !out_.info.filters.empty());
     out_.info.stored_bytes = out_.storage.index.stored_bytes();
+  }
+
+  bool may_grow() const {
+    const Handle space = check_handle(H5Dget_space(dataset_), "dataspace");
+    hsize_t extents[H5S_MAX_RANK], limits[H5S_MAX_RANK];
+    const int rank = check_call(H5Sget_simple_extent_dims(space, extents, limits), "dataspace");
+    return !std::equal(extents, extents + rank, limits);
   }
 
   const hid_t file_id_, dataset_;

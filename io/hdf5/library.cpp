@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "io/hdf5/byte_file.h"
+
 namespace quarry::io::hdf5 {
 namespace {
 
@@ -64,7 +66,8 @@ std::string library_error() {
   if (quoted != std::string::npos) {
     const size_t begin = quoted + std::strlen("error message = '");
     std::string message = reason.substr(begin, reason.find('\'', begin) - begin);
-    if (message == std::strerror(ENOSPC)) message = "no space left on device";
+    for (int error : {ENOSPC, EDQUOT, EFBIG})
+      if (message == std::strerror(error)) return system_reason(error);
     return message;
   }
   return reason.empty() ? "the HDF5 library gives no reason" : reason;

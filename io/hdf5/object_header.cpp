@@ -27,6 +27,37 @@ LayoutMessage parse_chunked(Cursor& in, const FileFormat& format, int rank_and_i
   return out;
 }
 
+// Version 4: indexes of HDF5 1.10.
+LayoutMessage parse_newer_chunked(Cursor& in, const FileFormat& format) {
+  constexpr unsigned kUnfilteredEdges = 0x01, kFilteredSingle = 0x02, kSingle = 1, kImplicit = 2;
+  LayoutMessage out;
+  const unsigned flags = in.u8();
+  const int rank_and_item = in.u8(), width = in.u8();
+  if (rank_and_item < 2 || rank_and_item > local::kMaxDims + 1 || width < 1 || width > 8)
+    damaged(fmt::format("chunks of {} dimensions in {} bytes", rank_and_item - 1, width));
+  for (int d = 0; d < rank_and_item; ++d) {
+    const uint64_t extent = in.number(width);
+    if (extent == 0 || extent > UINT32_MAX) damaged(fmt::format("a chunk dimension of {}", extent));
+    if (d + 1 < rank_and_item)
+      out.chunk.push_back(static_cast<int64_t>(extent));
+    else
+      out.itemsize = static_cast<int64_t>(extent);
+  }
+  const unsigned index = in.u8();
+  if ((index != kSingle && index != kImplicit) || (flags & kUnfilteredEdges)) {
+    out.reason = "a chunk index of HDF5 1.10's newer format";
+    return out;
+  }
+  out.kind = LayoutMessage::Kind::chunked;
+  out.index = index == kSingle ? LayoutMessage::Index::single : LayoutMessage::Index::row;
+  if (index == kSingle && (flags & kFilteredSingle)) {
+    out.single_bytes = in.length(format);
+    out.single_mask = in.u32();
+  }
+  out.address = in.address(format);
+  return out;
+}
+
 LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat& format) {
   constexpr unsigned kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3;
   Cursor in(message, "the layout message");
@@ -64,7 +95,7 @@ LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat&
     const int dims = in.u8();
     out = parse_chunked(in, format, dims, /*address_first=*/true);
   } else if (kind == kChunked) {
-    out.reason = "a chunk index of HDF5 1.10's newer format";
+    out = parse_newer_chunked(in, format);
   } else if (kind == kVirtual) {
     out.reason = "a virtual data set";
   } else {

@@ -142,13 +142,13 @@ class Hdf5Output final : public OutputFile {
     check_place();
     const LibraryLock lock;
     release_library_readers();
-    created_ = true;
+    created_ = fresh_;  // an existing file is untouched so far
     try {
       const int64_t old_bytes = fresh_ ? 0 : file_bytes(place_);
       create_all(overwrite);
       for (size_t i = 0; i < specs_.size(); ++i) locate(i, old_bytes);
     } catch (...) {
-      abandon();
+      if (created_) abandon();
       throw;
     }
   }
@@ -233,6 +233,7 @@ class Hdf5Output final : public OutputFile {
     } else {
       opened = open_file(place_, H5F_ACC_RDWR);
       for (const OutputSpec& spec : specs_) check_target(opened, spec.object, overwrite);
+      created_ = true;
       // Left by a run that was killed.
       if (H5Lexists(opened, kHidden, H5P_DEFAULT) > 0)
         check_call(H5Ldelete(opened, kHidden, H5P_DEFAULT), fmt::format("cannot clean up '{}'", file_));
@@ -274,7 +275,7 @@ class Hdf5Output final : public OutputFile {
   void locate(size_t index, int64_t old_bytes) {
     const OutputSpec& spec = specs_[index];
     StoredDataset stored = describe_dataset(place_, hidden_path(index));
-    if (!stored.info.direct)
+    if (spec.filters.empty() && !stored.info.direct)
       throw local::IoError(
           fmt::format("cannot write '{}' to '{}' by offset: {}", spec.object, file_, stored.info.library_reason));
     if (spec.filters.empty() && old_bytes > 0) clear_reused(stored, old_bytes);
@@ -375,7 +376,7 @@ class Hdf5Output final : public OutputFile {
   std::vector<std::shared_ptr<Hdf5Writer>> writers_;
   Handle opened_;  // while encoded chunks are stored
   std::vector<Handle> datasets_;
-  bool created_ = false;
+  bool created_ = false;  // something is to be undone unless commit() comes
 };
 
 }  // namespace

@@ -154,6 +154,9 @@ TEST(ReadTest, RandomRegionsOfEveryLayout) {
       {"latest contiguous", {}, true},
       {"latest chunked", {.chunk = chunk}, true, 0, false},
       {"latest filtered", {.chunk = chunk, .deflate = 2, .shuffle = true}, true, 0, false},
+      {"latest early", {.chunk = chunk, .early = true}, true},
+      {"latest one chunk", {.chunk = whole}, true, 512},
+      {"latest one filtered chunk", {.chunk = whole, .deflate = 2, .shuffle = true, .fletcher32 = true}, true},
       {"latest unlimited", {.chunk = chunk, .unlimited = true}, true, 0, false},
   };
   for (DType dtype : {DType::uint8, DType::int16, DType::float64}) {
