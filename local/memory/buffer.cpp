@@ -13,16 +13,51 @@ Buffer::Buffer(int64_t bytes, MemoryResource& memory, Stream* stream)
       bytes_(bytes),
       device_(memory.device()),
       memory_(&memory),
-      stream_(stream) {}
+      only_stream_(stream) {}
 
 Buffer::Buffer(void* data, int64_t bytes, Device device, std::function<void()> release)
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
 
 Buffer::~Buffer() {
+  Stream* last = only_stream_;
+  for (Stream* stream : streams_) {
+    try {
+      if (stream != streams_.back()) stream->synchronize();
+    } catch (...) {  // the memory is no longer used; the failure was that of work whose result nobody holds
+    }
+    last = stream;
+  }
   if (memory_)
-    memory_->deallocate(data_, bytes_, stream_);
+    memory_->deallocate(data_, bytes_, last);
   else if (release_)
     release_();
+}
+
+void Buffer::use(Stream* stream) {
+  if (!memory_ || device_.kind == DeviceKind::cpu || only_stream_.load() == stream) return;
+  const std::lock_guard lock(mutex_);
+  if (streams_.empty()) {
+    if (Stream* only = only_stream_.exchange(nullptr)) {
+      streams_.push_back(only);
+    } else {
+      only_stream_ = stream;
+      return;
+    }
+  }
+  bool known = false;
+  for (Stream* other : streams_) {
+    if (other == stream)
+      known = true;
+    else
+      other->synchronize();
+  }
+  if (!known) streams_.push_back(stream);
+}
+
+void Buffer::set_stream(Stream* stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.clear();
+  only_stream_ = stream;
 }
 
 MemoryResource& default_pool(Device device) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "local/device/device.h"
 
@@ -37,6 +38,9 @@ class MemoryResource {
 MemoryResource& default_pool(Device device);
 
 // A reference-counted allocation on one device. An adopted one calls `release` instead of a resource.
+//
+// A buffer knows the streams that it was used on, so that work on one stream sees what another one wrote and the memory
+// is given back only when all are done with it. Use on one stream costs nothing; a change of stream blocks the host.
 class Buffer {
  public:
   // Throws OutOfMemory. `stream` is also the stream that the memory is given back on, unless set_stream() changes it.
@@ -49,14 +53,20 @@ class Buffer {
   void* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   Device device() const { return device_; }
-  void set_stream(Stream* stream) { stream_ = stream; }  // of the last use
+  // Before work with the buffer is queued on `stream`: waits for the other streams that used it. No-op for adopted
+  // buffers and on the CPU. Thread-safe. Throws what failed there.
+  void use(Stream* stream);
+  // From now on only this stream counts: the caller has made it wait for every earlier use.
+  void set_stream(Stream* stream);
 
  private:
   void* data_;
   int64_t bytes_;
   Device device_;
   MemoryResource* memory_ = nullptr;
-  Stream* stream_ = nullptr;
+  std::atomic<Stream*> only_stream_{nullptr};  // the stream of all uses so far; null if there were several
+  std::mutex mutex_;
+  std::vector<Stream*> streams_;  // of uses, if there were several
   std::function<void()> release_;
 };
 

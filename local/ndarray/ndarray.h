@@ -41,6 +41,9 @@ struct BasicIndex {
 };
 BasicIndex resolve_index(std::span<const IndexItem> index, const Dims& shape);
 
+// Throws InvalidArgument ("cannot reshape array of size 3 into shape (2, 2)").
+void check_element_count(int64_t count, const Dims& shape);
+
 // Handle semantics as NumPy's: copying shares the data. Eager calls run in current_context() of the calling thread.
 class NdArray {
  public:
@@ -69,7 +72,7 @@ class NdArray {
     check_type(dtype_of_v<T>);
     return static_cast<T*>(raw());
   }
-  // The value of a one-element array on any device (blocks).
+  // The value of a one-element array on any device (blocks). Throws InvalidArgument for any other size.
   Scalar item() const;
   template <class T>
   T item() const {
@@ -86,6 +89,7 @@ class NdArray {
   NdArray transpose(std::span<const int64_t> axes = {}) const;  // reversed axes by default
   NdArray T() const { return transpose(); }
   NdArray broadcast_to(const Dims& shape) const;
+  // Throws InvalidArgument.
   NdArray reshape(const Dims& shape) const;  // one extent may be -1; a view where strides allow, else a copy
   NdArray real() const;                      // complex: a view of the real parts; else itself
   NdArray imag() const;                      // complex: a view; else zeros
@@ -110,9 +114,31 @@ class NdArray {
   int64_t offset_ = 0;
 };
 
-// An array on the current device from host data.
-template <class T>
-NdArray from_vector(const std::vector<T>& values, const Dims& shape);
+// An array on the current device from host data (blocks).
 NdArray from_bytes(const void* data, DType dtype, const Dims& shape);  // C order, copied
+// Throws InvalidArgument unless the shape has as many elements as there are values.
+template <class T>
+NdArray from_vector(const std::vector<T>& values, const Dims& shape) {
+  check_element_count(static_cast<int64_t>(values.size()), shape);
+  if constexpr (std::is_same_v<T, bool>) {  // a vector of bits
+    const auto bytes = std::make_unique<bool[]>(values.size());
+    std::copy(values.begin(), values.end(), bytes.get());
+    return from_bytes(bytes.get(), DType::bool_, shape);
+  } else {
+    return from_bytes(values.data(), dtype_of_v<T>, shape);
+  }
+}
+template <class T>
+NdArray from_vector(const std::vector<T>& values) {
+  return from_vector(values, Dims{static_cast<int64_t>(values.size())});
+}
+// The values in C order, in host memory. Throws TypeError unless T is the array's dtype.
+template <class T>
+std::vector<T> to_vector(const NdArray& array) {
+  const NdArray host = array.to(kCpu);
+  const NdArray packed = host.is_contiguous() ? host : host.copy(default_context(kCpu));
+  const T* first = packed.data<T>();
+  return std::vector<T>(first, first + packed.size());
+}
 
 }  // namespace quarry::local
