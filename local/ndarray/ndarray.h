@@ -114,6 +114,9 @@ class NdArray {
   int64_t offset_ = 0;
 };
 
+// A NumPy scalar's str(): "1.5", "1e+16", "(1+2j)", "True".
+std::string to_string(const Scalar& value);
+
 // An array on the current device from host data (blocks).
 NdArray from_bytes(const void* data, DType dtype, const Dims& shape);  // C order, copied
 // Throws InvalidArgument unless the shape has as many elements as there are values.

@@ -1,0 +1,62 @@
+// The eager elementwise functions: one per row of ufunc.def, by NumPy's names. What apply() says holds for all.
+//   ops::add(a, b), ops::sqrt(x), ops::where(condition, x, y), ops::clip(x, low, high); a + b, -a, a < b ...
+#pragma once
+
+#include <utility>
+
+#include "local/ops/apply.h"
+
+namespace quarry::local {
+namespace ops {
+
+using OptionalDType = std::optional<DType>;
+
+#define QUARRY_EAGER_1(name) \
+  inline NdArray name(const Arg& x, OptionalDType dtype = {}) { return apply(Op::name, {x}, dtype); }
+#define QUARRY_EAGER_2(name) \
+  inline NdArray name(const Arg& x, const Arg& y, OptionalDType dtype = {}) { return apply(Op::name, {x, y}, dtype); }
+#define QUARRY_EAGER_3(name)                                                                \
+  inline NdArray name(const Arg& x, const Arg& y, const Arg& z, OptionalDType dtype = {}) { \
+    return apply(Op::name, {x, y, z}, dtype);                                               \
+  }
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) QUARRY_EAGER_##arity(name)
+#include "local/ops/ufunc.def"
+#undef QUARRY_OP
+#undef QUARRY_EAGER_1
+#undef QUARRY_EAGER_2
+#undef QUARRY_EAGER_3
+
+// (floor_divide, remainder), (fractional part, integral part), (mantissa, exponent), each in one pass.
+std::pair<NdArray, NdArray> divmod(const Arg& x, const Arg& y, OptionalDType dtype = {});
+std::pair<NdArray, NdArray> modf(const Arg& x, OptionalDType dtype = {});
+std::pair<NdArray, NdArray> frexp(const Arg& x, OptionalDType dtype = {});
+
+}  // namespace ops
+
+// Operators on arrays; a literal may stand on either side.
+#define QUARRY_OPERATOR(symbol, name)                                                                    \
+  inline NdArray operator symbol(const NdArray& x, const NdArray& y) { return apply(Op::name, {x, y}); } \
+  inline NdArray operator symbol(const NdArray& x, const Scalar& y) { return apply(Op::name, {x, y}); }  \
+  inline NdArray operator symbol(const Scalar& x, const NdArray& y) { return apply(Op::name, {x, y}); }
+QUARRY_OPERATOR(+, add)
+QUARRY_OPERATOR(-, subtract)
+QUARRY_OPERATOR(*, multiply)
+QUARRY_OPERATOR(/, divide)
+QUARRY_OPERATOR(%, remainder)
+QUARRY_OPERATOR(&, bitwise_and)
+QUARRY_OPERATOR(|, bitwise_or)
+QUARRY_OPERATOR(^, bitwise_xor)
+QUARRY_OPERATOR(<<, left_shift)
+QUARRY_OPERATOR(>>, right_shift)
+QUARRY_OPERATOR(==, equal)
+QUARRY_OPERATOR(!=, not_equal)
+QUARRY_OPERATOR(<, less)
+QUARRY_OPERATOR(<=, less_equal)
+QUARRY_OPERATOR(>, greater)
+QUARRY_OPERATOR(>=, greater_equal)
+#undef QUARRY_OPERATOR
+inline NdArray operator-(const NdArray& x) { return apply(Op::negative, {x}); }
+inline NdArray operator+(const NdArray& x) { return apply(Op::positive, {x}); }
+inline NdArray operator~(const NdArray& x) { return apply(Op::invert, {x}); }
+
+}  // namespace quarry::local
