@@ -59,12 +59,18 @@ Digits shortest_half(double magnitude) {
   if (std::isinf(above)) above = magnitude + (magnitude - below);
   const double low = (below + magnitude) / 2, high = (magnitude + above) / 2;
   const bool even = self.bits % 2 == 0;
+  const auto identifies = [&](const std::string& text) {
+    const double read = std::strtod(text.c_str(), nullptr);
+    return (read > low && read < high) || (even && (read == low || read == high));
+  };
   for (int precision = 0;; ++precision) {
-    char text[64];
-    const int length = std::snprintf(text, sizeof text, "%.*e", precision, magnitude);
-    const double read = std::strtod(text, nullptr);
-    if ((read > low && read < high) || (even && (read == low || read == high)) || precision > 16)
-      return from_scientific({text, static_cast<size_t>(length)});
+    const std::string text = fmt::format("{:.{}e}", magnitude, precision);
+    if (identifies(text) || precision > 16) return from_scientific(text);
+    // Below a power of two the neighbour is nearer, so that only the next decimal upwards may do.
+    const Digits down = from_scientific(text);
+    const std::string padded = down.digits + std::string(static_cast<size_t>(precision) + 1 - down.digits.size(), '0');
+    const std::string up = fmt::format("{}e{}", std::stoll(padded) + 1, down.point - precision - 1);
+    if (identifies(up)) return from_scientific(fmt::format("{:.{}e}", std::strtod(up.c_str(), nullptr), precision));
   }
 }
 
@@ -180,9 +186,14 @@ class FloatFormat {
       return fmt::format("{:>{}}", sign + (std::isnan(value) ? "nan" : "inf"), left_ + right_ + 1);
     }
     if (exponential_) {
-      Scientific s = scientific(dtype_, value, static_cast<int>(precision_), plus_);
-      s.fraction.resize(precision_, '0');
-      return fmt::format("{:>{}}.{}{}", s.integer, left_, s.fraction, exponent_text(s.exponent, exponent_digits_));
+      // Beyond the digits that identify a number come those of its exact value, as NumPy prints them.
+      const std::string text =
+          plus_ ? fmt::format("{:+.{}e}", value, precision_) : fmt::format("{:.{}e}", value, precision_);
+      const size_t e = text.find('e');
+      std::string mantissa = text.substr(0, e);
+      if (precision_ == 0) mantissa += '.';
+      return std::string(left_ > mantissa.find('.') ? left_ - mantissa.find('.') : 0, ' ') + mantissa +
+             exponent_text(std::atoi(text.c_str() + e + 1), exponent_digits_);
     }
     const std::string text = positional(dtype_, value, kPrecision, plus_);
     const size_t point = text.find('.');
@@ -340,13 +351,14 @@ std::string format_array(const NdArray& array, const std::string& separator, siz
   return layout.format(0, std::string(prefix + 1, ' '), width);
 }
 
-// A NumPy float scalar's str(): positional between 1e-4 and 1e16.
+// A NumPy float scalar's str(): positional from 1e-4 up to what the type's digits can tell apart.
 std::string float_scalar(DType dtype, double value, bool plus, bool trim_zeros) {
   constexpr int kAllDigits = 1100;
   if (std::isnan(value)) return plus ? "+nan" : "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : plus ? "+inf" : "inf";
   const double magnitude = std::fabs(value);
-  if (magnitude == 0 || (magnitude < 1e16 && magnitude >= 1e-4)) {
+  const double cutoff = dtype == DType::float64 ? 1e16 : std::pow(10.0, decimal_digits(dtype));
+  if (magnitude == 0 || (magnitude < cutoff && magnitude >= 1e-4)) {
     std::string text = positional(dtype, value, kAllDigits, plus);
     if (text.back() == '.') trim_zeros ? text.pop_back() : text.push_back('0');
     return text;
