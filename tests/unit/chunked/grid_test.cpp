@@ -1,0 +1,115 @@
+#include "chunked/grid.h"
+
+#include <gtest/gtest.h>
+
+#include "chunked/chunking.h"
+#include "local/base/error.h"
+
+namespace quarry {
+namespace {
+
+TEST(AxisChunks, RegularWithAShorterLast) {
+  const AxisChunks axis(10, 4);
+  EXPECT_EQ(axis.count(), 3);
+  EXPECT_EQ(axis.start(2), 8);
+  EXPECT_EQ(axis.size(2), 2);
+  EXPECT_EQ(axis.start(3), 10);
+  EXPECT_EQ(axis.largest(), 4);
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(axis.find(i), i / 4);
+}
+
+TEST(AxisChunks, EmptyAxisHasOneEmptyChunk) {
+  const AxisChunks axis(0, 5);
+  EXPECT_EQ(axis.count(), 1);
+  EXPECT_EQ(axis.size(0), 0);
+  EXPECT_EQ(axis.largest(), 0);
+  EXPECT_EQ(axis, AxisChunks(std::vector<int64_t>{}));
+}
+
+TEST(AxisChunks, ExplicitExtents) {
+  const AxisChunks axis(std::vector<int64_t>{3, 5, 2});
+  EXPECT_EQ(axis.extent(), 10);
+  EXPECT_EQ(axis.count(), 3);
+  EXPECT_EQ(axis.find(2), 0);
+  EXPECT_EQ(axis.find(3), 1);
+  EXPECT_EQ(axis.find(7), 1);
+  EXPECT_EQ(axis.find(8), 2);
+  EXPECT_EQ(axis.largest(), 5);
+}
+
+TEST(AxisChunks, RegularExtentsCompareEqualHoweverSpelled) {
+  EXPECT_EQ(AxisChunks(std::vector<int64_t>{4, 4, 2}), AxisChunks(10, 4));
+  EXPECT_EQ(AxisChunks(std::vector<int64_t>{7}), AxisChunks(7, 100));
+  EXPECT_FALSE(AxisChunks(std::vector<int64_t>{2, 4, 4}) == AxisChunks(10, 4));
+}
+
+TEST(AxisChunks, BeyondThirtyTwoBits) {
+  const AxisChunks axis(int64_t{1} << 40, 3);
+  EXPECT_EQ(axis.find((int64_t{1} << 40) - 1), axis.count() - 1);
+  EXPECT_EQ(axis.start(axis.count()), int64_t{1} << 40);
+}
+
+TEST(AxisChunks, RefusesNonsense) {
+  EXPECT_THROW(AxisChunks(-1, 1), local::InvalidArgument);
+  EXPECT_THROW(AxisChunks(3, 0), local::InvalidArgument);
+}
+
+TEST(Grid, ChunksInCOrder) {
+  const Grid grid = Grid::regular({5, 4}, {2, 3});
+  EXPECT_EQ(grid.count(), 6);
+  EXPECT_EQ(grid.counts(), (Dims{3, 2}));
+  EXPECT_EQ(grid.chunk(3), Region::box({2, 3}, {2, 1}));
+  EXPECT_EQ(grid.largest(), (Dims{2, 3}));
+  for (int64_t i = 0; i < grid.count(); ++i) EXPECT_EQ(grid.flat(grid.coordinates(i)), i);
+}
+
+TEST(Grid, ScalarIsOneChunk) {
+  const Grid grid;
+  EXPECT_EQ(grid.count(), 1);
+  EXPECT_EQ(grid.chunk(0).elements(), 1);
+  EXPECT_EQ(grid.to_string(), "()");
+}
+
+TEST(Grid, TextIsShortened) {
+  EXPECT_EQ(Grid::regular({10, 3}, {4, 3}).to_string(), "((4, 4, 2), (3,))");
+  EXPECT_EQ(Grid::regular({100}, {4}).to_string(), "((4, 4, 4, 4, ..., 4, 4, 4, 4),)");
+}
+
+TEST(AutoChunk, WholeRowsWhereContiguous) {
+  EXPECT_EQ(auto_chunk({1 << 20, 512}, 8, std::nullopt, kCpuChunkBytes), (Dims{4096, 512}));
+  EXPECT_EQ(auto_chunk({100, 100}, 8, std::nullopt, kCpuChunkBytes), (Dims{100, 100}));
+  EXPECT_EQ(auto_chunk({10, int64_t{1} << 30}, 8, std::nullopt, kCpuChunkBytes), (Dims{1, 1 << 21}));
+  EXPECT_EQ(auto_chunk({}, 8, std::nullopt, kCpuChunkBytes), Dims{});
+  EXPECT_EQ(auto_chunk({0, 5}, 8, std::nullopt, kCpuChunkBytes), (Dims{1, 5}));
+}
+
+TEST(AutoChunk, MultiplesOfTheFilesChunks) {
+  EXPECT_EQ(auto_chunk({524288, 512}, 8, Dims{8192, 64}, kCpuChunkBytes), (Dims{8192, 256}));
+  EXPECT_EQ(auto_chunk({100000, 100000}, 8, Dims{64, 64}, kCpuChunkBytes), (Dims{1024, 2048}));
+  // A file chunk beyond the target stays whole.
+  EXPECT_EQ(auto_chunk({100000, 100000}, 8, Dims{10000, 1000}, kCpuChunkBytes), (Dims{10000, 1000}));
+}
+
+TEST(LimitedGrid, KeepsOldCutsAndFileChunks) {
+  const Grid grid = Grid::regular({8192, 256}, {8192, 256});
+  EXPECT_EQ(limited_grid(grid, 8, 8 << 20).largest(), (Dims{4096, 256}));
+  EXPECT_EQ(limited_grid(grid, 8, 8 << 20, {8192, 64}).largest(), (Dims{8192, 128}));
+  EXPECT_EQ(limited_grid(grid, 8, 1 << 20, {8192, 64}).largest(), (Dims{2048, 64}));
+  EXPECT_EQ(limited_grid(Grid::single({1, 1}), 8, 1).count(), 1);
+}
+
+TEST(MatMulTile, OneLongAxisTakesWhatIsLeft) {
+  const MatMulTile gram = matmul_tile(512, 524288, 512, 8, kCpuChunkBytes, 0, 8192);
+  EXPECT_EQ(gram.m, 512);
+  EXPECT_EQ(gram.k, 4096);
+  const MatMulTile tall = matmul_tile(524288, 512, 5, 8, kCpuChunkBytes, 8192);
+  EXPECT_EQ(tall.m, 4096);
+  EXPECT_EQ(tall.k, 512);
+  EXPECT_EQ(tall.n, 5);
+  const MatMulTile square = matmul_tile(100000, 100000, 100000, 8, kCpuChunkBytes);
+  EXPECT_EQ(square.m, 1024);
+  EXPECT_EQ(square.n, 1024);
+}
+
+}  // namespace
+}  // namespace quarry
