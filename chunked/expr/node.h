@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,9 +28,11 @@ using NodePtr = std::shared_ptr<const Node>;
 struct Source {
   std::shared_ptr<io::Dataset> dataset;
 };
-// A persisted array.
+// A persisted array, or small local data that every rank has. `identity` tells such arrays apart and is the same on
+// every rank.
 struct Stored {
   std::shared_ptr<exec::StoredArray> array;
+  uint64_t identity = 0;
 };
 // Every element is the value (full, zeros, ones; 0-d constants). Needs no storage: fuses.
 struct Constant {
@@ -39,8 +43,8 @@ struct Constant {
 struct Index {
   int axis;
 };
-// One ufunc.def row over broadcast arguments (casts included). Weak literals are bound as constants of the loop's dtype
-// when the node is made.
+// One ufunc.def row over broadcast arguments (casts included: Op::cast with the dtype in `loop`). Weak literals are
+// bound as 0-d constants of the loop's dtype when the node is made.
 struct Elementwise {
   local::Op op;
   std::vector<NodePtr> args;
@@ -49,8 +53,7 @@ struct Elementwise {
 struct Reduce {
   local::Reduction reduction;
   NodePtr arg;
-  uint32_t axes;  // bit per axis of arg
-  bool keepdims;
+  uint32_t axes;  // bit per axis of arg; the result has the others (keepdims is a View around it)
   local::DType accumulate;
   double ddof = 0;
 };
@@ -102,7 +105,11 @@ struct Node {
   Dims shape;  // Eigh: of output 0
   local::DType dtype;
   Grid grid;
-  uint64_t hash;  // structural: equal on all ranks for equal graphs (sources by file, object and identity)
+  uint64_t hash = 0;  // structural: equal on all ranks for equal graphs (sources by file, object and identity)
+  // Made of constants and indices only: needs no storage, and its grid yields to that of others.
+  bool generated = false;
+  // The chunks are the user's choice (rechunk, --chunks): the planner does not halve them.
+  bool chosen_grid = false;
 
   template <class T>
   const T* as() const {
@@ -112,5 +119,11 @@ struct Node {
 
 // The nodes a node reads.
 std::vector<NodePtr> arguments(const Node& node);
+// The same node reading other nodes of the same shapes and dtypes; grids follow.
+NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& arguments);
+// All nodes below `roots`, arguments first, each once. Iterative: graphs may be deep.
+std::vector<NodePtr> topological(std::span<const NodePtr> roots);
+// "add(view[::2](/x), 1.0)": for tests, labels and plan listings. Shortened beyond `limit` characters.
+std::string to_string(const NodePtr& node, size_t limit = 120);
 
 }  // namespace quarry::expr

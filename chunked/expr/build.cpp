@@ -1,0 +1,453 @@
+#include "chunked/expr/build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "chunked/chunking.h"
+#include "local/base/error.h"
+#include "local/program/op.h"
+
+namespace quarry::expr {
+
+using local::DType;
+using local::InvalidArgument;
+using local::Scalar;
+
+namespace {
+
+// A computed chunk may exceed the target by this factor before it is cut.
+constexpr int64_t kOversize = 2;
+
+struct Hash {
+  uint64_t value = 0x9e3779b97f4a7c15u;
+  // The finaliser of splitmix64 over a running value.
+  Hash& add(uint64_t x) {
+    uint64_t z = value ^ (x + 0x9e3779b97f4a7c15u + (value << 6) + (value >> 2));
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    value = z ^ (z >> 31);
+    return *this;
+  }
+  Hash& add(int64_t x) { return add(static_cast<uint64_t>(x)); }
+  Hash& add(int x) { return add(static_cast<uint64_t>(static_cast<int64_t>(x))); }
+  Hash& add(bool x) { return add(static_cast<uint64_t>(x)); }
+  Hash& add(double x) { return add(std::bit_cast<uint64_t>(x)); }
+  Hash& add(const Dims& dims) {
+    add(dims.size());
+    for (int64_t d : dims) add(d);
+    return *this;
+  }
+  Hash& add_bytes(const void* data, size_t bytes) {
+    const auto* p = static_cast<const unsigned char*>(data);
+    add(static_cast<uint64_t>(bytes));
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+      uint64_t word;
+      std::memcpy(&word, p, 8);
+      add(word);
+    }
+    uint64_t rest = 0;
+    std::memcpy(&rest, p, bytes);
+    return add(rest);
+  }
+  Hash& add(const std::string& text) { return add_bytes(text.data(), text.size()); }
+  Hash& add(const NodePtr& node) { return add(node->hash); }
+  Hash& add(const Grid& grid) {
+    for (const AxisChunks& axis : grid.axes()) {
+      add(axis.extent()).add(axis.count()).add(axis.largest());
+      for (int64_t i = 0; i < std::min<int64_t>(axis.count(), 64); ++i) add(axis.start(i));
+    }
+    return *this;
+  }
+};
+
+struct Hasher {
+  Hash& h;
+  void operator()(const Source& n) const {
+    const io::DatasetInfo& info = n.dataset->info();
+    h.add(info.file).add(info.object).add(info.stored_bytes);
+  }
+  void operator()(const Stored& n) const { h.add(n.identity); }
+  void operator()(const Constant& n) const {
+    const std::complex<double> z = n.value.as_complex();
+    h.add(static_cast<int>(n.value.dtype())).add(z.real()).add(z.imag());
+    h.add(local::is_integer(n.value.dtype()) ? n.value.as_uint64() : uint64_t{0});
+  }
+  void operator()(const Index& n) const { h.add(n.axis); }
+  void operator()(const Elementwise& n) const {
+    h.add(static_cast<int>(n.op)).add(n.loop ? static_cast<int>(*n.loop) : -1);
+    for (const NodePtr& arg : n.args) h.add(arg);
+  }
+  void operator()(const Reduce& n) const {
+    h.add(static_cast<int>(n.reduction)).add(n.arg).add(static_cast<uint64_t>(n.axes));
+    h.add(static_cast<int>(n.accumulate)).add(n.ddof);
+  }
+  void operator()(const View& n) const {
+    h.add(n.arg);
+    for (const View::Axis& axis : n.axes) h.add(axis.source).add(axis.start).add(axis.step);
+    for (const auto& [axis, position] : n.fixed) h.add(axis).add(position);
+  }
+  void operator()(const Reshape& n) const { h.add(n.arg); }
+  void operator()(const Concatenate& n) const {
+    h.add(n.axis);
+    for (const NodePtr& arg : n.args) h.add(arg);
+  }
+  void operator()(const Rechunk& n) const { h.add(n.arg); }
+  void operator()(const MatMul& n) const { h.add(n.a).add(n.b).add(n.syrk); }
+  void operator()(const Eigh& n) const { h.add(n.arg).add(static_cast<int>(n.triangle)); }
+  void operator()(const Item& n) const { h.add(n.arg).add(n.output); }
+};
+
+NodePtr make(Payload payload, const Dims& shape, DType dtype, Grid grid, bool generated = false,
+             bool chosen_grid = false) {
+  auto node = std::make_shared<Node>();
+  local::element_count(shape);  // throws where it does not fit 64 bits
+  Hash hash;
+  hash.add(static_cast<uint64_t>(payload.index())).add(shape).add(static_cast<int>(dtype)).add(grid);
+  std::visit(Hasher{hash}, payload);
+  node->payload = std::move(payload);
+  node->shape = shape;
+  node->dtype = dtype;
+  node->grid = std::move(grid);
+  node->hash = hash.value;
+  node->generated = generated;
+  node->chosen_grid = chosen_grid;
+  return node;
+}
+
+bool policy_chooses(const Dims& shape) {
+  const ChunkPolicy& policy = chunk_policy();
+  return policy.chunks && policy.chunks->size() == shape.size();
+}
+
+int64_t target() { return target_chunk_bytes(chunk_policy().device); }
+
+struct GridChoice {
+  Grid grid;
+  bool chosen = false;
+};
+
+// The chunks of an array of `shape` whose argument number i covers it by broadcasting.
+GridChoice unify(const Dims& shape, DType dtype, std::span<const NodePtr> args) {
+  std::vector<NodePtr> candidates;
+  for (const NodePtr& arg : args)
+    if (!arg->generated) candidates.push_back(arg);
+  // The largest decides; of equal ones the chosen, then the finer chunks, then the first.
+  std::stable_sort(candidates.begin(), candidates.end(), [](const NodePtr& a, const NodePtr& b) {
+    const int64_t na = local::element_count(a->shape), nb = local::element_count(b->shape);
+    if (na != nb) return na > nb;
+    if (a->chosen_grid != b->chosen_grid) return a->chosen_grid;
+    return largest_chunk_bytes(a->grid, 1) < largest_chunk_bytes(b->grid, 1);
+  });
+  if (candidates.empty()) return {default_grid(shape, dtype), policy_chooses(shape)};
+  std::vector<AxisChunks> axes;
+  bool whole = true;  // one argument gave every axis
+  for (int d = 0; d < shape.size(); ++d) {
+    const AxisChunks* found = nullptr;
+    for (const NodePtr& arg : candidates) {
+      const int axis = d - (shape.size() - arg->shape.size());
+      if (axis < 0 || arg->shape[axis] != shape[d]) continue;
+      found = &arg->grid.axis(axis);
+      whole = whole && arg == candidates[0];
+      break;
+    }
+    whole = whole && found;
+    axes.push_back(found ? *found : AxisChunks(shape[d], std::max<int64_t>(shape[d], 1)));
+  }
+  Grid grid(std::move(axes));
+  // Broadcasting against each other, two modest chunks may span a huge one.
+  if (!whole) grid = limited_grid(grid, local::itemsize(dtype), kOversize * target());
+  return {grid, candidates[0]->chosen_grid};
+}
+
+// The chunks of the elements start + step * x, x in [0, count), of an axis.
+AxisChunks view_chunks(const AxisChunks& source, int64_t start, int64_t step, int64_t count) {
+  if (count == source.extent() && start == 0 && step == 1) return source;
+  if (count == 0) return AxisChunks(0, 1);
+  std::vector<int64_t> extents;
+  const int64_t stride = step < 0 ? -step : step;
+  int64_t merged = 0;
+  // With a step, as many chunks are merged, so that the chunks of a thinned array keep their size.
+  for (int64_t x = 0, from = 0; x < count;) {
+    const int64_t i = source.find(start + step * x);
+    const int64_t next =
+        step > 0 ? (source.start(i + 1) - start - 1) / stride + 1 : (start - source.start(i)) / stride + 1;
+    x = std::min(next, count);
+    if (++merged == stride || x == count) {
+      extents.push_back(x - from);
+      from = x;
+      merged = 0;
+    }
+  }
+  return AxisChunks(extents);
+}
+
+}  // namespace
+
+NodePtr source(std::shared_ptr<io::Dataset> dataset) {
+  const io::DatasetInfo& info = dataset->info();
+  const Dims shape = info.shape;
+  const DType dtype = info.dtype;
+  Grid grid = default_grid(shape, dtype, info.chunks);
+  return make(Source{std::move(dataset)}, shape, dtype, std::move(grid), false, policy_chooses(shape));
+}
+
+NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, const Dims& shape, DType dtype,
+               const Grid& grid) {
+  return make(Stored{std::move(array), identity}, shape, dtype, grid);
+}
+
+uint64_t content_hash(const void* data, int64_t bytes) {
+  return Hash().add_bytes(data, static_cast<size_t>(bytes)).value;
+}
+
+NodePtr constant(const Scalar& value, DType dtype, const Dims& shape) {
+  return make(Constant{Scalar::strong(value, dtype)}, shape, dtype, default_grid(shape, dtype), true,
+              policy_chooses(shape));
+}
+
+NodePtr index(const Dims& shape, int axis) {
+  QUARRY_CHECK(axis >= 0 && axis < shape.size());
+  return make(Index{axis}, shape, DType::int64, default_grid(shape, DType::int64), true, policy_chooses(shape));
+}
+
+DType result_dtype(local::Op op, std::span<const DType> arguments, std::optional<DType> loop) {
+  std::vector<local::PromotionOperand> operands;
+  for (DType dtype : arguments) operands.push_back({dtype, false});
+  return local::resolve(op, operands, loop).result;
+}
+
+NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<DType> loop) {
+  std::vector<Dims> shapes;
+  std::vector<DType> dtypes;
+  bool generated = true;
+  for (const NodePtr& arg : args) {
+    shapes.push_back(arg->shape);
+    dtypes.push_back(arg->dtype);
+    generated = generated && arg->generated;
+  }
+  const DType dtype = op == local::Op::cast ? loop.value() : result_dtype(op, dtypes, loop);
+  const Dims shape = local::broadcast_shapes(shapes);
+  GridChoice choice = unify(shape, dtype, args);
+  return make(Elementwise{op, std::move(args), loop}, shape, dtype, std::move(choice.grid), generated, choice.chosen);
+}
+
+NodePtr cast(const NodePtr& arg, DType dtype) {
+  if (arg->dtype == dtype) return arg;
+  if (const Constant* value = arg->as<Constant>()) return constant(value->value, dtype, arg->shape);
+  return elementwise(local::Op::cast, {arg}, dtype);
+}
+
+NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes, std::optional<DType> accumulate,
+               double ddof) {
+  const local::ReductionInfo& row = local::info(reduction);
+  Dims shape;
+  int64_t reduced = 1;
+  std::vector<AxisChunks> kept;
+  for (int d = 0; d < arg->shape.size(); ++d) {
+    if (axes >> d & 1) {
+      reduced = std::min<int64_t>(reduced, arg->shape[d]);
+    } else {
+      shape.push_back(arg->shape[d]);
+      kept.push_back(arg->grid.axis(d));
+    }
+  }
+  if (reduced == 0 && !row.has_identity && local::element_count(shape) > 0) {
+    if (row.has_position) throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
+    throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity",
+                                      reduction == local::Reduction::min ? "minimum" : "maximum"));
+  }
+  const DType dtype = accumulate ? *accumulate : local::accumulate_dtype(reduction, arg->dtype);
+  return make(Reduce{reduction, arg, axes, dtype, ddof}, shape, local::result_dtype(reduction, dtype),
+              Grid(std::move(kept)), false, arg->chosen_grid);
+}
+
+NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
+             const Dims& shape) {
+  QUARRY_CHECK(static_cast<int>(axes.size()) == shape.size());
+  if (const View* below = arg->as<View>()) {
+    for (View::Axis& axis : axes) {
+      if (axis.source < 0) continue;
+      const View::Axis& inner = below->axes[static_cast<size_t>(axis.source)];
+      axis = inner.source < 0 ? View::Axis{}
+                              : View::Axis{inner.source, inner.start + inner.step * axis.start, inner.step * axis.step};
+    }
+    std::vector<std::pair<int, int64_t>> all = below->fixed;
+    for (const auto& [source, position] : fixed) {
+      const View::Axis& inner = below->axes[static_cast<size_t>(source)];
+      if (inner.source >= 0) all.emplace_back(inner.source, inner.start + inner.step * position);
+    }
+    return view(below->arg, std::move(axes), std::move(all), shape);
+  }
+  bool identity = shape == arg->shape;
+  for (int d = 0; d < shape.size(); ++d) {
+    View::Axis& axis = axes[static_cast<size_t>(d)];
+    // One spelling for each view: an axis of one element has step 1, an empty one starts at 0.
+    if (axis.source < 0 || shape[d] <= 1) axis.step = 1;
+    if (axis.source < 0 || shape[d] == 0) axis.start = 0;
+    identity = identity && (axis == View::Axis{d, 0, 1});
+  }
+  if (identity) return arg;
+  std::sort(fixed.begin(), fixed.end());
+  if (const Constant* value = arg->as<Constant>()) return constant(value->value, arg->dtype, shape);
+
+  std::vector<AxisChunks> chunks;
+  bool spread = false;
+  for (int d = 0; d < shape.size(); ++d) {
+    const View::Axis& axis = axes[static_cast<size_t>(d)];
+    if (axis.source >= 0) {
+      chunks.push_back(view_chunks(arg->grid.axis(axis.source), axis.start, axis.step, shape[d]));
+    } else {
+      chunks.emplace_back(shape[d], std::max<int64_t>(shape[d], 1));
+      spread = spread || shape[d] > 1;
+    }
+  }
+  Grid grid(std::move(chunks));
+  if (spread) grid = limited_grid(grid, local::itemsize(arg->dtype), kOversize * target());
+  if (arg->generated) grid = default_grid(shape, arg->dtype);
+  return make(View{arg, std::move(axes), std::move(fixed)}, shape, arg->dtype, std::move(grid), arg->generated,
+              arg->chosen_grid);
+}
+
+NodePtr transpose(const NodePtr& arg, std::span<const int64_t> order) {
+  std::vector<View::Axis> axes;
+  Dims shape;
+  for (int64_t axis : order) {
+    axes.push_back({static_cast<int>(axis), 0, 1});
+    shape.push_back(arg->shape[static_cast<int>(axis)]);
+  }
+  return view(arg, std::move(axes), {}, shape);
+}
+
+NodePtr broadcast_to(const NodePtr& arg, const Dims& shape) {
+  std::vector<View::Axis> axes;
+  std::vector<std::pair<int, int64_t>> fixed;
+  const int shift = shape.size() - arg->shape.size();
+  for (int d = 0; d < shape.size(); ++d) {
+    const int source = d - shift;
+    if (source >= 0 && arg->shape[source] == shape[d]) {
+      axes.push_back({source, 0, 1});
+    } else {
+      if (source >= 0) fixed.emplace_back(source, 0);
+      axes.push_back({});
+    }
+  }
+  return view(arg, std::move(axes), std::move(fixed), shape);
+}
+
+NodePtr insert_axes(const NodePtr& arg, uint32_t inserted) {
+  std::vector<View::Axis> axes;
+  Dims shape;
+  int next = 0;
+  for (int d = 0; d < arg->shape.size() + std::popcount(inserted); ++d) {
+    if (inserted >> d & 1) {
+      axes.push_back({});
+      shape.push_back(1);
+    } else {
+      axes.push_back({next, 0, 1});
+      shape.push_back(arg->shape[next++]);
+    }
+  }
+  return view(arg, std::move(axes), {}, shape);
+}
+
+NodePtr reshape(const NodePtr& arg, const Dims& shape) {
+  if (shape == arg->shape) return arg;
+  if (const Constant* value = arg->as<Constant>()) return constant(value->value, arg->dtype, shape);
+  if (const Reshape* below = arg->as<Reshape>()) return reshape(below->arg, shape);
+  // Lengths other than 1 in the same order: only axes of length 1 come or go.
+  std::vector<View::Axis> axes;
+  std::vector<std::pair<int, int64_t>> fixed;
+  int source = 0;
+  bool only_ones = local::element_count(shape) > 0;
+  for (int d = 0; d < shape.size() && only_ones; ++d) {
+    if (shape[d] == 1) {
+      axes.push_back({});
+      continue;
+    }
+    for (; source < arg->shape.size() && arg->shape[source] == 1; ++source) fixed.emplace_back(source, 0);
+    only_ones = source < arg->shape.size() && arg->shape[source] == shape[d];
+    axes.push_back({source++, 0, 1});
+  }
+  if (only_ones) {
+    for (; source < arg->shape.size(); ++source) fixed.emplace_back(source, 0);
+    return view(arg, std::move(axes), std::move(fixed), shape);
+  }
+  // Whole rows: the elements of each chunk are consecutive.
+  Grid grid = Grid::regular(shape, auto_chunk(shape, local::itemsize(arg->dtype), std::nullopt, target()));
+  return make(Reshape{arg}, shape, arg->dtype, std::move(grid));
+}
+
+NodePtr concatenate(std::vector<NodePtr> args, int axis) {
+  QUARRY_CHECK(!args.empty());
+  if (args.size() == 1) return args[0];
+  Dims shape = args[0]->shape;
+  shape[axis] = 0;
+  const NodePtr* largest = &args[0];
+  std::vector<int64_t> extents;
+  bool chosen = false;
+  for (const NodePtr& arg : args) {
+    shape[axis] += arg->shape[axis];
+    const bool larger = local::element_count(arg->shape) > local::element_count((*largest)->shape);
+    if (((*largest)->generated && !arg->generated) || ((*largest)->generated == arg->generated && larger))
+      largest = &arg;
+    const AxisChunks& chunks = arg->grid.axis(axis);
+    for (int64_t i = 0; i < chunks.count(); ++i) extents.push_back(chunks.size(i));
+    chosen = chosen || arg->chosen_grid;
+  }
+  const DType dtype = args[0]->dtype;
+  std::vector<AxisChunks> axes = (*largest)->grid.axes();
+  axes[static_cast<size_t>(axis)] = AxisChunks(extents);
+  Grid grid(std::move(axes));
+  if (!chosen && local::element_count(shape) * local::itemsize(dtype) <= target()) grid = Grid::single(shape);
+  return make(Concatenate{std::move(args), axis}, shape, dtype, std::move(grid), false, chosen);
+}
+
+NodePtr rechunk(const NodePtr& arg, const Grid& grid) {
+  if (grid.shape() != arg->shape)
+    throw InvalidArgument(
+        fmt::format("chunks {} do not cut an array of shape {}", grid.to_string(), local::to_string(arg->shape)));
+  if (grid == arg->grid && arg->chosen_grid) return arg;
+  const NodePtr below = arg->as<Rechunk>() ? arg->as<Rechunk>()->arg : arg;
+  return make(Rechunk{below}, below->shape, below->dtype, grid, below->generated, true);
+}
+
+NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
+  // c is (n, n) for a SYRK of b (k, n).
+  const int nd = b->shape.size();
+  Dims shape = b->shape;
+  const int64_t k = b->shape[nd - 2], n = b->shape[nd - 1];
+  const int64_t m = syrk ? n : a->shape[nd - 2];
+  shape[nd - 2] = m;
+  const int64_t itemsize = local::itemsize(b->dtype);
+  const int64_t row_hint = syrk ? 0 : a->grid.axis(nd - 2).largest();
+  const MatMulTile tile = matmul_tile(m, k, n, itemsize, target(), row_hint);
+  Dims chunk(nd, 1);
+  chunk[nd - 2] = tile.m, chunk[nd - 1] = tile.n;
+  // Many small products share a chunk.
+  int64_t bytes = std::max(std::max(tile.m * tile.n, tile.m * tile.k), tile.k * tile.n) * itemsize;
+  for (int d = nd - 3; d >= 0; --d) {
+    chunk[d] = std::clamp<int64_t>(target() / std::max<int64_t>(bytes, 1), 1, std::max<int64_t>(shape[d], 1));
+    bytes *= chunk[d];
+    if (chunk[d] < shape[d]) break;
+  }
+  Grid grid = Grid::regular(shape, chunk);
+  return make(MatMul{syrk ? b : a, b, syrk}, shape, b->dtype, std::move(grid));
+}
+
+NodePtr eigh(const NodePtr& arg, local::Triangle triangle) {
+  const Dims values{arg->shape[0]};
+  return make(Eigh{arg, triangle}, values, local::real_type(arg->dtype), Grid::single(values));
+}
+
+NodePtr item(const NodePtr& arg, int output) {
+  const Eigh* eigh = arg->as<Eigh>();
+  QUARRY_CHECK(eigh && (output == 0 || output == 1));
+  const Dims shape = output == 0 ? arg->shape : eigh->arg->shape;
+  return make(Item{arg, output}, shape, output == 0 ? arg->dtype : eigh->arg->dtype, Grid::single(shape));
+}
+
+}  // namespace quarry::expr

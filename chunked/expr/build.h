@@ -1,0 +1,50 @@
+// Makes logical nodes: shapes, dtypes, grids and hashes are inferred here, and the user's mistakes throw here.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "chunked/expr/node.h"
+
+namespace quarry::expr {
+
+NodePtr source(std::shared_ptr<io::Dataset> dataset);
+// `identity` tells stored arrays apart, the same on every rank.
+NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, const Dims& shape, local::DType dtype,
+               const Grid& grid);
+// For the identity of local data.
+uint64_t content_hash(const void* data, int64_t bytes);
+NodePtr constant(const local::Scalar& value, local::DType dtype, const Dims& shape = {});
+// Positions along `axis` of an int64 array of `shape`.
+NodePtr index(const Dims& shape, int axis);
+
+// The dtype that an operation gives for arguments of these dtypes. Throws TypeError where there is no such loop.
+local::DType result_dtype(local::Op op, std::span<const local::DType> arguments, std::optional<local::DType> loop);
+// Arguments broadcast. Throws InvalidArgument naming the shapes, TypeError as above. The chunks are those of the
+// largest argument that needs storage; axes that it does not have come from the others.
+NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<local::DType> loop = std::nullopt);
+NodePtr cast(const NodePtr& arg, local::DType dtype);
+
+// `axes`: bit per axis. Throws InvalidArgument for an empty reduction without identity. Default accumulation: NumPy's.
+NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes,
+               std::optional<local::DType> accumulate = std::nullopt, double ddof = 0);
+
+// Composes with a view below; gives `arg` itself where nothing changes.
+NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
+             const Dims& shape);
+NodePtr transpose(const NodePtr& arg, std::span<const int64_t> axes);  // a permutation
+NodePtr broadcast_to(const NodePtr& arg, const Dims& shape);           // shapes agree
+NodePtr insert_axes(const NodePtr& arg, uint32_t axes);                // bit per axis of the result that is new
+// As many elements. A view where only axes of length 1 come or go.
+NodePtr reshape(const NodePtr& arg, const Dims& shape);
+// Equal dtypes, and shapes but for `axis`.
+NodePtr concatenate(std::vector<NodePtr> args, int axis);
+NodePtr rechunk(const NodePtr& arg, const Grid& grid);
+// At least 2-d, equal dtypes that the engines multiply, batch axes equal.
+NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk = false);
+NodePtr eigh(const NodePtr& arg, local::Triangle triangle);
+NodePtr item(const NodePtr& arg, int output);
+
+}  // namespace quarry::expr

@@ -1,0 +1,214 @@
+#include "chunked/expr/node.h"
+
+#include <fmt/format.h>
+
+#include <unordered_set>
+
+#include "chunked/expr/build.h"
+#include "local/program/op.h"
+
+namespace quarry::expr {
+
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+}  // namespace
+
+std::vector<NodePtr> arguments(const Node& node) {
+  return std::visit(Overloaded{
+                        [](const Source&) { return std::vector<NodePtr>{}; },
+                        [](const Stored&) { return std::vector<NodePtr>{}; },
+                        [](const Constant&) { return std::vector<NodePtr>{}; },
+                        [](const Index&) { return std::vector<NodePtr>{}; },
+                        [](const Elementwise& n) { return n.args; },
+                        [](const Concatenate& n) { return n.args; },
+                        [](const MatMul& n) {
+                          return n.syrk ? std::vector<NodePtr>{n.b} : std::vector<NodePtr>{n.a, n.b};
+                        },
+                        [](const auto& n) { return std::vector<NodePtr>{n.arg}; },
+                    },
+                    node.payload);
+}
+
+NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
+  if (arguments(*node) == args) return node;
+  return std::visit(
+      Overloaded{
+          [&](const Source&) { return node; },
+          [&](const Stored&) { return node; },
+          [&](const Constant&) { return node; },
+          [&](const Index&) { return node; },
+          [&](const Elementwise& n) { return elementwise(n.op, args, n.loop); },
+          [&](const Reduce& n) { return reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof); },
+          [&](const View& n) { return view(args[0], n.axes, n.fixed, node->shape); },
+          [&](const Reshape&) { return reshape(args[0], node->shape); },
+          [&](const Concatenate& n) { return concatenate(args, n.axis); },
+          [&](const Rechunk&) { return rechunk(args[0], node->grid); },
+          [&](const MatMul& n) { return n.syrk ? matmul(args[0], args[0], true) : matmul(args[0], args[1]); },
+          [&](const Eigh& n) { return eigh(args[0], n.triangle); },
+          [&](const Item& n) { return item(args[0], n.output); },
+      },
+      node->payload);
+}
+
+std::vector<NodePtr> topological(std::span<const NodePtr> roots) {
+  struct Frame {
+    NodePtr node;
+    std::vector<NodePtr> args;
+    size_t next = 0;
+  };
+  std::vector<NodePtr> order;
+  std::unordered_set<const Node*> seen;
+  std::vector<Frame> stack;
+  for (const NodePtr& root : roots) {
+    if (!seen.insert(root.get()).second) continue;
+    stack.push_back({root, arguments(*root)});
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next == top.args.size()) {
+        order.push_back(std::move(top.node));
+        stack.pop_back();
+        continue;
+      }
+      NodePtr next = top.args[top.next++];
+      if (seen.insert(next.get()).second) {
+        std::vector<NodePtr> args = arguments(*next);
+        stack.push_back({std::move(next), std::move(args)});
+      }
+    }
+  }
+  return order;
+}
+
+namespace {
+
+std::string scalar_text(const local::Scalar& value) {
+  switch (local::kind(value.dtype())) {
+    case 'b':
+      return value.as_bool() ? "True" : "False";
+    case 'i':
+      return std::to_string(value.as_int64());
+    case 'u':
+      return std::to_string(value.as_uint64());
+    case 'c':
+      return fmt::format("({}{:+}j)", value.as_complex().real(), value.as_complex().imag());
+  }
+  return fmt::format("{}", value.as_double());
+}
+
+std::string view_text(const View& view, const Node& node) {
+  // As an index of the argument where the axes are in order, else axis by axis.
+  std::string text;
+  const int ndim = view.arg->shape.size();
+  int last = -1;
+  bool ordered = true;
+  for (const View::Axis& axis : view.axes) {
+    if (axis.source < 0) continue;
+    ordered = ordered && axis.source > last;
+    last = axis.source;
+  }
+  auto slice = [&](const View::Axis& axis, int64_t count) {
+    const int64_t extent = view.arg->shape[axis.source];
+    if (axis.start == 0 && axis.step == 1 && count == extent) return std::string(":");
+    std::string s = fmt::format("{}:{}", axis.start, axis.start + axis.step * count);
+    if (axis.step != 1) s += fmt::format(":{}", axis.step);
+    return s;
+  };
+  if (!ordered) {
+    std::string order;
+    for (size_t i = 0; i < view.axes.size(); ++i) {
+      const View::Axis& axis = view.axes[i];
+      if (i) text += ", ";
+      text += axis.source < 0 ? fmt::format("new({})", node.shape[static_cast<int>(i)])
+                              : fmt::format("{}[{}]", axis.source, slice(axis, node.shape[static_cast<int>(i)]));
+    }
+    for (const auto& [axis, position] : view.fixed) text += fmt::format(", {}={}", axis, position);
+    return "{" + text + "}";
+  }
+  int next = 0;
+  auto fixed_until = [&](int axis) {
+    for (; next < axis; ++next)
+      for (const auto& [fixed, position] : view.fixed)
+        if (fixed == next) text += (text.empty() ? "" : ", ") + std::to_string(position);
+  };
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    const View::Axis& axis = view.axes[i];
+    const int64_t count = node.shape[static_cast<int>(i)];
+    if (axis.source >= 0) fixed_until(axis.source);
+    if (!text.empty()) text += ", ";
+    if (axis.source < 0) {
+      text += count == 1 ? "None" : fmt::format("new({})", count);
+    } else {
+      text += slice(axis, count);
+      next = axis.source + 1;
+    }
+  }
+  fixed_until(ndim);
+  return "[" + text + "]";
+}
+
+void append(const NodePtr& node, size_t limit, std::string& text) {
+  if (text.size() > limit) return;
+  auto call = [&](std::string name, const std::vector<NodePtr>& args, const std::string& rest = "") {
+    text += name + "(";
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (i) text += ", ";
+      append(args[i], limit, text);
+    }
+    text += rest + ")";
+  };
+  std::visit(Overloaded{
+                 [&](const Source& n) { text += n.dataset->info().object; },
+                 [&](const Stored&) { text += "stored" + local::to_string(node->shape); },
+                 [&](const Constant& n) { text += scalar_text(n.value); },
+                 [&](const Index& n) { text += fmt::format("index{}", n.axis); },
+                 [&](const Elementwise& n) {
+                   if (n.op == local::Op::cast)
+                     call(local::name(node->dtype), n.args);
+                   else
+                     call(local::info(n.op).name, n.args);
+                 },
+                 [&](const Reduce& n) {
+                   std::string axes;
+                   for (int d = 0; d < n.arg->shape.size(); ++d)
+                     if (n.axes >> d & 1) axes += (axes.empty() ? "" : " ") + std::to_string(d);
+                   call(local::info(n.reduction).name, {n.arg}, ", axis=" + axes);
+                 },
+                 [&](const View& n) {
+                   append(n.arg, limit, text);
+                   text += view_text(n, *node);
+                 },
+                 [&](const Reshape& n) { call("reshape", {n.arg}, ", " + local::to_string(node->shape)); },
+                 [&](const Concatenate& n) { call("concatenate", n.args, ", axis=" + std::to_string(n.axis)); },
+                 [&](const Rechunk& n) { call("rechunk", {n.arg}); },
+                 [&](const MatMul& n) {
+                   if (n.syrk)
+                     call("syrk", {n.b});
+                   else
+                     call("matmul", {n.a, n.b});
+                 },
+                 [&](const Eigh& n) { call("eigh", {n.arg}); },
+                 [&](const Item& n) {
+                   append(n.arg, limit, text);
+                   text += fmt::format("#{}", n.output);
+                 },
+             },
+             node->payload);
+}
+
+}  // namespace
+
+std::string to_string(const NodePtr& node, size_t limit) {
+  std::string text;
+  append(node, limit, text);
+  if (text.size() > limit) text = text.substr(0, limit - 3) + "...";
+  return text;
+}
+
+}  // namespace quarry::expr
