@@ -42,6 +42,9 @@ struct Input {
   Grid grid;   // of the array (dataset: the chunks it is read in)
 };
 
+// Inputs of kind stage or stored: what a chunk of the stage's grid reads lies inside one chunk of the input's
+// grid (an Assemble sees to it). Data sets: whatever the map says is read, over any number of file chunks.
+//
 // A fused program over every chunk of `grid`; elementwise outputs have the space's shape and grid. Reductions run over
 // `reduce_axes`, states of the chunks combine along the fixed tree (DESIGN 8) and are finalised into arrays of the kept
 // axes (with keepdims reinstated by views above).
@@ -68,11 +71,14 @@ struct Assemble {
   std::vector<Part> parts;
   bool linear = false;
 };
-// c = a b over tiles; k runs in order of a's column chunks. syrk: a is b's conjugate transpose, only b is read.
+// c = a b over tiles; k runs in order of a's column chunks. syrk: a is b's conjugate transpose, only b is read (a is a
+// copy of it). The inputs are of kind stage or stored; their maps at most swap the last two axes or broadcast
+// batch axes, and their cuts agree with the output's: rows of a, columns of b, batch axes; columns of a with rows of b.
 struct MatMul {
   Input a, b;
   bool syrk = false;
 };
+// The one chunk of `a` holds the matrix; its map at most swaps the axes.
 struct Eigh {
   Input a;
   local::Triangle triangle;
@@ -91,10 +97,14 @@ struct Stage {
   std::vector<Output> outputs;
 };
 
+// An expression may be computed by several stages (z in z.T @ z and, after the eigenvectors are known, in z @ vectors),
+// so that data-sized intermediates need not outlive a pass: such a stage has one consumer and belongs into its phase,
+// not into the first one that its own inputs allow.
 struct Plan {
   std::vector<Stage> stages;      // producers first
   std::vector<ArrayRef> results;  // one per requested array, in order
   uint64_t hash = 0;              // the same on every rank
+  std::string note;               // why chunks are not what they would be by default; empty: they are
 };
 
 // Which rank owns chunk i of n (block ownership): contiguous segments, aligned to the reduction tree's min(n, 64)

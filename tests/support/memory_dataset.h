@@ -1,0 +1,55 @@
+// A data set in memory, for tests that plan or evaluate without files.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/dataset.h"
+
+namespace quarry::testing {
+
+class MemoryDataset : public io::Dataset {
+ public:
+  // Without bytes only planning works.
+  MemoryDataset(const std::string& object, const local::Dims& shape, local::DType dtype,
+                std::optional<local::Dims> chunks = std::nullopt, std::vector<std::byte> bytes = {}) {
+    info_.file = "memory.h5";
+    info_.object = object;
+    info_.shape = shape;
+    info_.dtype = dtype;
+    info_.chunks = std::move(chunks);
+    info_.layout = info_.chunks ? "chunked" : "contiguous";
+    info_.direct = true;
+    bytes_ = std::move(bytes);
+  }
+  const io::DatasetInfo& info() const override { return info_; }
+  std::string serialize() const override { return {}; }
+  int64_t read_scratch_bytes(const local::Region&) const override { return 0; }
+  void read(const local::Region& region, void* to, std::span<std::byte>) const override {
+    const int64_t itemsize = local::itemsize(info_.dtype);
+    const local::Dims strides = local::contiguous_strides(info_.shape, itemsize);
+    auto* out = static_cast<std::byte*>(to);
+    if (region.elements() == 0) return;
+    local::Dims at(region.ndim(), 0);
+    for (;;) {
+      int64_t offset = 0;
+      for (int d = 0; d < region.ndim(); ++d) offset += (region.start[d] + at[d] * region.step[d]) * strides[d];
+      std::memcpy(out, bytes_.data() + offset, static_cast<size_t>(itemsize));
+      out += itemsize;
+      int d = region.ndim() - 1;
+      while (d >= 0 && ++at[d] == region.count[d]) at[d--] = 0;
+      if (d < 0) return;
+    }
+  }
+  int64_t visit_scratch_bytes(const local::Region&) const override { return 0; }
+  void visit(const local::Region&, std::span<std::byte>, const std::function<void(const Piece&)>&) const override {}
+  int64_t bytes_read() const override { return 0; }
+
+ private:
+  io::DatasetInfo info_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace quarry::testing

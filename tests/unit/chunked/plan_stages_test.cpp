@@ -1,0 +1,90 @@
+// What make_plan makes of typical graphs: how many stages, what they read, where they are cut.
+#include <gtest/gtest.h>
+
+#include "chunked/chunking.h"
+#include "chunked/expr/build.h"
+#include "chunked/functions/creation.h"
+#include "chunked/functions/manipulation.h"
+#include "chunked/functions/reductions.h"
+#include "chunked/functions/ufuncs.h"
+#include "chunked/linalg/linalg.h"
+#include "chunked/plan/passes.h"
+#include "tests/support/memory_dataset.h"
+
+namespace quarry {
+namespace {
+
+using plan::Plan;
+using testing::MemoryDataset;
+
+Array dataset(const std::string& name, const Dims& shape, std::optional<Dims> chunks = std::nullopt,
+              DType dtype = DType::float64) {
+  return Array(expr::source(std::make_shared<MemoryDataset>(name, shape, dtype, chunks)));
+}
+
+Plan plan_of(std::initializer_list<Array> arrays, int64_t memory = 0) {
+  std::vector<expr::NodePtr> roots;
+  for (const Array& array : arrays) roots.push_back(array.node());
+  plan::PlanOptions options;
+  options.memory_bytes = memory;
+  return plan::make_plan(roots, options);
+}
+
+const plan::Fused& fused(const Plan& plan, size_t stage) { return std::get<plan::Fused>(plan.stages[stage].work); }
+
+TEST(PlanStages, ASumReadsItsFileOnce) {
+  const Array x = dataset("/x", {1 << 20, 64}, Dims{8192, 64});
+  const Plan plan = plan_of({sum(x)});
+  ASSERT_EQ(plan.stages.size(), 1u);
+  EXPECT_EQ(fused(plan, 0).inputs.size(), 1u);
+  EXPECT_EQ(fused(plan, 0).inputs[0].array.kind, plan::ArrayRef::Kind::dataset);
+  EXPECT_EQ(fused(plan, 0).program.outputs().size(), 0u);
+  EXPECT_EQ(plan.stages[0].grid.largest(), (Dims{32768, 64}));
+  EXPECT_EQ(plan.stages[0].outputs[0].shape, Dims{});
+}
+
+TEST(PlanStages, AChainAndItsReductionAreOneStage) {
+  const Array x = dataset("/x", {1 << 20});
+  const Plan plan = plan_of({mean(sqrt(x * x + 1) * exp(-x))});
+  ASSERT_EQ(plan.stages.size(), 1u);
+  EXPECT_EQ(fused(plan, 0).inputs.size(), 1u);
+}
+
+TEST(PlanStages, SiblingReductionsShareOnePass) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
+  const Plan plan = plan_of({mean(x, 0), std(x, 0, {.ddof = 1}), sum(isnan(x), 0)});
+  ASSERT_EQ(plan.stages.size(), 1u);
+  EXPECT_EQ(fused(plan, 0).inputs.size(), 1u);
+  EXPECT_EQ(fused(plan, 0).reductions.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(plan.results[static_cast<size_t>(i)].output, i);
+}
+
+TEST(PlanStages, ADependentReductionWaits) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
+  const Plan plan = plan_of({mean(x, 0), mean(x - mean(x, 0), 0)});
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(fused(plan, 1).inputs.size(), 2u);
+}
+
+TEST(PlanStages, PrincipalComponents) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
+  const Array z = (x - mean(x, 0)) / std(x, 0);
+  const Array again = (x - mean(x, 0)) / std(x, 0);
+  const Array c = matmul(z.T(), again) / double(x.shape(0) - 1);
+  auto [values, vectors] = linalg::eigh(c);
+  const Array scores = matmul(z, Array(expr::view(vectors.node(), {{0, 0, 1}, {1, 511, -1}}, {}, {512, 5})));
+  const Plan plan = plan_of({values, vectors, scores}, int64_t{256} << 20);
+  int reads = 0, syrks = 0;
+  for (const plan::Stage& stage : plan.stages) {
+    if (const auto* f = std::get_if<plan::Fused>(&stage.work))
+      for (const plan::Input& input : f->inputs) reads += input.array.kind == plan::ArrayRef::Kind::dataset;
+    if (const auto* m = std::get_if<plan::MatMul>(&stage.work)) syrks += m->syrk;
+  }
+  EXPECT_EQ(syrks, 1) << describe(plan);
+  // Statistics, covariance and scores each read the file once; z is never kept.
+  EXPECT_EQ(reads, 3) << describe(plan);
+  EXPECT_EQ(plan.note, "") << describe(plan);
+}
+
+}  // namespace
+}  // namespace quarry
