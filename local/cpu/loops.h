@@ -1,0 +1,41 @@
+// The inner loops of the CPU engine: one per (operation, dtype) and one per (reduction, dtype), built for several
+// x86-64 levels from local/cpu/loops/*.inl and chosen at run time.
+#pragma once
+
+#include <cstdint>
+
+#include "local/program/op.h"
+
+namespace quarry::local::cpu {
+
+// out[i] = f(args[0][i], ...) for i in [0, n): contiguous elements; `out` may be one of the arguments.
+using MapLoop = void (*)(void* out, const void* const* args, int64_t n);
+
+// Reduces a tile of `rows` x `columns` elements whose rows begin row_bytes apart: along the columns (one state per row)
+// or along the rows (one state per column). `positions` has the layout of a contiguous tile. Writes the fields, less
+// the count of mean and var, which the caller knows.
+using ReduceLoop = void (*)(const void* x, const int64_t* positions, int64_t rows, int64_t columns, int64_t row_bytes,
+                            void* const* fields);
+// a = a combined with b, n states; the fields are all there.
+using CombineLoop = void (*)(void* const* a, const void* const* b, int64_t n);
+
+// What the engine's reductions are made of.
+enum class Accumulator : uint8_t { sum, prod, min, max, any, all, count, argmin, argmax, moments };
+inline constexpr int kAccumulatorCount = 10;
+
+struct Loops {
+  MapLoop op[kOpCount][kDTypeCount];       // by loop dtype; none for the 16-bit floats except under OpRule::storage
+  MapLoop mixed[kOpCount][2];              // comparisons of int64 with uint64 [0] and uint64 with int64 [1]
+  MapLoop cast[kDTypeCount][kDTypeCount];  // the 16-bit floats: with float32 and from float64 only
+  MapLoop swap[kDTypeCount];               // byte order of each element, or of each part of a complex
+  ReduceLoop reduce_columns[kAccumulatorCount][kDTypeCount];  // along a row of the tile
+  ReduceLoop reduce_rows[kAccumulatorCount][kDTypeCount];     // down a column of the tile
+  CombineLoop combine[kAccumulatorCount][kDTypeCount];
+};
+
+enum class Level : uint8_t { v2, v3, v4 };
+// The best level of this processor, or the lower one that the environment variable QUARRY_CPU_LEVEL (v2, v3, v4) names.
+Level cpu_level();
+const Loops& loops(Level level);
+
+}  // namespace quarry::local::cpu

@@ -1,0 +1,83 @@
+// Shared by the loop parts of one level: rows of ufunc.def as types, and the loop over them. QUARRY_LEVEL is the
+// level's namespace.
+#include <cstring>
+#include <type_traits>
+
+#include "local/cpu/device_math.h"
+#include "local/cpu/loops.h"
+
+namespace quarry::local::cpu::QUARRY_LEVEL {
+
+void register_integers(Loops& loops);
+void register_floats(Loops& loops);
+void register_complex(Loops& loops);
+void register_casts(Loops& loops);
+void register_random(Loops& loops);
+void register_sums(Loops& loops);
+void register_folds(Loops& loops);
+
+namespace {
+
+constexpr bool contains(const char* letters, char letter) {
+  for (; *letters; ++letters)
+    if (*letters == letter) return true;
+  return false;
+}
+
+// Unused arguments repeat the last one, so that every row is a function of three.
+#define QUARRY_OP(name_, aliases, arity_, kinds_, result, rule_, expression)                     \
+  struct row_##name_ {                                                                           \
+    static constexpr Op op = Op::name_;                                                          \
+    static constexpr int arity = arity_;                                                         \
+    static constexpr const char* kinds = #kinds_;                                                \
+    static constexpr OpRule rule = OpRule::rule_;                                                \
+    template <class T, class X, class Y, class Z>                                                \
+    static inline auto apply([[maybe_unused]] X x, [[maybe_unused]] Y y, [[maybe_unused]] Z z) { \
+      return expression;                                                                         \
+    }                                                                                            \
+  };
+#include "local/ops/ufunc.def"
+#undef QUARRY_OP
+
+template <class Row, class T, class X, class Y, class Z>
+void map_loop(void* out, const void* const* args, int64_t n) {
+  const X* x = static_cast<const X*>(args[0]);
+  if constexpr (Row::arity == 1) {
+    using R = decltype(Row::template apply<T>(X{}, X{}, X{}));
+    R* r = static_cast<R*>(out);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
+  } else if constexpr (Row::arity == 2) {
+    const Y* y = static_cast<const Y*>(args[1]);
+    using R = decltype(Row::template apply<T>(X{}, Y{}, Y{}));
+    R* r = static_cast<R*>(out);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) r[i] = Row::template apply<T>(x[i], y[i], y[i]);
+  } else {
+    const Y* y = static_cast<const Y*>(args[1]);
+    const Z* z = static_cast<const Z*>(args[2]);
+    using R = decltype(Row::template apply<T>(X{}, Y{}, Z{}));
+    R* r = static_cast<R*>(out);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) r[i] = Row::template apply<T>(x[i], y[i], z[i]);
+  }
+}
+
+// The loop of one row for dtype T of that kind, where it exists.
+template <class Row, class T, char kind>
+void register_row(Loops& loops, DType dtype) {
+  MapLoop& entry = loops.op[static_cast<int>(Row::op)][static_cast<int>(dtype)];
+  if constexpr (!contains(Row::kinds, kind) || Row::rule == OpRule::cast || Row::rule == OpRule::random ||
+                Row::rule == OpRule::bounded) {
+    static_cast<void>(entry);
+  } else if constexpr (Row::rule == OpRule::select) {
+    entry = map_loop<Row, T, bool, T, T>;
+  } else if constexpr (Row::rule == OpRule::scale) {
+    entry = map_loop<Row, T, T, int64_t, int64_t>;
+  } else {
+    entry = map_loop<Row, T, T, T, T>;
+  }
+}
+
+}  // namespace
+}  // namespace quarry::local::cpu::QUARRY_LEVEL
