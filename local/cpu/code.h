@@ -1,0 +1,52 @@
+// A Program lowered to the loops of one instruction-set level: what the tile interpreter steps through.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "local/cpu/loops.h"
+#include "local/program/program.h"
+
+namespace quarry::local::cpu {
+
+struct CodeValue {
+  enum class Kind : uint8_t { input, constant, index, result } kind;
+  DType dtype;
+  int slot = -1;            // input: operand; index: axis; constant: position in Program::constants()
+  bool swapped = false;     // input
+  bool contiguous = false;  // needed without gaps between the rows of a tile
+  int buffer = -1;          // scratch tile that holds it, unless it is read or written in place
+};
+
+struct Instruction {
+  MapLoop loop;  // null: bring the input or index `out` into the tile
+  int nargs;
+  int args[3];
+  int out;
+};
+
+struct CodeReduction {
+  Accumulator accumulator;
+  DType dtype;  // of the loop
+  int value;
+  int position = -1;
+  int fields;
+  DType wide[3];   // of the fields while reducing
+  DType state[3];  // of the fields as stored
+  int count = -1;  // the field that holds the number of elements (mean, var, std)
+  Reduction reduction;
+};
+
+struct Code {
+  std::vector<CodeValue> values;
+  std::vector<Instruction> instructions;
+  std::vector<int> outputs;  // values
+  std::vector<CodeReduction> reductions;
+  std::vector<int> constant_values;      // values
+  std::vector<int64_t> buffer_itemsize;  // per scratch tile
+};
+
+// Throws TypeError for a reduction that has no loop.
+Code lower(const Program& program, const Loops& loops);
+
+}  // namespace quarry::local::cpu

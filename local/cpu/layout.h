@@ -1,0 +1,50 @@
+// How the CPU engine cuts a launch into tiles and units of parallel work. Tile shapes, and with them the order in which
+// a reduction adds up, depend on the shape, the reduced axes, the order of the strides (not their values) and the
+// program, never on the thread count or the instruction-set level.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "local/cpu/code.h"
+#include "local/cpu/strided.h"
+#include "local/program/engine.h"
+
+namespace quarry::local::cpu {
+
+// A tile is a range of the outer group of axes times a range of the inner one; each group is walked in C order.
+struct Addressing {
+  AxisGroup outer, inner;
+};
+
+struct Layout {
+  bool reducing = false;
+  bool rows_reduced = false;  // the inner group is the reduced one: a state per row of the tile; else one per column
+  int64_t kept = 1, reduced = 1;  // positions of both groups (reduced 1 without reductions)
+  int64_t outer = 1, inner = 1;   // positions of the tile's groups
+  int64_t tile_outer = 1, tile_inner = 1;
+
+  std::vector<Addressing> inputs, outputs, indexes;  // indexes: one per index value of the code, in elements
+  std::vector<AxisGroup> states;                     // over the kept axes
+
+  // Kept tiles: ranges of kept positions that do not cross a multiple of kept_row.
+  int64_t kept_row = 1, kept_tile = 1;
+  int64_t kept_tiles() const;
+  void kept_range(int64_t tile, int64_t* begin, int64_t* count) const;
+  int64_t reduced_tile() const { return rows_reduced ? tile_inner : tile_outer; }
+
+  // Units: tiles_per_unit kept tiles of one segment of the reduced positions.
+  int64_t tiles_per_unit = 1;
+  int64_t segments = 1, segment_length = 1;
+  int64_t units() const;
+
+  // Elementwise programs: tiles along both groups, tiles_per_unit of them a unit.
+  int64_t outer_tiles() const { return (outer + tile_outer - 1) / tile_outer; }
+  int64_t inner_tiles() const { return (inner + tile_inner - 1) / tile_inner; }
+  // Depth of the stack of partial states of one segment.
+  int stack_levels() const;
+};
+
+Layout make_layout(const Code& code, const Launch& launch);
+
+}  // namespace quarry::local::cpu

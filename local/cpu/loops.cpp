@@ -1,0 +1,76 @@
+#include "local/cpu/loops.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "local/base/error.h"
+
+namespace quarry::local::cpu {
+
+// Defined by the parts in local/cpu/loops, once per level.
+#define QUARRY_LEVEL_PARTS(level)       \
+  namespace level {                     \
+  void register_integers(Loops& loops); \
+  void register_floats(Loops& loops);   \
+  void register_complex(Loops& loops);  \
+  void register_casts(Loops& loops);    \
+  void register_random(Loops& loops);   \
+  void register_sums(Loops& loops);     \
+  void register_folds(Loops& loops);    \
+  const Loops& loops() {                \
+    static const Loops table = [] {     \
+      Loops loops{};                    \
+      register_integers(loops);         \
+      register_floats(loops);           \
+      register_complex(loops);          \
+      register_casts(loops);            \
+      register_random(loops);           \
+      register_sums(loops);             \
+      register_folds(loops);            \
+      return loops;                     \
+    }();                                \
+    return table;                       \
+  }                                     \
+  }
+QUARRY_LEVEL_PARTS(v2)
+QUARRY_LEVEL_PARTS(v3)
+QUARRY_LEVEL_PARTS(v4)
+#undef QUARRY_LEVEL_PARTS
+
+namespace {
+
+Level detect() {
+  // What GCC's -march=x86-64-v3 and -v4 may use, by their least common members.
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                  __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  const Level best = v4 ? Level::v4 : v3 ? Level::v3 : Level::v2;
+  const char* wanted = std::getenv("QUARRY_CPU_LEVEL");
+  if (!wanted) return best;
+  const std::string_view text = wanted;
+  const Level level = text == "v2" ? Level::v2 : text == "v3" ? Level::v3 : text == "v4" ? Level::v4 : best;
+  return level < best ? level : best;
+}
+
+}  // namespace
+
+Level cpu_level() {
+  static const Level level = detect();
+  return level;
+}
+
+const Loops& loops(Level level) {
+  switch (level) {
+    case Level::v2:
+      return v2::loops();
+    case Level::v3:
+      return v3::loops();
+    case Level::v4:
+      return v4::loops();
+  }
+  return v2::loops();
+}
+
+}  // namespace quarry::local::cpu

@@ -1,0 +1,100 @@
+#include "local/cpu/strided.h"
+
+#include <cstring>
+
+#include "local/base/error.h"
+
+namespace quarry::local::cpu {
+namespace {
+
+struct Bytes16 {
+  uint64_t low, high;
+};
+
+template <class T>
+void copy_strided(char* to, int64_t to_row, int64_t to_column, const char* from, int64_t from_row, int64_t from_column,
+                  int64_t rows, int64_t columns) {
+  constexpr int64_t size = sizeof(T);
+  const auto load = [](const char* p) {
+    T v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  };
+  const auto store = [](char* p, T v) { std::memcpy(p, &v, sizeof v); };
+  if (from_column == size && to_column == size) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(to + r * to_row, from + r * from_row, static_cast<size_t>(columns) * sizeof(T));
+    return;
+  }
+  if (from_column == 0 && to_column == size) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const T v = load(from + r * from_row);
+      char* p = to + r * to_row;
+      for (int64_t c = 0; c < columns; ++c) store(p + c * size, v);
+    }
+    return;
+  }
+  const auto magnitude = [](int64_t x) { return x < 0 ? -x : x; };
+  // Walk along the side with the smaller steps.
+  const bool down = rows > 1 && (from_row == size || (to_row == size && from_column != size) ||
+                                 (magnitude(from_row) < magnitude(from_column) && to_column != size));
+  if (!down) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const char* p = from + r * from_row;
+      char* q = to + r * to_row;
+      for (int64_t c = 0; c < columns; ++c) store(q + c * to_column, load(p + c * from_column));
+    }
+  } else {
+    for (int64_t c = 0; c < columns; ++c) {
+      const char* p = from + c * from_column;
+      char* q = to + c * to_column;
+      for (int64_t r = 0; r < rows; ++r) store(q + r * to_row, load(p + r * from_row));
+    }
+  }
+}
+
+}  // namespace
+
+void AxisGroup::push_back(int64_t extent, int64_t stride) {
+  if (extent == 1) return;
+  if (!axes_.empty() && axes_.back().stride == stride * extent) {
+    axes_.back().extent *= extent;
+    axes_.back().stride = stride;
+  } else {
+    axes_.push_back({extent, stride});
+  }
+}
+
+AxisGroup::Run AxisGroup::run(int64_t begin, int64_t count) const {
+  if (axes_.empty()) return {0, 0, count};
+  if (axes_.size() == 1) return {begin * axes_[0].stride, axes_[0].stride, count};
+  int64_t offset = 0, rest = begin, position = 0;
+  for (size_t i = axes_.size(); i-- > 0;) {
+    const int64_t at = i == 0 ? rest : rest % axes_[i].extent;
+    if (i == axes_.size() - 1) position = at;
+    rest = i == 0 ? 0 : rest / axes_[i].extent;
+    offset += at * axes_[i].stride;
+  }
+  const int64_t left = axes_.back().extent - position;
+  return {offset, axes_.back().stride, left < count ? left : count};
+}
+
+void copy_2d(char* to, int64_t to_row, int64_t to_column, const char* from, int64_t from_row, int64_t from_column,
+             int64_t rows, int64_t columns, int64_t itemsize) {
+  switch (itemsize) {
+    case 1:
+      return copy_strided<uint8_t>(to, to_row, to_column, from, from_row, from_column, rows, columns);
+    case 2:
+      return copy_strided<uint16_t>(to, to_row, to_column, from, from_row, from_column, rows, columns);
+    case 4:
+      return copy_strided<uint32_t>(to, to_row, to_column, from, from_row, from_column, rows, columns);
+    case 8:
+      return copy_strided<uint64_t>(to, to_row, to_column, from, from_row, from_column, rows, columns);
+    case 16:
+      return copy_strided<Bytes16>(to, to_row, to_column, from, from_row, from_column, rows, columns);
+    default:
+      QUARRY_CHECK(false);
+  }
+}
+
+}  // namespace quarry::local::cpu
