@@ -71,12 +71,10 @@ int32_t Core::new_record() {
 }
 
 void Core::drop_resident(Record& r) {
-  if (r.charge > 0 && r.data) {
-    if (device_kind()) {
-      slab_->deallocate(r.data, r.charge);
-    } else {
-      host_memory_.deallocate(r.data, r.charge);
-    }
+  if (r.data && !device_kind()) {
+    host_memory_.deallocate(r.data, r.charge);
+  } else if (r.data && r.charge > 0) {
+    slab_->deallocate(r.data, r.charge);
   }
   r.data = nullptr;
   r.reserved.release();

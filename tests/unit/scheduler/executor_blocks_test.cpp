@@ -101,8 +101,8 @@ TEST_P(ExecutorBlocksTest, RemoteReadersReadFromEveryTierAndKeepTheRunOpen) {
     EXPECT_EQ(
         std::memcmp(got.data(), reinterpret_cast<const char*>(expected.data()) + offset, static_cast<size_t>(bytes)),
         0);
-    executor->release_remote(block);
     ++reads;
+    executor->release_remote(block);
   };
   for (BlockId block = 0; block < 30; ++block) {
     // One reader at once, registered before the run; the other when nearly everything has been produced.
