@@ -1,0 +1,18 @@
+// CUDA C++ for a program run as a plan says.
+#pragma once
+
+#include <string>
+
+#include "local/cuda/compiler.h"
+#include "local/cuda/plan.h"
+
+namespace quarry::local::cuda {
+
+// Kernel 0 runs the program; kernel 1, where plan.split, merges partial states. The plan must have kept its names.
+ModuleSource make_source(const Program& program, const Plan& plan);
+
+// Suffix of the kernels' names, for several of them in one source (tests). Everything is in namespace
+// quarry::local::k<suffix>.
+ModuleSource make_source(const Program& program, const Plan& plan, const std::string& suffix);
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,36 @@
+#include "local/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "local/base/error.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+Driver load() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw DeviceError(fmt::format("no CUDA driver: {}", dlerror()));
+  const auto find = [library](auto& function, const char* name) {
+    void* symbol = dlsym(library, name);
+    if (symbol == nullptr) throw DeviceError(fmt::format("the CUDA driver is too old: it has no {}", name));
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
+  };
+  Driver driver;
+  find(driver.get_error_string, "cuGetErrorString");
+  find(driver.library_load_data, "cuLibraryLoadData");
+  find(driver.library_unload, "cuLibraryUnload");
+  find(driver.library_get_kernel, "cuLibraryGetKernel");
+  find(driver.kernel_get_function, "cuKernelGetFunction");
+  find(driver.launch_kernel, "cuLaunchKernel");
+  return driver;
+}
+
+}  // namespace
+
+const Driver& driver() {
+  static const Driver driver = load();
+  return driver;
+}
+
+}  // namespace quarry::local::cuda

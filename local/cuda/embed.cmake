@@ -1,0 +1,19 @@
+# Writes OUTPUT, a C++ file that defines one string constant per header.
+# cmake -DOUTPUT=FILE -DNAMES=a;b -DFILES=x;y -P embed.cmake
+set(text "#include \"local/cuda/embedded.h\"\n\nnamespace quarry::local::cuda {\n")
+foreach(name file IN ZIP_LISTS NAMES FILES)
+  file(READ ${file} content)
+  string(REPLACE "#pragma once" "" content "${content}")
+  # Adjacent literals keep each one below the length every compiler takes.
+  string(LENGTH "${content}" length)
+  set(offset 0)
+  string(APPEND text "const char* const ${name} =\n")
+  while(offset LESS length)
+    string(SUBSTRING "${content}" ${offset} 12000 part)
+    string(APPEND text "R\"quarry(${part})quarry\"\n")
+    math(EXPR offset "${offset} + 12000")
+  endwhile()
+  string(APPEND text ";\n")
+endforeach()
+string(APPEND text "}  // namespace quarry::local::cuda\n")
+file(WRITE ${OUTPUT} "${text}")

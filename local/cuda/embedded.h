@@ -1,0 +1,10 @@
+// Headers as text, for the sources of generated kernels (embed.cmake).
+#pragma once
+
+namespace quarry::local::cuda {
+
+extern const char* const embedded_types;         // local/cuda/kernel/types.cuh
+extern const char* const embedded_op_functions;  // local/program/op_functions.h
+extern const char* const embedded_support;       // local/cuda/kernel/support.cuh
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,104 @@
+#include "local/cuda/engine.h"
+
+#include <fmt/format.h>
+
+#include "local/base/error.h"
+#include "local/cuda/check.h"
+#include "local/cuda/codegen.h"
+#include "local/cuda/compiler.h"
+#include "local/cuda/driver.h"
+#include "local/cuda/launch.h"
+#include "local/cuda/layout.h"
+#include "local/cuda/linalg.h"
+#include "local/cuda/plan.h"
+#include "local/cuda/scratch.h"
+#include "local/cuda/stream.h"
+
+namespace quarry::local::cuda {
+
+void launch_kernel(CUfunction kernel, int64_t grid_x, int64_t grid_y, int threads, std::vector<int64_t>& slots,
+                   CudaStream& stream) {
+  constexpr int64_t kMaxGridX = (int64_t{1} << 31) - 1, kMaxGridY = 65535;
+  if (grid_x > kMaxGridX || grid_y > kMaxGridY)
+    throw InvalidArgument(fmt::format("operation too large for one kernel: {} x {} blocks", grid_x, grid_y));
+  int64_t none = 0;
+  void* parameters[] = {slots.empty() ? static_cast<void*>(&none) : slots.data()};
+  use_device(stream.device().index);
+  QUARRY_CUDA_CALL(driver().launch_kernel(kernel, static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), 1,
+                                          static_cast<unsigned>(threads), 1, 1, /*shared=*/0, stream.handle(),
+                                          parameters, nullptr));
+}
+
+ModuleCache& module_cache() {
+  static auto* const cache = new ModuleCache();  // modules outlive every static object that might still launch
+  return *cache;
+}
+
+namespace {
+
+// Nothing to compute and nothing to write.
+bool is_nothing(const Program& program, const Layout& layout) {
+  return program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0;
+}
+
+class CudaEngine final : public Engine {
+ public:
+  int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
+    const Layout layout = make_layout(program, launch);
+    if (is_nothing(program, layout)) return 0;
+    return make_plan(program, layout, /*naming=*/false).scratch_bytes();
+  }
+
+  void run(const Program& program, const Launch& launch, const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    const Layout layout = make_layout(program, launch);
+    if (is_nothing(program, layout)) return;
+    Plan plan = make_plan(program, layout, /*naming=*/false);
+    const Module& module = module_cache().get(program.key() + '|' + plan.key(), stream.device().index, [&] {
+      return make_source(program, make_plan(program, layout, /*naming=*/true));
+    });
+    if (!plan.split) {
+      launch_kernel(module.kernel(0), plan.grid_x, plan.grid_y, kBlockThreads, plan.slots.values(), stream);
+      return;
+    }
+    const Scratch partial(plan.scratch_bytes(), context);
+    int64_t offset = 0;
+    for (size_t i = 0; i < plan.states.size(); ++i) {
+      const auto address = static_cast<int64_t>(reinterpret_cast<intptr_t>(partial.at(offset)));
+      plan.slots.values()[plan.partial_slot + i] = address;
+      plan.merge_slots.values()[plan.merge_partial_slot + i] = address;
+      offset += rounded_allocation(plan.results * plan.segments * itemsize(plan.states[i].dtype));
+    }
+    launch_kernel(module.kernel(0), plan.grid_x, plan.grid_y, kBlockThreads, plan.slots.values(), stream);
+    launch_kernel(module.kernel(1), plan.merge_grid, 1, kBlockThreads, plan.merge_slots.values(), stream);
+  }
+
+  int64_t gemm_scratch_bytes(DType, const MatrixView&, const MatrixView&, const MatrixView&) override {
+    return cuda::gemm_scratch_bytes();
+  }
+  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    cuda::gemm(dtype, alpha, a, b, beta, c, context);
+  }
+  int64_t syrk_scratch_bytes(DType, const MatrixView&, const MatrixView&) override {
+    return cuda::syrk_scratch_bytes();
+  }
+  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    cuda::syrk(dtype, alpha, a, beta, c, context);
+  }
+  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cuda::eigh_scratch_bytes(dtype, n); }
+  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+            const ExecContext& context) override {
+    cuda::eigh(dtype, triangle, a, values, vectors, context);
+  }
+};
+
+}  // namespace
+
+Engine& cuda_engine() {
+  static auto* const engine = new CudaEngine();
+  return *engine;
+}
+
+}  // namespace quarry::local::cuda

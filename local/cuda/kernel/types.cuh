@@ -1,0 +1,93 @@
+// What local/program/op_functions.h asks its includer for, on a GPU under NVRTC. Embedded before it; includes nothing.
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+
+#define QUARRY_FN static inline __device__
+#define QUARRY_BIT_CAST(To, value) (::quarry::local::bit_copy<To>(value))
+
+namespace quarry::local {
+
+template <class To, class From>
+QUARRY_FN To bit_copy(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+struct float16 {
+  uint16_t bits;
+  float16() = default;
+  inline __device__ explicit float16(float value) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); }
+  inline __device__ operator float() const {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+};
+
+struct bfloat16 {
+  uint16_t bits;
+  bfloat16() = default;
+  inline __device__ explicit bfloat16(float value) {
+    const uint32_t x = bit_copy<uint32_t>(value);
+    bits = (x & 0x7fffffffu) > 0x7f800000u ? static_cast<uint16_t>((x >> 16) | 0x40u)
+                                           : static_cast<uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
+  }
+  inline __device__ operator float() const { return bit_copy<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+namespace math {
+
+#define QUARRY_MATH_1(name)                                       \
+  QUARRY_FN float name(float x) { return ::name##f(x); }          \
+  QUARRY_FN double name(double x) { return ::name(x); }
+#define QUARRY_MATH_2(name)                                       \
+  QUARRY_FN float name(float x, float y) { return ::name##f(x, y); } \
+  QUARRY_FN double name(double x, double y) { return ::name(x, y); }
+QUARRY_MATH_1(sqrt)
+QUARRY_MATH_1(cbrt)
+QUARRY_MATH_1(exp)
+QUARRY_MATH_1(exp2)
+QUARRY_MATH_1(expm1)
+QUARRY_MATH_1(log)
+QUARRY_MATH_1(log2)
+QUARRY_MATH_1(log10)
+QUARRY_MATH_1(log1p)
+QUARRY_MATH_1(sin)
+QUARRY_MATH_1(cos)
+QUARRY_MATH_1(tan)
+QUARRY_MATH_1(asin)
+QUARRY_MATH_1(acos)
+QUARRY_MATH_1(atan)
+QUARRY_MATH_1(sinh)
+QUARRY_MATH_1(cosh)
+QUARRY_MATH_1(tanh)
+QUARRY_MATH_1(asinh)
+QUARRY_MATH_1(acosh)
+QUARRY_MATH_1(atanh)
+QUARRY_MATH_1(floor)
+QUARRY_MATH_1(ceil)
+QUARRY_MATH_1(trunc)
+QUARRY_MATH_1(rint)
+QUARRY_MATH_2(atan2)
+QUARRY_MATH_2(hypot)
+QUARRY_MATH_2(fmod)
+QUARRY_MATH_2(copysign)
+// pow(float) is up to 8 ULP off under CUDA's own bounds; by way of double it is rounded nearly right.
+QUARRY_FN float pow(float x, float y) { return static_cast<float>(::pow(static_cast<double>(x), static_cast<double>(y))); }
+QUARRY_FN double pow(double x, double y) { return ::pow(x, y); }
+#undef QUARRY_MATH_1
+#undef QUARRY_MATH_2
+QUARRY_FN float fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+QUARRY_FN double fma(double x, double y, double z) { return __fma_rn(x, y, z); }
+QUARRY_FN uint64_t umulhi(uint64_t x, uint64_t y) { return __umul64hi(x, y); }
+
+}  // namespace math
+}  // namespace quarry::local

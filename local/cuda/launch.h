@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "local/cuda/compiler.h"
+#include "local/cuda/stream.h"
+
+namespace quarry::local::cuda {
+
+// Queues a kernel that takes one struct of 64-bit slots.
+void launch_kernel(CUfunction kernel, int64_t grid_x, int64_t grid_y, int threads, std::vector<int64_t>& slots,
+                   CudaStream& stream);
+
+ModuleCache& module_cache();
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,407 @@
+#include "local/cuda/linalg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "local/base/error.h"
+#include "local/cuda/check.h"
+#include "local/cuda/engine.h"
+#include "local/cuda/launch.h"
+#include "local/cuda/plan.h"
+#include "local/cuda/scratch.h"
+#include "local/cuda/stream.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+// What cuBLAS recommends for Hopper; its kernels depend on it, so it is the same everywhere.
+constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
+cudaDataType data_type(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+      return CUDA_R_16F;
+    case DType::bfloat16:
+      return CUDA_R_16BF;
+    case DType::float32:
+      return CUDA_R_32F;
+    case DType::float64:
+      return CUDA_R_64F;
+    case DType::complex64:
+      return CUDA_C_32F;
+    case DType::complex128:
+      return CUDA_C_64F;
+    case DType::bool_:
+    case DType::int8:
+    case DType::int16:
+    case DType::int32:
+    case DType::int64:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
+      break;
+  }
+  throw TypeError(fmt::format("linear algebra needs a floating-point or complex dtype, got {}", name(dtype)));
+}
+
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// The workspace of one BLAS call; set anew each time because it comes from the call's own scratch.
+cublasHandle_t begin_blas(CudaStream& stream, const Scratch& workspace) {
+  use_device(stream.device().index);
+  const cublasHandle_t handle = stream.blas();
+  QUARRY_CUDA_CALL(cublasSetWorkspace(handle, workspace.data(), static_cast<size_t>(kWorkspaceBytes)));
+  return handle;
+}
+
+// A row-major matrix is the transpose of the column-major matrix at the same address.
+bool is_row_major(const MatrixView& m) {
+  return m.column_stride == 1 && (m.row_stride != 1 || m.rows <= 1 || m.columns > 1);
+}
+
+void check_view(const MatrixView& m, const char* which) {
+  const bool row_major = is_row_major(m);
+  const int64_t line = row_major ? m.columns : m.rows, step = row_major ? m.row_stride : m.column_stride;
+  const int64_t lines = row_major ? m.rows : m.columns;
+  if ((row_major ? m.column_stride : m.row_stride) != 1 || (lines > 1 && step < line))
+    throw InvalidArgument(
+        fmt::format("matrix {} of shape ({}, {}) has strides ({}, {}): one must be 1 and the other at "
+                    "least the length of a line",
+                    which, m.rows, m.columns, m.row_stride, m.column_stride));
+}
+
+int64_t leading_dimension(const MatrixView& m) {
+  const bool row_major = is_row_major(m);
+  const int64_t line = row_major ? m.columns : m.rows, lines = row_major ? m.rows : m.columns;
+  return std::max<int64_t>({1, line, lines > 1 ? (row_major ? m.row_stride : m.column_stride) : line});
+}
+
+// A view of the transpose.
+MatrixView transposed(const MatrixView& m) { return {m.data, m.columns, m.rows, m.column_stride, m.row_stride}; }
+
+// alpha and beta in the type that the computation wants.
+struct Factor {
+  Factor(DType dtype, double value) {
+    single[0] = static_cast<float>(value);
+    twice[0] = value;
+    data =
+        dtype == DType::float64 || dtype == DType::complex128 ? static_cast<void*>(twice) : static_cast<void*>(single);
+  }
+  Factor(const Factor&) = delete;
+  float single[2] = {0, 0};
+  double twice[2] = {0, 0};
+  void* data;
+};
+
+// c = alpha a b + beta c for a column-major c.
+void gemm_column_major(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
+                       const MatrixView& c, cublasHandle_t handle) {
+  const auto operation = [](const MatrixView& m) { return is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const cudaDataType type = data_type(dtype);
+  const bool twice = dtype == DType::float64 || dtype == DType::complex128;
+  const Factor alpha_factor(dtype, alpha), beta_factor(dtype, beta);
+  QUARRY_CUDA_CALL(cublasGemmEx_64(handle, operation(a), operation(b), c.rows, c.columns, a.columns, alpha_factor.data,
+                                   a.data, type, leading_dimension(a), b.data, type, leading_dimension(b),
+                                   beta_factor.data, c.data, type, leading_dimension(c),
+                                   twice ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+}
+
+// ---- Small kernels ----
+
+// Copies one triangle of an n x n matrix onto the other, conjugated.
+constexpr const char* kMirrorSource = R"cuda(
+namespace quarry::local::mirror {
+struct Params { int64_t s[4]; };
+template <class T> QUARRY_FN T conj(T x) { return x; }
+template <class T> QUARRY_FN cx<T> conj(cx<T> x) { return {x.re, -x.im}; }
+// A block copies the tile at (by, bx) below the diagonal to (bx, by): column-major, lower to upper.
+template <class T> QUARRY_FN void mirror(const Params& p) {
+  __shared__ T tile[32][33];
+  T* const a = reinterpret_cast<T*>(p.s[0]);
+  const int64_t n = p.s[1], ld = p.s[2], tiles = p.s[3];
+  const int64_t bx = blockIdx.x % tiles, by = blockIdx.x / tiles;
+  if (by < bx) return;
+  const int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+  for (int k = 0; k < 32; k += 8) {
+    const int64_t row = by * 32 + tx, column = bx * 32 + ty + k;
+    if (row < n && column < n) tile[ty + k][tx] = a[row + column * ld];
+  }
+  __syncthreads();
+  for (int k = 0; k < 32; k += 8) {
+    const int64_t row = bx * 32 + tx, column = by * 32 + ty + k;
+    if (row < n && column < n && row < column) a[row + column * ld] = conj(tile[tx][ty + k]);
+  }
+}
+extern "C" __global__ void __launch_bounds__(256) mirror_2(const __grid_constant__ Params p) { mirror<uint16_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) mirror_4(const __grid_constant__ Params p) { mirror<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) mirror_8(const __grid_constant__ Params p) { mirror<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) mirror_c8(const __grid_constant__ Params p) { mirror<cx<float>>(p); }
+extern "C" __global__ void __launch_bounds__(256) mirror_c16(const __grid_constant__ Params p) { mirror<cx<double>>(p); }
+// Sets the flag if an element of the stored triangle is not finite.
+template <class T> QUARRY_FN void find(const Params& p) {
+  const T* const a = reinterpret_cast<const T*>(p.s[0]);
+  const int64_t n = p.s[1];
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x, column = blockIdx.y;
+  for (int64_t c = column; c < n; c += gridDim.y)
+    if (row < n && (p.s[3] != 0 ? row >= c : row <= c) && !fn::isfinite(a[row + c * n])) *reinterpret_cast<int32_t*>(p.s[2]) = 1;
+}
+extern "C" __global__ void __launch_bounds__(256) find_4(const __grid_constant__ Params p) { find<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) find_8(const __grid_constant__ Params p) { find<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) find_c8(const __grid_constant__ Params p) { find<cx<float>>(p); }
+extern "C" __global__ void __launch_bounds__(256) find_c16(const __grid_constant__ Params p) { find<cx<double>>(p); }
+}
+)cuda";
+
+const Module& helpers(int device) {
+  return module_cache().get("linalg", device, [] {
+    return ModuleSource{
+        kMirrorSource,
+        {"mirror_2", "mirror_4", "mirror_8", "mirror_c8", "mirror_c16", "find_4", "find_8", "find_c8", "find_c16"}};
+  });
+}
+
+size_t mirror_kernel(DType dtype) {
+  switch (itemsize(dtype)) {
+    case 2:
+      return 0;
+    case 4:
+      return 1;
+    case 8:
+      return is_complex(dtype) ? 3 : 2;
+    default:
+      return 4;
+  }
+}
+
+void mirror_lower(DType dtype, void* data, int64_t n, int64_t ld, CudaStream& stream) {
+  if (n < 2) return;
+  const int64_t tiles = (n + kTile - 1) / kTile;
+  std::vector<int64_t> slots = {static_cast<int64_t>(reinterpret_cast<intptr_t>(data)), n, ld, tiles};
+  launch_kernel(helpers(stream.device().index).kernel(mirror_kernel(dtype)), tiles * tiles, 1, kBlockThreads, slots,
+                stream);
+}
+
+size_t find_kernel(DType dtype) {
+  constexpr size_t kFirst = 5;
+  switch (itemsize(dtype)) {
+    case 4:
+      return kFirst;
+    case 8:
+      return is_complex(dtype) ? kFirst + 2 : kFirst + 1;
+    default:
+      return kFirst + 3;
+  }
+}
+
+// Copies an n x n matrix, conjugated if asked.
+void copy_matrix(DType dtype, int64_t n, void* from, const Dims& from_strides, void* to, const Dims& to_strides,
+                 bool conjugate, const ExecContext& context) {
+  Program program;
+  const ValueId x = program.input(dtype);
+  program.output(conjugate ? program.apply(Op::conjugate, std::array{x}) : x);
+  Launch launch;
+  launch.shape = Dims{n, n};
+  launch.inputs.push_back({from, from_strides});
+  launch.outputs.push_back({to, to_strides});
+  cuda_engine().run(program, launch, context);
+}
+
+}  // namespace
+
+int64_t gemm_scratch_bytes() { return kWorkspaceBytes; }
+int64_t syrk_scratch_bytes() { return kWorkspaceBytes; }
+
+void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+          const ExecContext& context) {
+  if (a.columns != b.rows || c.rows != a.rows || c.columns != b.columns)
+    throw InvalidArgument(fmt::format("gemm: shapes ({}, {}) and ({}, {}) do not give ({}, {})", a.rows, a.columns,
+                                      b.rows, b.columns, c.rows, c.columns));
+  check_view(a, "a"), check_view(b, "b"), check_view(c, "c");
+  if (c.rows == 0 || c.columns == 0) return;
+  CudaStream& stream = cuda_stream(context.stream);
+  const Scratch workspace(kWorkspaceBytes, context);
+  const cublasHandle_t handle = begin_blas(stream, workspace);
+  if (is_row_major(c))  // c^T = b^T a^T, column-major
+    gemm_column_major(dtype, alpha, transposed(b), transposed(a), beta, transposed(c), handle);
+  else
+    gemm_column_major(dtype, alpha, a, b, beta, c, handle);
+}
+
+void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+          const ExecContext& context) {
+  const int64_t n = a.columns, k = a.rows;
+  if (c.rows != n || c.columns != n)
+    throw InvalidArgument(
+        fmt::format("syrk: a of shape ({}, {}) does not give ({}, {})", a.rows, a.columns, c.rows, c.columns));
+  check_view(a, "a"), check_view(c, "c");
+  if (n == 0) return;
+  CudaStream& stream = cuda_stream(context.stream);
+  const Scratch workspace(kWorkspaceBytes, context);
+  const cublasHandle_t handle = begin_blas(stream, workspace);
+  const int64_t ld = leading_dimension(c), lda = leading_dimension(a);
+  if (is_half(dtype)) {
+    gemm_column_major(dtype, alpha, transposed(a), a, beta, {c.data, n, n, 1, ld}, handle);
+    mirror_lower(dtype, c.data, n, ld, stream);
+    return;
+  }
+  // cuBLAS sees a row-major c as C^T = conj(C). From a column-major a its product is a^H a = C, from a row-major one
+  // (a^T, column-major) it is a^T conj(a) = conj(C). Where the two differ, c is conjugated around the call.
+  const bool row_major = is_row_major(a);
+  const bool conjugate = is_complex(dtype) && row_major != is_row_major(c);
+  const cublasOperation_t operation = row_major ? CUBLAS_OP_N : is_complex(dtype) ? CUBLAS_OP_C : CUBLAS_OP_T;
+  const cublasFillMode_t fill = CUBLAS_FILL_MODE_LOWER;
+  const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
+  const Dims strides{ld * itemsize(dtype), itemsize(dtype)};
+  if (conjugate && beta != 0) copy_matrix(dtype, n, c.data, strides, c.data, strides, /*conjugate=*/true, context);
+  switch (dtype) {
+    case DType::float32:
+      QUARRY_CUDA_CALL(cublasSsyrk_64(handle, fill, operation, n, k, &alpha_f, static_cast<const float*>(a.data), lda,
+                                      &beta_f, static_cast<float*>(c.data), ld));
+      break;
+    case DType::float64:
+      QUARRY_CUDA_CALL(cublasDsyrk_64(handle, fill, operation, n, k, &alpha, static_cast<const double*>(a.data), lda,
+                                      &beta, static_cast<double*>(c.data), ld));
+      break;
+    case DType::complex64:
+      QUARRY_CUDA_CALL(cublasCherk_64(handle, fill, operation, n, k, &alpha_f, static_cast<const cuComplex*>(a.data),
+                                      lda, &beta_f, static_cast<cuComplex*>(c.data), ld));
+      break;
+    case DType::complex128:
+      QUARRY_CUDA_CALL(cublasZherk_64(handle, fill, operation, n, k, &alpha,
+                                      static_cast<const cuDoubleComplex*>(a.data), lda, &beta,
+                                      static_cast<cuDoubleComplex*>(c.data), ld));
+      break;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::bool_:
+    case DType::int8:
+    case DType::int16:
+    case DType::int32:
+    case DType::int64:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
+      data_type(dtype);
+  }
+  mirror_lower(dtype, c.data, n, ld, stream);
+  if (conjugate) copy_matrix(dtype, n, c.data, strides, c.data, strides, /*conjugate=*/true, context);
+}
+
+// ---- Symmetric eigenproblem ----
+
+namespace {
+
+struct DestroyParams {
+  void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
+};
+using ParamsHandle = unique_handle<cusolverDnParams_t, DestroyParams>;
+
+struct EighSizes {
+  size_t device = 0, host = 0;
+};
+
+void check_eigh_dtype(DType dtype) {
+  data_type(dtype);
+  if (is_half(dtype)) throw TypeError(fmt::format("array type {} is unsupported in linalg", name(dtype)));
+}
+
+EighSizes eigh_sizes(cusolverDnHandle_t handle, cusolverDnParams_t params, DType dtype, int64_t n) {
+  EighSizes sizes;
+  QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(
+      handle, params, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER, n, data_type(dtype), nullptr,
+      std::max<int64_t>(1, n), data_type(real_type(dtype)), nullptr, data_type(dtype), &sizes.device, &sizes.host));
+  return sizes;
+}
+
+// The parts of eigh's scratch.
+struct EighScratch {
+  EighScratch(DType dtype, int64_t n, size_t workspace_bytes)
+      : workspace(rounded_allocation(n * n * itemsize(dtype))),
+        flags(workspace + rounded_allocation(static_cast<int64_t>(workspace_bytes))),
+        total(flags + kAllocationAlignment) {}
+  int64_t workspace, flags, total;  // offsets; the matrix comes first
+};
+
+}  // namespace
+
+int64_t eigh_scratch_bytes(DType dtype, int64_t n) {
+  check_eigh_dtype(dtype);
+  if (n == 0) return 0;
+  static std::mutex mutex;
+  static Handle<cusolverDnHandle_t> handle;
+  static std::map<std::pair<DType, int64_t>, int64_t> known;
+  const std::lock_guard lock(mutex);
+  auto& bytes = known[{dtype, n}];
+  if (bytes == 0) {
+    if (!handle) QUARRY_CUDA_CALL(cusolverDnCreate(handle.out()));
+    ParamsHandle params;
+    QUARRY_CUDA_CALL(cusolverDnCreateParams(params.out()));
+    bytes = EighScratch(dtype, n, eigh_sizes(handle.get(), params.get(), dtype, n).device).total;
+  }
+  return bytes;
+}
+
+void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+          const ExecContext& context) {
+  check_eigh_dtype(dtype);
+  const int64_t n = a.rows, size = itemsize(dtype);
+  if (a.columns != n || vectors.rows != n || vectors.columns != n)
+    throw InvalidArgument(
+        fmt::format("eigh: a of shape ({}, {}) and vectors of shape ({}, {}) must be square and alike", a.rows,
+                    a.columns, vectors.rows, vectors.columns));
+  check_view(a, "a"), check_view(vectors, "vectors");
+  if (n == 0) return;
+  CudaStream& stream = cuda_stream(context.stream);
+  use_device(stream.device().index);
+  const cusolverDnHandle_t handle = stream.solver();
+  ParamsHandle params;
+  QUARRY_CUDA_CALL(cusolverDnCreateParams(params.out()));
+  const EighSizes sizes = eigh_sizes(handle, params.get(), dtype, n);
+  const EighScratch places(dtype, n, sizes.device);
+  const Scratch scratch(places.total, context);
+  std::vector<char> host_workspace(sizes.host);
+
+  // The solver works column by column on a copy in a's own layout: of a row-major a it sees a^T = conj(a), whose stored
+  // triangle is the other one and whose eigenvectors are the conjugates.
+  const bool row_major = is_row_major(a);
+  const Dims row_strides{n * size, size}, column_strides{size, n * size};
+  copy_matrix(dtype, n, a.data, Dims{a.row_stride * size, a.column_stride * size}, scratch.data(),
+              row_major ? row_strides : column_strides, /*conjugate=*/false, context);
+  const bool lower = (triangle == Triangle::lower) != row_major;
+
+  int32_t flags[2] = {0, 0};  // an element that is not finite; the solver's info
+  char* const device_flags = scratch.at(places.flags);
+  stream.fill(device_flags, 0, sizeof flags);
+  const auto address = [](const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); };
+  constexpr int64_t kMaxColumnsAtOnce = 65535;
+  std::vector<int64_t> slots = {address(scratch.data()), n, address(device_flags), lower ? 1 : 0};
+  launch_kernel(helpers(stream.device().index).kernel(find_kernel(dtype)), (n + kBlockThreads - 1) / kBlockThreads,
+                std::min(n, kMaxColumnsAtOnce), kBlockThreads, slots, stream);
+  const auto read_flags = [&] {
+    QUARRY_CUDA_CALL(cudaMemcpyAsync(flags, device_flags, sizeof flags, cudaMemcpyDeviceToHost, stream.handle()));
+    stream.synchronize();
+  };
+  read_flags();
+  if (flags[0] != 0) throw InvalidArgument("eigh: the matrix contains NaN or infinity");
+
+  QUARRY_CUDA_CALL(cusolverDnXsyevd(handle, params.get(), CUSOLVER_EIG_MODE_VECTOR,
+                                    lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER, n, data_type(dtype),
+                                    scratch.data(), n, data_type(real_type(dtype)), values, data_type(dtype),
+                                    scratch.at(places.workspace), sizes.device, host_workspace.data(), sizes.host,
+                                    reinterpret_cast<int*>(device_flags + sizeof(int32_t))));
+  read_flags();
+  if (flags[1] < 0) throw DeviceError(fmt::format("cusolverDnXsyevd: argument {} is wrong", -flags[1]));
+  if (flags[1] > 0) throw InvalidArgument("eigh: eigenvalues did not converge");
+  copy_matrix(dtype, n, scratch.data(), column_strides, vectors.data,
+              Dims{vectors.row_stride * size, vectors.column_stride * size}, is_complex(dtype) && row_major, context);
+  stream.synchronize();
+}
+
+}  // namespace quarry::local::cuda

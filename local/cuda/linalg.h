@@ -1,0 +1,17 @@
+// Dense linear algebra by cuBLAS and cuSOLVER on row-major matrices.
+#pragma once
+
+#include "local/program/engine.h"
+
+namespace quarry::local::cuda {
+
+int64_t gemm_scratch_bytes();
+void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+          const ExecContext& context);
+int64_t syrk_scratch_bytes();
+void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c, const ExecContext& context);
+int64_t eigh_scratch_bytes(DType dtype, int64_t n);
+void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+          const ExecContext& context);
+
+}  // namespace quarry::local::cuda

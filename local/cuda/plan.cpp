@@ -1,0 +1,384 @@
+#include "local/cuda/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "local/base/error.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+constexpr int kVectorBytes = 16;
+constexpr int64_t kNarrowLimit = int64_t{1} << 31;
+// Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device.
+constexpr int64_t kFillBlocks = 2112;
+constexpr int64_t kMaxSegments = 8192;
+
+int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t floor_power_of_two(int64_t x) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
+}
+int64_t ceil_power_of_two(int64_t x) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
+}
+
+// T. Granlund, P. L. Montgomery, Division by Invariant Integers using Multiplication (1994), for dividends below 2^31.
+int64_t make_divider(int64_t divisor, bool wide) {
+  if (wide) return divisor;
+  const uint64_t d = static_cast<uint64_t>(divisor);
+  const int shift = std::bit_width(d - 1);
+  const uint64_t magic = ((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1;
+  return static_cast<int64_t>(static_cast<uint64_t>(shift) << 32 | magic);
+}
+
+bool aligned(const LayoutOperand& operand, int lane_axis, int64_t bytes) {
+  if (reinterpret_cast<uintptr_t>(operand.data) % static_cast<uint64_t>(bytes) != 0) return false;
+  for (size_t d = 0; d < operand.strides.size(); ++d)
+    if (static_cast<int>(d) != lane_axis && operand.strides[d] % bytes != 0) return false;
+  return true;
+}
+
+PlanOperand plan_operand(const LayoutOperand& operand, int lane_axis, int lanes) {
+  PlanOperand plan{operand.dtype};
+  for (size_t d = 0; d < operand.strides.size(); ++d)
+    if (operand.strides[d] != 0) plan.moves |= 1u << d;
+  const int64_t size = itemsize(operand.dtype), stride = operand.strides[static_cast<size_t>(lane_axis)];
+  if (stride == 0)
+    plan.access = Access::broadcast;
+  else if (stride != size)
+    plan.access = Access::strided;
+  else if (aligned(operand, lane_axis, std::min<int64_t>(kVectorBytes, size * lanes)))
+    plan.access = Access::vector;
+  else
+    plan.access = Access::element;
+  return plan;
+}
+
+// Sizes of the elements that move along the lane axis.
+struct Sizes {
+  int64_t largest = 1, smallest = kVectorBytes;
+};
+Sizes lane_sizes(const Layout& layout, int axis) {
+  Sizes sizes;
+  for (const auto* group : {&layout.inputs, &layout.outputs})
+    for (const LayoutOperand& operand : *group)
+      if (operand.strides[static_cast<size_t>(axis)] != 0) {
+        sizes.largest = std::max(sizes.largest, itemsize(operand.dtype));
+        sizes.smallest = std::min(sizes.smallest, itemsize(operand.dtype));
+      }
+  sizes.smallest = std::min(sizes.smallest, sizes.largest);
+  return sizes;
+}
+
+int64_t state_bytes(const Layout& layout) {
+  int64_t bytes = 0;
+  for (const LayoutOperand& state : layout.states) bytes += itemsize(state.dtype);
+  return bytes;
+}
+
+bool sums_floats(const Program& program) {
+  for (const ProgramReduction& reduction : program.reductions()) {
+    if (!is_float(reduction.accumulate) && !is_complex(reduction.accumulate)) continue;
+    switch (reduction.reduction) {
+      case Reduction::sum:
+      case Reduction::prod:
+      case Reduction::mean:
+      case Reduction::var:
+      case Reduction::std:
+        return true;
+      case Reduction::min:
+      case Reduction::max:
+      case Reduction::any:
+      case Reduction::all:
+      case Reduction::argmin:
+      case Reduction::argmax:
+      case Reduction::count_nonzero:
+        break;
+    }
+  }
+  return false;
+}
+
+// The axis along which an input is contiguous while the outputs are not; -1 where no input asks for tiles.
+int find_tile_axis(const Layout& layout) {
+  const int inner = layout.ndim() - 1;
+  constexpr int64_t kWorthwhile = 16;
+  if (layout.ndim() < 2 || layout.extents.back() < kWorthwhile) return -1;
+  for (const LayoutOperand& operand : layout.inputs) {
+    const int64_t size = itemsize(operand.dtype);
+    const int64_t stride = operand.strides[static_cast<size_t>(inner)];
+    if (stride == size || stride == 0) continue;
+    for (int d = 0; d < inner; ++d)
+      if (operand.strides[static_cast<size_t>(d)] == size && layout.extents[static_cast<size_t>(d)] >= kWorthwhile)
+        return d;
+  }
+  return -1;
+}
+
+void add_constants(Slots& slots, const Program& program) {
+  for (size_t i = 0; i < program.constants().size(); ++i) {
+    int64_t words[2] = {0, 0};
+    const Scalar& constant = program.constants()[i];
+    constant.store(constant.dtype(), words);
+    slots.add(words[0], "c{}", i);
+    slots.add(words[1], "c{}_high", i);
+  }
+}
+
+void add_operand(Slots& slots, const LayoutOperand& operand, const PlanOperand& plan, const char* prefix, size_t i) {
+  slots.add_pointer(operand.data, prefix, i);
+  for (size_t d = 0; d < operand.strides.size(); ++d)
+    if (plan.moves >> d & 1u) slots.add(operand.strides[d], "{}{}_{}", prefix, i, d);
+}
+
+// Constants, index offsets and operands: what every kernel of the program needs.
+void add_common(Plan& plan, const Program& program, const Layout& layout) {
+  add_constants(plan.slots, program);
+  for (const Value& value : program.values())
+    if (value.kind == Value::Kind::index)
+      plan.slots.add(layout.index_offset[static_cast<size_t>(value.slot)], "x{}", value.slot);
+  for (int d = 0; d < plan.ndim; ++d) plan.slots.add(layout.extents[static_cast<size_t>(d)], "e{}", d);
+  for (size_t i = 0; i < plan.inputs.size(); ++i) add_operand(plan.slots, layout.inputs[i], plan.inputs[i], "in", i);
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    add_operand(plan.slots, layout.outputs[i], plan.outputs[i], "out", i);
+}
+
+// Number of steps along an axis and what divides by it.
+void add_steps(Slots& slots, int axis, int64_t steps, bool wide) {
+  slots.add(steps, "n{}", axis);
+  slots.add(make_divider(steps, wide), "d{}", axis);
+}
+
+void plan_operands(Plan& plan, const Layout& layout) {
+  for (const auto& operand : layout.inputs) plan.inputs.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
+  for (const auto& operand : layout.outputs)
+    plan.outputs.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
+  for (const auto& operand : layout.states) plan.states.push_back(plan_operand(operand, plan.lane_axis(), /*lanes=*/1));
+}
+
+void plan_map(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
+  const Sizes sizes = lane_sizes(layout, plan.lane_axis());
+  // One 16-byte access of the widest operand, but at least four bytes of the narrowest.
+  int64_t lanes = std::max<int64_t>(kVectorBytes / sizes.largest, 4 / sizes.smallest);
+  lanes = std::clamp<int64_t>(lanes, 1, ceil_power_of_two(layout.extents.back()));
+  plan.lanes = static_cast<int>(lanes);
+  plan_operands(plan, layout);
+
+  const int64_t per_row = ceil_divide(layout.extents.back(), lanes);
+  const int64_t threads = layout.elements() / layout.extents.back() * per_row;
+  plan.wide = force_wide || threads >= kNarrowLimit;
+  plan.grid_x = ceil_divide(threads, kBlockThreads);
+  add_common(plan, program, layout);
+  plan.slots.add(threads, "threads");
+  for (int d = 1; d < plan.ndim; ++d)
+    add_steps(plan.slots, d, d == plan.lane_axis() ? per_row : layout.extents[static_cast<size_t>(d)], plan.wide);
+}
+
+void plan_tile(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
+  constexpr int64_t kSharedBytes = 48 << 10;
+  plan.kind = Plan::Kind::tile;
+  plan_operands(plan, layout);
+  int64_t shared = 0;
+  for (size_t i = 0; i < layout.inputs.size(); ++i) {
+    const LayoutOperand& operand = layout.inputs[i];
+    const int64_t size = itemsize(operand.dtype), bytes = kTile * (kTile + 1) * size;
+    const int64_t along = operand.strides[static_cast<size_t>(plan.lane_axis())];
+    const bool fits = shared + bytes <= kSharedBytes;
+    if (operand.strides[static_cast<size_t>(plan.tile_axis)] == size && along != size && along != 0 && fits) {
+      plan.inputs[i].access = Access::tiled;
+      shared += bytes;
+    }
+  }
+  int64_t blocks = 1;
+  std::vector<int64_t> steps;
+  for (int d = 0; d < plan.ndim; ++d) {
+    const int64_t extent = layout.extents[static_cast<size_t>(d)];
+    steps.push_back(d == plan.tile_axis || d == plan.lane_axis() ? ceil_divide(extent, kTile) : extent);
+    blocks *= steps.back();
+  }
+  plan.wide = force_wide || blocks >= kNarrowLimit;
+  plan.grid_x = blocks;
+  add_common(plan, program, layout);
+  for (int d = 0; d < plan.ndim; ++d) add_steps(plan.slots, d, steps[static_cast<size_t>(d)], plan.wide);
+}
+
+void add_states(Plan& plan, const Layout& layout) {
+  if (!plan.split) {
+    for (size_t i = 0; i < plan.states.size(); ++i) add_operand(plan.slots, layout.states[i], plan.states[i], "st", i);
+    return;
+  }
+  plan.partial_slot = plan.slots.size();
+  for (size_t i = 0; i < plan.states.size(); ++i) plan.slots.add(0, "pt{}", i);
+
+  // The second kernel: a group of threads per result.
+  plan.merge_group = plan.segments <= kBlockThreads ? 32 : kBlockThreads;
+  plan.merge_grid = ceil_divide(plan.results, kBlockThreads / plan.merge_group);
+  Slots& slots = plan.merge_slots;
+  for (int d = 0; d < plan.ndim; ++d)
+    if (!plan.is_reduced(d)) add_steps(slots, d, layout.extents[static_cast<size_t>(d)], plan.wide);
+  slots.add(plan.results, "results");
+  slots.add(plan.segments, "segments");
+  plan.merge_partial_slot = slots.size();
+  for (size_t i = 0; i < plan.states.size(); ++i) slots.add(0, "pt{}", i);
+  for (size_t i = 0; i < plan.states.size(); ++i) add_operand(slots, layout.states[i], plan.states[i], "st", i);
+}
+
+void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
+  plan.kind = Plan::Kind::rows;
+  const int64_t inner = layout.extents.back();
+  const bool one_axis = std::popcount(plan.reduced) == 1;
+  int64_t lanes = std::clamp<int64_t>(kVectorBytes / lane_sizes(layout, plan.lane_axis()).largest, 1, 8);
+  // Over several axes every access is whole, so that only a single axis has a remainder to care for.
+  while (lanes > 1 && (lanes > inner || (!one_axis && inner % lanes != 0))) lanes /= 2;
+  plan.lanes = static_cast<int>(lanes);
+  plan_operands(plan, layout);
+
+  const int64_t reduced = layout.elements(true);
+  const int64_t per_row = ceil_divide(inner, lanes);
+  const int64_t chunks = inner == 0 ? 0 : reduced / inner * per_row;
+  const int64_t full_chunks = one_axis ? inner / lanes : chunks;
+  constexpr int64_t kManyResults = 4096;
+  if (chunks <= 64)
+    plan.group = static_cast<int>(std::min<int64_t>(32, ceil_power_of_two(chunks)));
+  else if (chunks < 1024 && plan.results >= kManyResults)
+    plan.group = 32;
+  else
+    plan.group = kBlockThreads;
+  const int64_t inputs = std::max<int64_t>(1, static_cast<int64_t>(plan.inputs.size()));
+  int64_t unroll = std::min<int64_t>({8, 16 / lanes, std::max<int64_t>(1, 8 / inputs)});
+  unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, chunks / plan.group));
+  plan.unroll = static_cast<int>(floor_power_of_two(unroll));
+
+  if (plan.group == kBlockThreads && plan.results < kFillBlocks) {
+    const int64_t most = chunks / (kBlockThreads * plan.unroll);
+    constexpr int64_t kWorthSplitting = 4, kSteps = 16;
+    const int64_t fill = ceil_divide(kFillBlocks, plan.results);
+    const int64_t even = std::min(ceil_divide(kMaxSegments, plan.results), most / kSteps);
+    if (most >= kWorthSplitting)
+      plan.segments = std::clamp<int64_t>(std::max(fill, even), 1, std::min(most, kMaxSegments));
+  }
+  const int64_t per_segment = ceil_divide(chunks, plan.segments);
+  if (per_segment > 0) plan.segments = ceil_divide(chunks, per_segment);
+  plan.split = plan.segments > 1;
+  plan.wide = force_wide || chunks + kBlockThreads * plan.unroll >= kNarrowLimit || plan.results >= kNarrowLimit;
+  plan.grid_x = ceil_divide(plan.results, kBlockThreads / plan.group);
+  plan.grid_y = plan.segments;
+
+  add_common(plan, program, layout);
+  for (int d = 0; d < plan.ndim; ++d)
+    add_steps(plan.slots, d,
+              std::max<int64_t>(1, d == plan.lane_axis() ? per_row : layout.extents[static_cast<size_t>(d)]),
+              plan.wide);
+  plan.slots.add(plan.results, "results");
+  plan.slots.add(plan.segments, "segments");
+  plan.slots.add(chunks, "chunks");
+  plan.slots.add(full_chunks, "full_chunks");
+  plan.slots.add(inner - full_chunks * lanes, "tail");
+  plan.slots.add(per_segment, "per_segment");
+  add_states(plan, layout);
+}
+
+void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
+  plan.kind = Plan::Kind::columns;
+  const int64_t inner = layout.extents.back(), rows = layout.elements(true);
+  int64_t lanes = std::clamp<int64_t>(kVectorBytes / lane_sizes(layout, plan.lane_axis()).largest, 1, 8);
+  constexpr int64_t kStateBytes = 32;  // registers that a thread may spend on one level of its states
+  while (lanes > 1 && (lanes > inner || lanes * state_bytes(layout) > kStateBytes)) lanes /= 2;
+  plan.lanes = static_cast<int>(lanes);
+  plan_operands(plan, layout);
+  const int64_t across = ceil_divide(inner, lanes);
+  // Few rows: more threads along the kept axis, fewer to combine.
+  const int64_t most_across = rows <= 16 ? kBlockThreads : rows <= 64 ? 128 : 32;
+  plan.group = static_cast<int>(std::min(most_across, ceil_power_of_two(across)));
+  const int64_t down = kBlockThreads / plan.group;
+  const int64_t inputs = std::max<int64_t>(1, static_cast<int64_t>(plan.inputs.size()));
+  int64_t unroll = std::max<int64_t>(1, 8 / inputs);
+  unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, rows / down));
+  plan.unroll = static_cast<int>(floor_power_of_two(unroll));
+
+  const int64_t tiles = ceil_divide(across, plan.group);
+  const int64_t blocks = plan.results / inner * tiles;
+  if (blocks < kFillBlocks) {
+    const int64_t most = std::min(rows / (down * plan.unroll), kMaxSegments);
+    plan.segments = std::clamp<int64_t>(ceil_divide(kFillBlocks, blocks), 1, std::max<int64_t>(1, most));
+  }
+  const int64_t per_segment = ceil_divide(rows, plan.segments);
+  if (per_segment > 0) plan.segments = ceil_divide(rows, per_segment);
+  plan.split = plan.segments > 1;
+  plan.wide = force_wide || rows + kBlockThreads * plan.unroll >= kNarrowLimit || blocks >= kNarrowLimit ||
+              plan.results >= kNarrowLimit;
+  plan.grid_x = blocks;
+  plan.grid_y = plan.segments;
+
+  add_common(plan, program, layout);
+  for (int d = 0; d < plan.ndim; ++d)
+    add_steps(plan.slots, d,
+              std::max<int64_t>(1, d == plan.lane_axis() ? tiles : layout.extents[static_cast<size_t>(d)]), plan.wide);
+  plan.slots.add(plan.segments, "segments");
+  plan.slots.add(rows, "rows");
+  plan.slots.add(per_segment, "per_segment");
+  add_states(plan, layout);
+}
+
+void append(std::string& key, const std::vector<PlanOperand>& operands) {
+  for (const PlanOperand& operand : operands)
+    key += fmt::format("{}{:x}.", static_cast<char>(operand.access), operand.moves);
+  key += ';';
+}
+
+}  // namespace
+
+std::string Plan::key() const {
+  std::string key =
+      fmt::format("{}{}{}{}v{}u{}g{}m{}n{}r{:x}t{};", static_cast<char>(kind), wide ? 'w' : '-', split ? 's' : '-',
+                  cascade ? 'c' : '-', lanes, unroll, group, merge_group, ndim, reduced, tile_axis);
+  append(key, inputs);
+  append(key, outputs);
+  append(key, states);
+  for (const int axis : axis_of) key += fmt::format("{},", axis);
+  return key;
+}
+
+int64_t Plan::scratch_bytes() const {
+  int64_t bytes = 0;
+  if (split)
+    for (const PlanOperand& state : states) bytes += rounded_allocation(results * segments * itemsize(state.dtype));
+  return bytes;
+}
+
+Plan make_plan(const Program& program, const Layout& layout, bool naming) {
+  return make_plan(program, layout, naming, {});
+}
+
+Plan make_plan(const Program& program, const Layout& layout, bool naming, const PlanOverrides& overrides) {
+  Plan plan;
+  plan.slots = Slots(naming);
+  plan.merge_slots = Slots(naming);
+  plan.ndim = layout.ndim();
+  for (int d = 0; d < plan.ndim; ++d)
+    if (layout.reduced[static_cast<size_t>(d)]) plan.reduced |= 1u << d;
+  // Only axes that an index generator names matter to the code.
+  plan.axis_of.assign(layout.axis_of.size(), -1);
+  for (const Value& value : program.values())
+    if (value.kind == Value::Kind::index)
+      plan.axis_of[static_cast<size_t>(value.slot)] = layout.axis_of[static_cast<size_t>(value.slot)];
+  if (program.reductions().empty()) {
+    plan.tile_axis = find_tile_axis(layout);
+    if (plan.tile_axis >= 0)
+      plan_tile(plan, program, layout, overrides.force_wide);
+    else
+      plan_map(plan, program, layout, overrides.force_wide);
+    return plan;
+  }
+  plan.cascade = sums_floats(program);
+  plan.results = layout.elements(false);
+  if (layout.reduced.back())
+    plan_rows(plan, program, layout, overrides.force_wide);
+  else
+    plan_columns(plan, program, layout, overrides.force_wide);
+  return plan;
+}
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,105 @@
+// How a program runs over a layout: which kernel form, how many elements and threads, which parameters. Everything that
+// changes a kernel's code is in Plan::key(); everything else is a parameter.
+//
+// The order in which a reduction combines elements depends on program, shape and strides, never on alignment, the
+// number of multiprocessors or timing: accesses of unaligned operands are narrower, but every thread combines the same
+// elements in the same order.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "local/cuda/layout.h"
+#include "local/program/program.h"
+
+namespace quarry::local::cuda {
+
+inline constexpr int kBlockThreads = 256;  // kBlock in kernel/support.cuh
+inline constexpr int kTile = 32;
+
+// How a thread reaches its `lanes` elements along the innermost axis.
+enum class Access : char {
+  vector = 'v',     // contiguous and aligned for wide accesses
+  element = 'e',    // contiguous
+  strided = 's',    // any other stride
+  broadcast = 'b',  // stride 0
+  tiled = 't',      // contiguous along Plan::tile_axis instead: through shared memory
+};
+
+struct PlanOperand {
+  DType dtype;
+  Access access = Access::strided;
+  uint32_t moves = 0;  // bit d: the stride along axis d is not 0
+};
+
+// Kernel parameters: a struct of 64-bit slots. Names are kept only where source is to be made.
+class Slots {
+ public:
+  explicit Slots(bool naming) : naming_(naming) {}
+  template <class... Args>
+  void add(int64_t value, fmt::format_string<Args...> name, Args&&... args) {
+    if (naming_) names_.push_back(fmt::format(name, std::forward<Args>(args)...));
+    values_.push_back(value);
+  }
+  void add_pointer(void* data, const char* prefix, size_t number) {
+    add(static_cast<int64_t>(reinterpret_cast<intptr_t>(data)), "{}{}", prefix, number);
+  }
+  const std::vector<int64_t>& values() const { return values_; }
+  std::vector<int64_t>& values() { return values_; }
+  const std::vector<std::string>& names() const { return names_; }
+  size_t size() const { return values_.size(); }
+
+ private:
+  bool naming_;
+  std::vector<int64_t> values_;
+  std::vector<std::string> names_;
+};
+
+struct Plan {
+  // map: a thread takes `lanes` elements. tile: a block takes kTile x kTile of the two axes that operands disagree on.
+  // rows: the innermost axis is reduced, `group` threads per result. columns: the innermost axis is kept, `group`
+  // threads along it and the others down the reduced axes.
+  enum class Kind : char { map = 'm', tile = 't', rows = 'r', columns = 'c' };
+
+  Kind kind = Kind::map;
+  bool wide = false;     // 64-bit index arithmetic
+  bool split = false;    // several blocks per result: partial states, merged by a second kernel
+  bool cascade = false;  // three levels of partial sums per thread, against rounding error
+  int lanes = 1;
+  int unroll = 1;
+  int group = 1;
+  int merge_group = 1;
+  int ndim = 0;
+  uint32_t reduced = 0;  // bit d: axis d
+  int tile_axis = -1;
+  std::vector<PlanOperand> inputs, outputs, states;
+  std::vector<int> axis_of;  // Layout::axis_of
+
+  int64_t results = 1;   // of each reduction
+  int64_t segments = 1;  // blocks per result
+  int64_t grid_x = 0, grid_y = 1;
+  int64_t merge_grid = 0;
+  Slots slots{false};                               // of the kernel; states' addresses are partial states' if split
+  Slots merge_slots{false};                         // of the second kernel
+  size_t partial_slot = 0, merge_partial_slot = 0;  // where the partial states' addresses go, one per field
+
+  std::string key() const;
+  int lane_axis() const { return ndim - 1; }
+  // Bytes of the partial states, each field's array aligned as an allocation.
+  int64_t scratch_bytes() const;
+  bool is_reduced(int axis) const { return (reduced >> axis & 1u) != 0; }
+};
+
+// `layout` has elements (no extent is 0), or is empty along reduced axes only. `naming` keeps parameter names.
+Plan make_plan(const Program& program, const Layout& layout, bool naming);
+
+// Which specialisations to leave out, for tests: they must give the same results.
+struct PlanOverrides {
+  bool force_wide = false;
+};
+Plan make_plan(const Program& program, const Layout& layout, bool naming, const PlanOverrides& overrides);
+
+}  // namespace quarry::local::cuda

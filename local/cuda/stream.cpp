@@ -1,0 +1,130 @@
+#include "local/cuda/stream.h"
+
+#include "local/base/error.h"
+#include "local/cuda/check.h"
+
+namespace quarry::local::cuda {
+
+void use_device(int index) {
+  int current = -1;
+  if (cudaGetDevice(&current) == cudaSuccess && current == index) return;
+  QUARRY_CUDA_CALL(cudaSetDevice(index));
+}
+
+CudaEvent::CudaEvent(int index) : index_(index) {
+  use_device(index);
+  QUARRY_CUDA_CALL(cudaEventCreateWithFlags(event_.out(), cudaEventDisableTiming));
+}
+
+bool CudaEvent::done() {
+  use_device(index_);
+  const cudaError_t status = cudaEventQuery(event_.get());
+  if (status == cudaErrorNotReady) return false;
+  check(status, "cudaEventQuery");
+  return true;
+}
+
+void CudaEvent::synchronize() {
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaEventSynchronize(event_.get()));
+}
+
+CudaStream::CudaStream(int index, StreamRole role) : index_(index) {
+  use_device(index);
+  // Copies are short and others wait for them: they go first where the hardware has a choice.
+  int least = 0, greatest = 0;
+  QUARRY_CUDA_CALL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  const int priority = role == StreamRole::compute ? least : greatest;
+  QUARRY_CUDA_CALL(cudaStreamCreateWithPriority(stream_.out(), cudaStreamNonBlocking, priority));
+}
+
+CudaStream::~CudaStream() {
+  // Callbacks refer to this object; destroying a CUDA stream does not wait for them.
+  if (cudaSetDevice(index_) == cudaSuccess) cudaStreamSynchronize(stream_.get());
+}
+
+void CudaStream::copy(void* to, const void* from, int64_t bytes) {
+  if (bytes == 0) return;
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream_.get()));
+}
+
+void CudaStream::fill(void* to, uint8_t value, int64_t bytes) {
+  if (bytes == 0) return;
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream_.get()));
+}
+
+void CudaStream::record(Event& event) {
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaEventRecord(static_cast<CudaEvent&>(event).native(), stream_.get()));
+}
+
+void CudaStream::wait(Event& event) {
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaStreamWaitEvent(stream_.get(), static_cast<CudaEvent&>(event).native(), 0));
+}
+
+void CudaStream::run_callback(void* data) {
+  const std::unique_ptr<Callback> callback(static_cast<Callback*>(data));
+  try {
+    callback->function();
+  } catch (...) {
+    const std::lock_guard lock(callback->stream->mutex_);
+    if (!callback->stream->callback_error_) callback->stream->callback_error_ = std::current_exception();
+  }
+}
+
+void CudaStream::host_callback(std::function<void()> function) {
+  use_device(index_);
+  auto callback = std::make_unique<Callback>(Callback{this, std::move(function)});
+  QUARRY_CUDA_CALL(cudaLaunchHostFunc(stream_.get(), &run_callback, callback.get()));
+  callback.release();  // run_callback owns it now
+}
+
+void CudaStream::synchronize() {
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaStreamSynchronize(stream_.get()));
+  rethrow();
+}
+
+void CudaStream::rethrow() {
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(error, callback_error_);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+cublasHandle_t CudaStream::blas() {
+  if (!blas_) {
+    use_device(index_);
+    QUARRY_CUDA_CALL(cublasCreate(blas_.out()));
+    QUARRY_CUDA_CALL(cublasSetStream(blas_.get(), stream_.get()));
+    // float32 in full precision (never TF32); half types must not sum in half precision either.
+    QUARRY_CUDA_CALL(cublasSetMathMode(
+        blas_.get(),
+        static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+    QUARRY_CUDA_CALL(cublasSetAtomicsMode(blas_.get(), CUBLAS_ATOMICS_NOT_ALLOWED));
+  }
+  return blas_.get();
+}
+
+cusolverDnHandle_t CudaStream::solver() {
+  if (!solver_) {
+    use_device(index_);
+    QUARRY_CUDA_CALL(cusolverDnCreate(solver_.out()));
+    QUARRY_CUDA_CALL(cusolverDnSetStream(solver_.get(), stream_.get()));
+    QUARRY_CUDA_CALL(cusolverDnSetDeterministicMode(solver_.get(), CUSOLVER_DETERMINISTIC_RESULTS));
+  }
+  return solver_.get();
+}
+
+CudaStream& cuda_stream(Stream* stream) {
+  if (stream == nullptr || stream->device().kind != DeviceKind::cuda)
+    throw InvalidArgument("a CUDA operation needs a stream of a CUDA device");
+  return static_cast<CudaStream&>(*stream);
+}
+
+}  // namespace quarry::local::cuda

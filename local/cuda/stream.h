@@ -1,0 +1,78 @@
+// Streams and events of a GPU, with the library handles that belong to a stream.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "local/device/device.h"
+#include "local/device/unique_handle.h"
+
+namespace quarry::local::cuda {
+
+// Makes `index` the calling thread's current device; nothing but a thread-local read where it is already.
+void use_device(int index);
+
+struct Destroy {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+  void operator()(cusolverDnHandle_t handle) const { cusolverDnDestroy(handle); }
+};
+template <class T>
+using Handle = unique_handle<T, Destroy>;
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(int index);
+  bool done() override;
+  void synchronize() override;
+  cudaEvent_t native() const { return event_.get(); }
+
+ private:
+  const int index_;
+  Handle<cudaEvent_t> event_;
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(int index, StreamRole role);
+  ~CudaStream() override;
+  Device device() const override { return {DeviceKind::cuda, index_}; }
+  void copy(void* to, const void* from, int64_t bytes) override;
+  void fill(void* to, uint8_t value, int64_t bytes) override;
+  void record(Event& event) override;
+  void wait(Event& event) override;
+  void host_callback(std::function<void()> function) override;
+  void synchronize() override;
+  void* native() const override { return stream_.get(); }
+
+  cudaStream_t handle() const { return stream_.get(); }
+  // This stream's library handles, made at first use. A BLAS call needs set_workspace() first.
+  cublasHandle_t blas();
+  cusolverDnHandle_t solver();
+
+ private:
+  struct Callback {
+    CudaStream* stream;
+    std::function<void()> function;
+  };
+  static void run_callback(void* callback);
+  void rethrow();
+
+  const int index_;
+  Handle<cudaStream_t> stream_;
+  Handle<cublasHandle_t> blas_;
+  Handle<cusolverDnHandle_t> solver_;
+  std::mutex mutex_;
+  std::exception_ptr callback_error_;  // first exception of a callback, thrown by synchronize()
+};
+
+// The context's stream as one of ours; throws InvalidArgument for another device kind's.
+CudaStream& cuda_stream(Stream* stream);
+
+}  // namespace quarry::local::cuda
