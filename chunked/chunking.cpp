@@ -70,6 +70,7 @@ const ChunkPolicy& chunk_policy() { return policy(); }
 void set_chunk_policy(ChunkPolicy p) { policy() = std::move(p); }
 
 int64_t target_chunk_bytes(local::DeviceKind device) {
+  if (policy().target_bytes > 0) return policy().target_bytes;
   switch (device) {
     case local::DeviceKind::cpu:
     case local::DeviceKind::emulated:

@@ -18,11 +18,12 @@ inline constexpr int64_t kGpuChunkBytes = int64_t{64} << 20;
 struct ChunkPolicy {
   local::DeviceKind device = local::DeviceKind::cpu;
   std::optional<Dims> chunks;  // RuntimeOptions::chunks: taken by every array of as many axes (-1: the whole axis)
+  int64_t target_bytes = 0;    // instead of the constants above, for tests on small data; 0: those
 };
 const ChunkPolicy& chunk_policy();
 void set_chunk_policy(ChunkPolicy policy);
 
-// Chunk size aimed at on a device kind.
+// Chunk size aimed at on a device kind, unless the policy says another.
 int64_t target_chunk_bytes(local::DeviceKind device);
 
 // The extents of an automatic chunk. Without file chunks: whole rows in C order, as many as fit. With them: the file's

@@ -255,8 +255,9 @@ NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes, st
       kept.push_back(arg->grid.axis(d));
     }
   }
-  if (reduced == 0 && !row.has_identity && local::element_count(shape) > 0) {
-    if (row.has_position) throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
+  if (reduced == 0 && row.has_position)
+    throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
+  if (reduced == 0 && !row.has_identity) {
     throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity",
                                       reduction == local::Reduction::min ? "minimum" : "maximum"));
   }
