@@ -142,8 +142,8 @@ QUARRY_FN float round_to_odd(double x) {
   return QUARRY_BIT_CAST(float, bits | 1u);
 }
 
-// Out of range: the lowest value of the conversion's width (32 bits for targets of up to 32 signed or 16 unsigned bits,
-// else 64), of which narrower targets keep the low bits; as NumPy on x86-64.
+// Out of range: the lowest value of a signed conversion of 32 bits (targets of up to 32) or 64, of which narrower
+// targets keep the low bits; uint32 and uint64 convert their upper half apart. As NumPy on x86-64.
 template <Real S>
 QUARRY_FN int32_t to_int32(S x) {
   return x > S(-2147483649.0) && x >= S(-2147483648.0) && x < S(2147483648.0) ? static_cast<int32_t>(x)
@@ -170,14 +170,17 @@ struct convert {
   template <Real S>
   QUARRY_FN T from(S x) {
     if constexpr (Integer<T>) {
-      if constexpr (traits<T>::bits < 32 || (traits<T>::bits == 32 && traits<T>::is_signed)) {
-        return static_cast<T>(to_int32(x));
-      } else if constexpr (traits<T>::bits == 64 && !traits<T>::is_signed) {
-        return x >= S(9223372036854775808.0) && x < S(18446744073709551616.0)
-                   ? static_cast<uint64_t>(static_cast<int64_t>(x - S(9223372036854775808.0))) ^ 0x8000000000000000ull
-                   : static_cast<uint64_t>(x > S(-1) && x < S(0) ? int64_t(0) : to_int64(x));
+      if constexpr (same_type<T, uint64_t>) {
+        constexpr S half = S(9223372036854775808.0);
+        return x >= half ? static_cast<uint64_t>(to_int64(x - half)) ^ 0x8000000000000000ull
+                         : static_cast<uint64_t>(to_int64(x));
+      } else if constexpr (same_type<T, uint32_t>) {
+        constexpr S half = S(2147483648.0);
+        return x >= half ? static_cast<uint32_t>(to_int32(x - half)) ^ 0x80000000u : static_cast<uint32_t>(to_int32(x));
+      } else if constexpr (same_type<T, int64_t>) {
+        return to_int64(x);
       } else {
-        return static_cast<T>(to_int64(x));
+        return static_cast<T>(to_int32(x));
       }
     } else {
       return static_cast<T>(x);
@@ -665,6 +668,7 @@ QUARRY_FN T nextafter(T x, T y) {
 }
 template <Half T>
 QUARRY_FN T nextafter(T x, T y) {
+  if (same_type<T, float16> && static_cast<float>(x) == static_cast<float>(y)) return x;  // NumPy's choice of zero
   T result;
   result.bits = next_bits<uint16_t>(x.bits, y.bits, same_type<T, float16> ? 0x7c00 : 0x7f80);
   return result;
@@ -680,7 +684,9 @@ template <Half T>
 QUARRY_FN T spacing(T x) {
   if (!isfinite(static_cast<float>(x))) return T(quiet_nan<float>());
   T next;
-  next.bits = static_cast<uint16_t>(x.bits + 1u);
+  // NumPy's float16 measures upwards, whatever the sign.
+  const bool down = same_type<T, float16> && (x.bits & 0x8000u) && (x.bits & 0x7fffu);
+  next.bits = static_cast<uint16_t>(down ? x.bits - 1u : same_type<T, float16> && x.bits == 0x8000u ? 1u : x.bits + 1u);
   return T(static_cast<float>(next) - static_cast<float>(x));
 }
 
@@ -799,7 +805,7 @@ template <class T>
 QUARRY_FN cx<T> sign(cx<T> x) {
   const T r = absolute(x);
   if (r == 0) return {T(0), T(0)};
-  if (isinf(r) && !isnan(x)) {
+  if (isinf(x)) {
     if (isinf(x.re) && isinf(x.im)) return {quiet_nan<T>(), quiet_nan<T>()};
     return isinf(x.re) ? cx<T>{copysign(T(1), x.re), T(0)} : cx<T>{T(0), copysign(T(1), x.im)};
   }
@@ -1096,7 +1102,13 @@ QUARRY_FN cx<T> power(cx<T> x, cx<T> y) {
     }
     return invert_result ? reciprocal(result) : result;
   }
-  return exp(multiply(y, log(x)));
+  if constexpr (same_type<T, float>) {
+    // The exponential magnifies the error of y log x.
+    const cx<double> z = exp(multiply(cx<double>{y.re, y.im}, log(cx<double>{x.re, x.im})));
+    return {static_cast<float>(z.re), static_cast<float>(z.im)};
+  } else {
+    return exp(multiply(y, log(x)));
+  }
 }
 
 // ---- Random numbers by element index ----

@@ -1,0 +1,155 @@
+// Type resolution of every ufunc against the table that scripts/oracle/ufunc_types.py made with NumPy 2.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "local/base/error.h"
+#include "local/program/program.h"
+#include "tests/support/source_file.h"
+
+namespace quarry::local {
+namespace {
+
+const std::string kLetters = "?bhilBHILefdFD123";
+constexpr DType kDTypes[] = {DType::bool_,   DType::int8,    DType::int16,     DType::int32,     DType::int64,
+                             DType::uint8,   DType::uint16,  DType::uint32,    DType::uint64,    DType::float16,
+                             DType::float32, DType::float64, DType::complex64, DType::complex128};
+
+// Operand number i of the table: an array dtype, or a literal 1, 1.5 or 1j.
+PromotionOperand operand(size_t i) {
+  if (i < std::size(kDTypes)) return {kDTypes[i], false};
+  constexpr DType literals[] = {DType::int64, DType::float64, DType::complex128};
+  return {literals[i - std::size(kDTypes)], true};
+}
+
+char resolved(Op op, std::vector<PromotionOperand> operands) {
+  try {
+    if (op == Op::where) operands.insert(operands.begin(), {DType::bool_, false});
+    const DType result = resolve(op, operands).result;
+    return kLetters[static_cast<size_t>(std::find(std::begin(kDTypes), std::end(kDTypes), result) -
+                                        std::begin(kDTypes))];
+  } catch (const TypeError&) {
+    return '.';
+  }
+}
+
+TEST(ProgramTypes, ResolveAsNumPy) {
+  const auto path = test::source_file("tests/oracle/ufunc_types.txt");
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << path;
+  std::string line;
+  int ops = 0;
+  while (std::getline(file, line)) {
+    if (line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string name, expected;
+    words >> name >> expected;
+    const std::optional<Op> op = find_op(name);
+    ASSERT_TRUE(op) << name;
+    const size_t n = kLetters.size();
+    for (size_t k = 0; k < expected.size(); ++k) {
+      const bool binary = expected.size() == n * n;
+      const std::vector<PromotionOperand> operands =
+          binary ? std::vector{operand(k / n), operand(k % n)} : std::vector{operand(k)};
+      EXPECT_EQ(resolved(*op, operands), expected[k])
+          << name << '(' << kLetters[binary ? k / n : k] << (binary ? std::string(", ") + kLetters[k % n] : "") << ')';
+    }
+    ++ops;
+  }
+  // cast, real, imag, clip, isnat and the random operations are not in the table.
+  EXPECT_EQ(ops, kOpCount - 9);
+}
+
+TEST(ProgramTypes, NamesAndAliases) {
+  EXPECT_EQ(find_op("abs"), Op::absolute);
+  EXPECT_EQ(find_op("acos"), Op::arccos);
+  EXPECT_EQ(find_op("true_divide"), Op::divide);
+  EXPECT_EQ(find_op("bitwise_not"), Op::invert);
+  EXPECT_EQ(find_op("bitwise_invert"), Op::invert);
+  EXPECT_EQ(find_op("rad2deg"), Op::degrees);
+  EXPECT_EQ(find_op("ab"), std::nullopt);
+  EXPECT_EQ(find_op(""), std::nullopt);
+  EXPECT_EQ(find_reduction("amax"), Reduction::max);
+  EXPECT_EQ(find_reduction("median"), std::nullopt);
+  ASSERT_NE(find_multi_output("divmod"), nullptr);
+  EXPECT_EQ(find_multi_output("divmod")->outputs, (std::vector{Op::floor_divide, Op::remainder}));
+}
+
+TEST(ProgramTypes, ForcedLoops) {
+  const PromotionOperand ints[] = {{DType::int32}, {DType::int32}};
+  EXPECT_EQ(resolve(Op::add, ints, DType::float32).loop, DType::float32);
+  EXPECT_THROW(resolve(Op::divide, ints, DType::int32), TypeError);
+  EXPECT_THROW(resolve(Op::less, ints, DType::int64), TypeError);
+  EXPECT_EQ(resolve(Op::less, ints, DType::bool_).result, DType::bool_);
+  const PromotionOperand floats[] = {{DType::float64}, {DType::int64, true}};
+  EXPECT_THROW(resolve(Op::add, floats, DType::int32), TypeError);  // float64 to int32 is not same_kind
+  const PromotionOperand complex[] = {{DType::complex64}};
+  EXPECT_EQ(resolve(Op::absolute, complex, DType::float32).loop, DType::complex64);
+  EXPECT_THROW(resolve(Op::absolute, complex, DType::complex64), TypeError);
+  EXPECT_THROW(resolve(Op::add, complex), InvalidArgument);
+}
+
+TEST(ProgramTypes, Bfloat16) {
+  const auto result = [](Op op, DType a, DType b) {
+    const PromotionOperand operands[] = {{a}, {b}};
+    return resolve(op, operands).result;
+  };
+  EXPECT_EQ(result(Op::add, DType::bfloat16, DType::bfloat16), DType::bfloat16);
+  EXPECT_EQ(result(Op::add, DType::bfloat16, DType::float16), DType::float32);
+  EXPECT_EQ(result(Op::arctan2, DType::bfloat16, DType::int8), DType::bfloat16);
+  const PromotionOperand one[] = {{DType::bfloat16}};
+  EXPECT_EQ(resolve(Op::exp, one).result, DType::bfloat16);
+}
+
+TEST(ProgramTypes, MixedIntegerComparisonKeepsItsArguments) {
+  const PromotionOperand mixed[] = {{DType::int8}, {DType::uint64}};
+  const OpTypes types = resolve(Op::less, mixed);
+  EXPECT_EQ(types.args[0], DType::int64);
+  EXPECT_EQ(types.args[1], DType::uint64);
+}
+
+TEST(Program, EqualApplicationsAreOneValue) {
+  Program p;
+  const ValueId x = p.input(DType::int32);
+  const ValueId args[] = {x, x};
+  EXPECT_EQ(p.apply(Op::divide, args), p.apply(Op::divide, args));
+  EXPECT_EQ(p.values().size(), 3u);  // x, its cast to float64, the quotient
+}
+
+TEST(Program, KeyLeavesConstantValuesOut) {
+  const auto key = [](double value, Op op) {
+    Program p;
+    const ValueId args[] = {p.input(DType::float64), p.constant(Scalar(value), DType::float64)};
+    p.output(p.apply(op, args));
+    return p.key();
+  };
+  EXPECT_EQ(key(1, Op::add), key(2, Op::add));
+  EXPECT_NE(key(1, Op::add), key(1, Op::subtract));
+}
+
+TEST(Program, NegativeConstantIntegerExponentThrows) {
+  Program p;
+  const ValueId args[] = {p.input(DType::int32), p.constant(Scalar(-1), DType::int32)};
+  EXPECT_THROW(p.apply(Op::power, args), InvalidArgument);
+}
+
+TEST(Program, ReductionDtypes) {
+  EXPECT_EQ(accumulate_dtype(Reduction::sum, DType::int8), DType::int64);
+  EXPECT_EQ(accumulate_dtype(Reduction::sum, DType::bool_), DType::int64);
+  EXPECT_EQ(accumulate_dtype(Reduction::prod, DType::uint16), DType::uint64);
+  EXPECT_EQ(accumulate_dtype(Reduction::mean, DType::int32), DType::float64);
+  EXPECT_EQ(accumulate_dtype(Reduction::max, DType::int8), DType::int8);
+  EXPECT_EQ(result_dtype(Reduction::sum, DType::float16), DType::float16);
+  EXPECT_EQ(state_dtypes(Reduction::sum, DType::float16), std::vector{DType::float32});
+  EXPECT_EQ(result_dtype(Reduction::var, DType::complex128), DType::float64);
+  EXPECT_EQ(state_dtypes(Reduction::std, DType::complex64),
+            (std::vector{DType::int64, DType::complex64, DType::float32}));
+  EXPECT_EQ(result_dtype(Reduction::argmin, DType::float32), DType::int64);
+  EXPECT_FALSE(info(Reduction::min).has_identity);
+  EXPECT_TRUE(info(Reduction::mean).has_identity);
+}
+
+}  // namespace
+}  // namespace quarry::local
