@@ -15,14 +15,17 @@
 namespace quarry {
 
 struct RuntimeOptions {
-  std::optional<local::DeviceKind> device;  // none: a GPU where one is present, else the CPU (all ranks alike)
-  std::string memory;  // per rank: "256MiB", "50%" of what is free; empty: QUARRY_MEMORY, then 60% of free memory /
-                       // ranks on the node (GPU: 80% of free device memory)
-  std::string
-      host_memory;  // GPU: pinned and staging; empty: QUARRY_HOST_MEMORY, then 4 GiB or 25% of free, whichever is less
+  // None: QUARRY_DEVICE, then a GPU where every rank has one, else the CPU. All ranks alike.
+  std::optional<local::DeviceKind> device;
+  // Per rank: "256MiB", or "50%" of what is free for it: its share of the host's memory (free_host_bytes() / ranks on
+  // the node), on a GPU what is free on the device. Empty: QUARRY_MEMORY, then 60% (GPU: 80%).
+  std::string memory;
+  // GPU kinds: pinned and staging memory. Empty: QUARRY_HOST_MEMORY, then 25% of the rank's share or 4 GiB, whichever
+  // is less.
+  std::string host_memory;
   std::string spill_dir;              // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
-  int threads = 0;                    // 0: QUARRY_THREADS, then the affinity mask
-  std::optional<local::Dims> chunks;  // the computation's default chunks instead of auto
+  int threads = 0;                    // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
+  std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
 
 // Bytes of "1536", "256MiB", "1.5 GiB", "512 MB", "50%" (of `free_bytes`). Throws InvalidArgument.
@@ -30,7 +33,7 @@ int64_t parse_size(const std::string& text, int64_t free_bytes);
 // What this process may still take: memory limits of its cgroups and of the machine, whichever is less.
 int64_t free_host_bytes();
 
-// Totals since the Runtime was made, over this rank.
+// Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
 struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0, tasks = 0;
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
@@ -56,18 +59,21 @@ class Runtime {
   int64_t memory_bytes() const;
   int64_t host_bytes() const;
   int threads() const;
-  const RuntimeOptions& options() const;
+  const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
   scheduler::Executor& executor();
   std::string banner() const;  // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks.
   void set_progress(std::function<void(const scheduler::Progress&)> callback);
-  // From a signal handler's thread: the current or next computation throws Cancelled on every rank.
+  // The current or next computation throws Cancelled on every rank. Async-signal-safe.
   void interrupt();
+  // Adds to read_bytes and written_bytes; what runs a computation calls it. Thread-safe.
+  void count_io(int64_t read_bytes, int64_t written_bytes);
   RunStatistics statistics() const;  // this rank
   RunStatistics total_statistics();  // summed (peaks: largest) over ranks; collective
 
  private:
   struct Impl;
+  explicit Runtime(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

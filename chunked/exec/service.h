@@ -51,4 +51,7 @@ class Service {
   virtual int64_t bytes_sent() const = 0;
 };
 
+// Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
+void request_interrupt() noexcept;
+
 }  // namespace quarry::exec

@@ -1,0 +1,479 @@
+#include "chunked/runtime.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "chunked/exec/service.h"
+#include "comm/self/self.h"
+#include "local/base/log.h"
+
+namespace quarry {
+
+using local::DeviceKind;
+using local::InvalidArgument;
+
+namespace {
+
+constexpr double kDefaultShare = 0.6;        // of a rank's free host memory, on the CPU
+constexpr double kDefaultDeviceShare = 0.8;  // of free device memory
+constexpr double kDefaultHostShare = 0.25;   // of a rank's free host memory, for pinned and staging memory
+constexpr int64_t kDefaultHostBytes = int64_t{4} << 30;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Runs `part` on this rank; if it throws on any rank, every rank throws the lowest one's error.
+template <class Part>
+void together(comm::Communicator& communicator, uint64_t hash, Part part) {
+  std::exception_ptr error;
+  try {
+    part();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, hash);
+}
+
+int parse_threads(const std::string& text) {
+  int value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || value < 1) {
+    throw InvalidArgument(fmt::format("QUARRY_THREADS={}: expected a positive number", text));
+  }
+  return value;
+}
+
+local::Dims parse_chunks(const std::string& text) {
+  local::Dims chunks;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    int64_t value = 0;
+    const auto result = std::from_chars(text.data() + at, text.data() + comma, value);
+    if (result.ec != std::errc() || result.ptr != text.data() + comma || value < 1) {
+      throw InvalidArgument(fmt::format("QUARRY_CHUNKS={}: expected positive extents as in 4096,512, or auto", text));
+    }
+    chunks.push_back(value);
+    at = comma + 1;
+  }
+  return chunks;
+}
+
+// The CPUs of this process's affinity mask.
+int affinity_count() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return static_cast<int>(std::thread::hardware_concurrency());
+  return CPU_COUNT(&mask);
+}
+
+// How many ranks of this node have the same affinity mask: they share its CPUs. Collective.
+int sharing_ranks(comm::Communicator& communicator) {
+  struct Place {
+    char host[256];
+    cpu_set_t mask;
+  } mine = {};
+  gethostname(mine.host, sizeof mine.host - 1);
+  sched_getaffinity(0, sizeof mine.mask, &mine.mask);
+  std::vector<Place> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&mine, sizeof mine, all.data());
+  return static_cast<int>(std::ranges::count_if(all, [&](const Place& other) {
+    return std::strcmp(other.host, mine.host) == 0 && CPU_EQUAL(&other.mask, &mine.mask);
+  }));
+}
+
+std::string bytes_text(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return fmt::format("{:.4g} {}", value, kUnits[unit]);
+}
+
+uint64_t hash_chunks(const std::optional<local::Dims>& chunks) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  if (!chunks) return hash;
+  for (const int64_t extent : *chunks) hash = (hash ^ static_cast<uint64_t>(extent)) * 0x100000001b3ULL;
+  return hash + 1;
+}
+
+}  // namespace
+
+struct Runtime::Impl {
+  explicit Impl(std::unique_ptr<comm::Communicator> made) : communicator(std::move(made)) {}
+  ~Impl() { stop(); }
+
+  void start(RuntimeOptions wanted);
+  void choose_device();
+  void choose_budget();
+  void start_progress();
+  void stop() noexcept;
+  void watch(const std::stop_token& token);
+  void sample();
+
+  std::unique_ptr<comm::Communicator> communicator;
+  RuntimeOptions options;
+  local::Device device;
+  int64_t memory_bytes = 0, host_bytes = 0;
+  int node_count = 1;
+  int visible_gpus = 0;
+  std::string device_name;
+  std::unique_ptr<scheduler::Executor> executor;
+  int64_t sent_before = 0;
+  std::atomic<int64_t> read_bytes{0}, written_bytes{0};
+
+  // Progress: every rank posts its own to rank 0 on a communicator that nothing else uses.
+  std::unique_ptr<comm::Communicator> reports;
+  std::mutex progress_mutex;  // of the two below; not held while the callback runs
+  std::vector<scheduler::Progress> latest;
+  bool news = false;
+  std::mutex callback_mutex;
+  std::function<void(const scheduler::Progress&)> callback;
+  scheduler::Progress posted;
+  std::jthread watcher;
+};
+
+void Runtime::Impl::start(RuntimeOptions wanted) {
+  options = std::move(wanted);
+  local::set_log_rank(communicator->rank());
+  sent_before = communicator->bytes_sent();
+  together(*communicator, 0, [this] {
+    if (const std::string text = environment("QUARRY_DEVICE"); !options.device && !text.empty() && text != "auto") {
+      options.device = local::parse_device_kind(text);
+      if (!options.device) {
+        throw InvalidArgument(fmt::format("QUARRY_DEVICE={}: expected auto, cpu, cuda or emulated", text));
+      }
+    }
+    if (options.memory.empty()) options.memory = environment("QUARRY_MEMORY");
+    if (options.host_memory.empty()) options.host_memory = environment("QUARRY_HOST_MEMORY");
+    for (const char* variable : {"QUARRY_SPILL_DIR", "TMPDIR"}) {
+      if (options.spill_dir.empty()) options.spill_dir = environment(variable);
+    }
+    if (options.spill_dir.empty()) options.spill_dir = "/tmp";
+    if (options.threads < 0) throw InvalidArgument(fmt::format("threads: {} is negative", options.threads));
+    if (const std::string text = environment("QUARRY_THREADS"); options.threads == 0 && !text.empty()) {
+      options.threads = parse_threads(text);
+    }
+    if (const std::string text = environment("QUARRY_CHUNKS"); !options.chunks && !text.empty() && text != "auto") {
+      options.chunks = parse_chunks(text);
+    }
+    if (options.chunks && std::ranges::any_of(*options.chunks, [](int64_t extent) { return extent < 1; })) {
+      throw InvalidArgument(fmt::format("chunks {}: extents must be positive", local::to_string(*options.chunks)));
+    }
+  });
+  // Grids follow from the options, so they must be the same on all ranks.
+  together(*communicator, hash_chunks(options.chunks), [] {});
+  choose_device();
+  int64_t first_on_node = communicator->node_rank() == 0 ? 1 : 0;
+  communicator->all_reduce(std::span(&first_on_node, 1), comm::ReduceOp::sum);
+  node_count = static_cast<int>(first_on_node);
+  const int sharing = sharing_ranks(*communicator);
+  if (options.threads == 0) options.threads = std::max(1, affinity_count() / std::max(1, sharing));
+  together(*communicator, 0, [this] {
+    choose_budget();
+    scheduler::ExecutorConfig config;
+    config.device = device;
+    config.memory_bytes = memory_bytes;
+    config.host_bytes = host_bytes;
+    config.spill_dir = options.spill_dir;
+    config.compute_threads = options.threads;
+    config.io_threads = std::clamp(options.threads, 2, 8);
+    config.worker_threads = 1;
+    executor = scheduler::Executor::create(config);
+  });
+  start_progress();
+}
+
+void Runtime::Impl::choose_device() {
+  // -1: to be chosen. Ranks must not mix devices: chunk grids and bits depend on the kind.
+  int64_t wanted = options.device ? static_cast<int64_t>(*options.device) : -1;
+  int64_t lowest = wanted, highest = wanted;
+  communicator->all_reduce(std::span(&lowest, 1), comm::ReduceOp::min);
+  communicator->all_reduce(std::span(&highest, 1), comm::ReduceOp::max);
+  if (lowest != highest)
+    throw InvalidArgument("the ranks ask for different kinds of device; all must ask for the same");
+  if (wanted < 0) {
+    int64_t every_rank_has_gpu = local::available(DeviceKind::cuda) ? 1 : 0;
+    communicator->all_reduce(std::span(&every_rank_has_gpu, 1), comm::ReduceOp::min);
+    options.device = every_rank_has_gpu ? DeviceKind::cuda : DeviceKind::cpu;
+  }
+  device.kind = *options.device;
+  together(*communicator, 0, [this] {
+    switch (device.kind) {
+      case DeviceKind::cpu:
+        break;
+      case DeviceKind::emulated:
+        // As many as one asks for: all ranks may use the first.
+        static_cast<void>(local::backend(device.kind));
+        break;
+      case DeviceKind::cuda: {
+        local::Backend& backend = local::backend(device.kind);
+        visible_gpus = backend.device_count();
+        if (visible_gpus == 0) throw local::DeviceError("no GPU is visible to this process");
+        // A launcher that binds GPUs shows each rank only its own.
+        device.index = visible_gpus == 1 ? 0 : communicator->node_rank();
+        if (device.index >= visible_gpus) {
+          throw InvalidArgument(fmt::format(
+              "{} ranks on one node, but {} GPUs: every rank needs a GPU of its own; start {} ranks per node, "
+              "or choose --device cpu",
+              communicator->node_size(), visible_gpus, visible_gpus));
+        }
+        device_name = backend.info(device.index).name;
+        break;
+      }
+    }
+  });
+  if (device.kind != DeviceKind::cuda) return;
+  // Each rank saw one GPU: was it the same one?
+  const std::string mine = local::backend(device.kind).info(device.index).uuid;
+  const std::vector<std::string> all = communicator->all_gather_strings(mine);
+  together(*communicator, 0, [&] {
+    if (mine.empty() || std::ranges::count(all, mine) == 1) return;
+    throw InvalidArgument(
+        fmt::format("{} ranks share the GPU {}: every rank needs one of its own; start one rank per "
+                    "GPU, or choose --device cpu",
+                    std::ranges::count(all, mine), mine));
+  });
+}
+
+void Runtime::Impl::choose_budget() {
+  const int64_t share = free_host_bytes() / communicator->node_size();
+  const auto chosen = [](const std::string& text, const char* what, int64_t free, int64_t otherwise) {
+    const int64_t bytes = text.empty() ? otherwise : parse_size(text, free);
+    if (bytes < 1) throw InvalidArgument(fmt::format("{}: \"{}\" is nothing", what, text));
+    return bytes;
+  };
+  const auto part = [](double fraction, int64_t of) {
+    return static_cast<int64_t>(fraction * static_cast<double>(of));
+  };
+  switch (device.kind) {
+    case DeviceKind::cpu:
+      memory_bytes = chosen(options.memory, "memory", share, part(kDefaultShare, share));
+      host_bytes = 0;
+      return;
+    case DeviceKind::emulated:
+      memory_bytes = chosen(options.memory, "memory", share, part(kDefaultShare / 2, share));
+      break;
+    case DeviceKind::cuda: {
+      const local::DeviceInfo info = local::backend(device.kind).info(device.index);
+      memory_bytes = chosen(options.memory, "memory", info.free_bytes, part(kDefaultDeviceShare, info.free_bytes));
+      if (memory_bytes > info.free_bytes) {
+        throw InvalidArgument(fmt::format("memory: {} asked for, {} of {} are free on {} ({})",
+                                          bytes_text(memory_bytes), bytes_text(info.free_bytes),
+                                          bytes_text(info.total_bytes), local::to_string(device), info.name));
+      }
+      break;
+    }
+  }
+  host_bytes =
+      chosen(options.host_memory, "host memory", share, std::min(kDefaultHostBytes, part(kDefaultHostShare, share)));
+}
+
+void Runtime::Impl::start_progress() {
+  latest.resize(static_cast<size_t>(communicator->size()));
+  if (communicator->size() > 1) {
+    reports = communicator->split(/*color=*/0, communicator->rank());
+    if (reports->rank() == 0) {
+      reports->set_handler([this](int from, std::span<const std::byte> message) {
+        const std::lock_guard lock(progress_mutex);
+        if (message.size() != sizeof(scheduler::Progress)) return;
+        std::memcpy(&latest[static_cast<size_t>(from)], message.data(), message.size());
+        news = true;
+      });
+    }
+  }
+  watcher = std::jthread([this](const std::stop_token& token) { watch(token); });
+}
+
+void Runtime::Impl::stop() noexcept {
+  if (watcher.joinable()) {
+    watcher.request_stop();
+    watcher.join();
+  }
+  if (reports) reports->set_handler(nullptr);
+  reports.reset();
+  executor.reset();
+}
+
+void Runtime::Impl::watch(const std::stop_token& token) {
+  constexpr auto kPeriod = std::chrono::milliseconds(100);
+  std::mutex sleep_mutex;
+  std::condition_variable_any sleeper;
+  while (!token.stop_requested()) {
+    {
+      std::unique_lock lock(sleep_mutex);
+      sleeper.wait_for(lock, token, kPeriod, [] { return false; });
+    }
+    if (token.stop_requested()) return;
+    try {
+      sample();
+    } catch (const std::exception& error) {
+      local::log(local::LogLevel::info, fmt::format("progress is not reported any more: {}", error.what()));
+      return;
+    }
+  }
+}
+
+// One tick: this rank's progress to rank 0; there, the sum to the callback.
+void Runtime::Impl::sample() {
+  const scheduler::Progress mine = executor->progress();
+  if (std::memcmp(&mine, &posted, sizeof mine) != 0) {
+    posted = mine;
+    if (communicator->rank() == 0) {
+      const std::lock_guard lock(progress_mutex);
+      latest[0] = mine;
+      news = true;
+    } else {
+      reports->post(/*to=*/0, std::as_bytes(std::span(&mine, 1)));
+    }
+  }
+  if (communicator->rank() != 0) return;
+  if (reports) reports->progress();
+  scheduler::Progress sum;
+  {
+    const std::lock_guard lock(progress_mutex);
+    if (!news) return;
+    news = false;
+    for (const scheduler::Progress& one : latest) {
+      sum.tasks_done += one.tasks_done;
+      sum.tasks_total += one.tasks_total;
+      sum.bytes_done += one.bytes_done;
+      sum.bytes_total += one.bytes_total;
+      sum.memory_used += one.memory_used;
+      sum.memory_limit += one.memory_limit;
+    }
+  }
+  const std::lock_guard lock(callback_mutex);
+  if (callback) callback(sum);
+}
+
+namespace {
+
+std::atomic<Runtime*> the_runtime{nullptr};
+
+}  // namespace
+
+Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options)
+    : impl_(std::make_unique<Impl>(comm::world(&argc, &argv))) {
+  impl_->start(std::move(options));
+  the_runtime = this;
+}
+
+Runtime::Runtime(RuntimeOptions options) : impl_(std::make_unique<Impl>(comm::world(nullptr, nullptr))) {
+  impl_->start(std::move(options));
+  the_runtime = this;
+}
+
+Runtime::~Runtime() {
+  Runtime* self = this;
+  the_runtime.compare_exchange_strong(self, nullptr);
+}
+
+Runtime& Runtime::current() {
+  if (Runtime* runtime = the_runtime) return *runtime;
+  static std::unique_ptr<Runtime> alone = [] {
+    // Made beside the launcher's environment, if any: a program that wants ranks makes its Runtime itself.
+    std::unique_ptr<Runtime> runtime(new Runtime(std::make_unique<Impl>(std::make_unique<comm::SelfCommunicator>())));
+    runtime->impl_->start({});
+    return runtime;
+  }();
+  return *alone;
+}
+
+Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+int Runtime::rank() const { return impl_->communicator->rank(); }
+int Runtime::size() const { return impl_->communicator->size(); }
+comm::Communicator& Runtime::communicator() { return *impl_->communicator; }
+local::Device Runtime::device() const { return impl_->device; }
+int64_t Runtime::memory_bytes() const { return impl_->memory_bytes; }
+int64_t Runtime::host_bytes() const { return impl_->host_bytes; }
+int Runtime::threads() const { return impl_->options.threads; }
+const RuntimeOptions& Runtime::options() const { return impl_->options; }
+scheduler::Executor& Runtime::executor() { return *impl_->executor; }
+
+std::string Runtime::banner() const {
+  const Impl& r = *impl_;
+  const auto plural = [](int n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
+  const int ranks = r.communicator->size();
+  std::string text = plural(ranks, "rank");
+  if (ranks > 1) text += fmt::format(" on {} over {}", plural(r.node_count, "node"), r.communicator->transport());
+  const std::string each = ranks > 1 ? " per rank" : "";
+  switch (r.device.kind) {
+    case DeviceKind::cpu:
+      text += fmt::format(", CPU, {}{}, {} of memory{}", plural(r.options.threads, "thread"), each,
+                          bytes_text(r.memory_bytes), each);
+      break;
+    case DeviceKind::cuda:
+    case DeviceKind::emulated:
+      text += fmt::format(", {}{}{}, {}{}, {} of device and {} of host memory{}", local::to_string(r.device),
+                          r.device_name.empty() ? "" : " (" + r.device_name + ")", ranks > 1 ? " on rank 0" : "",
+                          plural(r.options.threads, "thread"), each, bytes_text(r.memory_bytes),
+                          bytes_text(r.host_bytes), each);
+      break;
+  }
+  if (ranks == 1 && r.visible_gpus > 1) {
+    text += fmt::format("; {0} GPUs are visible, this process uses one: start one rank per GPU with mpirun -n {0}",
+                        r.visible_gpus);
+  }
+  return text;
+}
+
+void Runtime::set_progress(std::function<void(const scheduler::Progress&)> callback) {
+  const std::lock_guard lock(impl_->callback_mutex);
+  impl_->callback = std::move(callback);
+}
+
+void Runtime::interrupt() { exec::request_interrupt(); }
+
+void Runtime::count_io(int64_t read_bytes, int64_t written_bytes) {
+  impl_->read_bytes += read_bytes;
+  impl_->written_bytes += written_bytes;
+}
+
+RunStatistics Runtime::statistics() const {
+  const scheduler::Statistics from = impl_->executor->statistics();
+  RunStatistics s;
+  s.read_bytes = impl_->read_bytes;
+  s.written_bytes = impl_->written_bytes;
+  s.spilled_bytes = from.spilled_bytes;
+  s.communicated_bytes = impl_->communicator->bytes_sent() - impl_->sent_before;
+  s.tasks = from.tasks;
+  s.peak_device_bytes = from.peak_memory_bytes;
+  s.peak_host_bytes = impl_->device.kind == DeviceKind::cpu ? from.peak_memory_bytes : from.peak_host_bytes;
+  std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(s.lane_busy_seconds));
+  return s;
+}
+
+RunStatistics Runtime::total_statistics() {
+  RunStatistics s = statistics();
+  int64_t sums[] = {s.read_bytes, s.written_bytes, s.spilled_bytes, s.communicated_bytes, s.tasks};
+  int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
+  communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
+  communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
+  communicator().all_reduce(std::span(s.lane_busy_seconds), comm::ReduceOp::sum);
+  s.read_bytes = sums[0];
+  s.written_bytes = sums[1];
+  s.spilled_bytes = sums[2];
+  s.communicated_bytes = sums[3];
+  s.tasks = sums[4];
+  s.peak_device_bytes = peaks[0];
+  s.peak_host_bytes = peaks[1];
+  return s;
+}
+
+}  // namespace quarry
