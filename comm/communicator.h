@@ -13,12 +13,14 @@
 
 namespace quarry::comm {
 
-// A transfer under way. The buffer must live until it is done.
+// A transfer under way. The buffer must live until it is done. Destroying a request withdraws a receive that no message
+// has matched, and otherwise waits for the transfer, unless its peer is gone.
 class Request {
  public:
   virtual ~Request() = default;
   virtual bool done() = 0;  // makes progress; throws CommError if the transfer failed
   virtual void wait() = 0;
+  virtual bool pending() const = 0;  // neither done nor failed, so far; makes no progress, never throws
 };
 
 enum class ReduceOp : uint8_t { sum, min, max };
@@ -60,6 +62,8 @@ class Communicator {
   virtual bool progress() = 0;
   // Sleeps until something may have arrived or the time is over (no busy waiting).
   virtual void wait_for_event(double seconds) = 0;
+  // Throws CommError once a rank of this communicator is lost, or has left the job a while ago. Cheap.
+  virtual void check_ranks() = 0;
   // Ends another thread's wait_for_event() early, now or the next one.
   virtual void wake() = 0;
   // Data sent to other ranks by this process so far (point to point and broadcasts rooted here), over all

@@ -15,6 +15,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
+constexpr double kGraceSeconds = 2;  // after a rank's goodbye: it may have finished first what others still do
+
 enum class FrameKind : uint32_t { message, data, goodbye };
 
 // A receive whose size did not fit what was sent: the data goes nowhere.
@@ -56,7 +58,6 @@ class HubRequest : public Request {
   // The memory must not be used after this, so a transfer under way is waited for, unless its peer is gone.
   ~HubRequest() override {
     if (!pending() || hub_.withdraw(channel_, transfer_)) return;
-    constexpr double kGraceSeconds = 2;
     Backoff backoff;
     while (pending()) {
       try {
@@ -64,7 +65,7 @@ class HubRequest : public Request {
           backoff.reset();
           continue;
         }
-        hub_.check_members(channel_, kGraceSeconds);
+        hub_.check_members(channel_);
       } catch (const local::Error& error) {
         local::log(local::LogLevel::error,
                    fmt::format("transfer with rank {} given up under way: {}", peer_, error.what()));
@@ -94,9 +95,9 @@ class HubRequest : public Request {
     }
   }
 
- private:
-  bool pending() const { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
+  bool pending() const override { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
 
+ private:
   Hub& hub_;
   uint32_t channel_;
   TransferPtr transfer_;
@@ -487,6 +488,8 @@ void Hub::wake() {
   }
   wake_.notify_all();
 }
+
+void Hub::check_members(uint32_t channel_id) { check_members(channel_id, kGraceSeconds); }
 
 void Hub::check_members(uint32_t channel_id, double grace_seconds) {
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");

@@ -61,7 +61,8 @@ class Hub : public WireSink {
   void wait_for_event(double seconds);
   void wake();
 
-  // Throws CommError once a member is lost, or has left the job `grace_seconds` ago.
+  // Throws CommError once a member is lost, or has left the job `grace_seconds` ago (default: two).
+  void check_members(uint32_t channel);
   void check_members(uint32_t channel, double grace_seconds);
   // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the wire.
   // True if every rank left in order. Never throws.

@@ -31,8 +31,8 @@ struct BlockBox {
 // One per run and rank; owns the communication thread of the run. All ranks make it with the same epoch.
 class Service {
  public:
-  // Starts the thread. Failures of any rank reach executor.cancel() here, and executor errors passed to fail() reach
-  // the other ranks.
+  // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
+  // from here on, on any rank, reaches the others when they are in run().
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
                                          uint64_t epoch);
   virtual ~Service() = default;
@@ -49,6 +49,10 @@ class Service {
   // failing rank's first. Returns when every rank is done and no pull is outstanding. Collective.
   virtual void run(scheduler::Graph& graph) = 0;
   virtual int64_t bytes_sent() const = 0;
+
+  // What create() takes from the executor's staging memory: for the planner's least workable budget. `staging_limit` is
+  // the limit of the budget that staging() draws on, the same on all ranks.
+  static int64_t staging_bytes(int64_t staging_limit, bool on_device, int ranks);
 };
 
 // Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.

@@ -14,8 +14,6 @@ using local::CommError;
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{1} << 30;  // what one call of MPI moves
-// How long a collective call goes on after one of its ranks has said goodbye: that rank may have finished it first.
-constexpr double kGraceSeconds = 2;
 
 MPI_Op operation(ReduceOp op) {
   switch (op) {
@@ -118,7 +116,7 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
       continue;
     }
     try {
-      hub().check_members(channel_, kGraceSeconds);
+      hub().check_members(channel_);
     } catch (const local::Error& error) {
       hub().mark_broken();
       throw CommError(fmt::format("{}: {}", call, error.what()));

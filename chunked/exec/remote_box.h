@@ -1,0 +1,37 @@
+// A box of a block as runs of contiguous bytes, to be packed one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "chunked/exec/service.h"
+
+namespace quarry::exec {
+
+class BoxRuns {
+ public:
+  // Throws InvalidArgument if the box does not lie inside the block.
+  explicit BoxRuns(const BlockBox& box);
+
+  int64_t bytes() const { return bytes_; }              // packed
+  int64_t block_bytes() const { return block_bytes_; }  // of the whole block
+  // Copies bytes of the block, from `offset` on.
+  using Read = std::function<void(int64_t offset, int64_t bytes, void* to)>;
+  // Packs the bytes [begin, begin + bytes) of the packed box into `to`. Short runs that lie close together are read
+  // together, with the gaps between them, into `scratch` (may be empty).
+  void read(int64_t begin, int64_t bytes, std::byte* to, std::span<std::byte> scratch, const Read& read) const;
+
+ private:
+  struct Axis {
+    int64_t count, stride;  // in bytes
+  };
+  int64_t offset_of(int64_t run) const;
+
+  int64_t bytes_ = 0, block_bytes_ = 0, base_ = 0, run_bytes_ = 0;
+  std::vector<Axis> outer_;  // last axis fastest
+};
+
+}  // namespace quarry::exec

@@ -1,0 +1,134 @@
+#include "chunked/exec/remote_messages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+namespace quarry::exec {
+
+namespace {
+
+constexpr size_t kMostText = 3500;  // of an active message's 4 KiB
+
+class Writer {
+ public:
+  template <class T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto* from = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), from, from + sizeof value);
+  }
+  void put(const local::Dims& dims) {
+    put(static_cast<int32_t>(dims.size()));
+    for (const int64_t extent : dims) put(extent);
+  }
+  void put_text(const std::string& text) {
+    const size_t size = std::min(text.size(), kMostText);
+    put(static_cast<int32_t>(size));
+    const auto* from = reinterpret_cast<const std::byte*>(text.data());
+    bytes_.insert(bytes_.end(), from, from + size);
+  }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <class T>
+  void get(T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+  }
+  void get(local::Dims& dims) {
+    int32_t size = 0;
+    get(size);
+    if (size < 0 || size > local::kMaxDims) fail();
+    dims.resize(size);
+    for (int64_t& extent : dims) get(extent);
+  }
+  void get_text(std::string& text) {
+    int32_t size = 0;
+    get(size);
+    if (size < 0) fail();
+    const auto from = take(static_cast<size_t>(size));
+    text.assign(reinterpret_cast<const char*>(from.data()), from.size());
+  }
+
+ private:
+  std::span<const std::byte> take(size_t size) {
+    if (size > bytes_.size()) fail();
+    const auto part = bytes_.first(size);
+    bytes_ = bytes_.subspan(size);
+    return part;
+  }
+  [[noreturn]] static void fail() { throw local::CommError("a control message of another rank cannot be read"); }
+
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+std::vector<std::byte> encode(const Message& message) {
+  Writer out;
+  out.put(message.kind);
+  out.put(message.epoch);
+  switch (message.kind) {
+    case MessageKind::request: {
+      const Request& r = message.request;
+      out.put(r.pull);
+      out.put(r.key);
+      out.put(r.box.shape);
+      out.put(r.box.start);
+      out.put(r.box.count);
+      out.put(r.box.itemsize);
+      out.put(r.first_piece);
+      out.put(r.pieces);
+      break;
+    }
+    case MessageKind::declined:
+      out.put(message.request.pull);
+      break;
+    case MessageKind::failed:
+      out.put(message.error.code);
+      out.put(message.error.detail);
+      out.put_text(message.error.message);
+      break;
+  }
+  return out.take();
+}
+
+Message decode(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  Message message;
+  in.get(message.kind);
+  in.get(message.epoch);
+  switch (message.kind) {
+    case MessageKind::request: {
+      Request& r = message.request;
+      in.get(r.pull);
+      in.get(r.key);
+      in.get(r.box.shape);
+      in.get(r.box.start);
+      in.get(r.box.count);
+      in.get(r.box.itemsize);
+      in.get(r.first_piece);
+      in.get(r.pieces);
+      return message;
+    }
+    case MessageKind::declined:
+      in.get(message.request.pull);
+      return message;
+    case MessageKind::failed:
+      in.get(message.error.code);
+      in.get(message.error.detail);
+      in.get_text(message.error.message);
+      return message;
+  }
+  throw local::CommError("a control message of another rank is of no known kind");
+}
+
+}  // namespace quarry::exec

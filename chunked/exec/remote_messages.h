@@ -1,0 +1,41 @@
+// The control messages between the services of a run, as plain bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "chunked/exec/service.h"
+#include "local/base/error.h"
+
+namespace quarry::exec {
+
+enum class MessageKind : uint32_t {
+  request,   // send these pieces of a box
+  declined,  // of this pull nothing more will come
+  failed,    // the sender's run failed, with the error
+};
+
+struct Request {
+  uint32_t pull = 0;  // the consumer's number for it
+  BlockKey key;
+  BlockBox box;
+  int64_t first_piece = 0, pieces = 0;  // pieces of the agreed size of the packed box
+};
+
+struct Message {
+  MessageKind kind = MessageKind::request;
+  uint64_t epoch = 0;
+  Request request;           // request; of it only `pull`: declined
+  local::ErrorRecord error;  // failed; long messages are cut
+};
+
+std::vector<std::byte> encode(const Message& message);
+// Throws CommError on what no rank of the same program sends.
+Message decode(std::span<const std::byte> bytes);
+
+// The tag of a pull's data.
+inline uint64_t data_tag(uint64_t epoch, uint32_t pull) { return epoch << 32 | pull; }
+
+}  // namespace quarry::exec

@@ -1,0 +1,252 @@
+#include "chunked/exec/remote_puller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "local/base/log.h"
+#include "local/base/trace.h"
+
+namespace quarry::exec {
+
+RemotePuller::RemotePuller(const ServiceLink& link)
+    : link_(link), on_device_(link.device.kind != local::DeviceKind::cpu) {
+  if (!on_device_ || link_.communicator.size() == 1) return;
+  local::Backend& backend = local::backend(link_.device.kind);
+  stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
+  for (int i = 0; i < kBuffers; ++i) {
+    bounces_.push_back({std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr),
+                        backend.create_event(link_.device.index), nullptr, 0, nullptr});
+  }
+}
+
+RemotePuller::~RemotePuller() {
+  if (!stream_) return;
+  try {
+    stream_->synchronize();  // before the bounce buffers go
+  } catch (const std::exception& error) {
+    local::log(local::LogLevel::debug, error.what());
+  }
+}
+
+int64_t RemotePuller::piece_size(const Pull& pull, int64_t piece) const {
+  return std::min(link_.piece_bytes, pull.bytes - piece * link_.piece_bytes);
+}
+
+void RemotePuller::ask(const Pull& pull, int64_t first, int64_t count) {
+  Message message;
+  message.kind = MessageKind::request;
+  message.epoch = link_.epoch;
+  message.request = {pull.id, pull.key, pull.box, first, count};
+  link_.communicator.post(pull.owner, encode(message));
+}
+
+void RemotePuller::pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
+                        std::function<void(std::exception_ptr)> done) {
+  const auto pull = std::make_shared<Pull>();
+  pull->owner = owner;
+  pull->key = key;
+  pull->box = box;
+  pull->to = static_cast<std::byte*>(to);
+  pull->done = std::move(done);
+  pull->begin_ns = local::trace_clock_ns();
+  ++open_;
+  std::exception_ptr own_error;
+  {
+    // Held to the end: the communication thread must not see half a pull.
+    const std::lock_guard lock(mutex_);
+    pull->id = next_id_++;
+    pull->error = failure_;
+    pulls_[pull->id] = pull;
+    try {
+      const BoxRuns runs(box);
+      pull->bytes = runs.bytes();
+      pull->pieces = (pull->bytes + link_.piece_bytes - 1) / link_.piece_bytes;
+      if (!failure_) start(pull);
+    } catch (...) {
+      own_error = pull->error = std::current_exception();
+      pull->pieces = -1;       // never complete
+      pull->receives.clear();  // the owner never heard of it
+    }
+  }
+  if (own_error) link_.fail(own_error);
+  link_.communicator.wake();
+}
+
+void RemotePuller::start(const PullPtr& pull) {
+  if (on_device_ && pull->pieces > 0) {
+    waiting_.push_back(pull);
+    return;
+  }
+  for (int64_t piece = 0; piece < pull->pieces; ++piece) {
+    pull->receives.push_back(link_.communicator.receive(pull->to + piece * link_.piece_bytes, piece_size(*pull, piece),
+                                                        pull->owner, data_tag(link_.epoch, pull->id)));
+  }
+  ask(*pull, 0, pull->pieces);
+}
+
+void RemotePuller::declined(int from, uint32_t id) {
+  PullPtr pull;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pulls_.find(id);
+    if (found == pulls_.end() || found->second->owner != from) return;
+    pull = found->second;
+    pull->declined = true;
+    if (!pull->error) {
+      pull->error =
+          failure_ ? failure_ : std::make_exception_ptr(local::Cancelled(fmt::format("rank {} gave up the run", from)));
+    }
+  }
+  // What was announced before has been matched by now and is waited for; the rest is withdrawn.
+  pull->receives.clear();
+  for (Bounce& bounce : bounces_) {
+    if (bounce.pull == pull && bounce.receive) {
+      bounce.receive.reset();
+      bounce.pull.reset();
+    }
+  }
+}
+
+void RemotePuller::fail_all(const std::exception_ptr& error) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return;
+  failure_ = error;
+  for (auto& [id, pull] : pulls_) {
+    if (!pull->error) pull->error = error;
+  }
+  waiting_.clear();
+}
+
+bool RemotePuller::outstanding(const PullPtr& pull) const {
+  return !pull->receives.empty() || std::ranges::any_of(bounces_, [&](const Bounce& b) { return b.pull == pull; });
+}
+
+void RemotePuller::finish(const PullPtr& pull) {
+  {
+    const std::lock_guard lock(mutex_);
+    pulls_.erase(pull->id);
+  }
+  if (local::tracing()) {
+    local::trace(
+        {fmt::format("pull ({}, {})[{}] from rank {}", pull->key.stage, pull->key.part, pull->key.chunk, pull->owner),
+         "comm", pull->begin_ns, local::trace_clock_ns(), pull->bytes, -1, 0, link_.communicator.transport()});
+  }
+  // A pull whose last byte came counts as done even if the run has failed since.
+  const bool complete = pull->arrived == pull->pieces;
+  const auto done = std::move(pull->done);
+  done(complete ? nullptr : pull->error);
+  --open_;
+}
+
+bool RemotePuller::poll_host(const PullPtr& pull) {
+  bool moved = false;
+  while (!pull->receives.empty() && !pull->receives.front()->pending()) {
+    moved = true;
+    try {
+      pull->receives.front()->done();
+      ++pull->arrived;
+      pull->receives.pop_front();
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex_);
+        pull->error = std::current_exception();
+      }
+      pull->receives.clear();
+      link_.fail(pull->error);
+    }
+  }
+  return moved;
+}
+
+bool RemotePuller::poll_bounces() {
+  bool moved = false;
+  for (Bounce& bounce : bounces_) {
+    if (!bounce.pull) continue;
+    const PullPtr pull = bounce.pull;
+    try {
+      if (bounce.receive) {
+        if (bounce.receive->pending()) continue;
+        moved = true;
+        bounce.receive->done();
+        bounce.receive.reset();
+        stream_->copy(pull->to + bounce.piece * link_.piece_bytes, bounce.memory->data(),
+                      piece_size(*pull, bounce.piece));
+        stream_->record(*bounce.copied);
+        stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
+        continue;
+      }
+      if (!bounce.copied->done()) continue;
+      moved = true;
+      bounce.copied->synchronize();  // throws what the copy threw
+      ++pull->arrived;
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex_);
+        pull->error = std::current_exception();
+      }
+      bounce.receive.reset();
+      link_.fail(pull->error);
+    }
+    bounce.pull.reset();
+  }
+  return moved;
+}
+
+// Gives free bounce buffers to the pieces that wait, in the order of their pulls.
+bool RemotePuller::start_pieces() {
+  bool moved = false;
+  for (Bounce& bounce : bounces_) {
+    if (bounce.pull) continue;
+    PullPtr pull;
+    {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.empty()) return moved;
+      pull = waiting_.front();
+      bounce.piece = pull->asked++;
+      if (pull->asked == pull->pieces) waiting_.pop_front();
+    }
+    try {
+      bounce.pull = pull;
+      bounce.receive = link_.communicator.receive(bounce.memory->data(), piece_size(*pull, bounce.piece), pull->owner,
+                                                  data_tag(link_.epoch, pull->id));
+      ask(*pull, bounce.piece, 1);
+      moved = true;
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex_);
+        pull->error = std::current_exception();
+      }
+      bounce.receive.reset();
+      bounce.pull.reset();
+      link_.fail(pull->error);
+    }
+  }
+  return moved;
+}
+
+bool RemotePuller::poll() {
+  if (open_ == 0) return false;
+  bool moved = poll_bounces();
+  std::vector<PullPtr> pulls;
+  {
+    const std::lock_guard lock(mutex_);
+    pulls.reserve(pulls_.size());
+    for (const auto& [id, pull] : pulls_) pulls.push_back(pull);
+  }
+  for (const PullPtr& pull : pulls) {
+    moved |= poll_host(pull);
+    bool over = pull->arrived == pull->pieces;
+    {
+      const std::lock_guard lock(mutex_);
+      over |= pull->error != nullptr && !outstanding(pull);
+    }
+    if (!over) continue;
+    finish(pull);
+    moved = true;
+  }
+  moved |= start_pieces();
+  return moved;
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,79 @@
+// The consumer's side of pulls. On the CPU the pieces arrive where they belong, all asked for at once. For device
+// memory a piece is asked for when a bounce buffer is free for it, and copied from there on a stream of its own.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "chunked/exec/remote_server.h"
+
+namespace quarry::exec {
+
+class RemotePuller {
+ public:
+  static constexpr int kBuffers = 3;  // bounce buffers, for device memory
+
+  explicit RemotePuller(const ServiceLink& link);
+  ~RemotePuller();
+
+  void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
+            std::function<void(std::exception_ptr)> done);
+  // From the communication thread.
+  void declined(int from, uint32_t pull);
+  bool poll();
+  // The run has failed: pulls that wait for nothing any more end with this error, the others when their owners answer.
+  void fail_all(const std::exception_ptr& error);
+  bool idle() const { return open_ == 0; }
+
+ private:
+  struct Pull {
+    int owner = 0;
+    uint32_t id = 0;
+    BlockKey key;
+    BlockBox box;
+    std::byte* to = nullptr;
+    std::function<void(std::exception_ptr)> done;
+    int64_t bytes = 0, pieces = 0;
+    int64_t asked = 0, arrived = 0;                       // pieces
+    std::deque<std::unique_ptr<comm::Request>> receives;  // CPU: of pieces arrived, arrived + 1, …
+    std::exception_ptr error;
+    bool declined = false;
+    int64_t begin_ns = 0;
+  };
+  using PullPtr = std::shared_ptr<Pull>;
+  struct Bounce {  // device memory: one piece on its way
+    std::unique_ptr<local::Buffer> memory;
+    std::unique_ptr<local::Event> copied;
+    PullPtr pull;  // null: free
+    int64_t piece = 0;
+    std::unique_ptr<comm::Request> receive;  // null: being copied
+  };
+
+  void start(const PullPtr& pull);
+  int64_t piece_size(const Pull& pull, int64_t piece) const;
+  void ask(const Pull& pull, int64_t first, int64_t count);
+  bool poll_host(const PullPtr& pull);
+  bool poll_bounces();
+  bool start_pieces();
+  bool outstanding(const PullPtr& pull) const;
+  void finish(const PullPtr& pull);
+
+  const ServiceLink& link_;
+  const bool on_device_;
+  std::unique_ptr<local::Stream> stream_;
+  std::vector<Bounce> bounces_;  // of the communication thread
+  std::atomic<int64_t> open_{0};
+
+  std::mutex mutex_;
+  std::map<uint32_t, PullPtr> pulls_;
+  std::deque<PullPtr> waiting_;  // device: with pieces to ask for
+  std::exception_ptr failure_;
+  uint32_t next_id_ = 0;
+};
+
+}  // namespace quarry::exec

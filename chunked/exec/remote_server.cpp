@@ -1,0 +1,320 @@
+#include "chunked/exec/remote_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "local/base/trace.h"
+
+namespace quarry::exec {
+
+namespace {
+
+std::pair<uint64_t, int64_t> flat(const BlockKey& key) {
+  return {static_cast<uint64_t>(key.stage) << 32 | key.part, key.chunk};
+}
+
+}  // namespace
+
+RemoteServer::RemoteServer(const ServiceLink& link) : link_(link) {
+  const int count = link_.communicator.size() > 1 ? kBuffers + 1 : 0;
+  for (int i = 0; i < count; ++i) {
+    buffers_.push_back(std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr));
+    if (i < kBuffers) free_buffers_.push_back(i);
+  }
+  thread_ = std::thread([this] { loop(); });
+}
+
+RemoteServer::~RemoteServer() { stop(); }
+
+void RemoteServer::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  // All receives were posted: this ends.
+  sending_.clear();
+}
+
+void RemoteServer::expose(const BlockKey& key, scheduler::BlockId block) { exposed_[flat(key)] = block; }
+
+int64_t RemoteServer::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
+
+void RemoteServer::request(int from, Request request) {
+  ServePtr serve;
+  bool fresh = false;
+  try {
+    const std::lock_guard lock(mutex_);
+    ServePtr& slot = serves_[{from, request.pull}];
+    if (!slot) {
+      fresh = true;
+      slot = std::make_shared<Serve>();
+      slot->to = from;
+      slot->pull = request.pull;
+      slot->key = request.key;
+      serve = slot;
+      const auto found = exposed_.find(flat(request.key));
+      if (found == exposed_.end()) {
+        throw local::InternalError(fmt::format("rank {} pulls block ({}, {}, {}), which this rank did not expose", from,
+                                               request.key.stage, request.key.part, request.key.chunk));
+      }
+      slot->block = found->second;
+      slot->runs = std::make_unique<BoxRuns>(request.box);
+      slot->pieces_left = pieces_of(slot->runs->bytes());
+    }
+    serve = slot;
+    if (serve->declined) return;
+    serve->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
+    if (declining_) {
+      jobs_.push_back({serve, -1, -1});
+    } else if (serve->ready) {
+      jobs_.push_back({serve, 0, 0});
+    }
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back({serve, -1, -1});
+    }
+    wake_.notify_one();
+    link_.fail(std::current_exception());
+    return;
+  }
+  wake_.notify_one();
+  if (fresh) add(serve);
+}
+
+void RemoteServer::add(const ServePtr& serve) {
+  link_.executor.when_ready(serve->block, [weak = weak_from_this(), serve] {
+    if (const auto self = weak.lock()) self->became_ready(serve);
+  });
+}
+
+void RemoteServer::became_ready(const ServePtr& serve) {
+  {
+    const std::lock_guard lock(mutex_);
+    serve->ready = true;
+    if (!declining_) jobs_.push_back({serve, 0, 0});
+  }
+  wake_.notify_one();
+}
+
+void RemoteServer::pull_own(const BlockKey& key, const BlockBox& box, void* to,
+                            std::function<void(std::exception_ptr)> done) {
+  auto serve = std::make_shared<Serve>();
+  serve->to = link_.communicator.rank();
+  serve->own = to;
+  serve->key = key;
+  serve->done = std::move(done);
+  try {
+    const auto found = exposed_.find(flat(key));
+    if (found == exposed_.end()) {
+      throw local::InternalError(
+          fmt::format("pull of the own block ({}, {}, {}), which is not exposed", key.stage, key.part, key.chunk));
+    }
+    serve->block = found->second;
+    serve->runs = std::make_unique<BoxRuns>(box);
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    {
+      const std::lock_guard lock(mutex_);
+      finished_.push_back({std::move(serve->done), error});
+    }
+    link_.fail(error);
+    link_.communicator.wake();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    serve->pull = own_pulls_++;
+    serves_[{serve->to, serve->pull}] = serve;
+    if (declining_) jobs_.push_back({serve, -1, -1});
+  }
+  wake_.notify_one();
+  add(serve);
+}
+
+void RemoteServer::decline_all(const std::exception_ptr& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (declining_) return;
+    declining_ = error;
+    for (const auto& [id, serve] : serves_) jobs_.push_back({serve, -1, -1});
+  }
+  wake_.notify_all();
+}
+
+bool RemoteServer::poll() {
+  std::vector<Finished> finished;
+  std::exception_ptr failure;
+  bool moved = false;
+  {
+    const std::lock_guard lock(mutex_);
+    finished.swap(finished_);
+    std::erase_if(sending_, [&](Sending& sending) {
+      if (sending.request->pending()) return false;
+      try {
+        sending.request->done();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      free_buffers_.push_back(sending.buffer);
+      moved = true;
+      return true;
+    });
+  }
+  if (moved) wake_.notify_all();
+  if (failure) link_.fail(failure);
+  for (Finished& one : finished) one.done(one.error);
+  return moved || !finished.empty();
+}
+
+void RemoteServer::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    const Job job = jobs_.front();
+    jobs_.pop_front();
+    lock.unlock();
+    try {
+      work(job);
+    } catch (...) {
+      // The failure declines all, this pull too.
+      link_.fail(std::current_exception());
+      decline(job.serve);
+    }
+    lock.lock();
+  }
+}
+
+void RemoteServer::work(const Job& job) {
+  const ServePtr& serve = job.serve;
+  if (job.first < 0) {
+    decline(serve);
+    return;
+  }
+  if (serve->own != nullptr) {
+    serve_own(serve);
+    return;
+  }
+  for (;;) {
+    int64_t piece = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (serve->declined || declining_) return;  // a job that declines it is in the queue
+      while (!serve->wanted.empty() && serve->wanted.front().first >= serve->wanted.front().second) {
+        serve->wanted.pop_front();
+      }
+      if (serve->wanted.empty()) break;
+      piece = serve->wanted.front().first++;
+    }
+    const int64_t begin = piece * link_.piece_bytes;
+    const int64_t bytes = std::min(link_.piece_bytes, serve->runs->bytes() - begin);
+    const int buffer = take_buffer();
+    if (buffer < 0) return;
+    auto* memory = static_cast<std::byte*>(buffers_[static_cast<size_t>(buffer)]->data());
+    std::unique_ptr<comm::Request> request;
+    try {
+      local::TraceScope trace(
+          fmt::format("send ({}, {})[{}] to rank {}", serve->key.stage, serve->key.part, serve->key.chunk, serve->to),
+          "comm", bytes);
+      serve->runs->read(begin, bytes, memory, scratch(), [&](int64_t offset, int64_t count, void* to) {
+        link_.executor.read_block(serve->block, offset, count, to);
+      });
+      request = link_.communicator.send(memory, bytes, serve->to, data_tag(link_.epoch, serve->pull));
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      free_buffers_.push_back(buffer);
+      throw;
+    }
+    bytes_sent_ += bytes;
+    --serve->pieces_left;
+    {
+      const std::lock_guard lock(mutex_);
+      sending_.push_back({std::move(request), buffer});
+    }
+    link_.communicator.wake();
+  }
+  if (serve->pieces_left == 0) over(serve);
+}
+
+// The last byte has been read: the block may go.
+void RemoteServer::over(const ServePtr& serve) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (serves_.erase({serve->to, serve->pull}) == 0) return;
+  }
+  link_.executor.release_remote(serve->block);
+}
+
+// In the thread that sends, so that it comes after the pieces that were sent.
+void RemoteServer::decline(const ServePtr& serve) {
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (serve->declined || serves_.erase({serve->to, serve->pull}) == 0) return;
+    serve->declined = true;
+    error = declining_ ? declining_ : std::make_exception_ptr(local::Cancelled("the run failed"));
+    if (serve->own != nullptr) {
+      finished_.push_back({std::move(serve->done), error});
+    }
+  }
+  if (serve->own != nullptr) {
+    link_.communicator.wake();
+    return;
+  }
+  Message message;
+  message.kind = MessageKind::declined;
+  message.epoch = link_.epoch;
+  message.request.pull = serve->pull;
+  try {
+    link_.communicator.post(serve->to, encode(message));
+  } catch (...) {
+    link_.fail(std::current_exception());
+  }
+}
+
+void RemoteServer::serve_own(const ServePtr& serve) {
+  const auto read = [&](int64_t offset, int64_t count, void* to) {
+    link_.executor.read_block(serve->block, offset, count, to);
+  };
+  auto* to = static_cast<std::byte*>(serve->own);
+  if (link_.device.kind == local::DeviceKind::cpu) {
+    serve->runs->read(0, serve->runs->bytes(), to, scratch(), read);
+  } else {
+    if (!own_stream_) {
+      own_stream_ = local::backend(link_.device.kind).create_stream(link_.device.index, local::StreamRole::to_device);
+    }
+    const local::Buffer bounce(link_.piece_bytes, link_.executor.staging(), nullptr);
+    for (int64_t begin = 0; begin < serve->runs->bytes(); begin += link_.piece_bytes) {
+      const int64_t bytes = std::min(link_.piece_bytes, serve->runs->bytes() - begin);
+      serve->runs->read(begin, bytes, static_cast<std::byte*>(bounce.data()), scratch(), read);
+      own_stream_->copy(to + begin, bounce.data(), bytes);
+      own_stream_->synchronize();
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    finished_.push_back({std::move(serve->done), nullptr});
+  }
+  over(serve);
+  link_.communicator.wake();
+}
+
+int RemoteServer::take_buffer() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return stop_ || !free_buffers_.empty(); });
+  if (free_buffers_.empty()) return -1;
+  const int buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+std::span<std::byte> RemoteServer::scratch() {
+  if (buffers_.empty()) return {};
+  return {static_cast<std::byte*>(buffers_.back()->data()), static_cast<size_t>(link_.piece_bytes)};
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,110 @@
+// The owner's side of pulls: waits until a block is ready, reads the wanted pieces into bounce buffers in a thread of
+// its own and sends them. A consumer has posted its receives before it asks, so every send ends and every buffer comes
+// back.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "chunked/exec/remote_box.h"
+#include "chunked/exec/remote_messages.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry::exec {
+
+// What the parts of a service share.
+struct ServiceLink {
+  comm::Communicator& communicator;
+  scheduler::Executor& executor;
+  uint64_t epoch = 0;
+  int64_t piece_bytes = 0;
+  local::Device device;
+  // This rank's own failure; from any thread.
+  std::function<void(const std::exception_ptr&)> fail;
+};
+
+class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
+ public:
+  static constexpr int kBuffers = 3;  // bounce buffers; one more piece is scratch for gathering short runs
+
+  explicit RemoteServer(const ServiceLink& link);
+  ~RemoteServer();
+
+  void expose(const BlockKey& key, scheduler::BlockId block);
+  // From the communication thread.
+  void request(int from, Request request);
+  bool poll();
+  // A pull from this rank itself: fills `to` without messages; `done` is called by poll().
+  void pull_own(const BlockKey& key, const BlockBox& box, void* to, std::function<void(std::exception_ptr)> done);
+  // From now on everything is declined with this error. Any thread.
+  void decline_all(const std::exception_ptr& error);
+  // Ends the thread; after every rank's pulls are over.
+  void stop();
+  int64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  struct Serve {
+    int to = -1;  // this rank: `own` is set
+    uint32_t pull = 0;
+    BlockKey key;
+    scheduler::BlockId block = -1;
+    std::unique_ptr<BoxRuns> runs;
+    int64_t pieces_left = 0;
+    bool ready = false;
+    bool declined = false;
+    std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) pieces asked for before the block was ready
+    void* own = nullptr;
+    std::function<void(std::exception_ptr)> done;
+  };
+  using ServePtr = std::shared_ptr<Serve>;
+  struct Job {
+    ServePtr serve;
+    int64_t first, last;  // pieces; first < 0: decline
+  };
+  struct Sending {
+    std::unique_ptr<comm::Request> request;
+    int buffer;
+  };
+  struct Finished {
+    std::function<void(std::exception_ptr)> done;
+    std::exception_ptr error;
+  };
+
+  void add(const ServePtr& serve);
+  void became_ready(const ServePtr& serve);
+  void loop();
+  void work(const Job& job);
+  void decline(const ServePtr& serve);
+  void serve_own(const ServePtr& serve);
+  int take_buffer();
+  std::span<std::byte> scratch();
+  int64_t pieces_of(int64_t bytes) const;
+  void over(const ServePtr& serve);
+
+  const ServiceLink& link_;
+  std::vector<std::unique_ptr<local::Buffer>> buffers_;                 // kBuffers, then the scratch
+  std::map<std::pair<uint64_t, int64_t>, scheduler::BlockId> exposed_;  // (stage, part), chunk
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Job> jobs_;
+  std::map<std::pair<int, uint32_t>, ServePtr> serves_;
+  std::vector<int> free_buffers_;
+  std::vector<Sending> sending_;
+  std::vector<Finished> finished_;
+  std::exception_ptr declining_;
+  bool stop_ = false;
+  uint32_t own_pulls_ = 0;
+  std::unique_ptr<local::Stream> own_stream_;
+  std::atomic<int64_t> bytes_sent_{0};
+  std::thread thread_;
+};
+
+}  // namespace quarry::exec

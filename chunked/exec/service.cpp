@@ -1,0 +1,310 @@
+// A run's communication: one thread that drives the communicator, hands requests to the server (remote_server.h) and
+// arrivals to the puller (remote_puller.h).
+//
+// Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
+// run has failed declines every pull that it has not answered yet, so every pull everywhere ends: with its data, or
+// with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors have
+// ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
+// itself, not in consequence of another's failure.
+#include "chunked/exec/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "chunked/exec/remote_messages.h"
+#include "chunked/exec/remote_puller.h"
+#include "chunked/exec/remote_server.h"
+#include "local/base/log.h"
+
+namespace quarry::exec {
+
+namespace {
+
+std::atomic<bool> interrupt_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+constexpr int64_t kLargestPiece = int64_t{4} << 20;
+constexpr int64_t kSmallestPiece = int64_t{16} << 10;
+constexpr int64_t kPiecesPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
+
+int64_t piece_bytes_for(int64_t staging_limit) {
+  const int64_t wanted = staging_limit / kPiecesPerBudget / 4096 * 4096;
+  return std::clamp(wanted, kSmallestPiece, kLargestPiece);
+}
+
+// Where the executor's failure handler finds the service, as long as there is one.
+struct Gate {
+  std::mutex mutex;
+  std::function<void(const local::ErrorRecord&)> open;
+};
+
+class ServiceImpl : public Service {
+ public:
+  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch)
+      : communicator_(communicator), executor_(executor), link_{communicator, executor, epoch, 0, {}, {}} {}
+
+  ~ServiceImpl() override { close(); }
+
+  // Collective.
+  void open();
+
+  void expose(const BlockKey& key, scheduler::BlockId block) override { server_->expose(key, block); }
+  void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
+            std::function<void(std::exception_ptr)> done) override {
+    if (owner == communicator_.rank()) {
+      server_->pull_own(key, box, to, std::move(done));
+    } else {
+      puller_->pull(owner, key, box, to, std::move(done));
+    }
+  }
+  void run(scheduler::Graph& graph) override;
+  int64_t bytes_sent() const override { return server_ ? server_->bytes_sent() : 0; }
+
+ private:
+  void loop();
+  bool handle_messages();
+  void fail_here(const local::ErrorRecord& error, bool cancel);
+  void fail_elsewhere(const local::ErrorRecord& error);
+  bool begin_failure(const local::ErrorRecord& error, bool own);
+  // The error that all ranks throw. Collective.
+  std::optional<local::ErrorRecord> consensus();
+  void close() noexcept;
+
+  comm::Communicator& communicator_;
+  scheduler::Executor& executor_;
+  ServiceLink link_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  std::shared_ptr<RemoteServer> server_;
+  std::unique_ptr<RemotePuller> puller_;
+  std::atomic<bool> stop_{false};
+  bool opened_ = false;
+
+  std::mutex mutex_;
+  std::deque<std::pair<int, Message>> inbox_;
+  bool failed_ = false;
+  bool own_failure_ = false;
+  local::ErrorRecord error_;
+  std::thread thread_;
+};
+
+void ServiceImpl::open() {
+  std::exception_ptr error;
+  const bool on_device = executor_.staging().device().kind != local::DeviceKind::cpu;
+  int64_t piece = 0;
+  try {
+    const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
+    piece = piece_bytes_for(budget.limit_bytes());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  communicator_.all_reduce(std::span(&piece, 1), comm::ReduceOp::min);
+  link_.piece_bytes = piece;
+  link_.device = executor_.staging().device();
+  link_.fail = [this](const std::exception_ptr& failure) { fail_here(local::to_record(failure), /*cancel=*/true); };
+  try {
+    if (error) std::rethrow_exception(error);
+    server_ = std::make_shared<RemoteServer>(link_);
+    puller_ = std::make_unique<RemotePuller>(link_);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator_, error, link_.epoch);
+  gate_->open = [this](const local::ErrorRecord& failure) { fail_here(failure, /*cancel=*/false); };
+  executor_.set_failure_handler([gate = gate_](const local::ErrorRecord& failure) {
+    const std::lock_guard lock(gate->mutex);
+    if (gate->open) gate->open(failure);
+  });
+  communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
+    Message message = decode(bytes);
+    if (message.epoch != link_.epoch) return;  // the end of an earlier run's failure
+    {
+      const std::lock_guard lock(mutex_);
+      inbox_.emplace_back(from, std::move(message));
+    }
+    if (std::this_thread::get_id() != thread_.get_id()) communicator_.wake();
+  });
+  opened_ = true;
+  thread_ = std::thread([this] { loop(); });
+}
+
+bool ServiceImpl::begin_failure(const local::ErrorRecord& error, bool own) {
+  const std::lock_guard lock(mutex_);
+  if (failed_) return false;
+  failed_ = true;
+  own_failure_ = own;
+  error_ = error;
+  return true;
+}
+
+void ServiceImpl::fail_here(const local::ErrorRecord& error, bool cancel) {
+  if (!begin_failure(error, /*own=*/true)) return;
+  if (cancel) executor_.cancel(error);
+  Message message;
+  message.kind = MessageKind::failed;
+  message.epoch = link_.epoch;
+  message.error = error;
+  const std::vector<std::byte> bytes = encode(message);
+  for (int r = 0; r < communicator_.size(); ++r) {
+    if (r == communicator_.rank()) continue;
+    try {
+      communicator_.post(r, bytes);
+    } catch (const local::Error& lost) {
+      local::log(local::LogLevel::error, lost.what());
+    }
+  }
+  const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
+  server_->decline_all(consequence);
+  puller_->fail_all(consequence);
+  communicator_.wake();
+}
+
+void ServiceImpl::fail_elsewhere(const local::ErrorRecord& error) {
+  if (!begin_failure(error, /*own=*/false)) return;
+  executor_.cancel(error);
+  const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
+  server_->decline_all(consequence);
+  puller_->fail_all(consequence);
+}
+
+bool ServiceImpl::handle_messages() {
+  std::deque<std::pair<int, Message>> messages;
+  {
+    const std::lock_guard lock(mutex_);
+    messages.swap(inbox_);
+  }
+  for (auto& [from, message] : messages) {
+    switch (message.kind) {
+      case MessageKind::request:
+        server_->request(from, std::move(message.request));
+        break;
+      case MessageKind::declined:
+        fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
+        puller_->declined(from, message.request.pull);
+        break;
+      case MessageKind::failed:
+        fail_elsewhere(message.error);
+        break;
+    }
+  }
+  return !messages.empty();
+}
+
+void ServiceImpl::loop() {
+  constexpr int kSpins = 40;
+  constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
+  int idle = 0;
+  while (!stop_) {
+    bool moved = false;
+    try {
+      moved = communicator_.progress();
+      moved |= handle_messages();
+      moved |= server_->poll();
+      moved |= puller_->poll();
+      if (idle >= kSpins) communicator_.check_ranks();
+    } catch (...) {
+      fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+    }
+    if (interrupt_requested.exchange(false)) {
+      fail_here({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
+    }
+    if (moved) {
+      idle = 0;
+    } else if (++idle < kSpins) {
+      std::this_thread::yield();
+    } else {
+      communicator_.wait_for_event(kSleepSeconds);
+    }
+  }
+}
+
+std::optional<local::ErrorRecord> ServiceImpl::consensus() {
+  struct Status {
+    int64_t failed, own, code, detail;
+  };
+  Status mine{};
+  local::ErrorRecord error;
+  {
+    const std::lock_guard lock(mutex_);
+    mine = {failed_ ? 1 : 0, own_failure_ ? 1 : 0, static_cast<int64_t>(error_.code), error_.detail};
+    error = error_;
+  }
+  std::vector<Status> all(static_cast<size_t>(communicator_.size()));
+  communicator_.all_gather(&mine, sizeof mine, all.data());
+  auto chosen = std::ranges::find_if(all, [](const Status& s) { return s.own != 0; });
+  if (chosen == all.end()) chosen = std::ranges::find_if(all, [](const Status& s) { return s.failed != 0; });
+  if (chosen == all.end()) return std::nullopt;
+  const int rank = static_cast<int>(chosen - all.begin());
+  std::string text = communicator_.broadcast_string(error.message, rank);
+  if (communicator_.size() > 1 && static_cast<local::ErrorCode>(chosen->code) != local::ErrorCode::cancelled) {
+    text += fmt::format(" [rank {}]", rank);
+  }
+  return local::ErrorRecord{static_cast<local::ErrorCode>(chosen->code), text, chosen->detail};
+}
+
+void ServiceImpl::run(scheduler::Graph& graph) {
+  QUARRY_CHECK(opened_);
+  try {
+    executor_.run(graph);
+  } catch (...) {
+    // An error before the run began has not come through the handler; any other is known already.
+    fail_here(local::to_record(std::current_exception()), /*cancel=*/false);
+  }
+  std::optional<local::ErrorRecord> outcome;
+  std::exception_ptr lost;
+  try {
+    outcome = consensus();
+  } catch (...) {
+    lost = std::current_exception();
+  }
+  close();
+  if (lost) {
+    // A rank is gone: what this one knows about it says more than a collective call that ended.
+    const std::lock_guard lock(mutex_);
+    if (own_failure_) local::throw_record(error_);
+    std::rethrow_exception(lost);
+  }
+  if (!outcome) return;
+  if (outcome->code == local::ErrorCode::cancelled) interrupt_requested = false;  // sent to several ranks at once
+  local::throw_record(*outcome);
+}
+
+void ServiceImpl::close() noexcept {
+  if (!opened_) return;
+  opened_ = false;
+  stop_ = true;
+  communicator_.wake();
+  if (thread_.joinable()) thread_.join();
+  communicator_.set_handler(nullptr);
+  {
+    const std::lock_guard lock(gate_->mutex);
+    gate_->open = nullptr;
+  }
+  executor_.set_failure_handler(nullptr);
+  executor_.clear_cancel();
+  server_->stop();
+}
+
+}  // namespace
+
+std::unique_ptr<Service> Service::create(comm::Communicator& communicator, scheduler::Executor& executor,
+                                         uint64_t epoch) {
+  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch);
+  service->open();
+  return service;
+}
+
+int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
+  if (ranks == 1) return 0;
+  const int pieces = RemoteServer::kBuffers + 1 + (on_device ? RemotePuller::kBuffers : 0);
+  return pieces * piece_bytes_for(staging_limit);
+}
+
+void request_interrupt() noexcept { interrupt_requested = true; }
+
+}  // namespace quarry::exec
