@@ -145,6 +145,7 @@ class Core final : public Executor {
   void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) override;
   Progress progress() const override;
   Statistics statistics() const override;
+  local::Device device() const override { return config_.device; }
   local::Budget& memory_budget() override { return memory_budget_; }
   local::Budget& host_budget() override { return host_budget_; }
   local::MemoryResource& staging() override { return staging_; }

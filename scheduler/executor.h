@@ -86,6 +86,7 @@ class Executor {
 
   virtual Progress progress() const = 0;      // any thread
   virtual Statistics statistics() const = 0;  // since creation
+  virtual local::Device device() const = 0;
   virtual local::Budget& memory_budget() = 0;
   virtual local::Budget& host_budget() = 0;
   // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU,
