@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -87,6 +88,8 @@ class ServiceImpl : public Service {
 
   std::mutex mutex_;
   std::deque<std::pair<int, Message>> inbox_;
+  std::deque<std::pair<int, Message>> early_;  // requests of ranks that are in run() already; last come first
+  std::atomic<bool> running_{false};           // this rank is in run(): all its blocks are exposed
   bool failed_ = false;
   bool own_failure_ = false;
   local::ErrorRecord error_;
@@ -95,7 +98,7 @@ class ServiceImpl : public Service {
 
 void ServiceImpl::open() {
   std::exception_ptr error;
-  const bool on_device = executor_.staging().device().kind != local::DeviceKind::cpu;
+  const bool on_device = executor_.device().kind != local::DeviceKind::cpu;
   int64_t piece = 0;
   try {
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
@@ -105,7 +108,7 @@ void ServiceImpl::open() {
   }
   communicator_.all_reduce(std::span(&piece, 1), comm::ReduceOp::min);
   link_.piece_bytes = piece;
-  link_.device = executor_.staging().device();
+  link_.device = executor_.device();
   link_.fail = [this](const std::exception_ptr& failure) { fail_here(local::to_record(failure), /*cancel=*/true); };
   try {
     if (error) std::rethrow_exception(error);
@@ -174,14 +177,23 @@ void ServiceImpl::fail_elsewhere(const local::ErrorRecord& error) {
 
 bool ServiceImpl::handle_messages() {
   std::deque<std::pair<int, Message>> messages;
+  const bool running = running_;
   {
     const std::lock_guard lock(mutex_);
     messages.swap(inbox_);
+    if (running) {
+      std::ranges::move(early_, std::front_inserter(messages));
+      early_.clear();
+    }
   }
   for (auto& [from, message] : messages) {
     switch (message.kind) {
       case MessageKind::request:
-        server_->request(from, std::move(message.request));
+        if (running) {
+          server_->request(from, std::move(message.request));
+        } else {
+          early_.emplace_front(from, std::move(message));
+        }
         break;
       case MessageKind::declined:
         fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
@@ -249,6 +261,8 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
 
 void ServiceImpl::run(scheduler::Graph& graph) {
   QUARRY_CHECK(opened_);
+  running_ = true;
+  communicator_.wake();
   try {
     executor_.run(graph);
   } catch (...) {

@@ -1,0 +1,328 @@
+// Remote reads and the failure protocol between real ranks, with the real executor.
+#include "chunked/exec/service.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "scheduler/executor.h"
+#include "tests/support/mpi_job.h"
+
+namespace quarry::exec {
+namespace {
+
+using local::DeviceKind;
+using scheduler::BlockId;
+using scheduler::Executor;
+using scheduler::Graph;
+using scheduler::LaneKind;
+using scheduler::TaskDecl;
+using scheduler::TaskKind;
+using scheduler::TaskRun;
+using test::job;
+
+uint64_t next_epoch() {
+  static uint64_t epoch = 0;
+  return ++epoch;
+}
+
+class Body : public scheduler::TaskBody {
+ public:
+  explicit Body(std::function<void(TaskRun&)> run) : run_(std::move(run)) {}
+  std::string name(int64_t index) const override { return "test " + std::to_string(index); }
+  void run(TaskRun& run) override { run_(run); }
+
+ private:
+  std::function<void(TaskRun&)> run_;
+};
+
+// Element e of chunk c.
+int32_t value(int64_t chunk, int64_t element) { return static_cast<int32_t>(chunk * 1000003 + element * 7); }
+
+struct Settings {
+  DeviceKind device = DeviceKind::cpu;
+  int64_t memory_bytes = int64_t{64} << 20;
+};
+
+std::unique_ptr<Executor> make_executor(const Settings& settings) {
+  scheduler::ExecutorConfig config;
+  config.device.kind = settings.device;
+  config.memory_bytes = settings.memory_bytes;
+  config.host_bytes = settings.device == DeviceKind::cpu ? 0 : int64_t{64} << 20;
+  config.spill_dir = "/tmp";
+  return Executor::create(config);
+}
+
+// Fills host memory through the task's stream where it is device memory.
+void put(TaskRun& run, void* to, const void* from, int64_t bytes) {
+  run.context.stream->copy(to, from, bytes);
+  if (run.context.device.kind != DeviceKind::cpu) run.context.stream->synchronize();
+}
+
+// A run in which rank r makes the chunks c with c % ranks == r, and pulls boxes of random chunks, each checked in a
+// task of its own.
+class RandomPulls {
+ public:
+  RandomPulls(const Settings& settings, int64_t chunks, int pulls_each, const local::Dims& shape, uint64_t seed)
+      : settings_(settings), chunks_(chunks), shape_(shape) {
+    // All ranks draw the same, so that owners know how often each chunk is read.
+    std::mt19937_64 random(seed);
+    for (int r = 0; r < job().size(); ++r) {
+      for (int i = 0; i < pulls_each; ++i) {
+        Pull pull{r, static_cast<int64_t>(random() % static_cast<uint64_t>(chunks)), {}};
+        pull.box.shape = shape;
+        pull.box.itemsize = sizeof(int32_t);
+        for (const int64_t extent : shape) {
+          const auto start = static_cast<int64_t>(random() % static_cast<uint64_t>(extent));
+          pull.box.start.push_back(start);
+          pull.box.count.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(extent - start + 1)));
+        }
+        if (i % 3 == 0) {  // whole chunks too
+          pull.box.start = local::Dims(shape.size());
+          pull.box.count = shape;
+        }
+        pulls_.push_back(pull);
+      }
+    }
+  }
+
+  // What a producing task does before it fills its chunk.
+  std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
+
+  void run(Executor& executor) {
+    const auto service = Service::create(job(), executor, next_epoch());
+    Graph graph;
+    const int64_t elements = local::element_count(shape_);
+    const int32_t make = graph.add_body(std::make_unique<Body>([&, elements](TaskRun& run) {
+      before(run.index, run);
+      std::vector<int32_t> data(static_cast<size_t>(elements));
+      for (int64_t e = 0; e < elements; ++e) data[static_cast<size_t>(e)] = value(run.index, e);
+      put(run, run.outputs[0].data, data.data(), run.outputs[0].bytes);
+    }));
+    const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
+      const Pull& pull = pulls_[static_cast<size_t>(run.index)];
+      auto completion = run.defer();
+      service->pull(owner(pull.chunk), {0, 0, pull.chunk}, pull.box, run.outputs[0].data,
+                    [completion](const std::exception_ptr& error) {
+                      if (error) {
+                        completion->fail(error);
+                      } else {
+                        completion->finish();
+                      }
+                    });
+    }));
+    const int32_t check = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
+      const Pull& pull = pulls_[static_cast<size_t>(run.index)];
+      std::vector<int32_t> got(static_cast<size_t>(run.inputs[0].bytes) / sizeof(int32_t));
+      put(run, got.data(), run.inputs[0].data, run.inputs[0].bytes);
+      wrong_ += !matches(pull, got);
+      ++checked_;
+    }));
+    for (int64_t c = 0; c < chunks_; ++c) {
+      if (owner(c) != job().rank()) continue;
+      int32_t readers = 0;
+      for (const Pull& pull : pulls_) readers += pull.chunk == c;
+      const BlockId block = graph.add_block(elements * static_cast<int64_t>(sizeof(int32_t)), readers);
+      if (readers > 0) service->expose({0, 0, c}, block);
+      TaskDecl task;
+      task.body = make;
+      task.index = c;
+      task.position = 2 * c;
+      task.outputs = std::span(&block, 1);
+      graph.add_task(task);
+    }
+    for (size_t i = 0; i < pulls_.size(); ++i) {
+      const Pull& pull = pulls_[i];
+      if (pull.rank != job().rank()) continue;
+      const BlockId block =
+          graph.add_block(local::element_count(pull.box.count) * static_cast<int64_t>(sizeof(int32_t)));
+      TaskDecl task;
+      task.kind = TaskKind::receive;
+      task.lane = LaneKind::comm;
+      task.body = receive;
+      task.index = static_cast<int64_t>(i);
+      task.position = 2 * pull.chunk + 1;
+      task.outputs = std::span(&block, 1);
+      graph.add_task(task);
+      task = {};
+      task.body = check;
+      task.index = static_cast<int64_t>(i);
+      task.position = 2 * pull.chunk + 1;
+      task.inputs = std::span(&block, 1);
+      graph.add_task(task);
+      ++own_pulls_;
+    }
+    service->run(graph);
+    EXPECT_EQ(checked_, own_pulls_);
+    EXPECT_EQ(wrong_, 0);
+  }
+
+ private:
+  struct Pull {
+    int rank;
+    int64_t chunk;
+    BlockBox box;
+  };
+  static int owner(int64_t chunk) { return static_cast<int>(chunk % job().size()); }
+
+  bool matches(const Pull& pull, const std::vector<int32_t>& got) const {
+    local::Dims at(shape_.size());
+    const local::Dims strides = local::contiguous_strides(shape_, 1);
+    for (size_t i = 0; i < got.size(); ++i) {
+      int64_t element = 0;
+      for (int d = 0; d < shape_.size(); ++d) element += (pull.box.start[d] + at[d]) * strides[d];
+      if (got[i] != value(pull.chunk, element)) return false;
+      for (int d = shape_.size() - 1; d >= 0 && ++at[d] == pull.box.count[d]; --d) at[d] = 0;
+    }
+    return static_cast<int64_t>(got.size()) == local::element_count(pull.box.count);
+  }
+
+  Settings settings_;
+  int64_t chunks_;
+  local::Dims shape_;
+  std::vector<Pull> pulls_;
+  std::atomic<int> wrong_{0}, checked_{0};
+  int own_pulls_ = 0;
+};
+
+class OnDevice : public ::testing::TestWithParam<DeviceKind> {};
+
+TEST_P(OnDevice, RandomBoxes) {
+  const auto executor = make_executor({GetParam()});
+  RandomPulls(Settings{GetParam()}, 20, 60, {40, 7, 30}, 1).run(*executor);
+}
+
+TEST_P(OnDevice, SeveralPiecesEach) {
+  const auto executor = make_executor({GetParam()});
+  RandomPulls(Settings{GetParam()}, 6, 6, {1100, 1000}, 2).run(*executor);
+}
+
+TEST_P(OnDevice, BudgetMuchSmallerThanTheChunks) {
+  // 4.4 MiB chunks: the producers' blocks are spilled and pulled from there.
+  const Settings settings{GetParam(), int64_t{12} << 20};
+  const auto executor = make_executor(settings);
+  RandomPulls(settings, 12, 12, {1100, 1000}, 3).run(*executor);
+  EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
+}
+
+TEST_P(OnDevice, MoreRanksThanWork) {
+  const auto executor = make_executor({GetParam()});
+  RandomPulls(Settings{GetParam()}, 1, 1, {5}, 4).run(*executor);
+  RandomPulls(Settings{GetParam()}, 1, 0, {5}, 4).run(*executor);
+}
+
+TEST_P(OnDevice, RepeatedRuns) {
+  const auto executor = make_executor({GetParam()});
+  for (uint64_t i = 0; i < 20; ++i) RandomPulls(Settings{GetParam()}, 5, 4, {10, 10}, 100 + i).run(*executor);
+}
+
+TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
+  const auto executor = make_executor({GetParam()});
+  const int culprit = job().size() - 1;
+  for (int round = 0; round < 3; ++round) {
+    RandomPulls run(Settings{GetParam()}, 40, 30, {100, 100}, 7);
+    run.before = [&](int64_t chunk, TaskRun& task) {
+      if (job().rank() == culprit && chunk >= 20 && chunk < 20 + job().size()) {
+        throw local::IoError(fmt::format("chunk {} cannot be read", chunk));
+      }
+      // Others compute for long, but ask whether they should.
+      for (int i = 0; i < 2000 && job().rank() != culprit && chunk > 30 && !task.cancelled(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      run.run(*executor);
+      ADD_FAILURE() << "no error";
+    } catch (const local::IoError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("cannot be read"));
+      if (job().size() > 1) {
+        EXPECT_THAT(error.what(), ::testing::HasSubstr(fmt::format("[rank {}]", culprit)));
+      }
+      const auto all = job().all_gather_strings(error.what());
+      for (const std::string& text : all) EXPECT_EQ(text, all[0]);
+    }
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 3);
+    // The executor and the communicator are as good as new.
+    RandomPulls(Settings{GetParam()}, 10, 10, {100, 10}, 8).run(*executor);
+  }
+}
+
+TEST_P(OnDevice, FailureBeforeTheRunBegins) {
+  // A task larger than the budget on one rank only.
+  const auto executor = make_executor({GetParam()});
+  const auto service = Service::create(job(), *executor, next_epoch());
+  Graph graph;
+  if (job().rank() == 0) {
+    const BlockId block = graph.add_block(int64_t{1} << 40);
+    TaskDecl task;
+    task.body = graph.add_body(std::make_unique<Body>([](TaskRun&) {}));
+    task.outputs = std::span(&block, 1);
+    graph.add_task(task);
+  }
+  try {
+    service->run(graph);
+    ADD_FAILURE() << "no error";
+  } catch (const local::BudgetError& error) {
+    EXPECT_GE(error.least_bytes(), int64_t{1} << 40);
+  }
+}
+
+TEST_P(OnDevice, InterruptCancelsEveryRank) {
+  const auto executor = make_executor({GetParam()});
+  RandomPulls run(Settings{GetParam()}, 8, 8, {10}, 9);
+  run.before = [&](int64_t, TaskRun& task) {
+    if (job().rank() == 0) request_interrupt();
+    for (int i = 0; i < 2000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(run.run(*executor), local::Cancelled);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+  job().barrier();
+  RandomPulls(Settings{GetParam()}, 8, 8, {10}, 9).run(*executor);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, OnDevice, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
+                         [](const auto& kind) { return local::name(kind.param); });
+
+TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
+  const auto executor = make_executor({});
+  if (job().rank() == job().size() - 1) request_interrupt();
+  RandomPulls run({}, 8, 8, {10}, 9);
+  run.before = [&](int64_t, TaskRun& task) {
+    for (int i = 0; i < 2000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  EXPECT_THROW(run.run(*executor), local::Cancelled);
+}
+
+TEST(Service, PullOfWhatIsNotExposedFailsEverywhere) {
+  const auto executor = make_executor({});
+  const auto service = Service::create(job(), *executor, next_epoch());
+  Graph graph;
+  if (job().rank() == 0) {
+    const BlockId block = graph.add_block(40);
+    TaskDecl task;
+    task.lane = LaneKind::comm;
+    task.body = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
+      auto completion = run.defer();
+      service->pull(job().size() - 1, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,
+                    [completion](const std::exception_ptr& error) {
+                      EXPECT_NE(error, nullptr);
+                      completion->fail(error);
+                    });
+    }));
+    task.outputs = std::span(&block, 1);
+    graph.add_task(task);
+  }
+  EXPECT_THROW(service->run(graph), local::InternalError);
+}
+
+}  // namespace
+}  // namespace quarry::exec
