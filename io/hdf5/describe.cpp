@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <optional>
 
 #include "io/hdf5/filters.h"
+#include "io/hdf5/object_header.h"
 #include "io/hdf5/types.h"
 
 namespace quarry::io::hdf5 {
@@ -107,6 +108,19 @@ void check_size(const Dims& shape, int64_t itemsize) {
   for (int64_t extent : shape)
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes))
       throw local::NotSupported(fmt::format("its shape {} is more bytes than 64 bits count", local::to_string(shape)));
+}
+
+// Nothing where the file's addresses are of a size that the parser does not read.
+std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes) {
+  const Handle create = check_handle(H5Fget_create_plist(file_id), "file properties");
+  size_t offset_bytes = 0, length_bytes = 0;
+  hsize_t base = 0;
+  check_call(H5Pget_sizes(create, &offset_bytes, &length_bytes), "file properties");
+  check_call(H5Pget_userblock(create, &base), "file properties");
+  const auto usable = [](size_t width) { return width == 2 || width == 4 || width == 8; };
+  if (!usable(offset_bytes) || !usable(length_bytes)) return std::nullopt;
+  if (base > static_cast<hsize_t>(file_bytes)) throw local::IoError("damaged: the user block");
+  return FileFormat{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base)};
 }
 
 class Describer {
@@ -237,21 +251,14 @@ class Describer {
   }
 
   void find_index(const Dims& chunk, int64_t chunk_bytes) {
-    const Handle create = check_handle(H5Fget_create_plist(file_id_), "file properties");
-    size_t offset_bytes = 0, length_bytes = 0;
-    hsize_t base = 0;
-    check_call(H5Pget_sizes(create, &offset_bytes, &length_bytes), "file properties");
-    check_call(H5Pget_userblock(create, &base), "file properties");
-    const auto usable = [](size_t width) { return width == 2 || width == 4 || width == 8; };
-    if (!usable(offset_bytes) || !usable(length_bytes)) {
+    const std::optional<FileFormat> format = file_format(file_id_, out_.storage.file_bytes);
+    if (!format) {
       indirect_ = "unusual sizes of addresses";
       return;
     }
-    if (base > static_cast<hsize_t>(out_.storage.file_bytes)) throw local::IoError("damaged: the user block");
-    const FileFormat format{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base)};
     const ByteFile bytes(out_.info.file, ByteFile::Mode::read);
     if (header_ > static_cast<haddr_t>(bytes.size())) throw local::IoError("damaged: the object header's address");
-    const LayoutMessage message = read_layout_message(bytes, format, static_cast<int64_t>(header_));
+    const LayoutMessage message = read_layout_message(bytes, *format, static_cast<int64_t>(header_));
     if (message.kind != LayoutMessage::Kind::chunked) {
       indirect_ = message.kind == LayoutMessage::Kind::other ? message.reason : "an unexpected layout message";
       return;
@@ -264,7 +271,7 @@ class Describer {
     }
     out_.storage.kind = Storage::Kind::chunked;
     out_.storage.index =
-        read_chunk_index(bytes, format, message, out_.info.shape, chunk_bytes, !out_.info.filters.empty());
+        read_chunk_index(bytes, *format, message, out_.info.shape, chunk_bytes, !out_.info.filters.empty());
     out_.info.stored_bytes = out_.storage.index.stored_bytes();
   }
 
@@ -317,12 +324,39 @@ bool object_exists(hid_t file, const std::string& object) {
   return true;
 }
 
+namespace {
+
+// Before the library decodes the messages of an object of this file. Objects that are not there, or in another file,
+// are left to it.
+void check_before_opening(hid_t file_id, const std::string& file, const std::string& object) {
+  H5O_info_t info, root;
+  const bool found = H5Oget_info_by_name2(file_id, object.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0 &&
+                     H5Oget_info_by_name2(file_id, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
+  H5Eclear2(H5E_DEFAULT);
+  if (!found || info.fileno != root.fileno || info.type == H5O_TYPE_GROUP) return;
+  const ByteFile bytes(file, ByteFile::Mode::read);
+  const std::optional<FileFormat> format = file_format(file_id, bytes.size());
+  if (!format || info.addr > static_cast<haddr_t>(bytes.size())) return;
+  check_object_header(bytes, *format, static_cast<int64_t>(info.addr));
+}
+
+}  // namespace
+
+Handle open_object(hid_t file_id, const std::string& file, const std::string& object) {
+  try {
+    check_before_opening(file_id, file, object);
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("'{}' in '{}': {}", object, file, error.what()));
+  }
+  return Handle(H5Oopen(file_id, object.c_str(), H5P_DEFAULT));
+}
+
 StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std::string& object) {
   const LibraryLock lock;
   const auto context = [&](const std::exception& error) {
     return fmt::format("'{}' in '{}': {}", object, file, error.what());
   };
-  const Handle opened(H5Oopen(file_id, object.c_str(), H5P_DEFAULT));
+  const Handle opened = open_object(file_id, file, object);
   if (!opened) missing_object(file_id, file, object);
   const H5I_type_t kind = H5Iget_type(opened);
   if (kind == H5I_GROUP)
@@ -333,10 +367,7 @@ StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std
   out.info.file = file;
   out.info.object = object;
   try {
-    {
-      const ByteFile bytes(file, ByteFile::Mode::read);
-      out.storage.file_bytes = bytes.size();
-    }
+    out.storage.file_bytes = ByteFile(file, ByteFile::Mode::read).size();
     Describer(file_id, opened, out).run();
   } catch (const local::TypeError& error) {
     throw local::TypeError(context(error));

@@ -4,6 +4,7 @@
 
 #include <unordered_set>
 
+#include "io/hdf5/describe.h"
 #include "io/hdf5/types.h"
 
 namespace quarry::io::hdf5 {
@@ -39,7 +40,8 @@ void LibraryReader::open() {
   if (dataset_) return;
   close();
   file_ = open_file(path_, H5F_ACC_RDONLY);
-  dataset_ = check_handle(H5Dopen2(file_, object_.c_str(), H5P_DEFAULT), "cannot be opened");
+  dataset_ = open_object(file_, path_, object_);
+  if (!dataset_ || H5Iget_type(dataset_) != H5I_DATASET) throw_library_error("cannot be opened");
   type_ = memory_type(FileType{dtype_, false, bitfield_, ""});
 }
 

@@ -42,11 +42,16 @@ class Lister {
   Lister(hid_t file_id, const std::string& file) : file_id_(file_id), file_(file) {}
 
   void object(const std::string& path, int depth) {
-    const Handle opened(H5Oopen(file_id_, path.c_str(), H5P_DEFAULT));
     ObjectInfo entry;
     entry.path = path;
+    Handle opened;
+    try {
+      opened = open_object(file_id_, file_, path);
+      if (!opened) entry.note = library_error();
+    } catch (const local::IoError& error) {
+      entry.note = without_context(error.what(), path);
+    }
     if (!opened) {
-      entry.note = library_error();
       out_.push_back(std::move(entry));
       return;
     }

@@ -1,4 +1,6 @@
-// Finds the layout message of a data set in its object header (versions 1 and 2, continuation blocks included).
+// Walks the messages of object headers of versions 1 and 2, continuation blocks included.
+#include "io/hdf5/object_header.h"
+
 #include <optional>
 
 #include "io/hdf5/chunk_index.h"
@@ -7,7 +9,6 @@
 namespace quarry::io::hdf5 {
 namespace {
 
-constexpr unsigned kLayoutType = 0x08, kContinuationType = 0x10;
 constexpr int kMaxBlocks = 4096;  // the library splits a header into a handful
 
 struct Block {
@@ -108,7 +109,7 @@ class HeaderWalk {
  public:
   HeaderWalk(const ByteSource& file, const FileFormat& format) : file_(file), format_(format) {}
 
-  LayoutMessage find(int64_t header) {
+  void run(int64_t header, const std::function<bool(const HeaderMessage&)>& use) {
     if (header < 0 || header > file_.size() - format_.base) damaged("the object header lies outside of the file");
     const int64_t at = header + format_.base;
     const auto start = read_range(file_, at, std::min<int64_t>(kMaxPrefix, file_.size() - at), "an object header");
@@ -118,9 +119,8 @@ class HeaderWalk {
     else
       begin_version_1(in, at);
     // Blocks are appended while they are walked.
-    for (size_t i = 0; i < blocks_.size() && !found_; ++i) walk(blocks_[i]);
-    if (!found_) damaged("the object header has no layout message");
-    return *found_;
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      if (!walk(blocks_[i], use)) return;
   }
 
  private:
@@ -153,18 +153,20 @@ class HeaderWalk {
     blocks_.push_back(block);
   }
 
-  void walk(Block block) {
+  // False where `use` has seen enough.
+  bool walk(Block block, const std::function<bool(const HeaderMessage&)>& use) {
     const auto bytes = read_range(file_, block.offset, block.bytes, "a block of an object header");
     Cursor in(bytes, "a block of an object header");
     const size_t prefix = version_2_ ? (creation_order_ ? 6 : 4) : 8;
-    while (!found_ && in.left() >= prefix) {
-      const unsigned type = version_2_ ? in.u8() : in.u16();
+    while (in.left() >= prefix) {
+      HeaderMessage message;
+      message.type = version_2_ ? in.u8() : in.u16();
       const size_t size = in.u16();
-      const unsigned flags = in.u8();
+      message.shared = in.u8() & 0x02;
       in.skip(version_2_ ? (creation_order_ ? 2 : 0) : 3);
-      const auto message = in.take(size);
-      if (type == kContinuationType) {
-        Cursor to(message, "a continuation message");
+      message.body = in.take(size);
+      if (message.type == HeaderMessage::kContinuation) {
+        Cursor to(message.body, "a continuation message");
         Block next{to.address(format_), 0};
         next.bytes = to.length(format_);
         if (version_2_) {  // signature before, checksum after
@@ -174,11 +176,11 @@ class HeaderWalk {
           next.bytes -= 8;
         }
         add(next);
-      } else if (type == kLayoutType) {
-        if (flags & 0x02) damaged("a shared layout message");
-        found_ = parse_layout(message, format_);
+      } else if (!use(message)) {
+        return false;
       }
     }
+    return true;
   }
 
   const ByteSource& file_;
@@ -186,13 +188,25 @@ class HeaderWalk {
   bool version_2_ = false, creation_order_ = false;
   std::vector<Block> blocks_;
   int64_t total_ = 0;
-  std::optional<LayoutMessage> found_;
 };
 
 }  // namespace
 
+void for_each_message(const ByteSource& file, const FileFormat& format, int64_t header,
+                      const std::function<bool(const HeaderMessage&)>& use) {
+  HeaderWalk(file, format).run(header, use);
+}
+
 LayoutMessage read_layout_message(const ByteSource& file, const FileFormat& format, int64_t header) {
-  return HeaderWalk(file, format).find(header);
+  std::optional<LayoutMessage> found;
+  for_each_message(file, format, header, [&](const HeaderMessage& message) {
+    if (message.type != HeaderMessage::kLayout) return true;
+    if (message.shared) damaged("a shared layout message");
+    found = parse_layout(message.body, format);
+    return false;
+  });
+  if (!found) damaged("the object header has no layout message");
+  return *found;
 }
 
 }  // namespace quarry::io::hdf5

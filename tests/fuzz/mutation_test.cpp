@@ -1,0 +1,310 @@
+// Damaged files: seeded changes of a few bytes in small files, truncation, and the parsers on noise. Whatever the
+// bytes, quarry ends with data or a typed error. Each batch of files is opened in a child process, so that a crash in
+// the HDF5 library or in quarry is found and named by its seed instead of ending the tests.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <random>
+
+#include "io/hdf5/chunk_index.h"
+#include "io/hdf5/object_header.h"
+#include "tests/unit/io/io_test.h"
+
+namespace quarry::io {
+namespace {
+
+using test::h5;
+using test::H5File;
+
+Bytes load(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  Bytes out(text.size());
+  std::memcpy(out.data(), text.data(), text.size());
+  return out;
+}
+
+void save(const std::string& path, const Bytes& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+void make_samples(const std::string& file, bool latest, hsize_t user_block) {
+  H5File f(file, latest, user_block);
+  std::vector<int32_t> data(20 * 20);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<int32_t>(i);
+  const hid_t i32 = H5T_STD_I32LE;
+  f.write("/plain", {20, 20}, i32, i32, data.data());
+  f.write("/g/chunked", {20, 20}, H5T_STD_I32BE, i32, data.data(), {.chunk = Dims{7, 6}});
+  f.write("/g/filtered", {20, 20}, i32, i32, data.data(),
+          {.chunk = Dims{7, 6}, .deflate = 4, .shuffle = true, .fletcher32 = true, .fill = data.data() + 5});
+  f.write("/compact", {5}, i32, i32, data.data(), {.compact = true});
+  const hid_t complex = h5(H5Tcreate(H5T_COMPOUND, 16));
+  h5(H5Tinsert(complex, "r", 0, H5T_IEEE_F64LE));
+  h5(H5Tinsert(complex, "i", 8, H5T_IEEE_F64LE));
+  f.write("/complex", {10}, complex, complex, data.data());
+  const hid_t boolean = h5(H5Tenum_create(H5T_STD_I8LE));
+  for (int8_t value : {0, 1}) h5(H5Tenum_insert(boolean, value ? "TRUE" : "FALSE", &value));
+  f.write("/bool", {10}, boolean, boolean, data.data());
+  const hid_t named = h5(H5Tcopy(H5T_IEEE_F32BE));
+  h5(H5Tcommit2(f.id(), "/type", named, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  f.write("/named", {10}, named, H5T_NATIVE_INT, data.data());
+  const hid_t dataset = h5(H5Dopen2(f.id(), "/plain", H5P_DEFAULT));
+  const hid_t scalar = h5(H5Screate(H5S_SCALAR)), text = h5(H5Tcopy(H5T_C_S1));
+  h5(H5Tset_size(text, H5T_VARIABLE));
+  const char* const word = "degrees";
+  hid_t attribute = h5(H5Acreate2(dataset, "units", text, scalar, H5P_DEFAULT, H5P_DEFAULT));
+  h5(H5Awrite(attribute, text, &word));
+  H5Aclose(attribute);
+  attribute = h5(H5Acreate2(dataset, "number", H5T_STD_I16BE, scalar, H5P_DEFAULT, H5P_DEFAULT));
+  h5(H5Awrite(attribute, i32, data.data()));
+  H5Aclose(attribute);
+  H5Dclose(dataset);
+  h5(H5Lcreate_soft("/plain", f.id(), "/soft", H5P_DEFAULT, H5P_DEFAULT));
+}
+
+// Everything quarry does with a file.
+void use_file(const std::string& file) {
+  try {
+    for (const ObjectInfo& object : list_objects(file)) {
+      if (object.is_group || !object.note.empty()) continue;
+      try {
+        const auto dataset = Dataset::open(file, object.path);
+        Region region = Region::whole(dataset->info().shape);
+        for (int64_t& count : region.count) count = std::min<int64_t>(count, 64);
+        if (dataset->visit_scratch_bytes(region) > 64 << 20) continue;  // the caller's budget refuses
+        if (region.elements() > 1 << 20) continue;
+        read_region(*dataset, region);
+        visit_region(*dataset, region);
+      } catch (const local::Error&) {
+      }
+    }
+  } catch (const local::Error&) {
+  }
+}
+
+Bytes mutated(const Bytes& original, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes bytes = original;
+  if (random() % 16 == 0) {
+    bytes.resize(random() % bytes.size());
+    if (bytes.empty()) bytes.resize(1);
+  }
+  // Much of a small file is zeros that nothing refers to: most changes go where something is.
+  std::vector<size_t> used;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] != std::byte{0}) used.push_back(i);
+  const unsigned changes = 1 + random() % 4;
+  for (unsigned i = 0; i < changes; ++i) {
+    const size_t at = used.empty() || random() % 4 == 0 ? random() % bytes.size() : used[random() % used.size()];
+    switch (random() % 5) {
+      case 0:
+        bytes[at] = static_cast<std::byte>(random());
+        break;
+      case 1:
+        bytes[at] = std::byte{0xff};
+        break;
+      case 2:
+        bytes[at] = std::byte{0};
+        break;
+      case 3:
+        bytes[at] ^= static_cast<std::byte>(1u << random() % 8);
+        break;
+      default:
+        bytes[at] = static_cast<std::byte>(std::to_integer<int>(bytes[at]) + 1);
+    }
+  }
+  return bytes;
+}
+
+// Runs the seeds in [first, last) in a child; returns the seed at which it died, or -1.
+int64_t run_batch(const Bytes& original, const std::string& place, unsigned first, unsigned last) {
+  int channel[2];
+  if (::pipe(channel) != 0) throw std::runtime_error("pipe");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(channel[0]);
+    const int quiet = ::open("/dev/null", O_WRONLY);
+    ::dup2(quiet, 2);
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    for (unsigned seed = first; seed < last; ++seed) {
+      ::alarm(10);  // a file that hangs ends the child
+      if (::write(channel[1], &seed, sizeof seed) != sizeof seed) ::_exit(3);
+      save(place, mutated(original, seed));
+      use_file(place);
+    }
+    ::_exit(0);
+  }
+  ::close(channel[1]);
+  unsigned last_seed = first;
+  while (::read(channel[0], &last_seed, sizeof last_seed) == sizeof last_seed) {
+  }
+  ::close(channel[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? -1 : static_cast<int64_t>(last_seed);
+}
+
+void run_mutations(bool latest, hsize_t user_block, unsigned count) {
+  const test::TempDir dir;
+  const std::string sample = dir / "sample.h5", place = dir / "mutated.h5";
+  make_samples(sample, latest, user_block);
+  const Bytes original = load(sample);
+  use_file(sample);
+  if (const char* more = std::getenv("QUARRY_FUZZ_ITERATIONS")) count = static_cast<unsigned>(std::atoi(more));
+  int deaths = 0;
+  for (unsigned seed = 0; seed < count && deaths < 20;) {
+    const unsigned last = std::min(seed + 500, count);
+    const int64_t died = run_batch(original, place, seed, last);
+    if (died < 0) {
+      seed = last;
+      continue;
+    }
+    ADD_FAILURE() << "seed " << died << " ended the process";
+    ++deaths;
+    seed = static_cast<unsigned>(died) + 1;
+  }
+}
+
+TEST(MutationTest, OlderFormat) { run_mutations(false, 0, 3000); }
+TEST(MutationTest, UserBlock) { run_mutations(false, 512, 500); }
+TEST(MutationTest, NewerFormat) { run_mutations(true, 0, 500); }
+
+// A file in memory.
+class Memory final : public hdf5::ByteSource {
+ public:
+  explicit Memory(Bytes bytes) : bytes_(std::move(bytes)) {}
+  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
+  void read_at(int64_t offset, std::span<std::byte> to) const override {
+    ASSERT_GE(offset, 0);
+    ASSERT_LE(static_cast<uint64_t>(offset) + to.size(), bytes_.size());
+    std::memcpy(to.data(), bytes_.data() + offset, to.size());
+  }
+
+ private:
+  const Bytes bytes_;
+};
+
+void put(Bytes& bytes, size_t at, uint64_t value, int width) {
+  for (int i = 0; i < width; ++i) bytes.at(at + static_cast<size_t>(i)) = static_cast<std::byte>(value >> 8 * i);
+}
+
+// A B-tree node of a two-dimensional chunk index.
+void put_node(Bytes& bytes, size_t at, int level, const std::vector<std::array<uint64_t, 5>>& entries) {
+  std::memcpy(bytes.data() + at, "TREE", 4);
+  put(bytes, at + 4, 1, 1);
+  put(bytes, at + 5, static_cast<uint64_t>(level), 1);
+  put(bytes, at + 6, entries.size(), 2);
+  size_t to = at + 24;
+  for (const auto& [stored, mask, row, column, child] : entries) {
+    put(bytes, to, stored, 4);
+    put(bytes, to + 4, mask, 4);
+    put(bytes, to + 8, row, 8);
+    put(bytes, to + 16, column, 8);
+    put(bytes, to + 32, child, 8);
+    to += 40;
+  }
+}
+
+hdf5::ChunkIndex parse(const Bytes& bytes, int64_t root = 0) {
+  hdf5::LayoutMessage layout;
+  layout.kind = hdf5::LayoutMessage::Kind::chunked;
+  layout.address = root;
+  layout.chunk = {4, 4};
+  return hdf5::read_chunk_index(Memory(bytes), {}, layout, {8, 8}, 64, false);
+}
+
+TEST(ChunkIndexTest, ReadsATreeAndRefusesDamagedOnes) {
+  Bytes good(2048);
+  put_node(good, 0, 1, {{64, 0, 0, 0, 512}, {64, 0, 4, 0, 1024}});
+  put_node(good, 512, 0, {{64, 0, 0, 0, 1600}, {64, 0, 0, 4, 1664}});
+  put_node(good, 1024, 0, {{64, 0, 4, 4, 1728}});
+  const hdf5::ChunkIndex index = parse(good);
+  EXPECT_EQ(index.entries().size(), 3u);
+  EXPECT_EQ(index.find(1)->address, 1664);
+  EXPECT_EQ(index.find(2), nullptr);
+  EXPECT_EQ(index.stored_bytes(), 192);
+
+  const auto refuses = [&](const char* what, const std::function<void(Bytes&)>& change, int64_t root = 0) {
+    Bytes bad = good;
+    change(bad);
+    const std::string message = message_of<local::IoError>([&] { parse(bad, root); });
+    EXPECT_NE(message.find(what), std::string::npos) << message;
+  };
+  refuses(
+      "outside of the file", [](Bytes&) {}, 1 << 20);
+  refuses(
+      "outside of the file", [](Bytes&) {}, -5);
+  refuses("TREE", [](Bytes& b) { b[0] = std::byte{'t'}; });
+  refuses("another kind", [](Bytes& b) { b[4] = std::byte{0}; });
+  refuses("twice", [](Bytes& b) { put(b, 24 + 32 + 40, 512, 8); });                  // one child for two keys
+  refuses("twice", [](Bytes& b) { put(b, 24 + 32, 0, 8); });                         // a cycle
+  refuses("level", [](Bytes& b) { b[512 + 5] = std::byte{3}; });                     // children go down by one
+  refuses("outside of the file", [](Bytes& b) { put(b, 512 + 24 + 32, 2000, 8); });  // a chunk past the end
+  refuses("wild address", [](Bytes& b) { put(b, 512 + 24 + 32, ~uint64_t{0} - 9, 8); });
+  refuses("instead of", [](Bytes& b) { put(b, 512 + 24, 65, 4); });  // stored bytes
+  refuses("multiple", [](Bytes& b) { put(b, 512 + 24 + 8, 1, 8); });
+  refuses("stored twice", [](Bytes& b) { put(b, 1024 + 24 + 8, 0, 8); });
+  refuses("file", [](Bytes& b) { put(b, 6, 0xffff, 2); });  // entries past the end
+  // Chunks outside of the shape are of a data set that has shrunk.
+  Bytes shrunk = good;
+  put(shrunk, 1024 + 24 + 8, 8, 8);
+  EXPECT_EQ(parse(shrunk).entries().size(), 2u);
+}
+
+TEST(ChunkIndexTest, SurvivesNoise) {
+  Bytes base(4096);
+  put_node(base, 0, 1, {{64, 0, 0, 0, 512}, {64, 0, 4, 0, 1024}});
+  put_node(base, 512, 0, {{64, 0, 0, 0, 1600}, {64, 0, 0, 4, 1664}});
+  put_node(base, 1024, 0, {{64, 0, 4, 4, 1728}});
+  int read = 0;
+  for (unsigned seed = 0; seed < 20000; ++seed) {
+    std::mt19937 random(seed);
+    Bytes bytes = base;
+    for (unsigned i = 0; i <= seed % 5; ++i) bytes[random() % 1200] = static_cast<std::byte>(random());
+    try {
+      read += !parse(bytes).entries().empty();
+    } catch (const local::IoError&) {
+    }
+  }
+  EXPECT_GT(read, 1000);
+}
+
+TEST(ObjectHeaderTest, SurvivesNoise) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  make_samples(file, false, 0);
+  const Bytes base = load(file);
+  // Object headers of version 1 begin with 1, 0, a small count of messages and a reference count of 1.
+  std::vector<size_t> headers;
+  for (size_t at = 0; at + 16 < base.size(); at += 8)
+    if (base[at] == std::byte{1} && base[at + 1] == std::byte{0} && base[at + 4] == std::byte{1} &&
+        base[at + 5] == std::byte{0} && base[at + 2] != std::byte{0})
+      headers.push_back(at);
+  ASSERT_GE(headers.size(), 9u);
+  int accepted = 0;
+  for (unsigned seed = 0; seed < 20000; ++seed) {
+    std::mt19937 random(seed);
+    Bytes bytes = base;
+    const size_t header = headers[random() % headers.size()];
+    for (unsigned i = 0; i <= seed % 4; ++i)
+      bytes[std::min(header + random() % 320, bytes.size() - 1)] = static_cast<std::byte>(random());
+    try {
+      hdf5::check_object_header(Memory(bytes), {}, static_cast<int64_t>(header));
+      hdf5::read_layout_message(Memory(bytes), {}, static_cast<int64_t>(header));
+      ++accepted;
+    } catch (const local::IoError&) {
+    }
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+}  // namespace
+}  // namespace quarry::io
