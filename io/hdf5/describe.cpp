@@ -133,7 +133,6 @@ class Describer {
     DatasetInfo& info = out_.info;
     info.shape = describe_shape(dataset_);
     info.dtype = stored.dtype;
-    info.attributes = read_attributes(dataset_);
     out_.storage.bitfield = stored.bitfield;
     itemsize_ = local::itemsize(stored.dtype);
     check_size(info.shape, itemsize_);
@@ -328,23 +327,24 @@ namespace {
 
 // Before the library decodes the messages of an object of this file. Objects that are not there, or in another file,
 // are left to it.
-void check_before_opening(hid_t file_id, const std::string& file, const std::string& object) {
+bool check_before_opening(hid_t file_id, const std::string& file, const std::string& object) {
   H5O_info_t info, root;
   const bool found = H5Oget_info_by_name2(file_id, object.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0 &&
                      H5Oget_info_by_name2(file_id, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
   H5Eclear2(H5E_DEFAULT);
-  if (!found || info.fileno != root.fileno || info.type == H5O_TYPE_GROUP) return;
+  if (!found || info.fileno != root.fileno || info.type == H5O_TYPE_GROUP) return true;
   const ByteFile bytes(file, ByteFile::Mode::read);
   const std::optional<FileFormat> format = file_format(file_id, bytes.size());
-  if (!format || info.addr > static_cast<haddr_t>(bytes.size())) return;
-  check_object_header(bytes, *format, static_cast<int64_t>(info.addr));
+  if (!format || info.addr > static_cast<haddr_t>(bytes.size())) return true;
+  return check_object_header(bytes, *format, static_cast<int64_t>(info.addr));
 }
 
 }  // namespace
 
-Handle open_object(hid_t file_id, const std::string& file, const std::string& object) {
+Handle open_object(hid_t file_id, const std::string& file, const std::string& object, bool* attributes_sound) {
   try {
-    check_before_opening(file_id, file, object);
+    const bool sound = check_before_opening(file_id, file, object);
+    if (attributes_sound) *attributes_sound = sound;
   } catch (const local::IoError& error) {
     throw local::IoError(fmt::format("'{}' in '{}': {}", object, file, error.what()));
   }
@@ -356,7 +356,8 @@ StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std
   const auto context = [&](const std::exception& error) {
     return fmt::format("'{}' in '{}': {}", object, file, error.what());
   };
-  const Handle opened = open_object(file_id, file, object);
+  bool attributes_sound = true;
+  const Handle opened = open_object(file_id, file, object, &attributes_sound);
   if (!opened) missing_object(file_id, file, object);
   const H5I_type_t kind = H5Iget_type(opened);
   if (kind == H5I_GROUP)
@@ -369,6 +370,7 @@ StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std
   try {
     out.storage.file_bytes = ByteFile(file, ByteFile::Mode::read).size();
     Describer(file_id, opened, out).run();
+    if (attributes_sound) out.info.attributes = read_attributes(opened);
   } catch (const local::TypeError& error) {
     throw local::TypeError(context(error));
   } catch (const local::NotSupported& error) {

@@ -11,8 +11,9 @@ namespace quarry::io::hdf5 {
 // An absolute object path without empty or trailing components.
 std::string normalized_object(const std::string& object);
 
-// H5Oopen after check_object_header(): a handle that may be empty, or IoError where the header is damaged.
-Handle open_object(hid_t file_id, const std::string& file, const std::string& object);
+// H5Oopen after check_object_header(): a handle that may be empty, or IoError where the header is damaged. Says whether
+// the attributes can be read.
+Handle open_object(hid_t file_id, const std::string& file, const std::string& object, bool* attributes_sound = nullptr);
 
 // Opens and describes. Throws as Dataset::open.
 StoredDataset describe_dataset(const std::string& file, const std::string& object);

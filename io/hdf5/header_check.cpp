@@ -1,3 +1,7 @@
+#include <map>
+#include <optional>
+#include <set>
+
 #include "io/hdf5/object_header.h"
 #include "io/hdf5/parser.h"
 
@@ -5,6 +9,7 @@ namespace quarry::io::hdf5 {
 namespace {
 
 constexpr int kMaxTypeDepth = 32;
+constexpr unsigned kVariable = 9;  // class of variable-length types
 constexpr int64_t kMaxFilters = 32;
 
 struct Extent {
@@ -16,14 +21,22 @@ class Checker {
  public:
   Checker(const ByteSource& file, const FileFormat& format) : file_(file), format_(format) {}
 
-  void run(int64_t header) {
+  // Whether the attributes are sound too.
+  bool run(int64_t header) {
     for_each_message(file_, format_, header, [&](const HeaderMessage& message) {
       check(message);
       return true;
     });
+    uint64_t bytes = 0;
+    if (compact_bytes_ && element_bytes_ > 0 && extent_.known &&
+        (__builtin_mul_overflow(extent_.elements, static_cast<uint64_t>(element_bytes_), &bytes) ||
+         bytes > static_cast<uint64_t>(*compact_bytes_)))
+      damaged(fmt::format("{} elements of {} bytes in compact storage of {}", extent_.elements, element_bytes_,
+                          *compact_bytes_));
     // A fill value is as large as an element, or absent.
     if (element_bytes_ > 0 && fill_bytes_ > 0 && fill_bytes_ != element_bytes_)
       damaged(fmt::format("a fill value of {} bytes for elements of {}", fill_bytes_, element_bytes_));
+    return attributes_sound_;
   }
 
  private:
@@ -36,7 +49,7 @@ class Checker {
     if (message.shared) return;
     switch (message.type) {
       case HeaderMessage::kDataspace:
-        dataspace(in);
+        extent_ = dataspace(in);
         return;
       case HeaderMessage::kOldFill:
         fill_bytes_ = in.u32();
@@ -52,7 +65,11 @@ class Checker {
         filters(in);
         return;
       case HeaderMessage::kAttribute:
-        attribute(in);
+        try {
+          attribute(in);
+        } catch (const local::IoError&) {
+          attributes_sound_ = false;
+        }
         return;
       default:  // of no use here
         return;
@@ -97,7 +114,7 @@ class Checker {
       case 8:
         enumeration(in, version, bits & 0xffff, depth);
         break;
-      case 9:  // variable length
+      case kVariable:
         datatype(in, depth + 1);
         break;
       case 10:
@@ -177,7 +194,7 @@ class Checker {
     const unsigned version = in.u8(), kind = in.u8();
     if (version < 1 || version > 3) damaged(fmt::format("a shared message of version {}", version));
     if (version == 3 && kind == 1) return 0;
-    if (version == 1) in.skip(6);
+    if (version == 1) in.skip(6 + static_cast<size_t>(format_.length_bytes));  // reserved, place of the name
     const int64_t address = in.address(format_);
     if (address == kNoAddress || address < format_.base) damaged("a shared message that is nowhere");
     int64_t bytes = 0;
@@ -226,9 +243,19 @@ class Checker {
     fill_bytes_ = bytes;
   }
 
-  static void compact(Cursor& in) {
+  void compact(Cursor& in) {
+    constexpr unsigned kCompact = 0;
     const unsigned version = in.u8();
-    if (version >= 3 && in.u8() == 0) in.skip(in.u16());
+    if (version >= 3) {
+      if (in.u8() != kCompact) return;
+      compact_bytes_ = in.u16();
+    } else {
+      const size_t rank = in.u8();
+      if (in.u8() != kCompact) return;
+      in.skip(5 + 4 * rank);
+      compact_bytes_ = in.u32();
+    }
+    in.skip(static_cast<size_t>(*compact_bytes_));
   }
 
   static void filters(Cursor& in) {
@@ -255,25 +282,79 @@ class Checker {
     const auto padded = [&](size_t bytes) { return version == 1 ? (bytes + 7) / 8 * 8 : bytes; };
     const auto text = in.take(padded(name_bytes)).first(name_bytes);
     if (text.empty() || text.back() != std::byte{0}) damaged("an attribute's name has no end");
-    Cursor type(in.take(padded(type_bytes)), "an attribute's type");
+    const auto type_message = in.take(padded(type_bytes));
+    Cursor type(type_message, "an attribute's type");
     Cursor space(in.take(padded(space_bytes)), "an attribute's dataspace");
+    const bool is_variable = type.left() > 0 && (std::to_integer<unsigned>(type_message.front()) & 0x0f) == kVariable;
     const bool shared_types = version > 1 && (flags & 0x01), shared_spaces = version > 1 && (flags & 0x02);
     const auto bytes = static_cast<uint64_t>(shared_types ? shared_type(type) : datatype(type, 0));
     const Extent extent = shared_spaces ? Extent{0, false} : dataspace(space);
+    if (shared_spaces) return;
     uint64_t all = 0;
-    if (!shared_spaces && (!extent.known || __builtin_mul_overflow(bytes, extent.elements, &all) || all > in.left()))
+    if (!extent.known || __builtin_mul_overflow(bytes, extent.elements, &all) || all > in.left())
       damaged("an attribute's values do not fit its message");
+    if (!shared_types && is_variable) variable_values(in, extent.elements);
+  }
+
+  // Each value is a length and a place in the file's heap: (collection, object).
+  void variable_values(Cursor& in, uint64_t elements) {
+    for (uint64_t i = 0; i < elements; ++i) {
+      in.skip(4);  // length, which the heap object's size bounds
+      const int64_t collection = in.address(format_);
+      const unsigned object = in.u32();
+      if (collection == kNoAddress || collection == format_.base) continue;  // empty
+      if (!heap(collection).contains(object))
+        damaged(fmt::format("object {} is missing in the heap at {}", object, collection));
+    }
+  }
+
+  // The numbers of the objects of a heap collection, whose sizes stay inside it.
+  const std::set<unsigned>& heap(int64_t address) {
+    const auto [at, fresh] = heaps_.try_emplace(address);
+    if (!fresh) return at->second;
+    constexpr const char* kWhat = "a heap of variable-length values";
+    const int64_t head_bytes = 8 + format_.length_bytes;
+    const auto head = read_range(file_, address, head_bytes, kWhat);
+    Cursor size(head, kWhat);
+    size.signature("GCOL");
+    size.skip(4);
+    const int64_t bytes = size.length(format_);
+    heap_bytes_ += bytes;
+    if (bytes < head_bytes || bytes > file_.size() || heap_bytes_ > 8 * file_.size()) damaged("a heap of wild size");
+    const auto collection = read_range(file_, address, bytes, kWhat);
+    Cursor in(collection, kWhat);
+    in.skip(static_cast<size_t>(head_bytes));
+    const auto object_head = static_cast<size_t>(8 + format_.length_bytes);
+    while (in.left() >= object_head) {
+      const unsigned object = in.u16();
+      in.skip(6);
+      const auto object_bytes = static_cast<uint64_t>(in.length(format_));
+      if (object == 0) {  // free space; its size counts its head
+        if (object_bytes < object_head) damaged("free space of a heap of no size");
+        in.skip(object_bytes - object_head);
+      } else {
+        if (object_bytes > static_cast<uint64_t>(bytes)) damaged("a heap object larger than its heap");
+        in.skip((object_bytes + 7) / 8 * 8);
+        if (!at->second.insert(object).second) damaged(fmt::format("heap object {} is there twice", object));
+      }
+    }
+    return at->second;
   }
 
   const ByteSource& file_;
   const FileFormat& format_;
   int64_t element_bytes_ = 0, fill_bytes_ = 0;
+  std::optional<int64_t> compact_bytes_;
+  Extent extent_;
+  bool attributes_sound_ = true;
+  std::map<int64_t, std::set<unsigned>> heaps_;
+  int64_t heap_bytes_ = 0;
 };
 
 }  // namespace
 
-void check_object_header(const ByteSource& file, const FileFormat& format, int64_t header) {
-  Checker(file, format).run(header);
+bool check_object_header(const ByteSource& file, const FileFormat& format, int64_t header) {
+  return Checker(file, format).run(header);
 }
 
 }  // namespace quarry::io::hdf5

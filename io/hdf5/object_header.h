@@ -23,8 +23,8 @@ struct HeaderMessage {
 void for_each_message(const ByteSource& file, const FileFormat& format, int64_t header,
                       const std::function<bool(const HeaderMessage&)>& use);
 
-// Throws IoError unless the messages that describe a data set or named type, its attributes included, are well-formed:
-// every count and size inside them stays inside its message.
-void check_object_header(const ByteSource& file, const FileFormat& format, int64_t header);
+// Throws IoError unless the messages that describe a data set or named type are well-formed: every count and size
+// inside them stays inside its message. Returns whether the same is true of its attributes.
+bool check_object_header(const ByteSource& file, const FileFormat& format, int64_t header);
 
 }  // namespace quarry::io::hdf5

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -69,8 +70,9 @@ void make_samples(const std::string& file, bool latest, hsize_t user_block) {
   h5(H5Lcreate_soft("/plain", f.id(), "/soft", H5P_DEFAULT, H5P_DEFAULT));
 }
 
-// Everything quarry does with a file.
-void use_file(const std::string& file) {
+// Everything quarry does with a file; returns how many data sets were read.
+int use_file(const std::string& file) {
+  int read = 0;
   try {
     for (const ObjectInfo& object : list_objects(file)) {
       if (object.is_group || !object.note.empty()) continue;
@@ -82,11 +84,13 @@ void use_file(const std::string& file) {
         if (region.elements() > 1 << 20) continue;
         read_region(*dataset, region);
         visit_region(*dataset, region);
+        ++read;
       } catch (const local::Error&) {
       }
     }
   } catch (const local::Error&) {
   }
+  return read;
 }
 
 Bytes mutated(const Bytes& original, unsigned seed) {
@@ -157,11 +161,19 @@ void run_mutations(bool latest, hsize_t user_block, unsigned count) {
   const std::string sample = dir / "sample.h5", place = dir / "mutated.h5";
   make_samples(sample, latest, user_block);
   const Bytes original = load(sample);
-  use_file(sample);
+  EXPECT_EQ(use_file(sample), 7);
   if (const char* more = std::getenv("QUARRY_FUZZ_ITERATIONS")) count = static_cast<unsigned>(std::atoi(more));
+  if (const char* only = std::getenv("QUARRY_FUZZ_SEED")) {  // in this process, for a debugger
+    save(place, mutated(original, static_cast<unsigned>(std::atoi(only))));
+    use_file(place);
+    return;
+  }
   int deaths = 0;
-  for (unsigned seed = 0; seed < count && deaths < 20;) {
-    const unsigned last = std::min(seed + 500, count);
+  // A slow machine does fewer.
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(std::getenv("QUARRY_FUZZ_ITERATIONS") ? 3600 : 15);
+  for (unsigned seed = 0; seed < count && deaths < 20 && std::chrono::steady_clock::now() < end;) {
+    const unsigned last = std::min(seed + 250, count);
     const int64_t died = run_batch(original, place, seed, last);
     if (died < 0) {
       seed = last;

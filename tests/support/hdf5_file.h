@@ -33,6 +33,7 @@ class H5File {
  public:
   explicit H5File(const std::string& path, bool latest = false, hsize_t user_block = 0) {
     const hid_t create = h5(H5Pcreate(H5P_FILE_CREATE)), access = h5(H5Pcreate(H5P_FILE_ACCESS));
+    h5(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG));  // whatever a test left open
     if (user_block) h5(H5Pset_userblock(create, user_block));
     if (latest) h5(H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST));
     id_ = h5(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, create, access), "creating a file");
