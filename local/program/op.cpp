@@ -170,7 +170,9 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
     }
   }
   // An integer literal beside an array of exponents fits the first float, as in NumPy.
-  if (row.rule == OpRule::scale && operands[0].weak && !operands[1].weak && is_integer(in[0])) in[0] = DType::int8;
+  if (row.rule == OpRule::scale && operands[0].weak && !operands[1].weak && is_integer(in[0]) &&
+      operands[1].dtype != DType::bool_)
+    in[0] = DType::int8;
   const std::span<const DType> inputs(in.data(), deciding.size());
   bool all_bool = true;
   for (DType t : inputs) all_bool = all_bool && t == DType::bool_;
