@@ -134,7 +134,7 @@ struct GridChoice {
 GridChoice unify(const Dims& shape, DType dtype, std::span<const NodePtr> args) {
   std::vector<NodePtr> candidates;
   for (const NodePtr& arg : args)
-    if (!arg->generated) candidates.push_back(arg);
+    if (!arg->generated || arg->chosen_grid) candidates.push_back(arg);
   // The largest decides; of equal ones the chosen, then the finer chunks, then the first.
   std::stable_sort(candidates.begin(), candidates.end(), [](const NodePtr& a, const NodePtr& b) {
     const int64_t na = local::element_count(a->shape), nb = local::element_count(b->shape);

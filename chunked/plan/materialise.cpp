@@ -62,7 +62,8 @@ std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots) {
   };
 
   // Who reads what, from the consumers down: a stage is told by its space, so that siblings count once.
-  for (const NodePtr& root : roots) facts[root.get()].read_by(uint64_t{1} | root->hash);
+  for (const NodePtr& root : roots)
+    facts[root.get()].read_by(static_cast<uint64_t>(local::element_count(root->shape)) * 2);
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const NodePtr& node = *it;
     const Facts mine = facts[node.get()];

@@ -53,8 +53,22 @@ class Pusher {
     return found != uses_.end() && found->second > 1;
   }
 
-  NodePtr push(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
-               const Dims& shape) {
+  NodePtr push(const NodePtr& arg, const std::vector<View::Axis>& axes,
+               const std::vector<std::pair<int, int64_t>>& fixed, const Dims& shape) {
+    // The view where it stands: what is given up when the graph is deeper than the stack, and the key of what was
+    // pushed before (shared arguments would be walked once per path otherwise).
+    const NodePtr here = expr::view(arg, axes, fixed, shape);
+    if (depth_ >= kDeepest) return here;
+    if (const auto found = pushed_.find(here->hash); found != pushed_.end()) return found->second;
+    ++depth_;
+    NodePtr result = push_now(arg, axes, fixed, shape);
+    --depth_;
+    pushed_.emplace(here->hash, result);
+    return result;
+  }
+
+  NodePtr push_now(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
+                   const Dims& shape) {
     if (const auto* n = arg->as<expr::Elementwise>()) return push_elementwise(arg, *n, axes, fixed, shape);
     if (const auto* n = arg->as<expr::Index>()) return push_index(*n, axes, fixed, shape);
     if (arg->as<expr::Rechunk>()) {
@@ -220,6 +234,9 @@ class Pusher {
     return expr::concatenate(std::move(parts), node.axis);
   }
 
+  static constexpr int kDeepest = 1000;
+  int depth_ = 0;
+  std::unordered_map<uint64_t, NodePtr> pushed_;  // by the view's hash
   std::unordered_map<const expr::Node*, int> uses_;
   std::unordered_map<const expr::Node*, NodePtr> rewritten_;
   std::vector<NodePtr> keep_;  // so that addresses stay unique

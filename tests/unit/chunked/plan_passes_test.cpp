@@ -1,0 +1,273 @@
+// Each pass before and after, as text.
+#include <gtest/gtest.h>
+
+#include "chunked/chunking.h"
+#include "chunked/expr/build.h"
+#include "chunked/functions/creation.h"
+#include "chunked/functions/manipulation.h"
+#include "chunked/functions/reductions.h"
+#include "chunked/functions/ufuncs.h"
+#include "chunked/linalg/linalg.h"
+#include "chunked/plan/passes.h"
+#include "tests/support/memory_dataset.h"
+
+namespace quarry {
+namespace {
+
+using expr::NodePtr;
+using local::all;
+using local::Slice;
+using testing::MemoryDataset;
+
+Array dataset(const std::string& name, const Dims& shape, std::optional<Dims> chunks = std::nullopt,
+              DType dtype = DType::float64) {
+  return Array(expr::source(std::make_shared<MemoryDataset>(name, shape, dtype, chunks)));
+}
+
+std::string text(const NodePtr& node) { return expr::to_string(node, 1000); }
+std::string pushed(const Array& x) { return text(plan::push_views({x.node()})[0]); }
+size_t nodes(const std::vector<NodePtr>& roots) { return expr::topological(roots).size(); }
+
+// --- common subexpressions ---
+
+TEST(PassCse, RepeatedTextBecomesOneNode) {
+  const Array x = dataset("/x", {100, 4});
+  const Array a = (x - mean(x, 0)) / std(x, 0), b = (x - mean(x, 0)) / std(x, 0);
+  const std::vector<NodePtr> before{a.node(), b.node()};
+  EXPECT_EQ(nodes(before), 9u);  // only x is shared
+  const std::vector<NodePtr> after = plan::eliminate_common(before);
+  EXPECT_EQ(nodes(after), 5u);
+  EXPECT_EQ(after[0], after[1]);
+}
+
+TEST(PassCse, TheSameFileOpenedTwiceIsOneSource) {
+  const Array a = dataset("/x", {10}), b = dataset("/x", {10}), other = dataset("/y", {10});
+  EXPECT_EQ(nodes(plan::eliminate_common({(a + b).node(), (a * other).node()})), 4u);
+}
+
+TEST(PassCse, DifferentConstantsStayApart) {
+  const Array x = dataset("/x", {10});
+  EXPECT_EQ(nodes(plan::eliminate_common({(x + 1).node(), (x + 2).node()})), 5u);
+}
+
+// --- view push-down ---
+
+TEST(PassViews, MoveThroughElementwiseToTheSource) {
+  const Array x = dataset("/x", {100, 20}), m = dataset("/m", {20});
+  const Array y = (sqrt(x) - m)[{Slice{10, 20, 2}, 3}];
+  EXPECT_EQ(text(y.node()), "subtract(sqrt(/x), /m)[10:20:2, 3]");
+  EXPECT_EQ(pushed(y), "subtract(sqrt(/x[10:20:2, 3]), /m[3])");
+}
+
+TEST(PassViews, Compose) {
+  const Array x = dataset("/x", {100});
+  EXPECT_EQ(text(x[{Slice{10, 90, {}}}][{Slice{{}, {}, -2}}][{Slice{1, 4, {}}}].node()), "/x[87:81:-2]");
+  EXPECT_EQ(text(x[{Slice{5, {}, {}}}][{Slice{}}].T().node()), "/x[5:100]");
+  EXPECT_EQ(x[{all}].node(), x.node());
+}
+
+TEST(PassViews, SliceAReductionsKeptAxes) {
+  const Array x = dataset("/x", {100, 20, 30});
+  EXPECT_EQ(pushed(mean(x, 1)[{4, Slice{0, 10, {}}}]), "mean(/x[4:5, :, 0:10], axis=1)[0, :]");
+  EXPECT_EQ(pushed(sum(x * 2, 0).T()[{all, 7}]), "sum(multiply(/x[:, 7:8, :], 2), axis=0)[0, :]");
+}
+
+TEST(PassViews, AReductionThatOthersReadIsNotRepeated) {
+  const Array x = dataset("/x", {100, 20});
+  const Array m = mean(x, 0);
+  const auto after = plan::push_views({m.node(), m[{Slice{0, 5, {}}}].node()});
+  EXPECT_EQ(text(after[1]), "mean(/x, axis=0)[0:5]");
+}
+
+TEST(PassViews, SliceAConcatenation) {
+  const Array a = dataset("/a", {10}), b = dataset("/b", {10}), c = dataset("/c", {10});
+  const Array y = concatenate({a, b, c});
+  EXPECT_EQ(pushed(y[{Slice{2, 8, {}}}]), "/a[2:8]");
+  EXPECT_EQ(pushed(y[{Slice{8, 21, 4}}]), "concatenate(/a[8:9], /b[2:10:4], /c[0:1], axis=0)");
+  EXPECT_EQ(pushed(y[{Slice{21, 8, -6}}]), "concatenate(/c[1:2], /b[5:6], /a[9:10], axis=0)");
+}
+
+TEST(PassViews, SliceAProduct) {
+  const Array a = dataset("/a", {100, 20}), b = dataset("/b", {20, 50});
+  EXPECT_EQ(pushed(matmul(a, b)[{3, Slice{0, 10, {}}}]), "matmul(/a[3:4, :], /b[:, 0:10])[0, :]");
+}
+
+TEST(PassViews, IndicesBecomeArithmetic) {
+  EXPECT_EQ(pushed(arange(100)[{Slice{50, 0, -10}}]),
+            "add(multiply(add(multiply(index0, -10), 50), 1), 0)");  // start + step * (50 - 10 i)
+  EXPECT_EQ(pushed(arange(100)[{7}]), "add(multiply(7, 1), 0)");
+}
+
+TEST(PassViews, SharedArgumentsAreWalkedOnce) {
+  Array x = dataset("/x", {64});
+  for (int i = 0; i < 60; ++i) x = x * x;
+  EXPECT_EQ(nodes(plan::push_views({x[{Slice{{}, {}, 2}}].node()})), 62u);  // 2^60 paths
+}
+
+TEST(PassViews, DeepChainsNeedNoStack) {
+  Array x = dataset("/x", {64});
+  for (int i = 0; i < 20000; ++i) x = x + 1;
+  const std::vector<NodePtr> roots{x[{Slice{{}, {}, 2}}].node()};
+  const plan::Plan plan = plan::make_plan(roots, {});
+  EXPECT_GT(plan.stages.size(), 20000u / 300);  // programs of bounded length
+  EXPECT_LT(plan.stages.size(), 20000u / 100);
+}
+
+// --- SYRK ---
+
+std::string syrk_text(const Array& x) {
+  return text(plan::detect_syrk(plan::eliminate_common(plan::push_views(plan::eliminate_common({x.node()}))))[0]);
+}
+
+TEST(PassSyrk, FoundHoweverSpelled) {
+  const Array x = dataset("/x", {100, 4});
+  const Array z = x - mean(x, 0), again = x - mean(x, 0);
+  const std::string expected = "syrk(subtract(/x, mean(/x, axis=0)))";
+  EXPECT_EQ(syrk_text(matmul(z.T(), z)), expected);
+  EXPECT_EQ(syrk_text(matmul(z.T(), again)), expected);
+  EXPECT_EQ(syrk_text(matmul(transpose(again), z)), expected);
+  EXPECT_EQ(syrk_text(matmul(x, x.T())), "syrk(/x{1[:], 0[:]})");
+}
+
+TEST(PassSyrk, ComplexNeedsTheConjugate) {
+  const Array x = dataset("/x", {100, 4}, std::nullopt, DType::complex128);
+  EXPECT_EQ(syrk_text(matmul(conj(x.T()), x)), "syrk(/x)");
+  EXPECT_EQ(syrk_text(matmul(conj(x).T(), x)), "syrk(/x)");
+  EXPECT_TRUE(syrk_text(matmul(x.T(), x)).starts_with("matmul"));
+}
+
+TEST(PassSyrk, NotWhereTheOperandsDifferOrAreIntegers) {
+  const Array x = dataset("/x", {100, 4}), i = dataset("/i", {100, 4}, std::nullopt, DType::int64);
+  EXPECT_TRUE(syrk_text(matmul(x.T(), x + 1)).starts_with("matmul"));
+  EXPECT_TRUE(syrk_text(matmul(i.T(), i)).starts_with("matmul"));
+}
+
+// --- what gets storage ---
+
+std::vector<std::string> materialised(std::initializer_list<Array> arrays) {
+  std::vector<NodePtr> roots;
+  for (const Array& array : arrays) roots.push_back(array.node());
+  std::vector<std::string> texts;
+  for (const NodePtr& node : plan::choose_materialised(plan::eliminate_common(roots))) texts.push_back(text(node));
+  return texts;
+}
+
+TEST(PassMaterialise, SmallBroadcastExpressionsAreComputedOnce) {
+  const Array x = dataset("/x", {100000, 4}), v = dataset("/v", {4});
+  EXPECT_EQ(materialised({x / sqrt(v + 1e-9)}), (std::vector<std::string>{"sqrt(add(/v, 1e-09))"}));
+  EXPECT_TRUE(materialised({x * (v + 1)}).empty());  // cheap
+  EXPECT_TRUE(materialised({x * arange(4)}).empty());
+}
+
+TEST(PassMaterialise, DataSizedIntermediatesNever) {
+  const Array x = dataset("/x", {1 << 20, 512});
+  const Array y = sin(cos(tan(exp(x))));
+  EXPECT_TRUE(materialised({sum(y, 0), sum(y, 1), y * 2}).empty());
+}
+
+TEST(PassMaterialise, SmallExpensiveSharedOnes) {
+  const Array x = dataset("/x", {1000});
+  const Array y = sin(cos(tan(exp(x))));
+  EXPECT_EQ(materialised({sum(y), matmul(y, y)}).size(), 1u);
+}
+
+// --- chunks ---
+
+plan::Plan plan_of(std::initializer_list<Array> arrays, int64_t memory = 0) {
+  std::vector<NodePtr> roots;
+  for (const Array& array : arrays) roots.push_back(array.node());
+  plan::PlanOptions options;
+  options.memory_bytes = memory;
+  return plan::make_plan(roots, options);
+}
+
+TEST(PassGrids, DataSetsAreReadInTheStagesChunks) {
+  const Array x = dataset("/x", {100000, 512}, Dims{8192, 64}), y = dataset("/y", {100000, 512}, Dims{100, 512});
+  const plan::Plan plan = plan_of({x + y});
+  EXPECT_EQ(plan.stages.size(), 1u) << describe(plan);
+}
+
+TEST(PassGrids, ComputedInputsAreRechunked) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
+  const plan::Plan plan = plan_of({x.rechunk({1024, -1}) - mean(x.rechunk({8192, 64}), 0)});
+  ASSERT_EQ(plan.stages.size(), 3u) << describe(plan);
+  const auto& assemble = std::get<plan::Assemble>(plan.stages[1].work);
+  EXPECT_EQ(assemble.parts[0].input.grid.largest(), Dims{64});
+  EXPECT_EQ(plan.stages[1].grid.largest(), Dims{512});
+  EXPECT_EQ(plan.stages[2].grid.largest(), (Dims{1024, 512}));
+}
+
+TEST(PassGrids, ReshapesKeepChunksConsecutive) {
+  const Array x = dataset("/x", {1 << 12, 1 << 12});
+  const plan::Plan plan = plan_of({(x + 1).reshape({1 << 6, 1 << 6, 1 << 12})});
+  const auto& assemble = std::get<plan::Assemble>(plan.stages[1].work);
+  EXPECT_TRUE(assemble.linear);
+  EXPECT_EQ(plan.stages[1].grid.largest(), (Dims{8, 64, 4096}));
+}
+
+TEST(PassBudget, HalvesAutomaticChunksAndSaysSo) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
+  const plan::Plan roomy = plan_of({sum(x, 0)}, int64_t{1} << 30), tight = plan_of({sum(x, 0)}, int64_t{32} << 20);
+  EXPECT_EQ(roomy.note, "");
+  EXPECT_EQ(roomy.stages[0].grid.largest(), (Dims{8192, 256}));
+  EXPECT_EQ(tight.stages[0].grid.largest(), (Dims{8192, 64}));  // columns of the file's chunks first
+  EXPECT_NE(tight.note.find("halved 2 times to fit the budget of 32.0 MiB"), std::string::npos) << tight.note;
+  EXPECT_NE(tight.hash, roomy.hash);
+}
+
+TEST(PassBudget, LeavesTheUsersChunksAlone) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
+  const plan::Plan plan = plan_of({sum(x.rechunk({65536, 64}), 0)}, int64_t{32} << 20);
+  EXPECT_EQ(plan.stages[0].grid.largest(), (Dims{65536, 64}));
+  EXPECT_EQ(plan.note, "");
+}
+
+TEST(PassSiblings, OutputsAndReductionsOfOneSpace) {
+  const Array x = dataset("/x", {1000, 8});
+  const plan::Plan plan = plan_of({exp(x), sum(exp(x), 0), min(x, 0)});
+  ASSERT_EQ(plan.stages.size(), 1u) << describe(plan);
+  const auto& fused = std::get<plan::Fused>(plan.stages[0].work);
+  EXPECT_EQ(fused.inputs.size(), 1u);
+  int exps = 0;
+  for (const local::Value& value : fused.program.values())
+    exps += value.kind == local::Value::Kind::op && value.op == local::Op::exp;
+  EXPECT_EQ(exps, 1);
+}
+
+TEST(PassSiblings, NotOverOtherAxesOrOtherData) {
+  const Array x = dataset("/x", {1000, 8}), y = dataset("/y", {1000, 8});
+  EXPECT_EQ(plan_of({sum(x, 0), sum(x, 1)}).stages.size(), 2u);
+  EXPECT_EQ(plan_of({sum(x, 0), sum(y, 0)}).stages.size(), 2u);
+}
+
+TEST(PassHash, IsThatOfTheGraph) {
+  const Array x = dataset("/x", {1000, 8}), again = dataset("/x", {1000, 8});
+  EXPECT_EQ(plan_of({sum(x, 0)}).hash, plan_of({sum(again, 0)}).hash);
+  EXPECT_NE(plan_of({sum(x, 0)}).hash, plan_of({sum(x, 1)}).hash);
+  EXPECT_NE(plan_of({x + 1, x + 2}).hash, plan_of({x + 2, x + 1}).hash);
+}
+
+// --- ownership ---
+
+TEST(Ownership, IsContiguousCompleteAndAlignedToSegments) {
+  for (int64_t chunks : {1, 2, 3, 63, 64, 65, 100, 1000, 12345}) {
+    for (int ranks : {1, 2, 3, 4, 7, 64, 100}) {
+      int64_t next = 0;
+      const int64_t segments = std::min<int64_t>(chunks, 64);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto [first, last] = plan::owned(rank, chunks, ranks);
+        ASSERT_EQ(first, next);
+        next = last;
+        bool aligned = false;
+        for (int64_t s = 0; s <= segments; ++s) aligned = aligned || chunks * s / segments == last;
+        ASSERT_TRUE(aligned) << chunks << " chunks, " << ranks << " ranks";
+        for (int64_t chunk = first; chunk < last; chunk += std::max<int64_t>(1, (last - first) / 3))
+          ASSERT_EQ(plan::owner(chunk, chunks, ranks), rank) << chunk << " of " << chunks << ", " << ranks << " ranks";
+      }
+      ASSERT_EQ(next, chunks);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quarry
