@@ -1,0 +1,43 @@
+// A rank that leaves the job while others still communicate with it: they get an error that names it, and the program
+// ends everywhere, in seconds and without the launcher's help.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "comm/communicator.h"
+
+int main(int argc, char** argv) {
+  using namespace quarry;
+  const auto begin = std::chrono::steady_clock::now();
+  auto job = comm::world(&argc, &argv);
+  const int leaver = job->size() - 1;
+  if (job->rank() == leaver) {
+    job->barrier();
+    job.reset();
+    return 0;
+  }
+  job->barrier();
+  const auto expect_error = [&](const char* what, auto call) {
+    try {
+      call();
+    } catch (const local::CommError& error) {
+      if (std::string(error.what()).find(fmt::format("rank {}", leaver)) != std::string::npos) return true;
+      fmt::print(stderr, "{}: {}\n", what, error.what());
+      return false;
+    }
+    fmt::print(stderr, "{}: no error\n", what);
+    return false;
+  };
+  char byte = 0;
+  bool good = expect_error("receive", [&] { job->receive(&byte, 1, leaver, 1)->wait(); });
+  good &= expect_error("send", [&] { job->send(&byte, 1, leaver, 1); });
+  good &= expect_error("post", [&] { job->post(leaver, {}); });
+  good &= expect_error("barrier", [&] { job->barrier(); });
+  job.reset();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  constexpr double kMostSeconds = 10;
+  if (seconds > kMostSeconds) fmt::print(stderr, "took {} s\n", seconds);
+  return good && seconds <= kMostSeconds ? 0 : 1;
+}

@@ -1,0 +1,143 @@
+// The Runtime on several ranks.
+#include "chunked/runtime.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "chunked/exec/service.h"
+#include "tests/support/mpi_job.h"
+
+namespace quarry {
+namespace {
+
+using test::job;
+
+RuntimeOptions small() {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "16MiB";
+  options.threads = 1;
+  return options;
+}
+
+class Body : public scheduler::TaskBody {
+ public:
+  explicit Body(std::function<void(scheduler::TaskRun&)> run) : run_(std::move(run)) {}
+  std::string name(int64_t index) const override { return "test " + std::to_string(index); }
+  void run(scheduler::TaskRun& run) override { run_(run); }
+
+ private:
+  std::function<void(scheduler::TaskRun&)> run_;
+};
+
+void add_tasks(scheduler::Graph& graph, int count, std::function<void(scheduler::TaskRun&)> run) {
+  const int32_t body = graph.add_body(std::make_unique<Body>(std::move(run)));
+  for (int i = 0; i < count; ++i) {
+    scheduler::TaskDecl task;
+    task.body = body;
+    task.index = i;
+    task.position = i;
+    graph.add_task(task);
+  }
+}
+
+TEST(Runtime, EveryRankIsPartOfIt) {
+  Runtime runtime(small());
+  EXPECT_EQ(runtime.rank(), job().rank());
+  EXPECT_EQ(runtime.size(), job().size());
+  EXPECT_EQ(runtime.memory_bytes(), 16 << 20);
+  if (job().size() == 2) {
+    EXPECT_EQ(
+        runtime.banner(),
+        fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16 MiB of memory per rank", job().transport()));
+  }
+}
+
+TEST(Runtime, SharesMemoryAndThreadsOfTheNode) {
+  RuntimeOptions options = small();
+  options.memory = "50%";
+  options.threads = 0;
+  const Runtime runtime(options);
+  EXPECT_LE(runtime.memory_bytes() * runtime.size(), free_host_bytes());
+  EXPECT_LE(runtime.threads(), std::max(1U, std::thread::hardware_concurrency() / static_cast<unsigned>(job().size())));
+}
+
+TEST(Runtime, OneRanksMistakeIsEveryRanksError) {
+  RuntimeOptions options = small();
+  if (job().rank() == job().size() - 1) options.memory = "lots";
+  EXPECT_THROW(Runtime{options}, local::InvalidArgument);
+}
+
+TEST(Runtime, DifferentDevicesAreRefused) {
+  if (job().size() == 1) return;  // one rank has one opinion
+  RuntimeOptions options = small();
+  if (job().rank() == 1) options.device = local::DeviceKind::emulated;
+  EXPECT_THROW(Runtime{options}, local::InvalidArgument);
+  options = small();
+  if (job().rank() == 1) options.chunks = local::Dims{3};
+  EXPECT_THROW(Runtime{options}, local::CommError);
+}
+
+TEST(Runtime, TotalsAddUp) {
+  Runtime runtime(small());
+  runtime.count_io(job().rank() + 1, 10);
+  scheduler::Graph graph;
+  add_tasks(graph, 5, [](scheduler::TaskRun&) {});
+  exec::Service::create(runtime.communicator(), runtime.executor(), 1)->run(graph);
+  const RunStatistics total = runtime.total_statistics();
+  const int n = job().size();
+  EXPECT_EQ(total.read_bytes, n * (n + 1) / 2);
+  EXPECT_EQ(total.written_bytes, 10 * n);
+  EXPECT_EQ(total.tasks, 5 * n);
+}
+
+TEST(Runtime, ProgressIsTheSumOverRanks) {
+  Runtime runtime(small());
+  std::mutex mutex;
+  std::vector<scheduler::Progress> seen;
+  runtime.set_progress([&](const scheduler::Progress& progress) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(progress);
+  });
+  scheduler::Graph graph;
+  add_tasks(graph, 30, [](scheduler::TaskRun&) { std::this_thread::sleep_for(std::chrono::milliseconds(25)); });
+  exec::Service::create(runtime.communicator(), runtime.executor(), 2)->run(graph);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the last word
+  runtime.set_progress(nullptr);
+  if (job().rank() != 0) {
+    EXPECT_TRUE(seen.empty());
+  } else {
+    ASSERT_GE(seen.size(), 3u);
+    EXPECT_EQ(seen.back().tasks_done, 30 * job().size());
+    EXPECT_EQ(seen.back().tasks_total, 30 * job().size());
+    for (size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i].tasks_done, seen[i - 1].tasks_done);
+    EXPECT_EQ(seen.back().memory_limit, job().size() * (int64_t{16} << 20));
+  }
+}
+
+TEST(Runtime, InterruptOnOneRankCancelsAll) {
+  Runtime runtime(small());
+  std::jthread signal;
+  if (job().rank() == job().size() - 1) {
+    signal = std::jthread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      runtime.interrupt();
+    });
+  }
+  scheduler::Graph graph;
+  add_tasks(graph, 10, [](scheduler::TaskRun& run) {
+    for (int i = 0; i < 1000 && !run.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(exec::Service::create(runtime.communicator(), runtime.executor(), 3)->run(graph), local::Cancelled);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,119 @@
+// The parts of the service that need no ranks; tests/mpi/service.cpp has the rest.
+#include "chunked/exec/service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "chunked/exec/remote_box.h"
+#include "chunked/exec/remote_messages.h"
+
+namespace quarry::exec {
+namespace {
+
+// Packs element by element.
+std::vector<std::byte> pack(const BlockBox& box, const std::vector<std::byte>& block) {
+  std::vector<std::byte> packed;
+  const local::Dims strides = local::contiguous_strides(box.shape, box.itemsize);
+  local::Dims at(box.shape.size());
+  const int64_t elements = local::element_count(box.count);
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t offset = 0;
+    for (int d = 0; d < at.size(); ++d) offset += (box.start[d] + at[d]) * strides[d];
+    packed.insert(packed.end(), block.begin() + offset, block.begin() + offset + box.itemsize);
+    for (int d = at.size() - 1; d >= 0 && ++at[d] == box.count[d]; --d) at[d] = 0;
+  }
+  return packed;
+}
+
+TEST(BoxRuns, AnyPieceOfAnyBox) {
+  std::mt19937_64 random(1);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  for (int round = 0; round < 500; ++round) {
+    BlockBox box;
+    box.itemsize = 1 + below(16);
+    const int ndim = static_cast<int>(below(5));
+    for (int d = 0; d < ndim; ++d) {
+      const int64_t extent = 1 + below(6);
+      const int64_t start = below(extent);
+      box.shape.push_back(extent);
+      const bool whole = below(2) == 0;
+      box.start.push_back(whole ? 0 : start);
+      box.count.push_back(whole ? extent : below(extent - start + 1));
+    }
+    std::vector<std::byte> block(static_cast<size_t>(local::element_count(box.shape) * box.itemsize));
+    for (std::byte& b : block) b = static_cast<std::byte>(random());
+    const std::vector<std::byte> expected = pack(box, block);
+    const BoxRuns runs(box);
+    ASSERT_EQ(runs.bytes(), static_cast<int64_t>(expected.size()));
+    const auto read = [&](int64_t offset, int64_t bytes, void* to) {
+      ASSERT_GE(offset, 0);
+      ASSERT_LE(offset + bytes, static_cast<int64_t>(block.size()));
+      std::memcpy(to, block.data() + offset, static_cast<size_t>(bytes));
+    };
+    std::vector<std::byte> scratch(static_cast<size_t>(below(200)));
+    std::vector<std::byte> got(expected.size());
+    const int64_t piece = 1 + below(100);
+    for (int64_t begin = 0; begin < runs.bytes(); begin += piece) {
+      runs.read(begin, std::min(piece, runs.bytes() - begin), got.data() + begin, scratch, read);
+    }
+    ASSERT_TRUE(got == expected) << round;
+  }
+}
+
+TEST(BoxRuns, ShortRunsAreReadTogether) {
+  // 100 runs of 16 bytes, 32 bytes apart.
+  const BoxRuns runs({{100, 8}, {0, 2}, {100, 4}, 4});
+  std::vector<std::byte> scratch(4096), to(1600);
+  int calls = 0;
+  runs.read(0, 1600, to.data(), scratch, [&](int64_t, int64_t bytes, void* into) {
+    std::memset(into, 0, static_cast<size_t>(bytes));
+    ++calls;
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(BoxRuns, OutsideTheBlockThrows) {
+  EXPECT_THROW(BoxRuns({{10}, {5}, {6}, 4}), local::InvalidArgument);
+  EXPECT_THROW(BoxRuns({{10}, {-1}, {3}, 4}), local::InvalidArgument);
+  EXPECT_THROW(BoxRuns({{10}, {0}, {3}, 0}), local::InvalidArgument);
+  EXPECT_THROW(BoxRuns({{10, 2}, {0}, {3}, 4}), local::InvalidArgument);
+  EXPECT_EQ(BoxRuns({{}, {}, {}, 8}).bytes(), 8);
+  EXPECT_EQ(BoxRuns({{4, 0}, {0, 0}, {4, 0}, 8}).bytes(), 0);
+}
+
+TEST(Messages, SurviveTheWay) {
+  Message request;
+  request.epoch = 77;
+  request.request = {
+      5, {1, 2, int64_t{1} << 40}, {local::Dims(32, 3), local::Dims(32, 1), local::Dims(32, 2), 8}, 6, 9};
+  const Message got = decode(encode(request));
+  EXPECT_EQ(got.kind, MessageKind::request);
+  EXPECT_EQ(got.epoch, 77u);
+  EXPECT_EQ(got.request.pull, 5u);
+  EXPECT_EQ(got.request.key, request.request.key);
+  EXPECT_EQ(got.request.box.count, local::Dims(32, 2));
+  EXPECT_EQ(got.request.first_piece, 6);
+  EXPECT_EQ(got.request.pieces, 9);
+  Message failed;
+  failed.kind = MessageKind::failed;
+  failed.error = {local::ErrorCode::budget, std::string(10000, 'x'), 123};
+  EXPECT_LE(encode(failed).size(), 4096u);
+  EXPECT_EQ(decode(encode(failed)).error.detail, 123);
+  EXPECT_EQ(decode(encode(failed)).error.code, local::ErrorCode::budget);
+}
+
+TEST(Messages, CutShortIsAnError) {
+  Message request;
+  request.request.box = {{10}, {0}, {10}, 4};
+  const std::vector<std::byte> bytes = encode(request);
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    EXPECT_THROW(decode(std::span(bytes).first(n)), local::CommError);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::exec
