@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -176,6 +177,7 @@ class Lowering {
     }
     progress_.resize(plan.stages.size());
     for (size_t s = 0; s < plan.stages.size(); ++s) phases_.push_back(find_phase(static_cast<int>(s)));
+    delay_operands();
   }
 
   std::unique_ptr<Lowered> run() {
@@ -218,6 +220,27 @@ class Lowering {
     // An all-to-all copy is a barrier too: its first chunk needs nearly all of its input.
     if (std::holds_alternative<plan::Assemble>(stage.work) && input_progress(s, 0, phase) > kProgressEnd / 2) ++phase;
     return phase;
+  }
+
+  // A stage whose chunks are wanted in a later phase only is run there: its chunks would have to be kept until then (z
+  // in z @ vectors, of which the plan has a second copy beside the one in z.T @ z). Not before all-to-all copies: those
+  // want their input finished.
+  void delay_operands() {
+    std::vector<int> wanted(plan_.stages.size(), INT_MAX);
+    for (const Sink& sink : sinks_)
+      if (sink.array.kind == plan::ArrayRef::Kind::stage) wanted[static_cast<size_t>(sink.array.stage)] = -1;
+    for (size_t s = plan_.stages.size(); s-- > 0;) {
+      const plan::Stage& stage = plan_.stages[s];
+      const auto* fused = std::get_if<plan::Fused>(&stage.work);
+      if (fused && fused->reductions.empty() && wanted[s] != INT_MAX) phases_[s] = std::max(phases_[s], wanted[s]);
+      const int phase = std::holds_alternative<plan::Assemble>(stage.work) ? -1 : phases_[s];
+      for (const plan::Input* input : inputs_of(stage)) {
+        if (input->array.kind != plan::ArrayRef::Kind::stage) continue;
+        int& other = wanted[static_cast<size_t>(input->array.stage)];
+        other = std::min(other, phase);
+      }
+    }
+    for (auto& memo : progress_) memo.clear();
   }
 
   // The latest progress of what chunk `chunk` of a streaming stage reads in `phase`.
