@@ -1,0 +1,91 @@
+// What a run leaves behind for people: a trace for Perfetto (or chrome://tracing) and one self-contained HTML page.
+// Plain data in, a file out; ranks send their part as bytes to the one that writes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "local/base/trace.h"
+
+namespace quarry::report {
+
+// One rank's part.
+struct RankTrace {
+  int32_t rank = 0;
+  std::string host;
+  std::string device;  // "cpu, 2 threads", "NVIDIA H200"
+  int64_t memory_limit_bytes = 0;
+  int64_t memory_peak_bytes = 0;
+  int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0;
+  int64_t tasks = 0;
+  std::vector<local::TraceEvent> events;
+};
+
+// As bytes to send. deserialize() throws InvalidArgument for bytes that serialize() did not make.
+std::string serialize(const RankTrace& trace);
+RankTrace deserialize(std::string_view bytes);
+// Moves the rank's clock to rank 0's: `offset_ns` is what rank 0's trace_clock_ns() shows when this rank's shows 0.
+void align_clock(RankTrace& trace, int64_t offset_ns);
+// Rank 0's clock minus this rank's, from one exchange with rank 0: this rank's clock when it asked, rank 0's when it
+// answered, this rank's when the answer came. Off by at most half of the time between.
+int64_t clock_offset_ns(int64_t asked_ns, int64_t answered_ns, int64_t received_ns);
+
+// The Chrome trace event format: one process per rank, one row per lane (more where events overlap), and the reserved
+// bytes as a counter. Throws IoError.
+void write_trace(const std::string& path, std::span<const RankTrace> ranks);
+
+// Sections of results, shown in order before everything else.
+struct BarChart {
+  std::string title;
+  std::string x_label, y_label;  // with units
+  std::vector<double> values;    // the first bar is number 1
+  bool cumulative = false;       // with the running sum as a line; for shares of a whole
+};
+struct Table {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+struct Check {
+  std::string name, expected, found;
+  bool passed = false;
+};
+struct Checks {
+  std::string title;
+  std::vector<Check> checks;
+};
+struct Text {
+  std::string title;
+  std::string text;  // shown as it is
+};
+using Section = std::variant<BarChart, Table, Checks, Text>;
+
+struct RunReport {
+  std::string title;    // "quarry pca returns.h5:/returns"
+  std::string command;  // the command line
+  std::string version;
+  std::string started;  // date and time as text
+  std::string banner;   // ranks, devices, threads, budget
+  std::string plan;     // the listing of plan::describe(), of all plans that ran
+  double wall_seconds = 0;
+  std::vector<std::pair<std::string, std::string>> facts;  // further lines of "what ran": input, shape, chunks
+  std::vector<Section> results;
+  std::vector<RankTrace> ranks;  // clocks aligned
+};
+
+// One HTML file without references to anything else. Throws IoError.
+void write_report(const std::string& path, const RunReport& report);
+
+// "1.50 GiB", "0 B".
+std::string format_bytes(int64_t bytes);
+// "1.23 s", "4.5 ms", "2 min 5 s".
+std::string format_seconds(double seconds);
+std::string escape_html(std::string_view text);
+std::string escape_json(std::string_view text);  // with the quotes
+
+}  // namespace quarry::report

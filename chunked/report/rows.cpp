@@ -1,0 +1,77 @@
+#include "chunked/report/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+#include "local/base/error.h"
+
+namespace quarry::report {
+
+int lane_order(const std::string& lane) {
+  static const std::array<std::string, 9> known{"read", "decode", "h2d",  "compute", "worker",
+                                                "d2h",  "write",  "comm", "spill"};
+  return static_cast<int>(std::find(known.begin(), known.end(), lane) - known.begin());
+}
+
+std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane) {
+  std::map<std::pair<int, std::string>, std::vector<const local::TraceEvent*>> lanes;
+  for (const local::TraceEvent& event : trace.events) lanes[{lane_order(event.lane), event.lane}].push_back(&event);
+  std::vector<Row> rows;
+  for (auto& [key, events] : lanes) {
+    std::stable_sort(events.begin(), events.end(),
+                     [](const auto* a, const auto* b) { return a->begin_ns < b->begin_ns; });
+    const size_t first = rows.size();
+    std::vector<int64_t> ends;
+    for (const local::TraceEvent* event : events) {
+      size_t row = 0;
+      while (row < ends.size() && ends[row] > event->begin_ns) ++row;
+      if (row == ends.size()) {
+        if (row < static_cast<size_t>(most_per_lane)) {
+          ends.push_back(0);
+          rows.push_back({key.second, static_cast<int>(row), {}});
+        } else {
+          --row;
+        }
+      }
+      ends[row] = std::max(ends[row], event->end_ns);
+      rows[first + row].events.push_back(event);
+    }
+  }
+  return rows;
+}
+
+double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  int64_t busy = 0, end = INT64_MIN;
+  for (const auto& [from, to] : intervals) {
+    if (to <= end) continue;
+    busy += to - std::max(from, end);
+    end = to;
+  }
+  return static_cast<double>(busy) * 1e-9;
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  const std::string partial = path + ".partial";
+  const auto fail = [&](const char* what) {
+    const int error = errno;
+    std::remove(partial.c_str());
+    throw local::IoError(fmt::format("{} '{}' failed: {}", what, path, std::strerror(error)));
+  };
+  std::FILE* file = std::fopen(partial.c_str(), "wb");
+  if (!file) fail("making");
+  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  const int error = errno;
+  const bool closed = std::fclose(file) == 0;
+  if (!written) errno = error;
+  if (!written || !closed) fail("writing");
+  if (std::rename(partial.c_str(), path.c_str()) != 0) fail("writing");
+}
+
+}  // namespace quarry::report

@@ -1,0 +1,29 @@
+// How events are laid out in rows, for the trace file and the page alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "chunked/report/report.h"
+
+namespace quarry::report {
+
+// Events of one lane that do not overlap (the last row of a lane with very many takes what is left and may overlap).
+struct Row {
+  std::string lane;
+  int number = 0;                                // within the lane
+  std::vector<const local::TraceEvent*> events;  // by begin
+};
+// Known lanes in the order of the data's way, then others by name.
+std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane);
+
+// Position of a lane in that order; unknown ones come last.
+int lane_order(const std::string& lane);
+
+// Seconds during which at least one of the events runs.
+double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals);
+
+// Writes beside the path and renames. Throws IoError.
+void write_file(const std::string& path, const std::string& content);
+
+}  // namespace quarry::report

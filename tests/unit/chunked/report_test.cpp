@@ -1,0 +1,294 @@
+#include "chunked/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "chunked/report/rows.h"
+#include "local/base/error.h"
+
+namespace quarry::report {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Two lanes of reading, compute behind them, spilling and transfers, with the memory going up and down.
+RankTrace sample(int rank, int chunks) {
+  RankTrace trace;
+  trace.rank = rank;
+  trace.host = "node" + std::to_string(rank);
+  trace.device = "cpu, 2 threads";
+  trace.memory_limit_bytes = 256 << 20;
+  trace.read_bytes = int64_t{16} << 20;
+  std::mt19937 random(static_cast<unsigned>(rank) + 7);
+  int64_t at = 1000000000;
+  for (int i = 0; i < chunks; ++i) {
+    const int64_t length = 3000000 + random() % 4000000;
+    const auto add = [&](const std::string& name, const char* lane, int64_t from, int64_t took, int64_t bytes) {
+      local::TraceEvent event;
+      event.name = name + "[" + std::to_string(i) + ", 0]";
+      event.lane = lane;
+      event.begin_ns = from;
+      event.end_ns = from + took;
+      event.bytes = bytes;
+      event.budget_used = static_cast<int64_t>(random() % (256 << 20));
+      event.detail = event.lane == "read" ? "direct" : "";
+      trace.memory_peak_bytes = std::max(trace.memory_peak_bytes, event.budget_used);
+      trace.events.push_back(event);
+    };
+    add("read /returns", "read", at, length, 16 << 20);
+    add("standardize", "compute", at + length, length / 2, 16 << 20);
+    if (i % 7 == 3) add("spill tile", "spill", at + length / 3, length, 8 << 20);
+    if (i % 4 == 1) add("pull sum", "comm", at + length, 2 * length, 64 << 10);
+    trace.tasks += 2;
+    at += length / 2;
+  }
+  return trace;
+}
+
+void expect_equal(const RankTrace& a, const RankTrace& b) {
+  EXPECT_EQ(a.rank, b.rank);
+  EXPECT_EQ(a.host, b.host);
+  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.memory_limit_bytes, b.memory_limit_bytes);
+  EXPECT_EQ(a.memory_peak_bytes, b.memory_peak_bytes);
+  EXPECT_EQ(a.read_bytes, b.read_bytes);
+  EXPECT_EQ(a.communicated_bytes, b.communicated_bytes);
+  EXPECT_EQ(a.tasks, b.tasks);
+  ASSERT_EQ(a.events.size(), b.events.size());
+  for (size_t i = 0; i < a.events.size(); ++i) {
+    EXPECT_EQ(a.events[i].name, b.events[i].name);
+    EXPECT_EQ(a.events[i].lane, b.events[i].lane);
+    EXPECT_EQ(a.events[i].detail, b.events[i].detail);
+    EXPECT_EQ(a.events[i].thread, b.events[i].thread);
+    EXPECT_EQ(a.events[i].begin_ns, b.events[i].begin_ns);
+    EXPECT_EQ(a.events[i].end_ns, b.events[i].end_ns);
+    EXPECT_EQ(a.events[i].bytes, b.events[i].bytes);
+    EXPECT_EQ(a.events[i].budget_used, b.events[i].budget_used);
+  }
+}
+
+TEST(RankTrace, TravelsAsBytes) {
+  for (const int chunks : {0, 1, 50}) {
+    const RankTrace trace = sample(3, chunks);
+    expect_equal(deserialize(serialize(trace)), trace);
+  }
+}
+
+TEST(RankTrace, BrokenBytesAreRefused) {
+  const std::string bytes = serialize(sample(0, 5));
+  for (size_t length = 0; length < bytes.size(); length += 3) {
+    EXPECT_THROW(deserialize(std::string_view(bytes).substr(0, length)), local::InvalidArgument) << length;
+  }
+  EXPECT_THROW(deserialize(bytes + "x"), local::InvalidArgument);
+  // A changed byte gives another trace or an error, nothing worse.
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 0x80);
+    try {
+      deserialize(changed);
+    } catch (const local::InvalidArgument&) {
+    }
+  }
+}
+
+TEST(RankTrace, ClocksAreAligned) {
+  // This rank asked at 100, the answer came at 120; in between rank 0's clock was 5010.
+  EXPECT_EQ(clock_offset_ns(100, 5010, 120), 4900);
+  RankTrace trace = sample(0, 2);
+  const int64_t begin = trace.events[0].begin_ns, end = trace.events[0].end_ns;
+  align_clock(trace, -400);
+  EXPECT_EQ(trace.events[0].begin_ns, begin - 400);
+  EXPECT_EQ(trace.events[0].end_ns, end - 400);
+}
+
+TEST(Rows, EventsOfARowDoNotOverlap) {
+  const RankTrace trace = sample(1, 100);
+  size_t events = 0;
+  std::set<std::string> lanes;
+  for (const Row& row : rows_of(trace, 100)) {
+    lanes.insert(row.lane);
+    events += row.events.size();
+    for (size_t i = 1; i < row.events.size(); ++i) EXPECT_GE(row.events[i]->begin_ns, row.events[i - 1]->end_ns);
+  }
+  EXPECT_EQ(events, trace.events.size());
+  EXPECT_EQ(lanes, (std::set<std::string>{"read", "compute", "comm", "spill"}));
+  EXPECT_EQ(rows_of(trace, 1).size(), 4u);
+  EXPECT_DOUBLE_EQ(busy_seconds({{0, 10}, {5, 20}, {30, 40}, {32, 33}}), 30e-9);
+  EXPECT_DOUBLE_EQ(busy_seconds({}), 0);
+}
+
+TEST(WriteTrace, IsJsonWithEveryEvent) {
+  std::vector<RankTrace> ranks{sample(0, 40), sample(1, 30)};
+  ranks[1].events[0].name = "read \"/a\\b\"\n\x01\xff\xc3\xa9 <script>";
+  const std::string path = ::testing::TempDir() + "trace.json";
+  write_trace(path, ranks);
+  const auto json = nlohmann::json::parse(contents(path));
+  size_t complete = 0, counters = 0;
+  std::set<std::string> names, processes;
+  for (const auto& event : json.at("traceEvents")) {
+    const std::string phase = event.at("ph");
+    if (phase == "X") {
+      ++complete;
+      EXPECT_GE(event.at("ts").get<double>(), 0);
+      EXPECT_GE(event.at("dur").get<double>(), 0);
+      EXPECT_TRUE(event.at("args").contains("bytes"));
+      names.insert(event.at("name").get<std::string>());
+    } else if (phase == "C") {
+      ++counters;
+    } else if (event.at("name") == "process_name") {
+      processes.insert(event.at("args").at("name").get<std::string>());
+    }
+  }
+  EXPECT_EQ(complete, ranks[0].events.size() + ranks[1].events.size());
+  EXPECT_EQ(counters, complete);
+  EXPECT_TRUE(names.count("read \"/a\\b\"\n\x01?\xc3\xa9 <script>"));
+  EXPECT_EQ(processes, (std::set<std::string>{"rank 0 (cpu, 2 threads)", "rank 1 (cpu, 2 threads)"}));
+}
+
+TEST(WriteTrace, NoEventsAndNoRanksAreJsonToo) {
+  const std::string path = ::testing::TempDir() + "empty.json";
+  write_trace(path, {});
+  EXPECT_TRUE(nlohmann::json::parse(contents(path)).at("traceEvents").empty());
+  EXPECT_THROW(write_trace("/does/not/exist/trace.json", {}), local::IoError);
+}
+
+RunReport full_report(int chunks) {
+  RunReport report;
+  report.title = "quarry pca market.h5:/returns";
+  report.command = "mpirun -n 2 quarry pca market.h5:/returns -k 10 --standardize --memory 256MiB -o factors.h5";
+  report.version = "0.1.0";
+  report.started = "2026-01-02 03:04:05";
+  report.banner = "2 ranks, cpu, 2 threads each, 256 MiB each";
+  report.plan =
+      "stage 0  mean, std of /returns     512 chunks  2.00 GiB\nstage 1  syrk                     64 chunks  2.00 "
+      "MiB\n";
+  report.wall_seconds = 12.34;
+  report.facts = {{"Input", "524288 x 512 float64, chunks 8192 x 64"}};
+  BarChart scree{"Explained variance", "component", "share of the variance", {}, true};
+  for (int i = 0; i < 10; ++i) scree.values.push_back(0.35 / (1 + i));
+  report.results = {scree,
+                    Checks{"Recovered factors",
+                           {{"largest angle between subspaces", "< 0.05", "0.0132", true}, {"rank", "8", "7", false}}},
+                    Table{"Explained variance",
+                          {"#Component", "#Variance", "#Ratio"},
+                          {{"1", "179.2", "0.350"}, {"2", "89.6", "0.175"}}}};
+  for (int rank = 0; rank < 2; ++rank) {
+    report.ranks.push_back(sample(rank, chunks));
+    report.ranks.back().written_bytes = 40 << 20;
+    report.ranks.back().spilled_bytes = 11 << 20;
+    report.ranks.back().communicated_bytes = 5 << 20;
+  }
+  return report;
+}
+
+void expect_self_contained(const std::string& html) {
+  for (const char* reference : {"http:", "https:", "src=", "href=", "url(", "@import", "<link", "<img", "<iframe"}) {
+    EXPECT_THAT(html, Not(HasSubstr(reference)));
+  }
+}
+
+// Every element that is opened is closed, in order.
+void expect_balanced(const std::string& html) {
+  static const std::regex tag("<(/?)([a-zA-Z][a-zA-Z0-9]*)([^<>]*)>");
+  static const std::set<std::string> empty{"meta", "br"};
+  std::vector<std::string> open;
+  const std::string body = std::regex_replace(html, std::regex("<(style|script)>[^]*?</\\1>"), "");
+  for (std::sregex_iterator it(body.begin(), body.end(), tag), end; it != end; ++it) {
+    const std::string name = (*it)[2], rest = (*it)[3];
+    if (empty.count(name) || (!rest.empty() && rest.back() == '/')) continue;
+    if ((*it)[1].length() == 0) {
+      open.push_back(name);
+    } else {
+      ASSERT_FALSE(open.empty()) << name;
+      ASSERT_EQ(open.back(), name) << "at " << it->position();
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST(WriteReport, HasEverythingInOneFile) {
+  const std::string path = ::testing::TempDir() + "report.html";
+  write_report(path, full_report(60));
+  const std::string html = contents(path);
+  expect_self_contained(html);
+  expect_balanced(html);
+  for (const char* part :
+       {"quarry pca market.h5:/returns", "--memory 256MiB", "stage 1  syrk", "Explained variance", "largest angle",
+        "failed", "budget 256 MiB", "12.3 s", "Slowest tasks", "Communication", "direct", "Rank 1", "node1"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+}
+
+TEST(WriteReport, NamesAreEscaped) {
+  RunReport report = full_report(2);
+  const std::string evil = "<script>alert('x')</script>&\"\xff\x01";
+  report.title = report.command = report.plan = report.banner = evil;
+  report.facts = {{evil, evil}};
+  report.results = {Text{evil, evil}, Table{evil, {evil}, {{evil}}}, Checks{evil, {{evil, evil, evil, true}}},
+                    BarChart{evil, evil, evil, {1}}};
+  for (RankTrace& rank : report.ranks) {
+    rank.host = rank.device = evil;
+    for (local::TraceEvent& event : rank.events) event.name = event.detail = evil;
+    rank.events[0].lane = "\"><script>";
+  }
+  const std::string path = ::testing::TempDir() + "escaped.html";
+  write_report(path, report);
+  const std::string html = contents(path);
+  EXPECT_THAT(html, Not(HasSubstr("<script>alert")));
+  EXPECT_THAT(html, Not(HasSubstr("\"><script>\"")));
+  EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;&quot;"));
+  expect_balanced(html);
+}
+
+TEST(WriteReport, ManyEventsAreDrawnTogether) {
+  const std::string path = ::testing::TempDir() + "many.html";
+  write_report(path, full_report(30000));
+  const std::string html = contents(path);
+  EXPECT_LT(html.size(), size_t{6} << 20);
+  EXPECT_THAT(html, HasSubstr(" events from "));
+  expect_self_contained(html);
+}
+
+TEST(WriteReport, NothingRan) {
+  RunReport report;
+  report.results = {BarChart{"no values", "x", "y", {}, true}, BarChart{"negative", "x", "y", {-1, 0, 2}, false},
+                    BarChart{"not finite", "x", "y", {std::numeric_limits<double>::quiet_NaN(), 1}, true}};
+  report.ranks.emplace_back();
+  const std::string path = ::testing::TempDir() + "nothing.html";
+  write_report(path, report);
+  expect_balanced(contents(path));
+  EXPECT_THAT(contents(path), Not(HasSubstr("nan\"")));
+  EXPECT_THROW(write_report("/does/not/exist/report.html", report), local::IoError);
+}
+
+TEST(Format, BytesAndSeconds) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(int64_t{256} << 20), "256 MiB");
+  EXPECT_EQ(format_bytes(int64_t{5} << 40), "5.00 TiB");
+  EXPECT_EQ(format_seconds(0), "0 s");
+  EXPECT_EQ(format_seconds(0.0123), "12.3 ms");
+  EXPECT_EQ(format_seconds(12.34), "12.3 s");
+  EXPECT_EQ(format_seconds(125), "2 min 5 s");
+  EXPECT_EQ(format_seconds(7322), "2 h 2 min");
+}
+
+}  // namespace
+}  // namespace quarry::report
