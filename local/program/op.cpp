@@ -176,7 +176,7 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
   const std::span<const DType> inputs(in.data(), deciding.size());
   bool all_bool = true;
   for (DType t : inputs) all_bool = all_bool && t == DType::bool_;
-  if (row.rule == OpRule::no_bool && all_bool) no_loop(row, inputs);
+  if (row.rule == OpRule::no_bool && all_bool && !dtype) no_loop(row, inputs);
 
   std::optional<DType> loop;
   if (row.rule == OpRule::comparison || row.rule == OpRule::logical || row.rule == OpRule::select) {

@@ -25,6 +25,32 @@ using VecD = __m256d;
 #define QUARRY_SLEEF_D(name, ulp) Sleef_finz_##name##d4_##ulp##avx2
 #endif
 
+// SLEEF's log1p, asinh and acosh overflow inside for the largest arguments, where they are logarithms in all but name.
+// Above `limit` the result is log|x| + `shift`, with the sign of x.
+template <class F>
+struct beyond {
+  static constexpr bool exists = false;
+};
+
+template <class F, class T, int64_t width>
+inline void apply_whole(T* r, const T* x, const T* y) {
+  if constexpr (beyond<F>::exists) {
+    T copy[width];
+    std::memcpy(copy, x, sizeof copy);
+    F::apply(r, x, y);
+    bool large = false;
+    for (int64_t k = 0; k < width; ++k) large |= std::fabs(copy[k]) > beyond<F>::limit && std::fabs(copy[k]) < INFINITY;
+    if (!large) return;
+    for (int64_t k = 0; k < width; ++k) {
+      const T size = std::fabs(copy[k]);
+      if (size > beyond<F>::limit && size < INFINITY && (copy[k] > 0 || beyond<F>::odd))
+        r[k] = std::copysign(std::log(size) + beyond<F>::shift, copy[k]);
+    }
+  } else {
+    F::apply(r, x, y);
+  }
+}
+
 // F has a vector type, its element type and a function of one or two vectors.
 template <class F>
 void vector_loop(void* out, const void* const* args, int64_t n) {
@@ -34,7 +60,7 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
   const T* y = static_cast<const T*>(args[F::arity - 1]);
   T* r = static_cast<T*>(out);
   int64_t i = 0;
-  for (; i + width <= n; i += width) F::apply(r + i, x + i, y + i);
+  for (; i + width <= n; i += width) apply_whole<F, T, width>(r + i, x + i, y + i);
   if (i < n) {
     // The rest goes through the same function, padded.
     T a[width], b[width];
@@ -42,8 +68,9 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
       a[k] = i + k < n ? x[i + k] : T(1);
       b[k] = i + k < n ? y[i + k] : T(1);
     }
-    F::apply(a, a, b);
-    std::memcpy(r + i, a, static_cast<size_t>(n - i) * sizeof(T));
+    T rest[width];
+    apply_whole<F, T, width>(rest, a, b);
+    std::memcpy(r + i, rest, static_cast<size_t>(n - i) * sizeof(T));
   }
 }
 
@@ -87,6 +114,20 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
   QUARRY_TWO(name##_f, VecF, float, QUARRY_SLEEF_F(c_name, ulp)) \
   QUARRY_TWO(name##_d, VecD, double, QUARRY_SLEEF_D(c_name, ulp))
 QUARRY_VECTOR_FUNCTIONS(QUARRY_UNARY, QUARRY_BINARY)
+
+#define QUARRY_BEYOND(name, T, limit_, shift_, odd_)         \
+  template <>                                                \
+  struct beyond<name> {                                      \
+    static constexpr bool exists = true, odd = odd_;         \
+    static constexpr T limit = T(limit_), shift = T(shift_); \
+  };
+QUARRY_BEYOND(log1p_f, float, 1e37, 0, false)
+QUARRY_BEYOND(log1p_d, double, 1e306, 0, false)
+QUARRY_BEYOND(arcsinh_f, float, 1e18, 0.693147180559945309417, true)
+QUARRY_BEYOND(arcsinh_d, double, 1e153, 0.693147180559945309417, true)
+QUARRY_BEYOND(arccosh_f, float, 1e18, 0.693147180559945309417, false)
+QUARRY_BEYOND(arccosh_d, double, 1e153, 0.693147180559945309417, false)
+#undef QUARRY_BEYOND
 
 template <Op op>
 constexpr bool is_vector_function = false;
