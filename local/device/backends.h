@@ -5,16 +5,13 @@
 
 namespace quarry::local {
 
-// The CPU engine, defined in local/cpu.
-__attribute__((weak)) Engine& cpu_engine();
-
 Backend& cpu_backend();
 Backend& emulated_backend();
 // Loads libquarry_cuda at the first call. Throws DeviceError with the reason where it cannot be used.
 Backend& cuda_backend();
 
 // Tests: streams and memory of the emulated devices come from QUARRY_EMULATED_DEVICES (2), QUARRY_EMULATED_MEMORY
-// (bytes per device, 1 GiB), QUARRY_EMULATED_SEED (1) and QUARRY_EMULATED_DELAY_US (longest delay before an operation,
-// 200), read at first use.
+// (bytes per device, 1 GiB), QUARRY_EMULATED_SEED (1) and QUARRY_EMULATED_DELAY_US (longest delay before one operation
+// in eight, 100), read at first use.
 
 }  // namespace quarry::local

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "local/base/error.h"
+#include "local/cpu/cpu_engine.h"
 #include "local/device/backends.h"
 #include "local/memory/arena_resource.h"
 #include "local/memory/memory_resource.h"
@@ -35,7 +36,7 @@ struct EmulatedOptions {
   int devices = static_cast<int>(environment_number("QUARRY_EMULATED_DEVICES", 2));
   int64_t memory_bytes = environment_number("QUARRY_EMULATED_MEMORY", int64_t{1} << 30);
   int64_t seed = environment_number("QUARRY_EMULATED_SEED", 1);
-  int64_t longest_delay_us = environment_number("QUARRY_EMULATED_DELAY_US", 200);
+  int64_t longest_delay_us = environment_number("QUARRY_EMULATED_DELAY_US", 100);
 };
 
 // The part of an event that outlives it while a stream still has to reach it.
@@ -169,7 +170,7 @@ class EmulatedStream final : public Stream {
     }
   }
   void delay() {
-    if (longest_delay_us_ == 0 || random_() % 4 != 0) return;
+    if (longest_delay_us_ == 0 || random_() % 8 != 0) return;
     std::this_thread::sleep_for(std::chrono::microseconds(random_() % (static_cast<uint64_t>(longest_delay_us_) + 1)));
   }
 

@@ -15,20 +15,19 @@ ArenaResource::ArenaResource(void* data, int64_t bytes, Device device)
 
 void* ArenaResource::allocate(int64_t bytes, Stream*) {
   QUARRY_CHECK(bytes >= 0);
-  const int64_t rounded = rounded_allocation(bytes);
-  if (rounded > bytes_ - used_) {
+  if (bytes > bytes_ - used_ || (bytes == 0 && used_ == bytes_)) {
     throw OutOfMemory(
         fmt::format("{} arena: {} bytes do not fit: {} of {} are in use", to_string(device_), bytes, used_, bytes_));
   }
   void* result = data_ + used_;
-  used_ += rounded;
+  used_ = std::min(used_ + rounded_allocation(bytes), bytes_);
   peak_ = std::max(peak_, used_);
   return result;
 }
 
 void ArenaResource::deallocate(void* data, int64_t bytes, Stream*) noexcept {
-  const int64_t rounded = rounded_allocation(bytes);
-  if (static_cast<char*>(data) + rounded == data_ + used_) used_ -= rounded;
+  const int64_t offset = static_cast<char*>(data) - data_;
+  if (std::min(offset + rounded_allocation(bytes), bytes_) == used_) used_ = offset;
 }
 
 }  // namespace quarry::local

@@ -192,6 +192,12 @@ TEST(Arena, BumpsAndRefusesWhatDoesNotFit) {
   arena.deallocate(b, 512, nullptr);
   EXPECT_EQ(arena.allocate(768, nullptr), b);
   EXPECT_EQ(arena.peak_bytes(), 1024);
+  EXPECT_THROW(arena.allocate(0, nullptr), OutOfMemory);
+  arena.deallocate(b, 768, nullptr);
+  EXPECT_EQ(arena.used_bytes(), 256);
+  ArenaResource odd(piece, 300, kCpu);  // the last piece need not be a whole multiple
+  odd.deallocate(odd.allocate(300, nullptr), 300, nullptr);
+  EXPECT_EQ(odd.used_bytes(), 0);
 }
 
 TEST(Buffers, AdoptedOnesCallRelease) {
