@@ -186,14 +186,15 @@ class FloatFormat {
       return fmt::format("{:>{}}", sign + (std::isnan(value) ? "nan" : "inf"), left_ + right_ + 1);
     }
     if (exponential_) {
-      // Beyond the digits that identify a number come those of its exact value, as NumPy prints them.
-      const std::string text =
-          plus_ ? fmt::format("{:+.{}e}", value, precision_) : fmt::format("{:.{}e}", value, precision_);
-      const size_t e = text.find('e');
-      std::string mantissa = text.substr(0, e);
-      if (precision_ == 0) mantissa += '.';
-      return std::string(left_ > mantissa.find('.') ? left_ - mantissa.find('.') : 0, ' ') + mantissa +
-             exponent_text(std::atoi(text.c_str() + e + 1), exponent_digits_);
+      Scientific s = scientific(dtype_, value, static_cast<int>(precision_), plus_);
+      if (s.fraction.size() < precision_) {
+        // Beyond the digits that identify a number come those of its exact value, as NumPy prints them.
+        const std::string exact = fmt::format("{:.{}e}", value, precision_);
+        s.fraction = exact.substr(exact.find('.') + 1, precision_);
+        s.integer.back() = exact[exact.find('.') - 1];
+        s.exponent = std::atoi(exact.c_str() + exact.find('e') + 1);
+      }
+      return fmt::format("{:>{}}.{}{}", s.integer, left_, s.fraction, exponent_text(s.exponent, exponent_digits_));
     }
     const std::string text = positional(dtype_, value, kPrecision, plus_);
     const size_t point = text.find('.');

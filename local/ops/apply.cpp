@@ -33,10 +33,11 @@ const Program& cached_program(Op op, std::span<const Arg> args, std::optional<DT
 // The scalar as a constant of the dtype that its loop wants.
 ValueId bind(Program& program, Op op, const Scalar& scalar, DType wanted) {
   if (!scalar.weak()) return program.constant(scalar, scalar.dtype());
-  if (info(op).rule == OpRule::comparison && is_integer(wanted) && is_integer(scalar.dtype())) {
+  const OpRule rule = info(op).rule;
+  if ((rule == OpRule::comparison || rule == OpRule::logical) && is_integer(wanted) && is_integer(scalar.dtype())) {
     try {
       check_weak_fits(scalar, wanted);
-    } catch (const InvalidArgument&) {  // compares all the same, as Python's integers do
+    } catch (const InvalidArgument&) {  // compares and counts as true all the same, as Python's integers do
       return program.constant(scalar, scalar.dtype());
     }
   }

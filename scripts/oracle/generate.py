@@ -125,6 +125,8 @@ def unary_cases():
         f = function(name)
         for t in DTYPES:
             x = np.concatenate([values(t), random_values(t, 24)])
+            if name == "reciprocal" and dtype_of(t).kind in "iu":
+                x = x[x != 0]  # undefined in C
             if t == "bfloat16":
                 if name in ("nextafter", "spacing"):
                     w.ufunc(name, lambda: np.spacing(x), x)
@@ -133,6 +135,8 @@ def unary_cases():
             else:
                 w.ufunc(name, lambda: reference(name, x), x)
         for literal in (True, 3, -2, 0.25, 1 + 2j):
+            if literal is True and name in ("real", "imag"):
+                continue  # not ufuncs: Python's int
             w.ufunc(name, lambda: reference(name, literal), literal)
 
 
@@ -143,6 +147,8 @@ def binary_cases():
             v = values(t)
             if dtype_of(t).kind == "c":
                 v = np.concatenate([v[:64:5], v[64:70]])
+                if name in ("power", "pow", "float_power"):
+                    v = v[np.isfinite(v)]  # beyond: as the C library likes
             a, b = [np.ascontiguousarray(g).ravel() for g in np.broadcast_arrays(v[:, None], v[None, :])]
             if name == "ldexp":
                 b = np.resize(np.array([0, 1, -1, 5, -7, 40, -2000], np.int32), a.shape)
