@@ -673,10 +673,11 @@ QUARRY_FN T nextafter(T x, T y) {
   result.bits = next_bits<uint16_t>(x.bits, y.bits, same_type<T, float16> ? 0x7c00 : 0x7f80);
   return result;
 }
-// Distance to the next value of larger magnitude, with the sign of x.
+// Distance to the next value of larger magnitude, with the sign of x; of -0 that of 0.
 template <Real T>
 QUARRY_FN T spacing(T x) {
   if (!isfinite(x)) return quiet_nan<T>();
+  if (x == 0) x = 0;
   using Bits = typename real_format<T>::bits;
   return QUARRY_BIT_CAST(T, static_cast<Bits>(QUARRY_BIT_CAST(Bits, x) + 1u)) - x;
 }
