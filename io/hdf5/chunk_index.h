@@ -19,6 +19,7 @@ namespace quarry::io::hdf5 {
 struct FileFormat {
   int offset_bytes = 8, length_bytes = 8;  // of addresses and of lengths
   int64_t base = 0;                        // what addresses count from
+  bool message_table = false;              // messages may lie in a table of shared ones
 };
 
 inline constexpr int64_t kNoAddress = -1;

@@ -120,7 +120,10 @@ std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes) {
   const auto usable = [](size_t width) { return width == 2 || width == 4 || width == 8; };
   if (!usable(offset_bytes) || !usable(length_bytes)) return std::nullopt;
   if (base > static_cast<hsize_t>(file_bytes)) throw local::IoError("damaged: the user block");
-  return FileFormat{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base)};
+  unsigned tables = 0;
+  check_call(H5Pget_shared_mesg_nindexes(create, &tables), "file properties");
+  return FileFormat{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base),
+                    tables > 0};
 }
 
 class Describer {

@@ -46,7 +46,10 @@ class Checker {
       element_bytes_ = message.shared ? shared_type(in) : datatype(in, 0);
       return;
     }
-    if (message.shared) return;
+    if (message.shared) {
+      shared_address(in);
+      return;
+    }
     switch (message.type) {
       case HeaderMessage::kDataspace:
         extent_ = dataspace(in);
@@ -112,9 +115,10 @@ class Checker {
         compound(in, version, bits & 0xffff, bytes, depth);
         break;
       case 8:
-        enumeration(in, version, bits & 0xffff, depth);
+        enumeration(in, version, bits & 0xffff, bytes, depth);
         break;
-      case kVariable:
+      case kVariable:  // a length and a place in the heap
+        if (bytes != 8 + format_.offset_bytes) damaged(fmt::format("a variable-length type of {} bytes", bytes));
         datatype(in, depth + 1);
         break;
       case 10:
@@ -166,8 +170,9 @@ class Checker {
     }
   }
 
-  void enumeration(Cursor& in, unsigned version, uint64_t members, int depth) {
+  void enumeration(Cursor& in, unsigned version, uint64_t members, int64_t bytes, int depth) {
     const int64_t value = datatype(in, depth + 1);
+    if (value != bytes) damaged(fmt::format("an enum of {} bytes over values of {}", bytes, value));
     if (members == 0) damaged("an enum of no members");
     for (uint64_t i = 0; i < members; ++i) name(in, version < 3);
     in.skip(static_cast<size_t>(value) * members);
@@ -189,16 +194,29 @@ class Checker {
       damaged(fmt::format("an array type of {} times {} bytes in {}", copies, size, bytes));
   }
 
-  // A message that only refers to a named type (or to the file's table of shared messages, which is not followed).
-  int64_t shared_type(Cursor& in) {
+  // Where a shared message is: an object header, or nothing for the file's table of shared messages, which is not
+  // followed.
+  std::optional<int64_t> shared_address(Cursor& in) {
+    constexpr unsigned kInTable = 1;
     const unsigned version = in.u8(), kind = in.u8();
     if (version < 1 || version > 3) damaged(fmt::format("a shared message of version {}", version));
-    if (version == 3 && kind == 1) return 0;
+    if (version == 3 && kind == kInTable) {
+      if (!format_.message_table) damaged("a message is in a table that the file does not have");
+      return std::nullopt;
+    }
     if (version == 1) in.skip(6 + static_cast<size_t>(format_.length_bytes));  // reserved, place of the name
     const int64_t address = in.address(format_);
-    if (address == kNoAddress || address < format_.base) damaged("a shared message that is nowhere");
+    if (address == kNoAddress || address < format_.base || address >= file_.size())
+      damaged("a shared message that is nowhere");
+    return address;
+  }
+
+  // A type given by a reference; its size where it is known, else 0.
+  int64_t shared_type(Cursor& in) {
+    const std::optional<int64_t> address = shared_address(in);
+    if (!address) return 0;
     int64_t bytes = 0;
-    for_each_message(file_, format_, address - format_.base, [&](const HeaderMessage& message) {
+    for_each_message(file_, format_, *address - format_.base, [&](const HeaderMessage& message) {
       if (message.type != HeaderMessage::kDatatype) return true;
       if (message.shared) damaged("a named type that is itself shared");
       Cursor type(message.body, "a named type");

@@ -164,7 +164,13 @@ void run_mutations(bool latest, hsize_t user_block, unsigned count) {
   EXPECT_EQ(use_file(sample), 7);
   if (const char* more = std::getenv("QUARRY_FUZZ_ITERATIONS")) count = static_cast<unsigned>(std::atoi(more));
   if (const char* only = std::getenv("QUARRY_FUZZ_SEED")) {  // in this process, for a debugger
-    save(place, mutated(original, static_cast<unsigned>(std::atoi(only))));
+    const Bytes bytes = mutated(original, static_cast<unsigned>(std::atoi(only)));
+    for (size_t i = 0; i < bytes.size(); ++i)
+      if (bytes[i] != original[i])
+        std::printf("byte %zu: %02x to %02x\n", i, std::to_integer<unsigned>(original[i]),
+                    std::to_integer<unsigned>(bytes[i]));
+    std::fflush(stdout);
+    save(place, bytes);
     use_file(place);
     return;
   }
