@@ -11,9 +11,13 @@ namespace quarry::plan {
 
 namespace {
 
+using expr::View;
+
 // Tasks in flight that a budget should hold: one computing per core or so, one being read, one being written.
 constexpr int64_t kTasksInBudget = 6;
 constexpr int kMostHalvings = 16;
+// As the lowering of products has them.
+constexpr int64_t kSegments = 64, kProductsPerTask = 4;
 
 int64_t region_bytes(const Input& input, const Dims& box) {
   int64_t elements = 1;
@@ -56,8 +60,13 @@ int64_t estimated_task_bytes(const Plan&, const Stage& stage) {
     for (const Input& input : fused->inputs) bytes += region_bytes(input, stage.grid.largest());
   } else if (const auto* product = std::get_if<MatMul>(&stage.work)) {
     bytes *= 2;
-    bytes += largest_chunk_bytes(product->b.grid, local::itemsize(product->b.dtype));
-    if (!product->syrk) bytes += largest_chunk_bytes(product->a.grid, local::itemsize(product->a.dtype));
+    // A task takes several chunks of k where there are many.
+    const int nd = stage.shape.size();
+    const View::Axis& k = product->b.map.axes[static_cast<size_t>(nd) - 2];
+    const int64_t steps = product->b.grid.axis(k.source).count();
+    const int64_t together = std::clamp<int64_t>((steps - 1) / kSegments + 1, 1, kProductsPerTask);
+    bytes += together * largest_chunk_bytes(product->b.grid, local::itemsize(product->b.dtype));
+    if (!product->syrk) bytes += together * largest_chunk_bytes(product->a.grid, local::itemsize(product->a.dtype));
   } else if (std::holds_alternative<Assemble>(stage.work)) {
     bytes *= 2;
   } else {
