@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "chunked/chunking.h"
 #include "chunked/exec/service.h"
 #include "comm/self/self.h"
 #include "local/base/log.h"
@@ -178,6 +179,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   // Grids follow from the options, so they must be the same on all ranks.
   together(*communicator, hash_chunks(options.chunks), [] {});
   choose_device();
+  set_chunk_policy({device.kind, options.chunks, 0});
   int64_t first_on_node = communicator->node_rank() == 0 ? 1 : 0;
   communicator->all_reduce(std::span(&first_on_node, 1), comm::ReduceOp::sum);
   node_count = static_cast<int>(first_on_node);
