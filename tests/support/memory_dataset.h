@@ -43,8 +43,25 @@ class MemoryDataset : public io::Dataset {
       if (d < 0) return;
     }
   }
-  int64_t visit_scratch_bytes(const local::Region&) const override { return 0; }
-  void visit(const local::Region&, std::span<std::byte>, const std::function<void(const Piece&)>&) const override {}
+  // A piece for each position along the first axis.
+  int64_t visit_scratch_bytes(const local::Region& region) const override {
+    return region.elements() * local::itemsize(info_.dtype);
+  }
+  void visit(const local::Region& region, std::span<std::byte> scratch,
+             const std::function<void(const Piece&)>& consume) const override {
+    if (region.elements() == 0) return;
+    read(region, scratch.data(), {});
+    const local::Dims strides = local::contiguous_strides(region.count, local::itemsize(info_.dtype));
+    Piece piece{local::Dims(region.ndim(), 0), region.count, scratch.data(), strides};
+    if (region.ndim() > 0) piece.count[0] = 1;
+    for (int64_t i = 0; i < (region.ndim() > 0 ? region.count[0] : 1); ++i) {
+      if (region.ndim() > 0) {
+        piece.start[0] = i;
+        piece.data = scratch.data() + i * strides[0];
+      }
+      consume(piece);
+    }
+  }
   int64_t bytes_read() const override { return 0; }
 
  private:
