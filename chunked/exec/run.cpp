@@ -1,0 +1,397 @@
+#include "chunked/exec/run.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "chunked/exec/lowering.h"
+#include "chunked/exec/service.h"
+#include "chunked/expr/build.h"
+#include "chunked/runtime.h"
+#include "local/program/engine.h"
+
+namespace quarry {
+namespace exec {
+namespace {
+
+plan::PlanOptions plan_options() {
+  Runtime& runtime = Runtime::current();
+  return {runtime.size(), runtime.device().kind, runtime.memory_bytes()};
+}
+
+// A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this run.
+plan::ArrayRef stage_of(plan::Plan& plan, const plan::ArrayRef& array, const expr::Node& node) {
+  if (array.kind == plan::ArrayRef::Kind::stage) return array;
+  plan::Fused copy;
+  const bool swapped = array.kind == plan::ArrayRef::Kind::dataset && array.dataset->info().swapped;
+  copy.program.output(copy.program.input(node.dtype, swapped));
+  copy.inputs.push_back({array, plan::AccessMap::identity(node.shape.size()), node.dtype, node.shape, node.grid});
+  plan.stages.push_back({std::move(copy), "copy", node.shape, node.grid, {{node.shape, node.dtype, node.grid}}});
+  plan::ArrayRef result;
+  result.stage = static_cast<int>(plan.stages.size()) - 1;
+  return result;
+}
+
+plan::Plan make_plan(std::span<const Array> arrays) {
+  std::vector<expr::NodePtr> nodes;
+  for (const Array& array : arrays) nodes.push_back(array.node());
+  plan::Plan plan = plan::make_plan(nodes, plan_options());
+  for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
+  return plan;
+}
+
+// Throws on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's budget.
+void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
+  int64_t least[] = {scheduler::least_workable_bytes(graph)};
+  int64_t given[] = {runtime.memory_bytes()};
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  runtime.communicator().all_reduce(given, comm::ReduceOp::min);
+  if (least[0] <= given[0]) return;
+  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least that works with these chunks is {} bytes",
+                                       given[0], least[0]),
+                           least[0]);
+}
+
+// Lowers and runs; the owned chunks of each `keep` sink.
+std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
+  static uint64_t epoch = 0;
+  ++epoch;
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  const auto service = Service::create(communicator, runtime.executor(), epoch);
+  std::unique_ptr<Lowered> lowered;
+  std::exception_ptr error;
+  try {
+    lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), &runtime.executor(), service.get()});
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, plan.hash);
+  check_budget(lowered->graph, runtime);
+  exchange_pulls(*lowered, communicator, *service);
+  service->run(lowered->graph);
+
+  std::vector<std::shared_ptr<StoredArray>> kept;
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    if (sinks[i].kind != Sink::Kind::keep) continue;
+    const auto& output = plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
+    std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
+    for (scheduler::BlockId block : lowered->kept[i]) blocks.push_back(runtime.executor().stored(block));
+    const int64_t first = plan::owned(runtime.rank(), output.grid.count(), runtime.size()).first;
+    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks)));
+  }
+  return kept;
+}
+
+// Copies a box between C-contiguous host arrays: all of one is a box of the other.
+void copy_box(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count, local::DType dtype) {
+  local::Program program;
+  program.output(program.input(dtype));
+  local::Launch launch;
+  launch.shape = count;
+  launch.inputs.push_back({const_cast<void*>(from), from_strides});
+  launch.outputs.push_back({to, to_strides});
+  const local::DeviceScope scope(local::kCpu);
+  local::engine(local::kCpu).run(program, launch, local::current_context());
+}
+
+int64_t offset_of(const Dims& start, const Dims& strides) {
+  int64_t offset = 0;
+  for (int d = 0; d < start.size(); ++d) offset += start[d] * strides[d];
+  return offset;
+}
+
+}  // namespace
+
+PlanSummary summarize(std::span<const Array> arrays, bool write) {
+  Runtime& runtime = Runtime::current();
+  const plan::Plan plan = make_plan(arrays);
+  std::vector<Sink> sinks;
+  for (const plan::ArrayRef& result : plan.results) sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
+  const auto lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
+  PlanSummary summary;
+  summary.stages = plan::describe(plan);
+  for (const plan::Stage& stage : plan.stages) summary.chunks += stage.grid.count();
+  int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
+  int64_t least[] = {scheduler::least_workable_bytes(lowered->graph)};
+  int64_t given[] = {runtime.memory_bytes()};
+  runtime.communicator().all_reduce(sums, comm::ReduceOp::sum);
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  runtime.communicator().all_reduce(given, comm::ReduceOp::min);
+  summary.tasks = sums[0];
+  summary.read_bytes = sums[1];
+  summary.write_bytes = sums[2];
+  summary.least_bytes = least[0];
+  summary.memory_bytes = given[0];
+  return summary;
+}
+
+std::vector<std::shared_ptr<StoredArray>> keep(std::span<const Array> arrays) {
+  const plan::Plan plan = make_plan(arrays);
+  std::vector<Sink> sinks;
+  for (const plan::ArrayRef& result : plan.results) sinks.push_back({Sink::Kind::keep, result, {}});
+  return execute(plan, sinks);
+}
+
+NdArray gather(const StoredArray& array) {
+  if (array.replicated()) return array.value();
+  Runtime& runtime = Runtime::current();
+  const local::DeviceScope scope(local::kCpu);
+  NdArray result(array.grid().shape(), array.dtype());
+  const int64_t itemsize = local::itemsize(array.dtype());
+  const Dims strides = local::contiguous_strides(result.shape(), itemsize);
+  const int64_t chunks = array.grid().count();
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const Region box = array.grid().chunk(chunk);
+    const int64_t bytes = box.elements() * itemsize;
+    if (bytes == 0) continue;
+    const int owner = plan::owner(chunk, chunks, runtime.size());
+    // A chunk that is contiguous in the result travels without a copy.
+    const Dims box_strides = local::contiguous_strides(box.count, itemsize);
+    const bool in_place = chunks == 1 || box.count.size() == 1;
+    auto* const place = static_cast<std::byte*>(result.raw()) + offset_of(box.start, strides);
+    std::vector<std::byte> buffer(in_place ? 0 : static_cast<size_t>(bytes));
+    void* const data = in_place ? place : buffer.data();
+    if (owner == runtime.rank()) runtime.executor().read_stored(*array.block(chunk), 0, bytes, data);
+    if (runtime.size() > 1) runtime.communicator().broadcast(data, bytes, owner);
+    if (!in_place) copy_box(place, strides, data, box_strides, box.count, array.dtype());
+  }
+  return result;
+}
+
+}  // namespace exec
+
+namespace {
+
+using exec::Sink;
+
+// Chunks of a file that nobody specified: about a mebibyte, halving the longest axis.
+Dims default_file_chunks(const Dims& shape, local::DType dtype) {
+  constexpr int64_t kBytes = 1 << 20;
+  Dims chunks = shape;
+  for (int64_t& extent : chunks) extent = std::max<int64_t>(extent, 1);
+  while (local::element_count(chunks) * local::itemsize(dtype) > kBytes) {
+    int64_t& longest = *std::max_element(chunks.begin(), chunks.end());
+    longest = (longest + 1) / 2;
+  }
+  return chunks;
+}
+
+// Encoded chunks of this rank, kept in a file beside the output until the creating rank registers them.
+class Spool {
+ public:
+  Spool(std::string path, std::shared_ptr<io::Writer> writer) : path_(std::move(path)), writer_(std::move(writer)) {}
+  ~Spool() {
+    if (file_) {
+      std::fclose(file_);
+      std::remove(path_.c_str());
+    }
+  }
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  void append(const Dims& chunk, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    if (!file_) file_ = std::fopen(path_.c_str(), "wbx");
+    std::vector<int64_t> record{static_cast<int64_t>(bytes.size())};
+    record.insert(record.end(), chunk.begin(), chunk.end());
+    if (!file_ || std::fwrite(record.data(), sizeof(int64_t), record.size(), file_) != record.size() ||
+        std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) {
+      throw local::IoError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+    }
+  }
+  void flush() {
+    if (file_ && std::fflush(file_) != 0) throw local::IoError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+  }
+
+ private:
+  std::string path_;
+  std::shared_ptr<io::Writer> writer_;
+  std::mutex mutex_;
+  std::FILE* file_ = nullptr;
+};
+
+// The creating rank reads another rank's spool.
+void register_spool(const std::string& path, int ndim, const std::function<void(const Dims&, std::span<const std::byte>)>& add) {
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (!file) return;  // that rank had no chunk
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, std::fclose);
+  std::vector<int64_t> record(static_cast<size_t>(ndim) + 1);
+  std::vector<std::byte> bytes;
+  while (std::fread(record.data(), sizeof(int64_t), record.size(), file) == record.size()) {
+    bytes.resize(static_cast<size_t>(record[0]));
+    if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size()) throw local::IoError(fmt::format("'{}' is incomplete", path));
+    add(Dims(record.begin() + 1, record.end()), bytes);
+  }
+}
+
+std::string spool_path(const std::string& file, size_t item, int rank) { return fmt::format("{}.partial.{}.{}", file, item, rank); }
+
+// Writes the file chunks inside a chunk of the computation through the filters.
+void write_filtered(const io::Writer& writer, const Region& box, const void* data, const std::function<void(const Dims&, std::span<const std::byte>)>& put) {
+  const Dims& file_chunk = *writer.spec().chunks;
+  const int64_t itemsize = local::itemsize(writer.spec().dtype);
+  const Dims strides = local::contiguous_strides(box.count, itemsize);
+  std::vector<std::byte> buffer;
+  Dims first(box.ndim()), counts(box.ndim());
+  for (int d = 0; d < box.ndim(); ++d) {
+    QUARRY_CHECK(box.start[d] % file_chunk[d] == 0);
+    first[d] = box.start[d] / file_chunk[d];
+    counts[d] = (box.count[d] + file_chunk[d] - 1) / file_chunk[d];
+  }
+  const Grid inside = Grid::regular(box.count, file_chunk);
+  for (int64_t i = 0; i < inside.count(); ++i) {
+    const Region part = inside.chunk(i);
+    if (part.elements() == 0) continue;
+    buffer.resize(static_cast<size_t>(part.elements() * itemsize));
+    const auto* from = static_cast<const std::byte*>(data) + exec::offset_of(part.start, strides);
+    exec::copy_box(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count, writer.spec().dtype);
+    Dims coordinates = inside.coordinates(i);
+    for (int d = 0; d < coordinates.size(); ++d) coordinates[d] += first[d];
+    put(coordinates, writer.encode(coordinates, buffer.data(), part.count));
+  }
+}
+
+// Chunks of the computation that hold whole file chunks.
+Array aligned(const Array& array, const Dims& file_chunks) {
+  Dims chunk = array.chunks().largest();
+  for (int d = 0; d < chunk.size(); ++d) {
+    chunk[d] = std::max<int64_t>(file_chunks[d], chunk[d] / file_chunks[d] * file_chunks[d]);
+    chunk[d] = std::min(chunk[d], std::max<int64_t>(1, array.shape(d) + file_chunks[d] - 1));
+  }
+  const Grid grid = Grid::regular(array.shape(), chunk);
+  return grid == array.chunks() ? array : array.rechunk(grid);
+}
+
+}  // namespace
+
+std::vector<NdArray> to_host(std::span<const Array> arrays) {
+  std::vector<NdArray> values;
+  for (const auto& stored : exec::keep(arrays)) values.push_back(exec::gather(*stored));
+  return values;
+}
+
+NdArray Array::to_host() const { return quarry::to_host(std::span<const Array>(this, 1)).front(); }
+
+std::vector<Array> persist(std::span<const Array> arrays) {
+  static uint64_t identity = 0;  // the same on every rank, since every rank persists the same arrays
+  std::vector<Array> result;
+  for (const auto& stored : exec::keep(arrays)) {
+    result.emplace_back(expr::stored(stored, ++identity, stored->grid().shape(), stored->dtype(), stored->grid()));
+  }
+  return result;
+}
+
+Array Array::persist() const { return quarry::persist(std::span<const Array>(this, 1)).front(); }
+
+void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options) {
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  const bool creator = runtime.rank() == 0;
+
+  std::vector<io::OutputSpec> specs;
+  std::vector<Array> arrays;
+  for (const StoreItem& item : items) {
+    io::OutputSpec spec{item.path, item.array.shape(), item.array.dtype(), {}, {}, {}};
+    if (item.array.ndim() > 0) {
+      if (options.chunks && options.chunks->size() == item.array.ndim()) spec.chunks = options.chunks;
+      spec.filters = options.filters;
+      if (!spec.filters.empty() && !spec.chunks) spec.chunks = default_file_chunks(spec.shape, spec.dtype);
+    }
+    arrays.push_back(spec.filters.empty() ? item.array : aligned(item.array, *spec.chunks));
+    specs.push_back(std::move(spec));
+  }
+
+  // The plan is made before anything is created, so that its errors leave no trace.
+  plan::Plan plan = exec::make_plan(arrays);
+  std::unique_ptr<io::OutputFile> output;
+  std::vector<std::string> layouts(items.size());
+  std::exception_ptr error;
+  std::vector<std::shared_ptr<io::Writer>> writers;
+  if (creator) {
+    try {
+      output = io::OutputFile::create(file, specs, options.overwrite);
+      for (size_t i = 0; i < items.size(); ++i) {
+        writers.push_back(output->writer(i));
+        layouts[i] = writers.back()->serialize();
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, plan.hash);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string layout = communicator.broadcast_string(layouts[i], 0);
+    if (!creator) writers.push_back(io::Writer::deserialize(layout));
+  }
+
+  std::vector<std::unique_ptr<Spool>> spools;
+  std::mutex registering;
+  std::vector<Sink> sinks;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::shared_ptr<io::Writer>& writer = writers[i];
+    spools.push_back(std::make_unique<Spool>(spool_path(file, i, runtime.rank()), writer));
+    Spool* const spool = spools.back().get();
+    Sink sink{Sink::Kind::write, plan.results[i], {}};
+    if (specs[i].filters.empty()) {
+      sink.write = [writer](const Region& box, const void* data) {
+        if (box.elements() > 0) writer->write(box, data);
+      };
+    } else {
+      sink.write = [&, i, writer, spool](const Region& box, const void* data) {
+        write_filtered(*writer, box, data, [&](const Dims& chunk, std::span<const std::byte> bytes) {
+          if (!output) return spool->append(chunk, bytes);
+          const std::lock_guard lock(registering);
+          output->write_encoded(i, chunk, bytes);
+        });
+      };
+    }
+    sinks.push_back(std::move(sink));
+  }
+  exec::execute(plan, sinks);
+
+  // Every rank's data is in place before the creating rank commits; its failure is everyone's.
+  try {
+    for (const auto& spool : spools) spool->flush();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, plan.hash);
+  if (creator) {
+    try {
+      for (size_t i = 0; i < items.size(); ++i) {
+        if (specs[i].filters.empty()) continue;
+        for (int rank = 1; rank < runtime.size(); ++rank) {
+          register_spool(spool_path(file, i, rank), specs[i].shape.size(),
+                         [&](const Dims& chunk, std::span<const std::byte> bytes) { output->write_encoded(i, chunk, bytes); });
+        }
+      }
+      output->commit();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, plan.hash);
+}
+
+Array open_hdf5(const std::string& file, const std::string& object) {
+  comm::Communicator& communicator = Runtime::current().communicator();
+  std::shared_ptr<io::Dataset> dataset;
+  std::string layout;
+  std::exception_ptr error;
+  if (communicator.rank() == 0) {
+    try {
+      dataset = io::Dataset::open(file, object);
+      if (communicator.size() > 1) layout = dataset->serialize();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, /*plan_hash=*/0);
+  layout = communicator.broadcast_string(layout, 0);
+  if (!dataset) dataset = io::Dataset::deserialize(layout);
+  return Array(expr::source(dataset));
+}
+
+}  // namespace quarry
