@@ -18,7 +18,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 # The same relative run path serves the build tree and the installed tree.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
-set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../lib")
+include(GNUInstallDirs)
+set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
 find_program(QUARRY_CCACHE ccache)
 if(QUARRY_CCACHE)
@@ -47,7 +48,8 @@ function(quarry_layer name)
   add_library(quarry_${name} ${sources})
   add_library(quarry::${name} ALIAS quarry_${name})
   target_include_directories(quarry_${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/quarry>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/quarry>)
   target_link_libraries(quarry_${name} PRIVATE $<BUILD_INTERFACE:quarry_flags>)
   foreach(layer IN LISTS ARG_DEPENDS)
     target_link_libraries(quarry_${name} PUBLIC quarry_${layer})
