@@ -20,7 +20,8 @@ plan::PlanOptions plan_options() {
   return {runtime.size(), runtime.device().kind, runtime.memory_bytes()};
 }
 
-// A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this run.
+// A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this
+// run.
 plan::ArrayRef stage_of(plan::Plan& plan, const plan::ArrayRef& array, const expr::Node& node) {
   if (array.kind == plan::ArrayRef::Kind::stage) return array;
   plan::Fused copy;
@@ -48,7 +49,8 @@ void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
   if (least[0] <= given[0]) return;
-  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least that works with these chunks is {} bytes",
+  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least "
+                                       "that works with these chunks is {} bytes",
                                        given[0], least[0]),
                            least[0]);
 }
@@ -63,7 +65,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {
-    lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), &runtime.executor(), service.get()});
+    lowered =
+        lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), &runtime.executor(), service.get()});
   } catch (...) {
     error = std::current_exception();
   }
@@ -75,7 +78,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   std::vector<std::shared_ptr<StoredArray>> kept;
   for (size_t i = 0; i < sinks.size(); ++i) {
     if (sinks[i].kind != Sink::Kind::keep) continue;
-    const auto& output = plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
+    const auto& output =
+        plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
     for (scheduler::BlockId block : lowered->kept[i]) blocks.push_back(runtime.executor().stored(block));
     const int64_t first = plan::owned(runtime.rank(), output.grid.count(), runtime.size()).first;
@@ -85,7 +89,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
 }
 
 // Copies a box between C-contiguous host arrays: all of one is a box of the other.
-void copy_box(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count, local::DType dtype) {
+void copy_box(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count,
+              local::DType dtype) {
   local::Program program;
   program.output(program.input(dtype));
   local::Launch launch;
@@ -108,7 +113,8 @@ PlanSummary summarize(std::span<const Array> arrays, bool write) {
   Runtime& runtime = Runtime::current();
   const plan::Plan plan = make_plan(arrays);
   std::vector<Sink> sinks;
-  for (const plan::ArrayRef& result : plan.results) sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
+  for (const plan::ArrayRef& result : plan.results)
+    sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
   const auto lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
   PlanSummary summary;
   summary.stages = plan::describe(plan);
@@ -202,7 +208,8 @@ class Spool {
     }
   }
   void flush() {
-    if (file_ && std::fflush(file_) != 0) throw local::IoError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+    if (file_ && std::fflush(file_) != 0)
+      throw local::IoError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
   }
 
  private:
@@ -213,7 +220,8 @@ class Spool {
 };
 
 // The creating rank reads another rank's spool.
-void register_spool(const std::string& path, int ndim, const std::function<void(const Dims&, std::span<const std::byte>)>& add) {
+void register_spool(const std::string& path, int ndim,
+                    const std::function<void(const Dims&, std::span<const std::byte>)>& add) {
   std::FILE* const file = std::fopen(path.c_str(), "rb");
   if (!file) return;  // that rank had no chunk
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, std::fclose);
@@ -221,15 +229,19 @@ void register_spool(const std::string& path, int ndim, const std::function<void(
   std::vector<std::byte> bytes;
   while (std::fread(record.data(), sizeof(int64_t), record.size(), file) == record.size()) {
     bytes.resize(static_cast<size_t>(record[0]));
-    if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size()) throw local::IoError(fmt::format("'{}' is incomplete", path));
+    if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size())
+      throw local::IoError(fmt::format("'{}' is incomplete", path));
     add(Dims(record.begin() + 1, record.end()), bytes);
   }
 }
 
-std::string spool_path(const std::string& file, size_t item, int rank) { return fmt::format("{}.partial.{}.{}", file, item, rank); }
+std::string spool_path(const std::string& file, size_t item, int rank) {
+  return fmt::format("{}.partial.{}.{}", file, item, rank);
+}
 
 // Writes the file chunks inside a chunk of the computation through the filters.
-void write_filtered(const io::Writer& writer, const Region& box, const void* data, const std::function<void(const Dims&, std::span<const std::byte>)>& put) {
+void write_filtered(const io::Writer& writer, const Region& box, const void* data,
+                    const std::function<void(const Dims&, std::span<const std::byte>)>& put) {
   const Dims& file_chunk = *writer.spec().chunks;
   const int64_t itemsize = local::itemsize(writer.spec().dtype);
   const Dims strides = local::contiguous_strides(box.count, itemsize);
@@ -246,7 +258,8 @@ void write_filtered(const io::Writer& writer, const Region& box, const void* dat
     if (part.elements() == 0) continue;
     buffer.resize(static_cast<size_t>(part.elements() * itemsize));
     const auto* from = static_cast<const std::byte*>(data) + exec::offset_of(part.start, strides);
-    exec::copy_box(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count, writer.spec().dtype);
+    exec::copy_box(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count,
+                   writer.spec().dtype);
     Dims coordinates = inside.coordinates(i);
     for (int d = 0; d < coordinates.size(); ++d) coordinates[d] += first[d];
     put(coordinates, writer.encode(coordinates, buffer.data(), part.count));
@@ -363,8 +376,9 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
       for (size_t i = 0; i < items.size(); ++i) {
         if (specs[i].filters.empty()) continue;
         for (int rank = 1; rank < runtime.size(); ++rank) {
-          register_spool(spool_path(file, i, rank), specs[i].shape.size(),
-                         [&](const Dims& chunk, std::span<const std::byte> bytes) { output->write_encoded(i, chunk, bytes); });
+          register_spool(
+              spool_path(file, i, rank), specs[i].shape.size(),
+              [&](const Dims& chunk, std::span<const std::byte> bytes) { output->write_encoded(i, chunk, bytes); });
         }
       }
       output->commit();
