@@ -16,6 +16,10 @@
 
 namespace quarry::exec {
 
+inline int64_t align_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+// Scratch that a task must declare for one run of a program.
+int64_t run_scratch_bytes(const local::Device& device, const local::Program& program, const local::Launch& launch);
+
 // Layout of the states of a stage's reductions in one block: a kept-shape array per field.
 struct StateLayout {
   struct Field {
@@ -131,28 +135,33 @@ class FusedBody : public scheduler::TaskBody {
 // Merges states in order: the first input with the second, the result with the third, ...
 class CombineBody : public scheduler::TaskBody {
  public:
-  CombineBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements);
+  CombineBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  int64_t scratch_bytes(int64_t elements) const;
+  int64_t scratch_bytes(int64_t index) const;
 
  private:
   const plan::Stage& stage_;
   const plan::Fused& fused_;
-  std::function<int64_t(int64_t)> elements_;  // of the kept chunk
+  local::Device device_;
+  std::function<int64_t(int64_t)> elements_;  // of a task's kept chunk
   std::vector<local::Program> combine_;
 };
 
 // A state block to the results of all reductions of the stage.
 class FinalizeBody : public scheduler::TaskBody {
  public:
-  FinalizeBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements);
+  FinalizeBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(int64_t index) const;
 
  private:
+  local::Launch launch(size_t output, int64_t elements, void* states, void* result) const;
+
   const plan::Stage& stage_;
   const plan::Fused& fused_;
+  local::Device device_;
   std::function<int64_t(int64_t)> elements_;
   std::vector<local::Program> finalize_;
 };
@@ -177,6 +186,7 @@ class CopyBody : public scheduler::TaskBody {
       : label_(std::move(label)), atoms_(std::move(atoms)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(int64_t index, const local::Device& device) const;
 
  private:
   std::string label_;
@@ -214,8 +224,11 @@ class SumBody : public scheduler::TaskBody {
   SumBody(std::string label, local::DType dtype) : label_(std::move(label)), dtype_(dtype) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(int64_t bytes, const local::Device& device) const;
 
  private:
+  local::Launch launch(int64_t bytes, void* a, void* b, void* sum) const;
+
   std::string label_;
   local::DType dtype_;
 };

@@ -436,8 +436,9 @@ class Lowering {
     for (const CopyAtom& atom : atoms(0)) inputs.push_back(arrive(*gathered, atom.access));
     const int64_t bytes = box.elements() * itemsize;
     const BlockId packed = add_block(bytes);
-    add_task(TaskKind::copy, LaneKind::compute, add_body<CopyBody>(label_of(input.array), atoms).first, 0,
-             position(0, kSupport), 0, bytes, std::move(inputs), {packed}, /*support=*/true);
+    const auto [number, body] = add_body<CopyBody>(label_of(input.array), atoms);
+    add_task(TaskKind::copy, LaneKind::compute, number, 0, position(0, kSupport),
+             body->scratch_bytes(0, context_.device), bytes, std::move(inputs), {packed}, /*support=*/true);
     return packed;
   }
 
@@ -491,7 +492,7 @@ class Lowering {
       add_task(TaskKind::compute, LaneKind::compute, number, chunk, position(progress(stage_, chunk), kMain),
                body->scratch_bytes(chunk), traffic, std::move(inputs), std::move(produced));
     }
-    if (!fused.reductions.empty()) lower_reductions(stage, fused, *body);
+    if (!fused.reductions.empty()) lower_reductions(stage, fused);
   }
 
   // Chunks along the kept and the reduced axes of a stage.
@@ -536,13 +537,14 @@ class Lowering {
     int64_t elements(int64_t j) const { return kept.chunk(j).elements(); }
   };
 
-  void lower_reductions(const plan::Stage& stage, const plan::Fused& fused, const FusedBody& body) {
+  void lower_reductions(const plan::Stage& stage, const plan::Fused& fused) {
     const auto map = std::make_shared<ReduceMap>(stage.grid, fused.reduce_axes);
     const Tree tree = map->tree;
     const auto s = static_cast<uint32_t>(stage_);
     auto elements = [map](int64_t index) { return map->elements(index / kSegments); };
-    const auto [combine, combine_body] = add_body<CombineBody>(stage, elements);
-    const int finish = add_body<FinalizeBody>(stage, [map](int64_t j) { return map->elements(j); }).first;
+    const auto [combine, combine_body] = add_body<CombineBody>(stage, context_.device, elements);
+    const auto [finish, finish_body] =
+        add_body<FinalizeBody>(stage, context_.device, [map](int64_t j) { return map->elements(j); });
     const int64_t chunks = stage.grid.count();
     auto state_bytes = [&](int64_t j) { return StateLayout(fused.program, map->elements(j)).bytes; };
     auto leaf_chunk = [&](int64_t j, int64_t leaf) { return map->chunk(stage.grid, j, leaf); };
@@ -593,7 +595,7 @@ class Lowering {
         }
         merged = leaf == end ? add_block(node_key(j, 0, segment), state_bytes(j)) : add_block(state_bytes(j));
         add_task(TaskKind::compute, LaneKind::compute, combine, j * kSegments + segment, position(latest, kChain),
-                 combine_body->scratch_bytes(map->elements(j)), 0, std::move(inputs), {merged});
+                 combine_body->scratch_bytes(j * kSegments), 0, std::move(inputs), {merged});
       }
     }
     // The tree, level by level: a node belongs to the owner of its left end.
@@ -606,7 +608,7 @@ class Lowering {
         const BlockId merged = add_block(node_key(j, level, node), state_bytes(j));
         add_task(TaskKind::compute, LaneKind::compute, combine, j * kSegments + node,
                  position(node_progress(j, level, node), kTreeDepth + 2 * level),
-                 combine_body->scratch_bytes(map->elements(j)), 0, std::move(inputs), {merged});
+                 combine_body->scratch_bytes(j * kSegments), 0, std::move(inputs), {merged});
       }
     }
     // Results, on the owners of the result's chunks.
@@ -623,9 +625,8 @@ class Lowering {
                                      kept(stage_, output)));
       }
       add_task(TaskKind::compute, LaneKind::compute, finish, j, position(node_progress(j, tree.levels(), 0), kFinish),
-               0, 0, {state(j, tree.levels(), 0)}, std::move(produced));
+               finish_body->scratch_bytes(j), 0, {state(j, tree.levels(), 0)}, std::move(produced));
     }
-    static_cast<void>(body);
   }
 
   void lower_assemble(const plan::Stage& stage) {
@@ -633,7 +634,7 @@ class Lowering {
     auto atoms = [&stage, rank = context_.rank, ranks = context_.ranks](int64_t chunk) {
       return atoms_of(copy_parts(stage, chunk), rank, ranks);
     };
-    const int32_t number = add_body<CopyBody>(stage.label, atoms).first;
+    const auto [number, body] = add_body<CopyBody>(stage.label, atoms);
     const auto [first, last] = owned(grid.count());
     for (int64_t chunk = first; chunk < last; ++chunk) {
       // Atoms in order of their parts; each part's input tells where its blocks come from.
@@ -644,8 +645,8 @@ class Lowering {
       }
       const int64_t bytes = grid.chunk(chunk).elements() * local::itemsize(stage.outputs[0].dtype);
       const BlockId output = add_block(BlockKey{static_cast<uint32_t>(stage_), 0, chunk}, bytes, kept(stage_, 0));
-      add_task(TaskKind::copy, LaneKind::compute, number, chunk, position(progress(stage_, chunk), kMain), 0, bytes,
-               std::move(inputs), {output});
+      add_task(TaskKind::copy, LaneKind::compute, number, chunk, position(progress(stage_, chunk), kMain),
+               body->scratch_bytes(chunk, context_.device), bytes, std::move(inputs), {output});
     }
   }
 
@@ -757,7 +758,7 @@ class Lowering {
       return result;
     };
     const auto [number, body] = add_body<ProductBody>(stage.label, dtype, context_.device, operands);
-    const int32_t sum = add_body<SumBody>(stage.label, dtype).first;
+    const auto [sum, sum_body] = add_body<SumBody>(stage.label, dtype);
     const bool keep_output = kept(stage_, 0);
 
     const auto [first_tile, last_tile] = along_k ? std::pair<int64_t, int64_t>{0, tiles.count()} : owned(tiles.count());
@@ -803,13 +804,14 @@ class Lowering {
           std::vector<BlockId> inputs{partial(tile, level - 1, 2 * node), partial(tile, level - 1, 2 * node + 1)};
           const BlockId total =
               add_block(node_key(tile, level, node), bytes(tile), keep_output && is_root(tile, level, node));
-          add_task(TaskKind::compute, LaneKind::compute, sum, tile, position(kProgressEnd, kTreeDepth + 2 * level), 0,
-                   0, std::move(inputs), {total});
+          add_task(TaskKind::compute, LaneKind::compute, sum, tile, position(kProgressEnd, kTreeDepth + 2 * level),
+                   sum_body->scratch_bytes(bytes(tile), context_.device), 0, std::move(inputs), {total});
         }
       }
     }
     // The tiles of the result, on their owners; below the diagonal of a SYRK they are transposed from above.
     int32_t mirror = -1;
+    CopyBody* mirror_body = nullptr;
     const auto [first_result, last_result] = owned(tiles.count());
     for (int64_t tile = first_result; tile < last_result; ++tile) {
       const BlockKey key{s, 0, tile};
@@ -825,11 +827,12 @@ class Lowering {
           atom.conjugate = local::is_complex(dtype);
           return std::vector<CopyAtom>{atom};
         };
-        mirror = add_body<CopyBody>(stage.label, atoms).first;
+        std::tie(mirror, mirror_body) = add_body<CopyBody>(stage.label, atoms);
       }
       const Dims at = tiles.coordinates(tile);
       const BlockId above = partial(tiles.flat(Dims{at[1], at[0]}), tree.levels(), 0);
-      add_task(TaskKind::copy, LaneKind::compute, mirror, tile, position(kProgressEnd, kFinish), 0, 0, {above},
+      add_task(TaskKind::copy, LaneKind::compute, mirror, tile, position(kProgressEnd, kFinish),
+               mirror_body->scratch_bytes(tile, context_.device), 0, {above},
                {add_block(key, bytes(tile), keep_output)});
     }
   }

@@ -10,8 +10,6 @@ namespace {
 
 constexpr int64_t kFieldAlignment = 64;  // bytes
 
-int64_t align(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
-
 std::vector<local::Program> combine_programs(const local::Program& program) {
   std::vector<local::Program> programs;
   for (const auto& r : program.reductions()) programs.push_back(local::combine_program(r.reduction, r.accumulate));
@@ -31,25 +29,46 @@ std::vector<local::Operand> fields_of(const StateLayout& layout, int reduction, 
   return operands;
 }
 
-// into = combine(into, from) over `shape`; `offset` elements into the fields of `into`.
+// The launch of combine program `r`: into = combine(into, from) over `shape`; `offset` elements into the fields of
+// `into`.
+local::Launch merge_launch(int r, const StateLayout& into_layout, void* into, const Dims& into_strides,
+                           int64_t into_offset, const StateLayout& from_layout, void* from, const Dims& from_strides,
+                           const Dims& shape) {
+  local::Launch launch;
+  launch.shape = shape;
+  launch.inputs = fields_of(into_layout, r, into, into_strides);
+  size_t field = 0;
+  for (const StateLayout::Field& f : into_layout.fields) {
+    if (f.reduction != r) continue;
+    auto*& data = launch.inputs[field++].data;
+    data = static_cast<std::byte*>(data) + into_offset * local::itemsize(f.dtype);
+  }
+  launch.outputs = launch.inputs;
+  for (local::Operand& operand : fields_of(from_layout, r, from, from_strides))
+    launch.inputs.push_back(std::move(operand));
+  return launch;
+}
+
 void merge(const std::vector<local::Program>& combine, const StateLayout& into_layout, void* into,
            const Dims& into_strides, int64_t into_offset, const StateLayout& from_layout, void* from,
            const Dims& from_strides, const Dims& shape, const local::ExecContext& context) {
   for (size_t r = 0; r < combine.size(); ++r) {
-    local::Launch launch;
-    launch.shape = shape;
-    launch.inputs = fields_of(into_layout, static_cast<int>(r), into, into_strides);
-    size_t field = 0;
-    for (const StateLayout::Field& f : into_layout.fields) {
-      if (f.reduction != static_cast<int>(r)) continue;
-      auto*& data = launch.inputs[field++].data;
-      data = static_cast<std::byte*>(data) + into_offset * local::itemsize(f.dtype);
-    }
-    launch.outputs = launch.inputs;
-    for (local::Operand& operand : fields_of(from_layout, static_cast<int>(r), from, from_strides))
-      launch.inputs.push_back(std::move(operand));
+    const local::Launch launch = merge_launch(static_cast<int>(r), into_layout, into, into_strides, into_offset,
+                                              from_layout, from, from_strides, shape);
     local::engine(context.device).run(combine[r], launch, context);
   }
+}
+
+// What merge() needs over `elements` states at most.
+int64_t merge_scratch_bytes(const std::vector<local::Program>& combine, const StateLayout& layout, int64_t elements,
+                            const local::Device& device) {
+  int64_t bytes = 0;
+  for (size_t r = 0; r < combine.size(); ++r) {
+    const local::Launch launch =
+        merge_launch(static_cast<int>(r), layout, nullptr, Dims{1}, 0, layout, nullptr, Dims{1}, Dims{elements});
+    bytes = std::max(bytes, run_scratch_bytes(device, combine[r], launch));
+  }
+  return bytes;
 }
 
 Dims contiguous_elements(const Dims& shape) { return local::contiguous_strides(shape, 1); }
@@ -61,7 +80,7 @@ StateLayout::StateLayout(const local::Program& program, int64_t elements) {
     const auto& reduction = program.reductions()[r];
     for (local::DType dtype : local::state_dtypes(reduction.reduction, reduction.accumulate)) {
       fields.push_back({static_cast<int>(r), dtype, bytes});
-      bytes = align(bytes + elements * local::itemsize(dtype), kFieldAlignment);
+      bytes = align_up(bytes + elements * local::itemsize(dtype), kFieldAlignment);
     }
   }
 }
@@ -145,14 +164,16 @@ local::Launch FusedBody::launch(int64_t chunk) const {
 
 int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const local::Launch whole = launch(chunk);
-  int64_t bytes = align(local::engine(device_).run_scratch_bytes(fused_.program, whole), local::kAllocationAlignment);
-  if (streamed_ >= 0) {
-    const auto& dataset = fused_.inputs[static_cast<size_t>(streamed_)].array.dataset;
-    bytes += align(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
-    bytes += align(state_bytes(chunk), local::kAllocationAlignment);
-    bytes += 4 * local::kAllocationAlignment;
-  }
-  return bytes;
+  int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
+  if (streamed_ < 0) return bytes;
+  // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.
+  constexpr int64_t kPieceMargin = 64 << 10;
+  const auto& dataset = fused_.inputs[static_cast<size_t>(streamed_)].array.dataset;
+  const int64_t elements = local::element_count(kept_shape(whole.shape));
+  const StateLayout layout(fused_.program, elements);
+  bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
+  bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
+  return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
 }
 
 void FusedBody::run(scheduler::TaskRun& run) {
@@ -251,15 +272,20 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, local::Laun
       });
 }
 
-CombineBody::CombineBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements)
+CombineBody::CombineBody(const plan::Stage& stage, const local::Device& device,
+                         std::function<int64_t(int64_t)> elements)
     : stage_(stage),
       fused_(std::get<plan::Fused>(stage.work)),
+      device_(device),
       elements_(std::move(elements)),
       combine_(combine_programs(fused_.program)) {}
 
 std::string CombineBody::name(int64_t index) const { return fmt::format("combine {}[{}]", stage_.label, index); }
 
-int64_t CombineBody::scratch_bytes(int64_t) const { return 0; }
+int64_t CombineBody::scratch_bytes(int64_t index) const {
+  const int64_t elements = elements_(index);
+  return merge_scratch_bytes(combine_, StateLayout(fused_.program, elements), elements, device_);
+}
 
 void CombineBody::run(scheduler::TaskRun& run) {
   const int64_t elements = elements_(run.index);
@@ -272,8 +298,9 @@ void CombineBody::run(scheduler::TaskRun& run) {
   }
 }
 
-FinalizeBody::FinalizeBody(const plan::Stage& stage, std::function<int64_t(int64_t)> elements)
-    : stage_(stage), fused_(std::get<plan::Fused>(stage.work)), elements_(std::move(elements)) {
+FinalizeBody::FinalizeBody(const plan::Stage& stage, const local::Device& device,
+                           std::function<int64_t(int64_t)> elements)
+    : stage_(stage), fused_(std::get<plan::Fused>(stage.work)), device_(device), elements_(std::move(elements)) {
   for (const auto& output : fused_.reductions) {
     const auto& reduction = fused_.program.reductions()[static_cast<size_t>(output.reduction)];
     finalize_.push_back(local::finalize_program(reduction.reduction, reduction.accumulate, output.ddof, output.dtype));
@@ -282,15 +309,27 @@ FinalizeBody::FinalizeBody(const plan::Stage& stage, std::function<int64_t(int64
 
 std::string FinalizeBody::name(int64_t index) const { return fmt::format("finish {}[{}]", stage_.label, index); }
 
-void FinalizeBody::run(scheduler::TaskRun& run) {
-  const int64_t elements = elements_(run.index);
-  const StateLayout layout(fused_.program, elements);
+local::Launch FinalizeBody::launch(size_t output, int64_t elements, void* states, void* result) const {
+  local::Launch launch;
+  launch.shape = Dims{elements};
+  launch.inputs =
+      fields_of(StateLayout(fused_.program, elements), fused_.reductions[output].reduction, states, Dims{1});
+  launch.outputs.push_back({result, Dims{local::itemsize(fused_.reductions[output].dtype)}});
+  return launch;
+}
+
+int64_t FinalizeBody::scratch_bytes(int64_t index) const {
+  int64_t bytes = 0;
   for (size_t o = 0; o < finalize_.size(); ++o) {
-    local::Launch launch;
-    launch.shape = Dims{elements};
-    launch.inputs = fields_of(layout, fused_.reductions[o].reduction, run.inputs[0].data, Dims{1});
-    launch.outputs.push_back({run.outputs[o].data, Dims{local::itemsize(fused_.reductions[o].dtype)}});
-    local::engine(run.context.device).run(finalize_[o], launch, run.context);
+    bytes = std::max(bytes, run_scratch_bytes(device_, finalize_[o], launch(o, elements_(index), nullptr, nullptr)));
+  }
+  return bytes;
+}
+
+void FinalizeBody::run(scheduler::TaskRun& run) {
+  local::Engine& engine = local::engine(run.context.device);
+  for (size_t o = 0; o < finalize_.size(); ++o) {
+    engine.run(finalize_[o], launch(o, elements_(run.index), run.inputs[0].data, run.outputs[o].data), run.context);
   }
 }
 

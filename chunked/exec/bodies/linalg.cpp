@@ -68,6 +68,29 @@ local::Program accumulate_program(local::DType dtype) {
   return program;
 }
 
+local::Launch add_launch(const Dims& shape, const Matrix& sum, void* term) {
+  local::Launch launch;
+  launch.shape = shape;
+  launch.inputs = {{sum.data, sum.strides}, {term, sum.strides}};
+  launch.outputs = {{sum.data, sum.strides}};
+  return launch;
+}
+
+local::Program pack_program(local::DType dtype, bool conjugate) {
+  local::Program program;
+  const local::ValueId value = program.input(dtype);
+  program.output(conjugate && local::is_complex(dtype) ? program.apply(local::Op::conjugate, {&value, 1}) : value);
+  return program;
+}
+
+local::Launch pack_launch(const Matrix& from, const Dims& shape, const Matrix& to) {
+  local::Launch launch;
+  launch.shape = shape;
+  launch.inputs.push_back({from.data, from.strides});
+  launch.outputs.push_back({to.data, to.strides});
+  return launch;
+}
+
 }  // namespace
 
 std::string ProductBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
@@ -75,31 +98,49 @@ std::string ProductBody::name(int64_t index) const { return fmt::format("{}[{}]"
 int64_t ProductBody::scratch_bytes(int64_t index) const {
   const Operands operands = operands_(index);
   const int64_t itemsize = local::itemsize(dtype_);
-  const int64_t c_bytes = local::element_count(operands.shape) * itemsize;
+  const int n = operands.shape.size();
+  const int64_t rows = operands.shape[n - 2], columns = operands.shape[n - 1];
+  const int64_t batch = local::element_count(Dims(operands.shape.begin(), operands.shape.end() - 2));
+  const Matrix c{nullptr, local::contiguous_strides(operands.shape, itemsize)};
+  local::Engine& engine = local::engine(device_);
   int64_t largest = 0;
   for (size_t i = 0; i < operands.k.size(); ++i) {
+    const int64_t k = operands.k[i];
     int64_t bytes = 0;
     if (!has_gemm(dtype_)) {
-      bytes = c_bytes + (1 << 20);  // the partial sum, and what the reduction wants
+      const local::Launch product = multiply_launch(operands.shape, k, {nullptr, operands.a_strides[i]},
+                                                    {nullptr, operands.b_strides[i]}, nullptr, itemsize);
+      const local::Launch add = add_launch(operands.shape, c, nullptr);
+      bytes = align_up(batch * rows * columns * itemsize, local::kAllocationAlignment) +
+              std::max(run_scratch_bytes(device_, multiply_add(dtype_), product),
+                       run_scratch_bytes(device_, accumulate_program(dtype_), add));
     } else {
-      const int n = operands.shape.size();
-      const int64_t batch = local::element_count(Dims(operands.shape.begin(), operands.shape.end() - 2));
-      const int64_t a_bytes = batch * operands.shape[n - 2] * operands.k[i] * itemsize,
-                    b_bytes = batch * operands.shape[n - 1] * operands.k[i] * itemsize;
-      if (!operands.a.empty() && (operands.conjugate_a || !library_readable(operands.a_strides[i], itemsize)))
-        bytes += a_bytes;
-      if (!library_readable(operands.b_strides[i], itemsize)) bytes += b_bytes;
-      const MatrixView c{nullptr, operands.shape[n - 2], operands.shape[n - 1], operands.shape[n - 1], 1};
-      const MatrixView b{nullptr, operands.k[i], operands.shape[n - 1], operands.shape[n - 1], 1};
-      const MatrixView a{nullptr, operands.shape[n - 2], operands.k[i], operands.k[i], 1};
-      local::Engine& engine = local::engine(device_);
-      bytes +=
-          operands.a.empty() ? engine.syrk_scratch_bytes(dtype_, b, c) : engine.gemm_scratch_bytes(dtype_, a, b, c);
-      bytes += local::kAllocationAlignment;
+      Dims a_shape = operands.shape, b_shape = operands.shape;
+      a_shape[n - 1] = k;
+      b_shape[n - 2] = k;
+      const bool syrk = operands.a.empty();
+      const bool conjugate = operands.conjugate_a;
+      const Dims& b_strides = operands.b_strides[i];
+      int64_t packing = 0;
+      auto pack_bytes = [&](const Dims& strides, const Dims& shape) {
+        packing =
+            std::max(packing, run_scratch_bytes(device_, pack_program(dtype_, conjugate),
+                                                pack_launch({nullptr, strides}, shape,
+                                                            {nullptr, local::contiguous_strides(shape, itemsize)})));
+        return align_up(local::element_count(shape) * itemsize, local::kAllocationAlignment);
+      };
+      if (!syrk && (conjugate || !library_readable(operands.a_strides[i], itemsize)))
+        bytes += pack_bytes(operands.a_strides[i], a_shape);
+      if (!library_readable(b_strides, itemsize)) bytes += pack_bytes(b_strides, b_shape);
+      const MatrixView c_view{nullptr, rows, columns, columns, 1}, b_view{nullptr, k, columns, columns, 1},
+          a_view{nullptr, rows, k, k, 1};
+      const int64_t library = syrk ? engine.syrk_scratch_bytes(dtype_, b_view, c_view)
+                                   : engine.gemm_scratch_bytes(dtype_, a_view, b_view, c_view);
+      bytes += std::max(packing, align_up(library, local::kAllocationAlignment));
     }
     largest = std::max(largest, bytes);
   }
-  return largest + 4 * local::kAllocationAlignment;
+  return largest;
 }
 
 void ProductBody::run(scheduler::TaskRun& run) {
@@ -124,18 +165,11 @@ void ProductBody::run(scheduler::TaskRun& run) {
     const int64_t k = operands.k[i];
     std::vector<std::pair<void*, int64_t>> packed;
     auto pack = [&](Matrix matrix, Dims shape, bool conjugate) {
-      local::Program program;
-      const local::ValueId value = program.input(dtype_);
-      program.output(conjugate && local::is_complex(dtype_) ? program.apply(local::Op::conjugate, {&value, 1}) : value);
       const int64_t bytes = local::element_count(shape) * itemsize;
-      local::Launch launch;
-      launch.shape = shape;
-      Matrix copy{static_cast<std::byte*>(run.context.memory->allocate(bytes, run.context.stream)),
-                  local::contiguous_strides(shape, itemsize)};
+      const Matrix copy{static_cast<std::byte*>(run.context.memory->allocate(bytes, run.context.stream)),
+                        local::contiguous_strides(shape, itemsize)};
       packed.emplace_back(copy.data, bytes);
-      launch.inputs.push_back({matrix.data, matrix.strides});
-      launch.outputs.push_back({copy.data, copy.strides});
-      engine.run(program, launch, run.context);
+      engine.run(pack_program(dtype_, conjugate), pack_launch(matrix, shape, copy), run.context);
       return copy;
     };
     Matrix a{};
@@ -151,11 +185,7 @@ void ProductBody::run(scheduler::TaskRun& run) {
       QUARRY_CHECK(!syrk);
       void* const partial = run.context.memory->allocate(run.outputs[0].bytes, run.context.stream);
       engine.run(multiply_add(dtype_), multiply_launch(operands.shape, k, a, b, partial, itemsize), run.context);
-      local::Launch add;
-      add.shape = operands.shape;
-      add.inputs = {{c.data, c.strides}, {partial, c.strides}};
-      add.outputs = {{c.data, c.strides}};
-      engine.run(accumulate_program(dtype_), add, run.context);
+      engine.run(accumulate_program(dtype_), add_launch(operands.shape, c, partial), run.context);
       run.context.memory->deallocate(partial, run.outputs[0].bytes, run.context.stream);
       continue;
     }
@@ -186,14 +216,23 @@ void ProductBody::run(scheduler::TaskRun& run) {
 
 std::string SumBody::name(int64_t index) const { return fmt::format("add {}[{}]", label_, index); }
 
-void SumBody::run(scheduler::TaskRun& run) {
+local::Launch SumBody::launch(int64_t bytes, void* a, void* b, void* sum) const {
   const int64_t itemsize = local::itemsize(dtype_);
   const Dims stride{itemsize};
   local::Launch launch;
-  launch.shape = Dims{run.outputs[0].bytes / itemsize};
-  launch.inputs = {{run.inputs[0].data, stride}, {run.inputs[1].data, stride}};
-  launch.outputs = {{run.outputs[0].data, stride}};
-  local::engine(run.context.device).run(accumulate_program(dtype_), launch, run.context);
+  launch.shape = Dims{bytes / itemsize};
+  launch.inputs = {{a, stride}, {b, stride}};
+  launch.outputs = {{sum, stride}};
+  return launch;
+}
+
+int64_t SumBody::scratch_bytes(int64_t bytes, const local::Device& device) const {
+  return run_scratch_bytes(device, accumulate_program(dtype_), launch(bytes, nullptr, nullptr, nullptr));
+}
+
+void SumBody::run(scheduler::TaskRun& run) {
+  const local::Launch add = launch(run.outputs[0].bytes, run.inputs[0].data, run.inputs[1].data, run.outputs[0].data);
+  local::engine(run.context.device).run(accumulate_program(dtype_), add, run.context);
 }
 
 EighBody::EighBody(const plan::Stage& stage, int rank, int ranks)
