@@ -1,0 +1,98 @@
+// matmul against NumPy is in oracle_test.cpp.
+#include "local/linalg/linalg.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+
+namespace quarry::local {
+namespace {
+
+class Linalg : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    scope_.emplace(Device{GetParam(), 0});
+  }
+  NdArray normal(const Dims& shape, DType dtype) {
+    std::vector<std::complex<double>> values(static_cast<size_t>(element_count(shape)));
+    std::normal_distribution<double> distribution;
+    for (auto& value : values) {
+      value.real(distribution(random_));
+      if (is_complex(dtype)) value.imag(distribution(random_));
+    }
+    return from_vector(values, shape).astype(dtype);
+  }
+  std::optional<DeviceScope> scope_;
+  std::mt19937 random_{5};
+};
+INSTANTIATE_TEST_SUITE_P(All, Linalg, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+double largest_difference(const NdArray& a, const NdArray& b) { return ops::max(ops::absolute(a - b)).item<double>(); }
+NdArray conjugate_transpose(const NdArray& a) { return ops::conjugate(a.T()); }
+
+TEST_P(Linalg, SyrkIsTheProductWithItself) {
+  for (DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128, DType::int32}) {
+    for (const Dims& shape : {Dims{40, 7}, Dims{5, 33}, Dims{1, 1}, Dims{300, 130}}) {
+      const NdArray a = normal(shape, dtype);
+      const NdArray c = linalg::syrk(a);
+      const NdArray want = linalg::matmul(conjugate_transpose(a), a);
+      EXPECT_EQ(c.shape(), (Dims{shape[1], shape[1]}));
+      EXPECT_EQ(c.dtype(), dtype == DType::int32 ? DType::float64 : dtype);
+      const bool wide = itemsize(real_type(c.dtype())) == 8;
+      EXPECT_LT(largest_difference(c, want), static_cast<double>(shape[0]) * (wide ? 1e-13 : 1e-4));
+      EXPECT_EQ(largest_difference(c, conjugate_transpose(c)), 0);  // both triangles, exactly
+    }
+  }
+  const NdArray a = normal({30, 20}, DType::float64);
+  for (const NdArray& view : {a.T(), a[{Slice{{}, {}, 2}}], a[{Slice{{}, {}, -1}}], a[{all, Slice{{}, {}, 3}}]})
+    EXPECT_LT(largest_difference(linalg::syrk(view), linalg::matmul(view.T(), view)), 1e-12);
+  EXPECT_EQ(ops::sum(ops::absolute(linalg::syrk(NdArray({0, 3}, DType::float64)))).item<double>(), 0);
+  EXPECT_EQ(linalg::syrk(NdArray({3, 0}, DType::float64)).shape(), (Dims{0, 0}));
+  EXPECT_THROW(linalg::syrk(normal({3}, DType::float64)), InvalidArgument);
+}
+
+TEST_P(Linalg, EighReconstructsAndIsOrthonormal) {
+  for (DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
+    for (int64_t n : {1, 2, 5, 60}) {
+      const NdArray half = normal({n, n}, dtype);
+      const NdArray a = half + conjugate_transpose(half);
+      const double bound = static_cast<double>(n) * (itemsize(real_type(dtype)) == 8 ? 1e-13 : 1e-4);
+      for (Triangle triangle : {Triangle::lower, Triangle::upper}) {
+        const auto [values, vectors] = linalg::eigh(a, triangle);
+        EXPECT_EQ(values.dtype(), real_type(dtype));
+        EXPECT_LT(largest_difference(linalg::matmul(vectors * values, conjugate_transpose(vectors)), a), bound);
+        const NdArray gram = linalg::syrk(vectors);
+        for (int64_t i = 0; i < n; ++i) EXPECT_NEAR((gram[{i, i}].item<double>()), 1, bound);
+        EXPECT_NEAR(ops::sum(ops::absolute(gram)).item<double>(), static_cast<double>(n), bound * 10);
+        for (int64_t i = 1; i < n; ++i) EXPECT_LE((values[{i - 1}].item<double>()), (values[{i}].item<double>()));
+      }
+    }
+  }
+}
+
+TEST_P(Linalg, EighReadsOneTriangle) {
+  const NdArray a = from_vector<double>({2, 100, 1, 3}, {2, 2});
+  const NdArray lower = linalg::eigh(a).first, upper = linalg::eigh(a, Triangle::upper).first;
+  EXPECT_NEAR((lower[{0}].item<double>()), (5 - std::sqrt(5.0)) / 2, 1e-14);
+  EXPECT_NEAR((upper[{1}].item<double>()), (5 + std::sqrt(1.0 + 40000.0)) / 2, 1e-12);
+  EXPECT_EQ((a[{0, 1}].item<double>()), 100);  // the operand is left as it was
+}
+
+TEST_P(Linalg, EighRefuses) {
+  EXPECT_THROW(linalg::eigh(normal({2, 3}, DType::float64)), InvalidArgument);
+  EXPECT_THROW(linalg::eigh(normal({4}, DType::float64)), InvalidArgument);
+  EXPECT_THROW(linalg::eigh(normal({2, 2}, DType::float16)), TypeError);
+  EXPECT_THROW(linalg::eigh(from_vector<double>({1, NAN, NAN, 1}, {2, 2})), InvalidArgument);
+  EXPECT_THROW(linalg::eigh(from_vector<double>({INFINITY, 0, 0, 1}, {2, 2})), InvalidArgument);
+  EXPECT_EQ(linalg::eigh(NdArray({0, 0}, DType::float64)).second.shape(), (Dims{0, 0}));
+  EXPECT_EQ(linalg::eigh(from_vector<int32_t>({2, 0, 0, 1}, {2, 2})).first.dtype(), DType::float64);
+}
+
+}  // namespace
+}  // namespace quarry::local
