@@ -244,6 +244,10 @@ NodePtr cast(const NodePtr& arg, DType dtype) {
 NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes, std::optional<DType> accumulate,
                double ddof) {
   const local::ReductionInfo& row = local::info(reduction);
+  // A reduction of nothing (0-d arrays, axis=()) is one of an axis of length 1, so that a reduction always has an axis.
+  if (axes == 0 && arg->shape.size() < local::kMaxDims)
+    return reduce(reduction, insert_axes(arg, uint32_t{1} << arg->shape.size()), uint32_t{1} << arg->shape.size(),
+                  accumulate, ddof);
   Dims shape;
   int64_t reduced = 1;
   std::vector<AxisChunks> kept;
