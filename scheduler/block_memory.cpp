@@ -100,10 +100,17 @@ void* CachedMemory::allocate(int64_t bytes) {
     acquired_ += size;
   }
   for (const auto& [data, length] : unwanted) source_.give_back(data, length);
-  void* data = small ? std::aligned_alloc(local::kAllocationAlignment, static_cast<size_t>(size)) : source_.take(size);
+  const auto take = [&]() -> void* {
+    try {
+      return source_.take(size);
+    } catch (const local::Error&) {
+      return nullptr;
+    }
+  };
+  void* data = small ? std::aligned_alloc(local::kAllocationAlignment, static_cast<size_t>(size)) : take();
   if (!data && !small) {
     free_unused();
-    data = source_.take(size);
+    data = take();
   }
   if (!data) {
     const int error = errno;

@@ -12,14 +12,15 @@ namespace {
 
 constexpr auto kPollInterval = std::chrono::microseconds(20);
 
-const char* trace_lane(TaskKind kind) {
-  switch (kind) {
+const char* trace_lane(const Graph::Task& task, bool device_kind) {
+  switch (task.kind) {
     case TaskKind::read:
       return "read";
     case TaskKind::decode:
       return "decode";
     case TaskKind::copy:
-      return "h2d";
+      if (task.lane == LaneKind::compute) return "compute";
+      return device_kind ? "h2d" : "worker";
     case TaskKind::compute:
       return "compute";
     case TaskKind::send:
@@ -247,7 +248,7 @@ void Core::trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const 
   const Graph::Task& task = graph_->task(live.task);
   local::TraceEvent event;
   event.name = task_name(live.task);
-  event.lane = trace_lane(task.kind);
+  event.lane = trace_lane(task, device_kind());
   event.begin_ns = begin_ns;
   event.end_ns = end_ns;
   event.bytes = task.traffic_bytes;

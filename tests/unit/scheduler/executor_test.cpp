@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <future>
+
 #include "executor_support.h"
 #include "local/base/trace.h"
 
@@ -214,6 +217,80 @@ TEST_P(ExecutorTest, ABlockReadTwiceByOneTask) {
   mix(0, none, av);
   mix(2, {av[0], av[0]}, bv);
   EXPECT_EQ(words_of(*executor, *executor->stored(b)), second);
+}
+
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * 4096;
+}
+
+TEST(ExecutorMemory, ResidentMemoryFollowsTheBudgetNotTheData) {
+  // 640 MiB go through a budget of 64 MiB, in blocks of sizes that change; what is spilled comes back.
+  constexpr int64_t kBudget = 64 << 20;
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, kBudget));
+  Graph graph;
+  std::atomic<int64_t> most = 0;
+  const int64_t before = resident_bytes();
+  const int32_t touch = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    for (const BlockView& out : run.outputs) std::memset(out.data, 1, static_cast<size_t>(out.bytes));
+    const int64_t now = resident_bytes() - before;
+    int64_t seen = most;
+    while (now > seen && !most.compare_exchange_weak(seen, now)) {
+    }
+  }));
+  std::mt19937 random(4);
+  std::vector<BlockId> blocks;
+  for (int64_t sum = 0; sum < 10 * kBudget; sum += graph.block(blocks.back()).bytes) {
+    // Phases of large, odd, middle and small blocks.
+    const int64_t phase = sum * 4 / (10 * kBudget);
+    const int64_t bytes = phase == 0   ? 8 << 20
+                          : phase == 1 ? 1000000 + random() % 9000000
+                          : phase == 2 ? 100000
+                                       : 30000;
+    blocks.push_back(graph.add_block(bytes));
+    std::vector<BlockId> inputs;
+    if (blocks.size() > 40 && random() % 2) inputs.push_back(blocks[random() % (blocks.size() - 1)]);
+    add(graph, {.body = touch, .inputs = inputs, .outputs = {blocks.back()}});
+  }
+  executor->run(graph);
+  EXPECT_GT(executor->statistics().spilled_bytes, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own memory counts too
+  EXPECT_LE(most, kBudget + (32 << 20));
+#endif
+  EXPECT_GE(most, kBudget / 4);
+}
+
+TEST(ExecutorDevice, SuccessorsAreQueuedBeforeTheirInputsAreDone) {
+  // The first task's work on the stream ends only when the body of the last task of a chain has been called.
+  const auto executor = Executor::create(config_for(DeviceKind::emulated, 1 << 20));
+  Graph graph;
+  std::promise<void> last_called;
+  std::atomic<bool> waited_too_long = false;
+  const int32_t first = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    run.context.stream->host_callback([&, out = run.outputs[0]] {
+      if (last_called.get_future().wait_for(std::chrono::seconds(5)) != std::future_status::ready)
+        waited_too_long = true;
+      mix(0, {}, {out});
+    });
+  }));
+  const int32_t middle = graph.add_body(std::make_unique<Mix>());
+  const int32_t last = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    Mix().run(run);
+    last_called.set_value();
+  }));
+  const BlockId a = graph.add_block(800), b = graph.add_block(800), c = graph.add_block(800, 0, true);
+  add(graph, {.body = first, .outputs = {a}});
+  add(graph, {.body = middle, .inputs = {a}, .outputs = {b}});
+  add(graph, {.body = last, .inputs = {b}, .outputs = {c}, .lane = LaneKind::io, .kind = TaskKind::write});
+  executor->run(graph);
+  EXPECT_FALSE(waited_too_long);
+  std::vector<uint64_t> av(100), bv(100), cv(100);
+  mix(0, {}, {{av.data(), 800}});
+  mix(1, {{av.data(), 800}}, {{bv.data(), 800}});
+  mix(2, {{bv.data(), 800}}, {{cv.data(), 800}});
+  EXPECT_EQ(words_of(*executor, *executor->stored(c)), cv);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),

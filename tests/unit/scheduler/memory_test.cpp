@@ -70,6 +70,10 @@ TEST(CachedMemory, SystemRefusalIsOutOfMemory) {
   CachedMemory memory(none, 1 << 30);
   EXPECT_THROW(memory.allocate(12345), local::OutOfMemory);
   EXPECT_EQ(memory.acquired_bytes(), 0);
+  none.take = [](int64_t) -> void* { throw local::DeviceError("no pinned memory"); };
+  CachedMemory throwing(none, 1 << 30);
+  EXPECT_THROW(throwing.allocate(12345), local::OutOfMemory);
+  EXPECT_EQ(throwing.acquired_bytes(), 0);
 }
 
 TEST(Slab, RandomUseNeverOverlapsAndCoalescesFully) {
