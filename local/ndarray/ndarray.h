@@ -117,6 +117,11 @@ class NdArray {
 // A NumPy scalar's str(): "1.5", "1e+16", "(1+2j)", "True".
 std::string to_string(const Scalar& value);
 
+// to_string() and repr() of an array of `shape` with more than 1000 elements, given its corners alone: of every axis
+// longer than 6 the first and the last 3 positions.
+std::string summary_string(const NdArray& corners, const Dims& shape);
+std::string summary_repr(const NdArray& corners, const Dims& shape);
+
 // An array on the current device from host data (blocks).
 NdArray from_bytes(const void* data, DType dtype, const Dims& shape);  // C order, copied
 // Throws InvalidArgument unless the shape has as many elements as there are values.

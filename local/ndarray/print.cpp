@@ -289,9 +289,9 @@ Shown gather(const NdArray& array, bool summarise) {
 
 class Layout {
  public:
-  Layout(const NdArray& array, const Dims& shown, const std::vector<std::string>& words, std::string separator,
+  Layout(const Dims& shape, const Dims& shown, const std::vector<std::string>& words, std::string separator,
          bool summarise)
-      : shape_(array.shape()), shown_(shown), words_(words), separator_(std::move(separator)), summarise_(summarise) {
+      : shape_(shape), shown_(shown), words_(words), separator_(std::move(separator)), summarise_(summarise) {
     bare_separator_ = separator_.substr(0, separator_.find_last_not_of(' ') + 1);
   }
 
@@ -343,13 +343,34 @@ class Layout {
   size_t next_ = 0;
 };
 
-std::string format_array(const NdArray& array, const std::string& separator, size_t prefix, int width) {
-  if (array.size() == 0) return "[]";
-  const bool summarise = array.size() > kThreshold;
-  const Shown shown = gather(array, summarise);
-  const std::vector<std::string> words = format_elements(array.dtype(), shown.values, array.ndim() == 0);
-  Layout layout(array, shown.shape, words, separator, summarise);
+// `part` is the array of `shape`, or only its corners where the array is summarised.
+std::string format_array(const NdArray& part, const Dims& shape, const std::string& separator, size_t prefix,
+                         int width) {
+  if (element_count(shape) == 0) return "[]";
+  const bool summarise = element_count(shape) > kThreshold;
+  const Shown shown = gather(part, summarise);
+  const std::vector<std::string> words = format_elements(part.dtype(), shown.values, shape.empty());
+  Layout layout(shape, shown.shape, words, separator, summarise);
   return layout.format(0, std::string(prefix + 1, ' '), width);
+}
+
+std::string format_repr(const NdArray& part, const Dims& shape) {
+  const std::string open = "array(";
+  std::string text = open + format_array(part, shape, ", ", open.size(), kLineWidth - 1);
+  std::string extras;
+  const int64_t size = element_count(shape);
+  if ((size == 0 && shape.size() != 1) || size > kThreshold) extras = "shape=" + to_string(shape);
+  const DType dtype = part.dtype();
+  const bool implied =
+      dtype == DType::bool_ || dtype == DType::int64 || dtype == DType::float64 || dtype == DType::complex128;
+  if (!implied || size == 0) extras += (extras.empty() ? "dtype=" : ", dtype=") + std::string(name(dtype));
+  if (extras.empty()) return text + ")";
+  text += ',';
+  extras += ')';
+  const size_t newline = text.rfind('\n');
+  const size_t last = newline == std::string::npos ? text.size() : text.size() - newline - 1;
+  if (last + extras.size() + 1 > kLineWidth) return text + '\n' + std::string(open.size(), ' ') + extras;
+  return text + ' ' + extras;
 }
 
 // A NumPy float scalar's str(): positional from 1e-4 up to what the type's digits can tell apart.
@@ -385,24 +406,15 @@ std::string to_string(const Scalar& value) {
 
 std::string NdArray::to_string() const {
   if (ndim() == 0) return local::to_string(item());
-  return format_array(*this, " ", 0, kLineWidth);
+  return format_array(*this, shape_, " ", 0, kLineWidth);
 }
 
-std::string NdArray::repr() const {
-  const std::string open = "array(";
-  std::string text = open + format_array(*this, ", ", open.size(), kLineWidth - 1);
-  std::string extras;
-  if ((size() == 0 && !(ndim() == 1)) || size() > kThreshold) extras = "shape=" + local::to_string(shape_);
-  const bool implied =
-      dtype_ == DType::bool_ || dtype_ == DType::int64 || dtype_ == DType::float64 || dtype_ == DType::complex128;
-  if (!implied || size() == 0) extras += (extras.empty() ? "dtype=" : ", dtype=") + std::string(name(dtype_));
-  if (extras.empty()) return text + ")";
-  text += ',';
-  extras += ')';
-  const size_t newline = text.rfind('\n');
-  const size_t last = newline == std::string::npos ? text.size() : text.size() - newline - 1;
-  if (last + extras.size() + 1 > kLineWidth) return text + '\n' + std::string(open.size(), ' ') + extras;
-  return text + ' ' + extras;
+std::string NdArray::repr() const { return format_repr(*this, shape_); }
+
+std::string summary_string(const NdArray& corners, const Dims& shape) {
+  return format_array(corners, shape, " ", 0, kLineWidth);
 }
+
+std::string summary_repr(const NdArray& corners, const Dims& shape) { return format_repr(corners, shape); }
 
 }  // namespace quarry::local
