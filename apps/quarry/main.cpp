@@ -1,1 +1,3 @@
-int main() { return 2; }
+#include "apps/quarry/tool.h"
+
+int main(int argc, char** argv) { return quarry::apps::run_tool(argc, argv); }

@@ -172,7 +172,7 @@ std::complex<double> complex_power(std::complex<double> a, std::complex<double> 
   const double magnitude = std::hypot(a.real(), a.imag()), angle = std::atan2(a.imag(), a.real());
   double length = std::pow(magnitude, b.real()), phase = angle * b.real();
   if (b.imag() != 0) {
-    length *= std::exp(-angle * b.imag());
+    length /= std::exp(angle * b.imag());
     phase += b.imag() * std::log(magnitude);
   }
   return {length * std::cos(phase), length * std::sin(phase)};

@@ -1,0 +1,20 @@
+// The commands of the program: each adds its options to the parser and returns what runs it.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace quarry::apps {
+
+// argc and argv as the Runtime may change them.
+using RunCommand = std::function<int(int& argc, char**& argv)>;
+
+RunCommand add_info_command(CLI::App& parser);
+RunCommand add_eval_command(CLI::App& parser);
+RunCommand add_pca_command(CLI::App& parser);
+RunCommand add_generate_command(CLI::App& parser);
+
+}  // namespace quarry::apps

@@ -1,0 +1,243 @@
+// quarry eval EXPR -i NAME=FILE:/PATH ... [-o FILE[:/PATH]]: NumPy expressions over data sets.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "apps/quarry/commands.h"
+#include "apps/quarry/display.h"
+#include "apps/quarry/expression/parser.h"
+#include "apps/quarry/failure.h"
+#include "apps/quarry/job.h"
+#include "apps/quarry/script.h"
+
+namespace quarry::apps {
+
+using expression::Environment;
+using expression::Value;
+using local::InvalidArgument;
+
+namespace {
+
+struct EvalOptions {
+  CommonOptions common;
+  std::string expression, script, output;
+  std::vector<std::string> inputs;
+  bool overwrite = false, keep_going = false;
+};
+
+struct Input {
+  std::string name, file, object;
+};
+
+// NAME=FILE:/PATH.
+Input parse_input(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const bool is_name =
+      equals != std::string::npos && !name.empty() &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos &&
+      (name[0] < '0' || name[0] > '9');
+  if (!is_name) throw InvalidArgument("-i takes NAME=FILE:/PATH, not '" + text + "'");
+  const FileObject place = parse_file_object(text.substr(equals + 1));
+  if (place.file.empty()) throw InvalidArgument("-i " + name + ": no file is given");
+  if (place.object.empty()) {
+    throw InvalidArgument("-i " + name + ": give the object too, " + name + "=" + place.file + ":/PATH");
+  }
+  return {name, place.file, place.object};
+}
+
+// Names that can be no variables in expressions.
+void check_name(const Input& input) {
+  const expression::Source source{input.name, "", 0};
+  const expression::ExprPtr parsed = expression::parse(source);
+  if (!std::holds_alternative<expression::Name>(parsed->node)) {
+    throw InvalidArgument("-i: '" + input.name + "' is a word of the expression language and cannot name an input");
+  }
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw InvalidArgument("cannot read the script " + path);
+  return text.str();
+}
+
+std::vector<Array> shown_arrays(std::span<const Value> values) {
+  std::vector<Array> arrays, parts;
+  for (const Value& value : values) collect_arrays(value, arrays);
+  for (const Array& array : arrays) parts.push_back(shown_part(array));
+  return parts;
+}
+
+class Evaluation {
+ public:
+  Evaluation(const EvalOptions& options, Job& job) : options_(options), job_(job) {}
+
+  int run() {
+    for (const std::string& text : options_.inputs) {
+      const Input input = parse_input(text);
+      check_name(input);
+      if (environment_.variables.contains(input.name)) {
+        throw InvalidArgument("-i: the name '" + input.name + "' is given twice");
+      }
+      environment_.variables.emplace(input.name, open_hdf5(input.file, input.object));
+    }
+    environment_.session.random = random::Generator(options_.common.seed_value());
+    return options_.script.empty() ? run_expression() : run_script();
+  }
+
+ private:
+  int run_expression() {
+    const expression::Source source{options_.expression, "", 0};
+    const Value value = evaluate(source, *expression::parse(source), environment_);
+    if (!options_.output.empty()) return store_values({{"", 0, value}});
+    if (options_.common.plan) {
+      job_.print_plan(options_.expression, shown_arrays(std::span(&value, 1)), /*write=*/false);
+      return 0;
+    }
+    const std::vector<std::string> text = display(std::span(&value, 1));
+    if (job_.root()) fmt::print("{}\n", text[0]);
+    return 0;
+  }
+
+  // Rank 0 reads the file.
+  std::string script_text() {
+    std::string text;
+    job_.on_root([&] { text = read_text(options_.script); });
+    return job_.runtime().communicator().broadcast_string(text, /*root=*/0);
+  }
+
+  int run_script() {
+    const Script script = evaluate_script(options_.script, script_text(), environment_, options_.keep_going);
+    for (const std::string& error : script.errors) {
+      if (job_.root()) print_error(error);
+    }
+    const int status = script.results.empty() && script.errors.empty() ? 0 : finish_script(script);
+    return script.errors.empty() ? status : kFailureStatus;
+  }
+
+  int finish_script(const Script& script) {
+    if (script.results.empty()) return 0;
+    if (!options_.output.empty()) return store_values(script.results);
+    std::vector<Value> values;
+    for (const ScriptResult& result : script.results) values.push_back(result.value);
+    if (options_.common.plan) {
+      job_.print_plan(options_.script, shown_arrays(values), /*write=*/false);
+      return 0;
+    }
+    const std::vector<std::string> texts = display(values);
+    for (size_t i = 0; i < texts.size() && job_.root(); ++i) {
+      fmt::print("{} = {}\n", script.results[i].name, texts[i]);
+    }
+    return 0;
+  }
+
+  // An expression's value goes to the output's path (default /result), a script's to /name below it.
+  std::string path_of(const ScriptResult& result, const std::string& object) const {
+    if (result.name.empty()) return object.empty() || object == "/" ? "/result" : object;
+    return (object == "/" ? "" : object) + "/" + result.name;
+  }
+
+  int store_values(const std::vector<ScriptResult>& results) {
+    const FileObject output = parse_file_object(options_.output);
+    std::vector<StoreItem> items;
+    for (const ScriptResult& result : results) {
+      const std::vector<StoreItem> parts = store_items(path_of(result, output.object), result.value);
+      items.insert(items.end(), parts.begin(), parts.end());
+    }
+    std::vector<std::string> paths;
+    std::set<std::string> seen;
+    for (const StoreItem& item : items) {
+      if (!seen.insert(item.path).second) throw InvalidArgument("two results would be stored as " + item.path);
+      paths.push_back(item.path);
+    }
+    const StoreOptions store_options = options_.common.store(options_.overwrite);
+    job_.on_root([&] { check_output(output.file, paths, options_.overwrite); });
+    if (options_.common.plan) {
+      std::vector<Array> arrays;
+      for (const StoreItem& item : items) arrays.push_back(item.array);
+      job_.print_plan(options_.script.empty() ? options_.expression : options_.script, arrays, /*write=*/true);
+      return 0;
+    }
+    if (!options_.keep_going) {
+      store(output.file, items, store_options);
+      return 0;
+    }
+    return store_what_works(output.file, results, output.object, store_options);
+  }
+
+  // Together if that works; else each result by itself, so that the failing ones are known.
+  int store_what_works(const std::string& file, const std::vector<ScriptResult>& results, const std::string& object,
+                       const StoreOptions& store_options) {
+    std::vector<StoreItem> all, good;
+    for (const ScriptResult& result : results) {
+      const std::vector<StoreItem> parts = store_items(path_of(result, object), result.value);
+      all.insert(all.end(), parts.begin(), parts.end());
+    }
+    try {
+      store(file, all, store_options);
+      return 0;
+    } catch (const local::Cancelled&) {
+      throw;
+    } catch (const local::Error&) {  // found out one by one below
+    }
+    int status = 0;
+    for (const ScriptResult& result : results) {
+      try {
+        std::vector<StoreItem> parts = store_items(path_of(result, object), result.value);
+        for (StoreItem& part : parts) part.array = part.array.persist();
+        good.insert(good.end(), parts.begin(), parts.end());
+      } catch (const local::Cancelled&) {
+        throw;
+      } catch (const local::Error& error) {
+        const std::string place = result.line > 0 ? options_.script + ":" + std::to_string(result.line) + ": " : "";
+        if (job_.root()) print_error(place + error.what());
+        status = kFailureStatus;
+      }
+    }
+    if (!good.empty()) store(file, good, store_options);
+    return status;
+  }
+
+  const EvalOptions& options_;
+  Job& job_;
+  Environment environment_;
+};
+
+}  // namespace
+
+RunCommand add_eval_command(CLI::App& parser) {
+  CLI::App* command = parser.add_subcommand("eval", "Evaluate a NumPy expression over data sets");
+  command->footer(
+      "EXPR may begin with '-' and stand before or after the options; quarry eval OPTIONS -- EXPR works too.");
+  const auto options = std::make_shared<EvalOptions>();
+  command->add_option("--expression", options->expression, "The expression, also without this option")->group("");
+  command->add_option("-i,--input", options->inputs, "A data set under a name; repeats")
+      ->type_name("NAME=FILE:/PATH")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("-o,--output", options->output, "Where the result is stored (default path /result)")
+      ->type_name("FILE[:/PATH]");
+  command->add_option("-f,--file", options->script, "Statements `name = EXPR`, one a line; all are computed together")
+      ->type_name("SCRIPT");
+  command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  command->add_flag("--keep-going", options->keep_going, "Store what works of a script, report each line that fails");
+  add_common_options(*command, options->common);
+  return [options](int& argc, char**& argv) {
+    if (options->expression.empty() == options->script.empty()) {
+      throw InvalidArgument(options->script.empty() ? "eval needs an expression or -f SCRIPT"
+                                                    : "eval takes an expression or -f SCRIPT, not both");
+    }
+    if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
+    if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
+    for (const std::string& input : options->inputs) parse_input(input);
+    return run_job(options->common, argc, argv, [&](Job& job) { return Evaluation(*options, job).run(); });
+  };
+}
+
+}  // namespace quarry::apps

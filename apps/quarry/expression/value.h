@@ -1,0 +1,89 @@
+// What an expression evaluates to.
+#pragma once
+
+#include <complex>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/quarry/expression/python.h"
+#include "chunked/array.h"
+
+namespace quarry::apps::expression {
+
+class Value;
+struct Function;
+
+struct None {};
+struct EllipsisValue {};
+// A dtype's name as a value; the Python types bool, int, float and complex too, which convert when called.
+struct DTypeValue {
+  DType dtype;
+  bool python_type = false;
+};
+struct SequenceValue {
+  bool is_list = false;
+  std::vector<Value> items;
+};
+// A function, or a method of `self`.
+struct FunctionValue {
+  const Function* function = nullptr;
+  std::shared_ptr<const Value> self;
+};
+struct ModuleValue {
+  std::string name;  // "np", "random", "linalg"
+};
+
+class Value {
+ public:
+  using Variant = std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue,
+                               local::Slice, std::shared_ptr<const SequenceValue>, FunctionValue, ModuleValue, Array>;
+  Value() = default;
+  template <class T>
+  requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
+      : value_(std::forward<T>(value)) {}
+  Value(int value) : value_(Int{value}) {}
+  Value(int64_t value) : value_(Int{value}) {}
+  Value(const Number& number) {
+    std::visit([&](const auto& v) { value_ = v; }, number);
+  }
+  static Value tuple(std::vector<Value> items);
+  static Value list(std::vector<Value> items);
+  static Value tuple(const Dims& dims);
+
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(value_);
+  }
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&value_);
+  }
+  bool is_none() const { return is<None>(); }
+  // The items of a tuple or list, or null.
+  const SequenceValue* sequence() const;
+  // A Python number (bool, int, float, complex), if it is one.
+  std::optional<Number> number() const;
+  const Variant& variant() const { return value_; }
+
+ private:
+  Variant value_ = None{};
+};
+
+std::string type_name(const Value& value);  // as Python's type(x).__name__
+// Python's repr() of anything but arrays; those are given by `array`, called with each array in turn.
+std::string repr(const Value& value, const std::function<std::string(const Array&)>& array);
+
+// Conversions of arguments; `what` names the argument in messages. Throw TypeError, InvalidArgument.
+int64_t to_int64(const Value& value, const std::string& what);
+bool to_bool(const Value& value, const std::string& what);
+double to_double(const Value& value, const std::string& what);
+DType to_dtype(const Value& value, const std::string& what);
+std::optional<DType> to_optional_dtype(const Value& value, const std::string& what);
+Dims to_shape(const Value& value, const std::string& what);  // an int or a sequence of ints
+// A weak scalar for arrays to adapt. Throws InvalidArgument where an int fits no 64-bit type.
+Scalar to_scalar(const Number& number);
+
+}  // namespace quarry::apps::expression

@@ -1,0 +1,60 @@
+#include "apps/quarry/failure.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <cstdlib>
+
+#include "apps/quarry/signals.h"
+#include "local/base/error.h"
+
+namespace quarry::apps {
+
+int exit_status(const std::exception_ptr& error, bool computing) {
+  using local::ErrorCode;
+  switch (local::to_record(error).code) {
+    case ErrorCode::cancelled: {
+      constexpr int kSignalBase = 128;
+      const int signal = received_signal();
+      return kSignalBase + (signal != 0 ? signal : SIGINT);
+    }
+    case ErrorCode::budget:
+      return kUsageStatus;
+    case ErrorCode::invalid_argument:
+    case ErrorCode::type_error:
+    case ErrorCode::index_error:
+    case ErrorCode::not_supported:
+    case ErrorCode::io:
+    case ErrorCode::device:
+      return computing ? kFailureStatus : kUsageStatus;
+    case ErrorCode::comm:
+    case ErrorCode::out_of_memory:
+    case ErrorCode::internal:
+      break;
+  }
+  return kFailureStatus;
+}
+
+std::string error_message(const std::exception_ptr& error) {
+  const local::ErrorRecord record = local::to_record(error);
+  return record.code == local::ErrorCode::cancelled && received_signal() != 0 ? "interrupted; outputs are as they were"
+                                                                              : record.message;
+}
+
+void print_error(const std::string& message) {
+  std::string text;
+  for (const char c : message) {
+    const auto u = static_cast<unsigned char>(c);
+    text += c != '\n' && (u < 0x20 || u == 0x7f) ? fmt::format("\\x{:02x}", u) : std::string(1, c);
+  }
+  fmt::print(stderr, "quarry: error: {}\n", text);
+}
+
+int launcher_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"}) {
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  }
+  return 0;
+}
+
+}  // namespace quarry::apps

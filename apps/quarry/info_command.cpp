@@ -1,0 +1,111 @@
+// quarry info FILE[:/OBJECT]: what a file holds.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "apps/quarry/commands.h"
+#include "apps/quarry/failure.h"
+#include "apps/quarry/options.h"
+#include "apps/quarry/text.h"
+#include "io/dataset.h"
+
+namespace quarry::apps {
+
+namespace {
+
+std::string filter_text(const std::vector<io::Filter>& filters) {
+  std::string text;
+  for (const io::Filter& filter : filters) {
+    text += text.empty() ? "" : ",";
+    switch (filter.kind) {
+      case io::Filter::Kind::deflate:
+        text += fmt::format("deflate:{}", filter.level);
+        break;
+      case io::Filter::Kind::shuffle:
+        text += "shuffle";
+        break;
+      case io::Filter::Kind::fletcher32:
+        text += "fletcher32";
+        break;
+      case io::Filter::Kind::other:
+        text += filter.name;
+        break;
+    }
+  }
+  return text;
+}
+
+std::string attribute_text(const io::Attribute& attribute) {
+  struct Text {
+    std::string operator()(int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const { return fmt::format("{}", value); }
+    std::string operator()(const std::string& value) const {
+      constexpr size_t kLongest = 60;
+      return value.size() > kLongest ? "\"" + value.substr(0, kLongest) + "...\"" : "\"" + value + "\"";
+    }
+    std::string operator()(const std::vector<double>& values) const {
+      constexpr size_t kMost = 6;
+      std::string text = "[";
+      for (size_t i = 0; i < std::min(values.size(), kMost); ++i)
+        text += (i > 0 ? ", " : "") + fmt::format("{}", values[i]);
+      return text + (values.size() > kMost ? ", ...]" : "]");
+    }
+  };
+  return std::visit(Text{}, attribute);
+}
+
+std::string dataset_text(const io::DatasetInfo& info) {
+  int64_t bytes = local::itemsize(info.dtype);
+  for (const int64_t extent : info.shape) bytes *= extent;  // the file's size has bounded it
+  std::string text = fmt::format("{} {}{}  {}", local::to_string(info.shape), local::name(info.dtype),
+                                 info.swapped ? " (foreign byte order)" : "", format_bytes(bytes));
+  text += info.chunks ? "  chunks " + local::to_string(*info.chunks) : "  " + info.layout;
+  if (!info.filters.empty()) {
+    text += "  " + filter_text(info.filters);
+    if (info.stored_bytes > 0) {
+      text += fmt::format("  stored {}, ratio {:.2f}", format_bytes(info.stored_bytes),
+                          static_cast<double>(bytes) / static_cast<double>(info.stored_bytes));
+    }
+  }
+  if (!info.direct) text += "  (read through the library: " + info.library_reason + ")";
+  return text;
+}
+
+int run_info(const std::string& target) {
+  const FileObject place = parse_file_object(target);
+  const std::string object = place.object.empty() ? "/" : place.object;
+  std::string text;
+  for (const io::ObjectInfo& entry : io::list_objects(place.file, object)) {
+    const size_t depth =
+        entry.path == "/" ? 0 : static_cast<size_t>(std::count(entry.path.begin(), entry.path.end(), '/'));
+    const std::string indent(2 * depth, ' ');
+    text += indent + entry.path + (entry.is_group && entry.path != "/" ? "/" : "");
+    if (entry.dataset) text += "  " + dataset_text(*entry.dataset);
+    if (!entry.note.empty()) text += "  " + entry.note;
+    text += "\n";
+    if (!entry.dataset) continue;
+    for (const auto& [name, value] : entry.dataset->attributes) {
+      text += indent + "    @" + name + " = " + attribute_text(value) + "\n";
+    }
+  }
+  fmt::print("{}", text);
+  return 0;
+}
+
+}  // namespace
+
+RunCommand add_info_command(CLI::App& parser) {
+  CLI::App* command =
+      parser.add_subcommand("info", "Show the tree of an HDF5 file: shapes, dtypes, chunks, filters, ratio");
+  const auto target = std::make_shared<std::string>();
+  const auto options = std::make_shared<CommonOptions>();
+  command->add_option("FILE[:/OBJECT]", *target, "The file, and where to start in it")->required();
+  add_common_options(*command, *options);
+  return [target, options](int&, char**&) {
+    if (launcher_rank() != 0) return 0;
+    return run_info(*target);
+  };
+}
+
+}  // namespace quarry::apps

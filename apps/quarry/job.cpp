@@ -1,0 +1,192 @@
+#include "apps/quarry/job.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "apps/quarry/failure.h"
+#include "apps/quarry/signals.h"
+#include "apps/quarry/text.h"
+#include "chunked/exec/run.h"
+#include "io/dataset.h"
+#include "local/base/error.h"
+
+namespace quarry::apps {
+
+using local::InvalidArgument;
+
+Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(options) {
+  const bool show_progress = options_.show_progress();  // complains before anything starts
+  runtime_ = std::make_unique<Runtime>(argc, argv, options_.runtime());
+  root_ = runtime_->rank() == 0;
+  watch_runtime(runtime_.get());
+  if (root_) fmt::print(stderr, "quarry: {}\n", runtime_->banner());
+  if (root_ && show_progress) {
+    progress_ = std::make_unique<ProgressDisplay>();
+    runtime_->set_progress([this](const scheduler::Progress& progress) { progress_->update(progress); });
+  }
+  begin_ = std::chrono::steady_clock::now();
+}
+
+Job::~Job() {
+  watch_runtime(nullptr);
+  if (progress_) {
+    runtime_->set_progress(nullptr);
+    progress_->finish();
+  }
+}
+
+bool Job::computing() const { return runtime_->statistics().tasks > 0; }
+
+void Job::step(const std::string& name) {
+  if (progress_) progress_->start(name);
+}
+
+void Job::on_root(const std::function<void()>& check) {
+  std::exception_ptr error;
+  if (root_) {
+    try {
+      check();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(runtime_->communicator(), error, /*plan_hash=*/0);
+}
+
+namespace {
+
+// What the estimate assumes of one rank: a cached or local disk, and elementwise work at memory speed.
+constexpr double kReadRate = 1.5e9, kWriteRate = 0.7e9;  // bytes per second
+constexpr double kTaskSeconds = 2e-4;
+
+double estimated_seconds(const exec::PlanSummary& summary, int ranks) {
+  return static_cast<double>(summary.read_bytes) / (kReadRate * ranks) +
+         static_cast<double>(summary.write_bytes) / (kWriteRate * ranks) +
+         static_cast<double>(summary.tasks) * kTaskSeconds / ranks;
+}
+
+}  // namespace
+
+void Job::print_plan(const std::string& title, std::span<const Array> arrays, bool write) {
+  const exec::PlanSummary summary = exec::summarize(arrays, write);
+  if (!root_) return;
+  fmt::print("plan of {}\n{}{}", title, summary.stages, summary.stages.ends_with('\n') ? "" : "\n");
+  fmt::print("chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\n", format_count(summary.chunks),
+             format_count(summary.tasks), format_bytes(summary.read_bytes), format_bytes(summary.write_bytes));
+  fmt::print("least budget: {} bytes ({}) per rank\ngiven budget: {} bytes ({}) per rank{}\n", summary.least_bytes,
+             format_bytes(summary.least_bytes), summary.memory_bytes, format_bytes(summary.memory_bytes),
+             summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
+  fmt::print("estimated time: {} (at {}/s read and {}/s written per rank)\n",
+             format_seconds(estimated_seconds(summary, runtime_->size())),
+             format_bytes(static_cast<int64_t>(kReadRate)), format_bytes(static_cast<int64_t>(kWriteRate)));
+}
+
+namespace {
+
+nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds) {
+  nlohmann::json lanes = nlohmann::json::object();
+  for (int lane = 0; lane < scheduler::kLaneCount; ++lane) {
+    lanes[scheduler::name(static_cast<scheduler::LaneKind>(lane))] = totals.lane_busy_seconds[lane];
+  }
+  return {{"wall_seconds", wall_seconds},
+          {"read_bytes", totals.read_bytes},
+          {"written_bytes", totals.written_bytes},
+          {"spilled_bytes", totals.spilled_bytes},
+          {"communicated_bytes", totals.communicated_bytes},
+          {"tasks", totals.tasks},
+          {"peak_device_bytes", totals.peak_device_bytes},
+          {"peak_host_bytes", totals.peak_host_bytes},
+          {"lanes", lanes}};
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw local::IoError("cannot write " + path);
+}
+
+}  // namespace
+
+void Job::finish() {
+  if (progress_) progress_->finish();
+  if (!options_.stats.empty()) {
+    const RunStatistics totals = runtime_->total_statistics();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    on_root([&] { write_text(options_.stats, statistics_json(totals, seconds).dump(2) + "\n"); });
+  }
+}
+
+namespace {
+
+// A rank whose peers are stuck in a call that cannot be cancelled must not wait for them for ever: the launcher ends
+// the job when one process has gone.
+void end_after_grace(int status, const std::string& unsaid) {
+  constexpr auto kGrace = std::chrono::seconds(10);
+  std::thread([=] {
+    std::this_thread::sleep_for(kGrace);
+    if (!unsaid.empty()) print_error(unsaid);
+    _exit(status);
+  }).detach();
+}
+
+}  // namespace
+
+int run_job(const CommonOptions& options, int& argc, char**& argv, const std::function<int(Job&)>& body) {
+  std::unique_ptr<Job> job;
+  int status = 0;
+  try {
+    job = std::make_unique<Job>(options, argc, argv);
+    status = body(*job);
+    job->finish();
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    status = exit_status(error, job != nullptr && job->computing());
+    const std::string message = error_message(error);
+    const bool speaks = job != nullptr ? job->root() : launcher_rank() == 0;
+    if (job != nullptr) job->step("");  // takes the bar away
+    if (speaks) print_error(message);
+    end_after_grace(status, speaks ? "" : message);
+  }
+  job.reset();
+  return status;
+}
+
+void check_output(const std::string& file, std::span<const std::string> objects, bool overwrite) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (fs::is_directory(status)) throw InvalidArgument("the output " + file + " is a directory");
+  if (!fs::exists(status)) {
+    const fs::path parent = fs::path(file).parent_path();
+    const std::string directory = parent.empty() ? "." : parent.string();
+    if (!fs::is_directory(directory, error)) {
+      throw InvalidArgument("the output " + file + " cannot be written: there is no directory " + directory);
+    }
+    if (access(directory.c_str(), W_OK | X_OK) != 0) {
+      throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
+    }
+    return;
+  }
+  if (access(file.c_str(), R_OK | W_OK) != 0) {
+    throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
+  }
+  std::set<std::string> existing, groups;
+  for (const io::ObjectInfo& object : io::list_objects(file)) {
+    (object.is_group ? groups : existing).insert(object.path);
+  }
+  for (const std::string& object : objects) {
+    if (groups.contains(object)) throw InvalidArgument("the output " + file + ":" + object + " is a group");
+    if (!overwrite && existing.contains(object)) {
+      throw InvalidArgument("the output " + file + ":" + object + " exists; --overwrite replaces it");
+    }
+  }
+}
+
+}  // namespace quarry::apps

@@ -1,0 +1,52 @@
+// One run of a command on this rank: the Runtime, progress, and what is written at the end.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "apps/quarry/options.h"
+#include "apps/quarry/progress.h"
+#include "chunked/runtime.h"
+
+namespace quarry::apps {
+
+class Job {
+ public:
+  // Makes the Runtime and prints its banner on rank 0. Collective. Throws as Runtime.
+  Job(const CommonOptions& options, int& argc, char**& argv);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Runtime& runtime() { return *runtime_; }
+  const CommonOptions& options() const { return options_; }
+  bool root() const { return root_; }
+  bool computing() const;  // whether any task has run
+  // Names what is computed next in the progress display.
+  void step(const std::string& name);
+  // For --plan: prints on rank 0 what computing (and writing) the arrays would run. Collective.
+  void print_plan(const std::string& title, std::span<const Array> arrays, bool write);
+  // Runs `check` on rank 0; its exception is thrown on every rank. Collective.
+  void on_root(const std::function<void()>& check);
+  // Writes statistics, trace and report. Collective.
+  void finish();
+
+ private:
+  CommonOptions options_;
+  bool root_ = false;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<ProgressDisplay> progress_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+// Makes a Job and runs `body` in it; an error becomes one line on stderr and the returned exit status.
+int run_job(const CommonOptions& options, int& argc, char**& argv, const std::function<int(Job&)>& body);
+
+// Throws, before anything is computed, where the objects cannot be written to `file`: InvalidArgument where one exists
+// without `overwrite` or is a group, or the place is no writable file; IoError where the file is no HDF5 file.
+void check_output(const std::string& file, std::span<const std::string> objects, bool overwrite);
+
+}  // namespace quarry::apps

@@ -1,0 +1,84 @@
+#include "apps/quarry/model.h"
+
+#include <cmath>
+#include <vector>
+
+#include "chunked/functions/creation.h"
+#include "chunked/functions/ufuncs.h"
+#include "local/base/error.h"
+
+namespace quarry::apps {
+
+namespace {
+
+constexpr double kMarketShare = 0.3;  // the first factor's variance per asset
+constexpr double kMarketOffset = 3;   // of the first loading, in deviations: its entries keep one sign
+constexpr double kMeanDeviation = 0.0005;
+constexpr double kLeastVolatility = 0.01, kMostVolatility = 0.03;
+
+// Rows made orthonormal in place by modified Gram-Schmidt, twice for orthogonality to rounding.
+void orthonormalise(std::vector<double>& rows, size_t count, size_t length) {
+  const auto dot = [&](size_t i, size_t j) {
+    double sum = 0;
+    for (size_t a = 0; a < length; ++a) sum += rows[i * length + a] * rows[j * length + a];
+    return sum;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    constexpr int kRounds = 2;
+    for (int round = 0; round < kRounds; ++round) {
+      for (size_t j = 0; j < i; ++j) {
+        const double along = dot(i, j);
+        for (size_t a = 0; a < length; ++a) rows[i * length + a] -= along * rows[j * length + a];
+      }
+    }
+    const double norm = std::sqrt(dot(i, i));
+    QUARRY_CHECK(norm > 0);
+    for (size_t a = 0; a < length; ++a) rows[i * length + a] /= norm;
+  }
+}
+
+std::vector<double> values_of(const Array& array) {
+  const NdArray host = array.to_host();
+  const double* data = host.data<double>();
+  return {data, data + host.size()};
+}
+
+}  // namespace
+
+MarketModel make_market_model(int64_t assets, int64_t factors, random::Generator& generator) {
+  if (factors < 1 || factors > assets) {
+    throw local::InvalidArgument("--factors takes 1 to the number of columns (" + std::to_string(assets) + "), not " +
+                                 std::to_string(factors));
+  }
+  std::vector<double> loadings = values_of(generator.normal({factors, assets}));
+  for (int64_t a = 0; a < assets; ++a) {
+    // A draw beyond the offset is folded back.
+    loadings[static_cast<size_t>(a)] = std::abs(loadings[static_cast<size_t>(a)] + kMarketOffset);
+  }
+  orthonormalise(loadings, static_cast<size_t>(factors), static_cast<size_t>(assets));
+  std::vector<double> variances;
+  for (int64_t k = 0; k < factors; ++k) {
+    variances.push_back(kMarketShare * static_cast<double>(assets) / static_cast<double>(k + 1));
+  }
+  MarketModel model;
+  model.loadings = Array::from_local(local::from_vector(loadings, Dims{factors, assets}));
+  model.variances = Array::from_local(local::from_vector(variances, Dims{factors}));
+  model.means = generator.normal({assets}, 0, kMeanDeviation);
+  model.volatilities = generator.uniform({assets}, kLeastVolatility, kMostVolatility);
+  return model;
+}
+
+Array market_returns(const MarketModel& model, int64_t days, random::Generator& generator) {
+  const int64_t factors = model.loadings.shape(0), assets = model.loadings.shape(1);
+  const Array f = generator.normal({days, factors}).persist();
+  const std::vector<double> variances = values_of(model.variances);
+  // Term by term, in order: a matrix product's bits could depend on the tiles.
+  Array sum = generator.normal({days, assets});
+  for (int64_t k = factors; k-- > 0;) {
+    const Array column = f[{local::all, local::Slice{k, k + 1, std::nullopt}}];
+    sum = column * (model.loadings[{k}] * Scalar(std::sqrt(variances[static_cast<size_t>(k)]))) + sum;
+  }
+  return model.means + model.volatilities * sum;
+}
+
+}  // namespace quarry::apps

@@ -1,0 +1,150 @@
+// quarry pca FILE:/PATH -k N [--standardize] -o OUT.h5
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+
+#include "apps/quarry/commands.h"
+#include "apps/quarry/job.h"
+#include "apps/quarry/pca.h"
+#include "apps/quarry/text.h"
+#include "chunked/functions/creation.h"
+
+namespace quarry::apps {
+
+using local::InvalidArgument;
+
+namespace {
+
+struct PcaOptions {
+  CommonOptions common;
+  std::string input, output, missing;
+  int64_t components = 0;
+  bool standardise = false, overwrite = false;
+};
+
+// The matrix of columns^2 entries, its eigenvectors and the solver's workspace have to be on one device.
+[[noreturn]] void explain_budget(const local::BudgetError& error, int64_t columns, int64_t given) {
+  const double fitting =
+      static_cast<double>(columns) * std::sqrt(static_cast<double>(given) / static_cast<double>(error.least_bytes()));
+  throw local::BudgetError(
+      fmt::format("{} columns do not fit: the {} x {} matrix, its eigenvectors and the solver's workspace need {} on "
+                  "one device, the budget is {}; --memory {}B would do, or about {} columns",
+                  columns, columns, columns, format_bytes(error.least_bytes()), format_bytes(given),
+                  error.least_bytes(), format_count(static_cast<int64_t>(fitting))),
+      error.least_bytes());
+}
+
+Array open_matrix(const PcaOptions& options) {
+  const FileObject input = parse_file_object(options.input);
+  if (input.object.empty()) throw InvalidArgument("pca takes FILE:/PATH, not '" + options.input + "'");
+  const Array data = open_hdf5(input.file, input.object);
+  if (data.ndim() != 2) {
+    throw InvalidArgument(options.input + " has shape " + local::to_string(data.shape()) + "; pca takes a matrix");
+  }
+  if (local::is_complex(data.dtype())) throw local::TypeError(options.input + " is complex; pca takes real numbers");
+  if (options.components < 1 || options.components > data.shape(1)) {
+    throw InvalidArgument("-k takes 1 to the number of columns (" + std::to_string(data.shape(1)) + "), not " +
+                          std::to_string(options.components));
+  }
+  if (data.shape(0) < 2) {
+    throw InvalidArgument(options.input + " has " + std::to_string(data.shape(0)) + " rows; at least 2 are needed");
+  }
+  return data;
+}
+
+void print_table(const NdArray& variance, const NdArray& ratio) {
+  constexpr int64_t kMostRows = 20;
+  fmt::print("{:>9}  {:>14}  {:>9}  {:>10}\n", "component", "variance", "explained", "cumulative");
+  double cumulative = 0;
+  for (int64_t i = 0; i < variance.size(); ++i) {
+    cumulative += ratio.data<double>()[i];
+    if (i >= kMostRows && i + 1 < variance.size()) {
+      if (i == kMostRows) fmt::print("{:>9}\n", "...");
+      continue;
+    }
+    fmt::print("{:>9}  {:>14.8g}  {:>8.3f}%  {:>9.3f}%\n", i + 1, variance.data<double>()[i],
+               100 * ratio.data<double>()[i], 100 * cumulative);
+  }
+}
+
+// What the three steps would run, with stand-ins for the means and deviations that the first one finds.
+void print_plans(const PcaOptions& options, Job& job, const Array& data) {
+  const Array row = ones({data.shape(1)});
+  const Array z = standardised(data, {row, row, 0}, options.standardise);
+  const Components components = principal_components(z, options.components);
+  const std::vector<Array> all = {components.variance, components.ratio, components.components, scores(z, components)};
+  job.print_plan("pca, after a pass for means and deviations", all, /*write=*/true);
+}
+
+int pca(const PcaOptions& options, Job& job) {
+  const Array data = open_matrix(options);
+  const std::vector<std::string> paths = {"/mean",       "/std",   "/explained_variance", "/explained_variance_ratio",
+                                          "/components", "/scores"};
+  const FileObject output = parse_file_object(options.output);
+  if (!output.object.empty()) throw InvalidArgument("pca's -o takes a file, not '" + options.output + "'");
+  const StoreOptions store_options = options.common.store(options.overwrite);
+  job.on_root([&] { check_output(output.file, paths, options.overwrite); });
+  if (options.common.plan) {
+    print_plans(options, job, data);
+    return 0;
+  }
+
+  job.step("1/3 means and deviations");
+  const ColumnStatistics statistics = column_statistics(data, options.input, options.missing == "mean");
+  if (options.standardise) check_deviations(statistics, options.input);
+  if (job.root() && statistics.missing > 0) {
+    fmt::print("{} NaN replaced by their column's mean\n", format_count(statistics.missing));
+  }
+
+  job.step(options.standardise ? "2/3 correlations" : "2/3 covariances");
+  const Array z = standardised(data, statistics, options.standardise);
+  Components components = principal_components(z, options.components);
+  try {
+    const std::vector<Array> kept =
+        persist(std::vector<Array>{components.variance, components.ratio, components.components});
+    components = {kept[0], kept[1], kept[2]};
+  } catch (const local::BudgetError& error) {
+    explain_budget(error, data.shape(1), job.runtime().memory_bytes());
+  }
+
+  job.step("3/3 scores");
+  store(output.file,
+        {{paths[0], statistics.mean},
+         {paths[1], statistics.deviation},
+         {paths[2], components.variance},
+         {paths[3], components.ratio},
+         {paths[4], components.components},
+         {paths[5], scores(z, components)}},
+        store_options);
+  const std::vector<NdArray> shown = to_host(std::vector<Array>{components.variance, components.ratio});
+  if (job.root()) print_table(shown[0], shown[1]);
+  return 0;
+}
+
+}  // namespace
+
+RunCommand add_pca_command(CLI::App& parser) {
+  CLI::App* command = parser.add_subcommand("pca", "Principal components of a matrix: rows are samples");
+  const auto options = std::make_shared<PcaOptions>();
+  command->add_option("FILE:/PATH", options->input, "The matrix")->required();
+  command->add_option("-k,--components", options->components, "How many components")->required()->type_name("N");
+  command->add_flag("--standardize,--standardise", options->standardise, "Divide by the columns' standard deviations");
+  command->add_option("--missing", options->missing, "What replaces NaN; without it they are an error")
+      ->type_name("mean")
+      ->check(CLI::IsMember({"mean"}));
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file for /mean, /std, /explained_variance, "
+                   "/explained_variance_ratio, /components and /scores")
+      ->required()
+      ->type_name("OUT.h5");
+  command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  add_common_options(*command, options->common);
+  return [options](int& argc, char**& argv) {
+    return run_job(options->common, argc, argv, [&](Job& job) { return pca(*options, job); });
+  };
+}
+
+}  // namespace quarry::apps

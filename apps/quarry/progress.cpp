@@ -1,0 +1,88 @@
+#include "apps/quarry/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "apps/quarry/text.h"
+
+namespace quarry::apps {
+
+namespace {
+
+constexpr double kLineSeconds = 10;  // between lines where there is no terminal
+
+int terminal_width() {
+  if (isatty(STDERR_FILENO) == 0) return 0;
+  constexpr int kUsual = 80;
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+}  // namespace
+
+ProgressDisplay::ProgressDisplay() : ProgressDisplay(terminal_width()) {}
+
+void ProgressDisplay::start(const std::string& step) {
+  finish();
+  step_ = step;
+  begin_ = shown_ = Clock::now();
+}
+
+std::string ProgressDisplay::line(const scheduler::Progress& progress, double seconds) const {
+  const bool by_bytes = progress.bytes_total > 0;
+  const auto done = static_cast<double>(by_bytes ? progress.bytes_done : progress.tasks_done);
+  const auto total = static_cast<double>(by_bytes ? progress.bytes_total : progress.tasks_total);
+  const double fraction = total > 0 ? std::min(1.0, done / total) : 0;
+  std::string text = fmt::format("{:3.0f}%  {} of {} tasks", 100 * fraction, format_count(progress.tasks_done),
+                                 format_count(progress.tasks_total));
+  if (seconds > 0) {
+    text +=
+        fmt::format("  {}/s", format_bytes(static_cast<int64_t>(static_cast<double>(progress.bytes_done) / seconds)));
+  }
+  text += fmt::format("  memory {} of {}", format_bytes(progress.memory_used), format_bytes(progress.memory_limit));
+  if (fraction > 0 && fraction < 1) {
+    text += fmt::format("  {} left", format_seconds(seconds * (1 - fraction) / fraction));
+  }
+  return text;
+}
+
+void ProgressDisplay::update(const scheduler::Progress& progress) {
+  const Clock::time_point now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  const std::string text = line(progress, seconds);
+  const std::string prefix = step_.empty() ? "" : step_ + "  ";
+  if (width_ == 0) {
+    if (std::chrono::duration<double>(now - shown_).count() < kLineSeconds) return;
+    shown_ = now;
+    fmt::print(stderr, "quarry: {}{}\n", prefix, text);
+    return;
+  }
+  constexpr int kLongestBar = 30, kShortestBar = 5, kFrame = 4;
+  const int room = width_ - kFrame - static_cast<int>(prefix.size() + text.size());
+  std::string shown = prefix;
+  if (room >= kShortestBar) {
+    const int bar = std::min(room, kLongestBar);
+    const auto total = static_cast<double>(std::max<int64_t>(1, progress.tasks_total));
+    const int full = std::min(bar, static_cast<int>(bar * (static_cast<double>(progress.tasks_done) / total)));
+    shown +=
+        "[" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(bar - full), '.') + "] ";
+  }
+  shown += text;
+  shown.resize(std::min(shown.size(), static_cast<size_t>(width_ - 1)));
+  fmt::print(stderr, "\r{}\x1b[K", shown);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void ProgressDisplay::finish() {
+  if (!drawn_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+}  // namespace quarry::apps

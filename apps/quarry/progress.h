@@ -1,0 +1,32 @@
+// Progress of a run on stderr: a bar where stderr is a terminal, else a line now and then.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "scheduler/executor.h"
+
+namespace quarry::apps {
+
+class ProgressDisplay {
+ public:
+  // `width`: of the terminal; 0: none.
+  explicit ProgressDisplay(int width) : width_(width) {}
+  ProgressDisplay();  // as stderr is
+
+  void start(const std::string& step);  // what runs next
+  void update(const scheduler::Progress& progress);
+  void finish();  // removes the bar
+
+  // The text shown after `seconds` of the step.
+  std::string line(const scheduler::Progress& progress, double seconds) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  int width_;
+  std::string step_;
+  Clock::time_point begin_ = Clock::now(), shown_ = begin_;
+  bool drawn_ = false;
+};
+
+}  // namespace quarry::apps

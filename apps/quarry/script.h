@@ -1,0 +1,29 @@
+// The statements of a script (quarry eval -f), evaluated in order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/quarry/expression/evaluator.h"
+
+namespace quarry::apps {
+
+struct ScriptResult {
+  std::string name;
+  int line;
+  expression::Value value;
+};
+struct Script {
+  std::vector<ScriptResult> results;  // of the names that do not start with '_', the last assignment of each
+  std::vector<std::string> errors;    // of the lines that failed, in order (only with keep_going)
+};
+
+// Throws ExpressionError for the first line that fails, unless keep_going. Results that cannot be stored fail too.
+Script evaluate_script(const std::string& path, const std::string& text, expression::Environment& environment,
+                       bool keep_going);
+
+// A value as the arrays it is stored as: `path`, or for tuples and lists `path.0`, `path.1` and so on. Throws TypeError
+// for what no array can hold.
+std::vector<StoreItem> store_items(const std::string& path, const expression::Value& value);
+
+}  // namespace quarry::apps

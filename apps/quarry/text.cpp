@@ -1,0 +1,40 @@
+#include "apps/quarry/text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace quarry::apps {
+
+std::string format_bytes(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr double kStep = 1024;
+  auto value = static_cast<double>(bytes);
+  int unit = 0;
+  while (std::abs(value) >= kStep && unit < 6) {
+    value /= kStep;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{} B", bytes);
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string format_seconds(double seconds) {
+  if (!std::isfinite(seconds)) return "unknown";
+  if (seconds < 10) return fmt::format("{:.2f} s", seconds);
+  constexpr int64_t kMinute = 60, kHour = 3600;
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < kMinute) return fmt::format("{} s", whole);
+  if (whole < kHour) return fmt::format("{}:{:02}", whole / kMinute, whole % kMinute);
+  return fmt::format("{}:{:02}:{:02}", whole / kHour, whole % kHour / kMinute, whole % kMinute);
+}
+
+std::string format_count(int64_t count) {
+  std::string digits = std::to_string(count);
+  const size_t first = count < 0 ? 1 : 0;
+  constexpr size_t kGroup = 3;
+  for (size_t i = digits.size(); i > first + kGroup; i -= kGroup) digits.insert(i - kGroup, ",");
+  return digits;
+}
+
+}  // namespace quarry::apps

@@ -1,0 +1,46 @@
+// Expressions over Python's scalars give what Python gives.
+#include <gtest/gtest.h>
+
+#include "apps/quarry/expression/evaluator.h"
+#include "apps/quarry/expression/parser.h"
+
+namespace quarry::apps::expression {
+namespace {
+
+struct Row {
+  const char* text;
+  const char* expected;  // repr(), or "error"
+};
+constexpr Row kRows[] = {
+#include "tests/unit/apps/expression/python_scalars.inc"
+};
+
+std::string outcome(const std::string& text) {
+  const Source source{text, "", 0};
+  Environment environment;
+  try {
+    return repr(evaluate(source, *parse(source), environment), [](const Array&) -> std::string { return "an array"; });
+  } catch (const ExpressionError&) {
+    return "error";
+  }
+}
+
+TEST(Scalars, EqualPythons) {
+  for (const Row& row : kRows) EXPECT_EQ(outcome(row.text), row.expected) << row.text;
+}
+
+TEST(Scalars, NumbersPrintAsPythonsRepr) {
+  EXPECT_EQ(repr(0.1), "0.1");
+  EXPECT_EQ(repr(1e16), "1e+16");
+  EXPECT_EQ(repr(123456789012345.0), "123456789012345.0");
+  EXPECT_EQ(repr(1e-5), "1e-05");
+  EXPECT_EQ(repr(-0.0), "-0.0");
+  EXPECT_EQ(repr(1e-320), "1e-320");
+  EXPECT_EQ(repr(std::complex<double>(0, 1)), "1j");
+  EXPECT_EQ(repr(std::complex<double>(-0.0, 1)), "(-0+1j)");
+  EXPECT_EQ(repr(std::complex<double>(1.5, -0.0)), "(1.5-0j)");
+  EXPECT_EQ(to_string(static_cast<Int>(INT64_MIN)), "-9223372036854775808");
+}
+
+}  // namespace
+}  // namespace quarry::apps::expression
