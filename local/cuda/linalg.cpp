@@ -85,31 +85,67 @@ int64_t leading_dimension(const MatrixView& m) {
 // A view of the transpose.
 MatrixView transposed(const MatrixView& m) { return {m.data, m.columns, m.rows, m.column_stride, m.row_stride}; }
 
-// alpha and beta in the type that the computation wants.
-struct Factor {
-  Factor(DType dtype, double value) {
-    single[0] = static_cast<float>(value);
-    twice[0] = value;
-    data =
-        dtype == DType::float64 || dtype == DType::complex128 ? static_cast<void*>(twice) : static_cast<void*>(single);
-  }
-  Factor(const Factor&) = delete;
-  float single[2] = {0, 0};
-  double twice[2] = {0, 0};
-  void* data;
-};
-
 // c = alpha a b + beta c for a column-major c.
 void gemm_column_major(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
                        const MatrixView& c, cublasHandle_t handle) {
   const auto operation = [](const MatrixView& m) { return is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const cudaDataType type = data_type(dtype);
-  const bool twice = dtype == DType::float64 || dtype == DType::complex128;
-  const Factor alpha_factor(dtype, alpha), beta_factor(dtype, beta);
-  QUARRY_CUDA_CALL(cublasGemmEx_64(handle, operation(a), operation(b), c.rows, c.columns, a.columns, alpha_factor.data,
-                                   a.data, type, leading_dimension(a), b.data, type, leading_dimension(b),
-                                   beta_factor.data, c.data, type, leading_dimension(c),
-                                   twice ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  const cublasOperation_t ta = operation(a), tb = operation(b);
+  const int64_t m = c.rows, n = c.columns, k = a.columns;
+  const int64_t lda = leading_dimension(a), ldb = leading_dimension(b), ldc = leading_dimension(c);
+  const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
+  const cuComplex alpha_c = make_cuComplex(alpha_f, 0), beta_c = make_cuComplex(beta_f, 0);
+  const cuDoubleComplex alpha_z = make_cuDoubleComplex(alpha, 0), beta_z = make_cuDoubleComplex(beta, 0);
+  const auto pointer = [](const MatrixView& m, auto type) { return static_cast<decltype(type)*>(m.data); };
+  switch (dtype) {
+    case DType::float16:
+    case DType::bfloat16: {
+      const cudaDataType type = data_type(dtype);
+      QUARRY_CUDA_CALL(cublasGemmEx_64(handle, ta, tb, m, n, k, &alpha_f, a.data, type, lda, b.data, type, ldb, &beta_f,
+                                       c.data, type, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+      return;
+    }
+    case DType::float32:
+      QUARRY_CUDA_CALL(cublasSgemm_64(handle, ta, tb, m, n, k, &alpha_f, pointer(a, float()), lda, pointer(b, float()),
+                                      ldb, &beta_f, pointer(c, float()), ldc));
+      return;
+    case DType::float64:
+      QUARRY_CUDA_CALL(cublasDgemm_64(handle, ta, tb, m, n, k, &alpha, pointer(a, double()), lda, pointer(b, double()),
+                                      ldb, &beta, pointer(c, double()), ldc));
+      return;
+    case DType::complex64:
+      QUARRY_CUDA_CALL(cublasCgemm_64(handle, ta, tb, m, n, k, &alpha_c, pointer(a, cuComplex()), lda,
+                                      pointer(b, cuComplex()), ldb, &beta_c, pointer(c, cuComplex()), ldc));
+      return;
+    case DType::complex128:
+      QUARRY_CUDA_CALL(cublasZgemm_64(handle, ta, tb, m, n, k, &alpha_z, pointer(a, cuDoubleComplex()), lda,
+                                      pointer(b, cuDoubleComplex()), ldb, &beta_z, pointer(c, cuDoubleComplex()), ldc));
+      return;
+    case DType::bool_:
+    case DType::int8:
+    case DType::int16:
+    case DType::int32:
+    case DType::int64:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
+      data_type(dtype);  // throws
+  }
+}
+
+// c = beta c, what a product without inner dimension leaves. A zero beta forgets NaNs.
+void scale_matrix(DType dtype, double beta, const MatrixView& c, const ExecContext& context) {
+  if (beta == 1) return;
+  Program program;
+  const ValueId x = program.input(dtype), factor = program.constant(Scalar(beta), dtype);
+  program.output(beta == 0 ? factor : program.apply(Op::multiply, std::array{x, factor}));
+  const int64_t size = itemsize(dtype);
+  const Operand operand{c.data, Dims{c.row_stride * size, c.column_stride * size}};
+  Launch launch;
+  launch.shape = Dims{c.rows, c.columns};
+  launch.inputs.push_back(operand);
+  launch.outputs.push_back(operand);
+  cuda_engine().run(program, launch, context);
 }
 
 // ---- Small kernels ----
@@ -224,6 +260,10 @@ void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, d
                                       b.rows, b.columns, c.rows, c.columns));
   check_view(a, "a"), check_view(b, "b"), check_view(c, "c");
   if (c.rows == 0 || c.columns == 0) return;
+  if (a.columns == 0) {
+    data_type(dtype);
+    return scale_matrix(dtype, beta, c, context);
+  }
   CudaStream& stream = cuda_stream(context.stream);
   const Scratch workspace(kWorkspaceBytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace);
@@ -241,6 +281,10 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
         fmt::format("syrk: a of shape ({}, {}) does not give ({}, {})", a.rows, a.columns, c.rows, c.columns));
   check_view(a, "a"), check_view(c, "c");
   if (n == 0) return;
+  if (k == 0) {
+    data_type(dtype);
+    return scale_matrix(dtype, beta, c, context);
+  }
   CudaStream& stream = cuda_stream(context.stream);
   const Scratch workspace(kWorkspaceBytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace);

@@ -180,9 +180,10 @@ void elementwise_rates(Bench& b, int64_t n) {
       elementwise(shape, {x.operand(), {x.data(), Dims{8, 8 * side}}}, z.operand()));
   const int64_t edge = static_cast<int64_t>(std::cbrt(static_cast<double>(side * side)));
   run("transpose (2, 1, 0) float64", 16.0 * static_cast<double>(edge * edge * edge), copy,
-      elementwise(Dims{edge, edge, edge}, {{x.data(), Dims{8, 8 * edge, 8 * edge * edge}}}, z.operand()));
+      elementwise(Dims{edge, edge, edge}, {{x.data(), Dims{8, 8 * edge, 8 * edge * edge}}},
+                  {z.data(), Dims{8 * edge * edge, 8 * edge, 8}}));
   run("every second element float64", 8.0 * 1.5 * static_cast<double>(side * side), copy,
-      elementwise(Dims{side * side / 2}, {{x.data(), Dims{16}}}, z.operand()));
+      elementwise(Dims{side * side / 2}, {{x.data(), Dims{16}}}, {z.data(), Dims{8}}));
 
   const int64_t few = 1000;
   const Launch small = elementwise(Dims{few}, {{x.data(), Dims{8}}, {row.data(), Dims{8}}}, {z.data(), Dims{8}});

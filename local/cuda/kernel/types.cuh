@@ -77,12 +77,18 @@ QUARRY_MATH_1(ceil)
 QUARRY_MATH_1(trunc)
 QUARRY_MATH_1(rint)
 QUARRY_MATH_2(atan2)
-QUARRY_MATH_2(hypot)
 QUARRY_MATH_2(fmod)
 QUARRY_MATH_2(copysign)
 // pow(float) is up to 8 ULP off under CUDA's own bounds; by way of double it is rounded nearly right.
 QUARRY_FN float pow(float x, float y) { return static_cast<float>(::pow(static_cast<double>(x), static_cast<double>(y))); }
 QUARRY_FN double pow(double x, double y) { return ::pow(x, y); }
+// CUDA's hypot(double) overflows when its result is within rounding of the largest number.
+QUARRY_FN float hypot(float x, float y) { return ::hypotf(x, y); }
+QUARRY_FN double hypot(double x, double y) {
+  const double larger = ::fmax(::fabs(x), ::fabs(y));
+  if (larger > 1e307) return 16 * ::hypot(x * 0.0625, y * 0.0625);
+  return ::hypot(x, y);
+}
 #undef QUARRY_MATH_1
 #undef QUARRY_MATH_2
 QUARRY_FN float fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }

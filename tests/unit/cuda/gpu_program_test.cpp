@@ -22,7 +22,6 @@ bool is_exact(Op op, DType dtype) {
   switch (op) {
     case Op::add:
     case Op::subtract:
-    case Op::multiply:
     case Op::negative:
     case Op::positive:
     case Op::conjugate:
@@ -66,14 +65,16 @@ bool is_exact(Op op, DType dtype) {
       break;
   }
   // One rounding: IEEE's for real numbers.
-  return !is_complex(dtype) && (op == Op::divide || op == Op::sqrt || op == Op::square || op == Op::fabs ||
-                                op == Op::absolute || op == Op::sign || op == Op::reciprocal || op == Op::fmod ||
-                                op == Op::random_uniform || op == Op::random_normal);
+  return !is_complex(dtype) && (op == Op::multiply || op == Op::divide || op == Op::sqrt || op == Op::square ||
+                                op == Op::fabs || op == Op::absolute || op == Op::sign || op == Op::reciprocal ||
+                                op == Op::fmod || op == Op::random_uniform || op == Op::random_normal);
 }
 
 double tolerance(Op op, DType dtype) {
   if (is_exact(op, dtype)) return 0;
-  constexpr double kReal = 8, kComplex = 64;  // 4 ULP on each device; complex functions are made of several real ones
+  // 4 ULP on each device; complex functions are made of several real ones, and these sums cancel.
+  constexpr double kReal = 8, kComplex = 64, kCancelling = 4096;
+  if (op == Op::logaddexp || op == Op::logaddexp2) return kCancelling;
   return is_complex(dtype) ? kComplex : kReal;
 }
 
@@ -88,6 +89,7 @@ TEST_P(CudaLoops, EveryOperation) {
     Program program;
     std::vector<ValueId> args;
     std::vector<DType> dtypes;
+    DType loop = GetParam();
     try {
       for (int a = 0; a < row.arity; ++a) {
         DType argument = GetParam();
@@ -100,6 +102,7 @@ TEST_P(CudaLoops, EveryOperation) {
       }
       const bool given = row.rule == OpRule::random || row.rule == OpRule::bounded;
       program.output(program.apply(op, args, given ? std::optional(GetParam()) : std::nullopt));
+      loop = program.values()[static_cast<size_t>(program.outputs()[0])].loop;
     } catch (const TypeError&) {
       continue;
     }
@@ -109,10 +112,14 @@ TEST_P(CudaLoops, EveryOperation) {
       c.inputs.push_back(make_array(dtypes[a], shape));
       const bool small =
           a == 1 && (op == Op::power || op == Op::left_shift || op == Op::right_shift || op == Op::ldexp);
-      fill_interesting(c.inputs.back(), 17 * a + static_cast<size_t>(i), small);
+      // The error of a complex power grows with its logarithm.
+      if (is_complex(loop) && (op == Op::power || op == Op::float_power))
+        fill_moderate(c.inputs.back(), 17 * a + static_cast<size_t>(i));
+      else
+        fill_interesting(c.inputs.back(), 17 * a + static_cast<size_t>(i), small);
     }
     c.outputs.push_back(make_array(program.dtype(program.outputs()[0]), shape));
-    EXPECT_TRUE(same_on_gpu(std::move(c), tolerance(op, GetParam()))) << row.name;
+    EXPECT_TRUE(same_on_gpu(std::move(c), tolerance(op, loop))) << row.name;
     ++tested;
   }
   EXPECT_GE(tested, 15);
