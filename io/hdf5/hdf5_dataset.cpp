@@ -15,8 +15,8 @@ using local::Dims;
 constexpr int64_t kPieceBytes = 256 << 10;
 // Pieces that the library reads: its calls cost microseconds.
 constexpr int64_t kLibraryPieceBytes = 1 << 20;
-// Gaps up to this are read along: copying a page costs about as much as another system call.
-constexpr int64_t kGapBytes = 4096;
+// Gaps up to this are read along: copying them costs about as much as another system call.
+constexpr int64_t kGapBytes = 2048;
 // Chunks up to this are read whole even where a region needs less of them.
 constexpr int64_t kSmallChunkBytes = 16 << 10;
 // Shorter runs are copied from scratch instead of scattered by the system.
@@ -347,6 +347,40 @@ void Hdf5Dataset::read_rows(const AscendingRegion& region, std::byte* to, std::s
   const std::span<std::byte> buffer = split(scratch).stored;
   const Dims strides = local::contiguous_strides(region.count, item_);
   Rows rows(*this, buffer.first(kGapBytes));
+  // Neighbours along the last axis whose runs are parts of the same rows of the destination. They are read in bands of
+  // rows, so that a band of the destination is complete while it is in the cache.
+  struct Neighbour {
+    int64_t base;  // in the file, of the part's first element
+    std::byte* place;
+    int64_t run;
+  };
+  std::vector<Neighbour> neighbours;
+  Part first;  // of them
+  int first_outer = 0;
+  const auto read_neighbours = [&] {
+    constexpr int64_t kBandBytes = 128 << 10;
+    constexpr size_t kMaxBand = 128;
+    if (neighbours.empty()) return;
+    int64_t row_bytes = 0;
+    for (const Neighbour& n : neighbours) row_bytes += n.run;
+    const size_t band = neighbours.size() == 1
+                            ? kMaxBand
+                            : static_cast<size_t>(std::clamp<int64_t>(kBandBytes / row_bytes, 8, kMaxBand));
+    int64_t in_file[kMaxBand], in_memory[kMaxBand];
+    size_t count = 0;
+    const auto read_band = [&] {
+      for (const Neighbour& n : neighbours)
+        for (size_t i = 0; i < count; ++i) rows.add(n.base + in_file[i], n.place + in_memory[i], n.run);
+      count = 0;
+    };
+    for_each_offset(first.count, spans_, strides, 0, first_outer, [&](int64_t file_offset, int64_t memory_offset) {
+      in_file[count] = file_offset;
+      in_memory[count] = memory_offset;
+      if (++count == band) read_band();
+    });
+    read_band();
+    neighbours.clear();
+  };
   PartCursor cursor(region, stored_.info.shape, block_);
   Piece piece;
   for (Part part; cursor.next(part);) {
@@ -364,17 +398,24 @@ void Hdf5Dataset::read_rows(const AscendingRegion& region, std::byte* to, std::s
       run *= part.count[outer];
       if (part.count[outer] != block_[outer] || part.count[outer] != region.count[outer]) break;
     }
-    if (run >= kShortestRun || run == item_ * local::element_count(part.count)) {
-      const int64_t base = offset + dot(part.first, spans_);
-      for_each_offset(part.count, spans_, strides, 0, outer,
-                      [&](int64_t in_file, int64_t in_memory) { rows.add(base + in_file, place + in_memory, run); });
+    if (run < kShortestRun && run != item_ * local::element_count(part.count)) {
+      read_neighbours();
+      rows.flush();  // `buffer` is about to be used
+      visit_stored(region, part, offset, buffer, piece, [&](const Piece& p) {
+        copy_box(p.count, item_, p.data, p.strides, to + dot(p.start, strides), strides);
+      });
       continue;
     }
-    rows.flush();  // `buffer` is about to be used
-    visit_stored(region, part, offset, buffer, piece, [&](const Piece& p) {
-      copy_box(p.count, item_, p.data, p.strides, to + dot(p.start, strides), strides);
-    });
+    const bool joins = !neighbours.empty() && outer == first_outer && outer == part.count.size() - 1 &&
+                       std::equal(part.at.begin(), part.at.end() - 1, first.at.begin());
+    if (!joins || neighbours.size() >= kMaxGroup) {
+      read_neighbours();
+      first = part;
+      first_outer = outer;
+    }
+    neighbours.push_back({offset + dot(part.first, spans_), place, run});
   }
+  read_neighbours();
   rows.flush();
   if (bools_) normalize_bools(to, local::element_count(region.count));
 }

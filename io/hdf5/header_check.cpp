@@ -1,6 +1,5 @@
 #include <map>
 #include <optional>
-#include <set>
 
 #include "io/hdf5/object_header.h"
 #include "io/hdf5/parser.h"
@@ -317,17 +316,19 @@ class Checker {
   // Each value is a length and a place in the file's heap: (collection, object).
   void variable_values(Cursor& in, uint64_t elements) {
     for (uint64_t i = 0; i < elements; ++i) {
-      in.skip(4);  // length, which the heap object's size bounds
+      const uint64_t length = in.u32();  // in values of at least a byte
       const int64_t collection = in.address(format_);
       const unsigned object = in.u32();
       if (collection == kNoAddress || collection == format_.base) continue;  // empty
-      if (!heap(collection).contains(object))
-        damaged(fmt::format("object {} is missing in the heap at {}", object, collection));
+      const auto& objects = heap(collection);
+      const auto found = objects.find(object);
+      if (found == objects.end() || length > found->second)
+        damaged(fmt::format("object {} of {} values is not in the heap at {}", object, length, collection));
     }
   }
 
-  // The numbers of the objects of a heap collection, whose sizes stay inside it.
-  const std::set<unsigned>& heap(int64_t address) {
+  // The objects of a heap collection and their sizes, which stay inside it.
+  const std::map<unsigned, uint64_t>& heap(int64_t address) {
     const auto [at, fresh] = heaps_.try_emplace(address);
     if (!fresh) return at->second;
     constexpr const char* kWhat = "a heap of variable-length values";
@@ -353,7 +354,8 @@ class Checker {
       } else {
         if (object_bytes > static_cast<uint64_t>(bytes)) damaged("a heap object larger than its heap");
         in.skip((object_bytes + 7) / 8 * 8);
-        if (!at->second.insert(object).second) damaged(fmt::format("heap object {} is there twice", object));
+        if (!at->second.emplace(object, object_bytes).second)
+          damaged(fmt::format("heap object {} is there twice", object));
       }
     }
     return at->second;
@@ -365,7 +367,7 @@ class Checker {
   std::optional<int64_t> compact_bytes_;
   Extent extent_;
   bool attributes_sound_ = true;
-  std::map<int64_t, std::set<unsigned>> heaps_;
+  std::map<int64_t, std::map<unsigned, uint64_t>> heaps_;
   int64_t heap_bytes_ = 0;
 };
 

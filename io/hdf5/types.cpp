@@ -175,6 +175,10 @@ std::string type_name(hid_t type) {
 }
 
 FileType describe_type(hid_t type) {
+  // The library converts in buffers of whole elements; what could be a number is never this large.
+  constexpr size_t kMaxElementBytes = 1024;
+  if (H5Tget_class(type) == H5T_COMPOUND && H5Tget_size(type) > kMaxElementBytes)
+    refuse(type, fmt::format("its elements have {} bytes", H5Tget_size(type)));
   switch (H5Tget_class(type)) {
     case H5T_INTEGER:
       return describe_integer(type, H5Tget_sign(type) == H5T_SGN_2);
