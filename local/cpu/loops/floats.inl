@@ -74,13 +74,29 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
   }
 }
 
-#define QUARRY_VECTOR_FUNCTIONS(unary, binary)                                                                         \
-  unary(exp, exp, u10) unary(exp2, exp2, u10) unary(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10)     \
-      unary(log10, log10, u10) unary(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10) unary(tan, tan, u10) \
-          unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10) unary(sinh, sinh, u10)            \
-              unary(cosh, cosh, u10) unary(tanh, tanh, u10) unary(arcsinh, asinh, u10) unary(arccosh, acosh, u10)      \
-                  unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10) binary(power, pow, u10)                            \
-                      binary(float_power, pow, u10) binary(arctan2, atan2, u10) binary(hypot, hypot, u05)
+// The functions that SLEEF gives up on before they overflow (or that overflow inside): such elements, finite with an
+// infinite result, are computed again by libm. The tile of the result is never that of the argument.
+template <class F, class Row>
+void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
+  using T = typename F::element;
+  vector_loop<F>(out, args, n);
+  const T* x = static_cast<const T*>(args[0]);
+  T* r = static_cast<T*>(out);
+  int64_t lost = 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) lost += fn::isfinite(x[i]) && !fn::isfinite(r[i]) ? 1 : 0;
+  for (int64_t i = 0; lost > 0 && i < n; ++i)
+    if (fn::isfinite(x[i]) && !fn::isfinite(r[i])) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
+}
+
+#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                              \
+  unary(exp, exp, u10) unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10) \
+      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                  \
+          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)            \
+              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10)  \
+                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10)                     \
+                      binary(power, pow, u10) binary(float_power, pow, u10) binary(arctan2, atan2, u10)              \
+                          binary(hypot, hypot, u05)
 
 #define QUARRY_ONE(name, V, T, function)                   \
   struct name {                                            \
@@ -113,7 +129,7 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
 #define QUARRY_BINARY(name, c_name, ulp)                         \
   QUARRY_TWO(name##_f, VecF, float, QUARRY_SLEEF_F(c_name, ulp)) \
   QUARRY_TWO(name##_d, VecD, double, QUARRY_SLEEF_D(c_name, ulp))
-QUARRY_VECTOR_FUNCTIONS(QUARRY_UNARY, QUARRY_BINARY)
+QUARRY_VECTOR_FUNCTIONS(QUARRY_UNARY, QUARRY_UNARY, QUARRY_BINARY)
 
 #define QUARRY_BEYOND(name, T, limit_, shift_, odd_)         \
   template <>                                                \
@@ -134,7 +150,7 @@ constexpr bool is_vector_function = false;
 #define QUARRY_IS(name, c_name, ulp) \
   template <>                        \
   constexpr bool is_vector_function<Op::name> = true;
-QUARRY_VECTOR_FUNCTIONS(QUARRY_IS, QUARRY_IS)
+QUARRY_VECTOR_FUNCTIONS(QUARRY_IS, QUARRY_IS, QUARRY_IS)
 #undef QUARRY_IS
 
 #else
@@ -168,7 +184,11 @@ void register_floats(Loops& loops) {
   loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float64)] = vector_loop<name##_d>; \
   if constexpr (Op::name != Op::float_power)                                                      \
     loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float32)] = vector_loop<name##_f>;
-  QUARRY_VECTOR_FUNCTIONS(QUARRY_REGISTER, QUARRY_REGISTER)
+#define QUARRY_REGISTER_CAREFUL(name, c_name, ulp)                         \
+  loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float64)] = \
+      vector_loop_to_the_end<name##_d, row_##name>;                        \
+  loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float32)] = vector_loop_to_the_end<name##_f, row_##name>;
+  QUARRY_VECTOR_FUNCTIONS(QUARRY_REGISTER, QUARRY_REGISTER_CAREFUL, QUARRY_REGISTER)
 #endif
 }
 

@@ -1,0 +1,183 @@
+// Rates of the CPU engine on one thread (and on all, where the name says so).
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+#include "local/cpu/cpu_engine.h"
+#include "local/memory/memory_resource.h"
+
+namespace {
+
+using namespace quarry::local;
+
+ExecContext context(int threads) {
+  ExecContext c;
+  c.memory = &default_pool(kCpu);
+  c.threads = threads;
+  return c;
+}
+
+struct Case {
+  Program program;
+  Launch launch;
+  std::vector<std::vector<double>> memory;
+  double* array(int64_t n, double start = 0.5) {
+    memory.emplace_back(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+      memory.back()[static_cast<size_t>(i)] = start + static_cast<double>(i % 1000) * 1e-3;
+    return memory.back().data();
+  }
+};
+
+void report(benchmark::State& state, const Case& c, int64_t bytes, int threads = 1) {
+  for (auto _ : state) cpu_engine().run(c.program, c.launch, context(threads));
+  state.SetBytesProcessed(state.iterations() * bytes);
+}
+
+void sum(benchmark::State& state) {
+  const int64_t n = state.range(0);
+  Case c;
+  const ValueId x[] = {c.program.input(DType::float64)};
+  c.program.reduce(Reduction::sum, x, DType::float64);
+  c.launch.shape = {n};
+  c.launch.inputs = {{c.array(n), {8}}};
+  c.launch.reduce_axes = 1;
+  c.launch.states = {{c.array(1), {0}}};
+  report(state, c, n * 8);
+}
+BENCHMARK(sum)->Arg(16)->Arg(32 * 1024)->Arg(1 << 20);
+
+void sum_down(benchmark::State& state) {
+  const int64_t rows = state.range(0), columns = state.range(1);
+  Case c;
+  const ValueId x[] = {c.program.input(DType::float64)};
+  c.program.reduce(state.range(2) ? Reduction::var : Reduction::sum, x, DType::float64);
+  c.launch.shape = {rows, columns};
+  c.launch.inputs = {{c.array(rows * columns), {8 * columns, 8}}};
+  c.launch.reduce_axes = 1;
+  c.launch.states = {{c.array(columns), {0, 8}}};
+  if (state.range(2)) {
+    c.launch.states.push_back({c.array(columns), {0, 8}});
+    c.launch.states.push_back({c.array(columns), {0, 8}});
+  }
+  report(state, c, rows * columns * 8);
+}
+BENCHMARK(sum_down)
+    ->Args({512, 64, 0})
+    ->Args({8192, 64, 0})
+    ->Args({8192, 512, 0})
+    ->Args({512, 64, 1})
+    ->Args({8192, 64, 1})
+    ->Args({100000, 3, 0});
+
+void sum_across(benchmark::State& state) {
+  const int64_t rows = state.range(0), columns = state.range(1);
+  Case c;
+  const ValueId x[] = {c.program.input(DType::float64)};
+  c.program.reduce(state.range(2) ? Reduction::var : Reduction::sum, x, DType::float64);
+  c.launch.shape = {rows, columns};
+  c.launch.inputs = {{c.array(rows * columns), {8 * columns, 8}}};
+  c.launch.reduce_axes = 2;
+  c.launch.states = {{c.array(rows), {8, 0}}};
+  if (state.range(2)) {
+    c.launch.states.push_back({c.array(rows), {8, 0}});
+    c.launch.states.push_back({c.array(rows), {8, 0}});
+  }
+  report(state, c, rows * columns * 8);
+}
+BENCHMARK(sum_across)->Args({512, 64, 0})->Args({100000, 3, 0})->Args({512, 512, 1})->Args({512, 512, 0});
+
+// mean(sqrt(x * x + 1) * exp(-x))
+void mean_of_chain(benchmark::State& state) {
+  const int64_t n = state.range(0);
+  Case c;
+  Program& p = c.program;
+  const auto apply = [&](Op op, std::vector<ValueId> args) { return p.apply(op, args); };
+  const ValueId x = p.input(DType::float64);
+  const ValueId root =
+      apply(Op::sqrt, {apply(Op::add, {apply(Op::multiply, {x, x}), p.constant(Scalar(1), DType::float64)})});
+  const ValueId y[] = {apply(Op::multiply, {root, apply(Op::exp, {apply(Op::negative, {x})})})};
+  p.reduce(Reduction::mean, y, DType::float64);
+  c.launch.shape = {n};
+  c.launch.inputs = {{c.array(n), {8}}};
+  c.launch.reduce_axes = 1;
+  c.launch.states = {{c.array(1), {0}}, {c.array(1), {0}}};
+  report(state, c, n * 8);
+}
+BENCHMARK(mean_of_chain)->Arg(32 * 1024)->Arg(1 << 20);
+
+// (x - mean) / std by columns
+void standardise(benchmark::State& state) {
+  const int64_t rows = state.range(0), columns = state.range(1);
+  Case c;
+  Program& p = c.program;
+  const ValueId first[] = {p.input(DType::float64), p.input(DType::float64)};
+  const ValueId second[] = {p.apply(Op::subtract, first), p.input(DType::float64)};
+  p.output(p.apply(Op::divide, second));
+  c.launch.shape = {rows, columns};
+  c.launch.inputs = {
+      {c.array(rows * columns), {8 * columns, 8}}, {c.array(columns), {0, 8}}, {c.array(columns), {0, 8}}};
+  c.launch.outputs = {{c.array(rows * columns), {8 * columns, 8}}};
+  report(state, c, rows * columns * 16);
+}
+BENCHMARK(standardise)->Args({512, 64})->Args({512, 512});
+
+void transpose_add(benchmark::State& state) {
+  const int64_t n = state.range(0);
+  Case c;
+  const ValueId args[] = {c.program.input(DType::float64), c.program.input(DType::float64)};
+  c.program.output(c.program.apply(Op::add, args));
+  c.launch.shape = {n, n};
+  c.launch.inputs = {{c.array(n * n), {8 * n, 8}}, {c.array(n * n), {8, 8 * n}}};
+  c.launch.outputs = {{c.array(n * n), {8 * n, 8}}};
+  report(state, c, n * n * 24);
+}
+BENCHMARK(transpose_add)->Arg(512)->Arg(2048);
+
+void unary(benchmark::State& state, Op op, DType dtype) {
+  const int64_t n = 16384;
+  Case c;
+  const ValueId x[] = {c.program.cast(c.program.input(DType::float64), dtype)};
+  c.program.output(c.program.apply(op, x));
+  c.launch.shape = {n};
+  c.launch.inputs = {{c.array(n), {8}}};
+  c.launch.outputs = {{c.array(n), {itemsize(dtype)}}};
+  report(state, c, n * 8);
+  state.SetItemsProcessed(state.iterations() * n);
+}
+BENCHMARK_CAPTURE(unary, sqrt_float64, Op::sqrt, DType::float64);
+BENCHMARK_CAPTURE(unary, exp_float64, Op::exp, DType::float64);
+BENCHMARK_CAPTURE(unary, log_float64, Op::log, DType::float64);
+BENCHMARK_CAPTURE(unary, sin_float64, Op::sin, DType::float64);
+BENCHMARK_CAPTURE(unary, exp_float32, Op::exp, DType::float32);
+BENCHMARK_CAPTURE(unary, absolute_int32, Op::absolute, DType::int32);
+BENCHMARK_CAPTURE(unary, isnan_float64, Op::isnan, DType::float64);
+BENCHMARK_CAPTURE(unary, negative_float16, Op::negative, DType::float16);
+
+void random_normal(benchmark::State& state) {
+  const int64_t n = 16384;
+  Case c;
+  Program& p = c.program;
+  const ValueId args[] = {p.index(0), p.constant(Scalar(1), DType::uint64), p.constant(Scalar(2), DType::uint64)};
+  p.output(p.apply(state.range(0) ? Op::random_normal : Op::random_uniform, args, DType::float64));
+  c.launch.shape = {n};
+  c.launch.outputs = {{c.array(n), {8}}};
+  report(state, c, n * 8);
+  state.SetItemsProcessed(state.iterations() * n);
+}
+BENCHMARK(random_normal)->Arg(0)->Arg(1);
+
+void small_call(benchmark::State& state) {
+  Case c;
+  const ValueId args[] = {c.program.input(DType::float64), c.program.input(DType::float64)};
+  c.program.output(c.program.apply(Op::add, args));
+  c.launch.shape = {16};
+  c.launch.inputs = {{c.array(16), {8}}, {c.array(16), {8}}};
+  c.launch.outputs = {{c.array(16), {8}}};
+  report(state, c, 384);
+}
+BENCHMARK(small_call);
+
+}  // namespace
+
+BENCHMARK_MAIN();
