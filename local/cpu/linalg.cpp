@@ -114,9 +114,10 @@ void tile_gemm(bool conjugate_a, bool conjugate_b, T alpha, const MatrixView& a,
                const MatrixView& c) {
   const bool fits = leading(a) <= INT_MAX && leading(b) <= INT_MAX && leading(c) <= INT_MAX;
   if (!fits || a.columns == 0) return plain_gemm<T>(conjugate_a, conjugate_b, alpha, a, b, beta, c);
-  const CBLAS_TRANSPOSE ta =
-      by_rows(a) ? (conjugate_a ? CblasConjNoTrans : CblasNoTrans) : (conjugate_a ? CblasConjTrans : CblasTrans);
-  const CBLAS_TRANSPOSE tb = by_rows(b) ? CblasNoTrans : CblasTrans;
+  const auto operation = [](const MatrixView& m, bool conjugate) {
+    return by_rows(m) ? (conjugate ? CblasConjNoTrans : CblasNoTrans) : (conjugate ? CblasConjTrans : CblasTrans);
+  };
+  const CBLAS_TRANSPOSE ta = operation(a, conjugate_a), tb = operation(b, conjugate_b);
   for (int64_t k = 0; k < a.columns; k += kDepth) {
     const int depth = static_cast<int>(std::min(kDepth, a.columns - k));
     blas_gemm<T>(ta, tb, static_cast<int>(c.rows), static_cast<int>(c.columns), depth, alpha, at<T>(a, 0, k),

@@ -25,32 +25,6 @@ using VecD = __m256d;
 #define QUARRY_SLEEF_D(name, ulp) Sleef_finz_##name##d4_##ulp##avx2
 #endif
 
-// SLEEF's log1p, asinh and acosh overflow inside for the largest arguments, where they are logarithms in all but name.
-// Above `limit` the result is log|x| + `shift`, with the sign of x.
-template <class F>
-struct beyond {
-  static constexpr bool exists = false;
-};
-
-template <class F, class T, int64_t width>
-inline void apply_whole(T* r, const T* x, const T* y) {
-  if constexpr (beyond<F>::exists) {
-    T copy[width];
-    std::memcpy(copy, x, sizeof copy);
-    F::apply(r, x, y);
-    bool large = false;
-    for (int64_t k = 0; k < width; ++k) large |= std::fabs(copy[k]) > beyond<F>::limit && std::fabs(copy[k]) < INFINITY;
-    if (!large) return;
-    for (int64_t k = 0; k < width; ++k) {
-      const T size = std::fabs(copy[k]);
-      if (size > beyond<F>::limit && size < INFINITY && (copy[k] > 0 || beyond<F>::odd))
-        r[k] = std::copysign(std::log(size) + beyond<F>::shift, copy[k]);
-    }
-  } else {
-    F::apply(r, x, y);
-  }
-}
-
 // F has a vector type, its element type and a function of one or two vectors.
 template <class F>
 void vector_loop(void* out, const void* const* args, int64_t n) {
@@ -60,7 +34,7 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
   const T* y = static_cast<const T*>(args[F::arity - 1]);
   T* r = static_cast<T*>(out);
   int64_t i = 0;
-  for (; i + width <= n; i += width) apply_whole<F, T, width>(r + i, x + i, y + i);
+  for (; i + width <= n; i += width) F::apply(r + i, x + i, y + i);
   if (i < n) {
     // The rest goes through the same function, padded.
     T a[width], b[width];
@@ -68,9 +42,8 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
       a[k] = i + k < n ? x[i + k] : T(1);
       b[k] = i + k < n ? y[i + k] : T(1);
     }
-    T rest[width];
-    apply_whole<F, T, width>(rest, a, b);
-    std::memcpy(r + i, rest, static_cast<size_t>(n - i) * sizeof(T));
+    F::apply(a, a, b);
+    std::memcpy(r + i, a, static_cast<size_t>(n - i) * sizeof(T));
   }
 }
 
@@ -89,13 +62,13 @@ void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
     if (fn::isfinite(x[i]) && !fn::isfinite(r[i])) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
 }
 
-#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                              \
-  unary(exp, exp, u10) unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10) \
-      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                  \
-          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)            \
-              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10)  \
-                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10)                     \
-                      binary(power, pow, u10) binary(float_power, pow, u10) binary(arctan2, atan2, u10)              \
+#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                                \
+  careful(exp, exp, u10) unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10) \
+      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                    \
+          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)              \
+              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10)    \
+                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10)                       \
+                      binary(power, pow, u10) binary(float_power, pow, u10) binary(arctan2, atan2, u10)                \
                           binary(hypot, hypot, u05)
 
 #define QUARRY_ONE(name, V, T, function)                   \
@@ -130,20 +103,6 @@ void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
   QUARRY_TWO(name##_f, VecF, float, QUARRY_SLEEF_F(c_name, ulp)) \
   QUARRY_TWO(name##_d, VecD, double, QUARRY_SLEEF_D(c_name, ulp))
 QUARRY_VECTOR_FUNCTIONS(QUARRY_UNARY, QUARRY_UNARY, QUARRY_BINARY)
-
-#define QUARRY_BEYOND(name, T, limit_, shift_, odd_)         \
-  template <>                                                \
-  struct beyond<name> {                                      \
-    static constexpr bool exists = true, odd = odd_;         \
-    static constexpr T limit = T(limit_), shift = T(shift_); \
-  };
-QUARRY_BEYOND(log1p_f, float, 1e37, 0, false)
-QUARRY_BEYOND(log1p_d, double, 1e306, 0, false)
-QUARRY_BEYOND(arcsinh_f, float, 1e18, 0.693147180559945309417, true)
-QUARRY_BEYOND(arcsinh_d, double, 1e153, 0.693147180559945309417, true)
-QUARRY_BEYOND(arccosh_f, float, 1e18, 0.693147180559945309417, false)
-QUARRY_BEYOND(arccosh_d, double, 1e153, 0.693147180559945309417, false)
-#undef QUARRY_BEYOND
 
 template <Op op>
 constexpr bool is_vector_function = false;
