@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include "chunked/exec/lowering.h"
 #include "chunked/exec/service.h"
@@ -55,6 +56,33 @@ void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
                            least[0]);
 }
 
+// The data sets that a plan reads.
+std::set<std::shared_ptr<io::Dataset>> datasets_of(const plan::Plan& plan) {
+  std::set<std::shared_ptr<io::Dataset>> datasets;
+  const auto add = [&](const plan::Input& input) {
+    if (input.array.dataset) datasets.insert(input.array.dataset);
+  };
+  for (const plan::Stage& stage : plan.stages) {
+    if (const auto* fused = std::get_if<plan::Fused>(&stage.work)) {
+      for (const plan::Input& input : fused->inputs) add(input);
+    } else if (const auto* assemble = std::get_if<plan::Assemble>(&stage.work)) {
+      for (const plan::Assemble::Part& part : assemble->parts) add(part.input);
+    } else if (const auto* product = std::get_if<plan::MatMul>(&stage.work)) {
+      add(product->a);
+      add(product->b);
+    } else if (const auto* eigh = std::get_if<plan::Eigh>(&stage.work)) {
+      add(eigh->a);
+    }
+  }
+  return datasets;
+}
+
+int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
+  int64_t bytes = 0;
+  for (const auto& dataset : datasets) bytes += dataset->bytes_read();
+  return bytes;
+}
+
 // Lowers and runs; the owned chunks of each `keep` sink.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
   static uint64_t epoch = 0;
@@ -73,7 +101,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   comm::agree(communicator, error, plan.hash);
   check_budget(lowered->graph, runtime);
   exchange_pulls(*lowered, communicator, *service);
+  const auto datasets = datasets_of(plan);
+  const int64_t read_before = bytes_read(datasets);
   service->run(lowered->graph);
+  runtime.count_io(bytes_read(datasets) - read_before, 0);
 
   std::vector<std::shared_ptr<StoredArray>> kept;
   for (size_t i = 0; i < sinks.size(); ++i) {
@@ -387,6 +418,7 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
     }
   }
   comm::agree(communicator, error, plan.hash);
+  for (const auto& writer : writers) runtime.count_io(0, writer->bytes_written());
 }
 
 Array open_hdf5(const std::string& file, const std::string& object) {
