@@ -281,7 +281,7 @@ class EmulatedBackend final : public Backend {
     if (index < 0 || index >= options_.devices)
       throw DeviceError(fmt::format("there is no device emulated:{}: there are {}", index, options_.devices));
   }
-  const EmulatedOptions options_;
+  const EmulatedOptions options_{};
   std::mutex mutex_;
   std::vector<int64_t> used_ = std::vector<int64_t>(static_cast<size_t>(options_.devices), 0);
   std::atomic<uint64_t> streams_{0};

@@ -120,7 +120,7 @@ NdArray syrk(const NdArray& a) {
   if (a.ndim() != 2) throw InvalidArgument(fmt::format("syrk takes a matrix, not shape {}", to_string(a.shape())));
   const ExecContext context = context_for(a.device());
   const DType dtype = engine_has_gemm(a.dtype()) ? a.dtype() : DType::float64;
-  const NdArray result({a.shape(1), a.shape(1)}, dtype, context);
+  NdArray result({a.shape(1), a.shape(1)}, dtype, context);
   if (result.size() == 0) return result;
   if (a.shape(0) == 0) {
     result.fill(0, context);

@@ -313,11 +313,12 @@ class Layout {
       }
       text += line;
     } else {
+      const std::string deeper = indent + ' ';
       const std::string between = bare_separator_ + std::string(static_cast<size_t>(shape_.size() - axis - 1), '\n');
       for (int64_t i = 0; i < count; ++i) {
-        if (cut && i == kEdgeItems) text += indent + "..." + between;
-        text += indent + format(axis + 1, indent + ' ', width - 1);
-        if (i + 1 < count) text += between;
+        if (cut && i == kEdgeItems) text.append(indent).append("...").append(between);
+        text.append(indent).append(format(axis + 1, deeper, width - 1));
+        if (i + 1 < count) text.append(between);
       }
     }
     return '[' + text.substr(indent.size()) + ']';

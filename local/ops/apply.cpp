@@ -104,14 +104,14 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
   if (inputs.count == args.size() && inputs.count > 0) {
     const Program& program = cached_program(op, args, dtype);
     if (op == Op::power) check_power(args);
-    const NdArray result(inputs.shape, program.dtype(program.outputs()[0]), context);
+    NdArray result(inputs.shape, program.dtype(program.outputs()[0]), context);
     const NdArray* out[] = {&result};
     run_elementwise(program, inputs.span(), out, context);
     return result;
   }
   const Program program = bound_program(op, args, dtype);
   if (op == Op::power) check_power(args);
-  const NdArray result(inputs.shape, program.dtype(program.outputs()[0]), context);
+  NdArray result(inputs.shape, program.dtype(program.outputs()[0]), context);
   const NdArray* out[] = {&result};
   run_elementwise(program, inputs.span(), out, context);
   return result;
@@ -137,6 +137,7 @@ std::vector<NdArray> apply(const MultiOutput& function, std::span<const Arg> arg
     results.emplace_back(inputs.shape, program.dtype(value), context);
   }
   std::vector<const NdArray*> outputs;
+  outputs.reserve(results.size());
   for (const NdArray& result : results) outputs.push_back(&result);
   run_elementwise(program, inputs.span(), outputs, context);
   return results;

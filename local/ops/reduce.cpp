@@ -156,6 +156,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     return states[static_cast<size_t>(output.slot)].reshape(shape);
   const NdArray result(kept, output.dtype, context);
   std::vector<const NdArray*> inputs;
+  inputs.reserve(states.size());
   for (const NdArray& state : states) inputs.push_back(&state);
   const NdArray* out[] = {&result};
   run_elementwise(finalize, inputs, out, context);

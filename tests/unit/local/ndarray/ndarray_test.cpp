@@ -200,6 +200,16 @@ TEST(NdArrays, RefuseWhatCannotBe) {
   EXPECT_THROW(NdArray().raw(), InvalidArgument);
 }
 
+TEST(NdArrays, PrintFromTheirCorners) {
+  const NdArray whole = arange({50, 4, 40});
+  const NdArray shown({6, 4, 6}, DType::int64);
+  for (const Slice& rows : {Slice{{}, 3, {}}, Slice{-3, {}, {}}})
+    for (const Slice& columns : {Slice{{}, 3, {}}, Slice{-3, {}, {}}})
+      shown[{rows, all, columns}].assign(whole[{rows, all, columns}]);
+  EXPECT_EQ(summary_string(shown, whole.shape()), whole.to_string());
+  EXPECT_EQ(summary_repr(shown, whole.shape()), whole.repr());
+}
+
 TEST(NdArrays, MoreThanTwoToThe31Elements) {
   // The pages of a broadcast view are one element's.
   const NdArray one = from_vector<uint8_t>({1}, {1, 1});
