@@ -118,7 +118,9 @@ void Job::choose_wire(TransportChoice choice) {
   for (size_t r = 0; r < sizes.size(); ++r) {
     addresses.push_back(all.substr(static_cast<size_t>(offsets[r]), static_cast<size_t>(sizes[r])));
   }
-  ucx_wire->set_addresses(std::move(addresses));
+  std::vector<bool> on_node;
+  for (const int node : nodes_) on_node.push_back(node == nodes_[static_cast<size_t>(rank_)]);
+  ucx_wire->set_addresses(std::move(addresses), std::move(on_node));
   hub_ = std::make_unique<Hub>(rank_, size_, std::move(ucx_wire));
 }
 

@@ -89,7 +89,10 @@ class UcpWire : public UcxWire {
     return copy;
   }
 
-  void set_addresses(std::vector<std::string> addresses) override { addresses_ = std::move(addresses); }
+  void set_addresses(std::vector<std::string> addresses, std::vector<bool> on_node) override {
+    addresses_ = std::move(addresses);
+    on_node_ = std::move(on_node);
+  }
 
   void post(int to, std::span<const std::byte> frame) override {
     const std::lock_guard guard(mutex_);
@@ -196,6 +199,7 @@ class UcpWire : public UcxWire {
     ucp_ep_h handle = nullptr;
     uint64_t sequence = 0;
     bool failed = false;
+    bool watched = false;  // UCX tells when the peer fails; only then can it be closed by force
     UcpWire* wire = nullptr;
     int rank = 0;
   };
@@ -226,7 +230,10 @@ class UcpWire : public UcxWire {
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t*>(addresses_.at(static_cast<size_t>(to)).data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    // UCX's shared memory has no peer failure handling, and asking for it would mean TCP inside a node. There a
+    // launcher notices at once that a process died and ends the others.
+    params.err_mode = on_node_.at(static_cast<size_t>(to)) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+    endpoint.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = &UcpWire::on_error;
     params.err_handler.arg = &endpoint;
     const ucs_status_t status = ucp_ep_create(worker_, &params, &endpoint.handle);
@@ -241,7 +248,7 @@ class UcpWire : public UcxWire {
     if (endpoint.handle == nullptr) return nullptr;
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    param.flags = force && endpoint.watched ? UCP_EP_CLOSE_FLAG_FORCE : 0;
     const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint.handle, &param);
     endpoint.handle = nullptr;
     return request;
@@ -337,6 +344,7 @@ class UcpWire : public UcxWire {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::vector<std::string> addresses_;
+  std::vector<bool> on_node_;
   std::mutex mutex_;  // of the worker and all below
   std::vector<Endpoint> endpoints_;
   std::vector<Incoming> in_;

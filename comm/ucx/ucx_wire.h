@@ -13,7 +13,8 @@ class UcxWire : public Wire {
  public:
   // How other processes reach this one; they get it by MPI.
   virtual std::string address() const = 0;
-  virtual void set_addresses(std::vector<std::string> addresses) = 0;  // of all ranks, before anything is sent
+  // Of all ranks, and which of them share this one's node; before anything is sent.
+  virtual void set_addresses(std::vector<std::string> addresses, std::vector<bool> on_node) = 0;
 };
 
 // Null, with the reason, where UCX is not built in or cannot start here.
