@@ -1,0 +1,90 @@
+#include "chunked/report/gather.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "local/base/error.h"
+
+namespace quarry::report {
+namespace {
+
+constexpr int kRoot = 0;
+constexpr uint64_t kClockTag = 0x7265706f72740001;  // plans' tags carry small epochs
+constexpr uint64_t kPartTag = 0x7265706f72740002;
+// The exchange that took least time says most about the clocks.
+constexpr int kClockRounds = 8;
+
+int64_t ask_clock(comm::Communicator& communicator) {
+  int64_t best_offset = 0, best_time = INT64_MAX;
+  for (int round = 0; round < kClockRounds; ++round) {
+    int64_t asked = local::trace_clock_ns(), answered = 0;
+    const auto answer = communicator.receive(&answered, sizeof answered, kRoot, kClockTag);
+    communicator.send(&asked, sizeof asked, kRoot, kClockTag)->wait();
+    answer->wait();
+    const int64_t received = local::trace_clock_ns();
+    if (received - asked >= best_time) continue;
+    best_time = received - asked;
+    best_offset = clock_offset_ns(asked, answered, received);
+  }
+  return best_offset;
+}
+
+void answer_clock(comm::Communicator& communicator, int rank) {
+  for (int round = 0; round < kClockRounds; ++round) {
+    int64_t asked = 0;
+    communicator.receive(&asked, sizeof asked, rank, kClockTag)->wait();
+    const int64_t now = local::trace_clock_ns();
+    communicator.send(&now, sizeof now, rank, kClockTag)->wait();
+  }
+}
+
+}  // namespace
+
+RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> events) {
+  RankTrace part;
+  part.rank = runtime.rank();
+  char host[256] = {};
+  part.host = gethostname(host, sizeof host - 1) == 0 ? host : "";
+  const local::Device device = runtime.device();
+  part.device = device.kind == local::DeviceKind::cuda
+                    ? local::backend(device.kind).info(device.index).name
+                    : fmt::format("{}, {} threads", local::name(device.kind), runtime.threads());
+  const RunStatistics totals = runtime.statistics();
+  part.memory_limit_bytes = runtime.memory_bytes();
+  part.memory_peak_bytes = totals.peak_device_bytes;
+  part.read_bytes = totals.read_bytes;
+  part.written_bytes = totals.written_bytes;
+  part.spilled_bytes = totals.spilled_bytes;
+  part.communicated_bytes = totals.communicated_bytes;
+  part.tasks = totals.tasks;
+  part.events = std::move(events);
+  return part;
+}
+
+std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine) {
+  const int size = communicator.size();
+  if (communicator.rank() != kRoot) {
+    // Same order as on rank 0: clock, size of the part, part.
+    align_clock(mine, ask_clock(communicator));
+    const std::string part = serialize(mine);
+    const auto bytes = static_cast<int64_t>(part.size());
+    communicator.send(&bytes, sizeof bytes, kRoot, kPartTag)->wait();
+    communicator.send(part.data(), bytes, kRoot, kPartTag)->wait();
+    communicator.barrier();
+    return {};
+  }
+  std::vector<RankTrace> all;
+  all.push_back(std::move(mine));
+  for (int rank = 1; rank < size; ++rank) {
+    answer_clock(communicator, rank);
+    int64_t bytes = 0;
+    communicator.receive(&bytes, sizeof bytes, rank, kPartTag)->wait();
+    std::string part(static_cast<size_t>(bytes), '\0');
+    communicator.receive(part.data(), bytes, rank, kPartTag)->wait();
+    all.push_back(deserialize(part));
+  }
+  communicator.barrier();
+  return all;
+}
+
+}  // namespace quarry::report

@@ -1,0 +1,19 @@
+// The ranks' parts of a report, brought to rank 0.
+#pragma once
+
+#include <vector>
+
+#include "chunked/report/report.h"
+#include "chunked/runtime.h"
+#include "comm/communicator.h"
+
+namespace quarry::report {
+
+// This rank's part: its device, budget, totals since the Runtime was made, and the events.
+RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> events);
+
+// All parts in the order of ranks, their clocks aligned with rank 0's, on rank 0; nothing on the others. Collective; no
+// plan may be running.
+std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine);
+
+}  // namespace quarry::report
