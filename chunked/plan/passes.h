@@ -25,8 +25,14 @@ std::vector<NodePtr> detect_syrk(const std::vector<NodePtr>& roots);
 // roots.
 std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots);
 
-// The stages of a graph; `halvings` times smaller chunks wherever the user did not choose them.
-Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int halvings);
+// The stages of a graph. Chunks that the user did not choose are halved until a task takes at most `room` bytes (0: as
+// they are), where that is possible.
+Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room);
+
+// Bytes of the input that a box of the space reads.
+int64_t region_bytes(const Input& input, const Dims& box);
+// Products of chunks along k that one task of a matrix product adds up, as the lowering has it.
+int64_t products_in_task(int64_t k, int64_t chunk);
 
 // Bytes of the largest task of each stage: its inputs and outputs for one chunk. An estimate; the executor has the last
 // word.

@@ -15,16 +15,6 @@ using expr::View;
 
 // Tasks in flight that a budget should hold: one computing per core or so, one being read, one being written.
 constexpr int64_t kTasksInBudget = 6;
-constexpr int kMostHalvings = 16;
-// As the lowering of products has them.
-constexpr int64_t kSegments = 64, kProductsPerTask = 4;
-
-int64_t region_bytes(const Input& input, const Dims& box) {
-  int64_t elements = 1;
-  for (size_t d = 0; d < input.map.axes.size(); ++d)
-    if (input.map.axes[d].source >= 0) elements *= box[static_cast<int>(d)];
-  return elements * local::itemsize(input.dtype);
-}
 
 int64_t chunk_bytes(const Stage::Output& output) {
   return largest_chunk_bytes(output.grid, local::itemsize(output.dtype));
@@ -53,6 +43,19 @@ int64_t largest_task_bytes(const Plan& plan) {
 
 }  // namespace
 
+int64_t region_bytes(const Input& input, const Dims& box) {
+  int64_t elements = 1;
+  for (size_t d = 0; d < input.map.axes.size(); ++d)
+    if (input.map.axes[d].source >= 0) elements *= box[static_cast<int>(d)];
+  return elements * local::itemsize(input.dtype);
+}
+
+int64_t products_in_task(int64_t k, int64_t chunk) {
+  constexpr int64_t kSegments = 64, kMost = 4;
+  const int64_t steps = k == 0 ? 1 : (k - 1) / chunk + 1;
+  return std::clamp<int64_t>((steps - 1) / kSegments + 1, 1, kMost);
+}
+
 int64_t estimated_task_bytes(const Plan&, const Stage& stage) {
   int64_t bytes = 0;
   for (const Stage::Output& output : stage.outputs) bytes += chunk_bytes(output);
@@ -63,8 +66,8 @@ int64_t estimated_task_bytes(const Plan&, const Stage& stage) {
     // A task takes several chunks of k where there are many.
     const int nd = stage.shape.size();
     const View::Axis& k = product->b.map.axes[static_cast<size_t>(nd) - 2];
-    const int64_t steps = product->b.grid.axis(k.source).count();
-    const int64_t together = std::clamp<int64_t>((steps - 1) / kSegments + 1, 1, kProductsPerTask);
+    const AxisChunks& steps = product->b.grid.axis(k.source);
+    const int64_t together = products_in_task(steps.extent(), std::max<int64_t>(steps.largest(), 1));
     bytes += together * largest_chunk_bytes(product->b.grid, local::itemsize(product->b.dtype));
     if (!product->syrk) bytes += together * largest_chunk_bytes(product->a.grid, local::itemsize(product->a.dtype));
   } else if (std::holds_alternative<Assemble>(stage.work)) {
@@ -79,22 +82,18 @@ Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& opt
   std::vector<NodePtr> roots = eliminate_common(results);
   roots = eliminate_common(push_views(roots));
   roots = eliminate_common(detect_syrk(roots));
-  Plan plan = build_stages(roots, options, /*halvings=*/0);
+  Plan plan = build_stages(roots, options, /*room=*/0);
   const int64_t room = options.memory_bytes / kTasksInBudget;
   const int64_t wanted = largest_task_bytes(plan);
   if (options.memory_bytes > 0 && wanted > room) {
-    int64_t least = wanted;
-    for (int halvings = 1; halvings <= kMostHalvings && least > room; ++halvings) {
-      Plan smaller = build_stages(roots, options, halvings);
-      const int64_t bytes = largest_task_bytes(smaller);
-      if (bytes >= least) continue;  // explicit chunks, or an axis that cannot be cut yet
-      least = bytes;
+    Plan smaller = build_stages(roots, options, std::max<int64_t>(room, 1));
+    const int64_t bytes = largest_task_bytes(smaller);
+    if (bytes < wanted) {  // else the user's chunks, or what cannot be cut
       plan = std::move(smaller);
-      plan.note = fmt::format(
-          "chunks halved {} time{} to fit the budget of {}: the largest task takes {} instead of {}", halvings,
-          halvings == 1 ? "" : "s", size_text(options.memory_bytes), size_text(least), size_text(wanted));
+      plan.note = fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
+                              size_text(options.memory_bytes), size_text(bytes), size_text(wanted));
+      local::log(local::LogLevel::info, plan.note);
     }
-    if (!plan.note.empty()) local::log(local::LogLevel::info, plan.note);
   }
   return plan;
 }

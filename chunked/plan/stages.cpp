@@ -26,6 +26,7 @@ using local::DType;
 
 constexpr size_t kMostOutputs = 16;  // of one stage, so that a task's memory stays near its inputs'
 constexpr int64_t kSmallOperandBytes = int64_t{64} << 20;  // kept rather than computed twice
+constexpr int64_t kLeastElements = 4096;                   // of a chunk that is halved to fit a budget
 constexpr size_t kLabelLength = 100;                       // characters
 
 // Node axis -> start + step * x[space]; space -1: the position is `start`.
@@ -102,7 +103,7 @@ bool inside_one_chunk(const Input& input, const Grid& space) {
 
 class Builder {
  public:
-  Builder(const PlanOptions& options, int halvings) : options_(options), halvings_(halvings) {}
+  Builder(const PlanOptions& options, int64_t room) : options_(options), room_(room) {}
 
   Plan build(const std::vector<NodePtr>& roots) {
     for (const NodePtr& node : choose_materialised(roots)) materialised_.insert(node.get());
@@ -213,9 +214,7 @@ class Builder {
     if (!is_stored_whole(*base) || base->as<expr::Source>()) return fused_output(node, grid);
     Input input = array_of(base);
     const bool identity = map == identity_map(base->shape.size()) && base->shape == node->shape;
-    const Grid wanted = grid                                     ? *grid
-                        : identity && !node->as<expr::Rechunk>() ? input.grid
-                                                                 : halved(*node, node->grid, {});
+    const Grid wanted = grid ? *grid : identity && !node->as<expr::Rechunk>() ? input.grid : fitting(*node, {});
     if (identity && input.array.kind == ArrayRef::Kind::stage && input.grid == wanted) return input;
     input.map = access_map(map, node->shape.size());
     if (inside_one_chunk(input, wanted)) return fused_output(node, wanted);
@@ -242,10 +241,22 @@ class Builder {
 
   // --- chunks ---
 
-  Grid halved(const expr::Node& node, const Grid& grid, const Dims& keep) const {
-    if (halvings_ == 0 || node.chosen_grid) return grid;
-    const int64_t elements = largest_chunk_bytes(grid, /*itemsize=*/1);
-    return limited_grid(grid, /*itemsize=*/1, std::max<int64_t>(elements >> halvings_, 1), keep);
+  // Automatic chunks of a space, halved while what a task reads and makes exceeds the room for one. An output is
+  // counted like the widest array, so that siblings of other dtypes get the same chunks; a reduction's is small.
+  Grid fitting(const expr::Node& node, const std::vector<Input>& inputs, bool reduces = false) const {
+    Grid grid = node.grid;
+    if (room_ == 0 || node.chosen_grid) return grid;
+    const Dims keep = file_chunks(inputs, grid.ndim());
+    int64_t itemsize = local::itemsize(node.dtype);
+    for (const Input& input : inputs) itemsize = std::max(itemsize, local::itemsize(input.dtype));
+    for (;;) {
+      const int64_t elements = largest_chunk_bytes(grid, /*itemsize=*/1);
+      int64_t bytes = reduces ? 0 : elements * itemsize;
+      for (const Input& input : inputs) bytes += region_bytes(input, grid.largest());
+      if (inputs.empty()) bytes = 2 * elements * itemsize;  // copied from somewhere
+      if (bytes <= room_ || elements <= kLeastElements) return grid;
+      grid = limited_grid(grid, /*itemsize=*/1, elements / 2, keep);
+    }
   }
 
   // The file chunks along the axes of a space, of the largest data set that it reads.
@@ -344,7 +355,7 @@ class Builder {
     product.node = node;
     std::vector<Input> leaves;
     visit_leaves(node, /*compute_top=*/true, leaves);
-    product.grid = grid ? *grid : halved(*node, node->grid, file_chunks(leaves, node->shape.size()));
+    product.grid = grid ? *grid : fitting(*node, leaves);
     for (const Input& leaf : leaves) product.inputs.push_back(fitted(leaf, product.grid));
     product.outputs = {{node->shape, node->dtype, product.grid}};
     return product_array(add(std::move(product)));
@@ -357,7 +368,7 @@ class Builder {
     product.reduce_axes = reduce.axes;
     std::vector<Input> leaves;
     visit_leaves(reduce.arg, /*compute_top=*/false, leaves);
-    product.grid = halved(*reduce.arg, reduce.arg->grid, file_chunks(leaves, reduce.arg->shape.size()));
+    product.grid = fitting(*reduce.arg, leaves, /*reduces=*/true);
     for (const Input& leaf : leaves) product.inputs.push_back(fitted(leaf, product.grid));
     std::vector<AxisChunks> kept;
     for (int d = 0; d < product.grid.ndim(); ++d)
@@ -387,7 +398,7 @@ class Builder {
     const Input input = readable(n.arg);
     auto stage = std::make_shared<Stage>();
     stage->work = Assemble{{{input, Dims(n.arg->shape.size(), 0), n.arg->shape}}, true};
-    return other(std::move(stage), {input}, node, halved(*node, node->grid, {}));
+    return other(std::move(stage), {input}, node, fitting(*node, {}));
   }
 
   Input concatenated(const NodePtr& node, const expr::Concatenate& n) {
@@ -401,7 +412,7 @@ class Builder {
     }
     auto stage = std::make_shared<Stage>();
     stage->work = std::move(assemble);
-    return other(std::move(stage), std::move(inputs), node, halved(*node, node->grid, {}));
+    return other(std::move(stage), std::move(inputs), node, fitting(*node, {}));
   }
 
   // A matrix (or stack of them) in chunks of `grid`, as an array that a product can read: perhaps transposed.
@@ -506,12 +517,30 @@ class Builder {
     const int nd = node->shape.size();
     const int64_t itemsize = local::itemsize(node->dtype);
     const int64_t m = node->shape[nd - 2], columns = node->shape[nd - 1], k = n.b->shape[nd - 2];
-    const int64_t target = std::max<int64_t>(target_chunk_bytes(options_.device) >> halvings_, itemsize);
     const Grid& inner = n.b->grid;
-    const MatMulTile tile = matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a->grid.axis(nd - 2).largest(),
-                                        n.b->generated ? 0 : inner.axis(nd - 2).largest());
-    std::vector<AxisChunks> c = halvings_ ? halved(*node, node->grid, {}).axes() : node->grid.axes();
-    c[static_cast<size_t>(nd) - 2] = AxisChunks(m, n.syrk ? tile.n : tile.m);
+    std::vector<AxisChunks> c = node->grid.axes();
+    MatMulTile tile;
+    for (int64_t target = target_chunk_bytes(options_.device);; target /= 2) {
+      tile = matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a->grid.axis(nd - 2).largest(),
+                         n.b->generated ? 0 : inner.axis(nd - 2).largest());
+      if (n.syrk) tile.m = tile.n;
+      int64_t batch = 1;
+      for (int d = 0; d < nd - 2; ++d) batch *= c[static_cast<size_t>(d)].largest();
+      const int64_t read = batch * (tile.k * tile.n + (n.syrk ? 0 : tile.m * tile.k)) * products_in_task(k, tile.k);
+      // What makes an operand's chunk reads as much.
+      const int64_t largest = std::max({tile.m * tile.n, tile.k * tile.n, n.syrk ? 0 : tile.m * tile.k});
+      const int64_t bytes = std::max(read, 2 * batch * largest) * itemsize;
+      if (room_ == 0 || bytes <= room_ || target <= kLeastElements * itemsize) break;
+      // A stack of products is thinned first.
+      for (int d = 0; d < nd - 2; ++d) {
+        AxisChunks& axis = c[static_cast<size_t>(d)];
+        if (axis.largest() == 1) continue;
+        axis = AxisChunks(axis.extent(), (axis.largest() + 1) / 2);
+        target *= 2;
+        break;
+      }
+    }
+    c[static_cast<size_t>(nd) - 2] = AxisChunks(m, tile.m);
     c[static_cast<size_t>(nd) - 1] = AxisChunks(columns, tile.n);
     std::vector<AxisChunks> a = c, b = c;
     a[static_cast<size_t>(nd) - 1] = b[static_cast<size_t>(nd) - 2] = AxisChunks(k, tile.k);
@@ -756,7 +785,7 @@ class Builder {
       settle(result.array);
       plan.results.push_back(result.array);
     }
-    plan.hash = 0x51ab3c1du + static_cast<uint64_t>(halvings_);
+    plan.hash = 0x51ab3c1du + static_cast<uint64_t>(room_);
     for (const NodePtr& root : roots) plan.hash = (plan.hash ^ root->hash) * 0x9e3779b97f4a7c15u + 1;
     return plan;
   }
@@ -768,7 +797,7 @@ class Builder {
   };
 
   const PlanOptions& options_;
-  const int halvings_;
+  const int64_t room_;  // for one task; 0: unlimited
   std::unordered_set<const expr::Node*> materialised_;
   std::unordered_map<const expr::Node*, Input> arrays_;
   std::unordered_map<const expr::Node*, std::vector<std::pair<std::optional<Grid>, Input>>> produced_;
@@ -781,8 +810,8 @@ class Builder {
 
 }  // namespace
 
-Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int halvings) {
-  return Builder(options, halvings).build(roots);
+Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room) {
+  return Builder(options, room).build(roots);
 }
 
 }  // namespace quarry::plan
