@@ -193,7 +193,7 @@ def main():
         groups = {
             "auto chunks": [(1, []), (2, [])],
             "small chunks": [(1, ["--chunks", "7,5"]), (2, ["--chunks", "7,5"]), (4, ["--chunks", "7,5"]), (2, ["--chunks", "7,5", "--threads", "1"])],
-            "emulated": [(2, ["--chunks", "7,5", "--device", "emulated"])],
+            "emulated": [(2, ["--chunks", "7,5", "--device", "emulated", "--memory", "256MiB", "--host-memory", "64MiB"])],
         }
         failures = comparisons = 0
         for group, runs in groups.items():

@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
     ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
     if (rank != 0) {
       delete listeners.Release(listeners.default_result_printer());
+      delete listeners.Release(listeners.default_xml_generator());  // rank 0 writes the one report
       listeners.Append(new test::Quiet(rank));
     }
     auto* together = new test::Together(test::the_job->split(/*color=*/0, rank), watchdog);
