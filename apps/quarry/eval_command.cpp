@@ -100,6 +100,7 @@ class Evaluation {
       job_.print_plan(options_.expression, shown_arrays(std::span(&value, 1)), /*write=*/false);
       return 0;
     }
+    job_.note_plan(options_.expression, shown_arrays(std::span(&value, 1)), /*write=*/false);
     const std::vector<std::string> text = display(std::span(&value, 1));
     if (job_.root()) fmt::print("{}\n", text[0]);
     return 0;
@@ -130,6 +131,7 @@ class Evaluation {
       job_.print_plan(options_.script, shown_arrays(values), /*write=*/false);
       return 0;
     }
+    job_.note_plan(options_.script, shown_arrays(values), /*write=*/false);
     const std::vector<std::string> texts = display(values);
     for (size_t i = 0; i < texts.size() && job_.root(); ++i) {
       fmt::print("{} = {}\n", script.results[i].name, texts[i]);
@@ -158,12 +160,14 @@ class Evaluation {
     }
     const StoreOptions store_options = options_.common.store(options_.overwrite);
     job_.on_root([&] { check_output(output.file, paths, options_.overwrite); });
+    std::vector<Array> arrays;
+    for (const StoreItem& item : items) arrays.push_back(item.array);
+    const std::string& title = options_.script.empty() ? options_.expression : options_.script;
     if (options_.common.plan) {
-      std::vector<Array> arrays;
-      for (const StoreItem& item : items) arrays.push_back(item.array);
-      job_.print_plan(options_.script.empty() ? options_.expression : options_.script, arrays, /*write=*/true);
+      job_.print_plan(title, arrays, /*write=*/true);
       return 0;
     }
+    if (!options_.keep_going) job_.note_plan(title, arrays, /*write=*/true);
     if (!options_.keep_going) {
       store(output.file, items, store_options);
       return 0;

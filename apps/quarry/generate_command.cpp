@@ -51,6 +51,7 @@ int generate(const GenerateOptions& options, Job& job) {
     job.print_plan("generate market", std::span(&returns, 1), /*write=*/true);
     return 0;
   }
+  job.note_plan("generate market", std::span(&returns, 1), /*write=*/true);
   store(output.file,
         {{paths[0], returns},
          {paths[1], model.loadings},

@@ -1,8 +1,10 @@
 #include "apps/quarry/job.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,6 +22,23 @@ namespace quarry::apps {
 
 using local::InvalidArgument;
 
+namespace {
+
+// As a shell would take it.
+std::string command_line(int argc, char** argv) {
+  std::string text = "quarry";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$`*?[]()<>|&;#!~{}") == std::string::npos;
+    std::string quoted = word;
+    for (size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4) quoted.replace(at, 1, "'\\''");
+    text += " " + (plain ? word : "'" + quoted + "'");
+  }
+  return text;
+}
+
+}  // namespace
+
 Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(options) {
   const bool show_progress = options_.show_progress();  // complains before anything starts
   runtime_ = std::make_unique<Runtime>(argc, argv, options_.runtime());
@@ -30,6 +49,12 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
     progress_ = std::make_unique<ProgressDisplay>();
     runtime_->set_progress([this](const scheduler::Progress& progress) { progress_->update(progress); });
   }
+  report_.command = command_line(argc, argv);
+  report_.title = report_.command;
+  report_.version = QUARRY_VERSION;
+  report_.started = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
+  report_.banner = runtime_->banner();
+  if (wants_trace()) local::start_tracing();
   begin_ = std::chrono::steady_clock::now();
 }
 
@@ -114,11 +139,56 @@ void write_text(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+void Job::note_plan(const std::string& title, std::span<const Array> arrays, bool write) {
+  if (options_.report.empty() || arrays.empty()) return;
+  report_.plan += title + "\n" + exec::summarize(arrays, write).stages;
+  if (!report_.plan.ends_with('\n')) report_.plan += "\n";
+}
+
+void Job::note_fact(const std::string& name, const std::string& value) { report_.facts.emplace_back(name, value); }
+void Job::note_result(report::Section section) { report_.results.push_back(std::move(section)); }
+
+void Job::write_reports(double wall_seconds) {
+  const RunStatistics own = runtime_->statistics();
+  report::RankTrace mine;
+  mine.rank = runtime_->rank();
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  mine.host = host;
+  mine.device = fmt::format("{}, {} thread{}", local::to_string(runtime_->device()), runtime_->threads(),
+                            runtime_->threads() == 1 ? "" : "s");
+  mine.memory_limit_bytes = runtime_->memory_bytes();
+  mine.memory_peak_bytes = own.peak_device_bytes;
+  mine.read_bytes = own.read_bytes;
+  mine.written_bytes = own.written_bytes;
+  mine.spilled_bytes = own.spilled_bytes;
+  mine.communicated_bytes = own.communicated_bytes;
+  mine.tasks = own.tasks;
+  mine.events = local::stop_tracing();
+
+  comm::Communicator& communicator = runtime_->communicator();
+  communicator.barrier();
+  const int64_t asked = local::trace_clock_ns();
+  std::vector<int64_t> clocks(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&asked, sizeof asked, clocks.data());
+  report::align_clock(mine, report::clock_offset_ns(asked, clocks[0], local::trace_clock_ns()));
+
+  const std::vector<std::string> parts = communicator.all_gather_strings(report::serialize(mine));
+  on_root([&] {
+    for (const std::string& part : parts) report_.ranks.push_back(report::deserialize(part));
+    if (!options_.trace.empty()) report::write_trace(options_.trace, report_.ranks);
+    if (options_.report.empty()) return;
+    report_.wall_seconds = wall_seconds;
+    report::write_report(options_.report, report_);
+  });
+}
+
 void Job::finish() {
   if (progress_) progress_->finish();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  if (wants_trace()) write_reports(seconds);
   if (!options_.stats.empty()) {
     const RunStatistics totals = runtime_->total_statistics();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     on_root([&] { write_text(options_.stats, statistics_json(totals, seconds).dump(2) + "\n"); });
   }
 }

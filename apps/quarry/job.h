@@ -9,6 +9,7 @@
 
 #include "apps/quarry/options.h"
 #include "apps/quarry/progress.h"
+#include "chunked/report/report.h"
 #include "chunked/runtime.h"
 
 namespace quarry::apps {
@@ -29,13 +30,23 @@ class Job {
   void step(const std::string& name);
   // For --plan: prints on rank 0 what computing (and writing) the arrays would run. Collective.
   void print_plan(const std::string& title, std::span<const Array> arrays, bool write);
+  // For --report: adds what computing the arrays runs to the page. Collective.
+  void note_plan(const std::string& title, std::span<const Array> arrays, bool write);
+  // Adds to the report's page; ignored where none is wanted.
+  void note_fact(const std::string& name, const std::string& value);
+  void note_result(report::Section section);
   // Runs `check` on rank 0; its exception is thrown on every rank. Collective.
   void on_root(const std::function<void()>& check);
   // Writes statistics, trace and report. Collective.
   void finish();
 
  private:
+  bool wants_trace() const { return !options_.trace.empty() || !options_.report.empty(); }
+  // Writes the files of --trace and --report. Collective.
+  void write_reports(double wall_seconds);
+
   CommonOptions options_;
+  report::RunReport report_;
   bool root_ = false;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<ProgressDisplay> progress_;

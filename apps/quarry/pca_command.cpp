@@ -69,6 +69,20 @@ void print_table(const NdArray& variance, const NdArray& ratio) {
   }
 }
 
+std::vector<double> values_of(const NdArray& array) {
+  return {array.data<double>(), array.data<double>() + array.size()};
+}
+
+void note_results(Job& job, const NdArray& variance, const NdArray& ratio) {
+  job.note_result(report::BarChart{"Scree plot", "component", "share of the variance", values_of(ratio), true});
+  report::Table table{"Explained variance", {"component", "variance", "share"}, {}};
+  for (int64_t i = 0; i < variance.size(); ++i) {
+    table.rows.push_back({std::to_string(i + 1), fmt::format("{:.8g}", variance.data<double>()[i]),
+                          fmt::format("{:.3f}%", 100 * ratio.data<double>()[i])});
+  }
+  job.note_result(std::move(table));
+}
+
 // What the three steps would run, with stand-ins for the means and deviations that the first one finds.
 void print_plans(const PcaOptions& options, Job& job, const Array& data) {
   const Array row = ones({data.shape(1)});
@@ -91,6 +105,9 @@ int pca(const PcaOptions& options, Job& job) {
     return 0;
   }
 
+  job.note_fact("data", fmt::format("{}, {} x {} {}, {}", options.input, data.shape(0), data.shape(1),
+                                    local::name(data.dtype()), format_bytes(data.nbytes())));
+  job.note_fact("chunks", data.chunks().to_string());
   job.step("1/3 means and deviations");
   const ColumnStatistics statistics = column_statistics(data, options.input, options.missing == "mean");
   if (options.standardise) check_deviations(statistics, options.input);
@@ -102,24 +119,28 @@ int pca(const PcaOptions& options, Job& job) {
   const Array z = standardised(data, statistics, options.standardise);
   Components components = principal_components(z, options.components);
   try {
-    const std::vector<Array> kept =
-        persist(std::vector<Array>{components.variance, components.ratio, components.components});
+    const std::vector<Array> wanted = {components.variance, components.ratio, components.components};
+    job.note_plan("components", wanted, /*write=*/false);
+    const std::vector<Array> kept = persist(wanted);
     components = {kept[0], kept[1], kept[2]};
   } catch (const local::BudgetError& error) {
     explain_budget(error, data.shape(1), job.runtime().memory_bytes());
   }
 
   job.step("3/3 scores");
+  const Array projected = scores(z, components);
+  job.note_plan("scores", std::span(&projected, 1), /*write=*/true);
   store(output.file,
         {{paths[0], statistics.mean},
          {paths[1], statistics.deviation},
          {paths[2], components.variance},
          {paths[3], components.ratio},
          {paths[4], components.components},
-         {paths[5], scores(z, components)}},
+         {paths[5], projected}},
         store_options);
   const std::vector<NdArray> shown = to_host(std::vector<Array>{components.variance, components.ratio});
   if (job.root()) print_table(shown[0], shown[1]);
+  note_results(job, shown[0], shown[1]);
   return 0;
 }
 
