@@ -1,5 +1,5 @@
-// Loops over float32 and float64. Transcendental functions are SLEEF's: its finz_ variants return the same bits at
-// every vector length. The oldest level has no FMA, which they need, and calls libm.
+// Loops over float32 and float64. Transcendental functions other than exp are SLEEF's: its finz_ variants return the
+// same bits at every vector length. The oldest level has no FMA, which they need, and calls libm.
 #include "local/cpu/loops/map.inl"
 
 #if defined(__AVX2__) && defined(__FMA__)
@@ -62,14 +62,127 @@ void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
     if (fn::isfinite(x[i]) && !fn::isfinite(r[i])) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
 }
 
-#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                                \
-  careful(exp, exp, u10) unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10) \
-      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                    \
-          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)              \
-              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10)    \
-                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10)                       \
-                      binary(power, pow, u10) binary(float_power, pow, u10) binary(arctan2, atan2, u10)                \
+#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                             \
+  unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10)                     \
+      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                 \
+          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)           \
+              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10) \
+                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10)                    \
+                      binary(power, pow, u10) binary(float_power, pow, u10) binary(arctan2, atan2, u10)             \
                           binary(hypot, hypot, u05)
+
+// exp(x) = 2^n e^r, n = round(x / ln 2), |r| <= ln(2) / 2, e^r by its Taylor polynomial. Straight-line code with
+// explicit fused operations: it vectorises, and its bits are the same at every vector length.
+inline double exp_straight(double x) {
+  constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer in the low bits
+  // The clamps only keep n in range; NaN passes.
+  const double c = x > 720.0 ? 720.0 : x < -760.0 ? -760.0 : x;
+  const double n = math::fma(c, 1.4426950408889634, magic) - magic;
+  const double r = math::fma(n, -1.90821492927058770002e-10, math::fma(n, -6.93147180369123816490e-01, c));
+  double p = 1.0 / 6227020800.0;
+  p = math::fma(p, r, 1.0 / 479001600.0);
+  p = math::fma(p, r, 1.0 / 39916800.0);
+  p = math::fma(p, r, 1.0 / 3628800.0);
+  p = math::fma(p, r, 1.0 / 362880.0);
+  p = math::fma(p, r, 1.0 / 40320.0);
+  p = math::fma(p, r, 1.0 / 5040.0);
+  p = math::fma(p, r, 1.0 / 720.0);
+  p = math::fma(p, r, 1.0 / 120.0);
+  p = math::fma(p, r, 1.0 / 24.0);
+  p = math::fma(p, r, 1.0 / 6.0);
+  p = math::fma(p, r, 0.5);
+  p = 1.0 + math::fma(p * r, r, r);
+  // 2^n in two factors: either overflow or a subnormal result rounds once, at the end.
+  const double half = math::fma(n, 0.5, magic) - magic;
+  const double first = QUARRY_BIT_CAST(double, QUARRY_BIT_CAST(uint64_t, half + (magic + 1023.0)) << 52);
+  const double second = QUARRY_BIT_CAST(double, QUARRY_BIT_CAST(uint64_t, (n - half) + (magic + 1023.0)) << 52);
+  return p * first * second;
+}
+inline float exp_straight(float x) {
+  constexpr float magic = 12582912.0f;  // 1.5 * 2^23
+  const float c = x > 90.0f ? 90.0f : x < -105.0f ? -105.0f : x;
+  const float n = math::fma(c, 1.44269504f, magic) - magic;
+  const float r = math::fma(n, -1.42860677e-06f, math::fma(n, -6.93145752e-01f, c));
+  float p = 1.0f / 40320.0f;
+  p = math::fma(p, r, 1.0f / 5040.0f);
+  p = math::fma(p, r, 1.0f / 720.0f);
+  p = math::fma(p, r, 1.0f / 120.0f);
+  p = math::fma(p, r, 1.0f / 24.0f);
+  p = math::fma(p, r, 1.0f / 6.0f);
+  p = math::fma(p, r, 0.5f);
+  p = 1.0f + math::fma(p * r, r, r);
+  const float half = math::fma(n, 0.5f, magic) - magic;
+  const float first = QUARRY_BIT_CAST(float, QUARRY_BIT_CAST(uint32_t, half + (magic + 127.0f)) << 23);
+  const float second = QUARRY_BIT_CAST(float, QUARRY_BIT_CAST(uint32_t, (n - half) + (magic + 127.0f)) << 23);
+  return p * first * second;
+}
+template <class T>
+void exp_loop(void* out, const void* const* args, int64_t n) {
+  const T* x = static_cast<const T*>(args[0]);
+  T* r = static_cast<T*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) r[i] = exp_straight(x[i]);
+}
+
+#ifdef __AVX512F__
+// The same operations by name: here the scaling is one instruction, which rounds once as the two factors do.
+template <>
+void exp_loop<double>(void* out, const void* const* args, int64_t n) {
+  const double* x = static_cast<const double*>(args[0]);
+  double* result = static_cast<double*>(out);
+  int64_t i = 0;
+  const auto all = [](double value) { return _mm512_set1_pd(value); };
+  for (; i + 8 <= n; i += 8) {
+    // min and max return their second operand for NaN.
+    const __m512d c = _mm512_max_pd(all(-760.0), _mm512_min_pd(all(720.0), _mm512_loadu_pd(x + i)));
+    const __m512d magic = all(6755399441055744.0);
+    const __m512d k = _mm512_sub_pd(_mm512_fmadd_pd(c, all(1.4426950408889634), magic), magic);
+    const __m512d r =
+        _mm512_fmadd_pd(k, all(-1.90821492927058770002e-10), _mm512_fmadd_pd(k, all(-6.93147180369123816490e-01), c));
+    __m512d p = all(1.0 / 6227020800.0);
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 479001600.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 39916800.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 3628800.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 362880.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 40320.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 5040.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 720.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 120.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 24.0));
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 6.0));
+    p = _mm512_fmadd_pd(p, r, all(0.5));
+    p = _mm512_add_pd(all(1.0), _mm512_fmadd_pd(_mm512_mul_pd(p, r), r, r));
+    _mm512_storeu_pd(result + i, _mm512_scalef_pd(p, k));
+  }
+  for (; i < n; ++i) result[i] = exp_straight(x[i]);
+}
+
+// The correctly rounded square root from an estimate by Newton's method with a fused last step (P. Markstein, IBM J.
+// Res. Dev. 34, 1990): several times the rate of the instruction. Zero, subnormal, huge, negative and special numbers
+// take the instruction.
+void sqrt_loop(void* out, const void* const* args, int64_t n) {
+  const double* x = static_cast<const double*>(args[0]);
+  double* result = static_cast<double*>(out);
+  const __m512d half = _mm512_set1_pd(0.5), least = _mm512_set1_pd(0x1p-900), most = _mm512_set1_pd(0x1p900);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m512d a = _mm512_loadu_pd(x + i);
+    const __mmask8 usual = _mm512_cmp_pd_mask(a, least, _CMP_GE_OQ) & _mm512_cmp_pd_mask(a, most, _CMP_LE_OQ);
+    const __m512d y = _mm512_rsqrt14_pd(a);
+    __m512d g = _mm512_mul_pd(a, y), h = _mm512_mul_pd(y, half);
+    __m512d e = _mm512_fnmadd_pd(g, h, half);
+    g = _mm512_fmadd_pd(g, e, g);
+    h = _mm512_fmadd_pd(h, e, h);
+    e = _mm512_fnmadd_pd(g, h, half);
+    g = _mm512_fmadd_pd(g, e, g);
+    h = _mm512_fmadd_pd(h, e, h);
+    g = _mm512_fmadd_pd(_mm512_fnmadd_pd(g, g, a), h, g);
+    if (usual != 0xff) g = _mm512_sqrt_pd(a);
+    _mm512_storeu_pd(result + i, g);
+  }
+  for (; i < n; ++i) result[i] = __builtin_sqrt(x[i]);
+}
+#endif
 
 #define QUARRY_ONE(name, V, T, function)                   \
   struct name {                                            \
@@ -105,7 +218,7 @@ void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
 QUARRY_VECTOR_FUNCTIONS(QUARRY_UNARY, QUARRY_UNARY, QUARRY_BINARY)
 
 template <Op op>
-constexpr bool is_vector_function = false;
+constexpr bool is_vector_function = op == Op::exp;
 #define QUARRY_IS(name, c_name, ulp) \
   template <>                        \
   constexpr bool is_vector_function<Op::name> = true;
@@ -148,6 +261,11 @@ void register_floats(Loops& loops) {
       vector_loop_to_the_end<name##_d, row_##name>;                        \
   loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float32)] = vector_loop_to_the_end<name##_f, row_##name>;
   QUARRY_VECTOR_FUNCTIONS(QUARRY_REGISTER, QUARRY_REGISTER_CAREFUL, QUARRY_REGISTER)
+  loops.op[static_cast<int>(Op::exp)][static_cast<int>(DType::float64)] = exp_loop<double>;
+  loops.op[static_cast<int>(Op::exp)][static_cast<int>(DType::float32)] = exp_loop<float>;
+#endif
+#ifdef __AVX512F__
+  loops.op[static_cast<int>(Op::sqrt)][static_cast<int>(DType::float64)] = sqrt_loop;
 #endif
 }
 
