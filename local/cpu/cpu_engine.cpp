@@ -1,6 +1,8 @@
 #include "local/cpu/cpu_engine.h"
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
@@ -33,26 +35,42 @@ class Scratch {
 };
 
 int slots_for(int64_t units, int threads) {
-  const int64_t most = threads > 0 ? threads : cpu::arena_threads();
+  const int64_t most = threads > 0 ? std::min(threads, cpu::arena_threads()) : cpu::arena_threads();
   return static_cast<int>(std::clamp<int64_t>(units, 1, most));
+}
+
+// Equal but for the values of the constants.
+bool same_structure(const Program& a, const Program& b) {
+  const auto same_value = [](const Value& x, const Value& y) {
+    return x.kind == y.kind && x.dtype == y.dtype && x.op == y.op && x.loop == y.loop && x.nargs == y.nargs &&
+           std::equal(x.args, x.args + 3, y.args) && x.slot == y.slot && x.swapped == y.swapped;
+  };
+  const auto same_reduction = [](const ProgramReduction& x, const ProgramReduction& y) {
+    return x.reduction == y.reduction && x.accumulate == y.accumulate && x.args == y.args;
+  };
+  return a.values().size() == b.values().size() && a.outputs() == b.outputs() &&
+         std::equal(a.values().begin(), a.values().end(), b.values().begin(), same_value) &&
+         std::equal(a.reductions().begin(), a.reductions().end(), b.reductions().begin(), b.reductions().end(),
+                    same_reduction);
 }
 
 class CpuEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
-    const cpu::Code code = cpu::lower(program, loops_);
-    const cpu::Layout layout = cpu::make_layout(code, launch);
-    return cpu::interpreter_scratch_bytes(code, layout, slots_for(layout.units(), 0));
+    const std::shared_ptr<const cpu::Code> code = lowered(program);
+    const cpu::Layout layout = cpu::make_layout(*code, launch);
+    return cpu::ScratchMap(*code, layout).bytes(slots_for(layout.units(), 0));
   }
 
   void run(const Program& program, const Launch& launch, const ExecContext& context) override {
     QUARRY_CHECK(static_cast<int>(launch.inputs.size()) == program.inputs());
     QUARRY_CHECK(launch.outputs.size() == program.outputs().size());
-    const cpu::Code code = cpu::lower(program, loops_);
-    const cpu::Layout layout = cpu::make_layout(code, launch);
+    const std::shared_ptr<const cpu::Code> code = lowered(program);
+    const cpu::Layout layout = cpu::make_layout(*code, launch);
+    const cpu::ScratchMap map(*code, layout);
     const int slots = slots_for(layout.units(), context.threads);
-    const Scratch scratch(cpu::interpreter_scratch_bytes(code, layout, slots), context);
-    cpu::interpret(code, layout, loops_, program.constants(), launch, static_cast<char*>(scratch.data()), slots);
+    const Scratch scratch(map.bytes(slots), context);
+    cpu::interpret(*code, layout, map, loops_, program.constants(), launch, static_cast<char*>(scratch.data()), slots);
   }
 
   int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
@@ -79,6 +97,27 @@ class CpuEngine final : public Engine {
   }
 
  private:
+  // The lowered form of a program, kept for the last few structures that this thread ran.
+  std::shared_ptr<const cpu::Code> lowered(const Program& program) const {
+    struct Entry {
+      Program program;
+      std::shared_ptr<const cpu::Code> code;
+    };
+    constexpr size_t kEntries = 16;
+    thread_local std::vector<Entry> recent;
+    thread_local size_t oldest = 0;
+    for (const Entry& entry : recent)
+      if (same_structure(entry.program, program)) return entry.code;
+    Entry made{program, std::make_shared<const cpu::Code>(cpu::lower(program, loops_))};
+    if (recent.size() < kEntries) {
+      recent.push_back(made);
+    } else {
+      recent[oldest] = made;
+      oldest = (oldest + 1) % kEntries;
+    }
+    return made.code;
+  }
+
   const cpu::Loops& loops_ = cpu::loops(cpu::cpu_level());
 };
 

@@ -16,46 +16,6 @@ int64_t aligned(int64_t bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
 }
 
-// Where the pieces of the scratch are. Per slot: the tiles, then per reduction the stack of partial states with one
-// block more than levels, and one tile that state fields are converted in. After the slots: the segments' states.
-struct ScratchMap {
-  std::vector<int64_t> tiles;         // offset in the slot, per buffer
-  std::vector<int64_t> stacks;        // offset in the slot, per reduction
-  std::vector<int64_t> block_bytes;   // of one block of a reduction's stack
-  std::vector<int64_t> field_offset;  // in a block, [reduction * 3 + field]
-  int64_t conversion = 0;             // offset in the slot
-  int64_t slot_bytes = 0;
-  std::vector<int64_t> partials;  // offset after the slots, [reduction * 3 + field]
-  int64_t partial_bytes = 0;
-  int64_t tile_elements = 0;
-
-  ScratchMap(const Code& code, const Layout& layout) {
-    tile_elements = layout.tile_outer * layout.tile_inner;
-    for (int64_t size : code.buffer_itemsize) {
-      tiles.push_back(slot_bytes);
-      slot_bytes += aligned(size * tile_elements);
-    }
-    const int64_t states = layout.kept_tile;
-    for (const CodeReduction& r : code.reductions) {
-      int64_t block = 0;
-      for (int f = 0; f < 3; ++f) {
-        field_offset.push_back(block);
-        if (f < r.fields) block += aligned(itemsize(r.wide[f]) * states);
-      }
-      block_bytes.push_back(block);
-      stacks.push_back(slot_bytes);
-      slot_bytes += block * (layout.stack_levels() + 1);
-      for (int f = 0; f < 3; ++f) {
-        partials.push_back(partial_bytes);
-        if (f < r.fields && layout.segments > 1)
-          partial_bytes += aligned(itemsize(r.wide[f]) * layout.kept * layout.segments);
-      }
-    }
-    conversion = slot_bytes;
-    if (!code.reductions.empty()) slot_bytes += aligned(16 * states);
-  }
-};
-
 // A tile of a value: rows begin row_bytes apart, elements of a row are neighbours.
 struct View {
   char* data;
@@ -103,14 +63,14 @@ void identity(const CodeReduction& r, int field, void* out) {
 
 class Interpreter {
  public:
-  Interpreter(const Code& code, const Layout& layout, const Loops& loops, const std::vector<Scalar>& constants,
-              const Launch& launch, char* scratch, int slots)
+  Interpreter(const Code& code, const Layout& layout, const ScratchMap& map, const Loops& loops,
+              const std::vector<Scalar>& constants, const Launch& launch, char* scratch, int slots)
       : code_(code),
         layout_(layout),
         loops_(loops),
         constants_(constants),
         launch_(launch),
-        map_(code, layout),
+        map_(map),
         scratch_(scratch),
         slots_(slots),
         partials_(scratch + map_.slot_bytes * slots) {
@@ -340,11 +300,10 @@ class Interpreter {
     const int levels = layout_.stack_levels();
     std::vector<Stack> stacks(code_.reductions.size());
     for (size_t i = 0; i < stacks.size(); ++i) {
-      char* block = worker.scratch + map_.stacks[i];
-      for (int l = 0; l <= levels; ++l, block += map_.block_bytes[i]) {
+      char* block = worker.scratch + map_.reductions[i].stack;
+      for (int l = 0; l <= levels; ++l, block += map_.reductions[i].block_bytes) {
         Block b{};
-        for (int f = 0; f < code_.reductions[i].fields; ++f)
-          b.fields[f] = block + map_.field_offset[i * 3 + static_cast<size_t>(f)];
+        for (int f = 0; f < code_.reductions[i].fields; ++f) b.fields[f] = block + map_.reductions[i].field_offset[f];
         if (l < levels)
           stacks[i].levels.push_back(b);
         else
@@ -418,7 +377,7 @@ class Interpreter {
   Block partial(size_t reduction, int64_t segment, int64_t kept) const {
     Block block{};
     for (int f = 0; f < code_.reductions[reduction].fields; ++f)
-      block.fields[f] = partials_ + map_.partials[reduction * 3 + static_cast<size_t>(f)] +
+      block.fields[f] = partials_ + map_.reductions[reduction].partial[f] +
                         (segment * layout_.kept + kept) * itemsize(code_.reductions[reduction].wide[f]);
     return block;
   }
@@ -481,7 +440,7 @@ class Interpreter {
   const Loops& loops_;
   const std::vector<Scalar>& constants_;
   const Launch& launch_;
-  const ScratchMap map_;
+  const ScratchMap& map_;
   char* const scratch_;
   const int slots_;
   char* const partials_;
@@ -492,14 +451,33 @@ class Interpreter {
 
 }  // namespace
 
-int64_t interpreter_scratch_bytes(const Code& code, const Layout& layout, int slots) {
-  const ScratchMap map(code, layout);
-  return map.slot_bytes * slots + map.partial_bytes;
+ScratchMap::ScratchMap(const Code& code, const Layout& layout) : tile_elements(layout.tile_outer * layout.tile_inner) {
+  tiles.reserve(code.buffer_itemsize.size());
+  for (int64_t size : code.buffer_itemsize) {
+    tiles.push_back(slot_bytes);
+    slot_bytes += aligned(size * tile_elements);
+  }
+  const int64_t states = layout.kept_tile;
+  reductions.resize(code.reductions.size());
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    const CodeReduction& r = code.reductions[i];
+    ReductionPart& part = reductions[i];
+    for (int f = 0; f < r.fields; ++f) {
+      part.field_offset[f] = part.block_bytes;
+      part.block_bytes += aligned(itemsize(r.wide[f]) * states);
+      part.partial[f] = partial_bytes;
+      if (layout.segments > 1) partial_bytes += aligned(itemsize(r.wide[f]) * layout.kept * layout.segments);
+    }
+    part.stack = slot_bytes;
+    slot_bytes += part.block_bytes * (layout.stack_levels() + 1);
+  }
+  conversion = slot_bytes;
+  if (!reductions.empty()) slot_bytes += aligned(16 * states);
 }
 
-void interpret(const Code& code, const Layout& layout, const Loops& loops, const std::vector<Scalar>& constants,
-               const Launch& launch, char* scratch, int slots) {
-  Interpreter(code, layout, loops, constants, launch, scratch, slots).run();
+void interpret(const Code& code, const Layout& layout, const ScratchMap& map, const Loops& loops,
+               const std::vector<Scalar>& constants, const Launch& launch, char* scratch, int slots) {
+  Interpreter(code, layout, map, loops, constants, launch, scratch, slots).run();
 }
 
 }  // namespace quarry::local::cpu

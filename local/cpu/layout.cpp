@@ -14,7 +14,7 @@ constexpr int64_t kColumnTile = 512;      // states side by side
 constexpr int64_t kUnit = 64 * 1024;      // elements of one unit of parallel work
 constexpr int64_t kEnoughUnits = 64;      // kept units above which the reduced axes are not split
 constexpr int64_t kMaxUnits = 256;        // kept units times segments
-constexpr int64_t kTransposeTile = 32;    // edge of a tile that is read across
+constexpr int64_t kTransposeTile = 64;    // edge of a tile that is read across
 constexpr int64_t kShortestKeptRow = 16;  // below, column tiles cross rows of the kept axes
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -91,7 +91,8 @@ void lay_out_map(Layout& layout, const Launch& launch, const Operands& operands,
     }
   layout.kept = layout.outer * layout.inner;
   layout.tile_inner = std::max<int64_t>(1, std::min(layout.inner, across ? kTransposeTile : kMapTile));
-  layout.tile_outer = std::max<int64_t>(1, std::min(layout.outer, kMapTile / layout.tile_inner));
+  layout.tile_outer =
+      std::max<int64_t>(1, std::min(layout.outer, across ? kTransposeTile : kMapTile / layout.tile_inner));
   layout.tiles_per_unit = std::max<int64_t>(1, kUnit / (layout.tile_inner * layout.tile_outer));
 }
 

@@ -23,9 +23,10 @@ void run_at(Level level, const Program& program, const Launch& launch, int slots
   const cpu::Loops& loops = cpu::loops(level);
   const cpu::Code code = cpu::lower(program, loops);
   const cpu::Layout layout = cpu::make_layout(code, launch);
-  std::vector<char> scratch(static_cast<size_t>(cpu::interpreter_scratch_bytes(code, layout, slots)) + 256);
+  const cpu::ScratchMap map(code, layout);
+  std::vector<char> scratch(static_cast<size_t>(map.bytes(slots)) + 256);
   char* aligned = scratch.data() + (256 - reinterpret_cast<uintptr_t>(scratch.data()) % 256);
-  cpu::interpret(code, layout, loops, program.constants(), launch, aligned, slots);
+  cpu::interpret(code, layout, map, loops, program.constants(), launch, aligned, slots);
 }
 
 // Where two results first differ, for messages. NaN is NaN, whatever its sign and payload.
