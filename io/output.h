@@ -16,8 +16,8 @@ struct OutputSpec {
   std::string object;  // absolute path; missing groups are created
   local::Dims shape;
   local::DType dtype;
-  // None: contiguous. Cut to the shape; ignored, with the filters, where the shape is 0-d or has no elements. Filters
-  // need chunks; a chunk has less than 4 GiB.
+  // None: contiguous. Cut to the shape; ignored, with the filters, where the shape is 0-d. Filters need chunks; a chunk
+  // has less than 4 GiB.
   std::optional<local::Dims> chunks;
   std::vector<Filter> filters;  // deflate, shuffle, fletcher32
   std::map<std::string, Attribute> attributes;

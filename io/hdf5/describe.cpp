@@ -246,13 +246,12 @@ class Describer {
     info.chunks = chunk;
     std::string indirect;
     describe_filters(create, itemsize_, out_, indirect);
-    if (!indirect_.empty()) return;
-    indirect_ = indirect;
-    if (!indirect_.empty() || elsewhere()) return;
-    find_index(chunk, chunk_bytes);
+    if (indirect_.empty()) indirect_ = indirect;
+    if (!elsewhere()) find_index(chunk);
   }
 
-  void find_index(const Dims& chunk, int64_t chunk_bytes) {
+  // Also where the library will read: it believes the sizes that the index states.
+  void find_index(const Dims& chunk) {
     const std::optional<FileFormat> format = file_format(file_id_, out_.storage.file_bytes);
     if (!format) {
       indirect_ = "unusual sizes of addresses";
@@ -262,18 +261,25 @@ class Describer {
     if (header_ > static_cast<haddr_t>(bytes.size())) throw local::IoError("damaged: the object header's address");
     const LayoutMessage message = read_layout_message(bytes, *format, static_cast<int64_t>(header_));
     if (message.kind != LayoutMessage::Kind::chunked) {
-      indirect_ = message.kind == LayoutMessage::Kind::other ? message.reason : "an unexpected layout message";
+      if (indirect_.empty())
+        indirect_ = message.kind == LayoutMessage::Kind::other ? message.reason : "an unexpected layout message";
       return;
     }
-    if (!(message.chunk == chunk) || message.itemsize != itemsize_)
+    if (!(message.chunk == chunk) || (indirect_.empty() && message.itemsize != itemsize_))
       throw local::IoError("damaged: the layout message and the library disagree about the chunks");
     if (message.index == LayoutMessage::Index::row && may_grow()) {
       indirect_ = "chunks in a row of a shape that may grow";
       return;
     }
-    out_.storage.kind = Storage::Kind::chunked;
-    out_.storage.index =
+    int64_t chunk_bytes = message.itemsize;
+    for (int64_t extent : chunk)
+      if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
+        throw local::IoError("damaged: chunks of more than 4 GiB");
+    ChunkIndex index =
         read_chunk_index(bytes, *format, message, out_.info.shape, chunk_bytes, !out_.info.filters.empty());
+    if (!indirect_.empty()) return;
+    out_.storage.kind = Storage::Kind::chunked;
+    out_.storage.index = std::move(index);
     out_.info.stored_bytes = out_.storage.index.stored_bytes();
   }
 

@@ -32,6 +32,8 @@ class Checker {
          bytes > static_cast<uint64_t>(*compact_bytes_)))
       damaged(fmt::format("{} elements of {} bytes in compact storage of {}", extent_.elements, element_bytes_,
                           *compact_bytes_));
+    if (chunk_item_bytes_ > 0 && element_bytes_ > 0 && chunk_item_bytes_ != element_bytes_)
+      damaged(fmt::format("chunks of elements of {} bytes, which have {}", chunk_item_bytes_, element_bytes_));
     // A fill value is as large as an element, or absent.
     if (element_bytes_ > 0 && fill_bytes_ > 0 && fill_bytes_ != element_bytes_)
       damaged(fmt::format("a fill value of {} bytes for elements of {}", fill_bytes_, element_bytes_));
@@ -61,6 +63,7 @@ class Checker {
         fill(in);
         return;
       case HeaderMessage::kLayout:
+        chunk_item_bytes_ = parse_layout(message.body, format_).itemsize;
         compact(in);
         return;
       case HeaderMessage::kFilters:
@@ -363,7 +366,7 @@ class Checker {
 
   const ByteSource& file_;
   const FileFormat& format_;
-  int64_t element_bytes_ = 0, fill_bytes_ = 0;
+  int64_t element_bytes_ = 0, fill_bytes_ = 0, chunk_item_bytes_ = 0;
   std::optional<int64_t> compact_bytes_;
   Extent extent_;
   bool attributes_sound_ = true;

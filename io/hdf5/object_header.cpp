@@ -59,52 +59,6 @@ LayoutMessage parse_newer_chunked(Cursor& in, const FileFormat& format) {
   return out;
 }
 
-LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat& format) {
-  constexpr unsigned kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3;
-  Cursor in(message, "the layout message");
-  LayoutMessage out;
-  const unsigned version = in.u8();
-  if (version == 1 || version == 2) {
-    const int dims = in.u8();
-    const unsigned kind = in.u8();
-    in.skip(5);
-    if (kind == kCompact) {
-      out.kind = LayoutMessage::Kind::compact;
-    } else if (kind == kContiguous) {
-      out.kind = LayoutMessage::Kind::contiguous;
-      out.address = in.address(format);
-    } else if (kind == kChunked) {
-      const int64_t address = in.address(format);
-      out = parse_chunked(in, format, dims, /*address_first=*/false);
-      out.address = address;
-    } else {
-      out.reason = fmt::format("layout class {}", kind);
-    }
-    return out;
-  }
-  if (version != 3 && version != 4) {
-    out.reason = fmt::format("layout version {}", version);
-    return out;
-  }
-  const unsigned kind = in.u8();
-  if (kind == kCompact) {
-    out.kind = LayoutMessage::Kind::compact;
-  } else if (kind == kContiguous) {
-    out.kind = LayoutMessage::Kind::contiguous;
-    out.address = in.address(format);
-  } else if (kind == kChunked && version == 3) {
-    const int dims = in.u8();
-    out = parse_chunked(in, format, dims, /*address_first=*/true);
-  } else if (kind == kChunked) {
-    out = parse_newer_chunked(in, format);
-  } else if (kind == kVirtual) {
-    out.reason = "a virtual data set";
-  } else {
-    out.reason = fmt::format("layout class {}", kind);
-  }
-  return out;
-}
-
 class HeaderWalk {
  public:
   HeaderWalk(const ByteSource& file, const FileFormat& format) : file_(file), format_(format) {}
@@ -191,6 +145,52 @@ class HeaderWalk {
 };
 
 }  // namespace
+
+LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat& format) {
+  constexpr unsigned kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3;
+  Cursor in(message, "the layout message");
+  LayoutMessage out;
+  const unsigned version = in.u8();
+  if (version == 1 || version == 2) {
+    const int dims = in.u8();
+    const unsigned kind = in.u8();
+    in.skip(5);
+    if (kind == kCompact) {
+      out.kind = LayoutMessage::Kind::compact;
+    } else if (kind == kContiguous) {
+      out.kind = LayoutMessage::Kind::contiguous;
+      out.address = in.address(format);
+    } else if (kind == kChunked) {
+      const int64_t address = in.address(format);
+      out = parse_chunked(in, format, dims, /*address_first=*/false);
+      out.address = address;
+    } else {
+      out.reason = fmt::format("layout class {}", kind);
+    }
+    return out;
+  }
+  if (version != 3 && version != 4) {
+    out.reason = fmt::format("layout version {}", version);
+    return out;
+  }
+  const unsigned kind = in.u8();
+  if (kind == kCompact) {
+    out.kind = LayoutMessage::Kind::compact;
+  } else if (kind == kContiguous) {
+    out.kind = LayoutMessage::Kind::contiguous;
+    out.address = in.address(format);
+  } else if (kind == kChunked && version == 3) {
+    const int dims = in.u8();
+    out = parse_chunked(in, format, dims, /*address_first=*/true);
+  } else if (kind == kChunked) {
+    out = parse_newer_chunked(in, format);
+  } else if (kind == kVirtual) {
+    out.reason = "a virtual data set";
+  } else {
+    out.reason = fmt::format("layout class {}", kind);
+  }
+  return out;
+}
 
 void for_each_message(const ByteSource& file, const FileFormat& format, int64_t header,
                       const std::function<bool(const HeaderMessage&)>& use) {

@@ -23,6 +23,9 @@ struct HeaderMessage {
 void for_each_message(const ByteSource& file, const FileFormat& format, int64_t header,
                       const std::function<bool(const HeaderMessage&)>& use);
 
+// The content of a layout message.
+LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat& format);
+
 // Throws IoError unless the messages that describe a data set or named type are well-formed: every count and size
 // inside them stays inside its message. Returns whether the same is true of its attributes.
 bool check_object_header(const ByteSource& file, const FileFormat& format, int64_t header);

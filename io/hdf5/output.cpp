@@ -58,7 +58,7 @@ OutputSpec checked_spec(OutputSpec spec) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(local::element_count(spec.shape), item, &bytes))
     fail(fmt::format("the shape {} is more bytes than 64 bits count", local::to_string(spec.shape)));
-  if (spec.shape.empty() || bytes == 0) {
+  if (spec.shape.empty()) {
     spec.chunks.reset();
     spec.filters.clear();
     return spec;
@@ -76,7 +76,7 @@ OutputSpec checked_spec(OutputSpec spec) {
   for (int d = 0; d < spec.shape.size(); ++d) {
     int64_t& extent = (*spec.chunks)[d];
     if (extent <= 0) fail(fmt::format("chunks {} are not positive", local::to_string(*spec.chunks)));
-    extent = std::min(extent, spec.shape[d]);
+    extent = std::min(extent, std::max<int64_t>(spec.shape[d], 1));
     if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
       fail(fmt::format("chunks {} of {} have 4 GiB or more", local::to_string(*spec.chunks), local::name(spec.dtype)));
   }

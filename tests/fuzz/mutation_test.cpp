@@ -203,7 +203,7 @@ class Memory final : public hdf5::ByteSource {
   void read_at(int64_t offset, std::span<std::byte> to) const override {
     ASSERT_GE(offset, 0);
     ASSERT_LE(static_cast<uint64_t>(offset) + to.size(), bytes_.size());
-    std::memcpy(to.data(), bytes_.data() + offset, to.size());
+    if (!to.empty()) std::memcpy(to.data(), bytes_.data() + offset, to.size());
   }
 
  private:

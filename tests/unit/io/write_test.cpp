@@ -111,14 +111,14 @@ TEST(WriteTest, EveryDTypeInEveryLayout) {
     specs.push_back(spec_of(name + "/chunked", shape, dtype, Dims{4, 5}));
     specs.push_back(spec_of(name + "/filtered", shape, dtype, Dims{4, 5}, {kShuffle, kDeflate, kFletcher}));
     specs.push_back(spec_of(name + "/scalar", {}, dtype));
-    specs.push_back(spec_of(name + "/empty", {3, 0}, dtype, Dims{2, 2}, {kDeflate}));
+    specs.push_back(spec_of(name + "/empty", {3, 0}, dtype, Dims{2, 1}, {kDeflate}));
   }
   {
     const auto output = OutputFile::create(file, specs, false);
     for (size_t i = 0; i < specs.size(); ++i) {
       data.push_back(values_of(specs[i].dtype, specs[i].shape, static_cast<unsigned>(i)));
       const auto writer = output->writer(i);
-      if (!writer->spec().filters.empty())
+      if (!writer->spec().filters.empty() && !data[i].empty())
         write_encoded(*output, i, data[i]);
       else
         write_tiles({writer, Writer::deserialize(writer->serialize())}, specs[i].shape.empty() ? Dims{} : Dims{3, 7},
@@ -138,9 +138,8 @@ TEST(WriteTest, EveryDTypeInEveryLayout) {
     EXPECT_EQ(dataset->info().shape, specs[i].shape);
     EXPECT_TRUE(dataset->info().direct);
     EXPECT_EQ(read_region(*dataset, Region::whole(specs[i].shape)), data[i]);
-    EXPECT_EQ(dataset->info().filters.size(), specs[i].object.ends_with("/filtered") ? 3u : 0u);
-    EXPECT_EQ(dataset->info().chunks.has_value(),
-              specs[i].object.ends_with("/filtered") || specs[i].object.ends_with("/chunked"));
+    EXPECT_EQ(dataset->info().filters.size(), specs[i].filters.size());
+    EXPECT_EQ(dataset->info().chunks, specs[i].chunks);
   }
 }
 
