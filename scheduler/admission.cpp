@@ -12,6 +12,8 @@ namespace {
 
 // Admitted tasks that are not done, at most: further ones would only make the queues long.
 constexpr int64_t kRunAhead = 4096;
+// A block that is needed no sooner than this many tasks later makes way so that more tasks run at once.
+constexpr int64_t kFarAhead = 32;
 // How long the next task waits for memory that others than the executor hold.
 constexpr auto kPatience = std::chrono::seconds(60);
 
@@ -242,8 +244,14 @@ bool Core::make_room(int64_t bytes, int64_t before_order) {
   for (;;) {
     const int64_t room = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes();
     if (room >= bytes) return true;
-    if (room + coming_bytes_ + spilling_bytes_ >= bytes) return false;  // it comes without moving anything
-    if (!evict_farthest(before_order)) return false;
+    int64_t least_use = before_order;
+    if (room + coming_bytes_ + spilling_bytes_ >= bytes) {
+      // It comes without moving anything. But when memory is full of blocks that are not needed for long, waiting for
+      // it would run the tasks one by one.
+      if (before_order < 0 || live_count_ >= busy_tasks_ || room + spilling_bytes_ >= bytes) return false;
+      least_use += kFarAhead;
+    }
+    if (!evict_farthest(least_use)) return false;
   }
 }
 

@@ -95,6 +95,8 @@ Core::Core(const ExecutorConfig& config)
   start(LaneKind::worker, config_.worker_threads);
   start(LaneKind::comm, 1);
   issued_.resize(2 * workers_.size());
+  // A chunk is two tasks or more: one brings it, one uses it. A device has work queued ahead.
+  busy_tasks_ = 2 * (device_kind() ? 4 : compute_threads) + config_.io_threads;
   for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { lane_loop(*w); });
   if (device_kind()) poller_ = std::thread([this] { poll_loop(); });
 }

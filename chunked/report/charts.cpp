@@ -189,18 +189,22 @@ std::string memory_chart(const RankTrace& rank, const TimeAxis& axis) {
     svg.line(kLeft, y(value), kChartWidth - kRight, y(value), value == 0 ? "axis" : "grid");
     svg.text(kLeft - 8, y(value) + 4, byte_label(value), "end");
   }
-  // Of the levels that share a pixel the highest is drawn, so that no peak is lost.
+  // A level holds until the next one is known. Of those that share a pixel the highest is drawn, so that no peak is
+  // lost.
   std::string path;
-  double last_x = kLeft, last_y = y(0);
+  double last_x = kLeft;
   const double pixel = (kChartWidth - kLeft - kRight) / kMostMemoryPoints;
   for (size_t i = 0; i < levels.size();) {
     const double at = x(seconds_in(axis, levels[i].first));
-    int64_t highest = 0;
-    for (; i < levels.size() && x(seconds_in(axis, levels[i].first)) < at + pixel; ++i)
-      highest = std::max(highest, levels[i].second);
+    int64_t highest = 0, last = 0;
+    for (; i < levels.size() && x(seconds_in(axis, levels[i].first)) < at + pixel; ++i) {
+      last = levels[i].second;
+      highest = std::max(highest, last);
+    }
     last_x = at;
-    last_y = y(static_cast<double>(highest));
-    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", last_x, last_y);
+    path += path.empty() ? fmt::format("M{:.1f} {:.1f}", at, y(static_cast<double>(highest)))
+                         : fmt::format("H{:.1f}V{:.1f}", at, y(static_cast<double>(highest)));
+    if (last != highest) path += fmt::format("V{:.1f}", y(static_cast<double>(last)));
   }
   const double first_x = x(seconds_in(axis, levels.front().first));
   fmt::format_to(svg.to(), R"(<path d="{} L{:.1f} {:.1f} L{:.1f} {:.1f} Z" class="area"/>)", path, last_x, kBottom,
