@@ -13,9 +13,9 @@ using testing::SmallChunks;
 
 class ExecRandom : public ::testing::TestWithParam<int> {};
 
-TEST_P(ExecRandom, AgreesWithEager) {
+void run(int group) {
   for (uint64_t i = 0; i < 12; ++i) {
-    const uint64_t seed = static_cast<uint64_t>(GetParam()) * 1000 + i;
+    const uint64_t seed = static_cast<uint64_t>(group) * 1000 + i;
     const SmallChunks small(int64_t{1} << (5 + i % 7));
     Expressions expressions(seed);
     const std::vector<Array> arrays = expressions.grow(static_cast<int>(4 + i));
@@ -34,6 +34,27 @@ TEST_P(ExecRandom, AgreesWithEager) {
           << "\nchunked: " << values[k].to_string() << "\neager: " << expected.to_string();
     }
   }
+}
+
+TEST_P(ExecRandom, AgreesWithEager) { run(GetParam()); }
+
+TEST_P(ExecRandom, AgreesWithEagerInATightBudget) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "512KiB";
+  options.threads = 1;
+  Runtime runtime(options);
+  run(GetParam());
+}
+
+TEST_P(ExecRandom, AgreesWithEagerOnAnEmulatedDevice) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::emulated;
+  options.memory = "16MiB";
+  options.host_memory = "16MiB";
+  options.threads = 1;
+  Runtime runtime(options);
+  run(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ExecRandom, ::testing::Range(0, 8));
