@@ -150,7 +150,7 @@ void MpiCommunicator::broadcast(void* data, int64_t bytes, int root) {
     const int count = static_cast<int>(std::min(left, kPieceBytes));
     finish("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(at, count, MPI_BYTE, root, comm_, request); });
   }
-  if (root == rank_) hub().count_sent(bytes);
+  if (root == rank_ && size_ > 1) hub().count_sent(bytes);
 }
 
 void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all) {
@@ -163,7 +163,7 @@ void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all
     finish("MPI_Iallgather", [&](MPI_Request* request) {
       return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_BYTE, comm_, request);
     });
-    hub().count_sent(bytes_each);
+    if (size_ > 1) hub().count_sent(bytes_each);
     return;
   }
   for (int r = 0; r < size_; ++r) broadcast(to + static_cast<int64_t>(r) * bytes_each, bytes_each, r);
@@ -218,7 +218,7 @@ void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, loca
   }
   if (nccl_) {
     nccl_->broadcast(data, bytes, root, stream);
-    if (root == rank_) hub().count_sent(bytes);
+    if (root == rank_ && size_ > 1) hub().count_sent(bytes);
   } else {
     broadcast_staged(data, bytes, root, stream);
   }
