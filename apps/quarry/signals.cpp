@@ -1,10 +1,12 @@
 #include "apps/quarry/signals.h"
 
-#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -21,34 +23,46 @@ std::atomic<int> signal_received{0};
 std::mutex runtime_mutex;
 Runtime* watched_runtime = nullptr;
 
-sigset_t ending_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
+sem_t arrived;  // once per signal
+std::atomic<int> latest_signal{0};
+
+// In whichever thread the signal finds: libraries start threads before main() that block nothing.
+extern "C" void on_ending_signal(int signal) {
+  latest_signal = signal;
+  sem_post(&arrived);
 }
 
 void wait_for_signals() {
-  const sigset_t set = ending_signals();
-  int signal = 0;
-  if (sigwait(&set, &signal) != 0) return;
+  while (sem_wait(&arrived) != 0) {
+  }
+  const int signal = latest_signal;
   signal_received = signal;
   {
     const std::lock_guard lock(runtime_mutex);
     if (watched_runtime == nullptr) _exit(kStatusBase + signal);  // nothing runs that would have to be ended
     watched_runtime->interrupt();
   }
-  const timespec grace{kGraceSeconds, 0};
-  const int second = sigtimedwait(&set, nullptr, &grace);
-  _exit(kStatusBase + (second > 0 ? second : signal));
+  timespec end{};
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += kGraceSeconds;
+  while (sem_timedwait(&arrived, &end) != 0 && errno == EINTR) {
+  }
+  _exit(kStatusBase + latest_signal);
 }
 
 }  // namespace
 
 void start_signal_thread() {
-  const sigset_t set = ending_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  sem_init(&arrived, /*pshared=*/0, 0);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;  // as a shell starts background jobs
+    struct sigaction action {};
+    action.sa_handler = on_ending_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(signal, &action, nullptr);
+  }
   std::thread(wait_for_signals).detach();
 }
 

@@ -7,7 +7,7 @@ class Runtime;
 
 namespace quarry::apps {
 
-// Before any other thread exists: SIGINT and SIGTERM are waited for by a thread of their own. The first one interrupts
+// SIGINT and SIGTERM, unless they are ignored, are handed to a thread of their own. The first one interrupts
 // the Runtime that watch_runtime() named; a second one, or a run that has not ended some seconds later, ends the
 // process with status 128 + signal.
 void start_signal_thread();
