@@ -73,15 +73,15 @@ class CudaEngine final : public Engine {
     launch_kernel(module.kernel(1), plan.merge_grid, 1, kBlockThreads, plan.merge_slots.values(), stream);
   }
 
-  int64_t gemm_scratch_bytes(DType, const MatrixView&, const MatrixView&, const MatrixView&) override {
-    return cuda::gemm_scratch_bytes();
+  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView&) override {
+    return cuda::gemm_scratch_bytes(dtype, a, b);
   }
   void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
             const ExecContext& context) override {
     cuda::gemm(dtype, alpha, a, b, beta, c, context);
   }
-  int64_t syrk_scratch_bytes(DType, const MatrixView&, const MatrixView&) override {
-    return cuda::syrk_scratch_bytes();
+  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView&) override {
+    return cuda::syrk_scratch_bytes(dtype, a);
   }
   void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
             const ExecContext& context) override {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -19,8 +20,16 @@
 namespace quarry::local::cuda {
 namespace {
 
-// What cuBLAS recommends for Hopper; its kernels depend on it, so it is the same everywhere.
-constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+// cuBLAS chooses its kernels by the workspace it is given: it depends on shapes only, so that bits do too. 32 MiB is
+// what cuBLAS recommends for Hopper; small products need less.
+int64_t workspace_bytes(DType dtype, int64_t m, int64_t n, int64_t k) {
+  constexpr double kLeast = 1 << 20, kMost = 32 << 20;
+  const double bytes =
+      (static_cast<double>(m) * static_cast<double>(k) + static_cast<double>(k) * static_cast<double>(n) +
+       static_cast<double>(m) * static_cast<double>(n)) *
+      static_cast<double>(itemsize(dtype));
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::clamp(bytes, kLeast, kMost))));
+}
 
 cudaDataType data_type(DType dtype) {
   switch (dtype) {
@@ -53,10 +62,10 @@ cudaDataType data_type(DType dtype) {
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
 // The workspace of one BLAS call; set anew each time because it comes from the call's own scratch.
-cublasHandle_t begin_blas(CudaStream& stream, const Scratch& workspace) {
+cublasHandle_t begin_blas(CudaStream& stream, const Scratch& workspace, int64_t bytes) {
   use_device(stream.device().index);
   const cublasHandle_t handle = stream.blas();
-  QUARRY_CUDA_CALL(cublasSetWorkspace(handle, workspace.data(), static_cast<size_t>(kWorkspaceBytes)));
+  QUARRY_CUDA_CALL(cublasSetWorkspace(handle, workspace.data(), static_cast<size_t>(bytes)));
   return handle;
 }
 
@@ -250,8 +259,12 @@ void copy_matrix(DType dtype, int64_t n, void* from, const Dims& from_strides, v
 
 }  // namespace
 
-int64_t gemm_scratch_bytes() { return kWorkspaceBytes; }
-int64_t syrk_scratch_bytes() { return kWorkspaceBytes; }
+int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b) {
+  return workspace_bytes(dtype, a.rows, b.columns, a.columns);
+}
+int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a) {
+  return workspace_bytes(dtype, a.columns, a.columns, a.rows);
+}
 
 void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
           const ExecContext& context) {
@@ -265,8 +278,9 @@ void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, d
     return scale_matrix(dtype, beta, c, context);
   }
   CudaStream& stream = cuda_stream(context.stream);
-  const Scratch workspace(kWorkspaceBytes, context);
-  const cublasHandle_t handle = begin_blas(stream, workspace);
+  const int64_t bytes = gemm_scratch_bytes(dtype, a, b);
+  const Scratch workspace(bytes, context);
+  const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   if (is_row_major(c))  // c^T = b^T a^T, column-major
     gemm_column_major(dtype, alpha, transposed(b), transposed(a), beta, transposed(c), handle);
   else
@@ -286,10 +300,13 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
     return scale_matrix(dtype, beta, c, context);
   }
   CudaStream& stream = cuda_stream(context.stream);
-  const Scratch workspace(kWorkspaceBytes, context);
-  const cublasHandle_t handle = begin_blas(stream, workspace);
+  const int64_t bytes = syrk_scratch_bytes(dtype, a);
+  const Scratch workspace(bytes, context);
+  const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   const int64_t ld = leading_dimension(c), lda = leading_dimension(a);
-  if (is_half(dtype)) {
+  // cuBLAS has no half-precision syrk, and splits the long sums of small results better in gemm.
+  constexpr int64_t kSmall = 1024;
+  if (is_half(dtype) || (!is_complex(dtype) && n <= kSmall && k >= 8 * n)) {
     gemm_column_major(dtype, alpha, transposed(a), a, beta, {c.data, n, n, 1, ld}, handle);
     mirror_lower(dtype, c.data, n, ld, stream);
     return;

@@ -82,12 +82,13 @@ QUARRY_MATH_2(copysign)
 // pow(float) is up to 8 ULP off under CUDA's own bounds; by way of double it is rounded nearly right.
 QUARRY_FN float pow(float x, float y) { return static_cast<float>(::pow(static_cast<double>(x), static_cast<double>(y))); }
 QUARRY_FN double pow(double x, double y) { return ::pow(x, y); }
-// CUDA's hypot(double) overflows when its result is within rounding of the largest number.
 QUARRY_FN float hypot(float x, float y) { return ::hypotf(x, y); }
+// CUDA's hypot(double) errs by an ULP even where one argument vanishes beside the other, which overflows at the largest
+// number; there the larger is the rounded result.
 QUARRY_FN double hypot(double x, double y) {
-  const double larger = ::fmax(::fabs(x), ::fabs(y));
-  if (larger > 1e307) return 16 * ::hypot(x * 0.0625, y * 0.0625);
-  return ::hypot(x, y);
+  const double a = ::fabs(x), b = ::fabs(y);
+  const double larger = a > b ? a : b, smaller = a > b ? b : a;
+  return smaller <= larger * 0x1p-54 ? larger : ::hypot(x, y);
 }
 #undef QUARRY_MATH_1
 #undef QUARRY_MATH_2

@@ -117,6 +117,8 @@ TEST_P(CudaLoops, EveryOperation) {
         fill_moderate(c.inputs.back(), 17 * a + static_cast<size_t>(i));
       else
         fill_interesting(c.inputs.back(), 17 * a + static_cast<size_t>(i), small);
+      // The CPU's vector pow overflows a little early.
+      if (op == Op::power || op == Op::float_power) limit_magnitude(c.inputs.back());
     }
     c.outputs.push_back(make_array(program.dtype(program.outputs()[0]), shape));
     EXPECT_TRUE(same_on_gpu(std::move(c), tolerance(op, loop))) << row.name;

@@ -97,6 +97,19 @@ inline void fill_interesting(HostArray& array, uint64_t seed, bool small = false
   });
 }
 
+// Replaces finite floats within a factor of 16 of the largest one.
+inline void limit_magnitude(HostArray& array) {
+  dispatch(array.dtype, [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>)
+      for (size_t i = 0; i < array.bytes.size() / sizeof(T); ++i) {
+        T value;
+        std::memcpy(&value, array.bytes.data() + i * sizeof(T), sizeof(T));
+        if (std::isfinite(value) && std::abs(value) > std::numeric_limits<T>::max() / 16) value /= 16;
+        std::memcpy(array.bytes.data() + i * sizeof(T), &value, sizeof(T));
+      }
+  });
+}
+
 // Finite values of moderate size, for reductions whose result depends on rounding.
 inline void fill_moderate(HostArray& array, uint64_t seed) {
   std::mt19937_64 random(seed);
