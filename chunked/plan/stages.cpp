@@ -513,6 +513,16 @@ class Builder {
     return count;
   }
 
+  // A length that a file chunk exceeds by at most twice becomes the chunk's, where chunks are decoded.
+  void stretch(int64_t& length, const NodePtr& node, int axis) const {
+    const int64_t hint = node->grid.axis(axis).largest();
+    if (hint <= length || hint > 2 * length) return;
+    for (const NodePtr& below : expr::topological(std::span(&node, 1))) {
+      const auto* source = below->as<expr::Source>();
+      if (source && !source->dataset->info().filters.empty()) length = hint;
+    }
+  }
+
   Input matrix_product(const NodePtr& node, const expr::MatMul& n) {
     const int nd = node->shape.size();
     const int64_t itemsize = local::itemsize(node->dtype);
@@ -523,6 +533,9 @@ class Builder {
     for (int64_t target = target_chunk_bytes(options_.device);; target /= 2) {
       tile = matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a->grid.axis(nd - 2).largest(),
                          n.b->generated ? 0 : inner.axis(nd - 2).largest());
+      // Rather twice the target than decoding every file chunk twice.
+      if (tile.k < k) stretch(tile.k, n.b, nd - 2);
+      if (!n.syrk && tile.m < m) stretch(tile.m, n.a, nd - 2);
       if (n.syrk) tile.m = tile.n;
       int64_t batch = 1;
       for (int d = 0; d < nd - 2; ++d) batch *= c[static_cast<size_t>(d)].largest();

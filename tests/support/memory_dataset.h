@@ -24,6 +24,7 @@ class MemoryDataset : public io::Dataset {
     info_.direct = true;
     bytes_ = std::move(bytes);
   }
+  void set_filters(std::vector<io::Filter> filters) { info_.filters = std::move(filters); }
   const io::DatasetInfo& info() const override { return info_; }
   std::string serialize() const override { return {}; }
   int64_t read_scratch_bytes(const local::Region&) const override { return 0; }

@@ -215,6 +215,17 @@ TEST(PassBudget, HalvesAutomaticChunksAndSaysSo) {
   EXPECT_NE(tight.hash, roomy.hash);
 }
 
+TEST(PassGrids, CompressedChunksAreDecodedOnceInAProduct) {
+  const auto plain = std::make_shared<MemoryDataset>("/x", Dims{524288, 512}, DType::float64, Dims{8192, 64});
+  const auto packed = std::make_shared<MemoryDataset>("/p", Dims{524288, 512}, DType::float64, Dims{8192, 64});
+  packed->set_filters({{io::Filter::Kind::deflate, 4, "deflate"}});
+  for (const auto& file : {plain, packed}) {
+    const Array x = Array(expr::source(file)) - 1;
+    const plan::Plan plan = plan_of({matmul(x.T(), x)});
+    EXPECT_EQ(plan.stages[0].grid.largest(), (Dims{file == packed ? 8192 : 4096, 512}));
+  }
+}
+
 TEST(PassBudget, LeavesTheUsersChunksAlone) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const plan::Plan plan = plan_of({sum(x.rechunk({65536, 64}), 0)}, int64_t{32} << 20);
