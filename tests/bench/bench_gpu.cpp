@@ -329,6 +329,7 @@ int main(int argc, char** argv) {
       b.wanted.emplace_back(argv[i]);
   }
   try {
+    const int64_t free_before = backend(DeviceKind::cuda).info(0).free_bytes;
     const DeviceScope scope(kGpu);
     b.gpu = current_context();
     const DeviceInfo info = backend(DeviceKind::cuda).info(0);
@@ -340,6 +341,9 @@ int main(int argc, char** argv) {
     fused(b, b.quick ? n : int64_t{1} << 30);
     reductions(b, b.quick ? 4096 : 32768, 16384);
     linear_algebra(b, b.quick ? 2048 : 8192);
+    const int64_t outside = free_before - backend(DeviceKind::cuda).info(0).free_bytes - b.gpu.memory->acquired_bytes();
+    fmt::print("device memory outside the pool (context, modules, library handles): {:.0f} MiB\n",
+               static_cast<double>(outside) / 0x1p20);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_gpu: error: {}\n", error.what());
     return 1;
