@@ -178,6 +178,27 @@ void small_call(benchmark::State& state) {
 }
 BENCHMARK(small_call);
 
+void syrk(benchmark::State& state) {
+  const int64_t rows = state.range(0), columns = state.range(1);
+  Case c;
+  const MatrixView a{c.array(rows * columns), rows, columns, columns, 1};
+  const MatrixView out{c.array(columns * columns), columns, columns, columns, 1};
+  for (auto _ : state) cpu_engine().syrk(DType::float64, 1, a, 0, out, context(static_cast<int>(state.range(2))));
+  state.counters["flops"] =
+      benchmark::Counter(static_cast<double>(rows * columns * columns), benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(syrk)->Args({8192, 64, 1})->Args({8192, 512, 1})->Args({8192, 512, 0})->UseRealTime();
+
+void gemm(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  Case c;
+  const MatrixView a{c.array(m * k), m, k, k, 1}, b{c.array(k * n), k, n, n, 1}, out{c.array(m * n), m, n, n, 1};
+  for (auto _ : state) cpu_engine().gemm(DType::float64, 1, a, b, 0, out, context(static_cast<int>(state.range(3))));
+  state.counters["flops"] =
+      benchmark::Counter(static_cast<double>(2 * m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(gemm)->Args({1024, 1024, 1024, 1})->Args({1024, 1024, 1024, 0})->Args({8192, 10, 512, 1})->UseRealTime();
+
 }  // namespace
 
 BENCHMARK_MAIN();
