@@ -45,10 +45,11 @@ int64_t element_count(const Dims& shape) {
 
 Dims contiguous_strides(const Dims& shape, int64_t itemsize) {
   Dims strides(shape.size());
-  int64_t step = itemsize;
+  // Unsigned: an array without elements may have extents whose product does not fit; its strides mean nothing.
+  uint64_t step = static_cast<uint64_t>(itemsize);
   for (int d = shape.size() - 1; d >= 0; --d) {
-    strides[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
+    strides[d] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(shape[d], 1));
   }
   return strides;
 }

@@ -143,6 +143,7 @@ TEST(Shapes, CountsAndBroadcasts) {
   }
   EXPECT_THROW(broadcast_shapes({0}, {2}), InvalidArgument);
   EXPECT_EQ(contiguous_strides({2, 0, 3}, 8), (Dims{24, 24, 8}));
+  EXPECT_EQ(contiguous_strides({0, int64_t{1} << 62}, 8)[1], 8);  // no elements: the other stride means nothing
   EXPECT_EQ(normalize_axis(-1, 3), 2);
   EXPECT_THROW(normalize_axis(3, 3), IndexError);
   EXPECT_THROW(normalize_axis(0, 0), IndexError);
