@@ -293,7 +293,9 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis) {
 
 }  // namespace
 
-void write_report(const std::string& path, const RunReport& report) {
+void write_report(const std::string& path, const RunReport& given) {
+  RunReport report = given;
+  for (RankTrace& rank : report.ranks) merge_calls(rank.events);
   const Totals sum = totals_of(report);
   const TimeAxis axis = time_axis(report.ranks);
   const size_t drawn = std::min(report.ranks.size(), kMostRanksDrawn);

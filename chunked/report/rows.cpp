@@ -46,6 +46,41 @@ std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane) {
   return rows;
 }
 
+void merge_calls(std::vector<local::TraceEvent>& events) {
+  std::stable_sort(events.begin(), events.end(), [](const local::TraceEvent& a, const local::TraceEvent& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+  });
+  // Tasks of a lane that may contain what begins now.
+  std::map<std::string, std::vector<size_t>> open;
+  std::vector<bool> is_call(events.size());
+  for (size_t i = 0; i < events.size(); ++i) {
+    const local::TraceEvent& event = events[i];
+    if (event.lane != "read" && event.lane != "write") continue;
+    std::vector<size_t>& tasks = open[event.lane];
+    std::erase_if(tasks, [&](size_t t) { return events[t].end_ns < event.begin_ns; });
+    if (event.detail.empty()) {
+      tasks.push_back(i);
+      continue;
+    }
+    // Of several that contain it, the one of its own thread, else the latest.
+    size_t task = events.size();
+    for (const size_t t : tasks) {
+      if (events[t].end_ns < event.end_ns) continue;
+      if (task == events.size() || events[t].thread == event.thread || events[task].thread != event.thread) task = t;
+    }
+    if (task == events.size()) continue;
+    is_call[i] = true;
+    if (events[task].detail.empty()) events[task].detail = event.detail;
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (is_call[i]) continue;
+    if (kept != i) events[kept] = std::move(events[i]);
+    ++kept;
+  }
+  events.resize(kept);
+}
+
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals) {
   std::sort(intervals.begin(), intervals.end());
   int64_t busy = 0, end = INT64_MIN;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -130,6 +131,33 @@ TEST(Rows, EventsOfARowDoNotOverlap) {
   EXPECT_EQ(rows_of(trace, 1).size(), 4u);
   EXPECT_DOUBLE_EQ(busy_seconds({{0, 10}, {5, 20}, {30, 40}, {32, 33}}), 30e-9);
   EXPECT_DOUBLE_EQ(busy_seconds({}), 0);
+}
+
+TEST(Rows, CallsBecomePartOfTheirTasks) {
+  const auto event = [](const char* name, const char* lane, int64_t from, int64_t to, const char* detail, int thread) {
+    local::TraceEvent e;
+    e.name = name;
+    e.lane = lane;
+    e.begin_ns = from;
+    e.end_ns = to;
+    e.detail = detail;
+    e.thread = thread;
+    return e;
+  };
+  std::vector<local::TraceEvent> events{
+      event("call", "write", 12, 18, "direct", 1), event("task", "write", 10, 20, "", 1),
+      event("other", "write", 11, 30, "", 2),      event("late", "write", 25, 29, "library: filter", 2),
+      event("fused", "read", 13, 15, "direct", 1), event("outside", "write", 28, 40, "direct", 3),
+      event("compute", "compute", 10, 50, "", 1),  event("inner", "compute", 12, 13, "x", 1)};
+  merge_calls(events);
+  std::map<std::string, std::string> left;
+  for (const local::TraceEvent& e : events) left[e.name] = e.detail;
+  EXPECT_EQ(left, (std::map<std::string, std::string>{{"task", "direct"},
+                                                      {"other", "library: filter"},
+                                                      {"fused", "direct"},
+                                                      {"outside", "direct"},
+                                                      {"compute", ""},
+                                                      {"inner", "x"}}));
 }
 
 TEST(WriteTrace, IsJsonWithEveryEvent) {
