@@ -382,8 +382,11 @@ NodePtr reshape(const NodePtr& arg, const Dims& shape) {
     return view(arg, std::move(axes), std::move(fixed), shape);
   }
   // Whole rows: the elements of each chunk are consecutive.
-  Grid grid = Grid::regular(shape, auto_chunk(shape, local::itemsize(arg->dtype), std::nullopt, target()));
-  return make(Reshape{arg}, shape, arg->dtype, std::move(grid));
+  const int64_t itemsize = local::itemsize(arg->dtype);
+  int64_t bytes = target();
+  if (arg->chosen_grid) bytes = std::min(bytes, std::max(largest_chunk_bytes(arg->grid, itemsize), itemsize));
+  Grid grid = Grid::regular(shape, auto_chunk(shape, itemsize, std::nullopt, bytes));
+  return make(Reshape{arg}, shape, arg->dtype, std::move(grid), false, arg->chosen_grid);
 }
 
 NodePtr concatenate(std::vector<NodePtr> args, int axis) {
@@ -440,7 +443,7 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
     if (chunk[d] < shape[d]) break;
   }
   Grid grid = Grid::regular(shape, chunk);
-  return make(MatMul{syrk ? b : a, b, syrk}, shape, b->dtype, std::move(grid));
+  return make(MatMul{syrk ? b : a, b, syrk}, shape, b->dtype, std::move(grid), false, a->chosen_grid || b->chosen_grid);
 }
 
 NodePtr eigh(const NodePtr& arg, local::Triangle triangle) {

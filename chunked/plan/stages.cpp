@@ -533,6 +533,11 @@ class Builder {
     for (int64_t target = target_chunk_bytes(options_.device);; target /= 2) {
       tile = matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a->grid.axis(nd - 2).largest(),
                          n.b->generated ? 0 : inner.axis(nd - 2).largest());
+      // The user's chunks are never exceeded, and nothing depends on the budget then: the same chunks give the same
+      // bits.
+      if (n.b->chosen_grid) tile.k = std::min(tile.k, std::max<int64_t>(inner.axis(nd - 2).largest(), 1));
+      if (!n.syrk && n.a->chosen_grid)
+        tile.m = std::min(tile.m, std::max<int64_t>(n.a->grid.axis(nd - 2).largest(), 1));
       // Rather twice the target than decoding every file chunk twice.
       if (tile.k < k) stretch(tile.k, n.b, nd - 2);
       if (!n.syrk && tile.m < m) stretch(tile.m, n.a, nd - 2);
@@ -543,7 +548,7 @@ class Builder {
       // What makes an operand's chunk reads as much.
       const int64_t largest = std::max({tile.m * tile.n, tile.k * tile.n, n.syrk ? 0 : tile.m * tile.k});
       const int64_t bytes = std::max(read, 2 * batch * largest) * itemsize;
-      if (room_ == 0 || bytes <= room_ || target <= kLeastElements * itemsize) break;
+      if (room_ == 0 || node->chosen_grid || bytes <= room_ || target <= kLeastElements * itemsize) break;
       // A stack of products is thinned first.
       for (int d = 0; d < nd - 2; ++d) {
         AxisChunks& axis = c[static_cast<size_t>(d)];

@@ -233,6 +233,17 @@ TEST(PassBudget, LeavesTheUsersChunksAlone) {
   EXPECT_EQ(plan.note, "");
 }
 
+TEST(PassBudget, ChosenChunksGiveTheSameCutsForEveryBudget) {
+  const Array x = dataset("/x", {524288, 512}, Dims{8192, 64}).rechunk({2000, 512});
+  const Array z = x - mean(x, 0);
+  const std::initializer_list<Array> arrays{matmul(z.T(), z), sum(reshape(x, {-1, 1024}), 0),
+                                            matmul(z, z[{Slice{0, 512, {}}}])};
+  const plan::Plan roomy = plan_of(arrays, int64_t{1} << 34), tight = plan_of(arrays, int64_t{16} << 20);
+  ASSERT_EQ(roomy.stages.size(), tight.stages.size());
+  for (size_t s = 0; s < roomy.stages.size(); ++s) EXPECT_EQ(roomy.stages[s].grid, tight.stages[s].grid) << s;
+  EXPECT_EQ(roomy.hash, tight.hash);
+}
+
 TEST(PassSiblings, OutputsAndReductionsOfOneSpace) {
   const Array x = dataset("/x", {1000, 8});
   const plan::Plan plan = plan_of({exp(x), sum(exp(x), 0), min(x, 0)});
