@@ -22,7 +22,7 @@ struct Case {
   Launch launch;
   std::vector<std::vector<double>> memory;
   double* array(int64_t n, double start = 0.5) {
-    memory.emplace_back(static_cast<size_t>(n));
+    memory.emplace_back(static_cast<size_t>(2 * n));  // room for complex128
     for (int64_t i = 0; i < n; ++i)
       memory.back()[static_cast<size_t>(i)] = start + static_cast<double>(i % 1000) * 1e-3;
     return memory.back().data();
@@ -46,6 +46,29 @@ void sum(benchmark::State& state) {
   report(state, c, n * 8);
 }
 BENCHMARK(sum)->Arg(16)->Arg(32 * 1024)->Arg(1 << 20);
+
+void fold(benchmark::State& state, Reduction reduction, DType dtype) {
+  const int64_t n = 32 * 1024;
+  Case c;
+  std::vector<ValueId> args = {c.program.input(dtype)};
+  if (info(reduction).has_position) args.push_back(c.program.index(0));
+  c.program.reduce(reduction, args, accumulate_dtype(reduction, dtype));
+  c.launch.shape = {n};
+  c.launch.inputs = {{c.array(n), {itemsize(dtype)}}};
+  c.launch.reduce_axes = 1;
+  for (size_t i = 0; i < state_dtypes(reduction, dtype).size(); ++i) c.launch.states.push_back({c.array(2), {0}});
+  report(state, c, n * itemsize(dtype));
+  state.SetItemsProcessed(state.iterations() * n);
+}
+BENCHMARK_CAPTURE(fold, min_float64, Reduction::min, DType::float64);
+BENCHMARK_CAPTURE(fold, argmax_float64, Reduction::argmax, DType::float64);
+BENCHMARK_CAPTURE(fold, any_float64, Reduction::any, DType::float64);
+BENCHMARK_CAPTURE(fold, count_nonzero_bool, Reduction::count_nonzero, DType::bool_);
+BENCHMARK_CAPTURE(fold, sum_int32, Reduction::sum, DType::int32);
+BENCHMARK_CAPTURE(fold, max_int8, Reduction::max, DType::int8);
+BENCHMARK_CAPTURE(fold, sum_float16, Reduction::sum, DType::float16);
+BENCHMARK_CAPTURE(fold, sum_complex128, Reduction::sum, DType::complex128);
+BENCHMARK_CAPTURE(fold, prod_float64, Reduction::prod, DType::float64);
 
 void sum_down(benchmark::State& state) {
   const int64_t rows = state.range(0), columns = state.range(1);

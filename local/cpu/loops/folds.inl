@@ -114,16 +114,21 @@ void arg_columns(const void* x, const int64_t* positions, int64_t rows, int64_t 
     // The extreme first, which vectorises, then its first place.
     void* best_field[1] = {out + r};
     fold_columns<T, std::conditional_t<minimum, Minimum, Maximum>>(row, nullptr, 1, columns, 0, best_field);
-    T best = out[r];
+    const T best = out[r];
     int64_t at = -1;
-    for (int64_t i = 0; i < columns; ++i) {
-      const bool same = fn::equal(row[i], best) || (fn::isnan(best) && fn::isnan(row[i]));
-      if (same && (at < 0 || place[i] < at)) {
-        at = place[i];
-        best = row[i];
-      }
+    const bool nan = fn::isnan(best);
+    const auto same = [&](int64_t i) { return fn::equal(row[i], best) || (nan && fn::isnan(row[i])); };
+    constexpr int64_t kGroup = 64;
+    for (int64_t begin = 0; begin < columns; begin += kGroup) {
+      const int64_t end = columns - begin < kGroup ? columns : begin + kGroup;
+      int hits = 0;
+      for (int64_t i = begin; i < end; ++i) hits += same(i) ? 1 : 0;
+      for (int64_t i = begin; hits > 0 && i < end; ++i)
+        if (same(i) && (at < 0 || place[i] < at)) {
+          at = place[i];
+          out[r] = row[i];
+        }
     }
-    out[r] = best;
     where[r] = at;
   }
 }
