@@ -18,7 +18,13 @@ namespace {
 
 plan::PlanOptions plan_options() {
   Runtime& runtime = Runtime::current();
-  return {runtime.size(), runtime.device().kind, runtime.memory_bytes()};
+  // On the CPU the service's bounce buffers come out of the same budget; taken off for one rank too, so that chunks do
+  // not depend on the number of ranks.
+  int64_t memory_bytes = runtime.memory_bytes();
+  if (runtime.device().kind == local::DeviceKind::cpu) {
+    memory_bytes -= Service::staging_bytes(memory_bytes, /*on_device=*/false, std::max(runtime.size(), 2));
+  }
+  return {runtime.size(), runtime.device().kind, std::max<int64_t>(memory_bytes, 1)};
 }
 
 // A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this
@@ -43,9 +49,22 @@ plan::Plan make_plan(std::span<const Array> arrays) {
   return plan;
 }
 
+// The memory budget that a graph and, on the CPU, the bounce buffers of the service fit into.
+int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime) {
+  const int64_t graph_bytes = scheduler::least_workable_bytes(graph);
+  if (runtime.device().kind != local::DeviceKind::cpu) return graph_bytes;
+  // The buffers grow with the budget, by a small part of it: this converges in a few steps, from below.
+  int64_t least = graph_bytes;
+  for (int64_t before = -1; before != least;) {
+    before = least;
+    least = graph_bytes + Service::staging_bytes(least, /*on_device=*/false, runtime.size());
+  }
+  return least;
+}
+
 // Throws on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's budget.
 void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
-  int64_t least[] = {scheduler::least_workable_bytes(graph)};
+  int64_t least[] = {least_budget(graph, runtime)};
   int64_t given[] = {runtime.memory_bytes()};
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
@@ -151,7 +170,7 @@ PlanSummary summarize(std::span<const Array> arrays, bool write) {
   summary.stages = plan::describe(plan);
   for (const plan::Stage& stage : plan.stages) summary.chunks += stage.grid.count();
   int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
-  int64_t least[] = {scheduler::least_workable_bytes(lowered->graph)};
+  int64_t least[] = {least_budget(lowered->graph, runtime)};
   int64_t given[] = {runtime.memory_bytes()};
   runtime.communicator().all_reduce(sums, comm::ReduceOp::sum);
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);

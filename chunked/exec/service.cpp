@@ -112,6 +112,15 @@ void ServiceImpl::open() {
   link_.fail = [this](const std::exception_ptr& failure) { fail_here(local::to_record(failure), /*cancel=*/true); };
   try {
     if (error) std::rethrow_exception(error);
+    const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
+    const int64_t least = staging_bytes(budget.limit_bytes(), on_device, communicator_.size());
+    if (least > budget.limit_bytes()) {
+      throw local::BudgetError(
+          fmt::format("a budget of {} bytes of {} memory has no room for the {} bytes that messages "
+                      "between ranks need",
+                      budget.limit_bytes(), budget.tier(), least),
+          least);
+    }
     server_ = std::make_shared<RemoteServer>(link_);
     puller_ = std::make_unique<RemotePuller>(link_);
   } catch (...) {
