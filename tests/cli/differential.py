@@ -1,6 +1,7 @@
 """Evaluates the same expressions with NumPy and with `quarry eval` on 1, 2 and 4 ranks, and compares values, dtypes and, between runs, bits.
 
-usage: differential.py QUARRY [MPIRUN ...]      MPIRUN: the launcher and its options, up to -n
+usage: differential.py QUARRY [--gpus N] [MPIRUN ...]      MPIRUN: the launcher and its options, up to -n
+With --gpus the runs are on up to N ranks with a GPU each, instead of on the CPU and on emulated devices.
 """
 
 import pathlib
@@ -170,6 +171,9 @@ def data():
 
 def main():
     quarry, launcher = sys.argv[1], sys.argv[2:]
+    gpus = 0
+    if launcher[:1] == ["--gpus"]:
+        gpus, launcher = int(launcher[1]), launcher[2:]
     arrays = data()
     expressions = [line.strip() for line in EXPRESSIONS.strip().splitlines()]
     names = {name: getattr(np, name) for name in dir(np) if not name.startswith("_")}
@@ -195,6 +199,12 @@ def main():
             "small chunks": [(1, ["--chunks", "7,5"]), (2, ["--chunks", "7,5"]), (4, ["--chunks", "7,5"]), (2, ["--chunks", "7,5", "--threads", "1"])],
             "emulated": [(2, ["--chunks", "7,5", "--device", "emulated", "--memory", "256MiB", "--host-memory", "64MiB"])],
         }
+        if gpus:
+            small = ["--chunks", "7,5", "--device", "cuda", "--memory", "1GiB", "--host-memory", "256MiB"]
+            groups = {
+                "GPU": [(1, ["--device", "cuda", "--memory", "1GiB"])],
+                "GPU, small chunks": [(ranks, small) for ranks in (1, 2, 4) if ranks <= gpus],
+            }
         failures = comparisons = 0
         for group, runs in groups.items():
             first = None
