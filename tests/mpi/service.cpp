@@ -249,7 +249,7 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
       const auto all = job().all_gather_strings(error.what());
       for (const std::string& text : all) EXPECT_EQ(text, all[0]);
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 3);
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 10);
     // The executor and the communicator are as good as new.
     RandomPulls(Settings{GetParam()}, 10, 10, {100, 10}, 8).run(*executor);
   }
