@@ -17,6 +17,7 @@ namespace quarry {
 using local::DType;
 using local::NdArray;
 using local::Scalar;
+using local::Slice;
 
 class Array {
  public:
@@ -66,8 +67,8 @@ struct StoreItem {
 };
 struct StoreOptions {
   bool overwrite = false;
-  std::optional<Dims> chunks;  // of the file; default: contiguous unless filtered
-  std::vector<io::Filter> filters;
+  std::optional<Dims> chunks = {};  // of the file; default: contiguous unless filtered
+  std::vector<io::Filter> filters = {};
 };
 // Computes the arrays in one plan and writes them; the file changes only when all succeeded. Collective, blocking.
 void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options = {});
