@@ -1,0 +1,186 @@
+"""Bad input: one line of error, once for all ranks, and the exit status."""
+
+import os
+import re
+import signal
+import time
+
+from support import CliTest, h5py, main, np
+
+
+class BadInput(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("a.h5", x=np.arange(12.0).reshape(3, 4), group__y=np.arange(3))
+        with h5py.File(self.path("a.h5"), "a") as file:
+            file["text"] = "a string"
+            file["texts"] = np.array([b"ab", b"cd"])
+            file["pair"] = np.zeros(3, dtype=[("a", "i4"), ("b", "f8")])
+            file["null"] = h5py.Empty("f8")
+            file["zero"] = np.zeros((0, 3))
+
+    def test_missing_file(self):
+        self.fails(2, "none.h5", "eval", "x", "-i", "x=none.h5:/x")
+        self.fails(2, "none.h5", "info", "none.h5")
+        self.fails(2, "none.h5", "pca", "none.h5:/x", "-k", 1, "-o", "o.h5")
+
+    def test_missing_object_names_the_nearest(self):
+        self.write("b.h5", returns=np.zeros(3))
+        self.fails(2, "retruns.*did you mean.*returns", "eval", "x", "-i", "x=b.h5:/retruns")
+
+    def test_group_instead_of_data_set(self):
+        self.fails(2, "group", "eval", "x", "-i", "x=a.h5:/group")
+
+    def test_unsupported_types(self):
+        for name in ["text", "texts", "pair"]:
+            self.fails(2, name, "eval", "x", "-i", f"x=a.h5:/{name}")
+
+    def test_null_dataspace(self):
+        self.fails(2, "null", "eval", "x", "-i", "x=a.h5:/null")
+
+    def test_zero_size_is_no_error(self):
+        self.assertEqual(self.evaluate("x", "-i", "x=a.h5:/zero"), "[]")
+        self.assertEqual(self.evaluate("x.shape", "-i", "x=a.h5:/zero"), "(0, 3)")
+        self.assertEqual(self.evaluate("sum(x)", "-i", "x=a.h5:/zero"), "0.0")
+        self.fails(2, "zero-size", "eval", "max(x)", "-i", "x=a.h5:/zero")
+
+    def test_truncated_and_foreign_files(self):
+        with open(self.path("no.h5"), "w") as file:
+            file.write("this is no HDF5 file\n" * 100)
+        with open(self.path("empty.h5"), "w"):
+            pass
+        self.write("whole.h5", x=np.random.default_rng(0).random((300, 300)))
+        whole = self.contents("whole.h5")
+        for part in [len(whole) // 2, 1000, 100]:
+            with open(self.path("cut.h5"), "wb") as file:
+                file.write(whole[:part])
+            result = self.run_quarry("eval", "sum(x)", "-i", "x=cut.h5:/x")
+            self.assertIn(result.status, (1, 2), result.err)
+            self.assertEqual(len(result.errors()), 1, result.err)
+            self.assertIn("cut.h5", result.errors()[0])
+        for name in ["no.h5", "empty.h5"]:
+            result = self.run_quarry("eval", "sum(x)", "-i", f"x={name}:/x")
+            self.assertIn(result.status, (1, 2), result.err)
+            self.assertEqual(len(result.errors()), 1, result.err)
+            self.assertIn(name, result.errors()[0])
+
+    def test_budget_too_small_says_the_least(self):
+        self.write("b.h5", x=(np.zeros((4096, 4096)), {"chunks": (4096, 4096)}))
+        result = self.fails(2, "least", "eval", "x.T + 1", "-i", "x=b.h5:/x", "-o", "o.h5", "--memory", "8MiB")
+        least = max(int(n) for n in re.findall(r"\d+", result.errors()[0].split("least")[1]))
+        self.ok("eval", "x.T + 1", "-i", "x=b.h5:/x", "-o", "o.h5", "--memory", least)
+        self.fails(2, "least", "eval", "x.T + 1", "-i", "x=b.h5:/x", "-o", "p.h5", "--memory", least - 1)
+        self.assertFalse((self.dir / "p.h5").exists())
+
+    def test_output_not_writable(self):
+        x = ["-i", "x=a.h5:/x"]
+        self.fails(2, "no directory", "eval", "x", *x, "-o", "none/o.h5")
+        self.fails(2, "is a directory", "eval", "x", *x, "-o", ".")
+        self.fails(2, "/group is a group|a.h5:/group", "eval", "x", *x, "-o", "a.h5:/group", "--overwrite")
+        self.fails(2, "/proc/o.h5", "eval", "x", *x, "-o", "/proc/o.h5")
+        with open(self.path("text.h5"), "w") as file:
+            file.write("not HDF5")
+        result = self.run_quarry("eval", "x", *x, "-o", "text.h5")
+        self.assertIn(result.status, (1, 2))
+        self.assertEqual(self.contents("text.h5"), b"not HDF5")
+
+    def test_expression_errors_show_the_place(self):
+        result = self.fails(2, "column 5: name 'meen' is not defined; did you mean 'mean'", "eval", "1 + meen(x)", "-i", "x=a.h5:/x")
+        self.assertIn("\n  1 + meen(x)\n      ^~~~\n", result.err)
+        self.fails(2, r"\(3, 4\) \(2,\)", "eval", "x + [1, 2]", "-i", "x=a.h5:/x")
+        self.fails(2, "never closed", "eval", "(x", "-i", "x=a.h5:/x")
+        self.fails(2, "unexpected keyword argument 'axes'; did you mean 'axis'", "eval", "mean(x, axes=0)", "-i", "x=a.h5:/x")
+        self.fails(2, "division by zero", "eval", "1/0")
+        self.fails(2, "cannot be stored", "eval", "'text'", "-o", "o.h5")
+
+    def test_usage(self):
+        self.fails(2, "subcommand")
+        self.fails(2, "unknown command evla; did you mean 'eval'|evla", "evla")
+        self.fails(2, "unknown option --memroy; did you mean '--memory'", "eval", "1", "--memroy", "1GiB")
+        self.fails(2, "-k", "pca", "a.h5:/x", "-o", "o.h5")
+        self.fails(2, "expression", "eval")
+        self.fails(2, "one expression", "eval", "1", "2")
+        self.fails(2, "not both", "eval", "1", "-f", "job.qy")
+        self.fails(2, "NAME=FILE:/PATH", "eval", "x", "-i", "a.h5:/x")
+        self.fails(2, "/PATH", "eval", "x", "-i", "x=a.h5")
+        self.fails(2, "twice", "eval", "x", "-i", "x=a.h5:/x", "-i", "x=a.h5:/x")
+        self.fails(2, "cannot name an input", "eval", "1", "-i", "None=a.h5:/x")
+        self.fails(2, "memory|size", "eval", "1", "--memory", "lots")
+        self.fails(2, "--device: unknown device 'gpu'", "eval", "1", "--device", "gpu")
+        self.fails(2, "--threads", "eval", "1", "--threads", "none")
+        self.fails(2, "--chunks", "eval", "1", "--chunks", "4,x")
+        self.fails(2, "--chunks", "eval", "1", "--chunks", "0")
+        self.fails(2, "unknown filter 'deflat:3'; did you mean 'deflate'", "eval", "x", "-i", "x=a.h5:/x", "-o", "o.h5", "--out-filter", "deflat:3")
+        self.fails(2, "--seed", "eval", "1", "--seed", "-1")
+        self.fails(2, "--progress", "eval", "1", "--progress", "maybe")
+        self.fails(2, "job.qy", "eval", "-f", "job.qy", "-o", "o.h5")
+
+
+class OneLineForAllRanks(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("a.h5", x=np.arange(12.0).reshape(3, 4))
+
+    def test_mistakes_are_named_once(self):
+        for pattern, arguments in [
+            ("subcommand", []),
+            ("none.h5", ["eval", "x", "-i", "x=none.h5:/x"]),
+            ("meen", ["eval", "meen(x)", "-i", "x=a.h5:/x"]),
+            ("--memory|size|lots", ["eval", "1", "--memory", "lots"]),
+            ("exists", ["eval", "x", "-i", "x=a.h5:/x", "-o", "a.h5:/x"]),
+            ("never closed", ["eval", "(x"]),
+        ]:
+            self.fails(2, pattern, *arguments, ranks=2)
+
+    def test_failures_are_named_once(self):
+        self.write("a.h5", bad=np.full((2, 2), np.nan))
+        self.fails(1, "nan|NaN|finite", "eval", "linalg.eigh(b)", "-i", "b=a.h5:/bad", "-o", "o.h5", ranks=2)
+        self.assertFalse((self.dir / "o.h5").exists())
+
+    def test_results_are_printed_once(self):
+        self.assertEqual(self.ok("eval", "sum(x)", "-i", "x=a.h5:/x", ranks=2).out, "66.0\n")
+
+
+class Interrupts(CliTest):
+    def interrupted(self, signal_number, ranks):
+        self.write("o.h5", old=np.arange(3))
+        before = self.contents("o.h5")
+        process = self.start("eval", "sum(random.normal(size=(200000, 20000)), axis=0)", "-o", "o.h5", "--progress", "off", ranks=ranks)
+        time.sleep(3)
+        self.assertIsNone(process.poll(), "it ended before it could be interrupted")
+        begin = time.time()
+        process.send_signal(signal_number)
+        out, err = process.communicate(timeout=30)
+        self.assertLess(time.time() - begin, 20)
+        self.assertEqual(self.contents("o.h5"), before)
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["o.h5"])
+        return process.returncode, err
+
+    def test_ctrl_c_ends_cleanly(self):
+        status, err = self.interrupted(signal.SIGINT, ranks=0)
+        self.assertEqual(status, 128 + signal.SIGINT)
+        self.assertEqual(sum(line.startswith("quarry: error: interrupted") for line in err.splitlines()), 1, err)
+
+    def test_sigterm_ends_cleanly(self):
+        status, err = self.interrupted(signal.SIGTERM, ranks=0)
+        self.assertEqual(status, 128 + signal.SIGTERM)
+
+    def test_ctrl_c_of_a_job(self):
+        status, err = self.interrupted(signal.SIGINT, ranks=2)
+        self.assertNotEqual(status, 0)
+
+
+class DeadRank(CliTest):
+    def test_a_killed_rank_ends_the_job(self):
+        process = self.start("eval", "sum(random.normal(size=(200000, 20000)), axis=0)", "-o", "o.h5", "--progress", "off", ranks=2)
+        time.sleep(3)
+        ranks = [int(p) for p in os.popen(f"pgrep -P {process.pid}").read().split()]
+        self.assertEqual(len(ranks), 2)
+        os.kill(ranks[1], signal.SIGKILL)
+        process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertFalse((self.dir / "o.h5").exists())
+
+
+if __name__ == "__main__":
+    main()
