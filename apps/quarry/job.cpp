@@ -66,8 +66,6 @@ Job::~Job() {
   }
 }
 
-bool Job::computing() const { return runtime_->statistics().tasks > 0; }
-
 void Job::step(const std::string& name) {
   if (progress_) progress_->start(name);
 }
@@ -217,7 +215,7 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     job->finish();
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    status = exit_status(error, job != nullptr && job->computing());
+    status = exit_status(error, exec::any_run_started());
     const std::string message = error_message(error);
     const bool speaks = job != nullptr ? job->root() : launcher_rank() == 0;
     if (job != nullptr) job->step("");  // takes the bar away

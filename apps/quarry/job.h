@@ -25,7 +25,6 @@ class Job {
   Runtime& runtime() { return *runtime_; }
   const CommonOptions& options() const { return options_; }
   bool root() const { return root_; }
-  bool computing() const;  // whether any task has run
   // Names what is computed next in the progress display.
   void step(const std::string& name);
   // For --plan: prints on rank 0 what computing (and writing) the arrays would run. Collective.

@@ -96,9 +96,7 @@ std::string usage_error(const CLI::App& parser, const CLI::ParseError& error) {
     names = option_names(*chosen[0]);
   }
   if (extras.empty()) return message;
-  const std::string what = extras[0].starts_with("-") ? "unknown option "
-                           : chosen.empty()           ? "unknown command "
-                                                      : "unexpected argument ";
+  const std::string what = extras[0].starts_with("-") ? "unknown option " : "unexpected argument ";
   return what + extras[0] + suggestion(extras[0].substr(0, extras[0].find('=')), names);
 }
 
@@ -132,6 +130,11 @@ int run_tool(int argc, char** argv) {
       // CLI11 sees the expression as the value of a hidden option, which it does not look into.
       if (!expressions.empty()) arguments.push_back("--expression=" + expressions[0]);
       arguments.insert(arguments.begin(), "eval");
+    }
+    if (!arguments.empty() && !arguments[0].starts_with("-") && !commands.contains(arguments[0])) {
+      std::vector<std::string> names;
+      for (const auto& [name, run] : commands) names.push_back(name);
+      throw InvalidArgument("unknown command " + arguments[0] + suggestion(arguments[0], names));
     }
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     parser.parse(arguments);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -75,6 +76,8 @@ void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
                            least[0]);
 }
 
+std::atomic<bool> run_started = false;
+
 // The data sets that a plan reads.
 std::set<std::shared_ptr<io::Dataset>> datasets_of(const plan::Plan& plan) {
   std::set<std::shared_ptr<io::Dataset>> datasets;
@@ -122,6 +125,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   exchange_pulls(*lowered, communicator, *service);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
+  run_started = true;
   service->run(lowered->graph);
   runtime.count_io(bytes_read(datasets) - read_before, 0);
 
@@ -158,6 +162,8 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
 }
 
 }  // namespace
+
+bool any_run_started() { return run_started; }
 
 PlanSummary summarize(std::span<const Array> arrays, bool write) {
   Runtime& runtime = Runtime::current();

@@ -21,6 +21,10 @@ struct PlanSummary {
 };
 PlanSummary summarize(std::span<const Array> arrays, bool write);
 
+// Whether any computation of this process has begun to run, on this rank or another: what fails before that is wrong
+// with the request, not with its execution.
+bool any_run_started();
+
 // Computes the arrays in one plan and keeps their chunks with their owners. Collective, blocking.
 std::vector<std::shared_ptr<StoredArray>> keep(std::span<const Array> arrays);
 

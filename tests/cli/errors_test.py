@@ -65,7 +65,7 @@ class BadInput(CliTest):
             self.assertIn(name, result.errors()[0])
 
     def test_budget_too_small_says_the_least(self):
-        self.write("b.h5", x=(np.zeros((4096, 4096)), {"chunks": (4096, 4096)}))
+        self.write("b.h5", x=(np.zeros((4096, 4096)), {"chunks": (4096, 4096), "compression": 1}))
         result = self.fails(2, "least", "eval", "x.T + 1", "-i", "x=b.h5:/x", "-o", "o.h5", "--memory", "8MiB")
         least = max(int(n) for n in re.findall(r"\d+", result.errors()[0].split("least")[1]))
         self.ok("eval", "x.T + 1", "-i", "x=b.h5:/x", "-o", "o.h5", "--memory", least)
@@ -95,9 +95,9 @@ class BadInput(CliTest):
 
     def test_usage(self):
         self.fails(2, "subcommand")
-        self.fails(2, "unknown command evla; did you mean 'eval'|evla", "evla")
+        self.fails(2, "unknown command evla; did you mean 'eval'", "evla")
         self.fails(2, "unknown option --memroy; did you mean '--memory'", "eval", "1", "--memroy", "1GiB")
-        self.fails(2, "-k", "pca", "a.h5:/x", "-o", "o.h5")
+        self.fails(2, "--components is required", "pca", "a.h5:/x", "-o", "o.h5")
         self.fails(2, "expression", "eval")
         self.fails(2, "one expression", "eval", "1", "2")
         self.fails(2, "not both", "eval", "1", "-f", "job.qy")
@@ -144,7 +144,6 @@ class OneLineForAllRanks(CliTest):
 class Interrupts(CliTest):
     def interrupted(self, signal_number, ranks):
         self.write("o.h5", old=np.arange(3))
-        before = self.contents("o.h5")
         process = self.start("eval", "sum(random.normal(size=(200000, 20000)), axis=0)", "-o", "o.h5", "--progress", "off", ranks=ranks)
         time.sleep(3)
         self.assertIsNone(process.poll(), "it ended before it could be interrupted")
@@ -152,7 +151,8 @@ class Interrupts(CliTest):
         process.send_signal(signal_number)
         out, err = process.communicate(timeout=30)
         self.assertLess(time.time() - begin, 20)
-        self.assertEqual(self.contents("o.h5"), before)
+        self.assertEqual(self.keys("o.h5"), ["old"])
+        np.testing.assert_array_equal(self.read("o.h5", "old"), np.arange(3))
         self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["o.h5"])
         return process.returncode, err
 
