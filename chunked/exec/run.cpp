@@ -42,10 +42,10 @@ plan::ArrayRef stage_of(plan::Plan& plan, const plan::ArrayRef& array, const exp
   return result;
 }
 
-plan::Plan make_plan(std::span<const Array> arrays) {
+plan::Plan make_plan(std::span<const Array> arrays, const plan::PlanOptions& options) {
   std::vector<expr::NodePtr> nodes;
   for (const Array& array : arrays) nodes.push_back(array.node());
-  plan::Plan plan = plan::make_plan(nodes, plan_options());
+  plan::Plan plan = plan::make_plan(nodes, options);
   for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
   return plan;
 }
@@ -63,6 +63,15 @@ int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime) {
   return least;
 }
 
+plan::Plan make_plan(std::span<const Array> arrays) { return make_plan(arrays, plan_options()); }
+
+[[noreturn]] void throw_budget(int64_t given, int64_t least) {
+  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least "
+                                       "that works with these chunks is {} bytes",
+                                       given, least),
+                           least);
+}
+
 // Throws on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's budget.
 void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
   int64_t least[] = {least_budget(graph, runtime)};
@@ -70,10 +79,7 @@ void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
   if (least[0] <= given[0]) return;
-  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least "
-                                       "that works with these chunks is {} bytes",
-                                       given[0], least[0]),
-                           least[0]);
+  throw_budget(given[0], least[0]);
 }
 
 std::atomic<bool> run_started = false;
@@ -163,6 +169,38 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
 
 }  // namespace
 
+namespace {
+
+// Runs; where the budget is too small, says one that works: more room may be given to larger chunks, so a plan is made
+// for the least bytes of the last one until it fits them.
+std::vector<std::shared_ptr<StoredArray>> execute(std::span<const Array> arrays, bool write, const plan::Plan& plan,
+                                                  const std::vector<Sink>& sinks) {
+  try {
+    return execute(plan, sinks);
+  } catch (const local::BudgetError& error) {
+    Runtime& runtime = Runtime::current();
+    plan::PlanOptions options = plan_options();
+    options.memory_bytes = error.least_bytes();
+    constexpr int kMostRounds = 16;
+    for (int round = 0; round < kMostRounds; ++round) {
+      const plan::Plan larger = make_plan(arrays, options);
+      std::vector<Sink> stand_ins;
+      for (const plan::ArrayRef& result : larger.results) {
+        stand_ins.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
+      }
+      const auto lowered =
+          lower(larger, stand_ins, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
+      int64_t least[] = {scheduler::least_workable_bytes(lowered->graph)};
+      runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+      if (least[0] <= options.memory_bytes) break;
+      options.memory_bytes = least[0];
+    }
+    throw_budget(runtime.memory_bytes(), options.memory_bytes);
+  }
+}
+
+}  // namespace
+
 bool any_run_started() { return run_started; }
 
 PlanSummary summarize(std::span<const Array> arrays, bool write) {
@@ -193,7 +231,7 @@ std::vector<std::shared_ptr<StoredArray>> keep(std::span<const Array> arrays) {
   const plan::Plan plan = make_plan(arrays);
   std::vector<Sink> sinks;
   for (const plan::ArrayRef& result : plan.results) sinks.push_back({Sink::Kind::keep, result, {}});
-  return execute(plan, sinks);
+  return execute(arrays, /*write=*/false, plan, sinks);
 }
 
 NdArray gather(const StoredArray& array) {
@@ -418,7 +456,7 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
     }
     sinks.push_back(std::move(sink));
   }
-  exec::execute(plan, sinks);
+  exec::execute(arrays, /*write=*/true, plan, sinks);
 
   // Every rank's data is in place before the creating rank commits; its failure is everyone's.
   try {
