@@ -49,11 +49,13 @@ struct OpInfo {
   OpRule rule;
   const char* expression;  // device-neutral C++ of x, y, z
 };
-inline constexpr int kOpCount = 0
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) +1
+inline constexpr int kOpCount = [] {
+  int rows = 0;
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) ++rows;
 #include "local/ops/ufunc.def"
 #undef QUARRY_OP
-    ;
+  return rows;
+}();
 const OpInfo& info(Op op);
 std::optional<Op> find_op(std::string_view name);  // by NumPy's name or an alias
 
@@ -76,11 +78,13 @@ struct ReductionInfo {
   const char* combine[3];
   const char* finalize;
 };
-inline constexpr int kReductionCount = 0
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) +1
+inline constexpr int kReductionCount = [] {
+  int rows = 0;
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) ++rows;
 #include "local/ops/reduction.def"
 #undef QUARRY_REDUCTION
-    ;
+  return rows;
+}();
 const ReductionInfo& info(Reduction reduction);
 std::optional<Reduction> find_reduction(std::string_view name);
 

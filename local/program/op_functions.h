@@ -1,5 +1,5 @@
 // The values of ufunc.def's expressions: device-neutral C++ that the CPU loops compile and the GPU engine embeds in its
-// NVRTC sources, word for word. It includes nothing. The includer provides, before it:
+// NVRTC sources, word for word. It includes nothing where the includer has provided, before it:
 //   - int8_t ... uint64_t, and quarry::local::float16 and bfloat16 with a member `bits` and conversions to and from
 //     float;
 //   - QUARRY_FN, the function specifiers, `static` among them; QUARRY_BIT_CAST(To, value);
@@ -8,6 +8,10 @@
 //     atanh hypot pow fmod floor ceil trunc rint copysign, and umulhi(uint64_t, uint64_t).
 // Nothing here may depend on contraction of a * b + c: compile with it off.
 #pragma once
+
+#ifndef QUARRY_FN  // alone on the host
+#include "local/cpu/device_math.h"
+#endif
 
 namespace quarry::local {
 
