@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <ctime>
 #include <mutex>
 #include <thread>
@@ -53,6 +54,7 @@ void wait_for_signals() {
 }  // namespace
 
 void start_signal_thread() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, as a full disk is
   sem_init(&arrived, /*pshared=*/0, 0);
   for (const int signal : {SIGINT, SIGTERM}) {
     struct sigaction before {};

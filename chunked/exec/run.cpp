@@ -171,31 +171,43 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
 
 namespace {
 
-// Runs; where the budget is too small, says one that works: more room may be given to larger chunks, so a plan is made
-// for the least bytes of the last one until it fits them.
+// The least bytes per rank of the plan that is made for a budget of `memory_bytes`. Collective.
+int64_t least_bytes_of_plan(std::span<const Array> arrays, bool write, int64_t memory_bytes) {
+  Runtime& runtime = Runtime::current();
+  plan::PlanOptions options = plan_options();
+  options.memory_bytes = memory_bytes;
+  const plan::Plan plan = make_plan(arrays, options);
+  std::vector<Sink> sinks;
+  for (const plan::ArrayRef& result : plan.results) {
+    sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
+  }
+  const auto lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
+  int64_t least[] = {scheduler::least_workable_bytes(lowered->graph)};
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  return least[0];
+}
+
+// Runs; where the budget is too small, says one that works, to within 1/64. The plan for a larger budget may have
+// larger chunks and need more, so it is made anew for each budget tried: raised by a quarter until it fits, then halved
+// between.
 std::vector<std::shared_ptr<StoredArray>> execute(std::span<const Array> arrays, bool write, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks) {
   try {
     return execute(plan, sinks);
   } catch (const local::BudgetError& error) {
-    Runtime& runtime = Runtime::current();
-    plan::PlanOptions options = plan_options();
-    options.memory_bytes = error.least_bytes();
-    constexpr int kMostRounds = 16;
-    for (int round = 0; round < kMostRounds; ++round) {
-      const plan::Plan larger = make_plan(arrays, options);
-      std::vector<Sink> stand_ins;
-      for (const plan::ArrayRef& result : larger.results) {
-        stand_ins.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
-      }
-      const auto lowered =
-          lower(larger, stand_ins, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
-      int64_t least[] = {scheduler::least_workable_bytes(lowered->graph)};
-      runtime.communicator().all_reduce(least, comm::ReduceOp::max);
-      if (least[0] <= options.memory_bytes) break;
-      options.memory_bytes = least[0];
+    constexpr int kMostRaises = 24;
+    constexpr int64_t kTolerance = 64;
+    const auto works = [&](int64_t bytes) { return least_bytes_of_plan(arrays, write, bytes) <= bytes; };
+    int64_t failing = Runtime::current().memory_bytes(), working = error.least_bytes();
+    for (int i = 0; i < kMostRaises && !works(working); ++i) {
+      failing = working;
+      working += working / 4;
     }
-    throw_budget(runtime.memory_bytes(), options.memory_bytes);
+    while (working - failing > working / kTolerance) {
+      const int64_t middle = failing + (working - failing) / 2;
+      (works(middle) ? working : failing) = middle;
+    }
+    throw_budget(Runtime::current().memory_bytes(), working);
   }
 }
 

@@ -116,6 +116,27 @@ class BadInput(CliTest):
         self.fails(2, "job.qy", "eval", "-f", "job.qy", "-o", "o.h5")
 
 
+class FullDisk(CliTest):
+    """A limit on the size of files stands for a disk without room."""
+
+    def test_while_storing(self):
+        for ranks in [0, 2]:
+            result = self.run_quarry("eval", "random.uniform(size=(2048, 1024))", "-o", "new.h5", ranks=ranks, file_limit=4 << 20)
+            self.assertIn(result.status, (1, 2), result.err)
+            self.assertEqual(len(result.errors()), 1, result.err)
+            self.assertRegex(result.errors()[0], "no space left")
+            self.assertEqual(list(self.dir.iterdir()), [])
+
+    def test_while_spilling(self):
+        product = "sum(random.uniform(size=(3000, 3000)) @ random.uniform(size=(3000, 3000)))"
+        for ranks in [0, 2]:
+            result = self.run_quarry("eval", product, "-o", "o.h5", "--memory", "18MiB", "--chunks", "500,500", ranks=ranks, file_limit=4 << 20)
+            self.assertEqual(result.status, 1, result.err)
+            self.assertEqual(len(result.errors()), 1, result.err)
+            self.assertRegex(result.errors()[0], "spill|space|large")
+            self.assertEqual(list(self.dir.iterdir()), [])
+
+
 class OneLineForAllRanks(CliTest):
     def setUp(self):
         super().setUp()

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -58,7 +59,12 @@ class CliTest(unittest.TestCase):
         with h5py.File(self.path(name)) as file:
             return sorted(file)
 
-    def start(self, *arguments, ranks=0, env=None):
+    def start(self, *arguments, ranks=0, env=None, file_limit=None):
+        """file_limit: bytes that a file may have; writing beyond fails, as on a full disk."""
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+
         command = [*MPIRUN, "-n", str(ranks)] if ranks else []
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **(env or {}))
         return subprocess.Popen(
@@ -69,10 +75,11 @@ class CliTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=limit if file_limit else None,
         )
 
-    def run_quarry(self, *arguments, ranks=0, env=None):
-        process = self.start(*arguments, ranks=ranks, env=env)
+    def run_quarry(self, *arguments, **options):
+        process = self.start(*arguments, **options)
         try:
             out, err = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
