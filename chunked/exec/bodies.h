@@ -88,12 +88,16 @@ class UploadBody : public scheduler::TaskBody {
   std::shared_ptr<StoredArray> array_;
 };
 
-// Hands a finished chunk to a sink, in host memory.
+// Hands a finished chunk to a sink, in host memory; on a GPU in parts, unless the sink wants chunks whole.
 class WriteBody : public scheduler::TaskBody {
  public:
-  WriteBody(Grid grid, std::string label, scheduler::Executor* executor,
+  WriteBody(Grid grid, std::string label, scheduler::Executor* executor, bool whole,
             std::function<void(const Region&, const void*)> write)
-      : grid_(std::move(grid)), label_(std::move(label)), executor_(executor), write_(std::move(write)) {}
+      : grid_(std::move(grid)),
+        label_(std::move(label)),
+        executor_(executor),
+        whole_(whole),
+        write_(std::move(write)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
 
@@ -101,6 +105,7 @@ class WriteBody : public scheduler::TaskBody {
   Grid grid_;
   std::string label_;
   scheduler::Executor* executor_;
+  bool whole_;
   std::function<void(const Region&, const void*)> write_;
 };
 

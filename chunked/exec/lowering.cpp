@@ -872,7 +872,7 @@ class Lowering {
     const auto& output = stage.outputs[static_cast<size_t>(sink.array.output)];
     int32_t number = -1;
     if (sink.kind == Sink::Kind::write)
-      number = add_body<WriteBody>(output.grid, stage.label, context_.executor, sink.write).first;
+      number = add_body<WriteBody>(output.grid, stage.label, context_.executor, sink.whole, sink.write).first;
     const auto [first, last] = owned(output.grid.count());
     for (int64_t chunk = first; chunk < last; ++chunk) {
       const BlockId result = block(key_of(sink.array, chunk));

@@ -28,8 +28,9 @@ struct Sink {
   enum class Kind : uint8_t { keep, write };
   Kind kind = Kind::keep;
   plan::ArrayRef array;
-  std::function<void(const Region& chunk, const void* data)>
-      write;  // write: host memory, C order; called from io threads
+  // write: a chunk or a part of it in host memory, C order; called from io threads.
+  std::function<void(const Region& box, const void* data)> write;
+  bool whole = false;  // write: only whole chunks (filtered files)
 };
 
 struct LoweringContext {

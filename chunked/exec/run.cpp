@@ -458,6 +458,7 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
         if (box.elements() > 0) writer->write(box, data);
       };
     } else {
+      sink.whole = true;
       sink.write = [&, i, writer, spool](const Region& box, const void* data) {
         write_filtered(*writer, box, data, [&](const Dims& chunk, std::span<const std::byte> bytes) {
           if (!output) return spool->append(chunk, bytes);

@@ -37,7 +37,7 @@ class Staging {
 
 constexpr int64_t kLargestStagingPiece = 16 << 20;
 
-// How much one of an executor's io threads stages at a time: two pieces per thread use at most half of the host budget.
+// How much one of an executor's io threads stages at a time: two pieces of each of eight threads fit the host budget.
 int64_t staging_piece_bytes(scheduler::Executor& executor) {
   return std::clamp<int64_t>(executor.host_budget().limit_bytes() / 16, 64 << 10, kLargestStagingPiece);
 }
@@ -96,23 +96,31 @@ void ReadBody::run(scheduler::TaskRun& run) {
     dataset_->read(region, block, {scratch, static_cast<size_t>(scratch_bytes)});
     return;
   }
-  // Two staging pieces in turn: one is filled from the file while the other travels to the device.
-  const std::vector<Region> parts = split(region, itemsize, staging_piece_bytes(*executor_), dataset_->info().chunks);
+  // Two staging pieces in turn: one is filled from the file while the other travels to the device. Only compressed
+  // chunks have to be read whole. All of a task's staging memory is asked for at once: tasks that wait for it hold
+  // none.
+  const io::DatasetInfo& info = dataset_->info();
+  const std::vector<Region> parts =
+      split(region, itemsize, staging_piece_bytes(*executor_), info.filters.empty() ? std::nullopt : info.chunks);
   int64_t part_bytes = 0, scratch_bytes = 0;
   for (const Region& part : parts) {
-    part_bytes = std::max(part_bytes, part.elements() * itemsize);
+    part_bytes = std::max(part_bytes, align_up(part.elements() * itemsize, local::kAllocationAlignment));
     scratch_bytes = std::max(scratch_bytes, dataset_->read_scratch_bytes(part));
   }
   local::Backend& backend = local::backend(run.context.device.kind);
-  const Staging scratch(*executor_, scratch_bytes);
+  const size_t halves_used = std::min<size_t>(2, parts.size());
+  const Staging staging(*executor_, static_cast<int64_t>(halves_used) * part_bytes + scratch_bytes);
   struct Half {
-    std::unique_ptr<Staging> memory;
+    std::byte* data;
     std::unique_ptr<local::Event> copied;
   };
-  Half halves[2];
-  for (size_t h = 0; h < std::min<size_t>(2, parts.size()); ++h) {
-    halves[h] = {std::make_unique<Staging>(*executor_, part_bytes), backend.create_event(run.context.device.index)};
+  std::vector<Half> halves;
+  for (size_t h = 0; h < halves_used; ++h) {
+    halves.push_back(
+        {staging.data() + static_cast<int64_t>(h) * part_bytes, backend.create_event(run.context.device.index)});
   }
+  const std::span<std::byte> scratch{staging.data() + static_cast<int64_t>(halves_used) * part_bytes,
+                                     static_cast<size_t>(scratch_bytes)};
   // Staging memory must outlive the copies, also when a read throws.
   struct Drain {
     local::Stream& stream;
@@ -127,9 +135,9 @@ void ReadBody::run(scheduler::TaskRun& run) {
   for (size_t i = 0; i < parts.size() && !run.cancelled(); ++i) {
     Half& half = halves[i % 2];
     half.copied->synchronize();
-    dataset_->read(parts[i], half.memory->data(), {scratch.data(), static_cast<size_t>(scratch.bytes())});
+    dataset_->read(parts[i], half.data, scratch);
     const int64_t bytes = parts[i].elements() * itemsize;
-    run.context.stream->copy(static_cast<std::byte*>(block) + done_bytes, half.memory->data(), bytes);
+    run.context.stream->copy(static_cast<std::byte*>(block) + done_bytes, half.data, bytes);
     run.context.stream->record(*half.copied);
     done_bytes += bytes;
   }
@@ -168,10 +176,21 @@ void WriteBody::run(scheduler::TaskRun& run) {
     write_(chunk, run.inputs[0].data);
     return;
   }
-  const Staging host(*executor_, run.inputs[0].bytes);
-  run.context.stream->copy(host.data(), run.inputs[0].data, run.inputs[0].bytes);
-  run.context.stream->synchronize();
-  write_(chunk, host.data());
+  const int64_t bytes = run.inputs[0].bytes;
+  const int64_t elements = chunk.elements();
+  if (elements == 0) return;
+  const int64_t itemsize = bytes / elements;
+  const std::vector<Region> parts =
+      whole_ ? std::vector<Region>{chunk} : split(chunk, itemsize, staging_piece_bytes(*executor_), std::nullopt);
+  const Staging host(*executor_, parts.front().elements() * itemsize);
+  const auto* from = static_cast<const std::byte*>(run.inputs[0].data);
+  for (const Region& part : parts) {
+    const int64_t part_bytes = part.elements() * itemsize;
+    run.context.stream->copy(host.data(), from, part_bytes);
+    run.context.stream->synchronize();
+    write_(part, host.data());
+    from += part_bytes;
+  }
 }
 
 std::string CopyBody::name(int64_t index) const { return fmt::format("copy {}[{}]", label_, index); }
