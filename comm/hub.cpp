@@ -373,6 +373,7 @@ void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byt
     case FrameKind::goodbye: {
       Peer& peer = peers_[static_cast<size_t>(from)];
       peer.left = true;
+      peer.broken = header.bytes != 0;
       peer.left_at = steady_clock::now();
       peer.reason = fmt::format("rank {} has left the job", from);
       fail_receives(from, peer.reason);
@@ -489,9 +490,7 @@ void Hub::wake() {
   wake_.notify_all();
 }
 
-void Hub::check_members(uint32_t channel_id) { check_members(channel_id, kGraceSeconds); }
-
-void Hub::check_members(uint32_t channel_id, double grace_seconds) {
+void Hub::check_members(uint32_t channel_id) {
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");
   if (!trouble_) return;
   const std::lock_guard lock(mutex_);
@@ -499,19 +498,19 @@ void Hub::check_members(uint32_t channel_id, double grace_seconds) {
   for (const int member : ch.members) {
     const Peer& peer = peers_[static_cast<size_t>(member)];
     if (peer.lost) throw CommError(peer.reason);
-    if (peer.left && std::chrono::duration<double>(steady_clock::now() - peer.left_at).count() > grace_seconds) {
+    if (peer.left && std::chrono::duration<double>(steady_clock::now() - peer.left_at).count() > kGraceSeconds) {
       throw CommError(peer.reason + " while others still communicate with it");
     }
   }
 }
 
-bool Hub::leave() noexcept try {
+bool Hub::leave(const std::function<void()>& drive) noexcept try {
   if (!wire_) return true;
   {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
   }
-  const FrameHeader header{0, FrameKind::goodbye, rank_, 0, 0, 0, 0, 0};
+  const FrameHeader header{0, FrameKind::goodbye, rank_, 0, 0, broken_ ? 1 : 0, 0, 0};  // bytes: whether broken
   const auto gone = [this](int r) {
     const std::lock_guard lock(mutex_);
     const Peer& peer = peers_[static_cast<size_t>(r)];
@@ -529,6 +528,7 @@ bool Hub::leave() noexcept try {
   Backoff backoff;
   for (int r = 0; r < size_; ++r) {
     while (!gone(r)) {
+      drive();
       if (wire_->progress(*this)) backoff.reset();
       backoff.pause();
     }
@@ -536,7 +536,7 @@ bool Hub::leave() noexcept try {
   constexpr double kCloseSeconds = 3;
   wire_->close(*this, kCloseSeconds);
   const std::lock_guard lock(mutex_);
-  return std::ranges::none_of(peers_, &Peer::lost);
+  return !broken_ && std::ranges::none_of(peers_, [](const Peer& peer) { return peer.lost || peer.broken; });
 } catch (const std::exception& error) {
   local::log(local::LogLevel::error, fmt::format("leaving the job: {}", error.what()));
   return false;

@@ -61,12 +61,11 @@ class Hub : public WireSink {
   void wait_for_event(double seconds);
   void wake();
 
-  // Throws CommError once a member is lost, or has left the job `grace_seconds` ago (default: two).
+  // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
-  void check_members(uint32_t channel, double grace_seconds);
   // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the wire.
-  // True if every rank left in order. Never throws.
-  bool leave() noexcept;
+  // Meanwhile calls `drive` again and again. True if every rank left in order, none of them broken. Never throws.
+  bool leave(const std::function<void()>& drive) noexcept;
   // A collective call was given up half-way: the job can only end.
   void mark_broken() { broken_ = true; }
   bool broken() const { return broken_; }
@@ -116,7 +115,7 @@ class Hub : public WireSink {
   };
   struct Peer {
     uint64_t next_id = 0;  // of data sent to it
-    bool left = false, lost = false;
+    bool left = false, lost = false, broken = false;
     std::string reason;
     std::chrono::steady_clock::time_point left_at;
   };

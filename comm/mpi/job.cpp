@@ -126,7 +126,13 @@ void Job::choose_wire(TransportChoice choice) {
 
 Job::~Job() {
   // Without a hub the constructor failed; the other ranks failed too.
-  const bool in_order = hub_ && hub_->leave() && !hub_->broken();
+  const auto drive = [this] {
+    // The last collective calls may still have something to send on behalf of ranks that came to them later.
+    int found = 0;
+    const std::lock_guard guard(lock());
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
+  };
+  const bool in_order = hub_ && hub_->leave(drive);
   if (in_order) {
     // Nobody takes its wire down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;

@@ -97,12 +97,14 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {
-  hub().check_members(channel_, /*grace_seconds=*/0);
+  if (hub().broken()) hub().check_members(channel_);
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const std::lock_guard guard(lock());
     check(start(&request), call);
   }
+  // A rank may have left already: the root of a broadcast, say, that was done before this rank came to it. So even then
+  // the call gets its chance.
   Backoff backoff;
   for (;;) {
     int done = 0;
