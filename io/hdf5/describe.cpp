@@ -277,10 +277,29 @@ class Describer {
         throw local::IoError("damaged: chunks of more than 4 GiB");
     ChunkIndex index =
         read_chunk_index(bytes, *format, message, out_.info.shape, chunk_bytes, !out_.info.filters.empty());
-    if (!indirect_.empty()) return;
+    if (!indirect_.empty()) return check_stored_sizes(index, chunk_bytes);
     out_.storage.kind = Storage::Kind::chunked;
     out_.storage.index = std::move(index);
     out_.info.stored_bytes = out_.storage.index.stored_bytes();
+  }
+
+  // Where no filter that was applied changes a chunk's size, the stored size follows from it. The library does not look
+  // whether undoing the filters gave a whole chunk.
+  void check_stored_sizes(const ChunkIndex& index, int64_t chunk_bytes) const {
+    constexpr int64_t kChecksumBytes = 4;
+    const auto& filters = out_.info.filters;
+    for (const ChunkEntry& entry : index.entries()) {
+      int64_t bytes = chunk_bytes;
+      bool fixed = true;
+      for (size_t i = 0; i < filters.size(); ++i) {
+        if (i < 32 && (entry.mask >> i & 1u)) continue;
+        fixed = fixed && (filters[i].kind == Filter::Kind::shuffle || filters[i].kind == Filter::Kind::fletcher32);
+        if (filters[i].kind == Filter::Kind::fletcher32) bytes += kChecksumBytes;
+      }
+      if (fixed && entry.bytes != bytes)
+        throw local::IoError(fmt::format("damaged: chunk number {} is stored in {} bytes instead of {}", entry.number,
+                                         entry.bytes, bytes));
+    }
   }
 
   bool may_grow() const {
