@@ -1,0 +1,134 @@
+#include "apps/quarry/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/quarry/progress.h"
+#include "apps/quarry/suggest.h"
+#include "apps/quarry/text.h"
+#include "apps/quarry/tool.h"
+
+namespace quarry::apps {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Words = std::vector<std::string>;
+
+TEST(Options, ChunksAreExtents) {
+  EXPECT_FALSE(parse_chunks("", "--chunks"));
+  EXPECT_FALSE(parse_chunks("auto", "--chunks"));
+  EXPECT_EQ(parse_chunks("4096,512", "--chunks"), (Dims{4096, 512}));
+  EXPECT_EQ(parse_chunks("(16, -1,)", "--chunks"), (Dims{16, -1}));
+  for (const char* text : {"0", "-2", "4,x", "4,,4", "1.5", ",", "99999999999999999999"}) {
+    EXPECT_THROW(parse_chunks(text, "--chunks"), local::InvalidArgument) << text;
+  }
+}
+
+TEST(Options, FiltersAreInTheOrderHdf5AppliesThem) {
+  const std::vector<io::Filter> filters = parse_filters("fletcher32,deflate:6,shuffle", "--filter");
+  ASSERT_EQ(filters.size(), 3u);
+  EXPECT_EQ(filters[0].kind, io::Filter::Kind::shuffle);
+  EXPECT_EQ(filters[1].kind, io::Filter::Kind::deflate);
+  EXPECT_EQ(filters[1].level, 6);
+  EXPECT_EQ(filters[2].kind, io::Filter::Kind::fletcher32);
+  EXPECT_THAT(parse_filters("none", "--filter"), IsEmpty());
+  for (const char* text : {"zip", "deflate:10", "deflate:x", "shuffle:1", "shuffle,shuffle", "deflate,", ","}) {
+    EXPECT_THROW(parse_filters(text, "--filter"), local::InvalidArgument) << text;
+  }
+}
+
+TEST(Options, TheLastColonSlashSeparatesFileAndObject) {
+  EXPECT_EQ(parse_file_object("a.h5:/x/y").file, "a.h5");
+  EXPECT_EQ(parse_file_object("a.h5:/x/y").object, "/x/y");
+  EXPECT_EQ(parse_file_object("a.h5").object, "");
+  EXPECT_EQ(parse_file_object("dir:/a.h5:/x").file, "dir:/a.h5");
+  EXPECT_EQ(parse_file_object("a:b.h5").file, "a:b.h5");
+}
+
+class TakeExpressions : public ::testing::Test {
+ protected:
+  TakeExpressions() {
+    command_.add_option("-i,--input", inputs_);
+    command_.add_option("-o,--output", text_);
+    command_.add_option("--memory", text_);
+    command_.add_flag("--overwrite", flag_);
+  }
+  Words take(Words arguments) {
+    rest_ = std::move(arguments);
+    return take_expressions(command_, rest_);
+  }
+  CLI::App command_;
+  Words inputs_, rest_;
+  std::string text_;
+  bool flag_ = false;
+};
+
+TEST_F(TakeExpressions, StandAnywhere) {
+  EXPECT_THAT(take({"x", "-i", "x=f:/x", "--overwrite"}), ElementsAre("x"));
+  EXPECT_THAT(rest_, ElementsAre("-i", "x=f:/x", "--overwrite"));
+  EXPECT_THAT(take({"-i", "x=f:/x", "--memory=1GiB", "-x"}), ElementsAre("-x"));
+  EXPECT_THAT(take({"--overwrite", "x"}), ElementsAre("x"));
+  EXPECT_THAT(take({"-o", "f.h5", "--", "-o"}), ElementsAre("-o"));
+  EXPECT_THAT(take({"-inf"}), ElementsAre("-inf"));
+  EXPECT_THAT(take({"-i", "-i", "i=f:/x"}), ElementsAre("-i"));
+  EXPECT_THAT(rest_, ElementsAre("-i", "i=f:/x"));
+  EXPECT_THAT(take({"--x", "-i", "x=f:/x"}), ElementsAre("--x"));
+  EXPECT_THAT(take({"-i", "x=f:/x"}), IsEmpty());
+  EXPECT_THAT(take({"a", "b"}), ElementsAre("a", "b"));
+}
+
+TEST_F(TakeExpressions, MisspeltOptionsAreNone) {
+  try {
+    take({"x", "--memroy", "1GiB"});
+    FAIL();
+  } catch (const local::InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "unknown option --memroy; did you mean '--memory'?");
+  }
+}
+
+TEST(Suggestion, IsTheNearestName) {
+  const Words names = {"mean", "min", "max", "median", "arange"};
+  EXPECT_EQ(suggestion("meen", names), "; did you mean 'mean'?");
+  EXPECT_EQ(suggestion("maen", names), "; did you mean 'mean'?");
+  EXPECT_EQ(suggestion("ARANGE", names), "; did you mean 'arange'?");
+  EXPECT_EQ(suggestion("completely", names), "");
+  EXPECT_EQ(suggestion("x", names), "");
+  EXPECT_EQ(suggestion(std::string(100000, 'a'), names), "");
+}
+
+TEST(Text, NumbersForPeople) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(int64_t{256} << 20), "256 MiB");
+  EXPECT_EQ(format_bytes(INT64_MAX), "8.00 EiB");
+  EXPECT_EQ(format_seconds(0.346), "0.35 s");
+  EXPECT_EQ(format_seconds(185), "3:05");
+  EXPECT_EQ(format_seconds(7650), "2:07:30");
+  EXPECT_EQ(format_seconds(INFINITY), "unknown");
+  EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(format_count(-999), "-999");
+}
+
+TEST(Progress, SaysRateMemoryAndTimeLeft) {
+  const ProgressDisplay display(/*width=*/80);
+  scheduler::Progress progress;
+  progress.tasks_done = 25;
+  progress.tasks_total = 100;
+  progress.bytes_done = 1 << 30;
+  progress.bytes_total = int64_t{4} << 30;
+  progress.memory_used = 64 << 20;
+  progress.memory_limit = 256 << 20;
+  const std::string line = display.line(progress, 2);
+  for (const char* part : {"25%", "25 of 100 tasks", "512 MiB/s", "memory 64.0 MiB of 256 MiB", "6.00 s left"}) {
+    EXPECT_THAT(line, HasSubstr(part));
+  }
+  EXPECT_NO_THROW(display.line({}, 0));
+}
+
+}  // namespace
+}  // namespace quarry::apps
