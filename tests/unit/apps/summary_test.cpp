@@ -6,8 +6,8 @@
 namespace quarry::apps {
 namespace {
 
-using local::DType;
 using local::Dims;
+using local::DType;
 using local::IndexItem;
 using local::NdArray;
 using local::Slice;
@@ -39,7 +39,8 @@ NdArray corners(const NdArray& array) {
 }
 
 TEST(Summary, NeedsTheCornersOnly) {
-  for (const Dims& shape : {Dims{1001}, Dims{7, 200}, Dims{2000, 3}, Dims{5, 6, 50}, Dims{1, 2000, 1}, Dims{20, 4, 30}}) {
+  for (const Dims& shape :
+       {Dims{1001}, Dims{7, 200}, Dims{2000, 3}, Dims{5, 6, 50}, Dims{1, 2000, 1}, Dims{20, 4, 30}}) {
     for (const DType dtype : {DType::float64, DType::int32, DType::float32, DType::bool_, DType::complex128}) {
       const NdArray array = counting(shape, dtype);
       EXPECT_EQ(local::summary_string(corners(array), shape), array.to_string());
