@@ -105,7 +105,9 @@ std::string difference(const Scalar& got, const Scalar& want, const Bound& bound
 
 class Replay {
  public:
-  explicit Replay(Device device) : device_(device), reader_(load()) {
+  // Every `parts`-th case, from number `part`; all where there is one part.
+  explicit Replay(Device device, int part = 0, int parts = 1)
+      : device_(device), part_(part), parts_(parts), reader_(load()) {
     const DeviceScope scope(device_);
     for (const HostArray& array : reader_.pool()) pool_.push_back(array.upload());
   }
@@ -183,6 +185,7 @@ class Replay {
              BoundAt&& bound_at, Inputs&& inputs) {
     ++cases_;
     functions_.insert(label);
+    if (cases_ % parts_ != part_) return;
     std::vector<NdArray> results;
     try {
       results = call();
@@ -476,6 +479,7 @@ class Replay {
   }
 
   const Device device_;
+  const int part_, parts_;
   Reader reader_;
   std::vector<NdArray> pool_;
   std::set<std::string> functions_;
@@ -483,13 +487,30 @@ class Replay {
   int cases_ = 0, failed_ = 0;
 };
 
-class Oracle : public ::testing::TestWithParam<DeviceKind> {};
-INSTANTIATE_TEST_SUITE_P(All, Oracle, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+// On a GPU nearly every case compiles a kernel: the cases are dealt to parts that can run at the same time, as shards
+// of the test program.
+struct Part {
+  DeviceKind kind;
+  int part, parts;
+};
+
+std::vector<Part> parts() {
+  std::vector<Part> result{{DeviceKind::cpu, 0, 1}, {DeviceKind::emulated, 0, 1}};
+  constexpr int kGpuParts = 12;
+  for (int part = 0; part < kGpuParts; ++part) result.push_back({DeviceKind::cuda, part, kGpuParts});
+  return result;
+}
+
+class Oracle : public ::testing::TestWithParam<Part> {};
+INSTANTIATE_TEST_SUITE_P(All, Oracle, ::testing::ValuesIn(parts()), [](const auto& info) {
+  const Part& part = info.param;
+  return part.parts == 1 ? std::string(name(part.kind)) : fmt::format("{}_{}", name(part.kind), part.part);
+});
 
 TEST_P(Oracle, AnswersAsNumPy) {
-  if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-  Replay({GetParam(), 0}).run();
+  const Part& part = GetParam();
+  if (!available(part.kind)) GTEST_SKIP() << "no device of kind " << name(part.kind);
+  Replay({part.kind, 0}, part.part, part.parts).run();
 }
 
 }  // namespace
