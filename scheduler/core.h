@@ -362,7 +362,7 @@ class Core final : public Executor {
   std::vector<int32_t> free_live_;
   int64_t live_count_ = 0;
   int64_t busy_tasks_ = 0;  // admitted tasks that keep every lane at work
-  int64_t jobs_ = 0;  // moves between tiers, queued or under way
+  int64_t jobs_ = 0;        // moves between tiers, queued or under way
   int64_t reads_ = 0;
   int64_t coming_bytes_ = 0;    // freed for certain when the admitted tasks are done
   int64_t spilling_bytes_ = 0;  // freed when the spills under way are done

@@ -1,5 +1,5 @@
-// The ceiling for reading a file from the page cache: threads that do nothing but pread disjoint parts of it into their own buffer.
-// usage: bench_pread FILE THREADS BLOCK_BYTES   prints bytes per second
+// The ceiling for reading a file from the page cache: threads that do nothing but pread disjoint parts of it into their
+// own buffer. usage: bench_pread FILE THREADS BLOCK_BYTES   prints bytes per second
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   for (int t = 0; t < threads; ++t) {
     pool.emplace_back([&, t] {
       std::vector<char> buffer(static_cast<size_t>(block));
-      const long first = status.st_size / threads * t, last = t + 1 == threads ? status.st_size : status.st_size / threads * (t + 1);
+      const long first = status.st_size / threads * t,
+                 last = t + 1 == threads ? status.st_size : status.st_size / threads * (t + 1);
       for (long at = first; at < last;) {
         const ssize_t got = pread(file, buffer.data(), static_cast<size_t>(std::min(block, last - at)), at);
         if (got <= 0) {

@@ -120,7 +120,8 @@ QUARRY_FN T shuffle_down(T x, int distance, int width) {
     uint32_t w[sizeof(T) / 4];
     memcpy(&w, &x, sizeof(T));
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i) w[i] = __shfl_down_sync(0xffffffffu, w[i], distance, width);
+    for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+      w[i] = __shfl_down_sync(0xffffffffu, w[i], distance, width);
     T y;
     memcpy(&y, &w, sizeof(T));
     return y;

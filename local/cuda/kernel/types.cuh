@@ -45,10 +45,10 @@ struct bfloat16 {
 
 namespace math {
 
-#define QUARRY_MATH_1(name)                                       \
-  QUARRY_FN float name(float x) { return ::name##f(x); }          \
+#define QUARRY_MATH_1(name)                              \
+  QUARRY_FN float name(float x) { return ::name##f(x); } \
   QUARRY_FN double name(double x) { return ::name(x); }
-#define QUARRY_MATH_2(name)                                       \
+#define QUARRY_MATH_2(name)                                          \
   QUARRY_FN float name(float x, float y) { return ::name##f(x, y); } \
   QUARRY_FN double name(double x, double y) { return ::name(x, y); }
 QUARRY_MATH_1(sqrt)
@@ -80,7 +80,9 @@ QUARRY_MATH_2(atan2)
 QUARRY_MATH_2(fmod)
 QUARRY_MATH_2(copysign)
 // pow(float) is up to 8 ULP off under CUDA's own bounds; by way of double it is rounded nearly right.
-QUARRY_FN float pow(float x, float y) { return static_cast<float>(::pow(static_cast<double>(x), static_cast<double>(y))); }
+QUARRY_FN float pow(float x, float y) {
+  return static_cast<float>(::pow(static_cast<double>(x), static_cast<double>(y)));
+}
 QUARRY_FN double pow(double x, double y) { return ::pow(x, y); }
 QUARRY_FN float hypot(float x, float y) { return ::hypotf(x, y); }
 // CUDA's hypot(double) errs by an ULP even where one argument vanishes beside the other, which overflows at the largest

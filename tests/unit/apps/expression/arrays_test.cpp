@@ -18,7 +18,7 @@ struct Row {
   const char* expected;  // "DTYPE SHAPE\nSTR" of an array, repr() of anything else, or "error"
 };
 constexpr Row kRows[] = {
-    // the first one holds the statements that make the arrays
+// the first one holds the statements that make the arrays
 #include "tests/unit/apps/expression/numpy_expressions.inc"
 };
 
