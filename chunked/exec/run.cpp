@@ -293,7 +293,7 @@ Dims default_file_chunks(const Dims& shape, local::DType dtype) {
 // Encoded chunks of this rank, kept in a file beside the output until the creating rank registers them.
 class Spool {
  public:
-  Spool(std::string path, std::shared_ptr<io::Writer> writer) : path_(std::move(path)), writer_(std::move(writer)) {}
+  explicit Spool(std::string path) : path_(std::move(path)) {}
   ~Spool() {
     if (file_) {
       std::fclose(file_);
@@ -320,7 +320,6 @@ class Spool {
 
  private:
   std::string path_;
-  std::shared_ptr<io::Writer> writer_;
   std::mutex mutex_;
   std::FILE* file_ = nullptr;
 };
@@ -352,11 +351,10 @@ void write_filtered(const io::Writer& writer, const Region& box, const void* dat
   const int64_t itemsize = local::itemsize(writer.spec().dtype);
   const Dims strides = local::contiguous_strides(box.count, itemsize);
   std::vector<std::byte> buffer;
-  Dims first(box.ndim()), counts(box.ndim());
+  Dims first(box.ndim());
   for (int d = 0; d < box.ndim(); ++d) {
     QUARRY_CHECK(box.start[d] % file_chunk[d] == 0);
     first[d] = box.start[d] / file_chunk[d];
-    counts[d] = (box.count[d] + file_chunk[d] - 1) / file_chunk[d];
   }
   const Grid inside = Grid::regular(box.count, file_chunk);
   for (int64_t i = 0; i < inside.count(); ++i) {
@@ -450,7 +448,7 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
   std::vector<Sink> sinks;
   for (size_t i = 0; i < items.size(); ++i) {
     const std::shared_ptr<io::Writer>& writer = writers[i];
-    spools.push_back(std::make_unique<Spool>(spool_path(file, i, runtime.rank()), writer));
+    spools.push_back(std::make_unique<Spool>(spool_path(file, i, runtime.rank())));
     Spool* const spool = spools.back().get();
     Sink sink{Sink::Kind::write, plan.results[i], {}};
     if (specs[i].filters.empty()) {
