@@ -42,7 +42,7 @@ Array shown_part(const Array& array) {
   if (!summarised(array)) return part;
   for (int axis = 0; axis < array.ndim(); ++axis) {
     if (array.shape(axis) <= 2 * kEdgeItems) continue;
-    std::vector<local::IndexItem> head(static_cast<size_t>(axis), local::all), tail = head;
+    std::vector<local::IndexItem> head(static_cast<size_t>(axis), local::full_slice), tail = head;
     head.emplace_back(local::Slice{std::nullopt, kEdgeItems, std::nullopt});
     tail.emplace_back(local::Slice{-kEdgeItems, std::nullopt, std::nullopt});
     part = concatenate({part[std::span<const local::IndexItem>(head)], part[std::span<const local::IndexItem>(tail)]},

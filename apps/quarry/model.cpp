@@ -75,7 +75,7 @@ Array market_returns(const MarketModel& model, int64_t days, random::Generator& 
   // Term by term, in order: a matrix product's bits could depend on the tiles.
   Array sum = generator.normal({days, assets});
   for (int64_t k = factors; k-- > 0;) {
-    const Array column = f[{local::all, local::Slice{k, k + 1, std::nullopt}}];
+    const Array column = f[{local::full_slice, local::Slice{k, k + 1, std::nullopt}}];
     sum = column * (model.loadings[{k}] * Scalar(std::sqrt(variances[static_cast<size_t>(k)]))) + sum;
   }
   return model.means + model.volatilities * sum;

@@ -7,9 +7,12 @@
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
 #include "local/cpu/code.h"
+#include "local/cpu/indexing.h"
 #include "local/cpu/interpreter.h"
 #include "local/cpu/layout.h"
 #include "local/cpu/linalg.h"
+#include "local/cpu/scanning.h"
+#include "local/cpu/sorting.h"
 #include "local/memory/memory_resource.h"
 
 namespace quarry::local {
@@ -95,6 +98,10 @@ class CpuEngine final : public Engine {
     const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
     cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
   }
+
+  Indexing& indexing() override { return cpu_indexing(); }
+  Scanning& scanning() override { return cpu_scanning(); }
+  Sorting& sorting() override { return cpu_sorting(); }
 
  private:
   // The lowered form of a program, kept for the last few structures that this thread ran.

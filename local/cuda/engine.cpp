@@ -7,11 +7,14 @@
 #include "local/cuda/codegen.h"
 #include "local/cuda/compiler.h"
 #include "local/cuda/driver.h"
+#include "local/cuda/indexing.h"
 #include "local/cuda/launch.h"
 #include "local/cuda/layout.h"
 #include "local/cuda/linalg.h"
 #include "local/cuda/plan.h"
+#include "local/cuda/scanning.h"
 #include "local/cuda/scratch.h"
+#include "local/cuda/sorting.h"
 #include "local/cuda/stream.h"
 
 namespace quarry::local::cuda {
@@ -92,6 +95,10 @@ class CudaEngine final : public Engine {
             const ExecContext& context) override {
     cuda::eigh(dtype, triangle, a, values, vectors, context);
   }
+
+  Indexing& indexing() override { return cuda_indexing(); }
+  Scanning& scanning() override { return cuda_scanning(); }
+  Sorting& sorting() override { return cuda_sorting(); }
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "local/base/error.h"
 #include "local/cpu/cpu_engine.h"
 #include "local/device/backends.h"
+#include "local/device/emulated_engine.h"
 #include "local/memory/arena_resource.h"
 #include "local/memory/memory_resource.h"
 #include "local/program/engine.h"
@@ -185,54 +186,43 @@ class EmulatedStream final : public Stream {
   std::thread thread_;  // last: uses all of the above
 };
 
-// Queues the CPU engine's calls. Scratch is taken and given back in the calling thread, in stream order, in one piece
-// of exactly the bytes that the engine asked for beforehand: an engine that takes more fails here.
+// Queues the CPU engine's calls.
 class EmulatedEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     return cpu_engine().run_scratch_bytes(program, launch);
   }
   void run(const Program& program, const Launch& launch, const ExecContext& context) override {
-    queue(context, run_scratch_bytes(program, launch),
-          [program, launch](const ExecContext& host) { cpu_engine().run(program, launch, host); });
+    queue_emulated(context, run_scratch_bytes(program, launch),
+                   [program, launch](const ExecContext& host) { cpu_engine().run(program, launch, host); });
   }
   int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
     return cpu_engine().gemm_scratch_bytes(dtype, a, b, c);
   }
   void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
             const ExecContext& context) override {
-    queue(context, gemm_scratch_bytes(dtype, a, b, c),
-          [=](const ExecContext& host) { cpu_engine().gemm(dtype, alpha, a, b, beta, c, host); });
+    queue_emulated(context, gemm_scratch_bytes(dtype, a, b, c),
+                   [=](const ExecContext& host) { cpu_engine().gemm(dtype, alpha, a, b, beta, c, host); });
   }
   int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
     return cpu_engine().syrk_scratch_bytes(dtype, a, c);
   }
   void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
             const ExecContext& context) override {
-    queue(context, syrk_scratch_bytes(dtype, a, c),
-          [=](const ExecContext& host) { cpu_engine().syrk(dtype, alpha, a, beta, c, host); });
+    queue_emulated(context, syrk_scratch_bytes(dtype, a, c),
+                   [=](const ExecContext& host) { cpu_engine().syrk(dtype, alpha, a, beta, c, host); });
   }
   int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu_engine().eigh_scratch_bytes(dtype, n); }
   void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
             const ExecContext& context) override {
-    queue(context, eigh_scratch_bytes(dtype, a.rows),
-          [=](const ExecContext& host) { cpu_engine().eigh(dtype, triangle, a, values, vectors, host); });
+    queue_emulated(context, eigh_scratch_bytes(dtype, a.rows),
+                   [=](const ExecContext& host) { cpu_engine().eigh(dtype, triangle, a, values, vectors, host); });
     context.stream->synchronize();
   }
 
- private:
-  template <class F>
-  void queue(const ExecContext& context, int64_t scratch_bytes, F call) {
-    auto* stream = dynamic_cast<EmulatedStream*>(context.stream);
-    QUARRY_CHECK(stream != nullptr);
-    void* scratch = scratch_bytes > 0 ? context.memory->allocate(scratch_bytes, stream) : nullptr;
-    stream->enqueue([call = std::move(call), scratch, scratch_bytes, threads = context.threads] {
-      ArenaResource arena(scratch, scratch_bytes, kCpu);
-      const std::unique_ptr<Stream> at_once = cpu_backend().create_stream(0, StreamRole::compute);
-      call(ExecContext{kCpu, at_once.get(), &arena, threads});
-    });
-    if (scratch) context.memory->deallocate(scratch, scratch_bytes, stream);
-  }
+  Indexing& indexing() override { return emulated_indexing(); }
+  Scanning& scanning() override { return emulated_scanning(); }
+  Sorting& sorting() override { return emulated_sorting(); }
 };
 
 class EmulatedBackend final : public Backend {
@@ -289,6 +279,19 @@ class EmulatedBackend final : public Backend {
 };
 
 }  // namespace
+
+void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
+                    std::function<void(const ExecContext& host)> call) {
+  auto* stream = dynamic_cast<EmulatedStream*>(context.stream);
+  QUARRY_CHECK(stream != nullptr);
+  void* scratch = scratch_bytes > 0 ? context.memory->allocate(scratch_bytes, stream) : nullptr;
+  stream->enqueue([call = std::move(call), scratch, scratch_bytes, threads = context.threads] {
+    ArenaResource arena(scratch, scratch_bytes, kCpu);
+    const std::unique_ptr<Stream> at_once = cpu_backend().create_stream(0, StreamRole::compute);
+    call(ExecContext{kCpu, at_once.get(), &arena, threads});
+  });
+  if (scratch) context.memory->deallocate(scratch, scratch_bytes, stream);
+}
 
 Backend& emulated_backend() {
   static EmulatedBackend& instance = *new EmulatedBackend;  // never destroyed: as cpu_backend()

@@ -25,7 +25,7 @@ struct Ellipsis {};
 using IndexItem = std::variant<int64_t, Slice, NewAxis, Ellipsis>;
 inline constexpr NewAxis newaxis{};
 inline constexpr Ellipsis ellipsis{};
-inline constexpr Slice all{};
+inline constexpr Slice full_slice{};
 
 // A basic index applied to a shape, for arrays of every kind: per axis of the result, the source axis (-1: newaxis),
 // start, count and step; and the fixed position of each integer-indexed source axis. Throws IndexError naming index,

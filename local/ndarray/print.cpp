@@ -263,7 +263,7 @@ void copy_corners(const NdArray& from, const NdArray& into, int axis) {
   const int64_t size = from.shape()[axis];
   if (size == into.shape()[axis]) return copy_corners(from, into, axis + 1);
   for (const Slice& edge : {Slice{{}, kEdgeItems, {}}, Slice{-kEdgeItems, {}, {}}}) {
-    std::vector<IndexItem> index(static_cast<size_t>(axis), IndexItem(all));
+    std::vector<IndexItem> index(static_cast<size_t>(axis), IndexItem(full_slice));
     index.push_back(edge);
     copy_corners(from[index], into[index], axis + 1);
   }

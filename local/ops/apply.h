@@ -1,36 +1,13 @@
 // The one function behind every eager elementwise call.
 #pragma once
 
-#include <complex>
 #include <initializer_list>
-#include <optional>
 #include <span>
-#include <vector>
 
-#include "local/ndarray/ndarray.h"
+#include "local/ops/arguments.h"
 #include "local/program/op.h"
 
 namespace quarry::local {
-
-// An argument of an eager function: an array, or a literal (weak, NEP 50) or strong scalar. Refers to the array.
-class Arg {
- public:
-  Arg(const NdArray& array) : array_(&array) {}
-  Arg(const Scalar& scalar) : scalar_(scalar) {}
-  template <class T>
-  requires std::is_arithmetic_v<T> Arg(T literal) : scalar_(literal) {}
-  Arg(std::complex<double> literal) : scalar_(literal) {}
-
-  const NdArray* array() const { return array_; }
-  const Scalar& scalar() const { return scalar_; }
-  PromotionOperand promotion() const {
-    return array_ ? PromotionOperand{array_->dtype(), false} : PromotionOperand{scalar_.dtype(), scalar_.weak()};
-  }
-
- private:
-  const NdArray* array_ = nullptr;
-  Scalar scalar_;
-};
 
 // One ufunc over broadcast arguments; `dtype` forces the loop as NumPy's dtype=. The result is new, in C order, on the
 // arrays' device. Throws TypeError (no loop), InvalidArgument (shapes that do not broadcast, devices that differ, a

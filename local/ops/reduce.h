@@ -1,36 +1,10 @@
 // The eager reductions: one per row of reduction.def, by NumPy's names.
 #pragma once
 
-#include <initializer_list>
-#include <optional>
-#include <vector>
-
-#include "local/ndarray/ndarray.h"
+#include "local/ops/arguments.h"
 #include "local/program/op.h"
 
 namespace quarry::local {
-
-// NumPy's axis=: none (all axes), one, or several. An empty list reduces no axis.
-class Axes {
- public:
-  Axes() = default;
-  Axes(int axis) : axes_{{axis}} {}
-  Axes(int64_t axis) : axes_{{axis}} {}
-  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}
-  Axes(std::vector<int64_t> axes) : axes_(std::move(axes)) {}
-  // Bit per axis of an array of `ndim` dimensions. Throws IndexError out of range, InvalidArgument for a duplicate.
-  uint32_t mask(int ndim) const;
-  bool none() const { return !axes_; }
-
- private:
-  std::optional<std::vector<int64_t>> axes_;
-};
-
-struct ReduceOptions {
-  bool keepdims = false;
-  std::optional<DType> dtype = std::nullopt;  // sum, prod, mean, var, std: what they are accumulated in
-  double ddof = 0;                            // var, std
-};
 
 // The shape of a reduction over the axes of `mask`.
 Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims);

@@ -36,6 +36,10 @@ struct MatrixView {
   int64_t row_stride = 0, column_stride = 0;
 };
 
+class Indexing;  // local/program/indexing.h
+class Scanning;  // local/program/scanning.h
+class Sorting;   // local/program/sorting.h
+
 // Implemented by local/cpu and local/cuda. All calls queue their work on context.stream; scratch comes from
 // context.memory and is at most what the
 // *_scratch_bytes() function says. Thread-safe for different streams.
@@ -61,6 +65,10 @@ class Engine {
   virtual int64_t eigh_scratch_bytes(DType dtype, int64_t n) = 0;
   virtual void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
                     const ExecContext& context) = 0;
+
+  virtual Indexing& indexing() = 0;
+  virtual Scanning& scanning() = 0;
+  virtual Sorting& sorting() = 0;
 };
 
 // The engine of a device's kind.

@@ -222,7 +222,7 @@ Value flip(const Arguments& args, Session&) {
   std::vector<local::IndexItem> index;
   for (int axis = 0; axis < m.ndim(); ++axis) {
     const bool flipped = (axes >> axis & 1u) != 0;
-    index.emplace_back(flipped ? local::Slice{std::nullopt, std::nullopt, -1} : local::all);
+    index.emplace_back(flipped ? local::Slice{std::nullopt, std::nullopt, -1} : local::full_slice);
   }
   return m[std::span<const local::IndexItem>(index)];
 }

@@ -26,7 +26,7 @@ NdArray corners(const NdArray& array) {
     Dims shape = part.shape();
     shape[axis] = 6;
     NdArray joined(shape, array.dtype());
-    std::vector<IndexItem> from(static_cast<size_t>(axis), local::all), into = from;
+    std::vector<IndexItem> from(static_cast<size_t>(axis), local::full_slice), into = from;
     from.emplace_back(Slice{{}, 3, {}});
     into.emplace_back(Slice{{}, 3, {}});
     joined[std::span<const IndexItem>(into)].assign(part[std::span<const IndexItem>(from)]);

@@ -15,7 +15,7 @@ namespace quarry {
 namespace {
 
 using expr::NodePtr;
-using local::all;
+using local::full_slice;
 using local::Slice;
 using testing::MemoryDataset;
 
@@ -63,13 +63,13 @@ TEST(PassViews, Compose) {
   const Array x = dataset("/x", {100});
   EXPECT_EQ(text(x[{Slice{10, 90, {}}}][{Slice{{}, {}, -2}}][{Slice{1, 4, {}}}].node()), "/x[87:81:-2]");
   EXPECT_EQ(text(x[{Slice{5, {}, {}}}][{Slice{}}].T().node()), "/x[5:100]");
-  EXPECT_EQ(x[{all}].node(), x.node());
+  EXPECT_EQ(x[{full_slice}].node(), x.node());
 }
 
 TEST(PassViews, SliceAReductionsKeptAxes) {
   const Array x = dataset("/x", {100, 20, 30});
   EXPECT_EQ(pushed(mean(x, 1)[{4, Slice{0, 10, {}}}]), "mean(/x[4:5, :, 0:10], axis=1)[0, :]");
-  EXPECT_EQ(pushed(sum(x * 2, 0).T()[{all, 7}]), "sum(multiply(/x[:, 7:8, :], 2), axis=0)[0, :]");
+  EXPECT_EQ(pushed(sum(x * 2, 0).T()[{full_slice, 7}]), "sum(multiply(/x[:, 7:8, :], 2), axis=0)[0, :]");
 }
 
 TEST(PassViews, AReductionThatOthersReadIsNotRepeated) {

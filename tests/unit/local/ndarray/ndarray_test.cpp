@@ -205,7 +205,7 @@ TEST(NdArrays, PrintFromTheirCorners) {
   const NdArray shown({6, 4, 6}, DType::int64);
   for (const Slice& rows : {Slice{{}, 3, {}}, Slice{-3, {}, {}}})
     for (const Slice& columns : {Slice{{}, 3, {}}, Slice{-3, {}, {}}})
-      shown[{rows, all, columns}].assign(whole[{rows, all, columns}]);
+      shown[{rows, full_slice, columns}].assign(whole[{rows, full_slice, columns}]);
   EXPECT_EQ(summary_string(shown, whole.shape()), whole.to_string());
   EXPECT_EQ(summary_repr(shown, whole.shape()), whole.repr());
 }

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "local/program/sorting.h"
+
+namespace quarry::local::cuda {
+
+Sorting& cuda_sorting();
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,20 @@
+// What the parts of the emulated device's engine share.
+#pragma once
+
+#include <functional>
+
+#include "local/device/exec_context.h"
+#include "local/program/engine.h"
+
+namespace quarry::local {
+
+// Queues `call` on the context's emulated stream. Scratch is taken and given back in the calling thread, in stream
+// order, in one piece of exactly `scratch_bytes`: a call that takes more fails. `call` gets a context of the CPU.
+void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
+                    std::function<void(const ExecContext& host)> call);
+
+Indexing& emulated_indexing();
+Scanning& emulated_scanning();
+Sorting& emulated_sorting();
+
+}  // namespace quarry::local
