@@ -73,12 +73,13 @@ void RemoteServer::request(int from, Request request) {
       jobs_.push_back({serve, 0, 0});
     }
   } catch (...) {
-    {
+    // The failure first: the consumer must not hear that its pull is declined before this rank knows why.
+    link_.fail(std::current_exception());
+    if (serve) {
       const std::lock_guard lock(mutex_);
       jobs_.push_back({serve, -1, -1});
     }
     wake_.notify_one();
-    link_.fail(std::current_exception());
     return;
   }
   wake_.notify_one();

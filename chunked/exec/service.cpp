@@ -5,7 +5,10 @@
 // run has failed declines every pull that it has not answered yet, so every pull everywhere ends: with its data, or
 // with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors have
 // ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
-// itself, not in consequence of another's failure.
+// itself, not in consequence of another's failure, and a cause before a cancellation. Messages of different ranks
+// overtake each other, so what a rank heard of first says nothing about the cause; but a rank notes its own failure
+// before it declines anything, and a barrier between the ends of all executors and the question makes every rank's own
+// failure known to it by then.
 #include "chunked/exec/service.h"
 
 #include <fmt/format.h>
@@ -92,6 +95,7 @@ class ServiceImpl : public Service {
   std::atomic<bool> running_{false};           // this rank is in run(): all its blocks are exposed
   bool failed_ = false;
   bool own_failure_ = false;
+  bool interrupted_ = false;  // of the communication thread, and of run() after it
   local::ErrorRecord error_;
   std::thread thread_;
 };
@@ -147,7 +151,16 @@ void ServiceImpl::open() {
 
 bool ServiceImpl::begin_failure(const local::ErrorRecord& error, bool own) {
   const std::lock_guard lock(mutex_);
-  if (failed_) return false;
+  if (failed_) {
+    // A cancellation, perhaps in consequence of what is heard of only now, gives way to a cause. But after an interrupt
+    // the launcher may take ranks away: that is its consequence.
+    const bool launcher = own_failure_ && error.code == local::ErrorCode::comm;
+    if (error_.code == local::ErrorCode::cancelled && error.code != local::ErrorCode::cancelled && !launcher) {
+      own_failure_ = own;
+      error_ = error;
+    }
+    return false;
+  }
   failed_ = true;
   own_failure_ = own;
   error_ = error;
@@ -232,6 +245,7 @@ void ServiceImpl::loop() {
       fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
     }
     if (interrupt_requested.exchange(false)) {
+      interrupted_ = true;
       fail_here({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
     }
     if (moved) {
@@ -248,6 +262,7 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
   struct Status {
     int64_t failed, own, code, detail;
   };
+  communicator_.barrier();  // every executor has ended: whoever failed by itself knows it
   Status mine{};
   local::ErrorRecord error;
   {
@@ -257,9 +272,12 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
   }
   std::vector<Status> all(static_cast<size_t>(communicator_.size()));
   communicator_.all_gather(&mine, sizeof mine, all.data());
-  auto chosen = std::ranges::find_if(all, [](const Status& s) { return s.own != 0; });
-  if (chosen == all.end()) chosen = std::ranges::find_if(all, [](const Status& s) { return s.failed != 0; });
-  if (chosen == all.end()) return std::nullopt;
+  const auto weight = [](const Status& s) {
+    const bool cause = static_cast<local::ErrorCode>(s.code) != local::ErrorCode::cancelled;
+    return s.failed == 0 ? 0 : 1 + (s.own != 0 ? 1 : 0) + (cause ? 2 : 0);
+  };
+  const auto chosen = std::ranges::max_element(all, {}, weight);  // the first of equals
+  if (chosen->failed == 0) return std::nullopt;
   const int rank = static_cast<int>(chosen - all.begin());
   std::string text = communicator_.broadcast_string(error.message, rank);
   if (communicator_.size() > 1 && static_cast<local::ErrorCode>(chosen->code) != local::ErrorCode::cancelled) {
@@ -289,10 +307,14 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   if (lost) {
     // A rank is gone: what this one knows about it says more than a collective call that ended.
     const std::lock_guard lock(mutex_);
-    if (own_failure_) local::throw_record(error_);
+    if (own_failure_ || (failed_ && error_.code != local::ErrorCode::cancelled)) local::throw_record(error_);
     std::rethrow_exception(lost);
   }
-  if (!outcome) return;
+  if (!outcome) {
+    // An interrupt that came when all were done is for the next run.
+    if (interrupted_) interrupt_requested = true;
+    return;
+  }
   if (outcome->code == local::ErrorCode::cancelled) interrupt_requested = false;  // sent to several ranks at once
   local::throw_record(*outcome);
 }

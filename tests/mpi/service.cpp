@@ -7,11 +7,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <thread>
 
+#include "chunked/exec/remote_messages.h"
 #include "scheduler/executor.h"
 #include "tests/support/mpi_job.h"
 
@@ -60,6 +64,65 @@ std::unique_ptr<Executor> make_executor(const Settings& settings) {
   return Executor::create(config);
 }
 
+// The job, but what this rank says about its failure is under way for long: every other message overtakes it.
+class LateFailures : public comm::Communicator {
+ public:
+  int rank() const override { return job().rank(); }
+  int size() const override { return job().size(); }
+  int node_rank() const override { return job().node_rank(); }
+  int node_size() const override { return job().node_size(); }
+  const char* transport() const override { return job().transport(); }
+  std::unique_ptr<comm::Communicator> split(int color, int key) override { return job().split(color, key); }
+  void barrier() override { job().barrier(); }
+  void broadcast(void* data, int64_t bytes, int root) override { job().broadcast(data, bytes, root); }
+  void all_gather(const void* mine, int64_t bytes_each, void* all) override { job().all_gather(mine, bytes_each, all); }
+  void all_reduce(std::span<int64_t> values, comm::ReduceOp op) override { job().all_reduce(values, op); }
+  void all_reduce(std::span<double> values, comm::ReduceOp op) override { job().all_reduce(values, op); }
+  std::unique_ptr<comm::Request> send(const void* data, int64_t bytes, int to, uint64_t tag) override {
+    return job().send(data, bytes, to, tag);
+  }
+  std::unique_ptr<comm::Request> receive(void* data, int64_t bytes, int from, uint64_t tag) override {
+    return job().receive(data, bytes, from, tag);
+  }
+  void set_handler(Handler handler) override { job().set_handler(std::move(handler)); }
+  void post(int to, std::span<const std::byte> message) override {
+    if (decode(message).kind != MessageKind::failed) return job().post(to, message);
+    const std::lock_guard lock(mutex_);
+    late_.push_back({std::chrono::steady_clock::now() + std::chrono::milliseconds(300), to,
+                     std::vector<std::byte>(message.begin(), message.end())});
+  }
+  bool progress() override {
+    {
+      const std::lock_guard lock(mutex_);
+      while (!late_.empty() && late_.front().when <= std::chrono::steady_clock::now()) {
+        job().post(late_.front().to, late_.front().bytes);
+        late_.pop_front();
+      }
+    }
+    return job().progress();
+  }
+  void wait_for_event(double seconds) override { job().wait_for_event(seconds); }
+  void check_ranks() override { job().check_ranks(); }
+  void wake() override { job().wake(); }
+  int64_t bytes_sent() const override { return job().bytes_sent(); }
+  void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) override {
+    job().broadcast_device(data, bytes, root, stream);
+  }
+  [[noreturn]] void abort(int status) override {
+    job().abort(status);
+    std::abort();  // not reached; the compiler does not see that
+  }
+
+ private:
+  struct Late {
+    std::chrono::steady_clock::time_point when;
+    int to;
+    std::vector<std::byte> bytes;
+  };
+  std::mutex mutex_;
+  std::deque<Late> late_;
+};
+
 // Fills host memory through the task's stream where it is device memory.
 void put(TaskRun& run, void* to, const void* from, int64_t bytes) {
   run.context.stream->copy(to, from, bytes);
@@ -96,8 +159,8 @@ class RandomPulls {
   // What a producing task does before it fills its chunk.
   std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
 
-  void run(Executor& executor) {
-    const auto service = Service::create(job(), executor, next_epoch());
+  void run(Executor& executor, comm::Communicator& communicator = job()) {
+    const auto service = Service::create(communicator, executor, next_epoch());
     Graph graph;
     const int64_t elements = local::element_count(shape_);
     const int32_t make = graph.add_body(std::make_unique<Body>([&, elements](TaskRun& run) {
@@ -302,17 +365,18 @@ TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   EXPECT_THROW(run.run(*executor), local::Cancelled);
 }
 
-TEST(Service, PullOfWhatIsNotExposedFailsEverywhere) {
+// Rank `owner` exposes nothing; all others pull from it (or it from itself, where it is alone).
+void pull_what_is_not_exposed(comm::Communicator& communicator, int owner) {
   const auto executor = make_executor({});
-  const auto service = Service::create(job(), *executor, next_epoch());
+  const auto service = Service::create(communicator, *executor, next_epoch());
   Graph graph;
-  if (job().rank() == 0) {
+  if (job().rank() != owner || job().size() == 1) {
     const BlockId block = graph.add_block(40);
     TaskDecl task;
     task.lane = LaneKind::comm;
     task.body = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       auto completion = run.defer();
-      service->pull(job().size() - 1, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,
+      service->pull(owner, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,
                     [completion](const std::exception_ptr& error) {
                       EXPECT_NE(error, nullptr);
                       completion->fail(error);
@@ -321,7 +385,24 @@ TEST(Service, PullOfWhatIsNotExposedFailsEverywhere) {
     task.outputs = std::span(&block, 1);
     graph.add_task(task);
   }
-  EXPECT_THROW(service->run(graph), local::InternalError);
+  EXPECT_THROW(service->run(graph), local::InternalError) << "owner " << owner;
+}
+
+TEST(Service, PullOfWhatIsNotExposedFailsEverywhere) {
+  for (int owner = 0; owner < job().size(); ++owner) pull_what_is_not_exposed(job(), owner);
+}
+
+TEST(Service, TheCauseIsReportedWhenItsConsequencesAreHeardOfFirst) {
+  LateFailures communicator;
+  for (int owner = 0; owner < job().size(); ++owner) pull_what_is_not_exposed(communicator, owner);
+  const auto executor = make_executor({});
+  for (int culprit = 0; culprit < job().size(); ++culprit) {
+    RandomPulls run({}, 40, 30, {100, 100}, 7);
+    run.before = [&](int64_t chunk, TaskRun&) {
+      if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
+    };
+    EXPECT_THROW(run.run(*executor, communicator), local::IoError) << "culprit " << culprit;
+  }
 }
 
 }  // namespace
