@@ -68,7 +68,7 @@ std::vector<std::string> display(std::span<const Value> values) {
     } else if (const auto* dtype = value.as<expression::DTypeValue>()) {
       texts.emplace_back(local::name(dtype->dtype));
     } else {
-      texts.push_back(repr(value, [&](const Array& item) { return array_repr(item, shown[next++]); }));
+      texts.push_back(repr(value, [&](const Value& item) { return array_repr(*item.as<Array>(), shown[next++]); }));
     }
   }
   return texts;

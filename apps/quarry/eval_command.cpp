@@ -2,16 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "apps/quarry/commands.h"
 #include "apps/quarry/display.h"
+#include "apps/quarry/eval_input.h"
 #include "apps/quarry/expression/parser.h"
 #include "apps/quarry/failure.h"
 #include "apps/quarry/job.h"
+#include "apps/quarry/local_eval.h"
 #include "apps/quarry/script.h"
 
 namespace quarry::apps {
@@ -21,51 +21,6 @@ using expression::Value;
 using local::InvalidArgument;
 
 namespace {
-
-struct EvalOptions {
-  CommonOptions common;
-  std::string expression, script, output;
-  std::vector<std::string> inputs;
-  bool overwrite = false, keep_going = false;
-};
-
-struct Input {
-  std::string name, file, object;
-};
-
-// NAME=FILE:/PATH.
-Input parse_input(const std::string& text) {
-  const size_t equals = text.find('=');
-  const std::string name = text.substr(0, equals);
-  const bool is_name =
-      equals != std::string::npos && !name.empty() &&
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos &&
-      (name[0] < '0' || name[0] > '9');
-  if (!is_name) throw InvalidArgument("-i takes NAME=FILE:/PATH, not '" + text + "'");
-  const FileObject place = parse_file_object(text.substr(equals + 1));
-  if (place.file.empty()) throw InvalidArgument("-i " + name + ": no file is given");
-  if (place.object.empty()) {
-    throw InvalidArgument("-i " + name + ": give the object too, " + name + "=" + place.file + ":/PATH");
-  }
-  return {name, place.file, place.object};
-}
-
-// Names that can be no variables in expressions.
-void check_name(const Input& input) {
-  const expression::Source source{input.name, "", 0};
-  const expression::ExprPtr parsed = expression::parse(source);
-  if (!std::holds_alternative<expression::Name>(parsed->node)) {
-    throw InvalidArgument("-i: '" + input.name + "' is a word of the expression language and cannot name an input");
-  }
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) throw InvalidArgument("cannot read the script " + path);
-  return text.str();
-}
 
 std::vector<Array> shown_arrays(std::span<const Value> values) {
   std::vector<Array> arrays, parts;
@@ -114,7 +69,8 @@ class Evaluation {
   }
 
   int run_script() {
-    const Script script = evaluate_script(options_.script, script_text(), environment_, options_.keep_going);
+    const Script script = evaluate_script(options_.script, script_text(), environment_, options_.keep_going,
+                                          [](const Value& value) { store_items("/", value); });
     for (const std::string& error : script.errors) {
       if (job_.root()) print_error(error);
     }
@@ -139,17 +95,11 @@ class Evaluation {
     return 0;
   }
 
-  // An expression's value goes to the output's path (default /result), a script's to /name below it.
-  std::string path_of(const ScriptResult& result, const std::string& object) const {
-    if (result.name.empty()) return object.empty() || object == "/" ? "/result" : object;
-    return (object == "/" ? "" : object) + "/" + result.name;
-  }
-
   int store_values(const std::vector<ScriptResult>& results) {
     const FileObject output = parse_file_object(options_.output);
     std::vector<StoreItem> items;
     for (const ScriptResult& result : results) {
-      const std::vector<StoreItem> parts = store_items(path_of(result, output.object), result.value);
+      const std::vector<StoreItem> parts = store_items(output_path(result.name, output.object), result.value);
       items.insert(items.end(), parts.begin(), parts.end());
     }
     std::vector<std::string> paths;
@@ -180,7 +130,7 @@ class Evaluation {
                        const StoreOptions& store_options) {
     std::vector<StoreItem> all, good;
     for (const ScriptResult& result : results) {
-      const std::vector<StoreItem> parts = store_items(path_of(result, object), result.value);
+      const std::vector<StoreItem> parts = store_items(output_path(result.name, object), result.value);
       all.insert(all.end(), parts.begin(), parts.end());
     }
     try {
@@ -193,7 +143,7 @@ class Evaluation {
     int status = 0;
     for (const ScriptResult& result : results) {
       try {
-        std::vector<StoreItem> parts = store_items(path_of(result, object), result.value);
+        std::vector<StoreItem> parts = store_items(output_path(result.name, object), result.value);
         for (StoreItem& part : parts) part.array = part.array.persist();
         good.insert(good.end(), parts.begin(), parts.end());
       } catch (const local::Cancelled&) {
@@ -230,9 +180,16 @@ RunCommand add_eval_command(CLI::App& parser) {
   command->add_option("-f,--file", options->script, "Statements `name = EXPR`, one a line; all are computed together")
       ->type_name("SCRIPT");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  command->add_flag("--local", options->local,
+                    "Evaluate on local arrays, all in the memory of one device, with all of NumPy's functions");
+  command
+      ->add_flag("--list-functions", options->list_functions,
+                 "Print the functions of the language as Markdown and evaluate nothing")
+      ->group("");
   command->add_flag("--keep-going", options->keep_going, "Store what works of a script, report each line that fails");
   add_common_options(*command, options->common);
   return [options](int& argc, char**& argv) {
+    if (options->list_functions) return print_functions(options->local);
     if (options->expression.empty() == options->script.empty()) {
       throw InvalidArgument(options->script.empty() ? "eval needs an expression or -f SCRIPT"
                                                     : "eval takes an expression or -f SCRIPT, not both");
@@ -240,6 +197,7 @@ RunCommand add_eval_command(CLI::App& parser) {
     if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
     if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
     for (const std::string& input : options->inputs) parse_input(input);
+    if (options->local) return run_local_eval(*options);
     return run_job(options->common, argc, argv, [&](Job& job) { return Evaluation(*options, job).run(); });
   };
 }

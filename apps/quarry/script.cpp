@@ -1,6 +1,7 @@
 #include "apps/quarry/script.h"
 
 #include <algorithm>
+#include <map>
 
 #include "apps/quarry/expression/arrays.h"
 #include "apps/quarry/expression/parser.h"
@@ -25,8 +26,21 @@ std::vector<StoreItem> store_items(const std::string& path, const Value& value) 
   return {{path, expression::to_array(value)}};
 }
 
+namespace {
+
+// One line's error, with its place where the error does not say it already.
+std::string line_error(const expression::Source& source) {
+  const std::exception_ptr error = std::current_exception();
+  const std::string message = local::to_record(error).message;
+  const std::string place = source.name + ":" + std::to_string(source.line) + ":";
+  return message.starts_with(place) ? message : place + " " + message;
+}
+
+}  // namespace
+
 Script evaluate_script(const std::string& path, const std::string& text, expression::Environment& environment,
-                       bool keep_going) {
+                       bool keep_going, const CheckStorable& check) {
+  std::map<std::string, ScriptResult> results;
   Script script;
   int number = 0;
   for (size_t begin = 0; begin <= text.size();) {
@@ -37,6 +51,13 @@ Script evaluate_script(const std::string& path, const std::string& text, express
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const expression::Source source{line, path, ++number};
     std::optional<expression::Statement> statement;
+    const auto failed = [&] {
+      script.errors.push_back(line_error(source));
+      if (!statement) return;
+      environment.variables.erase(statement->name);
+      environment.failed.insert_or_assign(statement->name, number);
+      results.erase(statement->name);
+    };
     try {
       statement = parse_statement(source);
       if (!statement) continue;
@@ -44,24 +65,25 @@ Script evaluate_script(const std::string& path, const std::string& text, express
       const bool is_private = statement->name.starts_with('_');
       if (!is_private) {
         try {
-          store_items("/" + statement->name, value);
+          check(value);
         } catch (const local::InvalidArgument& error) {
-          throw expression::ExpressionError(source, statement->value->span, error.what());
+          throw expression::ExpressionError(source, statement->value->span, error.what(), error.code());
         }
       }
       environment.failed.erase(statement->name);
       environment.variables.insert_or_assign(statement->name, value);
-      std::erase_if(script.results, [&](const ScriptResult& result) { return result.name == statement->name; });
-      if (!is_private) script.results.push_back({statement->name, number, value});
-    } catch (const local::InvalidArgument& error) {
+      results.erase(statement->name);
+      if (!is_private) results.emplace(statement->name, ScriptResult{statement->name, number, value});
+    } catch (const local::Cancelled&) {
+      throw;
+    } catch (const std::exception&) {
       if (!keep_going) throw;
-      script.errors.emplace_back(error.what());
-      if (!statement) continue;
-      environment.variables.erase(statement->name);
-      environment.failed.insert_or_assign(statement->name, number);
-      std::erase_if(script.results, [&](const ScriptResult& result) { return result.name == statement->name; });
+      failed();
     }
   }
+  for (auto& [name, result] : results) script.results.push_back(std::move(result));
+  std::sort(script.results.begin(), script.results.end(),
+            [](const ScriptResult& a, const ScriptResult& b) { return a.line < b.line; });
   return script;
 }
 

@@ -1,6 +1,7 @@
 // The statements of a script (quarry eval -f), evaluated in order.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct ScriptResult {
   int line;
   expression::Value value;
 };
+// Throws TypeError where the value of a line cannot be stored.
+using CheckStorable = std::function<void(const expression::Value& value)>;
 struct Script {
   std::vector<ScriptResult> results;  // of the names that do not start with '_', the last assignment of each
   std::vector<std::string> errors;    // of the lines that failed, in order (only with keep_going)
@@ -20,7 +23,7 @@ struct Script {
 
 // Throws ExpressionError for the first line that fails, unless keep_going. Results that cannot be stored fail too.
 Script evaluate_script(const std::string& path, const std::string& text, expression::Environment& environment,
-                       bool keep_going);
+                       bool keep_going, const CheckStorable& check);
 
 // A value as the arrays it is stored as: `path`, or for tuples and lists `path.0`, `path.1` and so on. Throws TypeError
 // for what no array can hold.

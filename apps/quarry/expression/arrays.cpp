@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "apps/quarry/expression/library.h"
 #include "chunked/functions/creation.h"
 #include "chunked/functions/manipulation.h"
 #include "chunked/functions/ufuncs.h"
@@ -99,70 +100,17 @@ Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype) {
   return quarry::apply(op, operands, dtype);
 }
 
-Value array_unary(UnaryOp op, const Value& operand) {
-  switch (op) {
-    case UnaryOp::plus:
-      return apply(Op::positive, std::span(&operand, 1));
-    case UnaryOp::minus:
-      return apply(Op::negative, std::span(&operand, 1));
-    case UnaryOp::invert:
-      return apply(Op::invert, std::span(&operand, 1));
-    case UnaryOp::logical_not:
-      return apply(Op::logical_not, std::span(&operand, 1));
-  }
-  return None{};
-}
+Value array_unary(UnaryOp op, const Value& operand) { return apply(ufunc(op), std::span(&operand, 1)); }
 
 Value array_binary(BinaryOp op, const Value& left, const Value& right) {
+  if (op == BinaryOp::matmul) return matmul(to_array(left), to_array(right));
   const Value args[] = {left, right};
-  switch (op) {
-    case BinaryOp::add:
-      return apply(Op::add, args);
-    case BinaryOp::subtract:
-      return apply(Op::subtract, args);
-    case BinaryOp::multiply:
-      return apply(Op::multiply, args);
-    case BinaryOp::divide:
-      return apply(Op::divide, args);
-    case BinaryOp::floor_divide:
-      return apply(Op::floor_divide, args);
-    case BinaryOp::remainder:
-      return apply(Op::remainder, args);
-    case BinaryOp::power:
-      return apply(Op::power, args);
-    case BinaryOp::matmul:
-      return matmul(to_array(left), to_array(right));
-    case BinaryOp::left_shift:
-      return apply(Op::left_shift, args);
-    case BinaryOp::right_shift:
-      return apply(Op::right_shift, args);
-    case BinaryOp::bit_and:
-      return apply(Op::bitwise_and, args);
-    case BinaryOp::bit_xor:
-      return apply(Op::bitwise_xor, args);
-    case BinaryOp::bit_or:
-      return apply(Op::bitwise_or, args);
-  }
-  return None{};
+  return apply(ufunc(op), args);
 }
 
 Value array_compare(CompareOp op, const Value& left, const Value& right) {
   const Value args[] = {left, right};
-  switch (op) {
-    case CompareOp::less:
-      return apply(Op::less, args);
-    case CompareOp::less_equal:
-      return apply(Op::less_equal, args);
-    case CompareOp::greater:
-      return apply(Op::greater, args);
-    case CompareOp::greater_equal:
-      return apply(Op::greater_equal, args);
-    case CompareOp::equal:
-      return apply(Op::equal, args);
-    case CompareOp::not_equal:
-      return apply(Op::not_equal, args);
-  }
-  return None{};
+  return apply(ufunc(op), args);
 }
 
 namespace {

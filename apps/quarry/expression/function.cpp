@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "apps/quarry/expression/arrays.h"
 #include "apps/quarry/expression/parser.h"
 #include "apps/quarry/suggest.h"
 
@@ -21,7 +20,7 @@ size_t Arguments::position(std::string_view parameter) const {
 
 namespace {
 
-// The value of a default: a literal, possibly negative, a dtype's name or an empty tuple.
+// The value of a default: a literal, possibly negative, a dtype's name or a tuple or list of such.
 Value default_of(const Expr& expr) {
   if (std::holds_alternative<NoneLiteral>(expr.node)) return None{};
   if (const auto* literal = std::get_if<Literal>(&expr.node)) {
@@ -35,8 +34,11 @@ Value default_of(const Expr& expr) {
     QUARRY_CHECK(dtype.has_value());
     return *dtype;
   }
-  QUARRY_CHECK(std::holds_alternative<Sequence>(expr.node));
-  return Value::tuple(std::vector<Value>{});
+  const auto* sequence = std::get_if<Sequence>(&expr.node);
+  QUARRY_CHECK(sequence != nullptr);
+  std::vector<Value> items;
+  for (const ExprPtr& item : sequence->items) items.push_back(default_of(*item));
+  return sequence->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
 }
 
 std::string trim(std::string_view text) {
@@ -157,13 +159,6 @@ Arguments bind(const Function& function, std::vector<Value> positional, std::vec
   return {function, std::move(values), std::move(given)};
 }
 
-Registry::Registry() { add_all_functions(*this); }
-
-const Registry& Registry::instance() {
-  static const Registry registry;
-  return registry;
-}
-
 const Function* Registry::function(std::string_view name) const {
   const auto found = functions_.find(name);
   return found == functions_.end() ? nullptr : &found->second;
@@ -186,14 +181,16 @@ std::vector<std::string> Registry::method_names() const {
   return names;
 }
 
-void Registry::add_function(const std::string& name, const std::string& signature, const Handler& handler) {
-  const bool inserted = functions_.emplace(name, Function{name, signature, parse_signature(signature), handler}).second;
-  QUARRY_CHECK(inserted);
+void Registry::add_function(const std::string& name, const std::string& signature, const Handler& handler,
+                            const std::string& summary) {
+  Function function{name, signature, parse_signature(signature), handler, summary};
+  QUARRY_CHECK(functions_.emplace(name, std::move(function)).second);
 }
 
-void Registry::add_method(const std::string& name, const std::string& signature, const Handler& handler) {
-  const bool inserted = methods_.emplace(name, Function{name, signature, parse_signature(signature), handler}).second;
-  QUARRY_CHECK(inserted);
+void Registry::add_method(const std::string& name, const std::string& signature, const Handler& handler,
+                          const std::string& summary) {
+  Function function{name, signature, parse_signature(signature), handler, summary};
+  QUARRY_CHECK(methods_.emplace(name, std::move(function)).second);
 }
 
 namespace {

@@ -30,6 +30,7 @@ class Arguments {
       : function_(function), values_(std::move(values)), given_(std::move(given)) {}
   const Value& operator[](std::string_view parameter) const { return values_[position(parameter)]; }
   bool given(std::string_view parameter) const { return given_[position(parameter)]; }
+  const std::vector<Value>& values() const { return values_; }  // in the order of the parameters
   const Function& function() const { return function_; }
 
  private:
@@ -46,6 +47,7 @@ struct Function {
   std::string signature;  // "(a, axis=None, *, keepdims=False)", as Python writes it
   std::vector<Parameter> parameters;
   Handler handler;
+  std::string summary;  // one sentence for the documentation; may be empty
 };
 
 // A keyword argument in a call.
@@ -61,20 +63,21 @@ Arguments bind(const Function& function, std::vector<Value> positional, std::vec
 // Parses a signature; throws InternalError where it is malformed.
 std::vector<Parameter> parse_signature(const std::string& signature);
 
-// All functions by name ("mean", "random.normal", "linalg.eigh") and all methods of arrays.
+// All functions by name ("mean", "random.normal", "linalg.eigh", "add.reduce") and all methods of arrays.
 class Registry {
  public:
-  static const Registry& instance();
   const Function* function(std::string_view name) const;
   const Function* method(std::string_view name) const;
   std::vector<std::string> function_names() const;
   std::vector<std::string> method_names() const;
 
-  void add_function(const std::string& name, const std::string& signature, const Handler& handler);
-  void add_method(const std::string& name, const std::string& signature, const Handler& handler);
+  // Replaces nothing: the name must be new.
+  void add_function(const std::string& name, const std::string& signature, const Handler& handler,
+                    const std::string& summary = "");
+  void add_method(const std::string& name, const std::string& signature, const Handler& handler,
+                  const std::string& summary = "");
 
  private:
-  Registry();
   std::map<std::string, Function, std::less<>> functions_, methods_;
 };
 

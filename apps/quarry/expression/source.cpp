@@ -56,8 +56,6 @@ std::string point_at(const Source& source, Span span, const std::string& message
          std::string(static_cast<size_t>(column), ' ') + "^" + std::string(static_cast<size_t>(width - 1), '~');
 }
 
-namespace {
-
 std::string place(const Source& source, Span span) {
   const auto begin = static_cast<size_t>(std::clamp<int64_t>(span.begin, 0, static_cast<int64_t>(source.text.size())));
   const std::string_view before = std::string_view(source.text).substr(0, begin);
@@ -71,9 +69,7 @@ std::string place(const Source& source, Span span) {
                       : "column " + std::to_string(column) + ": ";
 }
 
-}  // namespace
-
-ExpressionError::ExpressionError(const Source& source, Span span, const std::string& message)
-    : InvalidArgument(point_at(source, span, place(source, span) + message)) {}
+ExpressionError::ExpressionError(const Source& source, Span span, const std::string& message, local::ErrorCode code)
+    : InvalidArgument(code, point_at(source, span, place(source, span) + message)) {}
 
 }  // namespace quarry::apps::expression

@@ -27,10 +27,14 @@ using SourcePtr = std::shared_ptr<const Source>;
 // place.
 class ExpressionError : public local::InvalidArgument {
  public:
-  ExpressionError(const Source& source, Span span, const std::string& message);
+  // `code` tells the kind of the mistake, as Python's exception class does.
+  ExpressionError(const Source& source, Span span, const std::string& message,
+                  local::ErrorCode code = local::ErrorCode::invalid_argument);
 };
 
 // "MESSAGE", then the source line that holds the span, then carets under it; columns are counted in code points.
 std::string point_at(const Source& source, Span span, const std::string& message);
+// "FILE:LINE:COLUMN: " of a script, "column N: " on the command line.
+std::string place(const Source& source, Span span);
 
 }  // namespace quarry::apps::expression

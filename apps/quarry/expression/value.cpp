@@ -1,6 +1,5 @@
 #include "apps/quarry/expression/value.h"
 
-#include <functional>
 #include <limits>
 
 namespace quarry::apps::expression {
@@ -51,6 +50,7 @@ struct TypeName {
   std::string operator()(const FunctionValue&) const { return "function"; }
   std::string operator()(const ModuleValue&) const { return "module"; }
   std::string operator()(const Array&) const { return "array"; }
+  std::string operator()(const local::NdArray&) const { return "array"; }
 };
 
 std::string bound(const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "None"; }
@@ -59,18 +59,20 @@ std::string bound(const std::optional<int64_t>& value) { return value ? std::to_
 
 std::string type_name(const Value& value) { return std::visit(TypeName{}, value.variant()); }
 
-std::string repr(const Value& value, const std::function<std::string(const Array&)>& array) {
+std::string repr(const Value& value, const std::function<std::string(const Value&)>& array) {
   if (const std::optional<Number> number = value.number()) return repr(*number);
   if (const auto* text = value.as<std::string>()) return repr(*text);
   if (const SequenceValue* sequence = value.sequence()) {
     std::string text = sequence->is_list ? "[" : "(";
     for (size_t i = 0; i < sequence->items.size(); ++i) {
-      text += (i > 0 ? ", " : "") + repr(sequence->items[i], array);
+      if (i > 0) text += ", ";
+      if (!sequence->fields.empty()) text += std::string(sequence->fields[i]) + "=";
+      text += repr(sequence->items[i], array);
     }
-    if (!sequence->is_list && sequence->items.size() == 1) text += ",";
+    if (!sequence->is_list && sequence->items.size() == 1 && sequence->fields.empty()) text += ",";
     return text + (sequence->is_list ? "]" : ")");
   }
-  if (const Array* a = value.as<Array>()) return array(*a);
+  if (value.is<Array>() || value.is<local::NdArray>()) return array(value);
   if (const auto* dtype = value.as<DTypeValue>()) return std::string("dtype('") + local::name(dtype->dtype) + "')";
   if (const auto* slice = value.as<local::Slice>()) {
     return "slice(" + bound(slice->start) + ", " + bound(slice->stop) + ", " + bound(slice->step) + ")";

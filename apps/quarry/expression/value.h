@@ -2,14 +2,17 @@
 #pragma once
 
 #include <complex>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "apps/quarry/expression/python.h"
 #include "chunked/array.h"
+#include "local/ndarray/ndarray.h"
 
 namespace quarry::apps::expression {
 
@@ -26,6 +29,7 @@ struct DTypeValue {
 struct SequenceValue {
   bool is_list = false;
   std::vector<Value> items;
+  std::span<const char* const> fields = {};  // of a named tuple: a name per item
 };
 // A function, or a method of `self`.
 struct FunctionValue {
@@ -38,8 +42,9 @@ struct ModuleValue {
 
 class Value {
  public:
-  using Variant = std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue,
-                               local::Slice, std::shared_ptr<const SequenceValue>, FunctionValue, ModuleValue, Array>;
+  using Variant =
+      std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue, local::Slice,
+                   std::shared_ptr<const SequenceValue>, FunctionValue, ModuleValue, Array, local::NdArray>;
   Value() = default;
   template <class T>
   requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
@@ -74,7 +79,7 @@ class Value {
 
 std::string type_name(const Value& value);  // as Python's type(x).__name__
 // Python's repr() of anything but arrays; those are given by `array`, called with each array in turn.
-std::string repr(const Value& value, const std::function<std::string(const Array&)>& array);
+std::string repr(const Value& value, const std::function<std::string(const Value&)>& array);
 
 // Conversions of arguments; `what` names the argument in messages. Throw TypeError, InvalidArgument.
 int64_t to_int64(const Value& value, const std::string& what);

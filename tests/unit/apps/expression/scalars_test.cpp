@@ -19,7 +19,7 @@ std::string outcome(const std::string& text) {
   const Source source{text, "", 0};
   Environment environment;
   try {
-    return repr(evaluate(source, *parse(source), environment), [](const Array&) -> std::string { return "an array"; });
+    return repr(evaluate(source, *parse(source), environment), [](const Value&) -> std::string { return "an array"; });
   } catch (const ExpressionError&) {
     return "error";
   }

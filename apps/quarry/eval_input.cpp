@@ -1,0 +1,50 @@
+#include "apps/quarry/eval_input.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "apps/quarry/expression/parser.h"
+
+namespace quarry::apps {
+
+using local::InvalidArgument;
+
+// NAME=FILE:/PATH.
+Input parse_input(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const bool is_name =
+      equals != std::string::npos && !name.empty() &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos &&
+      (name[0] < '0' || name[0] > '9');
+  if (!is_name) throw InvalidArgument("-i takes NAME=FILE:/PATH, not '" + text + "'");
+  const FileObject place = parse_file_object(text.substr(equals + 1));
+  if (place.file.empty()) throw InvalidArgument("-i " + name + ": no file is given");
+  if (place.object.empty()) {
+    throw InvalidArgument("-i " + name + ": give the object too, " + name + "=" + place.file + ":/PATH");
+  }
+  return {name, place.file, place.object};
+}
+
+void check_name(const Input& input) {
+  const expression::Source source{input.name, "", 0};
+  const expression::ExprPtr parsed = expression::parse(source);
+  if (!std::holds_alternative<expression::Name>(parsed->node)) {
+    throw InvalidArgument("-i: '" + input.name + "' is a word of the expression language and cannot name an input");
+  }
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw InvalidArgument("cannot read the script " + path);
+  return text.str();
+}
+
+std::string output_path(const std::string& name, const std::string& object) {
+  if (name.empty()) return object.empty() || object == "/" ? "/result" : object;
+  return (object == "/" ? "" : object) + "/" + name;
+}
+
+}  // namespace quarry::apps

@@ -1,0 +1,33 @@
+// What `quarry eval` is given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/quarry/options.h"
+
+namespace quarry::apps {
+
+struct EvalOptions {
+  CommonOptions common;
+  std::string expression, script, output;
+  std::vector<std::string> inputs;
+  bool overwrite = false, keep_going = false, local = false, list_functions = false;
+};
+
+// One -i NAME=FILE:/PATH.
+struct Input {
+  std::string name, file, object;
+};
+Input parse_input(const std::string& text);
+// Throws InvalidArgument for names that can be no variables in expressions.
+void check_name(const Input& input);
+
+// The contents of a file. Throws InvalidArgument.
+std::string read_text(const std::string& path);
+
+// Where a result goes: an expression's value to the output's path (default /result), the value of `name` of a script
+// to /name below it.
+std::string output_path(const std::string& name, const std::string& object);
+
+}  // namespace quarry::apps

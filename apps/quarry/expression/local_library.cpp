@@ -1,0 +1,204 @@
+#include "apps/quarry/expression/library.h"
+#include "apps/quarry/expression/local_tables.h"
+#include "local/linalg/linalg.h"
+#include "local/ops/apply.h"
+
+#include <sstream>
+
+namespace quarry::apps::expression {
+
+using local::InvalidArgument;
+using local::Op;
+using local::TypeError;
+
+namespace {
+
+local::IndexItem index_item(const Value& value) {
+  if (value.is<Int>()) return to_int64(value, "an index");
+  if (const auto* slice = value.as<local::Slice>()) return *slice;
+  if (value.is_none()) return local::newaxis;
+  if (value.is<EllipsisValue>()) return local::ellipsis;
+  if (const NdArray* array = value.as<NdArray>(); array != nullptr && array->ndim() == 0) {
+    if (local::is_integer(array->dtype())) return array->item().as_int64();
+  }
+  if (value.is<bool>() || value.is<NdArray>() || value.sequence() != nullptr) {
+    throw local::NotSupported("indexing with boolean and integer arrays is not available yet");
+  }
+  throw local::IndexError(
+      "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid "
+      "indices, not " +
+      type_name(value));
+}
+
+}  // namespace
+
+Value local_subscript(const NdArray& array, const Value& index) {
+  std::vector<local::IndexItem> items;
+  const SequenceValue* tuple = index.sequence();
+  if (tuple != nullptr && !tuple->is_list) {
+    for (const Value& item : tuple->items) items.push_back(index_item(item));
+  } else {
+    items.push_back(index_item(index));
+  }
+  return array[std::span<const local::IndexItem>(items)];
+}
+
+namespace {
+
+NdArray swapped(const NdArray& a) {
+  if (a.ndim() < 2) throw InvalidArgument("matrix transpose with ndim < 2 is undefined");
+  std::vector<int64_t> axes;
+  for (int64_t d = 0; d < a.ndim(); ++d) axes.push_back(d);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return a.transpose(axes);
+}
+
+struct AttributeRow {
+  std::string_view name;
+  Value (*get)(const NdArray& array);
+};
+
+const AttributeRow kAttributes[] = {
+    {"T", [](const NdArray& a) { return Value(a.T()); }},
+    {"mT", [](const NdArray& a) { return Value(swapped(a)); }},
+    {"shape", [](const NdArray& a) { return Value::tuple(a.shape()); }},
+    {"ndim", [](const NdArray& a) { return Value(a.ndim()); }},
+    {"size", [](const NdArray& a) { return Value(a.size()); }},
+    {"dtype", [](const NdArray& a) { return Value(DTypeValue{a.dtype()}); }},
+    {"itemsize", [](const NdArray& a) { return Value(a.itemsize()); }},
+    {"nbytes", [](const NdArray& a) { return Value(a.nbytes()); }},
+    {"strides", [](const NdArray& a) { return Value::tuple(a.strides()); }},
+    {"real", [](const NdArray& a) { return Value(a.real()); }},
+    {"imag", [](const NdArray& a) { return Value(a.imag()); }},
+    {"flat", [](const NdArray& a) { return Value(a.reshape({-1})); }},
+    {"device", [](const NdArray& a) { return Value(local::to_string(a.device())); }},
+};
+
+std::vector<std::string> words(const char* text) {
+  std::istringstream stream(text);
+  std::vector<std::string> result;
+  for (std::string word; stream >> word;) result.push_back(word);
+  return result;
+}
+
+class LocalLibrary final : public Library {
+ public:
+  LocalLibrary() {
+    for (const auto& rows : {indexing_rows(), scans_rows(), ufuncs_rows(), sorting_rows(), statistics_rows(),
+                             manipulation_rows(), creation_rows(), types_rows(), math_rows()}) {
+      for (const Row& row : rows) add(row);
+    }
+    add_local_ufuncs(registry_);
+    add_local_reductions(registry_);
+    add_local_builtins(registry_);
+    add_local_methods(registry_);
+  }
+
+  const Registry& registry() const override { return registry_; }
+
+  std::optional<Value> constant(std::string_view name) const override {
+    if (name == "euler_gamma") return Value(0.57721566490153286060651209008240243);
+    // The names of abstract dtypes, for issubdtype().
+    for (const std::string_view kind : {"generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact",
+                                        "floating", "complexfloating"}) {
+      if (name == kind) return Value(std::string(kind));
+    }
+    return Library::constant(name);
+  }
+
+  bool is_module(std::string_view name) const override {
+    return name == "linalg" || name == "fft" || name == "random" || name == "lib" || name == "stride_tricks";
+  }
+
+  bool is_array(const Value& value) const override { return value.is<NdArray>(); }
+  bool is_operand(const Value& value) const override { return is_local_operand(value); }
+
+  Value unary(UnaryOp op, const Value& operand) const override {
+    return apply_local(ufunc(op), std::span(&operand, 1));
+  }
+  Value binary(BinaryOp op, const Value& left, const Value& right) const override {
+    const Value args[] = {left, right};
+    if (op != BinaryOp::matmul) return apply_local(ufunc(op), args);
+    const Function* matmul = registry_.function("matmul");
+    if (matmul == nullptr) return local::linalg::matmul(to_ndarray(left), to_ndarray(right));
+    Session session;
+    return matmul->handler(bind(*matmul, {left, right}, {}), session);
+  }
+  Value compare(CompareOp op, const Value& left, const Value& right) const override {
+    const Value args[] = {left, right};
+    return apply_local(ufunc(op), args);
+  }
+  Value subscript(const Value& array, const Value& index) const override {
+    return local_subscript(*array.as<NdArray>(), index);
+  }
+
+  std::optional<Value> attribute(const Value& array, std::string_view name) const override {
+    for (const AttributeRow& row : kAttributes) {
+      if (row.name == name) return row.get(*array.as<NdArray>());
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string> attribute_names() const override {
+    std::vector<std::string> names;
+    for (const AttributeRow& row : kAttributes) names.emplace_back(row.name);
+    return names;
+  }
+
+  Value convert(const DTypeValue& type, const Value& value) const override {
+    const NdArray array = to_ndarray(value);
+    if (!type.python_type) return array.astype(type.dtype);
+    if (type.dtype == DType::bool_) return *truth(array);
+    if (array.size() != 1 || array.ndim() != 0) {
+      throw TypeError("only 0-dimensional arrays can be converted to Python scalars");
+    }
+    const Scalar item = array.item();
+    if (type.dtype == DType::complex128) return item.as_complex();
+    if (local::is_complex(array.dtype())) throw TypeError("a complex does not convert to a real number");
+    if (type.dtype == DType::float64) return item.as_double();
+    return item.dtype() == DType::uint64 ? Value(Int{item.as_uint64()}) : Value(Int{item.as_int64()});
+  }
+
+  std::optional<bool> truth(const Value& value) const override {
+    const NdArray& array = *value.as<NdArray>();
+    if (array.size() == 1) return array.item().as_bool();
+    throw InvalidArgument(array.size() == 0 ? "The truth value of an empty array is ambiguous. Use `array.size > 0` "
+                                              "to check that an array is not empty."
+                                            : "The truth value of an array with more than one element is ambiguous. "
+                                              "Use a.any() or a.all()");
+  }
+  Value choose(const Value&, const Value&, const Value&) const override {
+    QUARRY_CHECK(false);  // truth is always known
+    return {};
+  }
+  bool chain_ends(const Value& all) const override { return !*truth(all); }
+  Value chain(const Value&, const Value& next) const override { return next; }
+
+ private:
+  void add(const Row& row) {
+    const size_t parameters = parse_signature(row.signature).size();
+    for (const std::string& name : words(row.names)) {
+      Handler handler = row.handler;
+      if (parameters != row.parameters) {  // a mistake in the table, found by a test
+        handler = [text = std::string(row.symbol) + row.signature](const Arguments&, Session&) -> Value {
+          throw local::InternalError("the row " + text + " does not have the parameters of the C++ function");
+        };
+      }
+      if (row.is_method) {
+        registry_.add_method(name, row.signature, handler, row.summary);
+      } else {
+        registry_.add_function(name, row.signature, handler, row.summary);
+      }
+    }
+  }
+
+  Registry registry_;
+};
+
+}  // namespace
+
+const Library& local_library() {
+  static const LocalLibrary library;
+  return library;
+}
+
+}  // namespace quarry::apps::expression

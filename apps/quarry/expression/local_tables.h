@@ -1,0 +1,21 @@
+// What fills the registry of the local library.
+#pragma once
+
+#include "apps/quarry/expression/local_binding.h"
+
+namespace quarry::apps::expression {
+
+// The ufuncs of local/ops/ufunc.def with their methods, and the reductions of local/ops/reduction.def. A name that has
+// a row in local/ops/function.def is left to it.
+void add_local_ufuncs(Registry& registry);
+void add_local_reductions(Registry& registry);
+// Python's own: len, slice, range, list ...; and the array's methods that are functions or have no row.
+void add_local_builtins(Registry& registry);
+void add_local_methods(Registry& registry);
+
+// One ufunc of local/ops/ufunc.def over values.
+Value apply_local(local::Op op, std::span<const Value> args, const local::UfuncOptions& options = {});
+// x[index], with any index. Throws IndexError.
+Value local_subscript(const NdArray& array, const Value& index);
+
+}  // namespace quarry::apps::expression

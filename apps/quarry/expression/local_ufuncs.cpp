@@ -1,0 +1,241 @@
+// ufuncs and reductions of local arrays as functions of the language.
+#include <sstream>
+
+#include "apps/quarry/expression/local_tables.h"
+#include "local/ops/apply.h"
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+
+namespace quarry::apps::expression {
+
+using local::InvalidArgument;
+using local::Op;
+using local::OpRule;
+using local::Reduction;
+using local::TypeError;
+
+namespace {
+
+std::vector<std::string> words(const char* text) {
+  std::istringstream stream(text);
+  std::vector<std::string> result;
+  for (std::string word; stream >> word;) result.push_back(word);
+  return result;
+}
+
+constexpr const char* kUfuncSignatures[] = {
+    "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
+    "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)"};
+
+// out=: an array, or a tuple of as many as there are results.
+std::optional<NdArray> out_of(const Value& value) {
+  if (value.is_none()) return std::nullopt;
+  const Value* out = &value;
+  if (const SequenceValue* tuple = value.sequence(); tuple != nullptr && !tuple->is_list) {
+    if (tuple->items.size() != 1) throw InvalidArgument("The 'out' tuple must have exactly one entry per ufunc output");
+    out = &tuple->items[0];
+    if (out->is_none()) return std::nullopt;
+  }
+  if (!out->is<NdArray>()) throw TypeError("return arrays must be of ArrayType");
+  return *out->as<NdArray>();
+}
+
+std::optional<NdArray> where_of(const Value& value) {
+  if (const bool* given = value.as<bool>(); given != nullptr && *given) return std::nullopt;
+  return to_ndarray(value);
+}
+
+std::optional<DType> dtype_of(const Value& value) {
+  if (value.is_none()) return std::nullopt;
+  return to_dtype(value, "dtype");
+}
+
+local::UfuncOptions ufunc_options(const Arguments& args) {
+  Keep keep;
+  local::UfuncOptions options;
+  options.out = out_of(args["out"]);
+  options.where = where_of(args["where"]);
+  options.casting = Convert<local::Casting>::from(args["casting"], "casting", keep);
+  options.dtype = dtype_of(args["dtype"]);
+  return options;
+}
+
+Handler ufunc_handler(Op op) {
+  const auto arity = static_cast<size_t>(local::info(op).arity);
+  return [op, arity](const Arguments& args, Session&) {
+    return apply_local(op, std::span(args.values()).first(arity), ufunc_options(args));
+  };
+}
+
+// Rows that serve other functions: their own handlers, outputs of two-output ufuncs, the random streams.
+bool is_ufunc(Op op) {
+  const local::OpInfo& row = local::info(op);
+  switch (row.rule) {
+    case OpRule::cast:
+    case OpRule::random:
+    case OpRule::bounded:
+    case OpRule::select:
+      return false;
+    case OpRule::plain:
+    case OpRule::no_bool:
+    case OpRule::true_divide:
+    case OpRule::double_only:
+    case OpRule::comparison:
+    case OpRule::logical:
+    case OpRule::scale:
+    case OpRule::storage:
+      break;
+  }
+  for (const local::MultiOutput& multi : local::multi_outputs()) {
+    if (std::string(row.name).starts_with(std::string(multi.name) + "_")) return false;
+  }
+  return op != Op::clip;
+}
+
+}  // namespace
+
+Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions& options) {
+  Keep keep;
+  std::vector<local::Arg> operands;
+  for (const Value& arg : args) {
+    operands.push_back(Convert<local::Arg>::from(arg, std::string(local::info(op).name) + "(): operand", keep));
+  }
+  if (options.out || options.where) throw local::NotSupported("out= and where= of ufuncs are not available yet");
+  return local::apply(op, operands, options.dtype);
+}
+
+void add_local_ufuncs(Registry& registry) {
+  for (int i = 0; i < local::kOpCount; ++i) {
+    const Op op = static_cast<Op>(i);
+    if (!is_ufunc(op)) continue;
+    const local::OpInfo& row = local::info(op);
+    std::vector<std::string> names = words(row.aliases);
+    names.emplace_back(row.name);
+    for (const std::string& name : names) {
+      if (registry.function(name) != nullptr) continue;
+      registry.add_function(name, kUfuncSignatures[row.arity], ufunc_handler(op));
+    }
+  }
+  for (const local::MultiOutput& multi : local::multi_outputs()) {
+    if (registry.function(multi.name) != nullptr) continue;
+    const int arity = local::info(multi.outputs[0]).arity;
+    registry.add_function(multi.name, kUfuncSignatures[arity], [&multi, arity](const Arguments& args, Session&) {
+      Keep keep;
+      std::vector<local::Arg> operands;
+      for (int i = 0; i < arity; ++i) {
+        operands.push_back(Convert<local::Arg>::from(args.values()[static_cast<size_t>(i)], multi.name, keep));
+      }
+      std::vector<Value> items;
+      for (const NdArray& array : local::apply(multi, operands, dtype_of(args["dtype"]))) items.emplace_back(array);
+      return Value::tuple(std::move(items));
+    });
+  }
+}
+
+namespace {
+
+// What a reduction's signature has besides (a, axis=None).
+struct ReductionSignature {
+  const char* text;
+  bool dtype, initial, ddof, where;
+};
+
+ReductionSignature reduction_signature(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::prod:
+      return {"axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True)", true, true, false, true};
+    case Reduction::min:
+    case Reduction::max:
+      return {"axis=None, out=None, keepdims=False, initial=None, where=True)", false, true, false, true};
+    case Reduction::mean:
+      return {"axis=None, dtype=None, out=None, keepdims=False, *, where=True)", true, false, false, true};
+    case Reduction::var:
+    case Reduction::std:
+      return {
+          "axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None, "
+          "correction=None)",
+          true, false, true, true};
+    case Reduction::any:
+    case Reduction::all:
+      return {"axis=None, out=None, keepdims=False, *, where=True)", false, false, false, true};
+    case Reduction::argmin:
+    case Reduction::argmax:
+      return {"axis=None, out=None, *, keepdims=False)", false, false, false, false};
+    case Reduction::count_nonzero:
+      break;
+  }
+  return {"axis=None, *, keepdims=False)", false, false, false, false};
+}
+
+local::Axes axes_of(const Value& value) {
+  if (const SequenceValue* sequence = value.sequence(); sequence != nullptr && sequence->is_list) {
+    throw TypeError("'list' object cannot be interpreted as an integer: axis must be None, an int or a tuple of ints");
+  }
+  Keep keep;
+  return Convert<local::Axes>::from(value, "axis", keep);
+}
+
+// var() and std() about a given mean.
+NdArray spread_about(Reduction reduction, const NdArray& x, const NdArray& mean, const local::Axes& axes,
+                     const local::ReduceOptions& options) {
+  using namespace local;
+  const DType type = options.dtype.value_or(is_float(x.dtype()) || is_complex(x.dtype()) ? x.dtype() : DType::float64);
+  const NdArray distance = apply(Op::absolute, {apply(Op::subtract, {x.astype(type), mean})});
+  ReduceOptions plain = options;
+  plain.ddof = 0;
+  plain.dtype = std::nullopt;
+  plain.out = std::nullopt;
+  const NdArray total = local::reduce(Reduction::sum, apply(Op::square, {distance}), axes, plain);
+  const uint32_t mask = axes.mask(x.ndim());
+  double count = 1;
+  for (int d = 0; d < x.ndim(); ++d)
+    if (mask & (1u << d)) count *= static_cast<double>(x.shape()[d]);
+  const NdArray variance = apply(Op::divide, {total, Arg(std::max(count - options.ddof, 0.0))});
+  return reduction == Reduction::std ? apply(Op::sqrt, {variance}) : variance;
+}
+
+Handler reduction_handler(Reduction reduction, const ReductionSignature& signature) {
+  return [reduction, signature](const Arguments& args, Session&) -> Value {
+    local::ReduceOptions options;
+    Keep keep;
+    options.keepdims = to_truth(args["keepdims"], "keepdims");
+    if (signature.dtype) options.dtype = dtype_of(args["dtype"]);
+    if (reduction != Reduction::count_nonzero) options.out = out_of(args["out"]);
+    if (signature.initial) options.initial = Convert<std::optional<Scalar>>::from(args["initial"], "initial", keep);
+    if (signature.where) options.where = where_of(args["where"]);
+    if (signature.ddof) {
+      if (args.given("ddof") && args.given("correction")) {
+        throw InvalidArgument("ddof and correction can't be provided simultaneously.");
+      }
+      const char* given = args.given("correction") ? "correction" : "ddof";
+      options.ddof = to_real_number(args[given], given);
+    }
+    const NdArray x = Convert<NdArray>::from(args.values()[0], args.function().name + "(): a", keep);
+    if (signature.ddof && !args["mean"].is_none()) {
+      return spread_about(reduction, x, to_ndarray(args["mean"]), axes_of(args["axis"]), options);
+    }
+    return local::reduce(reduction, x, axes_of(args["axis"]), options);
+  };
+}
+
+}  // namespace
+
+void add_local_reductions(Registry& registry) {
+  for (int i = 0; i < local::kReductionCount; ++i) {
+    const auto reduction = static_cast<Reduction>(i);
+    const local::ReductionInfo& row = local::info(reduction);
+    const ReductionSignature signature = reduction_signature(reduction);
+    std::vector<std::string> names = words(row.aliases);
+    names.emplace_back(row.name);
+    for (const std::string& name : names) {
+      if (registry.function(name) != nullptr) continue;
+      registry.add_function(name, std::string("(a, ") + signature.text, reduction_handler(reduction, signature));
+    }
+    if (reduction != Reduction::count_nonzero && registry.method(row.name) == nullptr) {
+      registry.add_method(row.name, std::string("(self, ") + signature.text, reduction_handler(reduction, signature));
+    }
+  }
+}
+
+}  // namespace quarry::apps::expression

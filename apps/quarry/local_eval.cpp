@@ -1,0 +1,210 @@
+#include "apps/quarry/local_eval.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "apps/quarry/expression/evaluator.h"
+#include "apps/quarry/expression/local_values.h"
+#include "apps/quarry/expression/parser.h"
+#include "apps/quarry/failure.h"
+#include "apps/quarry/job.h"
+#include "apps/quarry/script.h"
+#include "io/dataset.h"
+#include "io/output.h"
+#include "local/memory/slab_pool.h"
+
+namespace quarry::apps {
+
+using expression::Environment;
+using expression::Value;
+using local::InvalidArgument;
+using local::NdArray;
+
+namespace {
+
+struct LocalItem {
+  std::string path;
+  NdArray array;
+};
+
+// A tuple or list that holds arrays is stored item by item, everything else as np.asarray makes it.
+bool is_split(const Value& value) {
+  const expression::SequenceValue* sequence = value.sequence();
+  if (sequence == nullptr) return false;
+  if (!sequence->is_list || !sequence->fields.empty()) return true;
+  return std::any_of(sequence->items.begin(), sequence->items.end(),
+                     [](const Value& item) { return item.is<NdArray>() || is_split(item); });
+}
+
+void collect_items(const std::string& path, const Value& value, std::vector<LocalItem>& items) {
+  if (is_split(value)) {
+    const expression::SequenceValue& sequence = *value.sequence();
+    if (sequence.items.empty()) throw local::TypeError("an empty tuple has nothing to store");
+    for (size_t i = 0; i < sequence.items.size(); ++i) {
+      collect_items(path + "." + std::to_string(i), sequence.items[i], items);
+    }
+    return;
+  }
+  if (!expression::is_local_operand(value)) {
+    throw local::TypeError("the result is a " + type_name(value) + ", which cannot be stored");
+  }
+  items.push_back({path, expression::to_ndarray(value)});
+}
+
+// A file's data set, whole, on the current device.
+NdArray read_input(const Input& input) {
+  const std::shared_ptr<io::Dataset> dataset = io::Dataset::open(input.file, input.object);
+  const io::DatasetInfo& info = dataset->info();
+  const local::Region region = local::Region::whole(info.shape);
+  std::vector<std::byte> scratch(static_cast<size_t>(dataset->read_scratch_bytes(region)));
+  const local::ExecContext host = local::default_context(local::kCpu);
+  const NdArray array(info.shape, info.dtype, host);
+  if (array.size() == 0) return array.to(local::current_context().device);
+  dataset->read(region, array.raw(), scratch);
+  if (dataset->info().swapped) {
+    const auto part = static_cast<size_t>(local::itemsize(local::real_type(info.dtype)));
+    auto* bytes = static_cast<char*>(array.raw());
+    for (int64_t at = 0; at < array.nbytes(); at += static_cast<int64_t>(part)) {
+      std::reverse(bytes + at, bytes + at + static_cast<int64_t>(part));
+    }
+  }
+  return array.to(local::current_context().device);
+}
+
+void reject(const std::string& text, const char* option) {
+  if (!text.empty()) throw InvalidArgument(std::string(option) + " is not for --local");
+}
+
+class LocalEvaluation {
+ public:
+  explicit LocalEvaluation(const EvalOptions& options) : options_(options) {
+    environment_.library = &expression::local_library();
+  }
+
+  int run() {
+    for (const std::string& text : options_.inputs) {
+      const Input input = parse_input(text);
+      check_name(input);
+      if (environment_.variables.contains(input.name)) {
+        throw InvalidArgument("-i: the name '" + input.name + "' is given twice");
+      }
+      environment_.variables.emplace(input.name, read_input(input));
+    }
+    return options_.script.empty() ? run_expression() : run_script();
+  }
+
+ private:
+  int run_expression() {
+    const expression::Source source{options_.expression, "", 0};
+    const Value value = evaluate(source, *expression::parse(source), environment_);
+    if (!options_.output.empty()) {
+      store({{"", 0, value}});
+    } else {
+      fmt::print("{}\n", display_local(value));
+    }
+    return 0;
+  }
+
+  int run_script() {
+    const bool stores = !options_.output.empty();
+    const Script script = evaluate_script(options_.script, read_text(options_.script), environment_,
+                                          options_.keep_going, [&](const Value& value) {
+                                            std::vector<LocalItem> items;
+                                            if (stores) collect_items("", value, items);
+                                          });
+    for (const std::string& error : script.errors) print_error(error);
+    if (stores) {
+      if (!script.results.empty()) store(script.results);
+    } else {
+      for (const ScriptResult& result : script.results) {
+        fmt::print("{} = {}\n", result.name, display_local(result.value));
+      }
+    }
+    return script.errors.empty() ? 0 : kFailureStatus;
+  }
+
+  void store(const std::vector<ScriptResult>& results) {
+    const FileObject output = parse_file_object(options_.output);
+    std::vector<LocalItem> items;
+    for (const ScriptResult& result : results) {
+      collect_items(output_path(result.name, output.object), result.value, items);
+    }
+    std::vector<std::string> paths;
+    std::set<std::string> seen;
+    std::vector<io::OutputSpec> specs;
+    const StoreOptions how = options_.common.store(options_.overwrite);
+    for (const LocalItem& item : items) {
+      if (!seen.insert(item.path).second) throw InvalidArgument("two results would be stored as " + item.path);
+      paths.push_back(item.path);
+      specs.push_back({item.path, item.array.shape(), item.array.dtype(), std::nullopt, {}, {}});
+    }
+    if (how.chunks || !how.filters.empty()) throw InvalidArgument("--out-chunks and --out-filter are not for --local");
+    check_output(output.file, paths, options_.overwrite);
+    const std::unique_ptr<io::OutputFile> file =
+        io::OutputFile::create(output.file, std::move(specs), options_.overwrite);
+    for (size_t i = 0; i < items.size(); ++i) {
+      const NdArray host = items[i].array.to(local::kCpu);
+      const NdArray packed = host.is_contiguous() ? host : host.copy(local::default_context(local::kCpu));
+      if (packed.size() > 0) file->writer(i)->write(local::Region::whole(packed.shape()), packed.raw());
+    }
+    file->commit();
+  }
+
+  const EvalOptions& options_;
+  Environment environment_;
+};
+
+local::Device chosen_device(const EvalOptions& options) {
+  const RuntimeOptions runtime = options.common.runtime();
+  if (runtime.device) return {*runtime.device, 0};
+  return {local::available(local::DeviceKind::cuda) ? local::DeviceKind::cuda : local::DeviceKind::cpu, 0};
+}
+
+}  // namespace
+
+int run_local_eval(const EvalOptions& options) {
+  if (launcher_rank() != 0) return 0;
+  reject(options.common.trace, "--trace");
+  reject(options.common.report, "--report");
+  reject(options.common.stats, "--stats");
+  if (options.common.plan) throw InvalidArgument("--plan is not for --local");
+  bool started = false;
+  try {
+    const local::DeviceScope scope(chosen_device(options));
+    started = true;
+    return LocalEvaluation(options).run();
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    print_error(error_message(error));
+    return exit_status(error, /*computing=*/!started);
+  }
+}
+
+std::string display_local(const Value& value) {
+  if (const NdArray* array = value.as<NdArray>()) return array->to_string();
+  if (const auto* text = value.as<std::string>()) return *text;
+  if (const auto* dtype = value.as<expression::DTypeValue>()) return local::name(dtype->dtype);
+  // A 0-d array prints as the NumPy scalar that NumPy would have made: np.float64(1.5).
+  return repr(value, [](const Value& item) {
+    const NdArray& array = *item.as<NdArray>();
+    if (array.ndim() > 0) return array.repr();
+    if (array.dtype() == DType::bool_) return "np." + array.to_string() + "_";
+    return std::string("np.") + local::name(array.dtype()) + "(" + array.to_string() + ")";
+  });
+}
+
+int print_functions(bool local) {
+  const expression::Library& library = local ? expression::local_library() : expression::chunked_library();
+  const auto print = [](const std::string& prefix, const expression::Function* function) {
+    fmt::print("- `{}{}{}`{}{}\n", prefix, function->name, function->signature, function->summary.empty() ? "" : ": ",
+               function->summary);
+  };
+  fmt::print("## Functions\n\n");
+  for (const std::string& name : library.registry().function_names()) print("", library.registry().function(name));
+  fmt::print("\n## Methods of arrays\n\n");
+  for (const std::string& name : library.registry().method_names()) print("x.", library.registry().method(name));
+  return 0;
+}
+
+}  // namespace quarry::apps
