@@ -182,6 +182,7 @@ struct CopyAtom {
   local::DType dtype;
   bool swapped = false;
   bool conjugate = false;
+  const plan::Input* input = nullptr;  // whose part it is, where the block has yet to be brought
 };
 
 // Copies blocks together into one. Atom k of a task reads input block k.
@@ -191,7 +192,7 @@ class CopyBody : public scheduler::TaskBody {
       : label_(std::move(label)), atoms_(std::move(atoms)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  int64_t scratch_bytes(int64_t index, const local::Device& device) const;
+  static int64_t scratch_bytes(const std::vector<CopyAtom>& atoms, const local::Device& device);
 
  private:
   std::string label_;
@@ -214,7 +215,7 @@ class ProductBody : public scheduler::TaskBody {
       : label_(std::move(label)), dtype_(dtype), device_(device), operands_(std::move(operands)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  int64_t scratch_bytes(int64_t index) const;
+  int64_t scratch_bytes(const Operands& operands) const;
 
  private:
   std::string label_;

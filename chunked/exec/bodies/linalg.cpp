@@ -95,8 +95,7 @@ local::Launch pack_launch(const Matrix& from, const Dims& shape, const Matrix& t
 
 std::string ProductBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
 
-int64_t ProductBody::scratch_bytes(int64_t index) const {
-  const Operands operands = operands_(index);
+int64_t ProductBody::scratch_bytes(const Operands& operands) const {
   const int64_t itemsize = local::itemsize(dtype_);
   const int n = operands.shape.size();
   const int64_t rows = operands.shape[n - 2], columns = operands.shape[n - 1];

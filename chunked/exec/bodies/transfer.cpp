@@ -218,9 +218,9 @@ int64_t run_scratch_bytes(const local::Device& device, const local::Program& pro
   return align_up(local::engine(device).run_scratch_bytes(program, launch), local::kAllocationAlignment);
 }
 
-int64_t CopyBody::scratch_bytes(int64_t index, const local::Device& device) const {
+int64_t CopyBody::scratch_bytes(const std::vector<CopyAtom>& atoms, const local::Device& device) {
   int64_t bytes = 0;
-  for (const CopyAtom& atom : atoms_(index))
+  for (const CopyAtom& atom : atoms)
     bytes = std::max(bytes, run_scratch_bytes(device, copy_program(atom), copy_launch(atom, nullptr, nullptr)));
   return bytes;
 }

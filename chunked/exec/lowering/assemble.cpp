@@ -1,0 +1,28 @@
+// Copies: rechunk, concatenate, stack, reshape. One task per chunk of the output.
+#include "chunked/exec/lowering/builder.h"
+#include "chunked/exec/lowering/copies.h"
+
+namespace quarry::exec {
+
+void lower_assemble(Builder& builder) {
+  const plan::Stage& stage = builder.stage();
+  const Grid& grid = stage.outputs[0].grid;
+  auto atoms = [&stage, rank = builder.context().rank, ranks = builder.context().ranks](int64_t chunk) {
+    return atoms_of(copy_parts(stage, chunk), rank, ranks);
+  };
+  const int32_t number = builder.add_body<CopyBody>(stage.label, atoms).first;
+  const auto [first, last] = builder.owned(grid.count());
+  for (int64_t chunk = first; chunk < last; ++chunk) {
+    const std::vector<CopyAtom> now = atoms(chunk);
+    std::vector<scheduler::BlockId> inputs;
+    inputs.reserve(now.size());
+    for (const CopyAtom& atom : now) inputs.push_back(builder.arrive(*atom.input, atom.access));
+    const int64_t bytes = grid.chunk(chunk).elements() * local::itemsize(stage.outputs[0].dtype);
+    const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
+    builder.add_compute(number, chunk, {builder.progress(chunk), kMain},
+                        {CopyBody::scratch_bytes(now, builder.device()), bytes}, std::move(inputs), {output},
+                        scheduler::TaskKind::copy);
+  }
+}
+
+}  // namespace quarry::exec

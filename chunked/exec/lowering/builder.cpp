@@ -1,0 +1,189 @@
+#include "chunked/exec/lowering/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "chunked/exec/lowering/copies.h"
+#include "local/base/error.h"
+
+namespace quarry::exec {
+
+using scheduler::BlockId;
+using scheduler::LaneKind;
+using scheduler::TaskKind;
+
+Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context)
+    : plan_(plan), context_(context), order_(plan, sinks), result_(std::make_unique<Lowered>()) {
+  for (const plan::Stage& stage : plan.stages)
+    for (const plan::Input* input : inputs_of(stage)) number_stored(input->array);
+  for (const Sink& sink : sinks) {
+    number_stored(sink.array);
+    if (sink.kind == Sink::Kind::keep) kept_.insert({sink.array.stage, sink.array.output});
+  }
+}
+
+// Support tasks (reads, receives, uploads, gathers) move to just before the first task that needs them, since several
+// may share one.
+std::unique_ptr<Lowered> Builder::finish() {
+  std::vector<int64_t> needed(static_cast<size_t>(result_->graph.block_count()), INT64_MAX);
+  for (auto task = pending_.rbegin(); task != pending_.rend(); ++task) {
+    if (task->support) {
+      int64_t first = INT64_MAX;
+      for (BlockId output : task->outputs) first = std::min(first, needed[static_cast<size_t>(output)]);
+      if (first != INT64_MAX) task->decl.position = first;
+    }
+    for (BlockId input : task->inputs) {
+      int64_t& position = needed[static_cast<size_t>(input)];
+      position = std::min(position, task->decl.position);
+    }
+  }
+  for (Pending& task : pending_) {
+    task.decl.inputs = task.inputs;
+    task.decl.outputs = task.outputs;
+    result_->graph.add_task(task.decl);
+  }
+  pending_.clear();
+  return std::move(result_);
+}
+
+// --- blocks and tasks ---
+
+BlockId Builder::add_block(const BlockKey& key, int64_t bytes, bool keep) {
+  const BlockId block = add_block(bytes, keep);
+  name_block(key, block);
+  return block;
+}
+
+BlockId Builder::block(const BlockKey& key) const {
+  const auto found = result_->blocks.find(key);
+  QUARRY_CHECK(found != result_->blocks.end());
+  return found->second;
+}
+
+void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
+                       std::vector<BlockId> inputs, std::vector<BlockId> outputs) {
+  const int64_t position = order_.position(stage_, place.progress, place.depth);
+  pending_.push_back({{kind, lane, body, index, position, cost.scratch_bytes, cost.traffic_bytes, {}, {}},
+                      std::move(inputs),
+                      std::move(outputs),
+                      /*support=*/false});
+}
+
+void Builder::add_support(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Cost cost,
+                          std::vector<BlockId> inputs, BlockId output) {
+  add_task(kind, lane, body, index, {0, kSupport}, cost, std::move(inputs), {output});
+  pending_.back().support = true;
+}
+
+void Builder::number_stored(const plan::ArrayRef& array) {
+  if (array.kind == plan::ArrayRef::Kind::stored)
+    stored_numbers_.emplace(array.stored.get(), static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size()));
+}
+
+BlockKey Builder::key_of(const plan::ArrayRef& array, int64_t chunk) const {
+  if (array.kind == plan::ArrayRef::Kind::stored) return {stored_numbers_.at(array.stored.get()), 0, chunk};
+  return {static_cast<uint32_t>(array.stage), static_cast<uint32_t>(array.output), chunk};
+}
+
+std::string Builder::label_of(const plan::ArrayRef& array) const {
+  return array.kind == plan::ArrayRef::Kind::stage ? plan_.stages[static_cast<size_t>(array.stage)].label
+                                                   : "stored array";
+}
+
+// --- what a task reads ---
+
+// A chunk that this rank holds.
+BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
+  const BlockKey key = key_of(array, chunk);
+  if (array.kind == plan::ArrayRef::Kind::stage) return block(key);
+  if (const auto found = result_->blocks.find(key); found != result_->blocks.end()) return found->second;
+  if (!array.stored->replicated()) {
+    const BlockId stored = result_->graph.add_stored(array.stored->block(chunk));
+    name_block(key, stored);
+    return stored;
+  }
+  const int64_t bytes = array.stored->value().nbytes();
+  const BlockId uploaded = add_block(key, bytes);
+  add_support(TaskKind::copy, LaneKind::io, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
+  return uploaded;
+}
+
+BlockId Builder::receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label, bool keep) {
+  const std::string memo = fmt::format("{}/{}/{}/{}/{}", key.stage, key.part, key.chunk, local::to_string(box.start),
+                                       local::to_string(box.count));
+  if (const auto found = received_.find(memo); found != received_.end()) return found->second;
+  if (!receive_body_) std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
+  const int64_t bytes = local::element_count(box.count) * box.itemsize;
+  const BlockId received = add_block(bytes, keep);
+  add_support(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, box, label}),
+              {0, bytes}, {}, received);
+  result_->pulls.push_back({from, key});
+  received_.emplace(memo, received);
+  return received;
+}
+
+BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Region& region, local::DType dtype) {
+  auto& [number, body] = read_bodies_[dataset.get()];
+  if (!body) std::tie(number, body) = add_body<ReadBody>(dataset, context_.executor);
+  const int64_t bytes = region.elements() * local::itemsize(dtype);
+  const BlockId packed = add_block(bytes);
+  add_support(TaskKind::read, LaneKind::io, number, body->add(region),
+              {body->scratch_bytes(region, context_.device), bytes}, {}, packed);
+  result_->read_bytes += bytes;
+  return packed;
+}
+
+// A packed copy of a region of several chunks, over the array's own axes.
+BlockId Builder::gather(const plan::Input& input, const Region& region) {
+  auto gathered = std::make_shared<plan::Input>(input);
+  gathered->map = plan::AccessMap::identity(input.shape.size());
+  for (int d = 0; d < input.shape.size(); ++d) {
+    gathered->map.axes[static_cast<size_t>(d)].start = region.start[d];
+    gathered->map.axes[static_cast<size_t>(d)].step = region.step[d];
+  }
+  const Region box = Region::box(Dims(region.ndim()), region.count);
+  const int64_t itemsize = local::itemsize(input.dtype);
+  auto atoms = [gathered, box, itemsize, rank = context_.rank, ranks = context_.ranks](int64_t) {
+    return atoms_of({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, ranks);
+  };
+  const std::vector<CopyAtom> now = atoms(0);
+  std::vector<BlockId> inputs;
+  inputs.reserve(now.size());
+  for (const CopyAtom& atom : now) inputs.push_back(arrive(*gathered, atom.access));
+  const int64_t bytes = box.elements() * itemsize;
+  const BlockId packed = add_block(bytes);
+  const int32_t number = add_body<CopyBody>(label_of(input.array), atoms).first;
+  add_support(TaskKind::copy, LaneKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
+              std::move(inputs), packed);
+  return packed;
+}
+
+BlockId Builder::arrive(const plan::Input& input, const Access& access) {
+  switch (access.kind) {
+    case Access::Kind::read:
+      return read(input.array.dataset, access.region, input.dtype);
+    case Access::Kind::chunk:
+      return chunk_block(input.array, access.chunk);
+    case Access::Kind::receive:
+      return receive(access.owner, key_of(input.array, access.chunk),
+                     {access.chunk_shape, access.box_start, access.box_count, local::itemsize(input.dtype)},
+                     label_of(input.array));
+    case Access::Kind::gather:
+      break;
+  }
+  return gather(input, access.region);
+}
+
+BlockId Builder::arrive_shared(const plan::Input& input, const Access& access) {
+  if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::receive) return arrive(input, access);
+  const void* array = input.array.dataset.get();
+  if (input.array.kind == plan::ArrayRef::Kind::stored) array = input.array.stored.get();
+  const std::string memo = fmt::format("{}/{}/{}/{}/{}/{}", array, input.array.stage, input.array.output,
+                                       local::to_string(access.region.start), local::to_string(access.region.count),
+                                       local::to_string(access.region.step));
+  if (const auto found = shared_.find(memo); found != shared_.end()) return found->second;
+  return shared_.emplace(memo, arrive(input, access)).first->second;
+}
+
+}  // namespace quarry::exec

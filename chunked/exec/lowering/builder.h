@@ -1,0 +1,129 @@
+// One rank's graph while it is built: blocks with their keys, tasks with their places in the order, and the tasks that
+// bring what others read (reads, receives, uploads, gathers), each made once.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "chunked/exec/bodies.h"
+#include "chunked/exec/lowering.h"
+#include "chunked/exec/lowering/order.h"
+
+namespace quarry::exec {
+
+// Parts of a BlockKey beside output numbers.
+inline constexpr uint32_t kLeaf = 1u << 16;     // states of one chunk
+inline constexpr uint32_t kSegment = 2u << 16;  // merged states of one segment
+inline constexpr uint32_t kTree = 3u << 16;     // + level
+
+class Builder {
+ public:
+  Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context);
+
+  // Tasks that are added from now on belong to this stage.
+  void begin(int stage) { stage_ = stage; }
+  const plan::Stage& stage() const { return plan_.stages[static_cast<size_t>(stage_)]; }
+  const LoweringContext& context() const { return context_; }
+  const local::Device& device() const { return context_.device; }
+  Lowered& result() { return *result_; }
+  // Adds the tasks to the graph. The last call.
+  std::unique_ptr<Lowered> finish();
+
+  // --- whose, and when ---
+
+  bool mine(int owner) const { return owner == context_.rank; }
+  int owner(int64_t chunk, int64_t count) const { return plan::owner(chunk, count, context_.ranks); }
+  std::pair<int64_t, int64_t> owned(int64_t count) const { return plan::owned(context_.rank, count, context_.ranks); }
+  // Whether output `output` of the stage outlives the run.
+  bool kept(int output) const { return kept_.contains({stage_, output}); }
+  int64_t progress(int64_t chunk) { return order_.progress(stage_, chunk); }
+  int64_t latest(const plan::Input& input, const Region& box) { return order_.latest(stage_, input, box); }
+
+  // --- blocks and tasks ---
+
+  BlockKey key(uint32_t part, int64_t chunk) const { return {static_cast<uint32_t>(stage_), part, chunk}; }
+  BlockKey key_of(const plan::ArrayRef& array, int64_t chunk) const;
+  scheduler::BlockId block(const BlockKey& key) const;
+  scheduler::BlockId add_block(int64_t bytes, bool keep = false) { return result_->graph.add_block(bytes, 0, keep); }
+  scheduler::BlockId add_block(const BlockKey& key, int64_t bytes, bool keep = false);
+  // A chunk of an output of the stage.
+  scheduler::BlockId add_output(int output, int64_t chunk, int64_t bytes) {
+    return add_block(key(static_cast<uint32_t>(output), chunk), bytes, kept(output));
+  }
+  void name_block(const BlockKey& key, scheduler::BlockId block) { result_->blocks.emplace(key, block); }
+
+  template <class Body, class... Args>
+  std::pair<int32_t, Body*> add_body(Args&&... args) {
+    auto made = std::make_unique<Body>(std::forward<Args>(args)...);
+    Body* const pointer = made.get();
+    return {result_->graph.add_body(std::move(made)), pointer};
+  }
+
+  struct Place {  // of a task inside its stage
+    int64_t progress, depth;
+  };
+  struct Cost {
+    int64_t scratch_bytes = 0, traffic_bytes = 0;
+  };
+  // Task `index` of a body, on the compute lane.
+  void add_compute(int32_t body, int64_t index, Place place, Cost cost, std::vector<scheduler::BlockId> inputs,
+                   std::vector<scheduler::BlockId> outputs, scheduler::TaskKind kind = scheduler::TaskKind::compute) {
+    add_task(kind, scheduler::LaneKind::compute, body, index, place, cost, std::move(inputs), std::move(outputs));
+  }
+  void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
+                std::vector<scheduler::BlockId> inputs, std::vector<scheduler::BlockId> outputs);
+
+  // --- what a task reads ---
+
+  // Where an access's data arrives; adds the tasks that bring it.
+  scheduler::BlockId arrive(const plan::Input& input, const Access& access);
+  // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).
+  scheduler::BlockId arrive_shared(const plan::Input& input, const Access& access);
+  // A whole block of another rank, as bytes.
+  scheduler::BlockId receive_whole(int from, const BlockKey& key, int64_t bytes, const std::string& label,
+                                   bool keep = false) {
+    return receive(from, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1}, label, keep);
+  }
+
+ private:
+  struct Pending {
+    scheduler::TaskDecl decl;
+    std::vector<scheduler::BlockId> inputs, outputs;
+    bool support;
+  };
+
+  void add_support(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
+                   std::vector<scheduler::BlockId> inputs, scheduler::BlockId output);
+  void number_stored(const plan::ArrayRef& array);
+  scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
+  scheduler::BlockId receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label,
+                             bool keep = false);
+  scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Region& region, local::DType dtype);
+  scheduler::BlockId gather(const plan::Input& input, const Region& region);
+  std::string label_of(const plan::ArrayRef& array) const;
+
+  const plan::Plan& plan_;
+  const LoweringContext& context_;
+  Order order_;
+  std::unique_ptr<Lowered> result_;
+  std::set<std::pair<int, int>> kept_;  // (stage, output)
+  std::vector<Pending> pending_;
+  int stage_ = 0;
+  std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
+  std::unordered_map<std::string, scheduler::BlockId> received_, shared_;
+  ReceiveBody* receive_body_ = nullptr;
+  int32_t receive_number_ = -1;
+  std::unordered_map<const io::Dataset*, std::pair<int32_t, ReadBody*>> read_bodies_;
+};
+
+// Adds the tasks of the builder's stage; one file each. Formulas and orders are at the definitions.
+void lower_fused(Builder& builder);
+void lower_assemble(Builder& builder);
+void lower_product(Builder& builder);
+void lower_eigh(Builder& builder);
+
+}  // namespace quarry::exec

@@ -1,0 +1,85 @@
+#include "chunked/exec/lowering/copies.h"
+
+#include <algorithm>
+
+namespace quarry::exec {
+
+std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk) {
+  const auto& assemble = std::get<plan::Assemble>(stage.work);
+  const int64_t itemsize = local::itemsize(stage.outputs[0].dtype);
+  const Region box = stage.outputs[0].grid.chunk(chunk);
+  std::vector<CopyPart> parts;
+  if (assemble.linear) {
+    const auto [begin, end] = linear_range(stage.outputs[0].shape, box);
+    int64_t at = begin;
+    for (Region& source : linear_boxes(assemble.parts[0].count, begin, end)) {
+      const int64_t elements = source.elements();
+      Dims strides = local::contiguous_strides(source.count, itemsize);
+      parts.push_back({&assemble.parts[0].input, std::move(source), (at - begin) * itemsize, std::move(strides)});
+      at += elements;
+    }
+    return parts;
+  }
+  const Dims strides = local::contiguous_strides(box.count, itemsize);
+  for (const auto& part : assemble.parts) {
+    Region inside = Region::box(Dims(box.ndim()), Dims(box.ndim()));
+    int64_t offset = 0;
+    bool empty = false;
+    for (int d = 0; d < box.ndim(); ++d) {
+      const int64_t first = std::max(box.start[d], part.offset[d]);
+      const int64_t end = std::min(box.start[d] + box.count[d], part.offset[d] + part.count[d]);
+      empty = empty || end <= first;
+      inside.start[d] = first - part.offset[d];
+      inside.count[d] = end - first;
+      offset += (first - box.start[d]) * strides[d];
+    }
+    if (!empty) parts.push_back({&part.input, std::move(inside), offset, strides});
+  }
+  return parts;
+}
+
+std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int ranks) {
+  std::vector<CopyAtom> atoms;
+  for (const CopyPart& part : parts) {
+    const plan::Input& input = *part.input;
+    const int64_t itemsize = local::itemsize(input.dtype);
+    const Region region = input.map.region(part.box, input.shape.size());
+    if (region.elements() == 0) continue;
+    if (input.array.kind == plan::ArrayRef::Kind::dataset) {
+      CopyAtom atom{resolve(input.array, input.grid, itemsize, region, rank, ranks),
+                    part.box.count,
+                    {},
+                    part.strides,
+                    part.offset,
+                    input.dtype,
+                    input.array.dataset->info().swapped,
+                    /*conjugate=*/false,
+                    &input};
+      atom.source_strides = space_strides(input.map, atom.access.strides);
+      atoms.push_back(std::move(atom));
+      continue;
+    }
+    for (Piece& piece : pieces(input.grid, region)) {
+      CopyAtom atom{resolve(input.array, input.grid, itemsize, piece.region, rank, ranks),
+                    part.box.count,
+                    {},
+                    part.strides,
+                    part.offset,
+                    input.dtype,
+                    /*swapped=*/false,
+                    /*conjugate=*/false,
+                    &input};
+      for (int d = 0; d < atom.count.size(); ++d) {
+        const int source = input.map.axes[static_cast<size_t>(d)].source;
+        if (source < 0) continue;
+        atom.count[d] = piece.region.count[source];
+        atom.offset += piece.offset[source] * part.strides[d];
+      }
+      atom.source_strides = space_strides(input.map, atom.access.strides);
+      atoms.push_back(std::move(atom));
+    }
+  }
+  return atoms;
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,23 @@
+// What the chunks of an Assemble are copied together from.
+#pragma once
+
+#include <vector>
+
+#include "chunked/exec/bodies.h"
+
+namespace quarry::exec {
+
+// A box of a stage's space that is copied to a place in an output block.
+struct CopyPart {
+  const plan::Input* input;
+  Region box;      // of the input's space
+  int64_t offset;  // bytes into the output
+  Dims strides;    // of the output per axis of the box, bytes
+};
+
+// The parts of one chunk of an Assemble stage.
+std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk);
+// The same, cut at the chunks of the inputs; in the order of the parts.
+std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int ranks);
+
+}  // namespace quarry::exec

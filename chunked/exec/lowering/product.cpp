@@ -1,0 +1,253 @@
+// c = a b over tiles. A tile's sum over k runs along the fixed tree (tree.h) over the chunks of k: segments in order of
+// k, kProductsPerTask products a task, then pairs. 2 m k n flops; a is read once per column of tiles, b once per row of
+// tiles. With few tiles the work is spread along k, to where b's rows are, and partial sums travel (one tile per node
+// of the tree); with many, to the owners of the tiles, and operands travel. A SYRK computes the tiles on and above the
+// diagonal and transposes them for those below.
+#include <algorithm>
+
+#include "chunked/exec/lowering/builder.h"
+#include "chunked/exec/lowering/tree.h"
+#include "local/base/error.h"
+
+namespace quarry::exec {
+namespace {
+
+using scheduler::BlockId;
+
+constexpr int64_t kProductsPerTask = 4;
+
+// The chunks of k: those of b's row axis, or of a's column axis, where a whole axis of the array is mapped.
+AxisChunks product_steps(const plan::MatMul& product) {
+  auto whole_axis = [](const plan::Input& input, int space_axis) -> const AxisChunks* {
+    const auto& axis = input.map.axes[static_cast<size_t>(space_axis)];
+    return axis.source >= 0 && axis.start == 0 && axis.step == 1 ? &input.grid.axis(axis.source) : nullptr;
+  };
+  const int n = static_cast<int>(product.b.map.axes.size());
+  if (const AxisChunks* rows = whole_axis(product.b, n - 2)) return *rows;
+  if (!product.syrk) {
+    if (const AxisChunks* columns = whole_axis(product.a, n - 1)) return *columns;
+  }
+  const auto& axis = product.b.map.axes[static_cast<size_t>(n - 2)];
+  QUARRY_CHECK(axis.source >= 0);
+  const int64_t extent = product.b.shape[axis.source];
+  return {extent, std::max<int64_t>(1, std::min<int64_t>(extent, 4096))};
+}
+
+// What a task multiplies: a closed form that the task's body evaluates again when it runs.
+class Operands {
+ public:
+  Operands(const plan::Stage& stage, const LoweringContext& context)
+      : tiles_(stage.outputs[0].grid),
+        product_(std::get<plan::MatMul>(stage.work)),
+        dtype_(stage.outputs[0].dtype),
+        steps_(product_steps(product_)),
+        n_(tiles_.ndim()),
+        rank_(context.rank),
+        ranks_(context.ranks) {}
+
+  const AxisChunks& steps() const { return steps_; }
+  Region a_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 1); }
+  Region b_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 2); }
+
+  // Chunks [first_k, first_k + count) of k for one tile.
+  ProductBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
+    ProductBody::Operands result{first, tiles_.chunk(tile).count, {}, {}, {}, {}, {}};
+    const Dims at = tiles_.coordinates(tile);
+    for (int64_t k = first_k; k < first_k + count; ++k) {
+      result.k.push_back(steps_.size(k));
+      result.b.push_back(find(product_.b, b_box(tile, k)));
+      result.b_strides.push_back(space_strides(product_.b.map, result.b.back().strides));
+      if (!product_.syrk) {
+        result.a.push_back(find(product_.a, a_box(tile, k)));
+        result.a_strides.push_back(space_strides(product_.a.map, result.a.back().strides));
+      } else if (at[0] != at[1]) {  // the columns of b that are this tile's rows, transposed
+        Region box = b_box(tile, k);
+        const Region rows = tiles_.chunk(tile);
+        box.start[n_ - 1] = rows.start[n_ - 2];
+        box.count[n_ - 1] = rows.count[n_ - 2];
+        result.a.push_back(find(product_.b, box));
+        Dims strides = space_strides(product_.b.map, result.a.back().strides);
+        std::swap(strides[n_ - 2], strides[n_ - 1]);
+        result.a_strides.push_back(std::move(strides));
+        result.conjugate_a = local::is_complex(dtype_);
+      }
+    }
+    return result;
+  }
+
+ private:
+  // The tile's box with chunk `k` of the products along `axis`.
+  Region box(int64_t tile, int64_t k, int axis) const {
+    Region box = tiles_.chunk(tile);
+    box.start[axis] = steps_.start(k);
+    box.count[axis] = steps_.size(k);
+    return box;
+  }
+  Access find(const plan::Input& input, const Region& box) const {
+    return resolve(input.array, input.grid, local::itemsize(input.dtype), input.map.region(box, input.shape.size()),
+                   rank_, ranks_);
+  }
+
+  const Grid& tiles_;
+  const plan::MatMul& product_;
+  local::DType dtype_;
+  AxisChunks steps_;
+  int n_, rank_, ranks_;
+};
+
+class Product {
+ public:
+  explicit Product(Builder& builder)
+      : builder_(builder), operands_(std::make_shared<Operands>(stage_, builder.context())) {
+    QUARRY_CHECK(!product_.syrk || tiles_.ndim() == 2);
+    QUARRY_CHECK(product_.b.array.kind != plan::ArrayRef::Kind::dataset &&
+                 (product_.syrk || product_.a.array.kind != plan::ArrayRef::Kind::dataset));
+    auto operands = [works = works_, operands = operands_](int64_t index) {
+      const Work& work = (*works)[static_cast<size_t>(index)];
+      return operands->of(work.tile, work.k, work.count, work.first);
+    };
+    std::tie(multiply_, multiply_body_) =
+        builder.add_body<ProductBody>(stage_.label, dtype_, builder.device(), operands);
+    std::tie(sum_, sum_body_) = builder.add_body<SumBody>(stage_.label, dtype_);
+  }
+
+  void lower() {
+    const auto [first_own, last_own] = builder_.owned(tiles_.count());
+    const int64_t first = along_k_ ? 0 : first_own, last = along_k_ ? tiles_.count() : last_own;
+    for (int64_t tile = first; tile < last; ++tile) {
+      if (mirrored(tile)) continue;
+      for (int64_t segment = 0; segment < tree_.segments(); ++segment)
+        if (builder_.mine(home(tile, segment))) multiply_segment(tile, segment);
+    }
+    for (int level = 1; level <= tree_.levels(); ++level) {
+      for (int64_t tile = first; tile < last; ++tile) {
+        if (mirrored(tile)) continue;
+        for (int64_t node = 0; 2 * node + 1 < tree_.nodes(level - 1); ++node)
+          if (builder_.mine(home(tile, node << level))) add_pair(tile, level, node);
+      }
+    }
+    for (int64_t tile = first_own; tile < last_own; ++tile) add_result(tile);
+  }
+
+ private:
+  // Task number i multiplies `count` chunks from chunk `k`, for a tile; `first`: there is no sum yet.
+  struct Work {
+    int64_t tile, k, count;
+    bool first;
+  };
+
+  int64_t bytes(int64_t tile) const { return tiles_.chunk(tile).elements() * local::itemsize(dtype_); }
+  int tile_owner(int64_t tile) const { return builder_.owner(tile, tiles_.count()); }
+
+  // Below the diagonal of a SYRK.
+  bool mirrored(int64_t tile) const {
+    const Dims at = tiles_.coordinates(tile);
+    return product_.syrk && at[0] > at[1];
+  }
+
+  // The rank that sums a segment of a tile's k.
+  int home(int64_t tile, int64_t segment) const {
+    if (!along_k_) return tile_owner(tile);
+    const int64_t k = tree_.first(segment);
+    const plan::Input& b = product_.b;
+    const Region region = b.map.region(operands_->b_box(tile, k), b.shape.size());
+    const bool everywhere = b.array.kind == plan::ArrayRef::Kind::stored && b.array.stored->replicated();
+    if (everywhere || region.elements() == 0) return builder_.owner(k, operands_->steps().count());
+    Dims coordinates(region.ndim());
+    for (int d = 0; d < region.ndim(); ++d) coordinates[d] = b.grid.axis(d).find(region.start[d]);
+    return builder_.owner(b.grid.flat(coordinates), b.grid.count());
+  }
+
+  BlockKey node_key(int64_t tile, int level, int64_t node) const {
+    return builder_.key(level > 0 ? kTree + static_cast<uint32_t>(level) : kSegment, tile * kSegments + node);
+  }
+
+  // The sum at a node of the tree, here.
+  BlockId partial(int64_t tile, int level, int64_t node, bool keep = false) {
+    std::tie(level, node) = tree_.solid(level, node);
+    const int from = home(tile, node << level);
+    const BlockKey key = node_key(tile, level, node);
+    return builder_.mine(from) ? builder_.block(key)
+                               : builder_.receive_whole(from, key, bytes(tile), stage_.label, keep);
+  }
+
+  // The block of a node; the root on its owner is the result.
+  BlockId add_node(int64_t tile, int level, int64_t node) {
+    const bool root = tree_.solid(tree_.levels(), 0) == std::pair(level, node) && builder_.mine(tile_owner(tile));
+    return builder_.add_block(node_key(tile, level, node), bytes(tile), keep_ && root);
+  }
+
+  void multiply_segment(int64_t tile, int64_t segment) {
+    const int64_t end = tree_.end_leaf(0, segment);
+    BlockId total = -1;
+    int64_t latest = 0;
+    for (int64_t k = tree_.first(segment); k < end;) {
+      const int64_t count = std::min(kProductsPerTask, end - k);
+      works_->push_back({tile, k, count, total < 0});
+      const ProductBody::Operands task = operands_->of(tile, k, count, total < 0);
+      std::vector<BlockId> inputs;
+      if (total >= 0) inputs.push_back(total);
+      for (size_t i = 0; i < task.k.size(); ++i) {
+        if (!task.a.empty()) inputs.push_back(builder_.arrive(product_.syrk ? product_.b : product_.a, task.a[i]));
+        inputs.push_back(builder_.arrive(product_.b, task.b[i]));
+      }
+      for (const int64_t last = k + count; k < last; ++k) {
+        latest = std::max(latest, builder_.latest(product_.b, operands_->b_box(tile, k)));
+        if (!product_.syrk) latest = std::max(latest, builder_.latest(product_.a, operands_->a_box(tile, k)));
+      }
+      total = k == end ? add_node(tile, 0, segment) : builder_.add_block(bytes(tile));
+      builder_.add_compute(multiply_, static_cast<int64_t>(works_->size()) - 1, {latest, kChain},
+                           {multiply_body_->scratch_bytes(task), 0}, std::move(inputs), {total});
+    }
+  }
+
+  void add_pair(int64_t tile, int level, int64_t node) {
+    std::vector<BlockId> inputs{partial(tile, level - 1, 2 * node), partial(tile, level - 1, 2 * node + 1)};
+    const BlockId total = add_node(tile, level, node);
+    builder_.add_compute(sum_, tile, {kProgressEnd, kTreeDepth + 2 * level},
+                         {sum_body_->scratch_bytes(bytes(tile), builder_.device()), 0}, std::move(inputs), {total});
+  }
+
+  // A tile of the result, on its owner.
+  void add_result(int64_t tile) {
+    if (!mirrored(tile)) {
+      builder_.name_block(builder_.key(0, tile), partial(tile, tree_.levels(), 0, keep_));
+      return;
+    }
+    auto atoms = [&tiles = tiles_, dtype = dtype_](int64_t t) {
+      const Dims count = tiles.chunk(t).count;
+      const int64_t itemsize = local::itemsize(dtype);
+      CopyAtom atom{{}, count, Dims{itemsize, count[0] * itemsize}, local::contiguous_strides(count, itemsize),
+                    0,  dtype};
+      atom.conjugate = local::is_complex(dtype);
+      return std::vector<CopyAtom>{atom};
+    };
+    if (mirror_ < 0) mirror_ = builder_.add_body<CopyBody>(stage_.label, atoms).first;
+    const Dims at = tiles_.coordinates(tile);
+    const BlockId above = partial(tiles_.flat(Dims{at[1], at[0]}), tree_.levels(), 0);
+    const BlockId output = builder_.add_output(0, tile, bytes(tile));
+    builder_.add_compute(mirror_, tile, {kProgressEnd, kFinish},
+                         {CopyBody::scratch_bytes(atoms(tile), builder_.device()), 0}, {above}, {output},
+                         scheduler::TaskKind::copy);
+  }
+
+  Builder& builder_;
+  const plan::Stage& stage_ = builder_.stage();
+  const plan::MatMul& product_ = std::get<plan::MatMul>(stage_.work);
+  const Grid& tiles_ = stage_.outputs[0].grid;
+  const local::DType dtype_ = stage_.outputs[0].dtype;
+  const bool keep_ = builder_.kept(0);
+  const bool along_k_ = tiles_.count() < 2 * builder_.context().ranks;
+  std::shared_ptr<const Operands> operands_;  // with the body
+  const Tree tree_{operands_->steps().count()};
+  std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
+  int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
+  ProductBody* multiply_body_ = nullptr;
+  SumBody* sum_body_ = nullptr;
+};
+
+}  // namespace
+
+void lower_product(Builder& builder) { Product(builder).lower(); }
+
+}  // namespace quarry::exec
