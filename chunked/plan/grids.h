@@ -1,0 +1,27 @@
+// The chunks of a stage's space.
+#pragma once
+
+#include <vector>
+
+#include "chunked/chunking.h"
+#include "chunked/plan/stage.h"
+
+namespace quarry::plan {
+
+inline constexpr int64_t kLeastElements = 4096;  // of a chunk that is halved to fit a budget
+
+// Whether every chunk of the space reads one chunk of the input only.
+bool inside_one_chunk(const Input& input, const Grid& space);
+
+// Automatic chunks of a space, halved while what a task reads and makes exceeds `room` bytes (0: unlimited). An output
+// is counted like the widest array, so that siblings of other dtypes get the same chunks; a reduction's is small.
+Grid fitting_grid(const expr::Node& node, const std::vector<Input>& inputs, int64_t room, bool reduces = false);
+
+// The chunks of a product's tiles, (..., m, n), and of k. Those of batch axes and of m and n are the output's.
+struct ProductGrid {
+  std::vector<AxisChunks> tiles;
+  AxisChunks k;
+};
+ProductGrid product_grid(const expr::Node& node, const expr::MatMul& product, local::DeviceKind device, int64_t room);
+
+}  // namespace quarry::plan

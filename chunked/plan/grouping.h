@@ -1,0 +1,34 @@
+// Which products of a plan become one stage.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "chunked/plan/stage.h"
+
+namespace quarry::plan {
+
+using expr::NodePtr;
+
+// What makes one array (an eigenproblem two). `stage` is set for kind other; outputs and reductions are grouped first.
+struct Product {
+  enum class Kind : uint8_t { output, reduction, other };
+  Kind kind = Kind::output;
+  NodePtr node;  // output: the value; reduction: the Reduce node
+  Grid grid;     // of the space
+  uint32_t reduce_axes = 0;
+  bool operand = false;  // of a matrix product: dies with its consumer, never shares a stage
+  std::shared_ptr<Stage> stage;
+  std::vector<Input> inputs;  // for dependencies and sharing
+  std::vector<Stage::Output> outputs;
+};
+
+bool same_array(const ArrayRef& a, const ArrayRef& b);
+bool same_map(const AccessMap& a, const AccessMap& b);
+
+// Products over the same space, chunks and reduced axes that read a common array and do not depend on each other are
+// one group: numbers of products. Producers come first, otherwise in the order in which they were made.
+std::vector<std::vector<int>> group_products(const std::vector<Product>& products);
+
+}  // namespace quarry::plan

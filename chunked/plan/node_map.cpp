@@ -1,0 +1,47 @@
+#include "chunked/plan/node_map.h"
+
+namespace quarry::plan {
+
+using expr::View;
+
+NodeMap identity_map(int ndim) {
+  NodeMap map;
+  for (int d = 0; d < ndim; ++d) map.push_back({d, 0, 1});
+  return map;
+}
+
+NodeMap argument_map(const expr::Node& node, const expr::Node& arg, const NodeMap& map) {
+  NodeMap result;
+  const int shift = node.shape.size() - arg.shape.size();
+  for (int d = 0; d < arg.shape.size(); ++d) {
+    const bool broadcast = arg.shape[d] != node.shape[d + shift];
+    result.push_back(broadcast ? NodeAxis{} : map[static_cast<size_t>(d + shift)]);
+  }
+  return result;
+}
+
+NodeMap viewed_map(const View& view, const NodeMap& map) {
+  NodeMap result(static_cast<size_t>(view.arg->shape.size()));
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    const View::Axis& axis = view.axes[i];
+    if (axis.source < 0) continue;
+    result[static_cast<size_t>(axis.source)] = {map[i].space, axis.start + axis.step * map[i].start,
+                                                map[i].space < 0 ? 1 : axis.step * map[i].step};
+  }
+  for (const auto& [axis, position] : view.fixed) result[static_cast<size_t>(axis)] = {-1, position, 1};
+  return result;
+}
+
+AccessMap access_map(const NodeMap& map, int space_ndim) {
+  AccessMap access;
+  access.axes.resize(static_cast<size_t>(space_ndim));
+  for (size_t d = 0; d < map.size(); ++d) {
+    if (map[d].space < 0)
+      access.fixed.emplace_back(static_cast<int>(d), map[d].start);
+    else
+      access.axes[static_cast<size_t>(map[d].space)] = {static_cast<int>(d), map[d].start, map[d].step};
+  }
+  return access;
+}
+
+}  // namespace quarry::plan

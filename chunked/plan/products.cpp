@@ -1,0 +1,251 @@
+#include "chunked/plan/products.h"
+
+#include <algorithm>
+
+#include "chunked/expr/build.h"
+
+namespace quarry::plan {
+
+using expr::View;
+
+Products::Products(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room)
+    : options_(options), room_(room) {
+  for (const NodePtr& node : choose_materialised(roots)) materialised_.insert(node.get());
+  for (const NodePtr& node : expr::topological(roots)) {
+    keep_.push_back(node);
+    if (is_stored_whole(*node) && !node->as<expr::Source>() && !node->as<expr::Stored>() && !node->as<expr::Eigh>())
+      array_of(node);
+  }
+  results_.reserve(roots.size());
+  for (const NodePtr& root : roots) results_.push_back(produce(root, std::nullopt));
+}
+
+bool Products::is_stored_whole(const expr::Node& node) const {
+  if (materialised_.contains(&node)) return true;
+  return !(node.as<expr::Elementwise>() || node.as<View>() || node.as<expr::Rechunk>() || node.as<expr::Constant>() ||
+           node.as<expr::Index>());
+}
+
+Input Products::product_array(int product, int output) const {
+  const Stage::Output& made = products_[static_cast<size_t>(product)].outputs[static_cast<size_t>(output)];
+  ArrayRef ref;
+  ref.stage = product;  // becomes (stage, output) when the stages are made
+  ref.output = output;
+  return {ref, AccessMap::identity(made.shape.size()), made.dtype, made.shape, made.grid};
+}
+
+int Products::add(Product product) {
+  products_.push_back(std::move(product));
+  return static_cast<int>(products_.size()) - 1;
+}
+
+Input Products::other(std::shared_ptr<Stage> stage, std::vector<Input> inputs, const NodePtr& node, const Grid& grid) {
+  Product product;
+  product.kind = Product::Kind::other;
+  product.stage = std::move(stage);
+  product.stage->label = expr::to_string(node, kLabelLength);
+  product.inputs = std::move(inputs);
+  product.outputs = {{node->shape, node->dtype, grid}};
+  return product_array(add(std::move(product)));
+}
+
+Input Products::array_of(const NodePtr& node) {
+  if (const auto found = arrays_.find(node.get()); found != arrays_.end()) return found->second;
+  Input made;
+  if (const auto* n = node->as<expr::Source>()) {
+    made = {{ArrayRef::Kind::dataset, -1, 0, n->dataset, nullptr},
+            AccessMap::identity(node->shape.size()),
+            node->dtype,
+            node->shape,
+            node->grid};
+  } else if (const auto* n = node->as<expr::Stored>()) {
+    made = {{ArrayRef::Kind::stored, -1, 0, nullptr, n->array},
+            AccessMap::identity(node->shape.size()),
+            node->dtype,
+            node->shape,
+            node->grid};
+  } else if (const auto* n = node->as<expr::Reduce>()) {
+    made = reduction(node, *n);
+  } else if (const auto* n = node->as<expr::MatMul>()) {
+    made = matrix_product(node, *n);
+  } else if (const auto* n = node->as<expr::Item>()) {
+    made = product_array(eigenproblem(n->arg), n->output);
+  } else if (const auto* n = node->as<expr::Reshape>()) {
+    made = reshaped(node, *n);
+  } else if (const auto* n = node->as<expr::Concatenate>()) {
+    made = concatenated(node, *n);
+  } else {
+    made = fused_output(node, std::nullopt);
+  }
+  keep_.push_back(node);
+  arrays_.emplace(node.get(), made);
+  return made;
+}
+
+Products::Viewed Products::under_views(const NodePtr& node) const {
+  Viewed result{node, identity_map(node->shape.size())};
+  while (!is_stored_whole(*result.base)) {
+    if (const View* view = result.base->as<View>()) {
+      result.map = viewed_map(*view, result.map);
+      result.base = view->arg;
+    } else if (const auto* rechunk = result.base->as<expr::Rechunk>()) {
+      result.base = rechunk->arg;
+    } else {
+      break;
+    }
+  }
+  return result;
+}
+
+// The node's value in chunks of `grid` (absent: any), as an array with the identity map.
+Input Products::produce(const NodePtr& node, const std::optional<Grid>& grid) {
+  auto& known = produced_[node.get()];
+  for (const auto& [asked, input] : known)
+    if (asked == grid) return input;
+  keep_.push_back(node);
+  Input made = make_in(node, grid);
+  produced_[node.get()].emplace_back(grid, made);
+  return made;
+}
+
+Input Products::make_in(const NodePtr& node, const std::optional<Grid>& grid) {
+  const auto [base, map] = under_views(node);
+  // Data sets are copied by a program: it also converts byte order.
+  if (!is_stored_whole(*base) || base->as<expr::Source>()) return fused_output(node, grid);
+  Input input = array_of(base);
+  const bool identity = map == identity_map(base->shape.size()) && base->shape == node->shape;
+  const Grid wanted = grid ? *grid : identity && !node->as<expr::Rechunk>() ? input.grid : fitting(*node, {});
+  if (identity && input.array.kind == ArrayRef::Kind::stage && input.grid == wanted) return input;
+  input.map = access_map(map, node->shape.size());
+  if (inside_one_chunk(input, wanted)) return fused_output(node, wanted);
+  return gathered(input, wanted);
+}
+
+// What a node's value is read from when copying: a view of a stored array, else the node's own product.
+Input Products::readable(const NodePtr& node) {
+  const auto [base, map] = under_views(node);
+  if (!is_stored_whole(*base)) return produce(node, std::nullopt);
+  Input input = array_of(base);
+  input.map = access_map(map, node->shape.size());
+  return input;
+}
+
+// Every array that the expression reads over its space.
+std::vector<Input> Products::leaves_of(const NodePtr& top, bool compute_top) {
+  std::vector<Input> leaves;
+  struct Item {
+    NodePtr node;
+    NodeMap map;
+  };
+  const int ndim = top->shape.size();
+  std::vector<Item> stack{{top, identity_map(ndim)}};
+  std::unordered_map<const expr::Node*, std::vector<NodeMap>> seen;
+  while (!stack.empty()) {
+    const Item item = std::move(stack.back());
+    stack.pop_back();
+    std::vector<NodeMap>& maps = seen[item.node.get()];
+    if (std::find(maps.begin(), maps.end(), item.map) != maps.end()) continue;
+    maps.push_back(item.map);
+    if (is_stored_whole(*item.node) && !(compute_top && item.node == top && materialised_.contains(top.get()))) {
+      Input input = array_of(item.node);
+      input.map = access_map(item.map, ndim);
+      leaves.push_back(std::move(input));
+    } else if (const auto* op = item.node->as<expr::Elementwise>()) {
+      for (auto arg = op->args.rbegin(); arg != op->args.rend(); ++arg)
+        stack.push_back({*arg, argument_map(*item.node, **arg, item.map)});
+    } else if (const auto* view = item.node->as<View>()) {
+      stack.push_back({view->arg, viewed_map(*view, item.map)});
+    } else if (const auto* rechunk = item.node->as<expr::Rechunk>()) {
+      stack.push_back({rechunk->arg, item.map});
+    }
+  }
+  return leaves;
+}
+
+Input Products::fitted(const Input& input, const Grid& grid) {
+  if (input.array.kind == ArrayRef::Kind::dataset || inside_one_chunk(input, grid)) return input;
+  std::vector<AxisChunks> axes;
+  Input viewed = input;
+  viewed.map.axes.clear();
+  AccessMap map;
+  for (int d = 0; d < grid.ndim(); ++d) {
+    const View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
+    if (axis.source < 0) {
+      map.axes.push_back({});
+      continue;
+    }
+    map.axes.push_back({static_cast<int>(axes.size()), 0, 1});
+    axes.push_back(grid.axis(d));
+    viewed.map.axes.push_back(axis);
+  }
+  Input made = gathered(viewed, Grid(std::move(axes)));
+  made.map = std::move(map);
+  return made;
+}
+
+// An Assemble of a view of one array.
+Input Products::gathered(const Input& input, const Grid& grid) {
+  for (const Gathered& known : gathered_)
+    if (same_array(known.input.array, input.array) && same_map(known.input.map, input.map) && known.grid == grid)
+      return product_array(known.product);
+  const Dims shape = grid.shape();
+  Product product;
+  product.kind = Product::Kind::other;
+  product.stage = std::make_shared<Stage>();
+  product.inputs = {input};
+  product.outputs = {{shape, input.dtype, grid}};
+  product.stage->work.emplace<Assemble>().parts.push_back({input, Dims(shape.size(), 0), shape});
+  product.stage->label = "rechunk";
+  const int number = add(std::move(product));
+  gathered_.push_back({input, grid, number});
+  return product_array(number);
+}
+
+Input Products::fused_output(const NodePtr& node, const std::optional<Grid>& grid) {
+  Product product;
+  product.kind = Product::Kind::output;
+  product.node = node;
+  const std::vector<Input> leaves = leaves_of(node, /*compute_top=*/true);
+  product.grid = grid ? *grid : fitting(*node, leaves);
+  for (const Input& leaf : leaves) product.inputs.push_back(fitted(leaf, product.grid));
+  product.outputs = {{node->shape, node->dtype, product.grid}};
+  return product_array(add(std::move(product)));
+}
+
+Input Products::reduction(const NodePtr& node, const expr::Reduce& reduce) {
+  Product product;
+  product.kind = Product::Kind::reduction;
+  product.node = node;
+  product.reduce_axes = reduce.axes;
+  const std::vector<Input> leaves = leaves_of(reduce.arg, /*compute_top=*/false);
+  product.grid = fitting(*reduce.arg, leaves, /*reduces=*/true);
+  for (const Input& leaf : leaves) product.inputs.push_back(fitted(leaf, product.grid));
+  std::vector<AxisChunks> kept;
+  for (int d = 0; d < product.grid.ndim(); ++d)
+    if (!(reduce.axes >> d & 1)) kept.push_back(product.grid.axis(d));
+  product.outputs = {{node->shape, node->dtype, Grid(std::move(kept))}};
+  return product_array(add(std::move(product)));
+}
+
+Input Products::reshaped(const NodePtr& node, const expr::Reshape& n) {
+  const Input input = readable(n.arg);
+  auto stage = std::make_shared<Stage>();
+  stage->work = Assemble{{{input, Dims(n.arg->shape.size(), 0), n.arg->shape}}, true};
+  return other(std::move(stage), {input}, node, fitting(*node, {}));
+}
+
+Input Products::concatenated(const NodePtr& node, const expr::Concatenate& n) {
+  Assemble assemble;
+  std::vector<Input> inputs;
+  Dims offset(node->shape.size(), 0);
+  for (const NodePtr& arg : n.args) {
+    inputs.push_back(readable(arg));
+    assemble.parts.push_back({inputs.back(), offset, arg->shape});
+    offset[n.axis] += arg->shape[n.axis];
+  }
+  auto stage = std::make_shared<Stage>();
+  stage->work = std::move(assemble);
+  return other(std::move(stage), std::move(inputs), node, fitting(*node, {}));
+}
+
+}  // namespace quarry::plan

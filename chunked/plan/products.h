@@ -1,0 +1,85 @@
+// From nodes to products of the plan: what every requested, stored, reduced or multiplied array is made from.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "chunked/plan/grids.h"
+#include "chunked/plan/grouping.h"
+#include "chunked/plan/node_map.h"
+#include "chunked/plan/passes.h"
+
+namespace quarry::plan {
+
+inline constexpr size_t kLabelLength = 100;  // characters
+
+class Products {
+ public:
+  // Both must outlive it.
+  Products(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room);
+
+  const std::vector<Product>& all() const { return products_; }
+  // An array of kind stage names a product in place of the stage, here and in what `all()` reads.
+  const std::vector<Input>& results() const { return results_; }
+
+  // Nodes whose value exists chunk-wise; everything else is computed where it is read.
+  bool is_stored_whole(const expr::Node& node) const;
+  // Whether a node has storage though it could be computed where it is read.
+  bool is_materialised(const expr::Node& node) const { return materialised_.contains(&node); }
+  // A node that is_stored_whole(), in its own chunks.
+  Input array_of(const NodePtr& node);
+  // The input as a stage with chunks `grid` reads it: an array whose cuts do not fit is put together first.
+  Input fitted(const Input& input, const Grid& grid);
+
+ private:
+  struct Viewed {  // a node under views and rechunks, and how they read it
+    NodePtr base;
+    NodeMap map;
+  };
+  struct Gathered {
+    Input input;
+    Grid grid;
+    int product;
+  };
+
+  int add(Product product);
+  Input product_array(int product, int output = 0) const;
+  Input other(std::shared_ptr<Stage> stage, std::vector<Input> inputs, const NodePtr& node, const Grid& grid);
+  Grid fitting(const expr::Node& node, const std::vector<Input>& inputs, bool reduces = false) const {
+    return fitting_grid(node, inputs, room_, reduces);
+  }
+
+  // products.cpp
+  Viewed under_views(const NodePtr& node) const;
+  Input produce(const NodePtr& node, const std::optional<Grid>& grid);
+  Input make_in(const NodePtr& node, const std::optional<Grid>& grid);
+  Input readable(const NodePtr& node);
+  std::vector<Input> leaves_of(const NodePtr& top, bool compute_top);
+  Input gathered(const Input& input, const Grid& grid);
+  Input fused_output(const NodePtr& node, const std::optional<Grid>& grid);
+  Input reduction(const NodePtr& node, const expr::Reduce& reduce);
+  Input reshaped(const NodePtr& node, const expr::Reshape& n);
+  Input concatenated(const NodePtr& node, const expr::Concatenate& n);
+
+  // operands.cpp: matrix products and decompositions
+  Input operand(const NodePtr& node, const Grid& grid);
+  void separate(Input& input, const Input& other);
+  Input matrix_product(const NodePtr& node, const expr::MatMul& n);
+  int eigenproblem(const NodePtr& node);
+
+  const PlanOptions& options_;
+  const int64_t room_;  // for one task; 0: unlimited
+  std::unordered_set<const expr::Node*> materialised_;
+  std::unordered_map<const expr::Node*, Input> arrays_;
+  std::unordered_map<const expr::Node*, std::vector<std::pair<std::optional<Grid>, Input>>> produced_;
+  std::unordered_map<const expr::Node*, int> eigenproblems_;
+  std::vector<Gathered> gathered_;
+  std::vector<Product> products_;
+  std::vector<Input> results_;
+  std::vector<NodePtr> keep_;  // nodes whose addresses are keys
+};
+
+}  // namespace quarry::plan
