@@ -70,45 +70,33 @@ BENCHMARK_CAPTURE(fold, sum_float16, Reduction::sum, DType::float16);
 BENCHMARK_CAPTURE(fold, sum_complex128, Reduction::sum, DType::complex128);
 BENCHMARK_CAPTURE(fold, prod_float64, Reduction::prod, DType::float64);
 
-void sum_down(benchmark::State& state) {
+// Over axis 0 (down) or 1 (across) of rows x columns; the third argument says var instead of sum.
+void sum_along(benchmark::State& state, int axis) {
   const int64_t rows = state.range(0), columns = state.range(1);
+  const Reduction reduction = state.range(2) ? Reduction::var : Reduction::sum;
   Case c;
   const ValueId x[] = {c.program.input(DType::float64)};
-  c.program.reduce(state.range(2) ? Reduction::var : Reduction::sum, x, DType::float64);
+  c.program.reduce(reduction, x, DType::float64);
   c.launch.shape = {rows, columns};
   c.launch.inputs = {{c.array(rows * columns), {8 * columns, 8}}};
-  c.launch.reduce_axes = 1;
-  c.launch.states = {{c.array(columns), {0, 8}}};
-  if (state.range(2)) {
-    c.launch.states.push_back({c.array(columns), {0, 8}});
-    c.launch.states.push_back({c.array(columns), {0, 8}});
-  }
+  c.launch.reduce_axes = 1u << axis;
+  const Dims strides = axis == 0 ? Dims{0, 8} : Dims{8, 0};
+  for (size_t i = 0; i < state_dtypes(reduction, DType::float64).size(); ++i)
+    c.launch.states.push_back({c.array(axis == 0 ? columns : rows), strides});
   report(state, c, rows * columns * 8);
 }
-BENCHMARK(sum_down)
+BENCHMARK_CAPTURE(sum_along, down, 0)
     ->Args({512, 64, 0})
     ->Args({8192, 64, 0})
     ->Args({8192, 512, 0})
     ->Args({512, 64, 1})
     ->Args({8192, 64, 1})
     ->Args({100000, 3, 0});
-
-void sum_across(benchmark::State& state) {
-  const int64_t rows = state.range(0), columns = state.range(1);
-  Case c;
-  const ValueId x[] = {c.program.input(DType::float64)};
-  c.program.reduce(state.range(2) ? Reduction::var : Reduction::sum, x, DType::float64);
-  c.launch.shape = {rows, columns};
-  c.launch.inputs = {{c.array(rows * columns), {8 * columns, 8}}};
-  c.launch.reduce_axes = 2;
-  c.launch.states = {{c.array(rows), {8, 0}}};
-  if (state.range(2)) {
-    c.launch.states.push_back({c.array(rows), {8, 0}});
-    c.launch.states.push_back({c.array(rows), {8, 0}});
-  }
-  report(state, c, rows * columns * 8);
-}
-BENCHMARK(sum_across)->Args({512, 64, 0})->Args({100000, 3, 0})->Args({512, 512, 1})->Args({512, 512, 0});
+BENCHMARK_CAPTURE(sum_along, across, 1)
+    ->Args({512, 64, 0})
+    ->Args({100000, 3, 0})
+    ->Args({512, 512, 1})
+    ->Args({512, 512, 0});
 
 // mean(sqrt(x * x + 1) * exp(-x))
 void mean_of_chain(benchmark::State& state) {
