@@ -1,9 +1,352 @@
 #include "local/cpu/sorting.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "local/base/error.h"
+#include "local/cpu/arena.h"
+#include "local/cpu/sorting_counts.h"
+#include "local/cpu/sorting_radix.h"
+#include "local/memory/memory_resource.h"
+#include "local/program/sorting_keys.h"
+
 namespace quarry::local {
 namespace {
 
-class CpuSorting final : public Sorting {};
+using namespace cpu;
+
+class Scratch {
+ public:
+  Scratch(int64_t bytes, const ExecContext& context) : bytes_(bytes), context_(context) {
+    if (bytes_ > 0) data_ = static_cast<char*>(context_.memory->allocate(bytes_, context_.stream));
+  }
+  ~Scratch() {
+    if (data_) context_.memory->deallocate(data_, bytes_, context_.stream);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  const int64_t bytes_;
+  const ExecContext& context_;
+  char* data_ = nullptr;
+};
+
+// How the rows of a call are spread: many rows side by side, each in one thread; or one after the other, each with all
+// threads.
+struct Schedule {
+  bool side_by_side;
+  int64_t rows_per_unit = 1;
+  int slots = 1;  // that run rows at once, each with scratch of its own
+
+  Schedule(Rows rows, int threads) {
+    constexpr int64_t kUnit = int64_t{1} << 14, kLong = int64_t{1} << 20;
+    const int most = threads > 0 ? std::min(threads, arena_threads()) : arena_threads();
+    side_by_side = rows.rows > 1 && (rows.length <= kLong || rows.rows >= 4 * most);
+    if (!side_by_side) return;
+    rows_per_unit = std::max<int64_t>(1, kUnit / std::max<int64_t>(rows.length, 1));
+    slots = static_cast<int>(std::clamp<int64_t>((rows.rows + rows_per_unit - 1) / rows_per_unit, 1, most));
+  }
+
+  // body(row, slot, threads of the row)
+  template <class Body>
+  void run(Rows rows, int threads, Body&& body) const {
+    if (!side_by_side) {
+      const int most = threads > 0 ? std::min(threads, arena_threads()) : arena_threads();
+      for (int64_t row = 0; row < rows.rows; ++row) body(row, 0, most);
+      return;
+    }
+    for_each_unit((rows.rows + rows_per_unit - 1) / rows_per_unit, slots, [&](int64_t unit, int slot) {
+      const int64_t end = std::min(rows.rows, (unit + 1) * rows_per_unit);
+      for (int64_t row = unit * rows_per_unit; row < end; ++row) body(row, slot, 1);
+    });
+  }
+};
+
+// f(begin, end) over [0, n), with all of the threads where that is worth it.
+template <class F>
+void in_parallel(int64_t n, int threads, F&& f) {
+  constexpr int64_t kUnit = int64_t{1} << 16;
+  if (threads <= 1 || n <= kUnit) return f(int64_t{0}, n);
+  for_each_unit((n + kUnit - 1) / kUnit, threads,
+                [&](int64_t unit, int) { f(unit * kUnit, std::min(n, (unit + 1) * kUnit)); });
+}
+
+// f.operator()<Key>() with the class of sorting_keys.h of a dtype that is not complex.
+template <class F>
+decltype(auto) with_key(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::bool_:
+    case DType::uint8:
+      return f.template operator()<keys::UnsignedKey<uint8_t>>();
+    case DType::uint16:
+      return f.template operator()<keys::UnsignedKey<uint16_t>>();
+    case DType::uint32:
+      return f.template operator()<keys::UnsignedKey<uint32_t>>();
+    case DType::uint64:
+      return f.template operator()<keys::UnsignedKey<uint64_t>>();
+    case DType::int8:
+      return f.template operator()<keys::SignedKey<uint8_t>>();
+    case DType::int16:
+      return f.template operator()<keys::SignedKey<uint16_t>>();
+    case DType::int32:
+      return f.template operator()<keys::SignedKey<uint32_t>>();
+    case DType::int64:
+      return f.template operator()<keys::SignedKey<uint64_t>>();
+    case DType::float16:
+      return f.template operator()<keys::Float16Key>();
+    case DType::bfloat16:
+      return f.template operator()<keys::BFloat16Key>();
+    case DType::float32:
+      return f.template operator()<keys::Float32Key>();
+    case DType::float64:
+      return f.template operator()<keys::Float64Key>();
+    case DType::complex64:
+    case DType::complex128:
+      break;
+  }
+  throw InternalError("complex keys have two words");
+}
+
+constexpr int64_t kShortIndex = int64_t{1} << 32;  // rows up to here have 32-bit positions
+
+// The record of the element `i` of a row.
+template <class Key>
+void make_record(const void* row, int64_t i, IndexedKey32& record) {
+  const auto rank = static_cast<uint64_t>(Key::rank(static_cast<const typename Key::Bits*>(row)[i]));
+  record.bits = rank << 32 | static_cast<uint64_t>(i);
+}
+template <class Key>
+void make_record(const void* row, int64_t i, IndexedKey64& record) {
+  record = {Key::rank(static_cast<const typename Key::Bits*>(row)[i]), i};
+}
+struct Complex64Key {};
+struct Complex128Key {};
+template <>
+void make_record<Complex64Key>(const void* row, int64_t i, IndexedKey64& record) {
+  const auto* parts = static_cast<const uint32_t*>(row) + 2 * i;
+  const auto words = keys::ComplexKey<keys::Float32Key>::rank(parts[0], parts[1]);
+  record = {static_cast<uint64_t>(words.high) << 32 | words.low, i};
+}
+template <class Key>
+void make_record(const void* row, int64_t i, IndexedKey128& record) {
+  static_assert(std::is_same_v<Key, Complex128Key>);
+  const auto* parts = static_cast<const uint64_t*>(row) + 2 * i;
+  const auto words = keys::ComplexKey<keys::Float64Key>::rank(parts[0], parts[1]);
+  record = {words.low, words.high, i};
+}
+
+// f.operator()<Key, Record>() for sorts that keep positions.
+template <class F>
+decltype(auto) with_record(DType dtype, int64_t length, F&& f) {
+  if (dtype == DType::complex64) return f.template operator()<Complex64Key, IndexedKey64>();
+  if (dtype == DType::complex128) return f.template operator()<Complex128Key, IndexedKey128>();
+  return with_key(dtype, [&]<class Key>() -> decltype(auto) {
+    if constexpr (sizeof(typename Key::Bits) < 8) {
+      if (length < kShortIndex) return f.template operator()<Key, IndexedKey32>();
+    }
+    return f.template operator()<Key, IndexedKey64>();
+  });
+}
+
+int64_t scratch_slots(Rows rows) { return Schedule(rows, 0).slots; }
+
+// Two rows of records, except that the positions' own memory serves as one of them where records have their size.
+int64_t record_bytes(DType dtype, Rows rows) {
+  if (rows.elements() == 0) return 0;
+  return with_record(dtype, rows.length, [&]<class Key, class Record>() {
+    const int64_t buffers = sizeof(Record) == sizeof(int64_t) ? 1 : 2;
+    return scratch_slots(rows) * buffers * rounded_allocation(rows.length * static_cast<int64_t>(sizeof(Record)));
+  });
+}
+
+class CpuSorting final : public Sorting {
+ public:
+  int64_t sort_scratch_bytes(DType dtype, Rows rows) override { return order_scratch_bytes(dtype, rows); }
+  void sort(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
+    order(dtype, in, out, rows, nullptr, context);
+  }
+  int64_t argsort_scratch_bytes(DType dtype, Rows rows) override { return record_bytes(dtype, rows); }
+  void argsort(DType dtype, const void* in, int64_t* out, Rows rows, const ExecContext& context) override {
+    arg_order(dtype, in, out, rows, nullptr, context);
+  }
+  int64_t partition_scratch_bytes(DType dtype, Rows rows) override { return order_scratch_bytes(dtype, rows); }
+  void partition(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+                 const ExecContext& context) override {
+    std::vector<int64_t> ascending = kth;
+    std::sort(ascending.begin(), ascending.end());
+    order(dtype, in, out, rows, &ascending, context);
+  }
+  int64_t argpartition_scratch_bytes(DType dtype, Rows rows) override { return record_bytes(dtype, rows); }
+  void argpartition(DType dtype, const void* in, int64_t* out, Rows rows, const std::vector<int64_t>& kth,
+                    const ExecContext& context) override {
+    std::vector<int64_t> ascending = kth;
+    std::sort(ascending.begin(), ascending.end());
+    arg_order(dtype, in, out, rows, &ascending, context);
+  }
+
+  void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
+                    int64_t* out, const ExecContext& context) override {
+    const auto search = [&](auto load, int64_t itemsize) {
+      constexpr int64_t kUnit = int64_t{1} << 13;
+      const int64_t units_per_row = (values_per_row + kUnit - 1) / kUnit;
+      const int slots = context.threads > 0 ? std::min(context.threads, arena_threads()) : arena_threads();
+      for_each_unit(rows.rows * units_per_row, slots, [&](int64_t unit, int) {
+        const int64_t row = unit / units_per_row, begin = unit % units_per_row * kUnit;
+        const int64_t n = std::min(kUnit, values_per_row - begin), first = row * values_per_row + begin;
+        const auto* row_data = static_cast<const char*>(sorted) + row * rows.length * itemsize;
+        for (int64_t i = 0; i < n; ++i) {
+          const auto value = load(static_cast<const char*>(values), first + i);
+          out[first + i] = right ? count_before(rows.length, [&](int64_t j) { return !(value < load(row_data, j)); })
+                                 : count_before(rows.length, [&](int64_t j) { return load(row_data, j) < value; });
+        }
+      });
+    };
+    if (is_complex(dtype)) {
+      const auto words = [&]<class Part>() {
+        using Bits = typename Part::Bits;
+        search(
+            [](const char* data, int64_t i) {
+              const auto* parts = reinterpret_cast<const Bits*>(data) + 2 * i;
+              const auto rank = keys::ComplexKey<Part>::rank(parts[0], parts[1]);
+              return std::pair(rank.high, rank.low);
+            },
+            2 * static_cast<int64_t>(sizeof(Bits)));
+      };
+      return dtype == DType::complex64 ? words.operator()<keys::Float32Key>() : words.operator()<keys::Float64Key>();
+    }
+    with_key(dtype, [&]<class Key>() {
+      using Bits = typename Key::Bits;
+      search([](const char* data, int64_t i) { return Key::rank(reinterpret_cast<const Bits*>(data)[i]); },
+             static_cast<int64_t>(sizeof(Bits)));
+    });
+  }
+
+  int64_t bincount_scratch_bytes(int64_t count, int64_t bins) override { return count_scratch_bytes(count, bins); }
+  void bincount(const int64_t* positions, int64_t count, const double* weights, int64_t bins, void* out,
+                const ExecContext& context) override {
+    const Scratch scratch(count_scratch_bytes(count, bins), context);
+    cpu::bincount(positions, count, weights, bins, out, scratch.data(), context.threads);
+  }
+  int64_t histogram_scratch_bytes(int64_t count, int64_t bins) override { return count_scratch_bytes(count, bins); }
+  void histogram(DType dtype, const void* values, int64_t count, DType edges_dtype, const void* edges, int64_t bins,
+                 bool uniform, const double* weights, void* out, const ExecContext& context) override {
+    const Scratch scratch(count_scratch_bytes(count, bins), context);
+    cpu::histogram(dtype, values, count, edges_dtype, edges, bins, uniform, weights, out, scratch.data(),
+                   context.threads);
+  }
+
+ private:
+  // The first position in [0, n) for which `before` does not hold; it holds for all before that one and none behind it.
+  template <class Before>
+  static int64_t count_before(int64_t n, Before&& before) {
+    int64_t first = 0;
+    while (n > 0) {  // without branches on the data
+      const int64_t half = n / 2;
+      const bool beyond = before(first + half);
+      first = beyond ? first + half + 1 : first;
+      n = beyond ? n - half - 1 : half;
+    }
+    return first;
+  }
+
+  static int64_t order_scratch_bytes(DType dtype, Rows rows) {
+    if (is_complex(dtype)) {  // positions, and room to gather a row in
+      return record_bytes(dtype, rows) + scratch_slots(rows) * (rounded_allocation(rows.length * 8) +
+                                                                rounded_allocation(rows.length * itemsize(dtype)));
+    }
+    return scratch_slots(rows) * rounded_allocation(rows.length * itemsize(dtype));
+  }
+
+  static void order(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>* kth,
+                    const ExecContext& context) {
+    if (rows.elements() == 0) return;
+    if (is_complex(dtype)) return order_complex(dtype, in, out, rows, kth, context);
+    const Schedule schedule(rows, context.threads);
+    const Scratch scratch(order_scratch_bytes(dtype, rows), context);
+    with_key(dtype, [&]<class Key>() {
+      using Bits = typename Key::Bits;
+      using Record = PlainKey<Bits>;
+      static_assert(sizeof(Record) == sizeof(Bits));
+      const int64_t row_bytes = rows.length * static_cast<int64_t>(sizeof(Bits));
+      schedule.run(rows, context.threads, [&](int64_t row, int slot, int threads) {
+        const auto* from = reinterpret_cast<const Bits*>(static_cast<const char*>(in) + row * row_bytes);
+        auto* to = reinterpret_cast<Bits*>(static_cast<char*>(out) + row * row_bytes);
+        auto* work = reinterpret_cast<Bits*>(scratch.data() + slot * rounded_allocation(row_bytes));
+        // A large row is distributed once: from the work space to its place.
+        const bool large = row_bytes > (int64_t{1} << 18);
+        Bits* const keys = large ? work : to;
+        in_parallel(rows.length, threads, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) keys[i] = Key::encode(from[i]);
+        });
+        const RadixSort<Record> sort(threads);
+        sort.sort(reinterpret_cast<Record*>(keys), reinterpret_cast<Record*>(large ? to : work), rows.length, large,
+                  kth);
+        in_parallel(rows.length, threads, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) to[i] = Key::decode(to[i]);
+        });
+      });
+    });
+  }
+
+  // By positions: the ranks of complex numbers cannot be turned back.
+  static void order_complex(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>* kth,
+                            const ExecContext& context) {
+    const int64_t slots = scratch_slots(rows), item = itemsize(dtype), row_bytes = rows.length * item;
+    const Scratch scratch(order_scratch_bytes(dtype, rows), context);
+    char* const positions = scratch.data() + record_bytes(dtype, rows);
+    char* const gathered = positions + slots * rounded_allocation(rows.length * 8);
+    const Schedule schedule(rows, context.threads);
+    schedule.run(rows, context.threads, [&](int64_t row, int slot, int threads) {
+      const char* from = static_cast<const char*>(in) + row * row_bytes;
+      char* to = static_cast<char*>(out) + row * row_bytes;
+      auto* order = reinterpret_cast<int64_t*>(positions + slot * rounded_allocation(rows.length * 8));
+      char* row_gathered = gathered + slot * rounded_allocation(row_bytes);
+      arg_order_row(dtype, from, order, rows, scratch.data(), slot, threads, kth);
+      in_parallel(rows.length, threads, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          std::memcpy(row_gathered + i * item, from + order[i] * item, static_cast<size_t>(item));
+      });
+      std::memcpy(to, row_gathered, static_cast<size_t>(row_bytes));
+    });
+  }
+
+  static void arg_order(DType dtype, const void* in, int64_t* out, Rows rows, const std::vector<int64_t>* kth,
+                        const ExecContext& context) {
+    if (rows.elements() == 0) return;
+    const Scratch scratch(record_bytes(dtype, rows), context);
+    const Schedule schedule(rows, context.threads);
+    const int64_t row_bytes = rows.length * itemsize(dtype);
+    schedule.run(rows, context.threads, [&](int64_t row, int slot, int threads) {
+      arg_order_row(dtype, static_cast<const char*>(in) + row * row_bytes, out + row * rows.length, rows,
+                    scratch.data(), slot, threads, kth);
+    });
+  }
+  // scratch: of record_bytes().
+  static void arg_order_row(DType dtype, const char* from, int64_t* out, Rows rows, char* scratch, int slot,
+                            int threads, const std::vector<int64_t>* kth) {
+    const int64_t n = rows.length;
+    with_record(dtype, n, [&]<class Key, class Record>() {
+      constexpr bool kShared = sizeof(Record) == sizeof(int64_t);
+      const int64_t bytes = rounded_allocation(n * static_cast<int64_t>(sizeof(Record)));
+      auto* first = reinterpret_cast<Record*>(scratch + slot * (kShared ? 1 : 2) * bytes);
+      auto* second =
+          kShared ? reinterpret_cast<Record*>(out) : reinterpret_cast<Record*>(scratch + (2 * slot + 1) * bytes);
+      in_parallel(n, threads, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) make_record<Key>(from, i, first[i]);
+      });
+      const RadixSort<Record> sort(threads);
+      sort.sort(first, second, n, /*to_other=*/true, kth);
+      in_parallel(n, threads, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t index = second[i].index();
+          std::memcpy(&out[i], &index, sizeof index);
+        }
+      });
+    });
+  }
+};
 
 }  // namespace
 

@@ -1,15 +1,63 @@
-// Ordering along one axis: sort, argsort, partition, search, and histograms of sorted data.
+// Ordering along one axis: sort, argsort, partition, search, and counting in bins.
 // Part of Engine: the same contract (queued on context.stream, scratch from context.memory and at most what the
 // *_scratch_bytes() function says, thread-safe for different streams).
+//
+// Order is NumPy's: false before true, -0 equal to +0, NaN last; complex numbers by real, then imaginary part, and
+// behind the numbers those with a NaN: first in the imaginary part alone, then in the real part alone, then in both.
 #pragma once
+
+#include <vector>
 
 #include "local/program/engine.h"
 
 namespace quarry::local {
 
+// `rows` independent sequences of `length` elements each, one after the other without gaps.
+struct Rows {
+  int64_t rows = 1;
+  int64_t length = 0;
+  int64_t elements() const { return rows * length; }
+};
+
 class Sorting {
  public:
   virtual ~Sorting() = default;
+
+  // Sorts every row. `out` may be `in`. A NaN may lose its sign and come out with another payload.
+  virtual int64_t sort_scratch_bytes(DType dtype, Rows rows) = 0;
+  virtual void sort(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) = 0;
+
+  // Positions that sort every row; equal elements keep their order.
+  virtual int64_t argsort_scratch_bytes(DType dtype, Rows rows) = 0;
+  virtual void argsort(DType dtype, const void* in, int64_t* out, Rows rows, const ExecContext& context) = 0;
+
+  // Every row rearranged so that each position of `kth` (in [0, length), any order) holds what it would hold after a
+  // sort, no greater element stands before it and no smaller one behind it. `out` may be `in`.
+  virtual int64_t partition_scratch_bytes(DType dtype, Rows rows) = 0;
+  virtual void partition(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+                         const ExecContext& context) = 0;
+  // The positions in `in` of the elements of such an arrangement.
+  virtual int64_t argpartition_scratch_bytes(DType dtype, Rows rows) = 0;
+  virtual void argpartition(DType dtype, const void* in, int64_t* out, Rows rows, const std::vector<int64_t>& kth,
+                            const ExecContext& context) = 0;
+
+  // For each of the `values` of a row, the number of elements of the sorted row that come before it (`right`: or are
+  // equal). As many rows of values as of sorted elements. No scratch.
+  virtual void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row,
+                            bool right, int64_t* out, const ExecContext& context) = 0;
+
+  // out[b], b in [0, bins): how many of the `count` positions are b (int64), or with `weights` the sum of theirs
+  // (float64). Positions outside [0, bins) count nowhere.
+  virtual int64_t bincount_scratch_bytes(int64_t count, int64_t bins) = 0;
+  virtual void bincount(const int64_t* positions, int64_t count, const double* weights, int64_t bins, void* out,
+                        const ExecContext& context) = 0;
+
+  // The same for the bins between bins + 1 ascending edges: bin b holds edges[b] <= x < edges[b + 1], the last one its
+  // upper edge too; NaN and what lies outside count nowhere. `values` are of any real dtype and converted to that of
+  // the edges: float64, int64 or uint64. `uniform`: the edges are float64 and, up to rounding, equally spaced.
+  virtual int64_t histogram_scratch_bytes(int64_t count, int64_t bins) = 0;
+  virtual void histogram(DType dtype, const void* values, int64_t count, DType edges_dtype, const void* edges,
+                         int64_t bins, bool uniform, const double* weights, void* out, const ExecContext& context) = 0;
 };
 
 }  // namespace quarry::local

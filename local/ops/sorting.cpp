@@ -1,0 +1,253 @@
+#include "local/ops/sorting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "local/ops/launch.h"
+#include "local/ops/reduce.h"
+#include "local/ops/sorting_rows.h"
+#include "local/ops/ufunc.h"
+
+namespace quarry::local {
+
+NdArray swapped_axes(const NdArray& a, int first, int second) {
+  if (first == second) return a;
+  std::vector<int64_t> axes(static_cast<size_t>(a.ndim()));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  std::swap(axes[static_cast<size_t>(first)], axes[static_cast<size_t>(second)]);
+  return a.transpose(axes);
+}
+
+namespace {
+
+void use(const NdArray& array, const ExecContext& context) { array.buffer()->use(context.stream); }
+
+}  // namespace
+
+NdArray sorted_rows(const NdArray& a, const ExecContext& context) {
+  const NdArray in = packed(a, context);
+  NdArray out(in.shape(), in.dtype(), context);
+  if (in.size() == 0) return out;
+  use(in, context);
+  engine(context.device).sorting().sort(in.dtype(), in.raw(), out.raw(), rows_of(in), context);
+  return out;
+}
+
+NdArray argsorted_rows(const NdArray& a, const ExecContext& context) {
+  const NdArray in = packed(a, context);
+  NdArray out(in.shape(), DType::int64, context);
+  if (in.size() == 0) return out;
+  use(in, context);
+  engine(context.device).sorting().argsort(in.dtype(), in.raw(), out.data<int64_t>(), rows_of(in), context);
+  return out;
+}
+
+NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context) {
+  const NdArray in = packed(a, context);
+  NdArray out(in.shape(), in.dtype(), context);
+  if (in.size() == 0) return out;
+  use(in, context);
+  engine(context.device).sorting().partition(in.dtype(), in.raw(), out.raw(), rows_of(in), kth, context);
+  return out;
+}
+
+namespace ops {
+namespace {
+
+void check_order(std::optional<std::string_view> order) {
+  if (order) throw InvalidArgument("Cannot specify order when the array has no fields.");
+}
+
+void check_sort_options(std::optional<std::string_view> kind, std::optional<std::string_view> order,
+                        std::optional<bool> stable) {
+  check_order(order);
+  if (kind && stable) {
+    throw InvalidArgument("`kind` and keyword parameters can't be provided at the same time. Use only one of them.");
+  }
+  if (!kind) return;
+  const char first = kind->empty() ? '\0' : kind->front();  // as NumPy, which looks no further
+  for (const char known : {'q', 'Q', 'h', 'H', 'm', 'M', 's', 'S'})
+    if (first == known) return;
+  throw InvalidArgument(fmt::format("sort kind must be one of 'quick', 'heap', or 'stable' (got '{}')", *kind));
+}
+
+void check_partition_options(std::string_view kind, std::optional<std::string_view> order) {
+  check_order(order);
+  if (kind != "introselect") throw InvalidArgument(fmt::format("select kind must be 'introselect' (got '{}')", kind));
+}
+
+// `f` of the rows along an axis, brought back to the array's order of axes.
+template <class F>
+NdArray along(const NdArray& a, std::optional<int64_t> axis, F&& f) {
+  const ExecContext context = context_for(a.device());
+  if (!axis) return f(flattened(a), context);
+  const int d = normalize_axis(*axis, a.ndim());
+  if (d == a.ndim() - 1) return f(a, context);
+  return to_last_axis(f(to_last_axis(a, d), context), d).copy(context);
+}
+
+// Positions count from 0, in ascending order and once each. An empty axis takes every position, as NumPy.
+std::vector<int64_t> positions(const Ints& kth, int64_t length) {
+  std::vector<int64_t> result = kth.values();
+  if (result.empty()) throw TypeError("Partition index must be integer");
+  for (int64_t& k : result) {
+    if (k < 0) k += length;
+    if (length > 0 && (k < 0 || k >= length))
+      throw InvalidArgument(fmt::format("kth(={}) out of bounds ({})", k, length));
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+int64_t extent_along(const NdArray& a, std::optional<int64_t> axis) { return axis ? a.shape(*axis) : a.size(); }
+
+bool parse_side(std::string_view side) {
+  if (side == "right") return true;
+  if (side != "left") throw InvalidArgument(fmt::format("search side must be 'left' or 'right' (got '{}')", side));
+  return false;
+}
+
+// Both in the dtype that they are compared in.
+NdArray search(const NdArray& sorted, const NdArray& values, bool right) {
+  const NdArray* both[] = {&sorted, &values};
+  const ExecContext context = context_for(common_device(both));
+  const NdArray row = packed(sorted, context), wanted = packed(values, context);
+  NdArray out(values.shape(), DType::int64, context);
+  if (out.size() == 0) return out;
+  use(row, context);
+  use(wanted, context);
+  engine(context.device)
+      .sorting()
+      .searchsorted(row.dtype(), row.raw(), {1, row.size()}, wanted.raw(), wanted.size(), right, out.data<int64_t>(),
+                    context);
+  return out;
+}
+
+NdArray cast_to(const NdArray& a, DType dtype, const ExecContext& context) {
+  return a.dtype() == dtype ? a : a.astype(dtype, context);
+}
+
+void check_one_dimension(const NdArray& a) {
+  if (a.ndim() == 0) throw InvalidArgument("object of too small depth for desired array");
+  if (a.ndim() > 1) throw InvalidArgument("object too deep for desired array");
+}
+
+}  // namespace
+
+NdArray sort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,
+             std::optional<std::string_view> order, std::optional<bool> stable) {
+  check_sort_options(kind, order, stable);
+  return along(a, axis, [](const NdArray& rows, const ExecContext& context) { return sorted_rows(rows, context); });
+}
+
+NdArray argsort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,
+                std::optional<std::string_view> order, std::optional<bool> stable) {
+  check_sort_options(kind, order, stable);
+  return along(a.ndim() == 0 ? a.reshape({1}) : a, axis,
+               [](const NdArray& rows, const ExecContext& context) { return argsorted_rows(rows, context); });
+}
+
+NdArray sort_complex(const NdArray& a) {
+  const bool narrow = (is_integer(a.dtype()) && a.itemsize() <= 2) || a.dtype() == DType::complex64;
+  return sort(a.astype(narrow ? DType::complex64 : DType::complex128));
+}
+
+NdArray partition(const NdArray& a, const Ints& kth, std::optional<int64_t> axis, std::string_view kind,
+                  std::optional<std::string_view> order) {
+  check_partition_options(kind, order);
+  const std::vector<int64_t> wanted = positions(kth, extent_along(a, axis));
+  return along(a, axis, [&](const NdArray& rows, const ExecContext& context) {
+    return partitioned_rows(rows, wanted, context);
+  });
+}
+
+NdArray argpartition(const NdArray& a, const Ints& kth, std::optional<int64_t> axis, std::string_view kind,
+                     std::optional<std::string_view> order) {
+  check_partition_options(kind, order);
+  const NdArray array = a.ndim() == 0 ? a.reshape({1}) : a;
+  const std::vector<int64_t> wanted = positions(kth, extent_along(array, axis));
+  return along(array, axis, [&](const NdArray& rows, const ExecContext& context) {
+    const NdArray in = packed(rows, context);
+    NdArray out(in.shape(), DType::int64, context);
+    if (in.size() == 0) return out;
+    use(in, context);
+    engine(context.device)
+        .sorting()
+        .argpartition(in.dtype(), in.raw(), out.data<int64_t>(), rows_of(in), wanted, context);
+    return out;
+  });
+}
+
+void sort_in_place(const NdArray& a, int64_t axis, std::optional<std::string_view> kind,
+                   std::optional<std::string_view> order, std::optional<bool> stable) {
+  check_sort_options(kind, order, stable);
+  const int d = normalize_axis(axis, a.ndim());
+  const ExecContext context = context_for(a.device());
+  if (a.size() == 0) return;
+  if (d == a.ndim() - 1 && a.is_contiguous()) {
+    use(a, context);
+    engine(context.device).sorting().sort(a.dtype(), a.raw(), a.raw(), rows_of(a), context);
+    return;
+  }
+  const NdArray rows = to_last_axis(a, d);
+  rows.assign(sorted_rows(rows, context), context);
+}
+
+void partition_in_place(const NdArray& a, const Ints& kth, int64_t axis, std::string_view kind,
+                        std::optional<std::string_view> order) {
+  check_partition_options(kind, order);
+  const int d = normalize_axis(axis, a.ndim());
+  const std::vector<int64_t> wanted = positions(kth, a.shape()[d]);
+  const ExecContext context = context_for(a.device());
+  if (a.size() == 0) return;
+  if (d == a.ndim() - 1 && a.is_contiguous()) {
+    use(a, context);
+    engine(context.device).sorting().partition(a.dtype(), a.raw(), a.raw(), rows_of(a), wanted, context);
+    return;
+  }
+  const NdArray rows = to_last_axis(a, d);
+  rows.assign(partitioned_rows(rows, wanted, context), context);
+}
+
+NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side, const std::optional<NdArray>& sorter) {
+  const bool right = parse_side(side);
+  check_one_dimension(a);
+  QUARRY_CHECK(!sorter);
+  NdArray values = v.array() ? *v.array() : NdArray();
+  const ExecContext context = context_for(a.device());
+  if (!v.array()) {
+    DeviceScope scope(context);
+    values = NdArray({}, v.scalar().dtype(), context);
+    values.fill(v.scalar(), context);
+  }
+  const DType common = promote_types(a.dtype(), values.dtype());
+  return search(cast_to(a, common, context), cast_to(values, common, context), right);
+}
+
+NdArray digitize(const NdArray& x, const NdArray& bins, bool right) {
+  if (is_complex(x.dtype())) throw TypeError("x may not be complex");
+  check_one_dimension(bins);
+  const NdArray* both[] = {&x, &bins};
+  const ExecContext context = context_for(common_device(both));
+  const int64_t n = bins.size();
+  bool decreasing = false;
+  if (n > 1) {
+    const NdArray low = bins[{Slice{std::nullopt, n - 1, std::nullopt}}];
+    const NdArray high = bins[{Slice{1, std::nullopt, std::nullopt}}];
+    const bool rises = any(apply(Op::less, {low, high})).item().as_bool();
+    const bool falls = any(apply(Op::greater, {low, high})).item().as_bool();
+    if (rises && falls) throw InvalidArgument("bins must be monotonically increasing or decreasing");
+    decreasing = falls || (!rises && any(apply(Op::not_equal, {low, high})).item().as_bool());  // NaN: as NumPy
+  }
+  const DType common = promote_types(x.dtype(), bins.dtype());
+  const NdArray values = cast_to(x, common, context), edges = cast_to(bins, common, context);
+  if (!decreasing) return search(edges, values, !right);
+  const NdArray flipped = edges[{Slice{std::nullopt, std::nullopt, -1}}];
+  return apply(Op::subtract, {Scalar(n), search(flipped, values, !right)});
+}
+
+}  // namespace ops
+}  // namespace quarry::local

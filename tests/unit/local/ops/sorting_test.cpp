@@ -1,0 +1,298 @@
+// Sorting against std::stable_sort with NumPy's order, on every device: properties, awkward shapes, errors. Values
+// against NumPy are in the oracle's cases.
+#include "local/ops/sorting.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+
+namespace quarry::local {
+namespace {
+
+// NumPy's order of two elements.
+template <class T>
+bool before(const T& a, const T& b) {
+  if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+    using Real = typename T::value_type;
+    const auto group = [](const T& x) { return (std::isnan(x.real()) ? 2 : 0) + (std::isnan(x.imag()) ? 1 : 0); };
+    if (group(a) != group(b)) return group(a) < group(b);
+    const auto key = [&](const T& x) -> std::pair<Real, Real> {
+      if (group(x) == 3) return {0, 0};
+      if (group(x) == 2) return {0, x.imag()};
+      if (group(x) == 1) return {x.real(), 0};
+      return {x.real(), x.imag()};
+    };
+    return key(a) < key(b);
+  } else if constexpr (std::is_integral_v<T>) {
+    return a < b;
+  } else {
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    return x < y || (std::isnan(y) && !std::isnan(x));
+  }
+}
+template <class T>
+bool same(const T& a, const T& b) {
+  return !before(a, b) && !before(b, a);
+}
+
+enum class Pattern { random, narrow, constant, ascending, descending, special };
+constexpr Pattern kPatterns[] = {Pattern::random,    Pattern::narrow,     Pattern::constant,
+                                 Pattern::ascending, Pattern::descending, Pattern::special};
+
+template <class T>
+T make_value(Pattern pattern, int64_t i, int64_t n, std::mt19937_64& random) {
+  const auto real = [&]() -> double {
+    switch (pattern) {
+      case Pattern::random:
+        return std::ldexp(static_cast<double>(random() >> 11), -static_cast<int>(random() % 60)) *
+               (random() % 2 ? 1 : -1);
+      case Pattern::narrow:
+        return static_cast<double>(random() % 7);
+      case Pattern::constant:
+        return 3;
+      case Pattern::ascending:
+        return static_cast<double>(i);
+      case Pattern::descending:
+        return static_cast<double>(n - i);
+      case Pattern::special: {
+        constexpr double kInf = std::numeric_limits<double>::infinity();
+        constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+        const double values[] = {kNan, -kNan, kInf, -kInf, 0.0, -0.0, 1.5, -1.5};
+        return values[random() % 8];
+      }
+    }
+    return 0;
+  };
+  if constexpr (std::is_same_v<T, bool>) {
+    return random() % 2 != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    switch (pattern) {
+      case Pattern::random:
+        return static_cast<T>(random());
+      case Pattern::special: {
+        const T values[] = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), 0, 1};
+        return values[random() % 4];
+      }
+      default:
+        return static_cast<T>(real());
+    }
+  } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+    using Real = typename T::value_type;
+    const auto first = static_cast<Real>(random() % 2 ? real() : std::floor(real()));
+    return T(first, static_cast<Real>(real()));
+  } else {
+    return T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(real()));
+  }
+}
+
+template <class T>
+std::vector<T> make_values(Pattern pattern, int64_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<T> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = make_value<T>(pattern, i, n, random);
+  return values;
+}
+
+template <class T>
+std::vector<int64_t> stable_order(const std::vector<T>& values, size_t begin, size_t n) {
+  std::vector<int64_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return before<T>(values[begin + static_cast<size_t>(a)], values[begin + static_cast<size_t>(b)]);
+  });
+  return order;
+}
+
+class Sorts : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    scope_.emplace(Device{GetParam(), 0});
+  }
+
+  // sort, argsort, partition and argpartition of rows of `n` elements.
+  template <class T>
+  void check(Pattern pattern, int64_t rows, int64_t n) {
+    const std::vector<T> values = make_values<T>(pattern, rows * n, static_cast<uint64_t>(rows * 1000 + n));
+    const NdArray a = from_vector(values, {rows, n});
+    const std::vector<T> sorted = to_vector<T>(ops::sort(a));
+    const std::vector<int64_t> order = to_vector<int64_t>(ops::argsort(a));
+    const Ints kth({n / 2, std::min<int64_t>(2, n - 1), -1});
+    const std::vector<T> parts = to_vector<T>(ops::partition(a, kth));
+    const std::vector<int64_t> part_order = to_vector<int64_t>(ops::argpartition(a, kth));
+    int64_t bad = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto begin = static_cast<size_t>(row * n), count = static_cast<size_t>(n);
+      const std::vector<int64_t> expected = stable_order(values, begin, count);
+      std::vector<char> seen(count, 0);
+      const auto at = [&](size_t i) { return values[begin + static_cast<size_t>(expected[i])]; };
+      for (size_t i = 0; i < count; ++i) {
+        bad += order[begin + i] != expected[i];
+        bad += !same<T>(sorted[begin + i], at(i));
+        const int64_t p = part_order[begin + i];
+        if (p < 0 || p >= n || seen[static_cast<size_t>(p)]++) ++bad;
+      }
+      ASSERT_EQ(bad, 0) << "row " << row << " of " << rows << " x " << n << " " << name(dtype_of_v<T>) << " pattern "
+                        << static_cast<int>(pattern);
+      for (int64_t k : {n / 2, std::min<int64_t>(2, n - 1), n - 1}) {
+        const auto split = static_cast<size_t>(k);
+        bad += !same<T>(parts[begin + split], at(split));
+        for (size_t i = 0; i < count; ++i) {
+          const T moved = values[begin + static_cast<size_t>(part_order[begin + i])];
+          if (i <= split) bad += before<T>(at(split), parts[begin + i]) + before<T>(at(split), moved);
+          if (i >= split) bad += before<T>(parts[begin + i], at(split)) + before<T>(moved, at(split));
+        }
+      }
+      ASSERT_EQ(bad, 0) << "partition, row " << row << " of " << rows << " x " << n << " " << name(dtype_of_v<T>);
+    }
+  }
+
+  std::optional<DeviceScope> scope_;
+};
+INSTANTIATE_TEST_SUITE_P(All, Sorts, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+TEST_P(Sorts, EveryDtypeAndPattern) {
+  for (int d = 0; d < kDTypeCount; ++d) {
+    dispatch(static_cast<DType>(d), [&]<class T>() {
+      for (Pattern pattern : kPatterns) {
+        check<T>(pattern, 1, 5000);
+        check<T>(pattern, 3, 100);
+        check<T>(pattern, 200, 7);
+        check<T>(pattern, 5, 1);
+      }
+    });
+  }
+}
+
+TEST_P(Sorts, LongRows) {
+  check<float>(Pattern::random, 1, 300000);
+  check<double>(Pattern::random, 1, 300000);
+  check<double>(Pattern::special, 1, 100000);
+  check<int64_t>(Pattern::random, 2, 150000);
+  check<int8_t>(Pattern::random, 1, 300000);
+  check<uint16_t>(Pattern::random, 1, 300000);
+  check<int32_t>(Pattern::narrow, 1, 300000);
+  check<std::complex<float>>(Pattern::random, 1, 100000);
+  check<std::complex<double>>(Pattern::narrow, 3, 70000);
+  check<uint64_t>(Pattern::descending, 1, 3000000);
+}
+
+TEST_P(Sorts, SumsOfSignsAndNans) {
+  // A sort keeps the number of each zero and of NaN.
+  const NdArray a = from_vector<double>({0.0, -0.0, NAN, -NAN, 1, -0.0});
+  const std::vector<double> sorted = to_vector<double>(ops::sort(a));
+  EXPECT_EQ(std::count_if(sorted.begin(), sorted.end(), [](double x) { return x == 0 && std::signbit(x); }), 2);
+  EXPECT_EQ(std::count_if(sorted.begin(), sorted.end(), [](double x) { return std::isnan(x); }), 2);
+  EXPECT_EQ(to_vector<int64_t>(ops::argsort(a)), (std::vector<int64_t>{0, 1, 5, 4, 2, 3}));
+}
+
+TEST_P(Sorts, AxesAndStrides) {
+  const std::vector<float> values = make_values<float>(Pattern::random, 4 * 5 * 6, 3);
+  const NdArray a = from_vector(values, {4, 5, 6});
+  for (int axis = -3; axis < 3; ++axis) {
+    const NdArray sorted = ops::sort(a, axis), order = ops::argsort(a, axis);
+    ASSERT_EQ(sorted.shape(), a.shape());
+    EXPECT_TRUE(sorted.is_contiguous());
+    // The same through views with other strides.
+    const std::vector<int64_t> reversed = {2, 1, 0};
+    const NdArray transposed = a.transpose(reversed);
+    const int there = 2 - (axis + 3) % 3;
+    EXPECT_EQ(to_vector<float>(ops::sort(transposed, there).transpose(reversed)), to_vector<float>(sorted));
+    EXPECT_EQ(to_vector<int64_t>(ops::argsort(transposed, there).transpose(reversed)), to_vector<int64_t>(order));
+    const NdArray flipped = a[{Slice{{}, {}, -1}, ellipsis, Slice{{}, {}, -2}}];
+    EXPECT_EQ(to_vector<float>(ops::sort(flipped, axis)), to_vector<float>(ops::sort(flipped.copy(), axis)));
+  }
+  EXPECT_EQ(ops::sort(a, std::nullopt).shape(), (Dims{120}));
+  const NdArray broadcast = from_vector<int32_t>({3, 1, 2}).broadcast_to({2, 3});
+  EXPECT_EQ(to_vector<int32_t>(ops::sort(broadcast)), (std::vector<int32_t>{1, 2, 3, 1, 2, 3}));
+}
+
+TEST_P(Sorts, InPlace) {
+  const NdArray a = from_vector<int16_t>({3, 1, 2, 9, 8, 7}, {2, 3});
+  ops::sort_in_place(a);
+  EXPECT_EQ(to_vector<int16_t>(a), (std::vector<int16_t>{1, 2, 3, 7, 8, 9}));
+  const NdArray column = a[{full_slice, Slice{{}, {}, -1}}];
+  ops::sort_in_place(column);
+  EXPECT_EQ(to_vector<int16_t>(a), (std::vector<int16_t>{3, 2, 1, 9, 8, 7}));
+  ops::sort_in_place(a.T()[{ellipsis}], 0);
+  EXPECT_EQ(to_vector<int16_t>(a), (std::vector<int16_t>{1, 2, 3, 7, 8, 9}));
+  const NdArray b = from_vector(make_values<double>(Pattern::random, 1000, 5));
+  ops::partition_in_place(b, 500);
+  const std::vector<double> values = to_vector<double>(b);
+  EXPECT_EQ(*std::max_element(values.begin(), values.begin() + 501), values[500]);
+  EXPECT_EQ(*std::min_element(values.begin() + 500, values.end()), values[500]);
+}
+
+TEST_P(Sorts, EmptyAndScalar) {
+  EXPECT_EQ(ops::sort(NdArray({0}, DType::float32)).shape(), (Dims{0}));
+  EXPECT_EQ(ops::sort(NdArray({3, 0}, DType::float32)).shape(), (Dims{3, 0}));
+  EXPECT_EQ(ops::argsort(NdArray({0, 3}, DType::int8), 0).shape(), (Dims{0, 3}));
+  EXPECT_EQ(ops::partition(NdArray({0}, DType::float32), 0).shape(), (Dims{0}));
+  const NdArray scalar = from_vector<int32_t>({7}, {});
+  EXPECT_THROW(ops::sort(scalar), IndexError);
+  EXPECT_EQ(to_vector<int32_t>(ops::sort(scalar, std::nullopt)), (std::vector<int32_t>{7}));
+  EXPECT_EQ(to_vector<int64_t>(ops::argsort(scalar)), (std::vector<int64_t>{0}));
+}
+
+TEST_P(Sorts, Errors) {
+  const NdArray a = from_vector<float>({3, 1, 2});
+  EXPECT_THROW(ops::sort(a, 1), IndexError);
+  EXPECT_THROW(ops::sort(a, -1, "foo"), InvalidArgument);
+  EXPECT_THROW(ops::sort(a, -1, "stable", std::nullopt, true), InvalidArgument);
+  EXPECT_THROW(ops::argsort(a, -1, std::nullopt, "x"), InvalidArgument);
+  EXPECT_THROW(ops::partition(a, 3), InvalidArgument);
+  EXPECT_THROW(ops::partition(a, -4), InvalidArgument);
+  EXPECT_THROW(ops::partition(a, Ints(std::vector<int64_t>{})), TypeError);
+  EXPECT_THROW(ops::argpartition(a, 0, -1, "quick"), InvalidArgument);
+  EXPECT_THROW(ops::searchsorted(a.reshape({3, 1}), a), InvalidArgument);
+  EXPECT_THROW(ops::searchsorted(a, 1, "middle"), InvalidArgument);
+  EXPECT_THROW(ops::digitize(a, from_vector<float>({1, 3, 2})), InvalidArgument);
+}
+
+TEST_P(Sorts, Searches) {
+  for (int d = 0; d < kDTypeCount; ++d) {
+    dispatch(static_cast<DType>(d), [&]<class T>() {
+      for (Pattern pattern : kPatterns) {
+        std::vector<T> values = make_values<T>(pattern, 1000, 11);
+        std::vector<T> sorted = make_values<T>(pattern, 301, 12);
+        std::stable_sort(sorted.begin(), sorted.end(), before<T>);
+        for (const char* side : {"left", "right"}) {
+          std::vector<int64_t> expected;
+          for (const T& value : values) {
+            const auto at = side[0] == 'l' ? std::lower_bound(sorted.begin(), sorted.end(), value, before<T>)
+                                           : std::upper_bound(sorted.begin(), sorted.end(), value, before<T>);
+            expected.push_back(at - sorted.begin());
+          }
+          const NdArray found = ops::searchsorted(from_vector(sorted), from_vector(values, {10, 100}), side);
+          EXPECT_EQ(found.shape(), (Dims{10, 100}));
+          EXPECT_EQ(to_vector<int64_t>(found), expected) << name(dtype_of_v<T>);
+        }
+      }
+    });
+  }
+  EXPECT_EQ(ops::searchsorted(from_vector<float>({1, 2, 2, 3}), 2).item<int64_t>(), 1);
+  EXPECT_EQ(ops::searchsorted(from_vector<float>({1, 2, 2, 3}), 2, "right").item<int64_t>(), 3);
+  EXPECT_EQ(to_vector<int64_t>(ops::searchsorted(NdArray({0}, DType::int32), from_vector<double>({1, 2}))),
+            (std::vector<int64_t>{0, 0}));
+}
+
+TEST_P(Sorts, Digitize) {
+  const NdArray x = from_vector<double>({0.2, 6.4, 3.0, 1.6});
+  EXPECT_EQ(to_vector<int64_t>(ops::digitize(x, from_vector<double>({0, 1, 2.5, 4, 10}))),
+            (std::vector<int64_t>{1, 4, 3, 2}));
+  EXPECT_EQ(to_vector<int64_t>(ops::digitize(x, from_vector<int32_t>({10, 3, 1, 0}))),
+            (std::vector<int64_t>{3, 1, 1, 2}));
+  EXPECT_EQ(to_vector<int64_t>(ops::digitize(x, from_vector<int32_t>({10, 3, 1, 0}), true)),
+            (std::vector<int64_t>{3, 1, 2, 2}));
+}
+
+}  // namespace
+}  // namespace quarry::local
