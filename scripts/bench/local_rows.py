@@ -1,0 +1,209 @@
+"""The rows of scripts/bench/local: expressions in NumPy syntax, timed in quarry and in its peer.
+
+row(group, name, expression, bytes=what must move at least, peer=the peer's statement where it differs)
+A group has statements that make its arrays; everything is dropped after it. `scale` is the number of elements of a large
+flat array; sizes follow from it.
+"""
+
+
+class Group:
+    def __init__(self, name, **variables):
+        self.name = name
+        self.variables = variables
+        self.rows = []
+
+    def row(self, name, expression, moved=None, peer=None):
+        self.rows.append((name, expression, moved, peer))
+
+
+# Uniform in [0, 1), the same in every library: bits of a multiplicative hash of the position.
+def uniform(count, dtype="float64"):
+    if dtype in ("float64", "complex128"):
+        return f"((arange({count}, dtype=uint64) * uint64(11400714819323198485)) >> 11).astype(float64) * 2.0**-53"
+    return f"((arange({count}, dtype=uint32) * uint32(2654435769)) >> 8).astype(float32) * float32(2.0**-24)"
+
+
+def integers(count, bound, dtype="int64"):
+    return f"((arange({count}, dtype=uint64) * uint64(11400714819323198485)) >> 20).astype({dtype}) % {dtype}({bound})"
+
+
+SIZE = {"float32": 4, "float64": 8, "int64": 8, "complex128": 16, "int32": 4, "bool": 1}
+
+
+def groups(scale):
+    side = int(scale**0.5) // 64 * 64
+    edge = int(round(scale ** (1 / 3))) // 16 * 16
+    found = []
+
+    def group(name, **variables):
+        found.append(Group(name, **variables))
+        return found[-1]
+
+    # ---- elementwise: kinds of operands ----
+    for dtype in ("float64", "float32", "int64", "complex128"):
+        e = SIZE[dtype]
+        n = side * side
+        make = integers(n, 1000) if dtype == "int64" else uniform(n, dtype)
+        g = group(
+            f"elementwise {dtype}",
+            x=f"({make}).astype({dtype}).reshape({side}, {side})",
+            y="x[::-1] + x[:1]",
+            w=f"({make}).astype({dtype}).reshape({side // 2}, {side * 2})",
+            r="x[0] + x[1]",
+            c="x[:, 1:2] + x[:, :1]",
+        )
+        g.row("add", "x + y", 3 * n * e)
+        g.row("multiply by a scalar", "x * 3", 2 * n * e)
+        g.row("add a row", "x + r", 2 * n * e)
+        g.row("add a column", "x + c", 2 * n * e)
+        g.row("add, every second column", "w[:, ::2] + w[:, 1::2]", 3 * n * e // 2)
+        g.row("add, transposed operand", "x + y.T", 3 * n * e)
+        g.row("less", "x < y", 2 * n * e + n) if dtype != "complex128" else None
+        g.row("where", "where(x == y, x, y)", 3 * n * e)
+        if dtype in ("float64", "float32"):
+            g.row("exp", "exp(x)", 2 * n * e)
+            other = "float32" if dtype == "float64" else "float64"
+            g.row(f"cast to {other}", f"x.astype({other})", n * 12)
+        if dtype == "complex128":
+            g.row("multiply", "x * y", 3 * n * e)
+
+    # ---- copies ----
+    for dtype in ("float64", "float32"):
+        e = SIZE[dtype]
+        n, m = side * side, edge**3
+        g = group(
+            f"copy {dtype}",
+            x=f"({uniform(n, dtype)}).reshape({side}, {side})",
+            z=f"({uniform(m, dtype)}).reshape({edge}, {edge}, {edge})",
+        )
+        g.row("contiguous", "x.copy()", 2 * n * e)
+        g.row("(1, 0)", "ascontiguousarray(x.T)", 2 * n * e)
+        g.row("(2, 1, 0)", "ascontiguousarray(z.transpose(2, 1, 0))", 2 * m * e)
+        g.row("(0, 2, 1)", "ascontiguousarray(z.transpose(0, 2, 1))", 2 * m * e)
+        g.row("flip both axes", "ascontiguousarray(flip(x))", 2 * n * e)
+
+    # ---- reductions and scans ----
+    for dtype in ("float64", "float32"):
+        e = SIZE[dtype]
+        tall = scale // 32
+        shapes = {"cube": (edge, edge, edge), "tall": (tall, 8), "wide": (8, tall)}
+        for name, shape in shapes.items():
+            n = 1
+            for extent in shape:
+                n *= extent
+            # any() reads everything only where all is false.
+            g = group(f"reduce {dtype} {name}", x=f"({uniform(n, dtype)}).reshape{shape}", nothing="x * 0")
+            axes = [None] + list(range(len(shape))) + ([(0, 2)] if name == "cube" else [])
+            for function in ("sum", "max", "argmax", "var", "any"):
+                for axis in axes:
+                    if function == "argmax" and isinstance(axis, tuple):
+                        continue
+                    argument = "nothing" if function == "any" else "x"
+                    g.row(f"{function} axis {axis}", f"{function}({argument}, axis={axis})", n * e)
+            for axis in range(len(shape)):
+                g.row(f"cumsum axis {axis}", f"cumsum(x, axis={axis})", 2 * n * e)
+        n = tall * 8
+        g = group(f"scan {dtype} flat", x=uniform(n, dtype))
+        g.row("cumsum", "cumsum(x)", 2 * n * e)
+        g.row("cumprod", "cumprod(x)", 2 * n * e)
+        g.row("diff", "diff(x)", 2 * n * e)
+
+    # ---- sorting and searching ----
+    for dtype in ("float32", "float64", "int64"):
+        e = SIZE[dtype]
+        n = scale * 2 // 5 if scale > 1 << 26 else scale
+        m = int(n**0.5)
+        make = integers(n, 10**9) if dtype == "int64" else uniform(n, dtype)
+        g = group(
+            f"sort {dtype}",
+            x=make,
+            q=f"x[:{n // 100}] + x[1:{n // 100 + 1}]",
+            s="sort(x)",
+            k=integers(n, 1000),
+            z=f"x[:{m * m}].reshape({m}, {m})",
+        )
+        g.row("sort", "sort(x)", 2 * n * e)
+        g.row("argsort", "argsort(x)", n * (e + 8))
+        g.row("sort axis 1", "sort(z, axis=1)", 2 * m * m * e)
+        g.row("sort axis 0", "sort(z, axis=0)", 2 * m * m * e)
+        g.row("argsort axis 1", "argsort(z, axis=1)", m * m * (e + 8))
+        g.row("argsort axis 0", "argsort(z, axis=0)", m * m * (e + 8))
+        g.row("partition", f"partition(x, {n // 3})", 2 * n * e)
+        g.row("argpartition", f"argpartition(x, {n // 3})", n * (e + 8))
+        g.row("top 100", "top_k(x, 100)[0]", n * e, peer="sort(partition(x, -100)[-100:])")
+        g.row("unique", "unique(x)", 2 * n * e)
+        g.row("unique of 1000 values", "unique(k)", n * 8)
+        g.row("searchsorted", "searchsorted(s, q)")
+        g.row("histogram, 100 bins", "histogram(x, bins=100)[0]", n * e)
+        g.row("bincount", "bincount(k)", n * 8)
+        g.row("percentile", "percentile(x, 30)", n * e)
+        g.row("median", "median(x)", n * e)
+
+    # ---- indexing ----
+    for dtype in ("float64", "float32"):
+        e = SIZE[dtype]
+        n = scale // 4
+        m = int(n**0.5) // 32 * 32
+        g = group(
+            f"index {dtype}",
+            x=uniform(n, dtype),
+            i=integers(n, n),
+            b="x < 0.5",
+            z=f"x[:{m * m}].reshape({m}, {m})",
+            rows=integers(m, m),
+            along=f"({integers(m * m, m)}).reshape({m}, {m})",
+            few=integers(n, 1000),
+            target=f"zeros({n}, dtype={dtype})",
+            small=f"zeros(1000, dtype={dtype})",
+        )
+        g.row("take, random positions", "x[i]", n * (2 * e + 8))
+        g.row("take rows", "take(z, rows, axis=0)", 2 * m * m * e)
+        g.row("take columns", "take(z, rows, axis=1)", 2 * m * m * e)
+        g.row("take_along_axis 1", "take_along_axis(z, along, axis=1)", m * m * (2 * e + 8))
+        g.row("boolean mask", "x[b]", n * (e + 1) + n * e // 2)
+        g.row("boolean assignment", "putmask(target, b, 1.5)", n * (e + 1), peer="target[b] = 1.5")
+        g.row("nonzero", "nonzero(b)[0]", n + 4 * n)
+        g.row("scatter-add, random positions", "add.at(target, i, x)", n * (3 * e + 8))
+        g.row("scatter-add, 1000 positions", "add.at(small, few, x)", n * (e + 8))
+
+    # ---- joining ----
+    for dtype in ("float64", "float32"):
+        e = SIZE[dtype]
+        n = scale // 4
+        m = int(n**0.5) // 32 * 32
+        g = group(f"join {dtype}", x=f"({uniform(m * m, dtype)}).reshape({m}, {m})", y="x + 1")
+        g.row("concatenate axis 0", "concatenate((x, y), axis=0)", 4 * m * m * e)
+        g.row("concatenate axis 1", "concatenate((x, y), axis=1)", 4 * m * m * e)
+        g.row("stack axis 2", "stack((x, y), axis=2)", 4 * m * m * e)
+        g.row("repeat axis 1", "repeat(x, 3, axis=1)", 4 * m * m * e)
+        g.row("roll", "roll(x, 17)", 2 * m * m * e)
+        g.row("roll axis 1", "roll(x, 17, axis=1)", 2 * m * m * e)
+        g.row("pad, constant", "pad(x, 8)", 2 * m * m * e)
+        g.row("pad, reflect", "pad(x, 8, mode='reflect')", 2 * m * m * e)
+        g.row("tile", "tile(x, (2, 2))", 5 * m * m * e)
+
+    # ---- products ----
+    for dtype in ("float64", "float32"):
+        k = max(64, int((scale // 8) ** 0.5) // 64 * 64)
+        b = max(4, scale // 2**15)
+        e = SIZE[dtype]
+        g = group(
+            f"product {dtype}",
+            x=f"({uniform(k * k, dtype)}).reshape({k}, {k})",
+            y="x.T + 1",
+            z=f"({uniform(b * 1024, dtype)}).reshape({b}, 32, 32)",
+            v="x[0] + x[1]",
+            t=f"({uniform(k * k, dtype)}).reshape({k // 32}, 32, {k})",
+        )
+        g.row("einsum contraction", "einsum('ij,jk->ik', x, y)")
+        g.row("einsum batched", "einsum('bij,bjk->bik', z, z)")
+        g.row("einsum trace", "einsum('ii', x)")
+        g.row("einsum outer", "einsum('i,j->ij', v, v)", k * k * e)
+        g.row("tensordot", "tensordot(t, t, axes=((0, 1), (0, 1)))")
+        g.row("matmul batched", "matmul(z, z)")
+
+    # ---- ten elements: the cost of a call ----
+    g = group("ten elements", x="arange(10.0)", y="arange(10.0) + 1", i="arange(10)[::-1].copy()")
+    for expression in ("x + y", "exp(x)", "x * 2", "sum(x)", "x[i]", "sort(x)", "cumsum(x)", "concatenate((x, y))", "where(x < y, x, y)"):
+        g.row(expression, expression)
+    return found

@@ -1,0 +1,101 @@
+// Times expressions over local arrays, as a co-process of scripts/bench/local: one request a line on standard input,
+// its fields separated by tabs, one JSON object a line on standard output.
+//   set NAME EXPR            makes a variable
+//   time EXPR SECONDS        median time of a call, from five batches of about SECONDS each: {"seconds": 0.001}
+//   clear                    forgets all variables and gives unused memory back
+// usage: bench_local cpu|cuda|emulated THREADS
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/quarry/expression/evaluator.h"
+#include "apps/quarry/expression/parser.h"
+#include "local/cpu/cpu_engine.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry {
+namespace {
+
+using apps::expression::Environment;
+using apps::expression::Expr;
+using apps::expression::Source;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median_seconds(const Source& source, const Expr& expr, Environment& environment, double seconds_each) {
+  local::Stream& stream = *local::current_context().stream;
+  const auto batch = [&](int count) {
+    const double begin = now();
+    for (int i = 0; i < count; ++i) evaluate(source, expr, environment);
+    stream.synchronize();
+    return (now() - begin) / count;
+  };
+  constexpr double kLongEnough = 2;  // seconds: such a call is timed once
+  constexpr int kBatches = 5, kMostCalls = 1000;
+  batch(1);  // kernels are compiled, memory is taken
+  const double once = batch(1);
+  if (once > kLongEnough) return once;
+  const int count = std::clamp(static_cast<int>(seconds_each / std::max(once, 1e-7)), 1, kMostCalls);
+  std::vector<double> times;
+  for (int i = 0; i < kBatches; ++i) times.push_back(batch(count));
+  std::nth_element(times.begin(), times.begin() + kBatches / 2, times.end());
+  return times[kBatches / 2];
+}
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields;
+  for (size_t begin = 0; begin <= line.size();) {
+    const size_t end = std::min(line.find('\t', begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return fields;
+}
+
+nlohmann::json answer(const std::vector<std::string>& fields, Environment& environment) {
+  if (fields[0] == "clear") {
+    environment.variables.clear();
+    local::current_context().stream->synchronize();
+    local::current_context().memory->free_unused();
+    return nlohmann::json::object();
+  }
+  const bool timed = fields[0] == "time";
+  const Source source{fields.at(timed ? 1 : 2), "", 0};
+  const apps::expression::ExprPtr expr = apps::expression::parse(source);
+  if (timed) return {{"seconds", median_seconds(source, *expr, environment, std::stod(fields.at(2)))}};
+  environment.variables[fields.at(1)] = evaluate(source, *expr, environment);
+  return nlohmann::json::object();
+}
+
+int run(int argc, char** argv) {
+  if (argc != 3 || !local::parse_device_kind(argv[1])) {
+    fmt::print(stderr, "usage: bench_local cpu|cuda|emulated THREADS < requests\n");
+    return 2;
+  }
+  local::set_cpu_threads(std::atoi(argv[2]));
+  const local::DeviceScope scope(local::Device{*local::parse_device_kind(argv[1]), 0});
+  Environment environment;
+  environment.library = &apps::expression::local_library();
+  for (std::string line; std::getline(std::cin, line);) {
+    nlohmann::json reply;
+    try {
+      reply = answer(fields_of(line), environment);
+    } catch (const std::exception& e) {
+      const std::string text = e.what();
+      reply = {{"error", text.substr(0, text.find('\n'))}};
+    }
+    std::cout << reply.dump() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace quarry
+
+int main(int argc, char** argv) { return quarry::run(argc, argv); }
