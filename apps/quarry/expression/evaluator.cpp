@@ -371,6 +371,7 @@ class Evaluator {
     const Value index = run(*node.index);
     return at(node.index->span, [&]() -> Value {
       if (library_.is_array(object)) return library_.subscript(object, index);
+      if (const auto* module = object.as<ModuleValue>(); module != nullptr && module->name == "s_") return index;
       if (const SequenceValue* sequence = object.sequence()) return sequence_subscript(*sequence, index);
       if (const auto* text = object.as<std::string>()) return string_subscript(*text, index);
       throw ExpressionError(source_, expr.span, "'" + type_name(object) + "' object is not subscriptable");

@@ -55,5 +55,7 @@ local::Op ufunc(CompareOp op);
 const Library& chunked_library();
 // Local arrays, computed at once on the calling thread's current device.
 const Library& local_library();
+// Rows of local/ops/function.def whose signature does not fit the C++ function, one a line; empty if all do.
+std::string table_problems();
 
 }  // namespace quarry::apps::expression

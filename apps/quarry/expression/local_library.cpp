@@ -3,6 +3,8 @@
 #include "local/linalg/linalg.h"
 #include "local/ops/apply.h"
 
+#include <fmt/format.h>
+
 #include <sstream>
 
 namespace quarry::apps::expression {
@@ -81,13 +83,27 @@ std::vector<std::string> words(const char* text) {
   return result;
 }
 
+std::vector<Row> all_rows() {
+  std::vector<Row> all;
+  for (auto* rows : {&indexing_rows, &scans_rows, &ufuncs_rows, &sorting_rows, &statistics_rows, &manipulation_rows,
+                     &creation_rows, &types_rows, &math_rows}) {
+    for (Row& row : rows()) all.push_back(std::move(row));
+  }
+  return all;
+}
+
+// What is wrong with a row, or nothing.
+std::string problem(const Row& row) {
+  const size_t parameters = parse_signature(row.signature).size();
+  if (parameters == row.parameters) return "";
+  return fmt::format("{}{}: the C++ function has {} parameters, the signature {}", row.symbol, row.signature,
+                     row.parameters, parameters);
+}
+
 class LocalLibrary final : public Library {
  public:
   LocalLibrary() {
-    for (const auto& rows : {indexing_rows(), scans_rows(), ufuncs_rows(), sorting_rows(), statistics_rows(),
-                             manipulation_rows(), creation_rows(), types_rows(), math_rows()}) {
-      for (const Row& row : rows) add(row);
-    }
+    for (const Row& row : all_rows()) add(row);
     add_local_ufuncs(registry_);
     add_local_reductions(registry_);
     add_local_builtins(registry_);
@@ -107,7 +123,8 @@ class LocalLibrary final : public Library {
   }
 
   bool is_module(std::string_view name) const override {
-    return name == "linalg" || name == "fft" || name == "random" || name == "lib" || name == "stride_tricks";
+    return name == "s_" || name == "linalg" || name == "fft" || name == "random" || name == "lib" ||
+           name == "stride_tricks";
   }
 
   bool is_array(const Value& value) const override { return value.is<NdArray>(); }
@@ -175,14 +192,11 @@ class LocalLibrary final : public Library {
 
  private:
   void add(const Row& row) {
-    const size_t parameters = parse_signature(row.signature).size();
+    Handler handler = row.handler;
+    if (const std::string wrong = problem(row); !wrong.empty()) {
+      handler = [wrong](const Arguments&, Session&) -> Value { throw local::InternalError(wrong); };
+    }
     for (const std::string& name : words(row.names)) {
-      Handler handler = row.handler;
-      if (parameters != row.parameters) {  // a mistake in the table, found by a test
-        handler = [text = std::string(row.symbol) + row.signature](const Arguments&, Session&) -> Value {
-          throw local::InternalError("the row " + text + " does not have the parameters of the C++ function");
-        };
-      }
       if (row.is_method) {
         registry_.add_method(name, row.signature, handler, row.summary);
       } else {
@@ -195,6 +209,14 @@ class LocalLibrary final : public Library {
 };
 
 }  // namespace
+
+std::string table_problems() {
+  std::string problems;
+  for (const Row& row : all_rows()) {
+    if (const std::string wrong = problem(row); !wrong.empty()) problems += wrong + "\n";
+  }
+  return problems;
+}
 
 const Library& local_library() {
   static const LocalLibrary library;

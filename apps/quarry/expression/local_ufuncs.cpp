@@ -212,6 +212,15 @@ Handler reduction_handler(Reduction reduction, const ReductionSignature& signatu
       options.ddof = to_real_number(args[given], given);
     }
     const NdArray x = Convert<NdArray>::from(args.values()[0], args.function().name + "(): a", keep);
+    if (local::info(reduction).has_position && args["axis"].sequence() != nullptr) {
+      throw TypeError("axis must be an integer, not a " + type_name(args["axis"]));
+    }
+    // Means count along the axis, so that an array without axes has none, unlike sum() and others.
+    const bool counts = reduction == Reduction::mean || signature.ddof;
+    if (counts && x.ndim() == 0 && args["axis"].is<Int>()) {
+      throw local::IndexError("axis " + to_string(*args["axis"].as<Int>()) +
+                              " is out of bounds for array of dimension 0");
+    }
     if (signature.ddof && !args["mean"].is_none()) {
       return spread_about(reduction, x, to_ndarray(args["mean"]), axes_of(args["axis"]), options);
     }

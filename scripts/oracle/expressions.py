@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Writes tests/oracle/expressions.h5: NumPy expressions and what NumPy 2 answers, for
+tests/unit/apps/expression/oracle_test.cpp to evaluate on every device and compare.
+
+Needs Python with NumPy >= 2.4, h5py and ml_dtypes. Usage:
+
+    scripts/oracle/expressions.py [--only CHAPTER ...] [-o FILE]
+
+How to write a chapter: scripts/oracle/cases/CHAPTER.py has a function cases() that yields case(expression, inputs), or
+plain pairs (expression, inputs):
+
+    from expressions import DTYPES, case, layouts, sample
+
+    def cases():
+        for dtype in DTYPES:
+            for a in layouts(sample(dtype, (4, 6))):
+                yield case("roll(a, 2, axis=1)", a=a)
+        yield case("mean(a, axis=0)", a=sample("float32", (100, 3)), norm=4)   # inexact: see case()
+        yield case("roll(a, 1, axis=7)", a=sample("int8", (3,)))               # an error: its class is stored
+
+Expressions use NumPy's names with or without `np.`; a tuple stores several results, so that functions that change an
+argument are written "(put(a, [0], 9), a)". Inputs keep their layout (offset, strides), and each case gets its own
+copies. A name of the language that NumPy does not have gets its reference from the chapter: FUNCTIONS = {"top_k": f}.
+Values must not depend on anything but the seeds here: the file is reproduced byte by byte.
+
+expressions.h5 is generated: commit the chapters, not the file, so that branches do not conflict. To try cases, write
+the file elsewhere and name it to the test:
+
+    scripts/oracle/expressions.py --only manipulation -o /tmp/m.h5
+    QUARRY_ORACLE_FILE=/tmp/m.h5 QUARRY_ORACLE_ONLY=roll build/bin/test_apps --gtest_filter='*ExpressionOracle*'
+
+QUARRY_ORACLE_ONLY keeps the expressions that contain the text. Failures are printed with what was got and expected.
+"""
+import argparse
+import builtins
+import importlib
+import os
+import pathlib
+import struct
+import sys
+import warnings
+import zlib
+
+import ml_dtypes
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "cases")]
+from format import DTYPES, NUMPY_DTYPES, Writer, dtype_of  # noqa: E402  (chapters import the lists from here)
+
+BOOL = ["bool"]
+SIGNED = ["int8", "int16", "int32", "int64"]
+UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
+INTEGERS = SIGNED + UNSIGNED
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+# One of each kind, for what does not depend on the width.
+SOME = ["bool", "int32", "uint8", "float16", "float32", "float64", "complex128"]
+
+
+class Case:
+    def __init__(self, expression, inputs, ulp, norm, atol):
+        self.expression, self.inputs, self.ulp, self.norm, self.atol = expression, inputs, ulp, norm, atol
+
+
+def case(expression, inputs=None, *, ulp=0, norm=0, atol=0, **more):
+    """A case. Exact unless a bound is given; the bounds add up. NaN equals NaN; dtype and shape are always exact.
+
+    ulp:  spacings of the result's dtype at each expected value (of a complex one: at its magnitude)
+    norm: the same at the largest finite value of the result, for sums and products of matrices
+    atol: absolute
+    """
+    return Case(expression, {**(inputs or {}), **more}, ulp, norm, atol)
+
+
+def rng(*key):
+    """A generator that depends on the key alone."""
+    return np.random.default_rng(zlib.crc32(repr(key).encode()))
+
+
+def sample(dtype, shape, seed=0, special=False):
+    """Values of a dtype without NaN and infinity; special=True puts such ones, signed zeros and extremes among them."""
+    random = rng(dtype, shape, seed)
+    count = int(np.prod(shape, dtype=np.int64))
+    kind = "f" if dtype == "bfloat16" else np.dtype(dtype).kind
+    if kind == "b":
+        values = random.random(count) < 0.5
+    elif kind in "iu":
+        info = np.iinfo(dtype)
+        values = random.integers(max(info.min, -50), min(info.max, 100), count, endpoint=True).astype(dtype)
+        if special:
+            values[: min(count, 3)] = [info.max, info.min, 0][: min(count, 3)]
+    else:
+        values = np.round(random.standard_normal(count) * 8, 3)
+        extra = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]
+        if kind == "c":
+            values = values + 1j * np.round(random.standard_normal(count) * 8, 3)
+            extra = [complex(np.nan, 1), complex(np.inf, -1), complex(0, -np.inf), complex(-0.0, 0.0), 1j, 1]
+        values = values.astype(dtype_of(dtype))
+        if special:
+            values[: min(count, len(extra))] = np.array(extra).astype(values.dtype)[:count]
+    if special:
+        random.shuffle(values)
+    return values.reshape(shape)
+
+
+def strided(a):
+    """The same values with every axis stored at twice the distance."""
+    wide = np.zeros([2 * n for n in a.shape], a.dtype)
+    view = wide[tuple(slice(None, 2 * n, 2) for n in a.shape)]
+    view[...] = a
+    return view
+
+
+def reversed_(a):
+    """The same values stored backwards along every axis."""
+    return np.ascontiguousarray(a[(slice(None, None, -1),) * a.ndim])[(slice(None, None, -1),) * a.ndim]
+
+
+def fortran(a):
+    """The same values in Fortran's order."""
+    return np.ascontiguousarray(a.T).T
+
+
+def layouts(a):
+    """The same values in C order, strided, backwards and in Fortran's order."""
+    yield a
+    if a.size > 1:
+        yield strided(a)
+        yield reversed_(a)
+        if a.ndim > 1:
+            yield fortran(a)
+
+
+# ---- evaluation -----------------------------------------------------------------------------------------------------
+
+ERRORS = {"type": 1, "value": 2, "index": 3, "axis": 4}
+NOT_ERRORS = (NameError, SyntaxError, AttributeError, AssertionError)
+
+
+def namespace(functions):
+    names = {name: getattr(np, name) for name in dir(np) if not name.startswith("_")}
+    for name in ["len", "slice", "range", "list", "tuple", "int", "float", "complex", "bool", "dtype", "True", "False"]:
+        if hasattr(builtins, name):
+            names[name] = getattr(builtins, name)
+    names["np"] = np
+    names["bfloat16"] = ml_dtypes.bfloat16
+    names["top_k"] = getattr(np, "top_k", None)
+    names["sliding_window_view"] = np.lib.stride_tricks.sliding_window_view
+    names.update(functions)
+    names["__builtins__"] = builtins
+    return names
+
+
+def private_copy(a):
+    """A copy of the array's buffer and the same view of it."""
+    base = a
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    if not base.flags.c_contiguous or base.dtype != a.dtype:
+        return np.array(a, order="K", copy=True)
+    offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0] if a.size else 0
+    copy = base.copy()
+    return np.ndarray(a.shape, a.dtype, copy.reshape(-1).data if copy.dtype.kind != "V" else copy, offset, a.strides)
+
+
+def evaluate(case, names):
+    inputs = {}
+    for key, value in case.inputs.items():
+        if isinstance(value, np.ndarray) and value.size:
+            try:
+                value = private_copy(value)
+            except (ValueError, TypeError):  # bfloat16 has no buffer interface
+                value = np.array(value, order="K", copy=True)
+        inputs[key] = value
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return eval(case.expression, {**names, **inputs})
+
+
+def error_kind(error):
+    if isinstance(error, np.exceptions.AxisError):
+        return "axis"
+    if isinstance(error, IndexError):
+        return "index"
+    if isinstance(error, TypeError):
+        return "type"
+    if isinstance(error, (ValueError, OverflowError, ZeroDivisionError)):
+        return "value"
+    raise error
+
+
+class Results(Writer):
+    """A case is: expression, u8 number of inputs, (name, u32 pool array) each; f64 ulp, norm, atol; u8 error, and where
+    that is 0 the value: u8 tag, then what the tag needs (see value())."""
+
+    def value(self, value):
+        if value is None:
+            return b"\0"
+        if isinstance(value, np.ndarray | np.generic):
+            value = np.asarray(value)
+            if value.dtype.name not in DTYPES:
+                raise TypeError(f"no dtype of ours: {value.dtype}")
+            return b"\1" + struct.pack("<I", self.pooled(np.ascontiguousarray(value).reshape(value.shape)))
+        if isinstance(value, bool):
+            return b"\1" + struct.pack("<I", self.pooled(np.array(value)))
+        if isinstance(value, int):
+            array = np.array(value)
+            return b"\1" + struct.pack("<I", self.pooled(array))
+        if isinstance(value, float | complex):
+            return b"\1" + struct.pack("<I", self.pooled(np.array(value)))
+        if isinstance(value, str):
+            return b"\2" + self.text(value)
+        if isinstance(value, np.dtype):
+            return b"\3" + struct.pack("<B", DTYPES.index(value.name))
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return b"\3" + struct.pack("<B", DTYPES.index(np.dtype(value).name))
+        if isinstance(value, slice):
+            raise TypeError("slices are no results")
+        if isinstance(value, tuple | list):
+            return b"\4" + struct.pack("<I", len(value)) + b"".join(self.value(item) for item in value)
+        raise TypeError(f"a result of type {type(value)}")
+
+    def add(self, case, names):
+        data = self.text(case.expression) + struct.pack("<B", len(case.inputs))
+        for name, array in case.inputs.items():
+            data += self.text(name) + struct.pack("<I", self.pooled(np.asarray(array)))
+        data += struct.pack("<ddd", case.ulp, case.norm, case.atol)
+        try:
+            value = evaluate(case, names)
+        except NOT_ERRORS:
+            raise
+        except Exception as error:  # noqa: BLE001  (which kind it is, is the answer)
+            data += struct.pack("<B", ERRORS[error_kind(error)])
+        else:
+            data += b"\0" + self.value(value)
+        self.cases += data
+        self.count += 1
+
+
+def chapters():
+    return sorted(path.stem for path in (HERE / "cases").glob("*.py") if not path.stem.startswith("_"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--only", nargs="*", help="chapters; all by default")
+    parser.add_argument("-o", "--output", default=str(HERE.parents[1] / "tests" / "oracle" / "expressions.h5"))
+    options = parser.parse_args()
+    results = Results()
+    failed = 0
+    for chapter in options.only or chapters():
+        module = importlib.import_module(chapter)
+        names = namespace(getattr(module, "FUNCTIONS", {}))
+        before = results.count
+        for item in module.cases():
+            one = item if isinstance(item, Case) else case(item[0], item[1])
+            try:
+                results.add(one, names)
+            except Exception as error:  # noqa: BLE001  (a mistake in the case)
+                failed += 1
+                print(f"{chapter}: {one.expression}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{chapter}: {results.count - before} cases")
+    results.save(options.output)
+    size = os.path.getsize(options.output)
+    print(f"{options.output}: {results.count} cases, {len(results.pool)} arrays, {size / 1e6:.2f} MB")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    # Chapters import this module by its name; they must get this one.
+    sys.modules["expressions"] = sys.modules["__main__"]
+    sys.exit(main())
