@@ -11,6 +11,7 @@
 #include "local/cpu/interpreter.h"
 #include "local/cpu/layout.h"
 #include "local/cpu/linalg.h"
+#include "local/cpu/products.h"
 #include "local/cpu/scanning.h"
 #include "local/cpu/sorting.h"
 #include "local/memory/memory_resource.h"
@@ -100,6 +101,7 @@ class CpuEngine final : public Engine {
   }
 
   Indexing& indexing() override { return cpu_indexing(); }
+  Products& products() override { return cpu_products(); }
   Scanning& scanning() override { return cpu_scanning(); }
   Sorting& sorting() override { return cpu_sorting(); }
 

@@ -12,6 +12,7 @@
 #include "local/cuda/layout.h"
 #include "local/cuda/linalg.h"
 #include "local/cuda/plan.h"
+#include "local/cuda/products.h"
 #include "local/cuda/scanning.h"
 #include "local/cuda/scratch.h"
 #include "local/cuda/sorting.h"
@@ -97,6 +98,7 @@ class CudaEngine final : public Engine {
   }
 
   Indexing& indexing() override { return cuda_indexing(); }
+  Products& products() override { return cuda_products(); }
   Scanning& scanning() override { return cuda_scanning(); }
   Sorting& sorting() override { return cuda_sorting(); }
 };

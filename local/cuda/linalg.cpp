@@ -13,134 +13,13 @@
 #include "local/cuda/check.h"
 #include "local/cuda/engine.h"
 #include "local/cuda/launch.h"
+#include "local/cuda/matrix.h"
 #include "local/cuda/plan.h"
 #include "local/cuda/scratch.h"
 #include "local/cuda/stream.h"
 
 namespace quarry::local::cuda {
 namespace {
-
-// cuBLAS chooses its kernels by the workspace it is given: it depends on shapes only, so that bits do too. 32 MiB is
-// what cuBLAS recommends for Hopper; small products need less.
-int64_t workspace_bytes(DType dtype, int64_t m, int64_t n, int64_t k) {
-  constexpr double kLeast = 1 << 20, kMost = 32 << 20;
-  const double bytes =
-      (static_cast<double>(m) * static_cast<double>(k) + static_cast<double>(k) * static_cast<double>(n) +
-       static_cast<double>(m) * static_cast<double>(n)) *
-      static_cast<double>(itemsize(dtype));
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::clamp(bytes, kLeast, kMost))));
-}
-
-cudaDataType data_type(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return CUDA_R_16F;
-    case DType::bfloat16:
-      return CUDA_R_16BF;
-    case DType::float32:
-      return CUDA_R_32F;
-    case DType::float64:
-      return CUDA_R_64F;
-    case DType::complex64:
-      return CUDA_C_32F;
-    case DType::complex128:
-      return CUDA_C_64F;
-    case DType::bool_:
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64:
-      break;
-  }
-  throw TypeError(fmt::format("linear algebra needs a floating-point or complex dtype, got {}", name(dtype)));
-}
-
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-
-// The workspace of one BLAS call; set anew each time because it comes from the call's own scratch.
-cublasHandle_t begin_blas(CudaStream& stream, const Scratch& workspace, int64_t bytes) {
-  use_device(stream.device().index);
-  const cublasHandle_t handle = stream.blas();
-  QUARRY_CUDA_CALL(cublasSetWorkspace(handle, workspace.data(), static_cast<size_t>(bytes)));
-  return handle;
-}
-
-// A row-major matrix is the transpose of the column-major matrix at the same address.
-bool is_row_major(const MatrixView& m) {
-  return m.column_stride == 1 && (m.row_stride != 1 || m.rows <= 1 || m.columns > 1);
-}
-
-void check_view(const MatrixView& m, const char* which) {
-  const bool row_major = is_row_major(m);
-  const int64_t line = row_major ? m.columns : m.rows, step = row_major ? m.row_stride : m.column_stride;
-  const int64_t lines = row_major ? m.rows : m.columns;
-  if ((row_major ? m.column_stride : m.row_stride) != 1 || (lines > 1 && step < line))
-    throw InvalidArgument(
-        fmt::format("matrix {} of shape ({}, {}) has strides ({}, {}): one must be 1 and the other at "
-                    "least the length of a line",
-                    which, m.rows, m.columns, m.row_stride, m.column_stride));
-}
-
-int64_t leading_dimension(const MatrixView& m) {
-  const bool row_major = is_row_major(m);
-  const int64_t line = row_major ? m.columns : m.rows, lines = row_major ? m.rows : m.columns;
-  return std::max<int64_t>({1, line, lines > 1 ? (row_major ? m.row_stride : m.column_stride) : line});
-}
-
-// A view of the transpose.
-MatrixView transposed(const MatrixView& m) { return {m.data, m.columns, m.rows, m.column_stride, m.row_stride}; }
-
-// c = alpha a b + beta c for a column-major c.
-void gemm_column_major(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
-                       const MatrixView& c, cublasHandle_t handle) {
-  const auto operation = [](const MatrixView& m) { return is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const cublasOperation_t ta = operation(a), tb = operation(b);
-  const int64_t m = c.rows, n = c.columns, k = a.columns;
-  const int64_t lda = leading_dimension(a), ldb = leading_dimension(b), ldc = leading_dimension(c);
-  const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
-  const cuComplex alpha_c = make_cuComplex(alpha_f, 0), beta_c = make_cuComplex(beta_f, 0);
-  const cuDoubleComplex alpha_z = make_cuDoubleComplex(alpha, 0), beta_z = make_cuDoubleComplex(beta, 0);
-  const auto pointer = [](const MatrixView& m, auto type) { return static_cast<decltype(type)*>(m.data); };
-  switch (dtype) {
-    case DType::float16:
-    case DType::bfloat16: {
-      const cudaDataType type = data_type(dtype);
-      QUARRY_CUDA_CALL(cublasGemmEx_64(handle, ta, tb, m, n, k, &alpha_f, a.data, type, lda, b.data, type, ldb, &beta_f,
-                                       c.data, type, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-      return;
-    }
-    case DType::float32:
-      QUARRY_CUDA_CALL(cublasSgemm_64(handle, ta, tb, m, n, k, &alpha_f, pointer(a, float()), lda, pointer(b, float()),
-                                      ldb, &beta_f, pointer(c, float()), ldc));
-      return;
-    case DType::float64:
-      QUARRY_CUDA_CALL(cublasDgemm_64(handle, ta, tb, m, n, k, &alpha, pointer(a, double()), lda, pointer(b, double()),
-                                      ldb, &beta, pointer(c, double()), ldc));
-      return;
-    case DType::complex64:
-      QUARRY_CUDA_CALL(cublasCgemm_64(handle, ta, tb, m, n, k, &alpha_c, pointer(a, cuComplex()), lda,
-                                      pointer(b, cuComplex()), ldb, &beta_c, pointer(c, cuComplex()), ldc));
-      return;
-    case DType::complex128:
-      QUARRY_CUDA_CALL(cublasZgemm_64(handle, ta, tb, m, n, k, &alpha_z, pointer(a, cuDoubleComplex()), lda,
-                                      pointer(b, cuDoubleComplex()), ldb, &beta_z, pointer(c, cuDoubleComplex()), ldc));
-      return;
-    case DType::bool_:
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64:
-      data_type(dtype);  // throws
-  }
-}
 
 // c = beta c, what a product without inner dimension leaves. A zero beta forgets NaNs.
 void scale_matrix(DType dtype, double beta, const MatrixView& c, const ExecContext& context) {
@@ -281,10 +160,7 @@ void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, d
   const int64_t bytes = gemm_scratch_bytes(dtype, a, b);
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
-  if (is_row_major(c))  // c^T = b^T a^T, column-major
-    gemm_column_major(dtype, alpha, transposed(b), transposed(a), beta, transposed(c), handle);
-  else
-    gemm_column_major(dtype, alpha, a, b, beta, c, handle);
+  blas_product(dtype, alpha, a, b, beta, c, {}, handle);
 }
 
 void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
@@ -294,9 +170,9 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
     throw InvalidArgument(
         fmt::format("syrk: a of shape ({}, {}) does not give ({}, {})", a.rows, a.columns, c.rows, c.columns));
   check_view(a, "a"), check_view(c, "c");
+  data_type(dtype);  // throws for dtypes without a routine
   if (n == 0) return;
   if (k == 0) {
-    data_type(dtype);
     return scale_matrix(dtype, beta, c, context);
   }
   CudaStream& stream = cuda_stream(context.stream);
@@ -307,7 +183,7 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
   // cuBLAS has no half-precision syrk, and splits the long sums of small results better in gemm.
   constexpr int64_t kSmall = 1024;
   if (is_half(dtype) || (!is_complex(dtype) && n <= kSmall && k >= 8 * n)) {
-    gemm_column_major(dtype, alpha, transposed(a), a, beta, {c.data, n, n, 1, ld}, handle);
+    blas_product(dtype, alpha, transposed(a), a, beta, {c.data, n, n, 1, ld}, {}, handle);
     mirror_lower(dtype, c.data, n, ld, stream);
     return;
   }
@@ -317,40 +193,22 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
   const bool conjugate = is_complex(dtype) && row_major != is_row_major(c);
   const cublasOperation_t operation = row_major ? CUBLAS_OP_N : is_complex(dtype) ? CUBLAS_OP_C : CUBLAS_OP_T;
   const cublasFillMode_t fill = CUBLAS_FILL_MODE_LOWER;
-  const float alpha_f = static_cast<float>(alpha), beta_f = static_cast<float>(beta);
   const Dims strides{ld * itemsize(dtype), itemsize(dtype)};
   if (conjugate && beta != 0) copy_matrix(dtype, n, c.data, strides, c.data, strides, /*conjugate=*/true, context);
-  switch (dtype) {
-    case DType::float32:
-      QUARRY_CUDA_CALL(cublasSsyrk_64(handle, fill, operation, n, k, &alpha_f, static_cast<const float*>(a.data), lda,
-                                      &beta_f, static_cast<float*>(c.data), ld));
-      break;
-    case DType::float64:
-      QUARRY_CUDA_CALL(cublasDsyrk_64(handle, fill, operation, n, k, &alpha, static_cast<const double*>(a.data), lda,
-                                      &beta, static_cast<double*>(c.data), ld));
-      break;
-    case DType::complex64:
-      QUARRY_CUDA_CALL(cublasCherk_64(handle, fill, operation, n, k, &alpha_f, static_cast<const cuComplex*>(a.data),
-                                      lda, &beta_f, static_cast<cuComplex*>(c.data), ld));
-      break;
-    case DType::complex128:
-      QUARRY_CUDA_CALL(cublasZherk_64(handle, fill, operation, n, k, &alpha,
-                                      static_cast<const cuDoubleComplex*>(a.data), lda, &beta,
-                                      static_cast<cuDoubleComplex*>(c.data), ld));
-      break;
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::bool_:
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64:
-      data_type(dtype);
-  }
+  const auto symmetric = [&](auto routine, auto factor, auto type) {
+    const decltype(factor) alpha_t = static_cast<decltype(factor)>(alpha), beta_t = static_cast<decltype(factor)>(beta);
+    using T = decltype(type);
+    QUARRY_CUDA_CALL(routine(handle, fill, operation, n, k, &alpha_t, static_cast<const T*>(a.data), lda, &beta_t,
+                             static_cast<T*>(c.data), ld));
+  };
+  if (dtype == DType::float32)
+    symmetric(cublasSsyrk_64, float(), float());
+  else if (dtype == DType::float64)
+    symmetric(cublasDsyrk_64, double(), double());
+  else if (dtype == DType::complex64)
+    symmetric(cublasCherk_64, float(), cuComplex());
+  else
+    symmetric(cublasZherk_64, double(), cuDoubleComplex());
   mirror_lower(dtype, c.data, n, ld, stream);
   if (conjugate) copy_matrix(dtype, n, c.data, strides, c.data, strides, /*conjugate=*/true, context);
 }

@@ -221,6 +221,7 @@ class EmulatedEngine final : public Engine {
   }
 
   Indexing& indexing() override { return emulated_indexing(); }
+  Products& products() override { return emulated_products(); }
   Scanning& scanning() override { return emulated_scanning(); }
   Sorting& sorting() override { return emulated_sorting(); }
 };

@@ -14,6 +14,7 @@ void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
                     std::function<void(const ExecContext& host)> call);
 
 Indexing& emulated_indexing();
+Products& emulated_products();
 Scanning& emulated_scanning();
 Sorting& emulated_sorting();
 

@@ -37,6 +37,7 @@ struct MatrixView {
 };
 
 class Indexing;  // local/program/indexing.h
+class Products;  // local/program/products.h
 class Scanning;  // local/program/scanning.h
 class Sorting;   // local/program/sorting.h
 
@@ -67,6 +68,7 @@ class Engine {
                     const ExecContext& context) = 0;
 
   virtual Indexing& indexing() = 0;
+  virtual Products& products() = 0;
   virtual Scanning& scanning() = 0;
   virtual Sorting& sorting() = 0;
 };

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "local/program/products.h"
+
+namespace quarry::local {
+
+Products& cpu_products();
+
+}  // namespace quarry::local

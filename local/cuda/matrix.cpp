@@ -1,0 +1,107 @@
+#include "local/cuda/matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "local/base/error.h"
+#include "local/cuda/check.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+// One row per dtype that cuBLAS multiplies: what it calls it, what it accumulates in, and the type of the factors.
+struct BlasType {
+  DType dtype;
+  cudaDataType data;
+  cublasComputeType_t compute;
+  DType factor;
+};
+constexpr std::array kBlasTypes = {
+    BlasType{DType::float16, CUDA_R_16F, CUBLAS_COMPUTE_32F, DType::float32},
+    BlasType{DType::bfloat16, CUDA_R_16BF, CUBLAS_COMPUTE_32F, DType::float32},
+    BlasType{DType::float32, CUDA_R_32F, CUBLAS_COMPUTE_32F, DType::float32},
+    BlasType{DType::float64, CUDA_R_64F, CUBLAS_COMPUTE_64F, DType::float64},
+    BlasType{DType::complex64, CUDA_C_32F, CUBLAS_COMPUTE_32F, DType::complex64},
+    BlasType{DType::complex128, CUDA_C_64F, CUBLAS_COMPUTE_64F, DType::complex128},
+};
+
+const BlasType& blas_type(DType dtype) {
+  for (const BlasType& row : kBlasTypes)
+    if (row.dtype == dtype) return row;
+  throw TypeError(fmt::format("linear algebra needs a floating-point or complex dtype, got {}", name(dtype)));
+}
+
+}  // namespace
+
+cudaDataType data_type(DType dtype) { return blas_type(dtype).data; }
+
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+int64_t workspace_bytes(DType dtype, int64_t m, int64_t n, int64_t k) {
+  // 32 MiB is what cuBLAS recommends for Hopper; small products need less.
+  constexpr double kLeast = 1 << 20, kMost = 32 << 20;
+  const double bytes =
+      (static_cast<double>(m) * static_cast<double>(k) + static_cast<double>(k) * static_cast<double>(n) +
+       static_cast<double>(m) * static_cast<double>(n)) *
+      static_cast<double>(itemsize(dtype));
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::clamp(bytes, kLeast, kMost))));
+}
+
+cublasHandle_t begin_blas(CudaStream& stream, const Scratch& workspace, int64_t bytes) {
+  use_device(stream.device().index);
+  const cublasHandle_t handle = stream.blas();
+  QUARRY_CUDA_CALL(cublasSetWorkspace(handle, workspace.data(), static_cast<size_t>(bytes)));
+  return handle;
+}
+
+bool is_row_major(const MatrixView& m) {
+  return m.column_stride == 1 && (m.row_stride != 1 || m.rows <= 1 || m.columns > 1);
+}
+
+int64_t leading_dimension(const MatrixView& m) {
+  const bool row_major = is_row_major(m);
+  const int64_t line = row_major ? m.columns : m.rows, lines = row_major ? m.rows : m.columns;
+  return std::max<int64_t>({1, line, lines > 1 ? (row_major ? m.row_stride : m.column_stride) : line});
+}
+
+MatrixView transposed(const MatrixView& m) { return {m.data, m.columns, m.rows, m.column_stride, m.row_stride}; }
+
+void check_view(const MatrixView& m, const char* which) {
+  const bool row_major = is_row_major(m);
+  const int64_t line = row_major ? m.columns : m.rows, step = row_major ? m.row_stride : m.column_stride;
+  const int64_t lines = row_major ? m.rows : m.columns;
+  if ((row_major ? m.column_stride : m.row_stride) != 1 || (lines > 1 && step < line))
+    throw InvalidArgument(
+        fmt::format("matrix {} of shape ({}, {}) has strides ({}, {}): one must be 1 and the other at "
+                    "least the length of a line",
+                    which, m.rows, m.columns, m.row_stride, m.column_stride));
+}
+
+void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+                  const BatchSteps& batch, cublasHandle_t handle) {
+  if (is_row_major(c)) {  // c^T = b^T a^T, column-major
+    return blas_product(dtype, alpha, transposed(b), transposed(a), beta, transposed(c),
+                        {batch.count, batch.b, batch.a, batch.c}, handle);
+  }
+  const BlasType& type = blas_type(dtype);
+  const auto operation = [](const MatrixView& m) { return is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const int64_t lda = leading_dimension(a), ldb = leading_dimension(b), ldc = leading_dimension(c);
+  alignas(16) unsigned char factors[2][16];
+  Scalar(alpha).store(type.factor, factors[0]);
+  Scalar(beta).store(type.factor, factors[1]);
+  if (batch.count == 1) {
+    QUARRY_CUDA_CALL(cublasGemmEx_64(handle, operation(a), operation(b), c.rows, c.columns, a.columns, factors[0],
+                                     a.data, type.data, lda, b.data, type.data, ldb, factors[1], c.data, type.data, ldc,
+                                     type.compute, CUBLAS_GEMM_DEFAULT));
+  } else {
+    QUARRY_CUDA_CALL(cublasGemmStridedBatchedEx_64(handle, operation(a), operation(b), c.rows, c.columns, a.columns,
+                                                   factors[0], a.data, type.data, lda, batch.a, b.data, type.data, ldb,
+                                                   batch.b, factors[1], c.data, type.data, ldc, batch.c, batch.count,
+                                                   type.compute, CUBLAS_GEMM_DEFAULT));
+  }
+}
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,37 @@
+// What the GPU's matrix products and decompositions share: dtypes and layouts as cuBLAS names them, and its products.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include "local/cuda/scratch.h"
+#include "local/cuda/stream.h"
+#include "local/program/engine.h"
+
+namespace quarry::local::cuda {
+
+// Throws TypeError but for the floating-point and complex dtypes.
+cudaDataType data_type(DType dtype);
+bool is_half(DType dtype);
+
+// A row-major matrix is the transpose of the column-major matrix at the same address.
+bool is_row_major(const MatrixView& m);
+int64_t leading_dimension(const MatrixView& m);
+MatrixView transposed(const MatrixView& m);
+// Throws InvalidArgument naming the matrix unless one stride is 1 and the other reaches past a line.
+void check_view(const MatrixView& m, const char* which);
+
+// cuBLAS chooses its kernels by the workspace it is given: it depends on shapes only, so that bits do too.
+int64_t workspace_bytes(DType dtype, int64_t m, int64_t n, int64_t k);
+// The stream's handle with the workspace of one call; set anew each time because it comes from the call's own scratch.
+cublasHandle_t begin_blas(CudaStream& stream, const Scratch& workspace, int64_t bytes);
+
+// `count` products at these distances in elements; 0 repeats a matrix of a or b.
+struct BatchSteps {
+  int64_t count = 1;
+  int64_t a = 0, b = 0, c = 0;
+};
+// c = alpha a b + beta c for matrices of any order, each checked by check_view().
+void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+                  const BatchSteps& batch, cublasHandle_t handle);
+
+}  // namespace quarry::local::cuda

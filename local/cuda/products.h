@@ -1,0 +1,13 @@
+#pragma once
+
+#include "local/cuda/compiler.h"
+#include "local/program/products.h"
+
+namespace quarry::local::cuda {
+
+Products& cuda_products();
+
+// The kernels of integer products, for tests that compile them.
+ModuleSource integer_product_source();
+
+}  // namespace quarry::local::cuda

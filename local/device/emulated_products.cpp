@@ -1,0 +1,26 @@
+#include "local/cpu/products.h"
+#include "local/device/emulated_engine.h"
+
+namespace quarry::local {
+namespace {
+
+// Queues the CPU's calls.
+class EmulatedProducts final : public Products {
+ public:
+  int64_t multiply_scratch_bytes(const MatrixProduct& product) override {
+    return cpu_products().multiply_scratch_bytes(product);
+  }
+  void multiply(const MatrixProduct& product, const ExecContext& context) override {
+    queue_emulated(context, multiply_scratch_bytes(product),
+                   [product](const ExecContext& host) { cpu_products().multiply(product, host); });
+  }
+};
+
+}  // namespace
+
+Products& emulated_products() {
+  static EmulatedProducts instance;
+  return instance;
+}
+
+}  // namespace quarry::local

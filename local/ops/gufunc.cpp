@@ -1,0 +1,49 @@
+#include "local/ops/gufunc.h"
+
+#include <fmt/format.h>
+
+#include "local/ops/launch.h"
+
+namespace quarry::local {
+
+std::string_view casting_name(Casting casting) {
+  constexpr std::string_view kNames[] = {"no", "equiv", "safe", "same_kind", "unsafe"};
+  return kNames[static_cast<size_t>(casting)];
+}
+
+std::string compact_shape(const Dims& shape) {
+  std::string text = "(";
+  for (int d = 0; d < shape.size(); ++d) text += fmt::format("{}{}", d == 0 ? "" : ",", shape[d]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+NdArray store_result(std::string_view name, const NdArray& result, const NdArray& out, Casting casting) {
+  if (!can_cast(result.dtype(), out.dtype(), casting)) {
+    throw TypeError(fmt::format("Cannot cast ufunc '{}' output from dtype('{}') to dtype('{}') with casting rule '{}'",
+                                name, local::name(result.dtype()), local::name(out.dtype()),
+                                casting_name(casting)));
+  }
+  if (broadcast_shapes(result.shape(), out.shape()) != out.shape())
+    throw InvalidArgument(
+        fmt::format("non-broadcastable output operand with shape {} doesn't match the broadcast shape {}",
+                    compact_shape(out.shape()), compact_shape(result.shape())));
+  if (out.size() == 0) return out;
+  Program program;
+  program.output(program.cast(program.input(result.dtype()), out.dtype()));
+  const NdArray *in[] = {&result}, *to[] = {&out};
+  run_elementwise(program, in, to, context_for(out.device()));
+  return out;
+}
+
+NdArray store_exactly(const NdArray& result, const NdArray& out) {
+  if (out.shape() != result.shape())
+    throw InvalidArgument(fmt::format("output array has wrong dimensions: {} instead of {}", compact_shape(out.shape()),
+                                      compact_shape(result.shape())));
+  if (out.dtype() != result.dtype() || !out.is_contiguous())
+    throw InvalidArgument(
+        "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)");
+  out.assign(result);
+  return out;
+}
+
+}  // namespace quarry::local

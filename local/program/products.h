@@ -1,0 +1,36 @@
+// Products of batches of matrices.
+// Part of Engine: the same contract (queued on context.stream, scratch from context.memory and at most what the
+// *_scratch_bytes() function says, thread-safe for different streams).
+#pragma once
+
+#include "local/program/engine.h"
+
+namespace quarry::local {
+
+// Matrices of one shape: the one at position p of a batch begins at matrix.data + sum p[d] * strides[d].
+struct MatrixBatch {
+  MatrixView matrix;
+  Dims strides;  // in elements, one per axis of the batch, any sign; 0 repeats a matrix
+};
+
+// c[p] = a[p] b[p] for every position p of `batch`; c's matrices do not overlap each other or anything else; a has at
+// least one column.
+// bool and integers: any strides; bool multiplies by `and` and sums by `or`, integers wrap. Floating point: of the
+// strides along a matrix's axes of more than one element, one is 1 and the other at least the length of a line
+// (a vector may have any positive stride).
+struct MatrixProduct {
+  DType dtype;  // of a, b and c; float16 and bfloat16 accumulate in float32
+  Dims batch;
+  MatrixBatch a, b, c;
+  bool conjugate = false;  // of a; only where a has one row
+};
+
+class Products {
+ public:
+  virtual ~Products() = default;
+  // Sums in an order that depends on shapes and strides only.
+  virtual int64_t multiply_scratch_bytes(const MatrixProduct& product) = 0;
+  virtual void multiply(const MatrixProduct& product, const ExecContext& context) = 0;
+};
+
+}  // namespace quarry::local
