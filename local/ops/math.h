@@ -1,0 +1,4 @@
+// Products, polynomials, signal and numerical functions: the chapter of local/ops/functions/math.def.
+#pragma once
+
+#include "local/ops/products.h"

@@ -1,0 +1,223 @@
+// Products against plain loops in every dtype and layout. NumPy's answers are in the oracle.
+#include "local/ops/products.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "local/ops/apply.h"
+#include "local/ops/launch.h"
+#include "local/ops/reduce.h"
+
+namespace quarry::local {
+namespace {
+
+class Products : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    scope_.emplace(Device{GetParam(), 0});
+  }
+  // Small integers, so that sums are exact in every dtype.
+  NdArray digits(const Dims& shape, DType dtype) {
+    std::vector<std::complex<double>> values(static_cast<size_t>(element_count(shape)));
+    for (auto& value : values) {
+      const bool boolean = dtype == DType::bool_, negative = kind(dtype) != 'u' && !boolean;
+      const auto draw = [&] {
+        const auto number = static_cast<double>(random_() % (boolean ? 2 : 4));
+        return negative ? number - 2 : number;
+      };
+      value = draw();
+      if (is_complex(dtype)) value.imag(draw());
+    }
+    return from_vector(values, shape).astype(dtype);
+  }
+  std::optional<DeviceScope> scope_;
+  std::mt19937 random_{7};
+};
+INSTANTIATE_TEST_SUITE_P(All, Products, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+constexpr DType kDTypes[] = {
+#define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
+#include "local/base/dtype.def"
+#undef QUARRY_DTYPE
+};
+
+std::vector<std::complex<double>> wide(const NdArray& array) {
+  return to_vector<std::complex<double>>(array.astype(DType::complex128));
+}
+
+// (m, k) by (k, n) as the result's dtype holds it.
+std::vector<std::complex<double>> plain_product(const NdArray& a, const NdArray& b, DType dtype) {
+  const auto x = wide(a), y = wide(b);
+  const int64_t m = a.shape(0), k = a.shape(1), n = b.shape(1);
+  std::vector<std::complex<double>> out(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      std::complex<double> sum = 0;
+      for (int64_t l = 0; l < k; ++l) sum += x[static_cast<size_t>(i * k + l)] * y[static_cast<size_t>(l * n + j)];
+      if (dtype == DType::bool_) sum = sum != 0.0 ? 1 : 0;
+      // Integers wrap.
+      if (kind(dtype) == 'u' || kind(dtype) == 'i')
+        sum =
+            Scalar::strong(Scalar::strong(Scalar(static_cast<int64_t>(sum.real())), dtype), DType::float64).as_double();
+      out[static_cast<size_t>(i * n + j)] = sum;
+    }
+  return out;
+}
+
+TEST_P(Products, MatmulInEveryDtypeAndLayout) {
+  for (const DType dtype : kDTypes) {
+    for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{3, 4, 5},
+                                  {70, 90, 66},
+                                  {1, 30, 9},
+                                  {9, 30, 1},
+                                  {1, 50, 1},
+                                  {5, 1, 3},
+                                  {2, 0, 3},
+                                  {0, 2, 2},
+                                  {1, 1, 1}}) {
+      for (int layout = 0; layout < 8; ++layout) {
+        // Plain, transposed, every second column, reversed rows.
+        const auto make = [&](int64_t rows, int64_t columns, int kind) {
+          if (kind == 1) return digits({columns, rows}, dtype).T();
+          if (kind == 2) return digits({rows, 2 * columns}, dtype)[{full_slice, Slice{{}, {}, 2}}];
+          if (kind == 3) return digits({rows, columns}, dtype)[{Slice{{}, {}, -1}}];
+          return digits({rows, columns}, dtype);
+        };
+        const NdArray a = make(m, k, layout % 4), b = make(k, n, (layout * 3 + layout / 4) % 4);
+        const NdArray c = ops::matmul(a, b);
+        ASSERT_EQ(c.dtype(), dtype);
+        ASSERT_EQ(c.shape(), (Dims{m, n}));
+        ASSERT_EQ(wide(c), plain_product(a, b, dtype))
+            << name(dtype) << ' ' << m << 'x' << k << 'x' << n << " layout " << layout;
+      }
+    }
+  }
+}
+
+TEST_P(Products, MatmulBroadcastsBatches) {
+  for (const DType dtype :
+       {DType::bool_, DType::int8, DType::int64, DType::float16, DType::float64, DType::complex64}) {
+    for (const auto& [left, right] : {std::pair<Dims, Dims>{{4, 3, 5}, {5, 2}},
+                                      {{3, 5}, {4, 5, 2}},
+                                      {{4, 1, 3, 5}, {6, 5, 2}},
+                                      {{2, 3, 3, 5}, {2, 1, 5, 2}},
+                                      {{7, 5}, {3, 5, 1}},
+                                      {{3, 1, 5}, {1, 5, 4}},
+                                      {{0, 3, 5}, {5, 2}}}) {
+      const NdArray a = digits(left, dtype), b = digits(right, dtype), c = ops::matmul(a, b);
+      const Dims batch = broadcast_shapes(Dims(left.begin(), left.end() - 2), Dims(right.begin(), right.end() - 2));
+      Dims left_full = batch, right_full = batch;
+      left_full.push_back(a.shape(-2)), left_full.push_back(a.shape(-1));
+      right_full.push_back(b.shape(-2)), right_full.push_back(b.shape(-1));
+      const int64_t count = element_count(batch);
+      ASSERT_EQ(c.size(), count * a.shape(-2) * b.shape(-1));
+      const NdArray as = a.broadcast_to(left_full).copy().reshape({count, a.shape(-2), a.shape(-1)});
+      const NdArray bs = b.broadcast_to(right_full).copy().reshape({count, b.shape(-2), b.shape(-1)});
+      const NdArray cs = c.reshape({count, c.shape(-2), c.shape(-1)});
+      for (int64_t i = 0; i < count; ++i) ASSERT_EQ(wide(cs[{i}]), plain_product(as[{i}], bs[{i}], dtype));
+      // The same from transposed stacks.
+      std::vector<int64_t> order(static_cast<size_t>(a.ndim()));
+      for (int d = 0; d < a.ndim(); ++d) order[static_cast<size_t>(d)] = a.ndim() - 1 - d;
+      ASSERT_EQ(wide(ops::matmul(a.transpose(order).copy().transpose(order), b)), wide(c));
+    }
+  }
+}
+
+TEST_P(Products, LongSumsAreSplit) {
+  const int64_t k = 300000;
+  const NdArray a = digits({2, k}, DType::float64), b = digits({k, 3}, DType::float64);
+  EXPECT_EQ(wide(ops::matmul(a, b)), plain_product(a, b, DType::float64));
+  const NdArray x = digits({k}, DType::float16), ones = apply(Op::equal, {x, x}).astype(DType::float16);
+  // float16 sums in float32: 300000 halves of small integers would stop growing at 2048.
+  const double sum = ops::sum(x, {}, {.dtype = DType::float64}).item<double>();
+  EXPECT_EQ(ops::dot(x, ones).item<double>(), Scalar::strong(Scalar(sum), DType::float16).as_double());
+}
+
+TEST_P(Products, VectorsAndConjugation) {
+  const std::vector<std::complex<double>> u = {{1, 2}, {3, -1}}, v = {{0, 1}, {2, 2}};
+  const NdArray x = from_vector(u), y = from_vector(v);
+  const std::complex<double> plain = u[0] * v[0] + u[1] * v[1],
+                             conjugated = std::conj(u[0]) * v[0] + std::conj(u[1]) * v[1];
+  EXPECT_EQ(ops::dot(x, y).item().as_complex(), plain);
+  EXPECT_EQ(ops::matmul(x, y).item().as_complex(), plain);
+  EXPECT_EQ(ops::inner(x, y).item().as_complex(), plain);
+  EXPECT_EQ(ops::vdot(x, y).item().as_complex(), conjugated);
+  EXPECT_EQ(ops::vecdot(x, y).item().as_complex(), conjugated);
+  EXPECT_EQ(ops::vecdot(x, y, {}, {}, 0, true).shape(), (Dims{1}));
+  const NdArray m = from_vector<std::complex<double>>({{1, 0}, {0, 1}, {2, 0}, {1, 1}, {5, 0}, {0, 2}}, {2, 3});
+  EXPECT_EQ(wide(ops::vecmat(x, m)), wide(ops::matmul(apply(Op::conjugate, {x}), m)));
+  EXPECT_EQ(wide(ops::matvec(m.T(), x)), wide(ops::matmul(m.T(), x)));
+  EXPECT_EQ(wide(ops::matmul(x[{Slice{{}, {}, -1}}], m)), wide(ops::matmul(x[{Slice{{}, {}, -1}}].copy(), m)));
+}
+
+TEST_P(Products, OutMayOverlapAndConvert) {
+  const NdArray a = digits({4, 4}, DType::float64);
+  const std::vector<std::complex<double>> want = plain_product(a, a, DType::float64);
+  const NdArray narrow({4, 4}, DType::float32);
+  EXPECT_EQ(wide(ops::matmul(a, a, narrow)), want);
+  EXPECT_EQ(wide(narrow), want);
+  const NdArray strided = NdArray({4, 8}, DType::float64)[{full_slice, Slice{{}, {}, 2}}];
+  ops::matmul(a, a, strided);
+  EXPECT_EQ(wide(strided), want);
+  const NdArray itself = a.copy();
+  ops::matmul(itself, itself, itself);
+  EXPECT_EQ(wide(itself), want);
+  EXPECT_THROW(ops::matmul(a, a, NdArray({4, 4}, DType::int64)), TypeError);
+  EXPECT_THROW(ops::matmul(a, a, NdArray({4, 3}, DType::float64)), InvalidArgument);
+  EXPECT_THROW(ops::dot(a, a, narrow), InvalidArgument);
+}
+
+TEST_P(Products, ErrorsNameShapes) {
+  const auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const NdArray a = digits({2, 3}, DType::float64), scalar = digits({}, DType::float64);
+  EXPECT_EQ(message([&] { ops::matmul(a, a); }),
+            "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
+            "(n?,k),(k,m?)->(n?,m?) (size 2 is different from 3)");
+  EXPECT_EQ(message([&] { ops::matmul(a, scalar); }),
+            "matmul: Input operand 1 does not have enough dimensions (has 0, gufunc core with signature "
+            "(n?,k),(k,m?)->(n?,m?) requires 1)");
+  EXPECT_EQ(message([&] { ops::dot(a, a); }), "shapes (2,3) and (2,3) not aligned: 3 (dim 1) != 2 (dim 0)");
+  EXPECT_EQ(message([&] { ops::tensordot(a, a, 1); }), "shape-mismatch for sum");
+  EXPECT_EQ(message([&] {
+              ops::matmul(digits({2, 3, 4}, DType::float64), digits({3, 4, 5}, DType::float64));
+            }),
+            "operands could not be broadcast together with remapped shapes [original->remapped]: "
+            "(2,3,4)->(2,newaxis,newaxis) (3,4,5)->(3,newaxis,newaxis)  and requested shape (3,5)");
+}
+
+TEST_P(Products, TensorsAndCross) {
+  const NdArray a = digits({3, 4, 5}, DType::int32), b = digits({4, 3, 2}, DType::int32);
+  const NdArray c = ops::tensordot(a, b, std::vector<Ints>{{1, 0}, {0, 1}});
+  ASSERT_EQ(c.shape(), (Dims{5, 2}));
+  const NdArray flat_a = a.transpose(std::vector<int64_t>{2, 1, 0}).reshape({5, 12}), flat_b = b.reshape({12, 2});
+  EXPECT_EQ(wide(c), plain_product(flat_a, flat_b, DType::int32));
+  EXPECT_EQ(ops::tensordot(a, b, 0).shape(), (Dims{3, 4, 5, 4, 3, 2}));
+  const NdArray x = from_vector<double>({1, 2, 3}), y = from_vector<double>({4, 5, 6});
+  EXPECT_EQ(to_vector<double>(ops::cross(x, y)), (std::vector<double>{-3, 6, -3}));
+  EXPECT_EQ(to_vector<double>(ops::cross(x[{Slice{0, 2, 1}}], y)), (std::vector<double>{12, -6, -3}));
+  EXPECT_EQ(ops::cross(x[{Slice{0, 2, 1}}], y[{Slice{0, 2, 1}}]).item<double>(), -3);
+  EXPECT_EQ(to_vector<double>(ops::kron(x, from_vector<double>({1, 10}))), (std::vector<double>{1, 10, 2, 20, 3, 30}));
+}
+
+TEST_P(Products, BitsDoNotDependOnThreads) {
+  const NdArray a = digits({300, 700}, DType::float64), b = digits({700, 5}, DType::float64);
+  ExecContext one = current_context();
+  one.threads = 1;
+  const NdArray many = ops::matmul(a, b), long_many = ops::vdot(a, a);
+  const DeviceScope scope(one);
+  EXPECT_EQ(to_vector<double>(ops::matmul(a, b)), to_vector<double>(many));
+  EXPECT_EQ(ops::vdot(a, a).item<double>(), long_many.item<double>());
+}
+
+}  // namespace
+}  // namespace quarry::local
