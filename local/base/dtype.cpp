@@ -127,6 +127,22 @@ bool can_cast(DType from, DType to, Casting casting) {
   return false;
 }
 
+const char* name(Casting casting) {
+  switch (casting) {
+    case Casting::no:
+      return "no";
+    case Casting::equiv:
+      return "equiv";
+    case Casting::safe:
+      return "safe";
+    case Casting::same_kind:
+      return "same_kind";
+    case Casting::unsafe:
+      return "unsafe";
+  }
+  return "";
+}
+
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (kind(a) == 'b') return b;

@@ -53,6 +53,7 @@ std::optional<DType> parse_dtype(std::string_view text);
 
 enum class Casting : uint8_t { no, equiv, safe, same_kind, unsafe };
 bool can_cast(DType from, DType to, Casting casting);
+const char* name(Casting casting);
 
 // A number with a dtype. A weak scalar is a C++ or Python literal: it adapts to the arrays it meets (NEP 50). A strong
 // one has the dtype it names.

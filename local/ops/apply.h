@@ -16,8 +16,27 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype = std
 inline NdArray apply(Op op, std::initializer_list<Arg> args, std::optional<DType> dtype = std::nullopt) {
   return apply(op, std::span<const Arg>(args.begin(), args.size()), dtype);
 }
-// The outputs of divmod, modf, frexp in one pass.
-std::vector<NdArray> apply(const MultiOutput& function, std::span<const Arg> args,
-                           std::optional<DType> dtype = std::nullopt);
+// The same with NumPy's keyword arguments. The result has the shape that arguments, `where` and `out` broadcast to; it
+// is `out` itself where that is given, and then `out` may share memory with the arguments in any way. Without `out`,
+// elements outside of `where` are zero. Throws TypeError besides where `casting` forbids a conversion or `where` is not
+// bool, InvalidArgument where `out` has not the broadcast shape.
+NdArray apply(Op op, std::span<const Arg> args, const UfuncOptions& options);
+inline NdArray apply(Op op, std::initializer_list<Arg> args, const UfuncOptions& options) {
+  return apply(op, std::span<const Arg>(args.begin(), args.size()), options);
+}
+// The outputs of divmod, modf, frexp in one pass. `out` is empty or has an entry per output; options.out is not used.
+std::vector<NdArray> apply(const MultiOutput& function, std::span<const Arg> args, const UfuncOptions& options,
+                           std::span<const std::optional<NdArray>> out = {});
+inline std::vector<NdArray> apply(const MultiOutput& function, std::span<const Arg> args,
+                                  std::optional<DType> dtype = std::nullopt) {
+  return apply(function, args, UfuncOptions{.dtype = dtype});
+}
+
+// Throws TypeError unless the mask is bool ("Cannot cast array data from dtype('int64') to dtype('bool') ...").
+void check_where(const NdArray& where);
+// The shape as NumPy's iterator prints it, "(2,3)".
+std::string compact(const Dims& shape);
+// Throws InvalidArgument where a write would reach one element twice (an output that is a broadcast view).
+void check_writable(const NdArray& out);
 
 }  // namespace quarry::local

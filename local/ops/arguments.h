@@ -83,10 +83,11 @@ struct UfuncOptions {
 struct ReduceOptions {
   bool keepdims = false;
   std::optional<DType> dtype = std::nullopt;  // sum, prod, mean, var, std: what they are accumulated in
-  double ddof = 0;                            // var, std
+  double ddof = 0;                            // var, std (NumPy's correction= is another name)
   std::optional<NdArray> out = std::nullopt;
   std::optional<Scalar> initial = std::nullopt;  // sum, prod, min, max
   std::optional<NdArray> where = std::nullopt;   // bool, broadcast: the elements that take part
+  std::optional<NdArray> mean = std::nullopt;    // var, std: the mean with keepdims, where it is known already
 };
 
 }  // namespace quarry::local

@@ -2,35 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <memory>
 #include <tuple>
 
 #include "local/ops/launch.h"
+#include "local/ops/ufunc.h"
 
 namespace quarry::local {
 namespace {
-
-bool takes_dtype(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::prod:
-    case Reduction::mean:
-    case Reduction::var:
-    case Reduction::std:
-      return true;
-    case Reduction::min:
-    case Reduction::max:
-    case Reduction::any:
-    case Reduction::all:
-    case Reduction::argmin:
-    case Reduction::argmax:
-    case Reduction::count_nonzero:
-      return false;
-  }
-  return false;
-}
 
 bool takes_ddof(Reduction reduction) { return reduction == Reduction::var || reduction == Reduction::std; }
 
@@ -81,6 +63,167 @@ Program positional_program(Reduction reduction, const NdArray& x, uint32_t mask,
   return program;
 }
 
+// Sums of where= and the two-pass var are programs of their own; the plain ones are kept.
+const Program& cached_masked(Reduction reduction, DType input, DType accumulate) {
+  thread_local std::map<std::tuple<Reduction, DType, DType>, std::unique_ptr<Program>> cache;
+  auto& entry = cache[{reduction, input, accumulate}];
+  if (!entry) {
+    auto program = std::make_unique<Program>();
+    const ValueId value = program->input(input), mask = program->input(DType::bool_);
+    const bool one = reduction == Reduction::prod || reduction == Reduction::all;
+    const bool truth =
+        reduction == Reduction::any || reduction == Reduction::all || reduction == Reduction::count_nonzero;
+    const DType dtype = truth ? DType::bool_ : accumulate;
+    const ValueId args[] = {mask, program->cast(value, dtype), program->constant(Scalar(one ? 1 : 0), dtype)};
+    const ValueId selected[] = {program->apply(Op::where, args)};
+    program->reduce(reduction, selected, dtype);
+    entry = std::move(program);
+  }
+  return *entry;
+}
+
+// x less one element of each result, so that the moments are those of small numbers. The 16-bit floats are shifted as
+// float32.
+const Program& cached_shifted(Reduction reduction, DType input, DType accumulate) {
+  thread_local std::map<std::tuple<Reduction, DType, DType>, std::unique_ptr<Program>> cache;
+  auto& entry = cache[{reduction, input, accumulate}];
+  if (!entry) {
+    auto program = std::make_unique<Program>();
+    const ValueId x = program->input(input), pilot = program->input(input);
+    const ValueId args[] = {program->cast(x, accumulate), program->cast(pilot, accumulate)};
+    const ValueId shifted[] = {program->apply(Op::subtract, args)};
+    program->reduce(reduction, shifted, accumulate);
+    program->keep_key();
+    entry = std::move(program);
+  }
+  return *entry;
+}
+
+DType widened(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
+
+// The first element of each result.
+NdArray pilot_of(const NdArray& x, const Dims& kept) {
+  return NdArray(x.buffer(), x.dtype(), kept, x.strides(), x.offset());
+}
+
+// Elements that take part in each result: a number, or counts with the kept axes as 1.
+int64_t reduced_count(const Dims& shape, uint32_t mask) {
+  int64_t count = 1;
+  for (int d = 0; d < shape.size(); ++d)
+    if (mask & (1u << d)) count *= shape[d];
+  return count;
+}
+
+struct Reducer {
+  const NdArray& x;
+  uint32_t mask;
+  Dims kept;
+  ExecContext context;
+  std::optional<NdArray> where;  // broadcast to x
+
+  // Sum of the elements that take part and their count, both in one read.
+  std::pair<NdArray, NdArray> sum_and_count(DType accumulate) const {
+    Program program;
+    const ValueId value = program.input(x.dtype()), taking = program.input(DType::bool_);
+    const ValueId args[] = {taking, program.cast(value, accumulate), program.constant(Scalar(0), accumulate)};
+    const ValueId selected[] = {program.apply(Op::where, args)}, counted[] = {taking};
+    program.reduce(Reduction::sum, selected, accumulate);
+    program.reduce(Reduction::count_nonzero, counted, DType::bool_);
+    const NdArray* inputs[] = {&x, &*where};
+    auto states = run_reductions(program, inputs, x.shape(), mask, context);
+    return {states[0], states[1]};
+  }
+
+  NdArray mean(DType accumulate) const {
+    const auto [sum, count] = sum_and_count(accumulate);
+    return ops::divide(sum, count.astype(real_type(sum.dtype())));
+  }
+
+  // The two passes of NumPy: squared distances from a mean that is known or made first.
+  NdArray variance(Reduction reduction, DType accumulate, double ddof, const std::optional<NdArray>& known) const {
+    const DType wide = widened(accumulate), real = real_type(wide);
+    const NdArray center = known   ? *known
+                           : where ? mean(wide)
+                                   : local::reduce(Reduction::mean, x, Axes(axes()), {.keepdims = true, .dtype = wide});
+    Program program;
+    const ValueId value = program.cast(program.input(x.dtype()), wide);
+    const ValueId centre = program.cast(program.input(center.dtype()), wide);
+    const ValueId pair[] = {value, centre};
+    const ValueId distance[] = {program.apply(Op::subtract, pair)};
+    const auto square_of = [&](Op part) {
+      const ValueId of[] = {program.apply(part, distance)};
+      return program.apply(Op::square, of);
+    };
+    ValueId squared = square_of(Op::real);
+    if (is_complex(wide)) {
+      const ValueId both[] = {squared, square_of(Op::imag)};
+      squared = program.apply(Op::add, both);
+    }
+    if (where) {
+      const ValueId args[] = {program.input(DType::bool_), squared, program.constant(Scalar(0), real)};
+      squared = program.apply(Op::where, args);
+    }
+    const ValueId sum[] = {squared};
+    program.reduce(Reduction::sum, sum, real);
+    const Dims space = broadcast_shapes(x.shape(), center.shape());
+    if (!(space == x.shape()))
+      throw InvalidArgument(fmt::format("the mean of shape {} does not broadcast to the array's shape {}",
+                                        compact(center.shape()), compact(x.shape())));
+    std::vector<const NdArray*> inputs{&x, &center};
+    if (where) inputs.push_back(&*where);
+    const NdArray total = run_reductions(program, inputs, space, mask, context)[0];
+    const Arg none(Scalar::strong(0.0, real));
+    NdArray result;
+    if (where) {
+      const NdArray count = counts().astype(real);
+      result = ops::divide(total, ops::maximum(ops::subtract(count, ddof), none));
+    } else {
+      const double count = static_cast<double>(reduced_count(x.shape(), mask)) - ddof;
+      result = ops::divide(total, std::max(count, 0.0));
+    }
+    if (reduction == Reduction::std) result = ops::sqrt(result);
+    return result.astype(real_type(accumulate));
+  }
+
+  NdArray counts() const {
+    Program program;
+    const ValueId counted[] = {program.input(DType::bool_)};
+    program.reduce(Reduction::count_nonzero, counted, DType::bool_);
+    const NdArray* inputs[] = {&*where};
+    return run_reductions(program, inputs, x.shape(), mask, context)[0];
+  }
+
+  std::vector<int64_t> axes() const {
+    std::vector<int64_t> list;
+    for (int d = 0; d < x.ndim(); ++d)
+      if (mask & (1u << d)) list.push_back(d);
+    return list;
+  }
+};
+
+// The identity of min and max beside a literal: the literal itself, which must fit.
+Scalar initial_value(const Scalar& initial, DType dtype) {
+  check_weak_fits(initial, dtype);
+  return Scalar::strong(initial, dtype);
+}
+
+NdArray filled(const Dims& shape, const Scalar& value, DType dtype, const ExecContext& context) {
+  NdArray result(shape, dtype, context);
+  result.fill(value, context);
+  return result;
+}
+
+// Converts as astype() does, with no casting rule.
+void cast_into(const NdArray& from, const NdArray& to) {
+  Program program;
+  program.output(program.cast(program.input(from.dtype()), to.dtype()));
+  const NdArray* inputs[] = {&from};
+  const NdArray* outputs[] = {&to};
+  run_elementwise(program, inputs, outputs, context_for(to.device()));
+}
+
+bool is_extreme(Reduction reduction) { return reduction == Reduction::min || reduction == Reduction::max; }
+
 }  // namespace
 
 uint32_t Axes::mask(int ndim) const {
@@ -107,60 +250,196 @@ Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims) {
   return result;
 }
 
+bool takes_dtype(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+    case Reduction::prod:
+    case Reduction::mean:
+    case Reduction::var:
+    case Reduction::std:
+      return true;
+    case Reduction::min:
+    case Reduction::max:
+    case Reduction::any:
+    case Reduction::all:
+    case Reduction::argmin:
+    case Reduction::argmax:
+    case Reduction::count_nonzero:
+      return false;
+  }
+  return false;
+}
+
+bool takes_initial(Reduction reduction) {
+  return is_extreme(reduction) || reduction == Reduction::sum || reduction == Reduction::prod;
+}
+
+std::vector<NdArray> run_reductions(const Program& program, std::span<const NdArray* const> inputs, const Dims& space,
+                                    uint32_t mask, const ExecContext& context) {
+  const Dims kept = reduced_shape(space, mask, /*keepdims=*/true);
+  std::vector<NdArray> states;
+  for (const ProgramReduction& reduction : program.reductions())
+    for (DType field : state_dtypes(reduction.reduction, reduction.accumulate))
+      states.emplace_back(kept, field, context);
+  if (element_count(kept) == 0) return states;
+  Launch launch;
+  launch.shape = space;
+  launch.reduce_axes = mask;
+  for (const NdArray* input : inputs) {
+    input->buffer()->use(context.stream);
+    launch.inputs.push_back(operand(*input, space));
+  }
+  for (const NdArray& state : states) launch.states.push_back(operand(state, space));
+  engine(context.device).run(program, launch, context);
+  return states;
+}
+
+NdArray deliver(const char* function, const NdArray& result, const Dims& shape, uint32_t mask, bool keepdims,
+                const std::optional<NdArray>& out) {
+  const Dims wanted = reduced_shape(shape, mask, keepdims);
+  NdArray reshaped = result.reshape(wanted);
+  if (!out) return reshaped;
+  if (out->ndim() != wanted.size())
+    throw InvalidArgument(fmt::format(
+        "output parameter for reduction operation {} has the wrong number of dimensions: Found {} but expected {}{}",
+        function, out->ndim(), wanted.size(), keepdims ? " (must match the operand's when keepdims=True)" : ""));
+  if (!(out->shape() == wanted))
+    throw InvalidArgument(fmt::format("output parameter for reduction operation {} has shape {} but the result has {}",
+                                      function, compact(out->shape()), compact(wanted)));
+  check_writable(*out);
+  cast_into(reshaped, *out);
+  return *out;
+}
+
 NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const ReduceOptions& options) {
   const ReductionInfo& row = info(reduction);
   const uint32_t mask = axes.mask(x.ndim());
-  if (options.dtype && !takes_dtype(reduction))
-    throw TypeError(fmt::format("{}() got an unexpected keyword argument 'dtype'", row.name));
-  if (options.ddof != 0 && !takes_ddof(reduction))
-    throw TypeError(fmt::format("{}() got an unexpected keyword argument 'ddof'", row.name));
+  const auto refuse = [&row](bool given, bool taken, const char* keyword) {
+    if (given && !taken)
+      throw TypeError(fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
+  };
+  refuse(options.dtype.has_value(), takes_dtype(reduction), "dtype");
+  refuse(options.ddof != 0, takes_ddof(reduction), "ddof");
+  refuse(options.mean.has_value(), takes_ddof(reduction), "mean");
+  refuse(options.initial.has_value(), takes_initial(reduction), "initial");
+  refuse(options.where.has_value(), !row.has_position, "where");
   if (row.has_position && !axes.none() && (std::popcount(mask) > 1 || (mask == 0 && x.ndim() > 0)))
     throw TypeError(fmt::format("{}() takes one axis or none", row.name));
-  const DType accumulate = options.dtype.value_or(accumulate_dtype(reduction, x.dtype()));
+  DType accumulate = accumulate_dtype(reduction, x.dtype());
+  std::optional<DType> converted;  // the result of mean, var and std in an integer dtype
+  if (options.dtype) {
+    accumulate = *options.dtype;
+    if (!is_float(accumulate) && !is_complex(accumulate) && !takes_initial(reduction)) {
+      converted = accumulate;
+      accumulate = DType::float64;
+    }
+  } else if (options.out && (reduction == Reduction::sum || reduction == Reduction::prod)) {
+    // Accumulated in what out and the array promote to, as NumPy's ufuncs resolve the loop.
+    accumulate = promote_types(x.dtype(), options.out->dtype());
+  }
 
   // States have the kept axes as 1, so that they align with the space.
   const Dims kept = reduced_shape(x.shape(), mask, /*keepdims=*/true);
-  if (!row.has_identity && x.size() == 0) {
-    int64_t reduced = 1;
-    for (int d = 0; d < x.ndim(); ++d)
-      if (mask & (1u << d)) reduced *= x.shape()[d];
-    if (row.has_position && reduced == 0)
+  if (!row.has_identity && x.size() == 0 && !options.initial) {
+    if (row.has_position && reduced_count(x.shape(), mask) == 0)
       throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
     if (element_count(kept) != 0) {
       throw InvalidArgument(
           fmt::format("zero-size array to reduction operation {} which has no identity", reducing_name(reduction)));
     }
   }
+  if (options.where && !row.has_identity && !options.initial)
+    throw InvalidArgument(
+        fmt::format("reduction operation '{}' does not have an identity, so to use a where mask one has to specify "
+                    "'initial'",
+                    reducing_name(reduction)));
 
-  const ExecContext context = context_for(x.device());
-  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
-  std::vector<NdArray> states;
-  states.reserve(fields.size());
-  for (DType field : fields) states.emplace_back(kept, field, context);
-  const Dims shape = reduced_shape(x.shape(), mask, options.keepdims);
-  if (element_count(kept) != 0) {
-    Launch launch;
-    launch.shape = x.shape();
-    x.buffer()->use(context.stream);
-    launch.inputs.push_back(operand(x, launch.shape));
-    for (const NdArray& state : states) launch.states.push_back(operand(state, launch.shape));
-    launch.reduce_axes = mask;
-    if (row.has_position)
-      engine(context.device).run(positional_program(reduction, x, mask, accumulate), launch, context);
-    else
-      engine(context.device).run(cached_reduction(reduction, x.dtype(), accumulate), launch, context);
+  std::vector<const NdArray*> arrays{&x};
+  if (options.where) {
+    check_where(*options.where);
+    arrays.push_back(&*options.where);
   }
-  const Program& finalize = cached_finalize(reduction, accumulate, options.ddof);
-  const Value& output = finalize.values()[static_cast<size_t>(finalize.outputs()[0])];
-  if (output.kind == Value::Kind::input)  // the result is a field of the state
-    return states[static_cast<size_t>(output.slot)].reshape(shape);
-  const NdArray result(kept, output.dtype, context);
-  std::vector<const NdArray*> inputs;
-  inputs.reserve(states.size());
-  for (const NdArray& state : states) inputs.push_back(&state);
-  const NdArray* out[] = {&result};
-  run_elementwise(finalize, inputs, out, context);
-  return result.reshape(shape);
+  if (options.out) arrays.push_back(&*options.out);
+  const ExecContext context = context_for(common_device(arrays));
+  const bool empty = reduced_count(x.shape(), mask) == 0;
+  const auto finish = [&](const NdArray& result) {
+    return deliver(reducing_name(reduction), converted ? result.astype(*converted) : result, x.shape(), mask,
+                   options.keepdims, options.out);
+  };
+  Reducer reducer{x, mask, kept, context, std::nullopt};
+  if (options.where) {
+    // NumPy broadcasts the array to the mask as well.
+    const Dims space = broadcast_shapes(x.shape(), options.where->shape());
+    if (!(space == x.shape())) {
+      if (space.size() != x.ndim())
+        throw InvalidArgument(fmt::format("where of shape {} does not broadcast to the array's shape {}",
+                                          compact(options.where->shape()), compact(x.shape())));
+      return reduce(reduction, x.broadcast_to(space), axes, options);
+    }
+    reducer.where = options.where->broadcast_to(x.shape());
+  }
+
+  if (takes_ddof(reduction) && (options.where || options.mean))
+    return finish(reducer.variance(reduction, accumulate, options.ddof, options.mean));
+  if (reduction == Reduction::mean && options.where) {
+    const auto [sum, count] = reducer.sum_and_count(accumulate);
+    return finish(ops::divide(sum, count.astype(real_type(sum.dtype()))).astype(accumulate));
+  }
+
+  // Several NaNs among complex numbers: which one is the first shows, and devices combine in orders of their own.
+  const bool by_position =
+      is_extreme(reduction) && is_complex(accumulate) && context.device.kind != DeviceKind::cpu && !empty;
+  const Reduction used = !by_position ? reduction : reduction == Reduction::min ? Reduction::argmin : Reduction::argmax;
+  const Scalar initial = options.initial ? initial_value(*options.initial, accumulate) : Scalar();
+
+  NdArray source = x;
+  if (is_extreme(reduction) && options.where) {
+    source = ops::where(*reducer.where, x, initial);
+  }
+  std::vector<NdArray> states;
+  if (is_extreme(reduction) && empty) {
+    if (options.initial) return finish(filled(kept, initial, accumulate, context));
+    states.emplace_back(kept, accumulate, context);
+  } else if (info(used).has_position) {
+    const NdArray* inputs[] = {&source};
+    states = run_reductions(positional_program(used, source, mask, accumulate), inputs, x.shape(), mask, context);
+  } else if (options.where && !is_extreme(reduction)) {
+    const NdArray* inputs[] = {&x, &*reducer.where};
+    states = run_reductions(cached_masked(reduction, x.dtype(), accumulate), inputs, x.shape(), mask, context);
+  } else if (takes_ddof(reduction) && !empty) {
+    const NdArray pilot = pilot_of(x, kept);
+    const NdArray* inputs[] = {&x, &pilot};
+    states =
+        run_reductions(cached_shifted(reduction, x.dtype(), widened(accumulate)), inputs, x.shape(), mask, context);
+  } else {
+    const NdArray* inputs[] = {&source};
+    states = run_reductions(cached_reduction(reduction, x.dtype(), accumulate), inputs, x.shape(), mask, context);
+  }
+
+  NdArray result;
+  if (by_position) {
+    result = states[0];
+  } else {
+    const Program& finalize = cached_finalize(reduction, accumulate, options.ddof);
+    const Value& output = finalize.values()[static_cast<size_t>(finalize.outputs()[0])];
+    if (output.kind == Value::Kind::input) {  // the result is a field of the state
+      result = states[static_cast<size_t>(output.slot)];
+    } else {
+      result = NdArray(kept, output.dtype, context);
+      std::vector<const NdArray*> inputs;
+      for (const NdArray& state : states) inputs.push_back(&state);
+      const NdArray* out[] = {&result};
+      run_elementwise(finalize, inputs, out, context);
+    }
+  }
+  if (options.initial) {
+    const Op merge = reduction == Reduction::sum    ? Op::add
+                     : reduction == Reduction::prod ? Op::multiply
+                     : reduction == Reduction::min  ? Op::minimum
+                                                    : Op::maximum;
+    result = apply(merge, {initial, result});
+  }
+  return finish(result);
 }
 
 }  // namespace quarry::local

@@ -3,15 +3,32 @@
 
 #include "local/ops/arguments.h"
 #include "local/program/op.h"
+#include "local/program/program.h"
 
 namespace quarry::local {
 
 // The shape of a reduction over the axes of `mask`.
 Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims);
 
+// Whether the row takes NumPy's dtype=, and initial=.
+bool takes_dtype(Reduction reduction);
+bool takes_initial(Reduction reduction);
+
+// Queues a program that ends in reductions over the axes of `mask` of `space`, to which the inputs broadcast. The
+// states have the kept axes, and the others as 1. Nothing runs where no state has elements.
+std::vector<NdArray> run_reductions(const Program& program, std::span<const NdArray* const> inputs, const Dims& space,
+                                    uint32_t mask, const ExecContext& context);
+
+// What is written into `out` and returned, or `result` itself: `result` with the kept axes as 1 becomes the shape that
+// keepdims asks for. `function` is for messages. Casts to `out` without a rule, as NumPy's reductions do. Throws
+// InvalidArgument where `out` has another shape.
+NdArray deliver(const char* function, const NdArray& result, const Dims& shape, uint32_t mask, bool keepdims,
+                const std::optional<NdArray>& out);
+
 // Throws TypeError, IndexError, InvalidArgument (duplicate axes; no elements where there is no identity; several axes
-// for argmin and argmax), OutOfMemory. Positions of argmin and argmax count in C order over the reduced axis, or over
-// the whole array. Does not wait for the result.
+// for argmin and argmax; `where` without `initial` for min and max), OutOfMemory. Positions of argmin and argmax count
+// in C order over the reduced axis, or over the whole array. var and std shift the data by an element of each result,
+// so that a large mean costs no digits. Does not wait for the result.
 NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {});
 
 namespace ops {

@@ -7,7 +7,8 @@ std::pair<NdArray, NdArray> apply_pair(std::string_view function, std::initializ
                                        OptionalDType dtype) {
   const MultiOutput* entry = find_multi_output(function);
   QUARRY_CHECK(entry != nullptr);
-  std::vector<NdArray> results = apply(*entry, std::span<const Arg>(args.begin(), args.size()), dtype);
+  std::vector<NdArray> results =
+      apply(*entry, std::span<const Arg>(args.begin(), args.size()), UfuncOptions{.dtype = dtype});
   return {std::move(results[0]), std::move(results[1])};
 }
 

@@ -1,5 +1,6 @@
 // The eager elementwise functions: one per row of ufunc.def, by NumPy's names. What apply() says holds for all.
-//   ops::add(a, b), ops::sqrt(x), ops::where(condition, x, y), ops::clip(x, low, high); a + b, -a, a < b ...
+//   ops::add(a, b), ops::sqrt(x, {.out = y}), ops::where(condition, x, y), ops::clip(x, low, high); a + b, -a, a < b
+//   ...
 #pragma once
 
 #include <utility>
@@ -11,13 +12,20 @@ namespace ops {
 
 using OptionalDType = std::optional<DType>;
 
-#define QUARRY_EAGER_1(name) \
-  inline NdArray name(const Arg& x, OptionalDType dtype = {}) { return apply(Op::name, {x}, dtype); }
-#define QUARRY_EAGER_2(name) \
-  inline NdArray name(const Arg& x, const Arg& y, OptionalDType dtype = {}) { return apply(Op::name, {x, y}, dtype); }
-#define QUARRY_EAGER_3(name)                                                                \
-  inline NdArray name(const Arg& x, const Arg& y, const Arg& z, OptionalDType dtype = {}) { \
-    return apply(Op::name, {x, y, z}, dtype);                                               \
+#define QUARRY_EAGER_1(name)                                                                          \
+  inline NdArray name(const Arg& x, OptionalDType dtype = {}) { return apply(Op::name, {x}, dtype); } \
+  inline NdArray name(const Arg& x, const UfuncOptions& options) { return apply(Op::name, {x}, options); }
+#define QUARRY_EAGER_2(name)                                                                                           \
+  inline NdArray name(const Arg& x, const Arg& y, OptionalDType dtype = {}) { return apply(Op::name, {x, y}, dtype); } \
+  inline NdArray name(const Arg& x, const Arg& y, const UfuncOptions& options) {                                       \
+    return apply(Op::name, {x, y}, options);                                                                           \
+  }
+#define QUARRY_EAGER_3(name)                                                                   \
+  inline NdArray name(const Arg& x, const Arg& y, const Arg& z, OptionalDType dtype = {}) {    \
+    return apply(Op::name, {x, y, z}, dtype);                                                  \
+  }                                                                                            \
+  inline NdArray name(const Arg& x, const Arg& y, const Arg& z, const UfuncOptions& options) { \
+    return apply(Op::name, {x, y, z}, options);                                                \
   }
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) QUARRY_EAGER_##arity(name)
 #include "local/ops/ufunc.def"
@@ -30,6 +38,7 @@ using OptionalDType = std::optional<DType>;
 std::pair<NdArray, NdArray> divmod(const Arg& x, const Arg& y, OptionalDType dtype = {});
 std::pair<NdArray, NdArray> modf(const Arg& x, OptionalDType dtype = {});
 std::pair<NdArray, NdArray> frexp(const Arg& x, OptionalDType dtype = {});
+// With keyword arguments and either output given: apply(*find_multi_output("divmod"), args, options, out).
 
 }  // namespace ops
 

@@ -92,6 +92,12 @@ DType result_of(const OpInfo& row, DType loop) {
   throw TypeError(fmt::format("ufunc '{}' not supported for the input types ({})", row.name, list));
 }
 
+// Whether a literal of the kind of `from` may stand for a `to`: bool < integer < float < complex.
+bool weak_fits(DType from, DType to) {
+  const auto rank = [](DType dtype) { return std::string_view("bifc").find(loop_kind(dtype)); };
+  return rank(from) <= rank(to);
+}
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
@@ -127,7 +133,7 @@ std::optional<Reduction> find_reduction(std::string_view name) {
   return std::nullopt;
 }
 
-OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional<DType> dtype) {
+OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional<DType> dtype, Casting casting) {
   const OpInfo& row = info(op);
   if (static_cast<int>(operands.size()) != row.arity)
     throw InvalidArgument(fmt::format("{}() takes {} operands, got {}", row.name, row.arity, operands.size()));
@@ -210,10 +216,6 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
       throw TypeError(
           fmt::format("No loop matching the specified signature and casting was found for ufunc {} with dtype {}",
                       row.name, name(*dtype)));
-    for (DType t : inputs)
-      if (!can_cast(t, *loop, Casting::same_kind))
-        throw TypeError(fmt::format("Cannot cast ufunc '{}' input from {} to {} with casting rule 'same_kind'",
-                                    row.name, name(t), name(*loop)));
   }
   if (!loop || !has_loop(row, *loop)) no_loop(row, inputs);
 
@@ -233,6 +235,17 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
     types.loop = DType::int64;
     types.args[0] = kind(inputs[0]) == 'u' ? DType::uint64 : DType::int64;
     types.args[1] = kind(inputs[1]) == 'u' ? DType::uint64 : DType::int64;
+  }
+  // Without dtype= the loop is one that operands cast to safely, so that only stricter rules forbid anything.
+  if (casting != Casting::unsafe && row.rule != OpRule::select && (dtype || casting != Casting::same_kind)) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const DType wanted = types.args[i + first];
+      const bool literal = deciding[i].weak && weak_fits(in[i], wanted);
+      if (!literal && !can_cast(in[i], wanted, casting))
+        throw TypeError(fmt::format(
+            "Cannot cast ufunc '{}' input {}from dtype('{}') to dtype('{}') with casting rule '{}'", row.name,
+            row.arity > 1 ? fmt::format("{} ", i) : "", name(in[i]), name(wanted), name(casting)));
+    }
   }
   return types;
 }

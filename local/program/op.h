@@ -95,8 +95,10 @@ struct OpTypes {
   DType result;
 };
 // NumPy 2's type resolution under NEP 50; `dtype` forces the loop as NumPy's dtype= does. Throws TypeError where the
-// ufunc has no loop ("ufunc 'x' not supported for the input types ..."), InvalidArgument for a wrong number of
-// operands. Weak operands are literals; bind them as constants of OpTypes::args.
-OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional<DType> dtype = std::nullopt);
+// ufunc has no loop ("ufunc 'x' not supported for the input types ...") or where `casting` forbids the conversion of an
+// operand, InvalidArgument for a wrong number of operands. Weak operands are literals; bind them as constants of
+// OpTypes::args.
+OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional<DType> dtype = std::nullopt,
+                Casting casting = Casting::same_kind);
 
 }  // namespace quarry::local

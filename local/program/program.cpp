@@ -130,7 +130,7 @@ ValueId Program::input(DType dtype, bool swapped) {
   Value value{Value::Kind::input, dtype};
   value.slot = inputs_++;
   value.swapped = swapped && itemsize(dtype) > 1;
-  values_.push_back(value);
+  add(value);
   return static_cast<ValueId>(values_.size() - 1);
 }
 
@@ -138,7 +138,7 @@ ValueId Program::constant(const Scalar& scalar, DType dtype) {
   Value value{Value::Kind::constant, dtype};
   value.slot = static_cast<int>(constants_.size());
   constants_.push_back(Scalar::strong(scalar, dtype));
-  values_.push_back(value);
+  add(value);
   return static_cast<ValueId>(values_.size() - 1);
 }
 
@@ -147,7 +147,7 @@ ValueId Program::index(int axis) {
     if (values_[i].kind == Value::Kind::index && values_[i].slot == axis) return static_cast<ValueId>(i);
   Value value{Value::Kind::index, DType::int64};
   value.slot = axis;
-  values_.push_back(value);
+  add(value);
   return static_cast<ValueId>(values_.size() - 1);
 }
 
@@ -175,7 +175,7 @@ ValueId Program::apply(Op op, std::span<const ValueId> args, std::optional<DType
         std::equal(v.args, v.args + 3, value.args))
       return static_cast<ValueId>(i);
   }
-  values_.push_back(value);
+  add(value);
   return static_cast<ValueId>(values_.size() - 1);
 }
 
@@ -195,11 +195,24 @@ ValueId Program::cast(ValueId source, DType dtype) {
   value.loop = this->dtype(source);
   value.nargs = 1;
   value.args[0] = source;
-  values_.push_back(value);
+  add(value);
   return static_cast<ValueId>(values_.size() - 1);
 }
 
-void Program::output(ValueId value) { outputs_.push_back(value); }
+void Program::output(ValueId value) {
+  key_.clear();
+  outputs_.push_back(value);
+}
+
+void Program::add(const Value& value) {
+  key_.clear();
+  values_.push_back(value);
+}
+
+void Program::set_constant(int slot, const Scalar& value) {
+  Scalar& constant = constants_[static_cast<size_t>(slot)];
+  constant = Scalar::strong(value, constant.dtype());
+}
 
 void Program::reduce(Reduction reduction, std::span<const ValueId> args, DType accumulate) {
   const ReductionInfo& row = info(reduction);
@@ -208,6 +221,7 @@ void Program::reduce(Reduction reduction, std::span<const ValueId> args, DType a
                                       row.has_position ? "a value and a position" : "one value", args.size()));
   ProgramReduction entry{reduction, accumulate, {cast(args[0], accumulate)}};
   if (row.has_position) entry.args.push_back(cast(args[1], DType::int64));
+  key_.clear();
   reductions_.push_back(std::move(entry));
 }
 
@@ -218,6 +232,7 @@ DType Program::input_dtype(int slot) const {
 }
 
 std::string Program::key() const {
+  if (!key_.empty()) return key_;
   std::string key;
   for (const Value& v : values_) {
     switch (v.kind) {

@@ -65,15 +65,22 @@ class Program {
   int inputs() const { return inputs_; }
   DType dtype(ValueId value) const { return values_[static_cast<size_t>(value)].dtype; }
   DType input_dtype(int slot) const;
+  // Gives constant number `slot` another value of its dtype; the structure stays.
+  void set_constant(int slot, const Scalar& value);
   // Identifies the structure without the constants' values: the key of kernel caches.
   std::string key() const;
+  // Makes key() cheap until the structure changes, for programs that are kept.
+  void keep_key() { key_ = key(); }
 
  private:
+  void add(const Value& value);
+
   std::vector<Value> values_;
   std::vector<Scalar> constants_;
   std::vector<ValueId> outputs_;
   std::vector<ProgramReduction> reductions_;
   int inputs_ = 0;
+  std::string key_;  // empty: not kept
 };
 
 // A reduction's state: one array per field.

@@ -1,0 +1,220 @@
+// reduce, accumulate, outer and reduceat of the binary ufuncs; out=, where=, casting= of every ufunc.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+#include "local/ops/ufunc_methods.h"
+
+namespace quarry::local {
+namespace {
+
+class UfuncMethods : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    scope_.emplace(Device{GetParam(), 0});
+  }
+  std::optional<DeviceScope> scope_;
+};
+INSTANTIATE_TEST_SUITE_P(All, UfuncMethods, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+NdArray counted(const Dims& shape, DType dtype = DType::float64) {
+  std::vector<double> values(static_cast<size_t>(element_count(shape)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+  return from_vector(values, shape).astype(dtype);
+}
+std::vector<double> doubles(const NdArray& x) { return to_vector<double>(x.astype(DType::float64)); }
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_P(UfuncMethods, OutIsWrittenAndReturned) {
+  const NdArray a = counted({2, 3}), out({2, 3}, DType::float32);
+  const NdArray result = ops::add(a, 1, {.out = out});
+  EXPECT_EQ(result.raw(), out.raw());
+  EXPECT_EQ(doubles(out), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+  // The inputs broadcast up to it.
+  const NdArray wide({2, 3}, DType::float64);
+  ops::multiply(a[{0}], 2, {.out = wide});
+  EXPECT_EQ(doubles(wide), (std::vector<double>{0, 2, 4, 0, 2, 4}));
+}
+
+TEST_P(UfuncMethods, OutMayOverlapTheInputs) {
+  const NdArray a = counted({6});
+  ops::add(a, a, {.out = a[{Slice{{}, {}, -1}}]});
+  EXPECT_EQ(doubles(a), (std::vector<double>{10, 8, 6, 4, 2, 0}));
+  const NdArray b = counted({7});
+  ops::add(b[{Slice{0, 6, {}}}], 1, {.out = b[{Slice{1, 7, {}}}]});
+  EXPECT_EQ(doubles(b), (std::vector<double>{0, 1, 2, 3, 4, 5, 6}));
+  const NdArray c = counted({3, 3});
+  ops::add(c, c.T(), {.out = c});
+  EXPECT_EQ(doubles(c), (std::vector<double>{0, 4, 8, 4, 8, 12, 8, 12, 16}));
+  ops::add(c, c[{0}], {.out = c});  // the row is read by every row
+  EXPECT_EQ(doubles(c), (std::vector<double>{0, 8, 16, 4, 12, 20, 8, 16, 24}));
+}
+
+TEST_P(UfuncMethods, WhereKeepsTheOthers) {
+  const NdArray a = counted({2, 3}), out({2, 3}, DType::float64);
+  out.fill(-1);
+  const NdArray mask = from_vector(std::vector<bool>{true, false, true});
+  ops::square(a, {.out = out, .where = mask});
+  EXPECT_EQ(doubles(out), (std::vector<double>{0, -1, 4, 9, -1, 25}));
+  EXPECT_THROW(ops::square(a, {.where = a}), TypeError);
+}
+
+TEST_P(UfuncMethods, CastingRules) {
+  const NdArray a = counted({2, 3}), i = counted({2, 3}, DType::int64);
+  EXPECT_EQ(error_of([&] { ops::add(a, a, {.out = i}); }),
+            "Cannot cast ufunc 'add' output from dtype('float64') to dtype('int64') with casting rule 'same_kind'");
+  EXPECT_EQ(error_of([&] { ops::add(a, 1, DType::int64); }),
+            "Cannot cast ufunc 'add' input 0 from dtype('float64') to dtype('int64') with casting rule 'same_kind'");
+  EXPECT_EQ(error_of([&] { ops::add(i, a, {.casting = Casting::no}); }),
+            "Cannot cast ufunc 'add' input 0 from dtype('int64') to dtype('float64') with casting rule 'no'");
+  EXPECT_EQ(doubles(ops::add(a, 1, {.dtype = DType::int64, .casting = Casting::unsafe})),
+            (std::vector<double>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(error_of([&] { ops::add(a, a, {.out = counted({3})}); }),
+            "non-broadcastable output operand with shape (3,) doesn't match the broadcast shape (2,3)");
+  EXPECT_EQ(error_of([&] { ops::add(a, a, {.out = counted({3}).broadcast_to({2, 3})}); }), "output array is read-only");
+  EXPECT_EQ(doubles(ops::where(from_vector(std::vector<bool>{true, false}), counted({2}, DType::uint8), -1)),
+            (std::vector<double>{0, 255}));
+  EXPECT_THROW(ops::power(i, i - 1), InvalidArgument);
+  EXPECT_THROW(ops::power(i, -1), InvalidArgument);
+}
+
+TEST_P(UfuncMethods, SeveralOutputs) {
+  const NdArray i = counted({4}, DType::int64), quotient({4}, DType::int64);
+  const Arg args[] = {i, 3};
+  const std::optional<NdArray> out[] = {quotient, std::nullopt};
+  const auto results = apply(*find_multi_output("divmod"), args, {}, out);
+  EXPECT_EQ(results[0].raw(), quotient.raw());
+  EXPECT_EQ(doubles(quotient), (std::vector<double>{0, 0, 0, 1}));
+  EXPECT_EQ(doubles(results[1]), (std::vector<double>{0, 1, 2, 0}));
+  const std::optional<NdArray> bad[] = {std::nullopt, counted({4}).astype(DType::bool_)};
+  EXPECT_EQ(error_of([&] { apply(*find_multi_output("divmod"), args, {}, bad); }),
+            "Cannot cast ufunc 'divmod' output 3 from dtype('int64') to dtype('bool') with casting rule 'same_kind'");
+}
+
+TEST_P(UfuncMethods, Reduce) {
+  const NdArray a = counted({2, 3}), i = counted({2, 3}, DType::int64);
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::add, a)), (std::vector<double>{3, 5, 7}));
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::subtract, a, 1)), (std::vector<double>{-3, -6}));
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::divide, i)), (std::vector<double>{0, 0.25, 0.4}));
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::gcd, i)), (std::vector<double>{3, 1, 1}));
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::power, i)), (std::vector<double>{0, 1, 32}));
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::logical_xor, a, Axes{})), (std::vector<double>{1}));
+  EXPECT_NEAR(ops::ufunc_reduce(Op::hypot, a, {0, 1}, {.keepdims = true}).item<double>(), std::sqrt(55.0), 1e-14);
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::subtract, a, 0, {.initial = Scalar(1)})), (std::vector<double>{-2, -4, -6}));
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::bitwise_and, NdArray({0}, DType::uint8))), (std::vector<double>{255}));
+  EXPECT_EQ(ops::ufunc_reduce(Op::add, counted({3}, DType::uint8)).dtype(), DType::uint64);
+  EXPECT_EQ(doubles(ops::ufunc_reduce(Op::copysign, a, 0, {.initial = Scalar(-2), .where = ops::greater(a, 2)})),
+            (std::vector<double>{2, 2, 2}));
+  EXPECT_THROW(ops::ufunc_reduce(Op::subtract, a, {0, 1}), InvalidArgument);
+  EXPECT_THROW(ops::ufunc_reduce(Op::subtract, NdArray({0, 3}, DType::float64)), InvalidArgument);
+  EXPECT_THROW(ops::ufunc_reduce(Op::less, a), TypeError);
+  EXPECT_THROW(ops::ufunc_reduce(Op::sqrt, a), InvalidArgument);
+  EXPECT_THROW(ops::ufunc_reduce(Op::maximum, a, 0, {.where = ops::greater(a, 2)}), InvalidArgument);
+}
+
+TEST_P(UfuncMethods, LongReductionsAreCutIntoParts) {
+  const int64_t n = 100003;
+  const NdArray x = counted({n}, DType::int64);
+  int64_t expected = 0;
+  for (int64_t i = 0; i < n; ++i) expected ^= i;
+  EXPECT_EQ(ops::ufunc_reduce(Op::bitwise_xor, x).item<int64_t>(), expected);
+  EXPECT_EQ(ops::ufunc_reduce(Op::fmax, x[{Slice{{}, {}, -1}}]).item<int64_t>(), n - 1);
+  EXPECT_EQ(ops::ufunc_reduce(Op::subtract, x).item<int64_t>(), -n * (n - 1) / 2);
+}
+
+TEST_P(UfuncMethods, Accumulate) {
+  const NdArray a = counted({2, 3});
+  EXPECT_EQ(doubles(ops::ufunc_accumulate(Op::add, a, 1)), (std::vector<double>{0, 1, 3, 3, 7, 12}));
+  EXPECT_EQ(doubles(ops::ufunc_accumulate(Op::add, a.T(), 1)), (std::vector<double>{0, 3, 1, 5, 2, 7}));
+  EXPECT_EQ(doubles(ops::ufunc_accumulate(Op::logical_xor, a)), (std::vector<double>{0, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(doubles(ops::ufunc_accumulate(Op::divide, counted({3}, DType::int64) + 1)),
+            (std::vector<double>{1, 0.5, 0.5 / 3}));
+  EXPECT_EQ(ops::ufunc_accumulate(Op::add, counted({3}, DType::int8)).dtype(), DType::int64);
+  EXPECT_THROW(ops::ufunc_accumulate(Op::add, counted({})), TypeError);
+  EXPECT_THROW(ops::ufunc_accumulate(Op::less, a), TypeError);
+  EXPECT_EQ(ops::ufunc_accumulate(Op::add, NdArray({0, 3}, DType::float64)).shape(), (Dims{0, 3}));
+}
+
+TEST_P(UfuncMethods, ScansOfEveryShape) {
+  // One long line, many short ones, wide rows, few columns; against a loop.
+  for (const Dims& shape :
+       {Dims{70001}, Dims{33, 1025}, Dims{1025, 33}, Dims{3000, 3}, Dims{3, 3000}, Dims{17, 5, 130}})
+    for (DType dtype : {DType::int64, DType::float32, DType::float16, DType::complex128}) {
+      const NdArray x = (counted(shape, DType::int64) % 3).astype(dtype);
+      for (int axis = 0; axis < shape.size(); ++axis) {
+        const auto got = doubles(ops::ufunc_accumulate(Op::maximum, x, axis));
+        const auto sums = doubles(ops::ufunc_accumulate(Op::add, x, axis, DType::int64));
+        auto largest = doubles(x), total = largest;
+        int64_t step = 1;
+        for (int d = axis + 1; d < shape.size(); ++d) step *= shape[d];
+        for (size_t i = 0; i < total.size(); ++i)
+          if (static_cast<int64_t>(i) / step % shape[axis] != 0) {
+            const size_t before = i - static_cast<size_t>(step);
+            total[i] += total[before];
+            largest[i] = std::max(largest[i], largest[before]);
+          }
+        ASSERT_EQ(sums, total) << to_string(shape) << axis << name(dtype);
+        ASSERT_EQ(got, largest) << to_string(shape) << axis << name(dtype);
+      }
+    }
+}
+
+TEST_P(UfuncMethods, OuterAndReduceat) {
+  const NdArray a = counted({2, 3});
+  EXPECT_EQ(ops::ufunc_outer(Op::add, a, counted({4})).shape(), (Dims{2, 3, 4}));
+  EXPECT_EQ(doubles(ops::ufunc_outer(Op::multiply, counted({2}), counted({3}))),
+            (std::vector<double>{0, 0, 0, 0, 1, 2}));
+  const NdArray where = from_vector(std::vector<int64_t>{0, 1, 0});
+  EXPECT_EQ(doubles(ops::ufunc_reduceat(Op::add, a, where, 1)), (std::vector<double>{0, 1, 3, 3, 4, 12}));
+  EXPECT_EQ(doubles(ops::ufunc_reduceat(Op::subtract, a, from_vector(std::vector<int32_t>{1, 0}))),
+            (std::vector<double>{3, 4, 5, -3, -3, -3}));
+  EXPECT_EQ(ops::ufunc_reduceat(Op::add, a, NdArray({0}, DType::int64), 1).shape(), (Dims{2, 0}));
+  EXPECT_THROW(ops::ufunc_reduceat(Op::add, a, from_vector(std::vector<int64_t>{3}), 1), IndexError);
+  EXPECT_THROW(ops::ufunc_reduceat(Op::add, a, from_vector(std::vector<double>{1}), 1), TypeError);
+}
+
+TEST_P(UfuncMethods, ReductionOptions) {
+  const NdArray a = counted({2, 3});
+  const NdArray mask = ops::greater(a, 2);
+  EXPECT_EQ(ops::sum(a, {}, {.initial = Scalar(5), .where = mask}).item<double>(), 17);
+  EXPECT_EQ(doubles(ops::max(a, 0, {.initial = Scalar(4), .where = mask})), (std::vector<double>{4, 4, 5}));
+  EXPECT_EQ(ops::mean(a, {}, {.where = mask}).item<double>(), 4);
+  EXPECT_EQ(ops::var(a, {}, {.ddof = 1, .where = mask}).item<double>(), 1);
+  EXPECT_TRUE(std::isnan(ops::mean(a, {}, {.where = ops::greater(a, 9)}).item<double>()));
+  EXPECT_EQ(doubles(ops::var(a, 0, {.mean = counted({1, 3}) * 0})), (std::vector<double>{4.5, 8.5, 14.5}));
+  EXPECT_EQ(ops::max(NdArray({0}, DType::float64), {}, {.initial = Scalar(1)}).item<double>(), 1);
+  const NdArray out({}, DType::int64);
+  EXPECT_EQ(ops::mean(a, {}, {.out = out}).raw(), out.raw());
+  EXPECT_EQ(out.item<int64_t>(), 2);
+  EXPECT_EQ(ops::mean(a, {}, {.dtype = DType::int64}).dtype(), DType::int64);
+  EXPECT_EQ(doubles(ops::all(a, 1, {.where = mask})), (std::vector<double>{1, 1}));
+  EXPECT_THROW(ops::sum(a, 0, {.out = counted({2})}), InvalidArgument);
+  EXPECT_THROW(ops::max(a, {}, {.where = mask}), InvalidArgument);
+}
+
+TEST_P(UfuncMethods, VarianceFarFromZero) {
+  std::vector<double> values(4096);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 1e8 + std::sin(static_cast<double>(i) * 12.9898) * 3;
+  long double mean = 0, squares = 0;
+  for (double v : values) mean += v;
+  mean /= static_cast<long double>(values.size());
+  for (double v : values) squares += (v - mean) * (v - mean);
+  const double expected = static_cast<double>(squares / static_cast<long double>(values.size()));
+  EXPECT_NEAR(ops::var(from_vector(values)).item<double>() / expected, 1, 1e-14);
+  EXPECT_NEAR(ops::var(from_vector(values, {64, 64}), {0, 1}).item<double>() / expected, 1, 1e-14);
+}
+
+}  // namespace
+}  // namespace quarry::local
