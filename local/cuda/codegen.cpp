@@ -8,9 +8,6 @@
 #include "local/base/error.h"
 
 namespace quarry::local::cuda {
-namespace {
-
-// Type of a value in memory and between operations.
 const char* type_name(DType dtype) {
   switch (dtype) {
     case DType::bool_:
@@ -47,6 +44,8 @@ const char* type_name(DType dtype) {
   QUARRY_CHECK(!"a dtype");
   return "";
 }
+
+namespace {
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
@@ -945,6 +944,22 @@ ModuleSource make_source(const Program& program, const Plan& plan) { return make
 
 ModuleSource make_source(const Program& program, const Plan& plan, const std::string& suffix) {
   return Generator(program, plan, suffix).make();
+}
+
+std::string make_function(const Program& program, const std::string& name) {
+  const ValueId result = program.outputs()[0];
+  std::string parameters;
+  for (int i = 0; i < program.inputs(); ++i)
+    parameters += fmt::format("{}{} a{}", i > 0 ? ", " : "", type_name(program.input_dtype(i)), i);
+  Writer w;
+  w.open(fmt::format("QUARRY_FN {} {}({})", type_name(program.dtype(result)), name, parameters));
+  write_values(w, program, reachable(program, {result}), [](const Value& value) {
+    QUARRY_CHECK(value.kind == Value::Kind::input && !value.swapped);
+    return fmt::format("a{}", value.slot);
+  });
+  w.line("return v{};", result);
+  w.close();
+  return w.take();
 }
 
 }  // namespace quarry::local::cuda

@@ -15,4 +15,10 @@ ModuleSource make_source(const Program& program, const Plan& plan);
 // quarry::local::k<suffix>.
 ModuleSource make_source(const Program& program, const Plan& plan, const std::string& suffix);
 
+// "QUARRY_FN T name(A a0, B a1) { ... }": the first output of an elementwise program without indexes and constants, of
+// one element of each input.
+std::string make_function(const Program& program, const std::string& name);
+// Type of an element in kernels.
+const char* type_name(DType dtype);
+
 }  // namespace quarry::local::cuda

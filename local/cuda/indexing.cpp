@@ -1,15 +1,539 @@
 #include "local/cuda/indexing.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "local/base/error.h"
+#include "local/cuda/codegen.h"
+#include "local/cuda/embedded.h"
+#include "local/cuda/launch.h"
+#include "local/cuda/plan.h"
+#include "local/cuda/scratch.h"
+
 namespace quarry::local::cuda {
 namespace {
 
-class CudaIndexing final : public Indexing {};
+constexpr int64_t kVector = 16;  // bytes of the widest access
+constexpr int64_t kRecordBytes = kAllocationAlignment;
+
+const char* mode_name(IndexMode mode) {
+  switch (mode) {
+    case IndexMode::raise:
+      return "raise";
+    case IndexMode::wrap:
+      return "wrap";
+    case IndexMode::clip:
+      return "clip";
+    case IndexMode::unchecked:
+      return "unchecked";
+  }
+  return "";
+}
+
+const char* kind_name(ElementKernel::Kind kind) {
+  switch (kind) {
+    case ElementKernel::Kind::gather:
+      return "gather";
+    case ElementKernel::Kind::scatter:
+      return "scatter";
+    case ElementKernel::Kind::claim:
+      return "claim";
+    case ElementKernel::Kind::check:
+      return "check";
+    case ElementKernel::Kind::update:
+      return "update";
+    case ElementKernel::Kind::update_in_order:
+      return "update_in_order";
+  }
+  return "";
+}
+
+const char* word_name(int width) {
+  switch (width) {
+    case 1:
+      return "uint8_t";
+    case 2:
+      return "uint16_t";
+    case 4:
+      return "uint32_t";
+    case 8:
+      return "uint2";
+    default:
+      QUARRY_CHECK(width == 16);
+      return "uint4";
+  }
+}
+
+int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
+
+// ---- Operations on one element ----
+
+// The last operation of an update, less the cast of its result.
+const Value& operation_of(const Program& program) {
+  const Value* value = &program.values()[static_cast<size_t>(program.outputs()[0])];
+  while (value->kind == Value::Kind::op && value->op == Op::cast)
+    value = &program.values()[static_cast<size_t>(value->args[0])];
+  return *value;
+}
+
+// Operations of which several on one element may come in any order.
+bool any_order(Op op) {
+  constexpr Op ops[] = {Op::add,  Op::subtract, Op::multiply,    Op::maximum,    Op::minimum,
+                        Op::fmax, Op::fmin,     Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor};
+  return std::find(std::begin(ops), std::end(ops), op) != std::end(ops);
+}
+
+// The element's dtype, the operand's and the loop's are one: nothing but the operation happens.
+bool plain_operation(const Program& program) {
+  const Value& value = operation_of(program);
+  const DType dtype = program.input_dtype(0);
+  return program.inputs() == 2 && program.input_dtype(1) == dtype && value.loop == dtype &&
+         program.values().size() == 3;
+}
+
+bool has_native_add(DType dtype) {
+  switch (dtype) {
+    case DType::int32:
+    case DType::uint32:
+    case DType::int64:
+    case DType::uint64:
+    case DType::float32:
+    case DType::float64:
+    case DType::complex64:
+    case DType::complex128:
+      return true;
+    case DType::bool_:
+    case DType::int8:
+    case DType::int16:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::float16:
+    case DType::bfloat16:
+      return false;
+  }
+  return false;
+}
+
+bool adds_natively(const Program& program) {
+  const Op op = operation_of(program).op;
+  return (op == Op::add || op == Op::subtract) && plain_operation(program) && has_native_add(program.input_dtype(0));
+}
+
+// Whether updates are made by atomic instructions, in any order.
+bool is_atomic(const Program& program) {
+  if (program.inputs() != 2) return false;
+  if (adds_natively(program)) return true;
+  return any_order(operation_of(program).op) && itemsize(program.input_dtype(0)) <= 8;
+}
+
+std::string update_source(const Program& program) {
+  const char* const element = type_name(program.input_dtype(0));
+  const bool unary = program.inputs() == 1;
+  std::string text = "struct Update {\n" + make_function(program, "apply");
+  const std::string value =
+      unary ? "" : fmt::format(", *reinterpret_cast<const {}*>(value)", type_name(program.input_dtype(1)));
+  text += fmt::format(
+      "QUARRY_FN void plain(int64_t element, int64_t value) {{\n"
+      "  auto* e = reinterpret_cast<{}*>(element);\n  *e = apply(*e{});\n}}\n",
+      element, value);
+  text += "QUARRY_FN void once(int64_t element, int64_t value) {\n";
+  if (adds_natively(program)) {
+    const bool negative = operation_of(program).op == Op::subtract;
+    text += fmt::format("  const {0} v = *reinterpret_cast<const {0}*>(value);\n", element);
+    text += fmt::format("  indexing::add_to(reinterpret_cast<{}*>(element), {});\n", element,
+                        negative ? "fn::negative(v)" : "v");
+  } else if (is_atomic(program)) {
+    text += fmt::format(
+        "  const auto v = *reinterpret_cast<const {}*>(value);\n"
+        "  indexing::exchange(reinterpret_cast<{}*>(element), [&](auto old) {{ return apply(old, v); }});\n",
+        type_name(program.input_dtype(1)), element);
+  }
+  return text + "}\n};\n";
+}
+
+// ---- Launches ----
+
+struct ElementLaunch {
+  ElementKernel kernel;
+  std::vector<int64_t> slots;
+  int64_t points = 0;
+};
+
+// Strides of what tells points and elements apart, for winners.
+struct WinnerStrides {
+  Dims rank, key;                  // per axis
+  std::vector<int64_t> index_key;  // per index
+  int64_t points = 1, keys = 1;    // bounds of rank and key
+};
+
+WinnerStrides winner_strides(const IndexedElements& e) {
+  WinnerStrides w{Dims(e.shape.size(), 0), Dims(e.shape.size(), 0), {}};
+  for (int d = e.shape.size() - 1; d >= 0; --d) {
+    const bool moves = std::any_of(e.indices.begin(), e.indices.end(),
+                                   [&](const AxisIndex& index) { return index.positions.strides[d] != 0; });
+    if (!moves) continue;
+    w.rank[d] = w.points;
+    w.points *= e.shape[d];
+    if (e.array.strides[d] == 0) continue;
+    w.key[d] = w.keys;
+    w.keys *= e.shape[d];
+  }
+  for (const AxisIndex& index : e.indices) {
+    w.index_key.push_back(w.keys);
+    w.keys *= index.extent;
+  }
+  return w;
+}
+
+ElementLaunch make_launch(ElementKernel::Kind kind, const CompactElements& c, const WinnerStrides* winners) {
+  const IndexedElements& e = c.elements;
+  ElementLaunch launch;
+  launch.points = element_count(e.shape);
+  launch.kernel.kind = kind;
+  launch.kernel.width = static_cast<int>(c.itemsize);
+  launch.kernel.axes = e.shape.size();
+  launch.kernel.indices = static_cast<int>(e.indices.size());
+  launch.kernel.mode = e.mode;
+  launch.kernel.wide = needs_wide(launch.points);
+  std::vector<int64_t>& s = launch.slots;
+  s = {launch.points, address(e.array.data), address(c.other.data), 0, 0, 0, 0, 0};
+  for (int d = 0; d < e.shape.size(); ++d) {
+    s.push_back(e.shape[d]);
+    s.push_back(position_divider(e.shape[d], launch.kernel.wide));
+    s.push_back(e.array.strides[d]);
+    s.push_back(c.other.strides[d]);
+    s.push_back(winners ? winners->rank[d] : 0);
+    s.push_back(winners ? winners->key[d] : 0);
+    for (const AxisIndex& index : e.indices) s.push_back(index.positions.strides[d]);
+  }
+  for (size_t k = 0; k < e.indices.size(); ++k) {
+    const AxisIndex& index = e.indices[k];
+    s.push_back(address(index.positions.data));
+    s.push_back(index.extent);
+    s.push_back(index.stride);
+    s.push_back(winners ? winners->index_key[k] : 0);
+  }
+  return launch;
+}
+
+constexpr size_t kRecordSlot = 3, kWinnerSlot = 4, kKeySlot = 5, kFirstIndexSlot = 6, kHashSlot = 7;
+
+void queue(ElementLaunch& launch, CudaStream& stream) {
+  const Module& module = module_cache().get("indexing|" + launch.kernel.key(), stream.device().index,
+                                            [&] { return launch.kernel.source(); });
+  if (launch.kernel.kind == ElementKernel::Kind::update_in_order) {
+    constexpr int64_t kBlocks = 128;  // each thread goes through all points
+    launch_kernel(module.kernel(0), kBlocks, 1, /*threads=*/32, launch.slots, stream);
+    return;
+  }
+  launch_kernel(module.kernel(0), (launch.points + kBlockThreads - 1) / kBlockThreads, 1, kBlockThreads, launch.slots,
+                stream);
+}
+
+// The positions of one index array alone, as elements to check.
+CompactElements own_positions(const IndexedElements& elements, size_t k) {
+  CompactElements c;
+  c.elements.indices = {elements.indices[k]};
+  c.elements.mode = IndexMode::raise;
+  c.elements.shape = elements.shape;
+  AxisIndex& index = c.elements.indices[0];
+  for (int d = 0; d < elements.shape.size(); ++d)
+    if (index.positions.strides[d] == 0) c.elements.shape[d] = 1;
+  Dims* const strides[] = {&index.positions.strides};
+  merge_axes(c.elements.shape, strides);
+  c.elements.array.strides = c.other.strides = Dims(c.elements.shape.size(), 0);
+  return c;
+}
+
+// Throws for the bad position that a launch recorded: `launches` has one entry per first index number.
+void read_record(const char* record, const std::vector<const IndexedElements*>& by_index, const ExecContext& context) {
+  uint64_t value = 0;
+  context.stream->copy(&value, record, sizeof value);
+  context.stream->synchronize();
+  if (value == ~uint64_t{0}) return;
+  const auto number = static_cast<size_t>(value >> 58);
+  auto point = static_cast<int64_t>(value & ((uint64_t{1} << 58) - 1));
+  QUARRY_CHECK(number < by_index.size());
+  const IndexedElements& e = *by_index[number];
+  const AxisIndex& index = e.indices.size() == 1 ? e.indices[0] : e.indices[number];
+  const char* place = static_cast<const char*>(index.positions.data);
+  for (int d = e.shape.size() - 1; d >= 0; --d) {
+    place += point % e.shape[d] * index.positions.strides[d];
+    point /= e.shape[d];
+  }
+  int64_t position = 0;
+  context.stream->copy(&position, place, sizeof position);
+  context.stream->synchronize();
+  throw_out_of_bounds(position, index.axis, index.extent);
+}
+
+// Queues a check of every index array.
+std::vector<CompactElements> check_positions(const IndexedElements& elements, char* record, CudaStream& stream) {
+  std::vector<CompactElements> own;
+  own.reserve(elements.indices.size());
+  for (size_t k = 0; k < elements.indices.size(); ++k) {
+    own.push_back(own_positions(elements, k));
+    ElementLaunch launch = make_launch(ElementKernel::Kind::check, own.back(), nullptr);
+    if (launch.points == 0) continue;
+    launch.slots[kRecordSlot] = address(record);
+    launch.slots[kFirstIndexSlot] = static_cast<int64_t>(k);
+    queue(launch, stream);
+  }
+  return own;
+}
+
+void read_record(const char* record, const std::vector<CompactElements>& own, const ExecContext& context) {
+  std::vector<const IndexedElements*> by_index;
+  for (const CompactElements& one : own) by_index.push_back(&one.elements);
+  read_record(record, by_index, context);
+}
+
+// Rows as the widest words that their addresses and steps allow; 16-byte elements that are aligned to 8 bytes as pairs.
+void fit_width(CompactElements& c) {
+  IndexedElements& e = c.elements;
+  const auto fits = [&](int64_t bytes, int but) {
+    uint64_t all = reinterpret_cast<uintptr_t>(e.array.data) | reinterpret_cast<uintptr_t>(c.other.data);
+    for (int d = 0; d < e.shape.size(); ++d)
+      if (d != but) all |= static_cast<uint64_t>(e.array.strides[d]) | static_cast<uint64_t>(c.other.strides[d]);
+    for (const AxisIndex& index : e.indices) all |= static_cast<uint64_t>(index.stride);
+    return all % static_cast<uint64_t>(bytes) == 0;
+  };
+  const auto split = [&](int64_t parts) {
+    c.itemsize /= parts;
+    e.shape.push_back(parts);
+    e.array.strides.push_back(c.itemsize);
+    c.other.strides.push_back(c.itemsize);
+    for (AxisIndex& index : e.indices) index.positions.strides.push_back(0);
+  };
+  if (c.itemsize == 16 && !fits(16, -1)) split(2);
+  const int last = e.shape.size() - 1;
+  if (last < 0 || e.array.strides[last] != c.itemsize || c.other.strides[last] != c.itemsize) return;
+  for (const AxisIndex& index : e.indices)
+    if (index.positions.strides[last] != 0) return;
+  while (c.itemsize < kVector && e.shape[last] % 2 == 0 && fits(c.itemsize * 2, last)) {
+    c.itemsize *= 2;
+    e.shape[last] /= 2;
+  }
+  e.array.strides[last] = c.other.strides[last] = c.itemsize;
+  if (e.shape[last] != 1) return;
+  e.shape.erase(last);
+  e.array.strides.erase(last);
+  c.other.strides.erase(last);
+  for (AxisIndex& index : e.indices) index.positions.strides.erase(last);
+}
+
+// How the winners of repeated elements are kept. None where no element repeats or all values are one.
+struct Winners {
+  bool needed = false, hashed = false, wide = false;
+  int64_t entries = 0;
+  int64_t rank_bytes() const { return rounded_allocation(entries * (wide ? 8 : 4)); }
+  int64_t key_bytes() const { return hashed ? rounded_allocation(entries * 8) : 0; }
+  int64_t bytes() const { return needed ? rank_bytes() + key_bytes() : 0; }
+};
+
+Winners plan_winners(const CompactElements& c) {
+  const IndexedElements& e = c.elements;
+  if (e.distinct || e.indices.empty()) return {};
+  bool same_values = true;
+  for (int d = 0; d < e.shape.size(); ++d) {
+    for (const AxisIndex& index : e.indices)
+      if (index.positions.strides[d] != 0 && c.other.strides[d] != 0) same_values = false;
+    // Points that move nothing in the array write the same element.
+    if (e.array.strides[d] == 0 && c.other.strides[d] != 0) same_values = false;
+  }
+  if (same_values) return {};
+  const WinnerStrides strides = winner_strides(e);
+  Winners w;
+  w.needed = true;
+  w.wide = strides.points >= (int64_t{1} << 32) - 1;
+  constexpr int64_t kSparse = 4;
+  w.hashed = strides.keys / kSparse > strides.points;
+  w.entries = w.hashed ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(strides.points) * 2)) : strides.keys;
+  return w;
+}
+
+// The points that differ in their positions: one of every other axis.
+CompactElements claiming_points(const CompactElements& c, const WinnerStrides& strides) {
+  CompactElements result = c;
+  for (int d = 0; d < result.elements.shape.size(); ++d)
+    if (strides.rank[d] == 0) result.elements.shape[d] = 1;
+  return result;
+}
+
+class CudaIndexing final : public Indexing {
+ public:
+  int64_t gather_scratch_bytes(const IndexedElements& from, const Operand&, int64_t) override {
+    return from.mode == IndexMode::raise ? kRecordBytes : 0;
+  }
+  void gather(const IndexedElements& from, const Operand& to, int64_t itemsize, const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    const bool empty = element_count(from.shape) == 0;
+    if (from.mode != IndexMode::raise || from.indices.empty()) {
+      if (!empty) run(ElementKernel::Kind::gather, from, to, itemsize, nullptr, stream);
+      return;
+    }
+    const Scratch record(kRecordBytes, context);
+    stream.fill(record.data(), 0xff, 8);
+    if (empty) return read_record(record.at(0), check_positions(from, record.at(0), stream), context);
+    const CompactElements c = run(ElementKernel::Kind::gather, from, to, itemsize, record.at(0), stream);
+    read_record(record.at(0), std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), context);
+  }
+
+  int64_t scatter_scratch_bytes(const IndexedElements& to, const Operand& from, int64_t itemsize) override {
+    return (to.mode == IndexMode::raise ? kRecordBytes : 0) + plan_winners(compact(to, from, itemsize)).bytes();
+  }
+  void scatter(const IndexedElements& to, const Operand& from, int64_t itemsize, const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    const bool raise = to.mode == IndexMode::raise && !to.indices.empty(), empty = element_count(to.shape) == 0;
+    std::optional<Scratch> record;
+    std::vector<CompactElements> own;
+    if (raise) {
+      record.emplace(kRecordBytes, context);
+      stream.fill(record->data(), 0xff, 8);
+      own = check_positions(to, record->at(0), stream);
+    }
+    if (!empty) {
+      CompactElements c = compact(to, from, itemsize);
+      fit_width(c);
+      const Winners winners = plan_winners(c);
+      const WinnerStrides strides = winner_strides(c.elements);
+      std::optional<Scratch> table;
+      const auto prepare = [&](ElementLaunch& launch) {
+        launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
+        if (!winners.needed) return;
+        launch.slots[kWinnerSlot] = address(table->at(0));
+        launch.slots[kKeySlot] = winners.hashed ? address(table->at(winners.rank_bytes())) : 0;
+        launch.slots[kHashSlot] = winners.entries - 1;
+        launch.kernel.hashed = winners.hashed;
+        launch.kernel.wide_rank = winners.wide;
+      };
+      if (winners.needed) {
+        table.emplace(winners.bytes(), context);
+        stream.fill(table->at(0), 0, winners.entries * (winners.wide ? 8 : 4));
+        if (winners.hashed) stream.fill(table->at(winners.rank_bytes()), 0xff, winners.entries * 8);
+        ElementLaunch claim = make_launch(ElementKernel::Kind::claim, claiming_points(c, strides), &strides);
+        prepare(claim);
+        queue(claim, stream);
+      }
+      ElementLaunch write = make_launch(ElementKernel::Kind::scatter, c, &strides);
+      prepare(write);
+      queue(write, stream);
+    }
+    if (raise) read_record(record->at(0), own, context);
+  }
+
+  int64_t update_scratch_bytes(const IndexedElements& to, const Program&, const Operand&) override {
+    return to.mode == IndexMode::raise ? kRecordBytes : 0;
+  }
+  void update(const IndexedElements& to, const Program& program, const Operand& value,
+              const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    const bool raise = to.mode == IndexMode::raise && !to.indices.empty();
+    std::optional<Scratch> record;
+    std::vector<CompactElements> own;
+    if (raise) {
+      record.emplace(kRecordBytes, context);
+      stream.fill(record->data(), 0xff, 8);
+      own = check_positions(to, record->at(0), stream);
+    }
+    if (element_count(to.shape) > 0) {
+      const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
+      const CompactElements c = compact(to, other, itemsize(program.input_dtype(0)));
+      const auto kind = is_atomic(program) ? ElementKernel::Kind::update : ElementKernel::Kind::update_in_order;
+      ElementLaunch launch = make_launch(kind, c, nullptr);
+      launch.kernel.program = &program;
+      launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
+      queue(launch, stream);
+    }
+    if (raise) read_record(record->at(0), own, context);
+  }
+
+  int64_t count_scratch_bytes(const Mask&) override { return 0; }
+  void count(const Mask& mask, int64_t* offsets, const ExecContext& context) override {
+    count_mask(mask, offsets, context);
+  }
+  void positions(const Mask& mask, int64_t* to, int64_t step, int64_t axis_step, const ExecContext& context) override {
+    mask_positions(mask, to, step, axis_step, context);
+  }
+  void select(const Mask& mask, const Operand& from, void* to, int64_t itemsize, const ExecContext& context) override {
+    select_masked(mask, from, to, itemsize, context);
+  }
+  void expand(const Mask& mask, const void* from, int64_t step, int64_t period, const Operand& to, int64_t itemsize,
+              const ExecContext& context) override {
+    expand_masked(mask, from, step, period, to, itemsize, context);
+  }
+  void copy_where(const Mask& mask, const Operand& from, const Operand& to, int64_t itemsize,
+                  const ExecContext& context) override {
+    cuda::copy_where(mask, from, to, itemsize, context);
+  }
+
+ private:
+  static CompactElements run(ElementKernel::Kind kind, const IndexedElements& elements, const Operand& other,
+                             int64_t itemsize, char* record, CudaStream& stream) {
+    CompactElements c = compact(elements, other, itemsize);
+    fit_width(c);
+    ElementLaunch launch = make_launch(kind, c, nullptr);
+    launch.slots[kRecordSlot] = address(record);
+    queue(launch, stream);
+    return c;
+  }
+};
 
 }  // namespace
 
+int64_t position_divider(int64_t extent, bool wide) {
+  if (wide) return extent;
+  const auto d = static_cast<uint64_t>(std::max<int64_t>(extent, 1));
+  const int shift = std::bit_width(d - 1);
+  const uint64_t magic = ((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1;
+  return static_cast<int64_t>(static_cast<uint64_t>(shift) << 32 | magic);
+}
+
+std::string ElementKernel::key() const {
+  return fmt::format("{} {} {} {} {} {}{}{} {}", kind_name(kind), width, axes, indices, mode_name(mode),
+                     wide ? 'w' : 'n', wide_rank ? 'w' : 'n', hashed ? 'h' : 'd', program ? program->key() : "");
+}
+
+ModuleSource ElementKernel::source() const {
+  const char* const index = wide ? "uint64_t" : "uint32_t";
+  const char* const rank = wide_rank ? "uint64_t" : "uint32_t";
+  const char* const table = hashed ? "true" : "false";
+  std::string arguments;
+  std::string before;
+  switch (kind) {
+    case Kind::gather:
+      arguments = fmt::format("{}, {}, {}, {}, {}", word_name(width), index, axes, indices, mode_name(mode));
+      break;
+    case Kind::scatter:
+      arguments = fmt::format("{}, {}, {}, {}, {}, {}, {}", word_name(width), rank, table, index, axes, indices,
+                              mode_name(mode));
+      break;
+    case Kind::claim:
+      arguments = fmt::format("{}, {}, {}, {}, {}, {}", rank, table, index, axes, indices, mode_name(mode));
+      break;
+    case Kind::check:
+      arguments = fmt::format("{}, {}", index, axes);
+      break;
+    case Kind::update:
+    case Kind::update_in_order:
+      before = update_source(*program);
+      arguments = fmt::format("Update, {}, {}, {}, {}", index, axes, indices, mode_name(mode));
+      break;
+  }
+  const int count = 8 + axes * (6 + indices) + 4 * indices;  // ElementSlots in kernel/indexing.cuh
+  return {fmt::format("{}namespace quarry::local {{\nusing namespace indexing;\n{}"
+                      "extern \"C\" __global__ void run(const __grid_constant__ indexing::Slots<{}> p) {{ "
+                      "indexing::{}<{}>(p.s); }}\n}}\n",
+                      embedded_indexing, before, count, kind_name(kind), arguments),
+          {"run"}};
+}
+
 Indexing& cuda_indexing() {
-  static CudaIndexing instance;
-  return instance;
+  static auto* const instance = new CudaIndexing();
+  return *instance;
 }
 
 }  // namespace quarry::local::cuda
