@@ -68,6 +68,11 @@ class Ints {
   bool scalar_ = true;
 };
 
+// Several arrays that Python gets as a tuple (nonzero, ix_): an index in one piece.
+struct ArrayTuple : std::vector<NdArray> {
+  using std::vector<NdArray>::vector;
+};
+
 // A callable over arrays (apply_along_axis, piecewise, fromfunction).
 using ArrayFunction = std::function<NdArray(std::span<const NdArray>)>;
 
