@@ -246,11 +246,6 @@ void for_writing_units(const Walk& walk, int threads, const F& f) {
 
 }  // namespace
 
-int slots_for(int64_t units, int threads) {
-  const int64_t most = threads > 0 ? std::min(threads, arena_threads()) : arena_threads();
-  return static_cast<int>(std::clamp<int64_t>(units, 1, most));
-}
-
 }  // namespace cpu
 
 namespace {

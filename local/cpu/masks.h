@@ -1,12 +1,10 @@
 // Selection by masks; the functions of the same purpose in local/program/indexing.h say what they do.
 #pragma once
 
+#include "local/cpu/matrix.h"
 #include "local/program/indexing.h"
 
 namespace quarry::local::cpu {
-
-// Threads for `units` pieces of work, `threads` as in ExecContext.
-int slots_for(int64_t units, int threads);
 
 void count_mask(const Mask& mask, int64_t* offsets, int threads);
 void mask_positions(const Mask& mask, int64_t* to, int64_t step, int64_t axis_step, int threads);
