@@ -1,4 +1,5 @@
 // Products, polynomials, signal and numerical functions: the chapter of local/ops/functions/math.def.
 #pragma once
 
+#include "local/ops/einsum.h"
 #include "local/ops/products.h"
