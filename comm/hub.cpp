@@ -15,7 +15,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kGraceSeconds = 2;  // after a rank's goodbye: it may have finished first what others still do
+constexpr double kGraceSeconds = 5;  // after a rank's goodbye: it may have finished first what others still do
 
 enum class FrameKind : uint32_t { message, data, goodbye };
 

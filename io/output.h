@@ -44,20 +44,20 @@ class Writer {
   virtual int64_t bytes_written() const = 0;
 };
 
-// A file being written. Lives on one rank. Until commit() the old content stays readable; destruction without commit()
-// leaves everything as it was. A new file is written as NAME.partial and renamed; into an existing file, objects are
-// written in a hidden group and moved at commit.
+// A file being written. Lives on one rank. All goes to NAME.partial, which begins as a copy of NAME where that exists
+// and replaces it at commit(). Until then NAME is not touched, whatever happens, and who has it open goes on reading
+// the old file afterwards too. Costs the room and, where the file system cannot share blocks, the time of the copy.
 class OutputFile {
  public:
   // Throws InvalidArgument where an object exists and !overwrite (a group is never replaced), paths contradict each
-  // other or a specification cannot be; IoError where the place is not writable, has not the room, or holds a file that
-  // is no HDF5 file. The file must not be open through the HDF5 library elsewhere in the process.
+  // other or a specification cannot be; IoError where the place is not writable, has not the room, holds a file that
+  // is no HDF5 file, or is being written by another process.
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
   virtual ~OutputFile() = default;
   virtual std::shared_ptr<Writer> writer(size_t index) = 0;
   // Stores one encoded chunk (H5Dwrite_chunk). Thread-safe; calls wait for each other.
   virtual void write_encoded(size_t index, const local::Dims& chunk, std::span<const std::byte> bytes) = 0;
-  virtual void commit() = 0;  // data synced, then renamed or moved; after all ranks' writes have returned
+  virtual void commit() = 0;  // data synced, then renamed; after all ranks' writes have returned
 };
 
 }  // namespace quarry::io

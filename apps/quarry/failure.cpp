@@ -12,12 +12,12 @@ namespace quarry::apps {
 
 int exit_status(const std::exception_ptr& error, bool computing) {
   using local::ErrorCode;
+  constexpr int kSignalBase = 128;
+  // Whatever went wrong then, it did because the run was told to end: partial files and other ranks were gone.
+  if (const int signal = received_signal(); signal != 0) return kSignalBase + signal;
   switch (local::to_record(error).code) {
-    case ErrorCode::cancelled: {
-      constexpr int kSignalBase = 128;
-      const int signal = received_signal();
-      return kSignalBase + (signal != 0 ? signal : SIGINT);
-    }
+    case ErrorCode::cancelled:
+      return kSignalBase + SIGINT;
     case ErrorCode::budget:
       return kUsageStatus;
     case ErrorCode::invalid_argument:
@@ -36,9 +36,7 @@ int exit_status(const std::exception_ptr& error, bool computing) {
 }
 
 std::string error_message(const std::exception_ptr& error) {
-  const local::ErrorRecord record = local::to_record(error);
-  return record.code == local::ErrorCode::cancelled && received_signal() != 0 ? "interrupted; outputs are as they were"
-                                                                              : record.message;
+  return received_signal() != 0 ? "interrupted; outputs are as they were" : local::to_record(error).message;
 }
 
 void print_error(const std::string& message) {

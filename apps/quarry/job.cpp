@@ -242,7 +242,11 @@ void check_output(const std::string& file, std::span<const std::string> objects,
     }
     return;
   }
-  if (access(file.c_str(), R_OK | W_OK) != 0) {
+  // The file is replaced by another one beside it.
+  fs::path target = fs::canonical(file, error);
+  if (error) target = file;
+  const std::string directory = target.has_parent_path() ? target.parent_path().string() : ".";
+  if (access(file.c_str(), R_OK | W_OK) != 0 || access(directory.c_str(), W_OK | X_OK) != 0) {
     throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
   }
   std::set<std::string> existing, groups;

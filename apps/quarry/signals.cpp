@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "chunked/runtime.h"
+#include "io/partial.h"
 
 namespace quarry::apps {
 
@@ -40,8 +41,13 @@ void wait_for_signals() {
   signal_received = signal;
   {
     const std::lock_guard lock(runtime_mutex);
+    if (watched_runtime != nullptr) watched_runtime->interrupt();
+  }
+  // A launcher kills its ranks a second after it has asked them to end: what must not be left goes at once.
+  io::discard_partial_files();
+  {
+    const std::lock_guard lock(runtime_mutex);
     if (watched_runtime == nullptr) _exit(kStatusBase + signal);  // nothing runs that would have to be ended
-    watched_runtime->interrupt();
   }
   timespec end{};
   clock_gettime(CLOCK_REALTIME, &end);

@@ -11,6 +11,8 @@
 #include "chunked/exec/service.h"
 #include "chunked/expr/build.h"
 #include "chunked/runtime.h"
+#include "io/hdf5/byte_file.h"
+#include "io/partial.h"
 #include "local/program/engine.h"
 
 namespace quarry {
@@ -293,33 +295,30 @@ Dims default_file_chunks(const Dims& shape, local::DType dtype) {
 // Encoded chunks of this rank, kept in a file beside the output until the creating rank registers them.
 class Spool {
  public:
-  explicit Spool(std::string path) : path_(std::move(path)) {}
+  explicit Spool(std::string path) : partial_(std::move(path)) {}
   ~Spool() {
-    if (file_) {
-      std::fclose(file_);
-      std::remove(path_.c_str());
-    }
+    if (file_) std::fclose(file_);
   }
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
   void append(const Dims& chunk, std::span<const std::byte> bytes) {
     const std::lock_guard lock(mutex_);
-    if (!file_) file_ = std::fopen(path_.c_str(), "wbx");
+    if (!file_) file_ = std::fopen(partial_.path().c_str(), "wb");  // over what a killed run left
     std::vector<int64_t> record{static_cast<int64_t>(bytes.size())};
     record.insert(record.end(), chunk.begin(), chunk.end());
     if (!file_ || std::fwrite(record.data(), sizeof(int64_t), record.size(), file_) != record.size() ||
         std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) {
-      throw local::IoError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+      throw local::IoError(fmt::format("cannot write '{}': {}", partial_.path(), io::hdf5::system_reason(errno)));
     }
   }
   void flush() {
     if (file_ && std::fflush(file_) != 0)
-      throw local::IoError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+      throw local::IoError(fmt::format("cannot write '{}': {}", partial_.path(), io::hdf5::system_reason(errno)));
   }
 
  private:
-  std::string path_;
+  io::Partial partial_;
   std::mutex mutex_;
   std::FILE* file_ = nullptr;
 };

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "local/base/error.h"
 
@@ -44,6 +46,21 @@ ByteFile::ByteFile(std::string path, Mode mode) : path_(std::move(path)) {
     throw local::IoError(fmt::format("cannot open '{}': {}", path_, system_reason(error)));
   }
   size_ = status.st_size;
+  identity_ = {static_cast<int64_t>(status.st_dev), static_cast<int64_t>(status.st_ino), status.st_mtim.tv_sec,
+               status.st_mtim.tv_nsec};
+}
+
+std::shared_ptr<const ByteFile> ByteFile::shared(const std::string& path) {
+  using Files = std::map<std::array<int64_t, 4>, std::weak_ptr<const ByteFile>>;
+  static std::mutex mutex;
+  static auto* const files = new Files;  // leaked: data sets with static lifetime may come here late
+  auto opened = std::make_shared<const ByteFile>(path, Mode::read);
+  const std::lock_guard lock(mutex);
+  std::erase_if(*files, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<const ByteFile>& known = (*files)[opened->identity_];
+  if (auto file = known.lock()) return file;
+  known = opened;
+  return opened;
 }
 
 ByteFile::~ByteFile() { ::close(fd_); }

@@ -3,8 +3,10 @@
 
 #include <sys/uio.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -24,6 +26,8 @@ class ByteFile : public ByteSource {
   enum class Mode { read, write };
   // Throws IoError naming the file and the system's reason.
   ByteFile(std::string path, Mode mode);
+  // For reading; shared by all who have the same file, unchanged, open this way.
+  static std::shared_ptr<const ByteFile> shared(const std::string& path);
   ~ByteFile() override;
   ByteFile(const ByteFile&) = delete;
   ByteFile& operator=(const ByteFile&) = delete;
@@ -42,6 +46,7 @@ class ByteFile : public ByteSource {
   const std::string path_;
   int fd_ = -1;
   int64_t size_ = 0;
+  std::array<int64_t, 4> identity_{};  // device, file, time of its last change in seconds and nanoseconds
 };
 
 // "no space left on device" for ENOSPC, EDQUOT and EFBIG, else the system's message.

@@ -4,6 +4,7 @@
 
 #include "io/hdf5/describe.h"
 #include "io/hdf5/filters.h"
+#include "local/base/log.h"
 #include "local/base/trace.h"
 
 namespace quarry::io::hdf5 {
@@ -71,6 +72,14 @@ Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
   if (stored_.storage.kind == Storage::Kind::library)
     library_ = std::make_unique<LibraryReader>(stored_.info.file, stored_.info.object, stored_.info.dtype,
                                                stored_.storage.bitfield, stored_.info.shape);
+  if (stored_.storage.kind != Storage::Kind::contiguous && stored_.storage.kind != Storage::Kind::chunked) return;
+  // Now, so that the file stays the one that was described when another takes its name. What is wrong with it is said
+  // when it is read: not every rank reads every file.
+  try {
+    file();
+  } catch (const local::IoError& error) {
+    local::log(local::LogLevel::debug, error.what());
+  }
 }
 
 std::string Hdf5Dataset::serialize() const {
@@ -81,7 +90,7 @@ std::string Hdf5Dataset::serialize() const {
 
 const ByteFile& Hdf5Dataset::file() const {
   std::call_once(file_once_, [&] {
-    auto opened = std::make_unique<ByteFile>(stored_.info.file, ByteFile::Mode::read);
+    auto opened = ByteFile::shared(stored_.info.file);
     if (opened->size() < stored_.storage.file_bytes)
       throw local::IoError(fmt::format("'{}' has {} bytes, {} when it was first opened", stored_.info.file,
                                        opened->size(), stored_.storage.file_bytes));

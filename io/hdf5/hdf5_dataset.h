@@ -37,7 +37,7 @@ class Hdf5Dataset final : public Dataset {
   };
   Buffers split(std::span<std::byte> scratch) const;
 
-  const ByteFile& file() const;  // opened at first use
+  const ByteFile& file() const;
   bool filtered() const { return !stored_.info.filters.empty(); }
   int64_t piece_bytes() const;
   int64_t scratch_bytes() const;
@@ -72,7 +72,7 @@ class Hdf5Dataset final : public Dataset {
   const local::Dims no_spans_;  // zeros: every element is the fill value
   std::unique_ptr<LibraryReader> library_;
   mutable std::once_flag file_once_;
-  mutable std::unique_ptr<ByteFile> file_;
+  mutable std::shared_ptr<const ByteFile> file_;
   mutable std::atomic<int64_t> bytes_read_{0};
 };
 

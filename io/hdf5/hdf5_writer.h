@@ -27,7 +27,7 @@ class Hdf5Writer final : public Writer {
   void count_written(int64_t bytes) { bytes_written_ += bytes; }
 
  private:
-  const ByteFile& file() const;  // opened at first use
+  const ByteFile& file() const;
 
   const OutputSpec spec_;
   const StoredDataset stored_;

@@ -95,7 +95,7 @@ void check_regular_file(const std::string& path) {
 
 Handle file_access() {
   Handle access = check_handle(H5Pcreate(H5P_FILE_ACCESS), "file access properties");
-  // Quarry's own rules (hidden group, rename, handles closed before others write) replace advisory locks.
+  // Quarry's own rules (a file to be written is a new one, under a lock of its own) replace advisory locks.
   check_call(H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true), "file locking");
   return access;
 }

@@ -64,9 +64,8 @@ T check_call(T status, const std::string& context) {
   return status;
 }
 
-// Opens a file for the library's own reading or writing, without file locks (output into an input file is allowed, and
-// quarry keeps no handle open that would conflict). Throws InvalidArgument where there is no such file, IoError where
-// it is no HDF5 file or is damaged.
+// Opens a file for the library's own reading or writing, without file locks. Throws InvalidArgument where there is no
+// such file, IoError where it is no HDF5 file or is damaged.
 Handle open_file(const std::string& path, unsigned flags);
 // File access properties that open_file() and file creation share.
 Handle file_access();

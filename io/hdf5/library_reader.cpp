@@ -2,31 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <unordered_set>
-
 #include "io/hdf5/describe.h"
 #include "io/hdf5/types.h"
 
 namespace quarry::io::hdf5 {
-namespace {
-
-// Guarded by LibraryLock; leaked as the lock is.
-std::unordered_set<LibraryReader*>& readers() {
-  static auto* const all = new std::unordered_set<LibraryReader*>;
-  return *all;
-}
-
-}  // namespace
 
 LibraryReader::LibraryReader(std::string file, std::string object, local::DType dtype, bool bitfield, local::Dims shape)
-    : path_(std::move(file)), object_(std::move(object)), dtype_(dtype), bitfield_(bitfield), shape_(std::move(shape)) {
-  const LibraryLock lock;
-  readers().insert(this);
-}
+    : path_(std::move(file)),
+      object_(std::move(object)),
+      dtype_(dtype),
+      bitfield_(bitfield),
+      shape_(std::move(shape)) {}
 
 LibraryReader::~LibraryReader() {
   const LibraryLock lock;
-  readers().erase(this);
   close();
 }
 
@@ -64,11 +53,6 @@ void LibraryReader::read(const local::Dims& low, const local::Dims& step, const 
   check_call(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, extent, nullptr), "selection");
   const Handle memory = check_handle(H5Screate_simple(rank, extent, nullptr), "selection");
   check_call(H5Dread(dataset_, type_, memory, space, H5P_DEFAULT, to), "cannot be read");
-}
-
-void release_library_readers() {
-  const LibraryLock lock;
-  for (LibraryReader* reader : readers()) reader->close();
 }
 
 }  // namespace quarry::io::hdf5

@@ -10,7 +10,7 @@
 
 namespace quarry::io::hdf5 {
 
-// Keeps its file open between reads; release_library_readers() closes it until the next read. Thread-safe.
+// Keeps its file open from the first read on. Thread-safe.
 class LibraryReader {
  public:
   LibraryReader(std::string file, std::string object, local::DType dtype, bool bitfield, local::Dims shape);
@@ -22,7 +22,6 @@ class LibraryReader {
   void read(const local::Dims& low, const local::Dims& step, const local::Dims& count, void* to);
 
  private:
-  friend void release_library_readers();
   void open();
   void close() noexcept;
 
@@ -32,8 +31,5 @@ class LibraryReader {
   const local::Dims shape_;
   Handle file_, dataset_, type_;
 };
-
-// Before a file is opened for writing: the library refuses where it has the file open for reading.
-void release_library_readers();
 
 }  // namespace quarry::io::hdf5

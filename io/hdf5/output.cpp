@@ -1,25 +1,19 @@
 // Creating files and data sets, and making them visible as a whole.
 //
-// A new file is built as NAME.partial, synced and renamed. Into an existing file, data sets are created in the hidden
-// group kHidden, and at commit each replaced object is moved into that group, each new one out of it, and the group is
-// unlinked: one flush of metadata at the close. The library has the file open only while data sets are created, from
-// the first encoded chunk on, and at commit.
-#include <fcntl.h>
+// All is written to a Replacement, NAME.partial, which begins as a copy of the file where there is one and takes its
+// place at commit (docs/adr/0005). The library has the file open only while data sets are created and from the first
+// encoded chunk on.
 #include <fmt/format.h>
-#include <libgen.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <optional>
 
 #include "io/hdf5/describe.h"
 #include "io/hdf5/hdf5_writer.h"
 #include "io/hdf5/library.h"
-#include "io/hdf5/library_reader.h"
+#include "io/hdf5/replacement.h"
 #include "io/hdf5/types.h"
-#include "local/base/log.h"
 #include "local/base/trace.h"
 
 namespace quarry::io {
@@ -28,21 +22,8 @@ namespace {
 
 using local::Dims;
 
-constexpr const char* kHidden = "/.quarry-partial";
 // Data of at least this size begins at a page of the file: reads and writes then touch no page twice.
 constexpr hsize_t kAlignedBytes = 64 << 10, kPageBytes = 4096;
-
-bool file_exists(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0;
-}
-
-int64_t file_bytes(const std::string& path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
-}
-
-std::string directory_of(std::string path) { return ::dirname(path.data()); }
 
 // The specification as it will be created. Throws InvalidArgument for what cannot be.
 OutputSpec checked_spec(OutputSpec spec) {
@@ -51,7 +32,6 @@ OutputSpec checked_spec(OutputSpec spec) {
     throw local::InvalidArgument(fmt::format("cannot create '{}': {}", spec.object, reason));
   };
   if (spec.object == "/") fail("a data set needs a name");
-  if (spec.object == kHidden || spec.object.starts_with(std::string(kHidden) + "/")) fail("the name is reserved");
   for (int64_t extent : spec.shape)
     if (extent < 0) fail(fmt::format("the shape {} has a negative extent", local::to_string(spec.shape)));
   const int64_t item = local::itemsize(spec.dtype);
@@ -135,26 +115,14 @@ Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& s
 
 class Hdf5Output final : public OutputFile {
  public:
-  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite)
-      : file_(std::move(file)), fresh_(!file_exists(file_)), place_(fresh_ ? file_ + ".partial" : file_) {
+  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite) : file_(std::move(file)) {
     for (OutputSpec& spec : specs) specs_.push_back(checked_spec(std::move(spec)));
     check_paths(specs_);
-    check_place();
     const LibraryLock lock;
-    release_library_readers();
-    created_ = fresh_;  // an existing file is untouched so far
-    try {
-      const int64_t old_bytes = fresh_ ? 0 : file_bytes(place_);
-      create_all(overwrite);
-      for (size_t i = 0; i < specs_.size(); ++i) locate(i, old_bytes);
-    } catch (...) {
-      if (created_) abandon();
-      throw;
-    }
-  }
-
-  ~Hdf5Output() override {
-    if (created_) abandon();
+    check_targets(overwrite);
+    place_.emplace(file_, unfiltered_bytes());
+    create_all();
+    for (size_t i = 0; i < specs_.size(); ++i) locate(i);
   }
 
   std::shared_ptr<Writer> writer(size_t index) override { return writers_.at(index); }
@@ -184,62 +152,46 @@ class Hdf5Output final : public OutputFile {
   }
 
   void commit() override {
-    const LibraryLock lock;
-    QUARRY_CHECK(created_);
-    close_chunks();
-    if (!fresh_) {
-      ByteFile(place_, ByteFile::Mode::write).sync();  // data before the metadata that shows it
-      move_into_place();
+    {
+      const LibraryLock lock;
+      datasets_.clear();
+      if (opened_) close_file(opened_);
     }
-    ByteFile(place_, ByteFile::Mode::write).sync();
-    if (fresh_ && ::rename(place_.c_str(), file_.c_str()) != 0)
-      throw local::IoError(fmt::format("cannot rename '{}' to '{}': {}", place_, file_, system_reason(errno)));
-    created_ = false;
-    sync_directory();
+    place_->commit();
   }
 
  private:
-  std::string hidden_path(size_t index) const {
-    return fresh_ ? specs_[index].object : fmt::format("{}/{}", kHidden, index);
-  }
-
-  // Says at once, with the system's reason, where nothing can be written, and where the device lacks the room.
-  void check_place() {
-    if (!fresh_) check_regular_file(file_);
-    const int fd = ::open(place_.c_str(), fresh_ ? O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0666);
-    if (fd < 0) throw local::IoError(fmt::format("cannot write '{}': {}", file_, system_reason(errno)));
-    struct statvfs space;
-    const bool known = ::fstatvfs(fd, &space) == 0;
-    ::close(fd);
-    if (!known) return;
-    double need = 0;
+  double unfiltered_bytes() const {
+    double bytes = 0;
     for (const OutputSpec& spec : specs_)
       if (spec.filters.empty())
-        need += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
-    const double room = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
-    if (need <= room) return;
-    if (fresh_) ::unlink(place_.c_str());
-    throw local::IoError(fmt::format("cannot write '{}': no space left on device: {:.0f} bytes are needed, {:.0f} free",
-                                     file_, need, room));
+        bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
+    return bytes;
   }
 
-  void create_all(bool overwrite) {
+  // Before an existing file is copied.
+  void check_targets(bool overwrite) const {
+    if (::access(file_.c_str(), F_OK) != 0) return;
+    const Handle opened = open_file(file_, H5F_ACC_RDONLY);
+    for (const OutputSpec& spec : specs_) check_target(opened, spec.object, overwrite);
+  }
+
+  void create_all() {
     Handle opened;
-    if (fresh_) {
+    if (place_->fresh()) {
       const Handle access = file_access();
       check_call(H5Pset_alignment(access, kAlignedBytes, kPageBytes), "alignment");
-      opened = check_handle(H5Fcreate(place_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
+      opened = check_handle(H5Fcreate(place_->path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
                             fmt::format("cannot create '{}'", file_));
     } else {
-      opened = open_file(place_, H5F_ACC_RDWR);
-      for (const OutputSpec& spec : specs_) check_target(opened, spec.object, overwrite);
-      created_ = true;
-      // Left by a run that was killed.
-      if (H5Lexists(opened, kHidden, H5P_DEFAULT) > 0)
-        check_call(H5Ldelete(opened, kHidden, H5P_DEFAULT), fmt::format("cannot clean up '{}'", file_));
-      H5Eclear2(H5E_DEFAULT);
+      opened = open_file(place_->path(), H5F_ACC_RDWR);
     }
-    for (size_t i = 0; i < specs_.size(); ++i) create_dataset(opened, hidden_path(i), specs_[i]);
+    for (const OutputSpec& spec : specs_) {
+      if (!place_->fresh() && object_exists(opened, spec.object))
+        check_call(H5Ldelete(opened, spec.object.c_str(), H5P_DEFAULT),
+                   fmt::format("cannot replace '{}' in '{}'", spec.object, file_));
+      create_dataset(opened, spec.object, spec);
+    }
     close_file(opened);
   }
 
@@ -272,18 +224,18 @@ class Hdf5Output final : public OutputFile {
   }
 
   // Finds where a created data set lies. Space that the library reused is cleared: padding must not show old data.
-  void locate(size_t index, int64_t old_bytes) {
+  void locate(size_t index) {
     const OutputSpec& spec = specs_[index];
-    StoredDataset stored = describe_dataset(place_, hidden_path(index));
+    StoredDataset stored = describe_dataset(place_->path(), spec.object);
     if (spec.filters.empty() && !stored.info.direct)
       throw local::IoError(
           fmt::format("cannot write '{}' to '{}' by offset: {}", spec.object, file_, stored.info.library_reason));
-    if (spec.filters.empty() && old_bytes > 0) clear_reused(stored, old_bytes);
+    if (spec.filters.empty() && !place_->fresh()) clear_reused(stored, place_->copied_bytes());
     writers_.push_back(std::make_shared<Hdf5Writer>(spec, std::move(stored), file_));
   }
 
   void clear_reused(const StoredDataset& stored, int64_t old_bytes) const {
-    const ByteFile file(place_, ByteFile::Mode::write);
+    const ByteFile file(place_->path(), ByteFile::Mode::write);
     const auto clear = [&](int64_t offset, int64_t bytes) {
       bytes = std::min(bytes, old_bytes - offset);
       const std::vector<std::byte> zeros(static_cast<size_t>(std::clamp<int64_t>(bytes, 0, 1 << 20)));
@@ -298,85 +250,20 @@ class Hdf5Output final : public OutputFile {
 
   void open_for_chunks(size_t index) {
     if (!opened_) {
-      release_library_readers();
-      opened_ = open_file(place_, H5F_ACC_RDWR);
+      opened_ = open_file(place_->path(), H5F_ACC_RDWR);
       datasets_.resize(specs_.size());
     }
     if (!datasets_[index])
-      datasets_[index] = check_handle(H5Dopen2(opened_, hidden_path(index).c_str(), H5P_DEFAULT),
+      datasets_[index] = check_handle(H5Dopen2(opened_, specs_[index].object.c_str(), H5P_DEFAULT),
                                       fmt::format("writing '{}' to '{}'", specs_[index].object, file_));
   }
 
-  void close_chunks() {
-    datasets_.clear();
-    if (opened_) close_file(opened_);
-  }
-
-  void move_into_place() {
-    release_library_readers();
-    Handle opened = open_file(place_, H5F_ACC_RDWR);
-    const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), "links");
-    check_call(H5Pset_create_intermediate_group(links, 1), "links");
-    // (from, to) of every move done, to be undone in reverse.
-    std::vector<std::pair<std::string, std::string>> done;
-    const auto move = [&](const std::string& from, const std::string& to) {
-      check_call(H5Lmove(opened, from.c_str(), H5L_SAME_LOC, to.c_str(), links, H5P_DEFAULT),
-                 fmt::format("cannot put '{}' into '{}'", to, file_));
-      done.emplace_back(from, to);
-    };
-    try {
-      for (size_t i = 0; i < specs_.size(); ++i) {
-        const std::string& object = specs_[i].object;
-        if (object_exists(opened, object)) move(object, fmt::format("{}/old-{}", kHidden, i));
-        move(hidden_path(i), object);
-      }
-    } catch (...) {
-      for (size_t i = done.size(); i-- > 0;)
-        H5Lmove(opened, done[i].second.c_str(), H5L_SAME_LOC, done[i].first.c_str(), links, H5P_DEFAULT);
-      H5Eclear2(H5E_DEFAULT);
-      throw;
-    }
-    check_call(H5Ldelete(opened, kHidden, H5P_DEFAULT), fmt::format("cannot clean up '{}'", file_));
-    close_file(opened);
-  }
-
-  void sync_directory() const {
-    const int fd = ::open(directory_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    ::fsync(fd);
-    ::close(fd);
-  }
-
-  // Leaves everything as it was. Never throws: it runs while another error is on its way.
-  void abandon() noexcept {
-    created_ = false;
-    try {
-      const LibraryLock lock;
-      datasets_.clear();
-      opened_.reset();
-      writers_.clear();
-      if (fresh_) {
-        ::unlink(place_.c_str());
-        return;
-      }
-      release_library_readers();
-      Handle opened = open_file(place_, H5F_ACC_RDWR);
-      if (H5Lexists(opened, kHidden, H5P_DEFAULT) > 0) H5Ldelete(opened, kHidden, H5P_DEFAULT);
-      H5Eclear2(H5E_DEFAULT);
-      close_file(opened);
-    } catch (const std::exception& error) {
-      local::log(local::LogLevel::warn, fmt::format("cannot clean up '{}': {}", place_, error.what()));
-    }
-  }
-
   const std::string file_;
-  const bool fresh_;
-  const std::string place_;  // the file that is written
+  std::optional<Replacement> place_;  // the file that is written; closed by the library before it goes
   std::vector<OutputSpec> specs_;
   std::vector<std::shared_ptr<Hdf5Writer>> writers_;
   Handle opened_;  // while encoded chunks are stored
   std::vector<Handle> datasets_;
-  bool created_ = false;  // something is to be undone unless commit() comes
 };
 
 }  // namespace

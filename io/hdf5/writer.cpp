@@ -5,6 +5,7 @@
 
 #include "io/hdf5/filters.h"
 #include "io/hdf5/pieces.h"
+#include "local/base/log.h"
 #include "local/base/trace.h"
 
 namespace quarry::io {
@@ -49,7 +50,15 @@ class Runs {
 }  // namespace
 
 Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name)
-    : spec_(std::move(spec)), stored_(std::move(stored)), name_(std::move(name)) {}
+    : spec_(std::move(spec)), stored_(std::move(stored)), name_(std::move(name)) {
+  if (!spec_.filters.empty()) return;
+  // Now, while it has its name: discard_partial_files() may take that. An error is one of the first write.
+  try {
+    file();
+  } catch (const local::IoError& error) {
+    local::log(local::LogLevel::debug, error.what());
+  }
+}
 
 std::string Hdf5Writer::serialize() const {
   // The specification travels as the description of what was created, under the name the user gave.

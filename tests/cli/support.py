@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import h5py
@@ -15,7 +16,7 @@ import numpy as np
 QUARRY = os.environ["QUARRY_PROGRAM"]
 MPIRUN = os.environ["QUARRY_MPIRUN"].split()
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TIMEOUT = 120
+TIMEOUT = 240
 
 
 class Result:
@@ -77,6 +78,16 @@ class CliTest(unittest.TestCase):
             text=True,
             preexec_fn=limit if file_limit else None,
         )
+
+    def wait_until_computing(self, process, output="o.h5"):
+        """Returns when `output` is being written: the file has been created, and tasks run."""
+        end = time.time() + TIMEOUT
+        while not (self.dir / (output + ".partial")).exists():
+            self.assertIsNone(process.poll(), "it ended before it was seen computing")
+            self.assertLess(time.time(), end, "it did not begin to compute")
+            time.sleep(0.05)
+        time.sleep(1)
+        self.assertIsNone(process.poll(), "it ended before it was seen computing")
 
     def run_quarry(self, *arguments, **options):
         process = self.start(*arguments, **options)

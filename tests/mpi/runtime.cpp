@@ -108,12 +108,20 @@ TEST(Runtime, ProgressIsTheSumOverRanks) {
   scheduler::Graph graph;
   add_tasks(graph, 30, [](scheduler::TaskRun&) { std::this_thread::sleep_for(std::chrono::milliseconds(25)); });
   exec::Service::create(runtime.communicator(), runtime.executor(), 2)->run(graph);
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the last word
+  // The last word comes a moment after the run.
+  const auto complete = [&] {
+    const std::lock_guard lock(mutex);
+    return !seen.empty() && seen.back().tasks_done == 30 * job().size();
+  };
+  for (int i = 0; i < 3000 && job().rank() == 0 && !complete(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  job().barrier();
   runtime.set_progress(nullptr);
   if (job().rank() != 0) {
     EXPECT_TRUE(seen.empty());
   } else {
-    ASSERT_GE(seen.size(), 3u);
+    ASSERT_GE(seen.size(), 2u);
     EXPECT_EQ(seen.back().tasks_done, 30 * job().size());
     EXPECT_EQ(seen.back().tasks_total, 30 * job().size());
     for (size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i].tasks_done, seen[i - 1].tasks_done);
@@ -132,11 +140,11 @@ TEST(Runtime, InterruptOnOneRankCancelsAll) {
   }
   scheduler::Graph graph;
   add_tasks(graph, 10, [](scheduler::TaskRun& run) {
-    for (int i = 0; i < 1000 && !run.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && !run.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(exec::Service::create(runtime.communicator(), runtime.executor(), 3)->run(graph), local::Cancelled);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 30);
 }
 
 }  // namespace

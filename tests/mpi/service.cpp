@@ -296,7 +296,7 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
         throw local::IoError(fmt::format("chunk {} cannot be read", chunk));
       }
       // Others compute for long, but ask whether they should.
-      for (int i = 0; i < 2000 && job().rank() != culprit && chunk > 30 && !task.cancelled(); ++i) {
+      for (int i = 0; i < 6000 && job().rank() != culprit && chunk > 30 && !task.cancelled(); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     };
@@ -312,7 +312,7 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
       const auto all = job().all_gather_strings(error.what());
       for (const std::string& text : all) EXPECT_EQ(text, all[0]);
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 10);
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 30);
     // The executor and the communicator are as good as new.
     RandomPulls(Settings{GetParam()}, 10, 10, {100, 10}, 8).run(*executor);
   }
@@ -343,11 +343,11 @@ TEST_P(OnDevice, InterruptCancelsEveryRank) {
   RandomPulls run(Settings{GetParam()}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
     if (job().rank() == 0) request_interrupt();
-    for (int i = 0; i < 2000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(run.run(*executor), local::Cancelled);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 30);
   job().barrier();
   RandomPulls(Settings{GetParam()}, 8, 8, {10}, 9).run(*executor);
 }
@@ -360,7 +360,7 @@ TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   if (job().rank() == job().size() - 1) request_interrupt();
   RandomPulls run({}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
-    for (int i = 0; i < 2000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
 }

@@ -24,7 +24,7 @@ class Watchdog {
  public:
   explicit Watchdog(int rank) : rank_(rank) {
     const char* limit = std::getenv("QUARRY_TEST_TIMEOUT");
-    seconds_ = limit ? std::atof(limit) : 60;
+    seconds_ = limit ? std::atof(limit) : 120;
     thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
   }
   void begin(const std::string& what) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "io/output.h"
+#include "io/partial.h"
 #include "tests/unit/io/io_test.h"
 
 namespace quarry::io {
@@ -225,6 +227,11 @@ Bytes ints(std::vector<int32_t> values) {
   return out;
 }
 
+std::string contents(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 TEST(WriteTest, AddsToAndReplacesInAnExistingFile) {
   for (bool latest : {false, true}) {
     const test::TempDir dir;
@@ -254,7 +261,7 @@ TEST(WriteTest, WithoutCommitNothingChanges) {
   const test::TempDir dir;
   const std::string file = dir / "out.h5", fresh = dir / "fresh.h5";
   make_existing(file);
-  const auto before = std::filesystem::file_size(file);
+  const std::string before = contents(file);
   const Bytes data = ints({9, 8, 7, 6, 5});
   {
     const auto output = OutputFile::create(
@@ -265,7 +272,8 @@ TEST(WriteTest, WithoutCommitNothingChanges) {
   EXPECT_EQ(library_read(file, "/x"), ints({1, 2, 3, 4}));
   EXPECT_EQ(library_read(file, "/g/y"), ints({1, 2, 3, 4}));
   EXPECT_EQ(list_objects(file).size(), 4u);
-  EXPECT_LE(std::filesystem::file_size(file), before + 4096);
+  EXPECT_TRUE(contents(file) == before);
+  EXPECT_FALSE(std::filesystem::exists(file + ".partial"));
   {
     const auto output = OutputFile::create(fresh, {spec_of("/x", {5}, DType::int32)}, false);
     EXPECT_TRUE(std::filesystem::exists(fresh + ".partial"));
@@ -279,11 +287,7 @@ TEST(WriteTest, RemainsOfAKilledRunAreReplaced) {
   const std::string file = dir / "out.h5", fresh = dir / "fresh.h5";
   make_existing(file);
   std::ofstream(fresh + ".partial") << "not HDF5";
-  {
-    const hid_t id = h5(H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-    H5Gclose(h5(H5Gcreate2(id, "/.quarry-partial", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)));
-    H5Fclose(id);
-  }
+  std::ofstream(file + ".partial") << std::string(1 << 20, 'x');
   for (const std::string& to : {file, fresh}) {
     const auto output = OutputFile::create(to, {spec_of("/n", {2}, DType::int32)}, false);
     write_tiles({output->writer(0)}, {2}, ints({5, 6}));
@@ -412,6 +416,103 @@ TEST(WriteTest, BadOutputsFailBeforeAnythingIsWritten) {
   }
 }
 
+TEST(WriteTest, ReadersStayWithTheFileThatTheyOpened) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  make_existing(file);
+  const auto before = Dataset::open(file, "/x");
+  const auto elsewhere = Dataset::deserialize(before->serialize());
+  const auto output = OutputFile::create(file, {spec_of("/x", {4}, DType::int32)}, /*overwrite=*/true);
+  write_tiles({output->writer(0)}, {4}, ints({9, 9, 9, 9}));
+  output->commit();
+  for (const auto& dataset : {before, elsewhere})
+    EXPECT_EQ(read_region(*dataset, Region::whole({4})), ints({1, 2, 3, 4}));
+  EXPECT_EQ(read_region(*Dataset::open(file, "/x"), Region::whole({4})), ints({9, 9, 9, 9}));
+}
+
+TEST(WriteTest, AReplacedFileKeepsModeLinkAndHoles) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5", link = dir / "link.h5";
+  {
+    H5File f(file);
+    const Bytes data = ints({1, 2, 3, 4});
+    f.write("/x", {4}, H5T_STD_I32LE, H5T_STD_I32LE, data.data());
+  }
+  constexpr int64_t kHole = int64_t{64} << 20;
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) + kHole);
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all | std::filesystem::perms::others_read);
+  std::filesystem::create_symlink("a.h5", link);
+  const auto output = OutputFile::create(link, {spec_of("/y", {4}, DType::int32)}, false);
+  write_tiles({output->writer(0)}, {4}, ints({5, 6, 7, 8}));
+  output->commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(library_read(file, "/y"), ints({5, 6, 7, 8}));
+  EXPECT_EQ(library_read(file, "/x"), ints({1, 2, 3, 4}));
+  struct stat status {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0704u);
+  EXPECT_LT(status.st_blocks * 512, kHole / 2);
+}
+
+TEST(WriteTest, AFileChangedByOthersMeanwhileIsLeftAlone) {
+  const test::TempDir dir;
+  for (bool exists : {false, true}) {
+    const std::string file = dir / (exists ? "old.h5" : "new.h5");
+    if (exists) make_existing(file);
+    const auto output = OutputFile::create(file, {spec_of("/n", {4}, DType::int32)}, false);
+    write_tiles({output->writer(0)}, {4}, ints({5, 6, 7, 8}));
+    std::ofstream(file, std::ios::app) << "by another program";
+    const std::string now = contents(file);
+    EXPECT_NE(message_of<local::IoError>([&] { output->commit(); }).find(exists ? "changed" : "made"),
+              std::string::npos);
+    EXPECT_TRUE(contents(file) == now);
+  }
+}
+
+TEST(WriteTest, OneWriterAtATime) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  const auto output = OutputFile::create(file, {spec_of("/n", {4}, DType::int32)}, false);
+  EXPECT_NE(message_of<local::IoError>([&] {
+              OutputFile::create(file, {spec_of("/m", {4}, DType::int32)}, false);
+            }).find("another process is writing"),
+            std::string::npos);
+  write_tiles({output->writer(0)}, {4}, ints({5, 6, 7, 8}));
+  output->commit();
+  EXPECT_EQ(library_read(file, "/n"), ints({5, 6, 7, 8}));
+}
+
+TEST(WriteTest, DiscardedFilesAreNotCommitted) {
+  const test::TempDir dir;
+  const std::string file = dir / "old.h5";
+  make_existing(file);
+  const std::string before = contents(file);
+  // For good, so in a process of its own.
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int good = 0;
+    const auto output = OutputFile::create(file, {spec_of("/n", {4}, DType::int32)}, false);
+    discard_partial_files();
+    good += !std::filesystem::exists(file + ".partial");
+    write_tiles({output->writer(0)}, {4}, ints({5, 6, 7, 8}));  // who has it open does not notice
+    for (int i = 0; i < 2; ++i) {
+      try {
+        if (i == 0) output->commit();
+        if (i == 1) OutputFile::create(dir / "other.h5", {spec_of("/n", {4}, DType::int32)}, false);
+      } catch (const local::Cancelled&) {
+        ++good;
+      }
+    }
+    std::_Exit(good);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_TRUE(contents(file) == before);
+  EXPECT_FALSE(std::filesystem::exists(dir / "other.h5"));
+}
+
 // A file size limit stands in for a full disk: the system refuses the write in the same place.
 class FileSizeLimit {
  public:
@@ -434,6 +535,7 @@ TEST(WriteTest, AFullDiskIsAnErrorAndLeavesTheOldContent) {
   const test::TempDir dir;
   const std::string file = dir / "old.h5", fresh = dir / "fresh.h5";
   make_existing(file);
+  const std::string before = contents(file);
   const Bytes data = random_bytes(1 << 20, 3);
   for (const std::string& to : {fresh, file})
     for (bool filtered : {false, true}) {
@@ -458,8 +560,8 @@ TEST(WriteTest, AFullDiskIsAnErrorAndLeavesTheOldContent) {
       output.reset();
       EXPECT_FALSE(std::filesystem::exists(fresh));
       EXPECT_FALSE(std::filesystem::exists(fresh + ".partial"));
-      EXPECT_EQ(library_read(file, "/x"), ints({1, 2, 3, 4}));
-      EXPECT_EQ(list_objects(file).size(), 4u);
+      EXPECT_FALSE(std::filesystem::exists(file + ".partial"));
+      EXPECT_TRUE(contents(file) == before);
     }
   // Afterwards the same names can be written.
   const auto output = OutputFile::create(fresh, {spec_of("/n", {1 << 20}, DType::uint8)}, false);
