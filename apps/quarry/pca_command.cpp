@@ -39,7 +39,7 @@ struct PcaOptions {
 Array open_matrix(const PcaOptions& options) {
   const FileObject input = parse_file_object(options.input);
   if (input.object.empty()) throw InvalidArgument("pca takes FILE:/PATH, not '" + options.input + "'");
-  const Array data = open_hdf5(input.file, input.object);
+  Array data = open_hdf5(input.file, input.object);
   if (data.ndim() != 2) {
     throw InvalidArgument(options.input + " has shape " + local::to_string(data.shape()) + "; pca takes a matrix");
   }

@@ -155,7 +155,7 @@ std::string view_text(const View& view, const Node& node) {
 
 void append(const NodePtr& node, size_t limit, std::string& text) {
   if (text.size() > limit) return;
-  auto call = [&](std::string name, const std::vector<NodePtr>& args, const std::string& rest = "") {
+  auto call = [&](const std::string& name, const std::vector<NodePtr>& args, const std::string& rest = "") {
     text += name + "(";
     for (size_t i = 0; i < args.size(); ++i) {
       if (i) text += ", ";

@@ -12,10 +12,11 @@ NodeMap identity_map(int ndim) {
 
 NodeMap argument_map(const expr::Node& node, const expr::Node& arg, const NodeMap& map) {
   NodeMap result;
-  const int shift = node.shape.size() - arg.shape.size();
-  for (int d = 0; d < arg.shape.size(); ++d) {
-    const bool broadcast = arg.shape[d] != node.shape[d + shift];
-    result.push_back(broadcast ? NodeAxis{} : map[static_cast<size_t>(d + shift)]);
+  int axis = node.shape.size() - arg.shape.size();
+  for (const int64_t extent : arg.shape) {
+    const bool broadcast = extent != node.shape[axis];
+    result.push_back(broadcast ? NodeAxis{} : map[static_cast<size_t>(axis)]);
+    ++axis;
   }
   return result;
 }

@@ -57,7 +57,7 @@ class Pusher {
                const std::vector<std::pair<int, int64_t>>& fixed, const Dims& shape) {
     // The view where it stands: what is given up when the graph is deeper than the stack, and the key of what was
     // pushed before (shared arguments would be walked once per path otherwise).
-    const NodePtr here = expr::view(arg, axes, fixed, shape);
+    NodePtr here = expr::view(arg, axes, fixed, shape);
     if (depth_ >= kDeepest) return here;
     if (const auto found = pushed_.find(here->hash); found != pushed_.end()) return found->second;
     ++depth_;
@@ -73,10 +73,10 @@ class Pusher {
     if (const auto* n = arg->as<expr::Index>()) return push_index(*n, axes, fixed, shape);
     if (arg->as<expr::Rechunk>()) {
       const NodePtr viewed = expr::view(arg, axes, fixed, shape);  // for its grid
-      return expr::rechunk(push(arg->as<expr::Rechunk>()->arg, std::move(axes), std::move(fixed), shape), viewed->grid);
+      return expr::rechunk(push(arg->as<expr::Rechunk>()->arg, axes, fixed, shape), viewed->grid);
     }
     if (const auto* n = arg->as<View>()) {
-      const NodePtr composed = expr::view(arg, std::move(axes), std::move(fixed), shape);
+      NodePtr composed = expr::view(arg, std::move(axes), std::move(fixed), shape);
       const View* view = composed->as<View>();
       if (!view) return composed;
       return view->arg->as<View>() || view->arg == n->arg ? composed : push(view->arg, view->axes, view->fixed, shape);
@@ -98,7 +98,7 @@ class Pusher {
         for (View::Axis& axis : axes)
           if (axis.source >= 0) axis.start = 0, axis.step = 1;
         for (auto& entry : fixed) entry.second = 0;
-        return push(sliced, std::move(axes), std::move(fixed), shape);
+        return push(sliced, axes, fixed, shape);
       }
     }
     return expr::view(arg, std::move(axes), std::move(fixed), shape);

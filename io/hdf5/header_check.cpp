@@ -346,7 +346,7 @@ class Checker {
     const auto collection = read_range(file_, address, bytes, kWhat);
     Cursor in(collection, kWhat);
     in.skip(static_cast<size_t>(head_bytes));
-    const auto object_head = static_cast<size_t>(8 + format_.length_bytes);
+    const auto object_head = 8 + static_cast<size_t>(format_.length_bytes);
     while (in.left() >= object_head) {
       const unsigned object = in.u16();
       in.skip(6);

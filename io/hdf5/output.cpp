@@ -135,7 +135,8 @@ class Hdf5Output final : public OutputFile {
       open_for_chunks(index);
       hsize_t origin[local::kMaxDims];
       QUARRY_CHECK(spec.chunks && chunk.size() == spec.shape.size());
-      for (int d = 0; d < chunk.size(); ++d) origin[d] = static_cast<hsize_t>(chunk[d] * (*spec.chunks)[d]);
+      for (int d = 0; d < chunk.size(); ++d)
+        origin[d] = static_cast<hsize_t>(chunk[d]) * static_cast<hsize_t>((*spec.chunks)[d]);
       check_call(H5Dwrite_chunk(datasets_[index], H5P_DEFAULT, /*filters=*/0, origin, bytes.size(), bytes.data()),
                  fmt::format("writing '{}' to '{}'", spec.object, file_));
     }

@@ -25,7 +25,7 @@ constexpr FloatFormat kDouble{63, 52, 11, 0, 52, 1023};
 
 std::string member_name(hid_t type, unsigned index) {
   char* const text = H5Tget_member_name(type, index);
-  const std::string name = text ? text : "";
+  std::string name = text ? text : "";
   H5free_memory(text);
   return name;
 }

@@ -74,7 +74,7 @@ struct Bench {
 
 class Array {
  public:
-  Array(const Bench& bench, DType dtype, const Dims& shape, std::optional<Dims> strides = std::nullopt)
+  Array(const Bench& bench, DType dtype, const Dims& shape, const std::optional<Dims>& strides = std::nullopt)
       : buffer_(element_count(shape) * itemsize(dtype), *bench.gpu.memory, bench.gpu.stream),
         operand_{buffer_.data(), strides.value_or(contiguous_strides(shape, itemsize(dtype)))} {}
   const Operand& operand() const { return operand_; }

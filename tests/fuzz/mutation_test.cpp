@@ -19,8 +19,10 @@
 
 // The HDF5 library asks for as much memory as a damaged heap states and copes with getting none, as malloc() does but
 // AddressSanitizer by default does not.
+// NOLINTBEGIN(bugprone-reserved-identifier): the name is AddressSanitizer's
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace quarry::io {
 namespace {

@@ -171,8 +171,10 @@ TEST(PointToPoint, ManyInFlightToEveryone) {
   for (int i = 0; i < kEach; ++i) sizes.push_back(static_cast<int64_t>(random() % 50000));
   std::vector<std::vector<uint8_t>> memory;
   std::vector<std::unique_ptr<Request>> requests;
-  memory.reserve(static_cast<size_t>(2 * kEach * job().size()));
-  const auto seed = [](int from, int to, int i) { return static_cast<uint64_t>((from * 64 + to) * 1000 + i); };
+  memory.reserve(2 * kEach * static_cast<size_t>(job().size()));
+  const auto seed = [](int from, int to, int i) {
+    return static_cast<uint64_t>(from * 64 + to) * 1000 + static_cast<uint64_t>(i);
+  };
   for (int i = 0; i < kEach; ++i) {
     for (int peer = 0; peer < job().size(); ++peer) {
       memory.push_back(pattern(sizes[static_cast<size_t>(i)], seed(job().rank(), peer, i)));
@@ -394,7 +396,7 @@ TEST(Threads, TransfersFromSeveralThreadsDuringCollectives) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kRounds; ++i) {
         const int64_t bytes = (i % 4) * 30000 + t;
-        const auto out = pattern(bytes, static_cast<uint64_t>(t * 1000 + i));
+        const auto out = pattern(bytes, static_cast<uint64_t>(t) * 1000 + static_cast<uint64_t>(i));
         std::vector<uint8_t> in(static_cast<size_t>(bytes));
         const auto receive = job().receive(in.data(), bytes, previous_rank(), static_cast<uint64_t>(t));
         const auto send = job().send(out.data(), bytes, next_rank(), static_cast<uint64_t>(t));

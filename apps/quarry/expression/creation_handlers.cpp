@@ -5,7 +5,6 @@
 
 namespace quarry::apps::expression {
 
-using local::InvalidArgument;
 using local::TypeError;
 
 namespace {

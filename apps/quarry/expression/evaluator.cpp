@@ -368,7 +368,7 @@ class Evaluator {
 
   Value eval(const Expr& expr, const Subscript& node) {
     const Value object = run(*node.object);
-    const Value index = run(*node.index);
+    Value index = run(*node.index);
     return at(node.index->span, [&]() -> Value {
       if (library_.is_array(object)) return library_.subscript(object, index);
       if (const auto* module = object.as<ModuleValue>(); module != nullptr && module->name == "s_") return index;

@@ -364,7 +364,7 @@ std::string repr(Int value) { return to_string(value); }
 std::string repr(double value) { return shortest(value, /*point_zero=*/true); }
 
 std::string repr(std::complex<double> value) {
-  const std::string imag = shortest(value.imag(), /*point_zero=*/false) + "j";
+  std::string imag = shortest(value.imag(), /*point_zero=*/false) + "j";
   if (value.real() == 0 && !std::signbit(value.real())) return imag;
   const bool sign = imag[0] != '-';
   return "(" + shortest(value.real(), /*point_zero=*/false) + (sign ? "+" : "") + imag + ")";

@@ -163,10 +163,10 @@ void ProductBody::run(scheduler::TaskRun& run) {
   for (size_t i = 0; i < operands.k.size(); ++i) {
     const int64_t k = operands.k[i];
     std::vector<std::pair<void*, int64_t>> packed;
-    auto pack = [&](Matrix matrix, Dims shape, bool conjugate) {
+    auto pack = [&](const Matrix& matrix, const Dims& shape, bool conjugate) {
       const int64_t bytes = local::element_count(shape) * itemsize;
-      const Matrix copy{static_cast<std::byte*>(run.context.memory->allocate(bytes, run.context.stream)),
-                        local::contiguous_strides(shape, itemsize)};
+      Matrix copy{static_cast<std::byte*>(run.context.memory->allocate(bytes, run.context.stream)),
+                  local::contiguous_strides(shape, itemsize)};
       packed.emplace_back(copy.data, bytes);
       engine.run(pack_program(dtype_, conjugate), pack_launch(matrix, shape, copy), run.context);
       return copy;

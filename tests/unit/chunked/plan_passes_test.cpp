@@ -19,7 +19,7 @@ using local::full_slice;
 using local::Slice;
 using testing::MemoryDataset;
 
-Array dataset(const std::string& name, const Dims& shape, std::optional<Dims> chunks = std::nullopt,
+Array dataset(const std::string& name, const Dims& shape, const std::optional<Dims>& chunks = std::nullopt,
               DType dtype = DType::float64) {
   return Array(expr::source(std::make_shared<MemoryDataset>(name, shape, dtype, chunks)));
 }

@@ -17,7 +17,7 @@ namespace {
 using plan::Plan;
 using testing::MemoryDataset;
 
-Array dataset(const std::string& name, const Dims& shape, std::optional<Dims> chunks = std::nullopt,
+Array dataset(const std::string& name, const Dims& shape, const std::optional<Dims>& chunks = std::nullopt,
               DType dtype = DType::float64) {
   return Array(expr::source(std::make_shared<MemoryDataset>(name, shape, dtype, chunks)));
 }

@@ -42,7 +42,7 @@ Environment prelude() {
 std::string outcome(const std::string& text, Environment& environment) {
   try {
     const Value value = evaluate_text(text, environment);
-    const std::string shown = display(std::span(&value, 1))[0];
+    std::string shown = display(std::span(&value, 1))[0];
     const Array* array = value.as<Array>();
     if (array == nullptr) return shown;
     return std::string(local::name(array->dtype())) + " " + local::to_string(array->shape()) + "\n" + shown;
