@@ -20,8 +20,7 @@ std::string compact_shape(const Dims& shape) {
 NdArray store_result(std::string_view name, const NdArray& result, const NdArray& out, Casting casting) {
   if (!can_cast(result.dtype(), out.dtype(), casting)) {
     throw TypeError(fmt::format("Cannot cast ufunc '{}' output from dtype('{}') to dtype('{}') with casting rule '{}'",
-                                name, local::name(result.dtype()), local::name(out.dtype()),
-                                casting_name(casting)));
+                                name, local::name(result.dtype()), local::name(out.dtype()), casting_name(casting)));
   }
   if (broadcast_shapes(result.shape(), out.shape()) != out.shape())
     throw InvalidArgument(

@@ -288,7 +288,8 @@ TEST(ReadTest, MissingChunksGiveTheFillValue) {
   expect_regions(*Dataset::open(file, "/never"), data, 10, 1);
   expect_regions(*Dataset::open(file, "/zeros"), zeros, 10, 1);
   for (int i = 0; i < 2; ++i)
-    for (int j = 0; j < 3; ++j) expected[static_cast<size_t>(2 + i) * 7 + 3 + static_cast<size_t>(j)] = patch[i * 3 + j];
+    for (int j = 0; j < 3; ++j)
+      expected[static_cast<size_t>(2 + i) * 7 + 3 + static_cast<size_t>(j)] = patch[i * 3 + j];
   std::memcpy(data.data(), expected.data(), data.size());
   for (const char* object : {"/xul", "/xub", "/xfl", "/xfb"}) {
     SCOPED_TRACE(object);

@@ -103,7 +103,8 @@ TEST(CpuLevels, EveryLoopGivesTheSameBits) {
       for (int k = 0; k < info(op).arity; ++k) {
         const DType in = op == Op::ldexp && k == 1 ? DType::int32 : dtype;
         args.push_back(program.input(in));
-        memory.push_back(awkward(in, n, static_cast<uint64_t>(100) * static_cast<uint64_t>(o) + static_cast<uint64_t>(10 * t + k)));
+        memory.push_back(
+            awkward(in, n, static_cast<uint64_t>(100) * static_cast<uint64_t>(o) + static_cast<uint64_t>(10 * t + k)));
         launch.inputs.push_back({memory.back().data(), {itemsize(in)}});
       }
       ValueId out;

@@ -97,6 +97,7 @@ TEST(Scalars, EveryTypeRoundTrips) {
   }
 }
 
+// NOLINTBEGIN(bugprone-use-after-move, clang-diagnostic-self-assign-overloaded): on purpose
 TEST(Shapes, DimsBeyondTheInlineOnes) {
   Dims dims;
   for (int i = 0; i < kMaxDims; ++i) dims.push_back(i);
@@ -114,7 +115,7 @@ TEST(Shapes, DimsBeyondTheInlineOnes) {
   dims = Dims{5};
   dims.push_back(6);
   EXPECT_EQ(dims, (Dims{5, 6}));
-  copy = copy;  // NOLINT: on purpose
+  copy = copy;
   EXPECT_EQ(copy, (Dims{0, 9, 1, 2}));
 }
 
@@ -127,6 +128,7 @@ TEST(Shapes, MovedFromDimsWorkAgain) {
   EXPECT_EQ(big.size(), 11);
   EXPECT_EQ(big[10], 9);
 }
+// NOLINTEND(bugprone-use-after-move, clang-diagnostic-self-assign-overloaded)
 
 TEST(Shapes, CountsAndBroadcasts) {
   EXPECT_EQ(element_count({}), 1);

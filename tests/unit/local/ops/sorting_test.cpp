@@ -266,7 +266,7 @@ TEST_P(Sorts, Searches) {
         std::stable_sort(sorted.begin(), sorted.end(), before<T>);
         for (const char* side : {"left", "right"}) {
           std::vector<int64_t> expected;
-          for (const T& value : values) {
+          for (const T value : values) {
             const auto at = side[0] == 'l' ? std::lower_bound(sorted.begin(), sorted.end(), value, before<T>)
                                            : std::upper_bound(sorted.begin(), sorted.end(), value, before<T>);
             expected.push_back(at - sorted.begin());
