@@ -78,7 +78,8 @@ void reject(const std::string& text, const char* option) {
 
 class LocalEvaluation {
  public:
-  explicit LocalEvaluation(const EvalOptions& options) : options_(options) {
+  // Sets `writing` once results go to the output.
+  LocalEvaluation(const EvalOptions& options, bool& writing) : options_(options), writing_(writing) {
     environment_.library = &expression::local_library();
   }
 
@@ -141,6 +142,7 @@ class LocalEvaluation {
     }
     if (how.chunks || !how.filters.empty()) throw InvalidArgument("--out-chunks and --out-filter are not for --local");
     check_output(output.file, paths, options_.overwrite);
+    writing_ = true;
     const std::unique_ptr<io::OutputFile> file =
         io::OutputFile::create(output.file, std::move(specs), options_.overwrite);
     for (size_t i = 0; i < items.size(); ++i) {
@@ -152,6 +154,7 @@ class LocalEvaluation {
   }
 
   const EvalOptions& options_;
+  bool& writing_;
   Environment environment_;
 };
 
@@ -169,15 +172,14 @@ int run_local_eval(const EvalOptions& options) {
   reject(options.common.report, "--report");
   reject(options.common.stats, "--stats");
   if (options.common.plan) throw InvalidArgument("--plan is not for --local");
-  bool started = false;
+  bool writing = false;
   try {
     const local::DeviceScope scope(chosen_device(options));
-    started = true;
-    return LocalEvaluation(options).run();
+    return LocalEvaluation(options, writing).run();
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     print_error(error_message(error));
-    return exit_status(error, /*computing=*/!started);
+    return exit_status(error, /*computing=*/writing);
   }
 }
 

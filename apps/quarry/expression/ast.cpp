@@ -113,6 +113,14 @@ struct Printer {
     for (const ExprPtr& item : e.items) text += " " + to_string(*item);
     return text + ")";
   }
+  std::string operator()(const Lambda& e) const {
+    std::string text = "(lambda";
+    for (size_t i = 0; i < e.parameters.size(); ++i) {
+      text += " " + e.parameters[i];
+      if (e.defaults[i]) text += "=" + to_string(*e.defaults[i]);
+    }
+    return text + ": " + to_string(*e.body) + ")";
+  }
 };
 
 }  // namespace

@@ -96,10 +96,16 @@ struct Sequence {
   std::vector<ExprPtr> items;
 };
 
+struct Lambda {
+  std::vector<std::string> parameters;
+  std::vector<ExprPtr> defaults;  // one per parameter; null: none
+  std::shared_ptr<const Expr> body;
+};
+
 struct Expr {
   Span span;
   std::variant<NoneLiteral, EllipsisLiteral, Literal, Name, Unary, Binary, Compare, BoolOp, Conditional, Call,
-               Attribute, Subscript, SliceRange, Sequence>
+               Attribute, Subscript, SliceRange, Sequence, Lambda>
       node;
   int depth = 1;  // levels below and including this one
 };

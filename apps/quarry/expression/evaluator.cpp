@@ -51,8 +51,9 @@ bool is_numpy(std::string_view name) { return name == "np" || name == "numpy"; }
 
 class Evaluator {
  public:
-  Evaluator(const Source& source, Environment& environment)
-      : source_(source), environment_(environment), library_(*environment.library) {}
+  using Locals = std::map<std::string, Value, std::less<>>;
+  Evaluator(const Source& source, Environment& environment, Locals locals = {})
+      : source_(source), environment_(environment), library_(*environment.library), locals_(std::move(locals)) {}
 
   Value run(const Expr& expr) {
     return std::visit([&](const auto& node) { return eval(expr, node); }, expr.node);
@@ -190,6 +191,7 @@ class Evaluator {
   }
 
   Value eval(const Expr& expr, const Name& node) {
+    if (const auto local = locals_.find(node.name); local != locals_.end()) return local->second;
     const auto variable = environment_.variables.find(node.name);
     if (variable != environment_.variables.end()) return variable->second;
     const auto failed = environment_.failed.find(node.name);
@@ -396,9 +398,30 @@ class Evaluator {
     return node.is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
   }
 
+  // The parameters of the lambdas around are captured by value; variables are looked up when it is called.
+  Value eval(const Expr&, const Lambda& node) {
+    auto function = std::make_shared<Function>();
+    function->name = "<lambda>";
+    for (size_t i = 0; i < node.parameters.size(); ++i) {
+      std::optional<Value> value;
+      if (node.defaults[i]) value = run(*node.defaults[i]);
+      function->parameters.push_back({Parameter::Kind::positional, node.parameters[i], std::move(value)});
+    }
+    function->handler = [body = node.body, source = source_, environment = &environment_, locals = locals_](
+                            const Arguments& args, Session&) {
+      Locals inner = locals;
+      for (size_t i = 0; i < args.values().size(); ++i) {
+        inner.insert_or_assign(args.function().parameters[i].name, args.values()[i]);
+      }
+      return Evaluator(source, *environment, std::move(inner)).run(*body);
+    };
+    return FunctionValue{function.get(), nullptr, function};
+  }
+
   const Source& source_;
   Environment& environment_;
   const Library& library_;
+  const Locals locals_;  // parameters of the lambdas around
 };
 
 }  // namespace

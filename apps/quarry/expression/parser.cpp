@@ -156,6 +156,7 @@ class Parser {
   ExprPtr expression() {
     const Level level(*this);
     const int64_t begin = peek().span.begin;
+    if (take_word("lambda")) return lambda(begin);
     ExprPtr then = disjunction();
     if (!take_word("if")) return then;
     ExprPtr condition = disjunction();
@@ -163,6 +164,33 @@ class Parser {
     ExprPtr otherwise = expression();
     const int depth = std::max({then->depth, condition->depth, otherwise->depth});
     return make(begin, Conditional{std::move(then), std::move(condition), std::move(otherwise)}, depth);
+  }
+
+  ExprPtr lambda(int64_t begin) {
+    Lambda result;
+    int depth = 0;
+    while (!at_op(":")) {
+      const Token name = peek();
+      if (name.kind != Token::Kind::name || is_keyword(name.text)) {
+        fail(name.span, "expected the name of a parameter, found " + found(name));
+      }
+      if (std::find(result.parameters.begin(), result.parameters.end(), name.text) != result.parameters.end()) {
+        fail(name.span, "the parameter '" + name.text + "' is named twice");
+      }
+      ++at_;
+      ExprPtr value = take_op("=") ? expression() : nullptr;
+      if (!value && !result.defaults.empty() && result.defaults.back()) {
+        fail(name.span, "a parameter without a default follows one that has one");
+      }
+      depth = std::max(depth, depth_of(value));
+      result.parameters.push_back(name.text);
+      result.defaults.push_back(std::move(value));
+      if (!take_op(",")) break;
+    }
+    expect_op(":");
+    result.body = expression();
+    depth = std::max(depth, result.body->depth);
+    return make(begin, std::move(result), depth);
   }
 
   ExprPtr disjunction() {
@@ -404,7 +432,6 @@ class Parser {
     if (token.text == "True") return make(begin, Literal{true}, 0);
     if (token.text == "False") return make(begin, Literal{false}, 0);
     if (token.text == "None") return make(begin, NoneLiteral{}, 0);
-    if (token.text == "lambda") fail(token.span, "lambda is not part of quarry's expressions");
     if (is_keyword(token.text)) {
       fail(token.span, "invalid syntax: expected an expression, found '" + token.text + "'");
     }

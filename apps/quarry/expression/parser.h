@@ -1,4 +1,4 @@
-// Python's expression grammar without lambda, comprehensions, dictionaries, sets, starred and assignment expressions.
+// Python's expression grammar without comprehensions, dictionaries, sets, starred and assignment expressions.
 #pragma once
 
 #include "apps/quarry/expression/ast.h"

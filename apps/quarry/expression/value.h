@@ -35,6 +35,7 @@ struct SequenceValue {
 struct FunctionValue {
   const Function* function = nullptr;
   std::shared_ptr<const Value> self;
+  std::shared_ptr<const Function> owner = nullptr;  // of a lambda
 };
 struct ModuleValue {
   std::string name;  // "np", "random", "linalg"

@@ -1,0 +1,134 @@
+"""quarry eval --local: scripts, results, errors and the speed of many lines."""
+
+import time
+
+from support import CliTest, h5py, main, np
+
+
+class Local(CliTest):
+    def script(self, *lines):
+        (self.dir / "s.q").write_text("\n".join(lines) + "\n")
+        return "s.q"
+
+    def evaluate_local(self, expression, *arguments, **options):
+        return self.evaluate(expression, "--local", *arguments, **options)
+
+
+class Printing(Local):
+    def test_values_print_as_in_python(self):
+        for text, shown in [
+            ("add([1, 2, 3], 2)", "[3 4 5]"),
+            ("np.sum([[1, 2], [3, 4]], axis=0)", "[4 6]"),
+            ("divmod(7, 2)", "(np.int64(3), np.int64(1))"),
+            ("float32(2.5) * 2", "5.0"),
+            ("(1, 'a', None)", "(1, 'a', None)"),
+            ("2 ** -1", "0.5"),
+            ("1 < sum([1, 1]) < 3", "True"),
+            ("add([1, 2], 1).dtype", "int64"),
+            ("(lambda x, k=2: x * k)(21)", "42"),
+            ("s_[1:2, ...]", "(slice(1, 2, None), Ellipsis)"),
+        ]:
+            self.assertEqual(self.evaluate_local(text), shown, text)
+
+    def test_inputs_are_read_whole(self):
+        x = np.random.default_rng(1).standard_normal((50, 7))
+        self.write("a.h5", x=x, b=x.astype(">f4"), c=(x, {"chunks": (7, 3), "compression": 4}))
+        inputs = ["-i", "x=a.h5:/x", "-i", "b=a.h5:/b", "-i", "c=a.h5:/c"]
+        self.assertEqual(self.evaluate_local("all(x == c)", *inputs), "True")
+        self.assertEqual(self.evaluate_local("all(x.astype(float32) == b)", *inputs), "True")
+        self.assertEqual(self.evaluate_local("x.T[::-1, 0]", *inputs), str(x.T[::-1, 0]))
+
+    def test_every_device_kind_that_is_here(self):
+        for device in ["cpu", "emulated"]:
+            self.assertEqual(self.evaluate_local("sqrt([4.0, 9.0]) + 1", "--device", device), "[3. 4.]")
+
+
+class Scripts(Local):
+    def test_results_are_stored_as_numpy_would(self):
+        x = np.arange(6, dtype="i4").reshape(2, 3)
+        self.write("a.h5", x=x)
+        self.ok("eval", "--local", "-f", self.script(
+            "a = x + 1", "# a comment", "b = a.T / 2", "c = True", "d = 7", "e = 2.5", "f = 1j", "g = [1, 2.5]",
+            "h = (x, sum(x))", "k = [x, x]", "_private = 5", "l = _private + 1", "m = x[1:1]", "n = float16(3)",
+            "a = a * 2",
+        ), "-i", "x=a.h5:/x", "-o", "o.h5")
+        self.assertEqual(self.keys("o.h5"), ["a", "b", "c", "d", "e", "f", "g", "h.0", "h.1", "k.0", "k.1", "l", "m", "n"])
+        expected = {"a": (x + 1) * 2, "b": (x + 1).T / 2, "c": np.bool_(True), "d": np.int64(7), "e": np.float64(2.5),
+                    "f": np.complex128(1j), "g": np.array([1, 2.5]), "h.0": x, "h.1": np.int64(15), "k.1": x,
+                    "l": np.int64(6), "m": x[1:1], "n": np.float16(3)}
+        for name, value in expected.items():
+            stored = self.read("o.h5", name)
+            np.testing.assert_array_equal(stored, value, name)
+            self.assertEqual((stored.dtype, stored.shape), (value.dtype, value.shape), name)
+
+    def test_results_are_printed_without_an_output(self):
+        result = self.ok("eval", "--local", "-f", self.script("a = [1, 2]", "b = add(a, 1)"))
+        self.assertEqual(result.out, "a = [1, 2]\nb = [2 3]\n")
+
+    def test_keep_going_reports_each_line_and_stores_the_others(self):
+        script = self.script("a = add(1, 2)", "b = a + nothing", "c = [1, 2", "d = b * 2", "e = zeros_(3)",
+                             "f = sum(a, axis=4)", "g = None", "h = add(a, 1)")
+        result = self.run_quarry("eval", "--local", "-f", script, "--keep-going", "-o", "o.h5")
+        self.assertEqual(result.status, 1)
+        errors = result.errors()
+        self.assertEqual([line.split(":")[3] for line in errors], ["2", "3", "4", "5", "6", "7"])
+        self.assertIn("line 2 failed", errors[2])
+        self.assertIn("\n  b = a + nothing\n          ^~~~~~~\n", result.err)
+        self.assertEqual(self.keys("o.h5"), ["a", "h"])
+
+    def test_a_line_that_needs_too_much_memory_does_not_stop_the_others(self):
+        script = self.script("a = x + 1", "b = x[:, None, None, None, None] + x[:, None, None, None] + x[:, None, None] + x[:, None] + x", "c = x + 2")
+        self.write("a.h5", x=np.arange(10000.0))
+        result = self.run_quarry("eval", "--local", "-f", script, "--keep-going", "-o", "o.h5", "--overwrite", "-i", "x=a.h5:/x")
+        self.assertEqual(result.status, 1)
+        self.assertEqual(len(result.errors()), 1)
+        self.assertRegex(result.errors()[0], r"s\.q:2:")
+        np.testing.assert_array_equal(self.read("o.h5", "c"), np.arange(10000.0) + 2)
+
+    def test_the_first_error_ends_a_script_and_stores_nothing(self):
+        self.fails(2, r"s\.q:2:5: name 'y' is not defined", "eval", "--local", "-f", self.script("a = 1", "b = y", "c = z"), "-o", "o.h5")
+        self.assertFalse((self.dir / "o.h5").exists())
+
+    def test_thousands_of_lines_are_fast(self):
+        lines = [f"v{i} = add([1, 2, 3], {i}) * 2.5 + sum([1, 2])" for i in range(4000)]
+        begin = time.monotonic()
+        self.ok("eval", "--local", "-f", self.script(*lines), "-o", "o.h5")
+        seconds = time.monotonic() - begin
+        with h5py.File(self.path("o.h5")) as file:
+            self.assertEqual(len(file), 4000)
+            np.testing.assert_array_equal(file["v3999"][()], np.array([4000, 4001, 4002]) * 2.5 + 3)
+        self.assertLess(seconds, 20)  # about 2 on an idle machine
+
+
+class Errors(Local):
+    def test_errors_point_at_their_place(self):
+        for text, pattern in [
+            ("1 + meen(2)", r"column 5: name 'meen' is not defined; did you mean 'mean'\?"),
+            ("add([1], 2).summ()", r"no attribute 'summ'; did you mean 'sum'\?"),
+            ("sum([1], axs=0)", r"unexpected keyword argument 'axs'; did you mean 'axis'\?"),
+            ("add([1, 2], [1, 2, 3])", r"\(2,\) \(3,\)"),
+            ("add([1, 2], 3)[5]", r"5"),
+            ("[[1, 2], [3]] + add(1, 1)", r"inhomogeneous"),
+            ("np.nothing(1)", r"'np' has no function 'nothing'"),
+            ("not add([1, 2], 0)", r"ambiguous"),
+        ]:
+            self.fails(2, pattern, "eval", "--local", text)
+
+    def test_options_that_need_a_plan_are_refused(self):
+        self.fails(2, r"--plan is not for --local", "eval", "--local", "1", "--plan")
+        self.fails(2, r"--trace is not for --local", "eval", "--local", "1", "--trace", "t.json")
+        self.fails(2, r"unknown device 'gpu'", "eval", "--local", "1", "--device", "gpu")
+
+    def test_existing_objects_need_overwrite(self):
+        self.ok("eval", "--local", "add(1, 1)", "-o", "o.h5:/a")
+        self.fails(2, r"o\.h5:/a exists", "eval", "--local", "add(1, 2)", "-o", "o.h5:/a")
+        self.ok("eval", "--local", "add(1, 2)", "-o", "o.h5:/a", "--overwrite")
+        self.assertEqual(self.read("o.h5", "a"), 3)
+
+    def test_one_rank_speaks(self):
+        result = self.ok("eval", "--local", "add(1, 1)", ranks=2)
+        self.assertEqual(result.out, "2\n")
+
+
+if __name__ == "__main__":
+    main()
