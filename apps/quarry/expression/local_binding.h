@@ -262,6 +262,8 @@ Value to_value(T&& result) {
     std::vector<Value> items;
     for (const auto& item : result) items.push_back(to_value(item));
     return Value::list(std::move(items));
+  } else if constexpr (std::is_base_of_v<std::vector<NdArray>, Plain>) {  // an ArrayTuple
+    return Value::tuple(std::vector<Value>(result.begin(), result.end()));
   } else if constexpr (is_optional<Plain>::value) {
     return result ? to_value(*result) : Value();
   } else if constexpr (is_variant<Plain>::value) {
