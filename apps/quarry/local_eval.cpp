@@ -164,6 +164,15 @@ local::Device chosen_device(const EvalOptions& options) {
   return {local::available(local::DeviceKind::cuda) ? local::DeviceKind::cuda : local::DeviceKind::cpu, 0};
 }
 
+// A line that asks for more is an error and not the end of the process.
+int64_t memory_limit(const EvalOptions& options, local::Device device) {
+  constexpr double kShare = 0.8;  // the rest is the host's: reading, copies, what runs beside
+  const bool on_gpu = device.kind == local::DeviceKind::cuda;
+  const int64_t free_bytes = on_gpu ? local::backend(device.kind).info(device.index).free_bytes : free_host_bytes();
+  const std::string text = options.common.runtime().memory;
+  return text.empty() ? static_cast<int64_t>(kShare * static_cast<double>(free_bytes)) : parse_size(text, free_bytes);
+}
+
 }  // namespace
 
 int run_local_eval(const EvalOptions& options) {
@@ -174,7 +183,12 @@ int run_local_eval(const EvalOptions& options) {
   if (options.common.plan) throw InvalidArgument("--plan is not for --local");
   bool writing = false;
   try {
-    const local::DeviceScope scope(chosen_device(options));
+    const local::Device device = chosen_device(options);
+    const std::unique_ptr<local::SlabPool> pool =
+        local::SlabPool::growing(device, local::SlabPool::kDefaultSlabBytes, memory_limit(options, device));
+    local::ExecContext context = local::default_context(device);
+    context.memory = pool.get();
+    const local::DeviceScope scope(context);
     return LocalEvaluation(options, writing).run();
   } catch (...) {
     const std::exception_ptr error = std::current_exception();

@@ -80,12 +80,11 @@ void check_view(const MatrixView& m, const char* which) {
                     which, m.rows, m.columns, m.row_stride, m.column_stride));
 }
 
-void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-                  const BatchSteps& batch, cublasHandle_t handle) {
-  if (is_row_major(c)) {  // c^T = b^T a^T, column-major
-    return blas_product(dtype, alpha, transposed(b), transposed(a), beta, transposed(c),
-                        {batch.count, batch.b, batch.a, batch.c}, handle);
-  }
+namespace {
+
+// A single element is of both orders: c is column-major here whatever is_row_major() says of it.
+void column_major_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
+                          const MatrixView& c, const BatchSteps& batch, cublasHandle_t handle) {
   const BlasType& type = blas_type(dtype);
   const auto operation = [](const MatrixView& m) { return is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const int64_t lda = leading_dimension(a), ldb = leading_dimension(b), ldc = leading_dimension(c);
@@ -101,6 +100,18 @@ void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixVi
                                                    factors[0], a.data, type.data, lda, batch.a, b.data, type.data, ldb,
                                                    batch.b, factors[1], c.data, type.data, ldc, batch.c, batch.count,
                                                    type.compute, CUBLAS_GEMM_DEFAULT));
+  }
+}
+
+}  // namespace
+
+void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+                  const BatchSteps& batch, cublasHandle_t handle) {
+  if (is_row_major(c)) {  // c^T = b^T a^T, column-major
+    column_major_product(dtype, alpha, transposed(b), transposed(a), beta, transposed(c),
+                         {batch.count, batch.b, batch.a, batch.c}, handle);
+  } else {
+    column_major_product(dtype, alpha, a, b, beta, c, batch, handle);
   }
 }
 

@@ -14,17 +14,16 @@ using local::TypeError;
 
 namespace {
 
-local::IndexItem index_item(const Value& value) {
+// Integers, slices, None and ... make views; anything else is an index array.
+std::optional<local::IndexItem> basic_item(const Value& value) {
   if (value.is<Int>()) return to_int64(value, "an index");
   if (const auto* slice = value.as<local::Slice>()) return *slice;
   if (value.is_none()) return local::newaxis;
   if (value.is<EllipsisValue>()) return local::ellipsis;
-  if (const NdArray* array = value.as<NdArray>(); array != nullptr && array->ndim() == 0) {
-    if (local::is_integer(array->dtype())) return array->item().as_int64();
-  }
-  if (value.is<bool>() || value.is<NdArray>() || value.sequence() != nullptr) {
-    throw local::NotSupported("indexing with boolean and integer arrays is not available yet");
-  }
+  return std::nullopt;
+}
+
+[[noreturn]] void bad_index(const Value& value) {
   throw local::IndexError(
       "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid "
       "indices, not " +
@@ -33,13 +32,40 @@ local::IndexItem index_item(const Value& value) {
 
 }  // namespace
 
+std::vector<local::IndexTerm> index_terms(const Value& index) {
+  std::vector<Value> items;
+  const SequenceValue* tuple = index.sequence();
+  if (tuple != nullptr && !tuple->is_list) {
+    items = tuple->items;
+  } else {
+    items.push_back(index);
+  }
+  std::vector<local::IndexTerm> terms;
+  for (const Value& item : items) {
+    if (const std::optional<local::IndexItem> basic = basic_item(item)) {
+      std::visit([&](const auto& part) { terms.emplace_back(part); }, *basic);
+    } else if (const bool* b = item.as<bool>()) {
+      terms.emplace_back(*b);
+    } else if (is_local_operand(item) && !item.number()) {
+      const NdArray array = to_ndarray(item);
+      // An empty list is an empty index.
+      terms.emplace_back(array.size() == 0 && item.sequence() != nullptr ? array.astype(DType::int64) : array);
+    } else {
+      bad_index(item);
+    }
+  }
+  return terms;
+}
+
 Value local_subscript(const NdArray& array, const Value& index) {
   std::vector<local::IndexItem> items;
   const SequenceValue* tuple = index.sequence();
-  if (tuple != nullptr && !tuple->is_list) {
-    for (const Value& item : tuple->items) items.push_back(index_item(item));
-  } else {
-    items.push_back(index_item(index));
+  const bool several = tuple != nullptr && !tuple->is_list;
+  const std::span<const Value> parts = several ? std::span<const Value>(tuple->items) : std::span(&index, 1);
+  for (const Value& part : parts) {
+    const std::optional<local::IndexItem> item = basic_item(part);
+    if (!item) return local::ops::get(array, index_terms(index));
+    items.push_back(*item);
   }
   return array[std::span<const local::IndexItem>(items)];
 }

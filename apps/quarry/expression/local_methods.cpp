@@ -112,6 +112,12 @@ Value conjugate(const Arguments& args, Session&) { return apply_local(local::Op:
 
 Value get_item(const Arguments& args, Session&) { return local_subscript(self(args), args["key"]); }
 
+Value set_item(const Arguments& args, Session&) {
+  Keep keep;
+  local::ops::set(self(args), index_terms(args["key"]), Convert<local::Arg>::from(args["value"], "value", keep));
+  return Value();
+}
+
 Value fill(const Arguments& args, Session&) {
   const NdArray value = to_ndarray(args["value"]);
   if (value.ndim() != 0) throw InvalidArgument("fill() takes a scalar");
@@ -141,6 +147,7 @@ void add_local_methods(Registry& registry) {
   add("conjugate", "(self)", conjugate);
   add("fill", "(self, value)", fill);
   add("__getitem__", "(self, key, /)", get_item);
+  add("__setitem__", "(self, key, value, /)", set_item);
 
   // Methods that are the functions of the same name, with the same parameters after the array.
   constexpr const char* kFunctions[] = {"all",      "any",     "argmax",   "argmin",       "argpartition", "argsort",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/quarry/expression/local_binding.h"
+#include "local/ops/indexing.h"
 
 namespace quarry::apps::expression {
 
@@ -15,6 +16,8 @@ void add_local_methods(Registry& registry);
 
 // One ufunc of local/ops/ufunc.def over values.
 Value apply_local(local::Op op, std::span<const Value> args, const local::UfuncOptions& options = {});
+// The entries of an index: of a tuple one each, else one. Throws IndexError.
+std::vector<local::IndexTerm> index_terms(const Value& index);
 // x[index], with any index. Throws IndexError.
 Value local_subscript(const NdArray& array, const Value& index);
 

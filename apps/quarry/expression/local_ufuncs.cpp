@@ -5,6 +5,7 @@
 #include "local/ops/apply.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "local/ops/ufunc_methods.h"
 
 namespace quarry::apps::expression {
 
@@ -26,6 +27,12 @@ std::vector<std::string> words(const char* text) {
 constexpr const char* kUfuncSignatures[] = {
     "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
     "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)"};
+constexpr const char* kTwoOutputSignatures[] = {
+    "",
+    "(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+    "subok=True)",
+    "(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+    "subok=True)"};
 
 // out=: an array, or a tuple of as many as there are results.
 std::optional<NdArray> out_of(const Value& value) {
@@ -67,6 +74,23 @@ Handler ufunc_handler(Op op) {
   };
 }
 
+// out= of a ufunc with two outputs: a tuple, or two positional arguments.
+std::vector<std::optional<NdArray>> outs_of(const Arguments& args) {
+  std::vector<Value> given = {args["out1"], args["out2"]};
+  if (args.given("out")) {
+    if (args.given("out1") || args.given("out2")) {
+      throw TypeError("cannot specify 'out' as both a positional and keyword argument");
+    }
+    const SequenceValue* tuple = args["out"].sequence();
+    if (tuple == nullptr || tuple->is_list) throw TypeError("'out' must be a tuple of arrays");
+    if (tuple->items.size() != 2) throw InvalidArgument("The 'out' tuple must have exactly one entry per ufunc output");
+    given = tuple->items;
+  }
+  std::vector<std::optional<NdArray>> outs;
+  for (const Value& value : given) outs.push_back(out_of(value));
+  return outs;
+}
+
 // Rows that serve other functions: their own handlers, outputs of two-output ufuncs, the random streams.
 bool is_ufunc(Op op) {
   const local::OpInfo& row = local::info(op);
@@ -100,9 +124,83 @@ Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions&
   for (const Value& arg : args) {
     operands.push_back(Convert<local::Arg>::from(arg, std::string(local::info(op).name) + "(): operand", keep));
   }
-  if (options.out || options.where) throw local::NotSupported("out= and where= of ufuncs are not available yet");
-  return local::apply(op, operands, options.dtype);
+  const bool plain = !options.out && !options.where && options.casting == local::Casting::same_kind;
+  return plain ? local::apply(op, operands, options.dtype) : local::apply(op, operands, options);
 }
+
+namespace {
+
+local::Axes axes_of(const Value& value) {
+  if (const SequenceValue* sequence = value.sequence(); sequence != nullptr && sequence->is_list) {
+    throw TypeError("'list' object cannot be interpreted as an integer: axis must be None, an int or a tuple of ints");
+  }
+  Keep keep;
+  return Convert<local::Axes>::from(value, "axis", keep);
+}
+
+Value reduce_by(Op op, const Arguments& args) {
+  Keep keep;
+  local::ReduceOptions options;
+  options.dtype = dtype_of(args["dtype"]);
+  options.out = out_of(args["out"]);
+  options.keepdims = to_truth(args["keepdims"], "keepdims");
+  options.initial = Convert<std::optional<Scalar>>::from(args["initial"], "initial", keep);
+  options.where = where_of(args["where"]);
+  return local::ops::ufunc_reduce(op, to_ndarray(args["array"]), axes_of(args["axis"]), options);
+}
+
+Value add_at(Op op, const Arguments& args) {
+  Keep keep;
+  const NdArray* array = args["a"].as<NdArray>();
+  if (array == nullptr) throw TypeError("first operand must be array");
+  std::optional<local::Arg> value;
+  const bool binary = local::info(op).arity == 2;
+  if (binary != args.given("b"))
+    throw InvalidArgument(binary ? "second operand needed for ufunc" : "one operand too many");
+  if (binary) value = Convert<local::Arg>::from(args["b"], "b", keep);
+  local::ops::ufunc_at(op, *array, index_terms(args["indices"]), value);
+  return Value();
+}
+
+void add_ufunc_methods(Registry& registry) {
+  for (int i = 0; i < local::kOpCount; ++i) {
+    const Op op = static_cast<Op>(i);
+    const local::OpInfo& row = local::info(op);
+    if (!is_ufunc(op)) continue;
+    std::vector<std::string> names = words(row.aliases);
+    names.emplace_back(row.name);
+    for (const std::string& name : names) {
+      registry.add_function(name + ".at", "(a, indices, b=None, /)",
+                            [op](const Arguments& args, Session&) { return add_at(op, args); });
+      if (row.arity != 2) continue;
+      registry.add_function(name + ".reduce",
+                            "(array, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=True)",
+                            [op](const Arguments& args, Session&) { return reduce_by(op, args); });
+      registry.add_function(name + ".accumulate", "(array, axis=0, dtype=None, out=None)",
+                            [op](const Arguments& args, Session&) -> Value {
+                              return local::ops::ufunc_accumulate(op, to_ndarray(args["array"]),
+                                                                  to_index(args["axis"], "axis"),
+                                                                  dtype_of(args["dtype"]), out_of(args["out"]));
+                            });
+      registry.add_function(
+          name + ".outer", "(A, B, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
+          [op](const Arguments& args, Session&) -> Value {
+            Keep keep;
+            const auto a = Convert<local::Arg>::from(args["A"], "A", keep);
+            const auto b = Convert<local::Arg>::from(args["B"], "B", keep);
+            return local::ops::ufunc_outer(op, a, b, ufunc_options(args));
+          });
+      registry.add_function(name + ".reduceat", "(array, indices, axis=0, dtype=None, out=None)",
+                            [op](const Arguments& args, Session&) -> Value {
+                              return local::ops::ufunc_reduceat(
+                                  op, to_ndarray(args["array"]), to_ndarray(args["indices"]),
+                                  to_index(args["axis"], "axis"), dtype_of(args["dtype"]), out_of(args["out"]));
+                            });
+    }
+  }
+}
+
+}  // namespace
 
 void add_local_ufuncs(Registry& registry) {
   for (int i = 0; i < local::kOpCount; ++i) {
@@ -119,17 +217,22 @@ void add_local_ufuncs(Registry& registry) {
   for (const local::MultiOutput& multi : local::multi_outputs()) {
     if (registry.function(multi.name) != nullptr) continue;
     const int arity = local::info(multi.outputs[0]).arity;
-    registry.add_function(multi.name, kUfuncSignatures[arity], [&multi, arity](const Arguments& args, Session&) {
+    registry.add_function(multi.name, kTwoOutputSignatures[arity], [&multi, arity](const Arguments& args, Session&) {
       Keep keep;
       std::vector<local::Arg> operands;
       for (int i = 0; i < arity; ++i) {
         operands.push_back(Convert<local::Arg>::from(args.values()[static_cast<size_t>(i)], multi.name, keep));
       }
+      local::UfuncOptions options;
+      options.where = where_of(args["where"]);
+      options.casting = Convert<local::Casting>::from(args["casting"], "casting", keep);
+      options.dtype = dtype_of(args["dtype"]);
       std::vector<Value> items;
-      for (const NdArray& array : local::apply(multi, operands, dtype_of(args["dtype"]))) items.emplace_back(array);
+      for (const NdArray& array : local::apply(multi, operands, options, outs_of(args))) items.emplace_back(array);
       return Value::tuple(std::move(items));
     });
   }
+  add_ufunc_methods(registry);
 }
 
 namespace {
@@ -168,33 +271,6 @@ ReductionSignature reduction_signature(Reduction reduction) {
   return {"axis=None, *, keepdims=False)", false, false, false, false};
 }
 
-local::Axes axes_of(const Value& value) {
-  if (const SequenceValue* sequence = value.sequence(); sequence != nullptr && sequence->is_list) {
-    throw TypeError("'list' object cannot be interpreted as an integer: axis must be None, an int or a tuple of ints");
-  }
-  Keep keep;
-  return Convert<local::Axes>::from(value, "axis", keep);
-}
-
-// var() and std() about a given mean.
-NdArray spread_about(Reduction reduction, const NdArray& x, const NdArray& mean, const local::Axes& axes,
-                     const local::ReduceOptions& options) {
-  using namespace local;
-  const DType type = options.dtype.value_or(is_float(x.dtype()) || is_complex(x.dtype()) ? x.dtype() : DType::float64);
-  const NdArray distance = apply(Op::absolute, {apply(Op::subtract, {x.astype(type), mean})});
-  ReduceOptions plain = options;
-  plain.ddof = 0;
-  plain.dtype = std::nullopt;
-  plain.out = std::nullopt;
-  const NdArray total = local::reduce(Reduction::sum, apply(Op::square, {distance}), axes, plain);
-  const uint32_t mask = axes.mask(x.ndim());
-  double count = 1;
-  for (int d = 0; d < x.ndim(); ++d)
-    if (mask & (1u << d)) count *= static_cast<double>(x.shape()[d]);
-  const NdArray variance = apply(Op::divide, {total, Arg(std::max(count - options.ddof, 0.0))});
-  return reduction == Reduction::std ? apply(Op::sqrt, {variance}) : variance;
-}
-
 Handler reduction_handler(Reduction reduction, const ReductionSignature& signature) {
   return [reduction, signature](const Arguments& args, Session&) -> Value {
     local::ReduceOptions options;
@@ -221,9 +297,7 @@ Handler reduction_handler(Reduction reduction, const ReductionSignature& signatu
       throw local::IndexError("axis " + to_string(*args["axis"].as<Int>()) +
                               " is out of bounds for array of dimension 0");
     }
-    if (signature.ddof && !args["mean"].is_none()) {
-      return spread_about(reduction, x, to_ndarray(args["mean"]), axes_of(args["axis"]), options);
-    }
+    if (signature.ddof) options.mean = Convert<std::optional<NdArray>>::from(args["mean"], "mean", keep);
     return local::reduce(reduction, x, axes_of(args["axis"]), options);
   };
 }

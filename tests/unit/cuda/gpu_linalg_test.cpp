@@ -79,7 +79,8 @@ TYPED_TEST(CudaLinalg, GemmInEveryLayout) {
   const double beta_values[] = {0.0, -0.5};
   for (int layout = 0; layout < 8; ++layout)
     for (const double beta : beta_values)
-      for (const auto [m, n, k] : {std::array<int64_t, 3>{70, 50, 90}, {1, 33, 17}, {33, 1, 1}, {5, 4, 0}, {0, 3, 2}}) {
+      for (const auto [m, n, k] :
+           {std::array<int64_t, 3>{70, 50, 90}, {1, 33, 17}, {33, 1, 1}, {1, 1, 7}, {5, 4, 0}, {0, 3, 2}}) {
         Matrix<T> a(m, k, (layout & 1) != 0, 1, layout % 3), b(k, n, (layout & 2) != 0, 2),
             c(m, n, (layout & 4) != 0, 3, 2);
         Matrix<T> before = c;
