@@ -2,4 +2,6 @@
 #pragma once
 
 #include "local/ops/einsum.h"
+#include "local/ops/numerical.h"
+#include "local/ops/polynomials.h"
 #include "local/ops/products.h"

@@ -1,0 +1,311 @@
+#include "local/ops/numerical.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "local/ops/apply.h"
+#include "local/ops/indexing.h"
+#include "local/ops/launch.h"
+#include "local/ops/reduce.h"
+#include "local/ops/sorting.h"
+
+namespace quarry::local::ops {
+namespace {
+
+// ---- Sliding products ----
+
+DType promoted(const NdArray& a, const NdArray& b) {
+  const PromotionOperand operands[] = {{a.dtype(), false}, {b.dtype(), false}};
+  return result_type(operands);
+}
+DType sum_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
+NdArray part(const NdArray& vector, int64_t first, int64_t count) { return vector[{Slice{first, first + count, 1}}]; }
+
+// out[i] = sum over t of a[i + t] v[t]. Terms whose i + t lies outside [low, high) do not count, whatever they hold.
+struct Bounds {
+  int64_t low, high;
+};
+void slide(const NdArray& a, const NdArray& v, const NdArray& out, std::optional<Bounds> bounds,
+           const ExecContext& context) {
+  if (out.size() == 0) return;
+  const DType sum = out.dtype();
+  const bool boolean = sum == DType::bool_;
+  Program program;
+  const ValueId x = program.cast(program.input(a.dtype()), sum), y = program.cast(program.input(v.dtype()), sum);
+  ValueId term = program.apply(boolean ? Op::logical_and : Op::multiply, std::array{x, y});
+  if (bounds) {
+    const ValueId position = program.apply(Op::add, std::array{program.index(0), program.index(1)});
+    const ValueId low = program.constant(Scalar(bounds->low), DType::int64),
+                  high = program.constant(Scalar(bounds->high), DType::int64);
+    const ValueId inside =
+        program.apply(Op::logical_and, std::array{program.apply(Op::greater_equal, std::array{position, low}),
+                                                  program.apply(Op::less, std::array{position, high})});
+    term = program.apply(Op::where, std::array{inside, term, program.constant(Scalar(0), sum)});
+  }
+  program.reduce(boolean ? Reduction::any : Reduction::sum, std::array{term}, sum);
+  Launch launch;
+  launch.shape = {v.size(), out.size()};
+  launch.inputs.push_back({a.raw(), {a.strides()[0], a.strides()[0]}});
+  launch.inputs.push_back({v.raw(), {v.strides()[0], 0}});
+  launch.states.push_back({out.raw(), {0, out.strides()[0]}});
+  launch.reduce_axes = 1u << 0;
+  for (const NdArray* array : {&a, &v, &out}) array->buffer()->use(context.stream);
+  engine(context.device).run(program, launch, context);
+}
+
+// Like slide(), for results that hang over an end of a: `before` elements are missing in front of a, and what is
+// missing behind follows from the sizes. `a` holds the elements that exist.
+void slide_over_edge(const NdArray& a, int64_t before, const NdArray& v, const NdArray& out,
+                     const ExecContext& context) {
+  if (out.size() == 0) return;
+  const NdArray padded({out.size() + v.size() - 1}, a.dtype(), context);
+  padded.fill(0, context);
+  part(padded, before, a.size()).assign(a, context);
+  slide(padded, v, out, Bounds{before, before + a.size()}, context);
+}
+
+// The sliding products of a with the shorter v.
+NdArray sliding_products(const NdArray& a, const NdArray& v, std::string_view mode) {
+  const NdArray* both[] = {&a, &v};
+  const ExecContext context = context_for(common_device(both));
+  const int64_t n = a.size(), taps = v.size();
+  int64_t left = 0, right = 0;
+  if (mode == "full") {
+    left = right = taps - 1;
+  } else if (mode == "same") {
+    left = taps / 2;
+    right = taps - left - 1;
+  } else if (mode != "valid") {
+    throw InvalidArgument(fmt::format("mode must be one of 'valid', 'same', or 'full' (got '{}')", mode));
+  }
+  const DType dtype = promoted(a, v);
+  const int64_t inner = n - taps + 1;
+  const NdArray sums({left + inner + right}, sum_dtype(dtype), context);
+  slide_over_edge(part(a, 0, std::min(n, taps - 1)), left, v, part(sums, 0, left), context);
+  slide(a, v, part(sums, left, inner), std::nullopt, context);
+  const int64_t tail = std::min(n, taps - 1);
+  slide_over_edge(part(a, n - tail, tail), 0, v, part(sums, left + inner, right), context);
+  return sums.dtype() == dtype ? sums : sums.astype(dtype, context);
+}
+
+NdArray as_vector(const NdArray& a) {
+  if (a.ndim() > 1) throw InvalidArgument("object too deep for desired array");
+  return a.ndim() == 0 ? a.reshape({1}) : a;
+}
+
+// ---- Interpolation ----
+
+NdArray zero_dim(const Scalar& value, DType dtype, const ExecContext& context) {
+  const NdArray array({}, dtype, context);
+  array.fill(Scalar::strong(value, dtype), context);
+  return array;
+}
+
+// What a NaN of x gives, as in NumPy: NaN, but no imaginary part, and the value where there is only one point.
+enum class OfNan { itself, zero, value };
+
+// The real interpolation of all of x: `f` holds values at the sample points, `at` and `next` the positions around x.
+void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const NdArray& at, const NdArray& next,
+                 const NdArray& left, const NdArray& right, bool by_reciprocal, OfNan of_nan, const NdArray& out,
+                 const ExecContext& context) {
+  const NdArray x0 = take(xp, at), x1 = take(xp, next), f0 = take(f, at), f1 = take(f, next);
+  const NdArray first = xp[{0}], last = xp[{-1}];
+  const std::array inputs = {&x, &x0, &x1, &f0, &f1, &first, &last, &left, &right};
+  Program program;
+  std::array<ValueId, 9> id{};
+  for (ValueId& value : id) value = program.input(DType::float64);
+  const auto [vx, vx0, vx1, vf0, vf1, vfirst, vlast, vleft, vright] = id;
+  const auto two = [&](Op op, ValueId a, ValueId b) { return program.apply(op, std::array{a, b}); };
+  const auto choose = [&](ValueId condition, ValueId a, ValueId b) {
+    return program.apply(Op::where, std::array{condition, a, b});
+  };
+  const ValueId rise = two(Op::subtract, vf1, vf0), run = two(Op::subtract, vx1, vx0);
+  const ValueId slope =
+      by_reciprocal ? two(Op::multiply, rise, two(Op::divide, program.constant(Scalar(1.0), DType::float64), run))
+                    : two(Op::divide, rise, run);
+  ValueId value = two(Op::add, two(Op::multiply, slope, two(Op::subtract, vx, vx0)), vf0);
+  // As NumPy: where that is NaN, from the other end, and between equal values that value.
+  const ValueId other = two(Op::add, two(Op::multiply, slope, two(Op::subtract, vx, vx1)), vf1);
+  const auto is_nan = [&](ValueId a) { return program.apply(Op::isnan, std::array{a}); };
+  const ValueId again = choose(two(Op::logical_and, is_nan(other), two(Op::equal, vf0, vf1)), vf0, other);
+  value = choose(is_nan(value), again, value);
+  value = choose(two(Op::equal, vx, vx0), vf0, value);
+  value = choose(two(Op::equal, vx, vlast), two(Op::add, vf1, program.constant(Scalar(-0.0), DType::float64)), value);
+  value = choose(two(Op::greater, vx, vlast), vright, value);
+  value = choose(two(Op::less, vx, vfirst), vleft, value);
+  const ValueId zero = program.constant(Scalar(0.0), DType::float64);
+  program.output(choose(is_nan(vx), of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf0, value));
+  const NdArray* outputs[] = {&out};
+  run_elementwise(program, inputs, outputs, context);
+}
+
+NdArray wrapped(const NdArray& values, double before, double after, const ExecContext& context) {
+  const int64_t n = values.size();
+  const NdArray result({n + 2}, values.dtype(), context);
+  part(result, 1, n).assign(values, context);
+  part(result, 0, 1)
+      .assign(before == 0 ? part(values, n - 1, 1) : apply(Op::subtract, {part(values, n - 1, 1), before}), context);
+  part(result, n + 1, 1).assign(after == 0 ? part(values, 0, 1) : apply(Op::add, {part(values, 0, 1), after}), context);
+  return result;
+}
+
+}  // namespace
+
+NdArray correlate(const NdArray& a_in, const NdArray& v_in, std::string_view mode) {
+  for (const NdArray* array : {&a_in, &v_in})
+    if (array->ndim() == 0) throw InvalidArgument("object of too small depth for desired array");
+  const NdArray a = as_vector(a_in), plain = as_vector(v_in);
+  if (a.size() == 0) throw InvalidArgument("first array argument cannot be empty");
+  if (plain.size() == 0) throw InvalidArgument("second array argument cannot be empty");
+  const NdArray v = is_complex(plain.dtype()) ? apply(Op::conjugate, {plain}) : plain;
+  if (a.size() >= v.size()) return sliding_products(a, v, mode);
+  return sliding_products(v, a, mode)[{Slice{{}, {}, -1}}];
+}
+
+NdArray convolve(const NdArray& a_in, const NdArray& v_in, std::string_view mode) {
+  const NdArray a = as_vector(a_in), v = as_vector(v_in);
+  const bool swapped = v.size() > a.size();
+  const NdArray &longer = swapped ? v : a, &shorter = swapped ? a : v;
+  if (longer.size() == 0) throw InvalidArgument("a cannot be empty");
+  if (shorter.size() == 0) throw InvalidArgument("v cannot be empty");
+  return sliding_products(longer, shorter[{Slice{{}, {}, -1}}], mode);
+}
+
+NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, std::optional<Scalar> left,
+               std::optional<Scalar> right, std::optional<double> period) {
+  const NdArray* all[] = {&x_in, &xp_in, &fp_in};
+  const ExecContext context = context_for(common_device(all));
+  const bool complex = is_complex(fp_in.dtype());
+  for (const NdArray* array : {&x_in, &xp_in})
+    if (is_complex(array->dtype()))
+      throw TypeError(
+          "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'");
+  NdArray x = x_in.astype(DType::float64, context), xp = xp_in.astype(DType::float64, context);
+  NdArray fp = fp_in.astype(complex ? DType::complex128 : DType::float64, context);
+  if (period) {
+    if (*period == 0) throw InvalidArgument("period must be a non-zero value");
+    const double length = std::abs(*period);
+    if (xp.ndim() != 1 || fp.ndim() != 1) throw InvalidArgument("Data points must be 1-D sequences");
+    if (xp.size() != fp.size()) throw InvalidArgument("fp and xp are not of the same length");
+    if (xp.size() == 0) throw InvalidArgument("array of sample points is empty");
+    left = right = std::nullopt;
+    x = apply(Op::remainder, {x, length});
+    xp = apply(Op::remainder, {xp, length});
+    const NdArray order = argsort(xp);
+    xp = wrapped(take(xp, order), length, length, context);
+    fp = wrapped(take(fp, order), 0, 0, context);
+  }
+  if (xp.ndim() > 1 || fp.ndim() > 1) throw InvalidArgument("object too deep for desired array");
+  xp = as_vector(xp), fp = as_vector(fp);
+  if (xp.size() == 0) throw InvalidArgument("array of sample points is empty");
+  if (xp.size() != fp.size()) throw InvalidArgument("fp and xp are not of the same length.");
+
+  const int64_t n = xp.size();
+  const NdArray found = apply(Op::subtract, {searchsorted(xp, x, "right"), 1});
+  const NdArray at = apply(Op::clip, {found, 0, n - 1}), next = apply(Op::minimum, {apply(Op::add, {at, 1}), n - 1});
+  const NdArray out(x.shape(), fp.dtype(), context);
+  if (out.size() == 0) return out;
+  const NdArray below = left ? zero_dim(*left, fp.dtype(), context) : fp[{0}];
+  const NdArray above = right ? zero_dim(*right, fp.dtype(), context) : fp[{-1}];
+  if (!complex) {
+    interpolate(x, xp, fp, at, next, below, above, false, n == 1 ? OfNan::value : OfNan::itself, out, context);
+    return out;
+  }
+  interpolate(x, xp, fp.real(), at, next, below.real(), above.real(), true, n == 1 ? OfNan::value : OfNan::itself,
+              out.real(), context);
+  interpolate(x, xp, fp.imag(), at, next, below.imag(), above.imag(), true, n == 1 ? OfNan::value : OfNan::zero,
+              out.imag(), context);
+  return out;
+}
+
+NdArray apply_along_axis(const ArrayFunction& func1d, int64_t axis, const NdArray& arr,
+                         const std::vector<NdArray>& args) {
+  const int place = normalize_axis(axis, arr.ndim());
+  std::vector<int64_t> order;
+  for (int64_t d = 0; d < arr.ndim(); ++d)
+    if (d != place) order.push_back(d);
+  order.push_back(place);
+  const NdArray slices = arr.transpose(order);
+  const Dims outer(slices.shape().begin(), slices.shape().end() - 1);
+  if (element_count(outer) == 0) throw InvalidArgument("Cannot apply_along_axis when any iteration dimensions are 0");
+  std::vector<IndexItem> position(static_cast<size_t>(outer.size()), IndexItem(int64_t{0}));
+  std::vector<NdArray> call(1 + args.size());
+  std::copy(args.begin(), args.end(), call.begin() + 1);
+  std::optional<NdArray> results;
+  int inner = 0;
+  for (bool more = true; more;) {
+    call[0] = slices[position];
+    const NdArray result = func1d(call);
+    if (!results) {
+      Dims shape = outer;
+      for (int64_t extent : result.shape()) shape.push_back(extent);
+      inner = result.ndim();
+      results.emplace(shape, result.dtype(), context_for(result.device()));
+    }
+    (*results)[position].assign(result.astype(results->dtype()));
+    more = false;
+    for (int d = outer.size() - 1; d >= 0 && !more; --d) {
+      int64_t& at = std::get<int64_t>(position[static_cast<size_t>(d)]);
+      more = ++at < outer[d];
+      if (!more) at = 0;
+    }
+  }
+  // The results' axes go where the slices' axis was.
+  const int64_t kept = outer.size();
+  order.clear();
+  for (int64_t d = 0; d < place; ++d) order.push_back(d);
+  for (int64_t d = 0; d < inner; ++d) order.push_back(kept + d);
+  for (int64_t d = place; d < kept; ++d) order.push_back(d);
+  return order.empty() ? *results : results->transpose(order);
+}
+
+NdArray apply_over_axes(const ArrayFunction& func, const NdArray& a, const Ints& axes) {
+  NdArray value = a;
+  for (int64_t axis : axes.values()) {
+    if (axis < 0) axis += a.ndim();
+    const NdArray arguments[] = {value, [&] {
+                                   const DeviceScope host(kCpu);
+                                   return from_vector<int64_t>({axis}, Dims{});
+                                 }()};
+    NdArray result = func(arguments);
+    if (result.ndim() != value.ndim()) {
+      if (result.ndim() + 1 != value.ndim())
+        throw InvalidArgument("function is not returning an array of the correct shape");
+      Dims shape = result.shape();
+      shape.insert(normalize_axis(axis, result.ndim() + 1), 1);
+      result = result.reshape(shape);
+    }
+    value = result;
+  }
+  return value;
+}
+
+NdArray piecewise(const NdArray& x, const NdArray& condlist,
+                  const std::vector<std::variant<ArrayFunction, NdArray>>& funclist, const std::vector<NdArray>& args) {
+  const ExecContext context = context_for(x.device());
+  NdArray conditions = condlist.astype(DType::bool_);
+  if (conditions.ndim() == 0 || (conditions.ndim() == 1 && x.ndim() != 0)) conditions = conditions[{newaxis, ellipsis}];
+  const int64_t count = conditions.shape(0), functions = static_cast<int64_t>(funclist.size());
+  if (functions != count && functions != count + 1)
+    throw InvalidArgument(
+        fmt::format("with {} condition(s), either {} or {} functions are expected", count, count, count + 1));
+  const NdArray result(x.shape(), x.dtype(), context);
+  result.fill(0, context);
+  for (int64_t i = 0; i < functions; ++i) {
+    const NdArray mask = i < count ? conditions[{i}] : apply(Op::logical_not, {ops::any(conditions, 0)});
+    const auto& function = funclist[static_cast<size_t>(i)];
+    if (const NdArray* value = std::get_if<NdArray>(&function)) {
+      set(result, {mask}, *value);
+      continue;
+    }
+    std::vector<NdArray> call{get(x, {mask})};
+    if (call[0].size() == 0) continue;
+    call.insert(call.end(), args.begin(), args.end());
+    set(result, {mask}, std::get<ArrayFunction>(function)(call));
+  }
+  return result;
+}
+
+}  // namespace quarry::local::ops

@@ -1,0 +1,79 @@
+// Properties of einsum, sliding products and polynomials. NumPy's answers are in the oracle.
+#include "local/ops/numerical.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "local/ops/apply.h"
+#include "local/ops/einsum.h"
+#include "local/ops/launch.h"
+#include "local/ops/polynomials.h"
+#include "local/ops/products.h"
+#include "local/ops/reduce.h"
+
+namespace quarry::local {
+namespace {
+
+class Numerical : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    scope_.emplace(Device{GetParam(), 0});
+  }
+  static NdArray waves(const Dims& shape) {
+    std::vector<double> values(static_cast<size_t>(element_count(shape)));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(1.0 + 3.0 * static_cast<double>(i));
+    return from_vector(values, shape);
+  }
+  std::optional<DeviceScope> scope_;
+};
+INSTANTIATE_TEST_SUITE_P(All, Numerical, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+double difference(const NdArray& a, const NdArray& b) {
+  return ops::max(apply(Op::absolute, {apply(Op::subtract, {a, b})})).item<double>();
+}
+
+TEST_P(Numerical, EinsumViewsAndContractions) {
+  const NdArray a = waves({6, 6}), b = waves({6, 7});
+  EXPECT_TRUE(may_overlap(a, ops::einsum({std::string("ii->i"), a})));  // a view, as NumPy's
+  EXPECT_LT(difference(ops::einsum({std::string("ij,jk->ki"), a, b}), ops::matmul(a, b).T()), 1e-13);
+  const NdArray c = waves({7, 3});
+  const NdArray want = ops::matmul(ops::matmul(a, b), c);
+  for (const ops::EinsumOptimize& how :
+       {ops::EinsumOptimize(false), ops::EinsumOptimize(true), ops::EinsumOptimize(std::string("optimal")),
+        ops::EinsumOptimize(std::pair<std::string, int64_t>("greedy", 1))})
+    EXPECT_LT(difference(ops::einsum({std::string("ij,jk,kl->il"), a, b, c}, {}, how), want), 1e-12);
+  EXPECT_THROW(ops::einsum({std::string("ij,jk->ik"), a, c}), InvalidArgument);
+}
+
+TEST_P(Numerical, SlidingProductsMatchTheDefinition) {
+  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{1000, 7}, {50, 40}, {3, 3}, {200, 1}}) {
+    const NdArray a = waves({n}), v = waves({m});
+    const std::vector<double> x = to_vector<double>(a), y = to_vector<double>(v),
+                              full = to_vector<double>(ops::convolve(a, v));
+    ASSERT_EQ(static_cast<int64_t>(full.size()), n + m - 1);
+    for (int64_t i = 0; i < n + m - 1; ++i) {
+      double sum = 0;
+      for (int64_t t = std::max<int64_t>(0, i - n + 1); t < std::min(m, i + 1); ++t)
+        sum += x[static_cast<size_t>(i - t)] * y[static_cast<size_t>(t)];
+      ASSERT_NEAR(full[static_cast<size_t>(i)], sum, 1e-12);
+    }
+  }
+}
+
+TEST_P(Numerical, RootsAndFitsInvertTheirPolynomials) {
+  const NdArray zeros = from_vector<double>({-2, 0.5, 1, 3});
+  const NdArray p = ops::poly(zeros);
+  EXPECT_LT(difference(ops::polyval(p, ops::roots(p)), from_vector<double>({0})), 1e-10);
+  const NdArray x = from_vector<double>({-2, -1, 0, 1, 2, 3, 4});
+  EXPECT_LT(difference(std::get<NdArray>(ops::polyfit(x, ops::polyval(p, x), 4)), p), 1e-10);
+  const auto [quotient, remainder] = ops::polydiv(ops::polymul(p, from_vector<double>({2, 1})), p);
+  EXPECT_LT(difference(quotient, from_vector<double>({2, 1})), 1e-12);
+  EXPECT_LT(difference(ops::polyder(ops::polyint(p)), p), 1e-13);
+  EXPECT_EQ(ops::roots(p).device().kind, GetParam());
+}
+
+}  // namespace
+}  // namespace quarry::local
