@@ -24,9 +24,8 @@ struct chain {
   using value = std::conditional_t<in_float, float, T>;
   static constexpr bool exists = [] {
     if constexpr (Row::arity != 2 || !recurrences::contains(Row::kinds, kind) || Row::rule == OpRule::random ||
-                  Row::rule == OpRule::bounded || Row::rule == OpRule::scale)
-      return false;
-    else if constexpr (Row::rule == OpRule::double_only && sizeof(T) != (kind == 'c' ? 16 : 8))
+                  Row::rule == OpRule::bounded || Row::rule == OpRule::scale ||
+                  (Row::rule == OpRule::double_only && sizeof(T) != (kind == 'c' ? 16 : 8)))
       return false;
     else
       return std::is_same_v<decltype(Row::template apply<value>(value{}, value{}, value{})), value>;

@@ -73,7 +73,6 @@ class Scan {
  public:
   Scan(Op op, DType dtype, const Lines& lines, const char* in, char* out, int threads)
       : op_(op),
-        dtype_(dtype),
         size_(itemsize(dtype)),
         lines_(lines),
         in_(in),
@@ -194,7 +193,6 @@ class Scan {
   }
 
   const Op op_;
-  const DType dtype_;
   const int64_t size_;
   const Lines& lines_;
   const char* const in_;

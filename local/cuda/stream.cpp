@@ -79,7 +79,7 @@ void CudaStream::host_callback(std::function<void()> function) {
   use_device(index_);
   auto callback = std::make_unique<Callback>(Callback{this, std::move(function)});
   QUARRY_CUDA_CALL(cudaLaunchHostFunc(stream_.get(), &run_callback, callback.get()));
-  callback.release();  // run_callback owns it now
+  static_cast<void>(callback.release());  // run_callback owns it now
 }
 
 void CudaStream::synchronize() {

@@ -165,7 +165,7 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
     const std::string kept = step + 1 == path.size() ? terms.output : kept_letters(taken, left, terms.output);
     left.push_back(contract(taken, kept, terms, context));
   }
-  const NdArray result = left[0].array;
+  NdArray result = left[0].array;
   if (!out) return result;
   if (out->shape() != result.shape()) {
     throw InvalidArgument(

@@ -267,7 +267,7 @@ ContractionPath greedy_path(const EinsumTerms& terms, double limit) {
     const Candidate best = *std::min_element(known.begin(), known.end(), [](const Candidate& x, const Candidate& y) {
       return x.freed != y.freed ? x.freed > y.freed : x.cost < y.cost;
     });
-    const auto [x, y] = best.pair;
+    const int64_t x = best.pair[0], y = best.pair[1];
     std::erase_if(known, [&](const Candidate& c) {
       return c.pair[0] == x || c.pair[0] == y || c.pair[1] == x || c.pair[1] == y;
     });

@@ -61,7 +61,7 @@ NdArray take_axis(const NdArray& a, const NdArray& positions, int axis, IndexMod
 
 // `values` flat, repeated to `count` elements (strides of 0 for a single one).
 NdArray repeated(const NdArray& values, int64_t count) {
-  const NdArray flat = flattened(values);
+  NdArray flat = flattened(values);
   if (flat.size() == count) return flat;
   if (flat.size() == 1) return flat.broadcast_to({count});
   if (flat.size() > count) return flat[{Slice{0, count, {}}}];

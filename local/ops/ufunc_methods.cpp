@@ -82,7 +82,7 @@ std::optional<Reduction> reduction_of(Op op) {
 NdArray masked_fold(Op op, const NdArray& array, int axis, const NdArray& where, const Scalar& initial) {
   Dims kept = array.shape();
   kept[axis] = 1;
-  const NdArray result = filled(kept, initial, array.dtype(), context_for(array.device()));
+  NdArray result = filled(kept, initial, array.dtype(), context_for(array.device()));
   for (int64_t i = 0; i < array.shape()[axis]; ++i) {
     UfuncOptions options;
     options.out = result;
@@ -247,7 +247,7 @@ NdArray ufunc_accumulate(Op op, const NdArray& array, int64_t axis, std::optiona
                                       compact(array.shape())));
   if (out) check_writable(*out);
   const bool direct = out && out->dtype() == loop && !may_overlap(array, *out);
-  const NdArray result = direct ? *out : NdArray(array.shape(), loop, context_for(array.device()));
+  NdArray result = direct ? *out : NdArray(array.shape(), loop, context_for(array.device()));
   scan_axis(op, array, along, result);
   if (!out || direct) return result;
   return deliver(info(op).name, result, array.shape(), 0, false, out);

@@ -115,7 +115,8 @@ TEST(Shapes, DimsBeyondTheInlineOnes) {
   dims = Dims{5};
   dims.push_back(6);
   EXPECT_EQ(dims, (Dims{5, 6}));
-  copy = copy;
+  const Dims& itself = copy;
+  copy = itself;
   EXPECT_EQ(copy, (Dims{0, 9, 1, 2}));
 }
 
