@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "local/base/error.h"
+#include "local/cuda/embedded.h"
 
 namespace quarry::local::cuda {
 const char* type_name(DType dtype) {
@@ -960,6 +961,26 @@ std::string make_function(const Program& program, const std::string& name) {
   w.line("return v{};", result);
   w.close();
   return w.take();
+}
+
+ModuleSource make_scan_source(Op op, DType input, DType dtype, int per_thread) {
+  const OpInfo& row = info(op);
+  const bool widened = is_half(dtype) && row.rule != OpRule::storage;
+  Writer w;
+  w.raw("namespace quarry::local::scan {");
+  w.line("using In = {};", type_name(input));
+  w.line("using T = {};", type_name(dtype));
+  w.line("using W = {};", widened ? "float" : type_name(dtype));
+  w.line("constexpr int K = {};", per_thread);
+  w.open("QUARRY_FN W combine(W x, W y)");
+  w.raw("using T [[maybe_unused]] = W;");
+  w.line("return {};", row.expression);
+  w.close();
+  ModuleSource source;
+  source.text = w.take() + embedded_scan + "}  // namespace quarry::local::scan\n";
+  source.kernels = {"quarry_scan_lines",        "quarry_scan_rows", "quarry_scan_partial_lines",
+                    "quarry_scan_partial_rows", "quarry_fold",      "quarry_fold_warp"};
+  return source;
 }
 
 }  // namespace quarry::local::cuda

@@ -20,5 +20,8 @@ ModuleSource make_source(const Program& program, const Plan& plan, const std::st
 std::string make_function(const Program& program, const std::string& name);
 // Type of an element in kernels.
 const char* type_name(DType dtype);
+// The kernels of kernel/scan.cuh for a binary operation on `dtype` over values of `input`, in the order of
+// local/cuda/scanning.cpp; `per_thread` elements per thread of a tile.
+ModuleSource make_scan_source(Op op, DType input, DType dtype, int per_thread);
 
 }  // namespace quarry::local::cuda

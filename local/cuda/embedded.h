@@ -7,5 +7,6 @@ extern const char* const embedded_types;         // local/cuda/kernel/types.cuh
 extern const char* const embedded_op_functions;  // local/program/op_functions.h
 extern const char* const embedded_support;       // local/cuda/kernel/support.cuh
 extern const char* const embedded_indexing;      // local/cuda/kernel/indexing.cuh
+extern const char* const embedded_scan;          // local/cuda/kernel/scan.cuh
 
 }  // namespace quarry::local::cuda

@@ -11,6 +11,7 @@
 #include "local/cuda/compiler.h"
 #include "local/cuda/layout.h"
 #include "local/cuda/plan.h"
+#include "local/program/scanning.h"
 #include "tests/unit/cuda/launches.h"
 
 namespace quarry::local::cuda {
@@ -233,6 +234,25 @@ TEST(Compile, ReportsTheCompilersLog) {
 TEST(Compile, OlderCompilerGivesPtxForNewerDevices) {
   const std::string code = compile("extern \"C\" __global__ void empty() {}", /*architecture=*/999);
   EXPECT_NE(code.find(".visible .entry empty"), std::string::npos);
+}
+
+TEST(Compile, Scans) {
+  for (const Op op :
+       {Op::add, Op::multiply, Op::maximum, Op::logical_xor, Op::subtract, Op::hypot, Op::nextafter, Op::gcd})
+    for (const DType dtype :
+         {DType::bool_, DType::int8, DType::int64, DType::float16, DType::float32, DType::complex128}) {
+      if (!Scanning::supports(op, dtype)) continue;
+      for (const DType input : {dtype, DType::uint8}) {
+        const ModuleSource source = make_scan_source(op, input, dtype, 4);
+        std::string code;
+        try {
+          code = compile(source.text, kArchitecture);
+        } catch (const DeviceError& error) {
+          FAIL() << info(op).name << " " << name(dtype) << "\n" << std::string(error.what()).substr(0, 4000);
+        }
+        for (const std::string& kernel : source.kernels) EXPECT_NE(code.find(kernel), std::string::npos) << kernel;
+      }
+    }
 }
 
 }  // namespace
