@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "local/ops/indexing.h"
 #include "local/ops/launch.h"
 #include "local/ops/reduce.h"
 #include "local/ops/sorting_rows.h"
@@ -88,8 +89,9 @@ NdArray along(const NdArray& a, std::optional<int64_t> axis, F&& f) {
   return to_last_axis(f(to_last_axis(a, d), context), d).copy(context);
 }
 
-// Positions count from 0, in ascending order and once each. An empty axis takes every position, as NumPy.
-std::vector<int64_t> positions(const Ints& kth, int64_t length) {
+// Positions count from 0, in ascending order and once each. An array without elements takes every position, as NumPy.
+std::vector<int64_t> positions(const Ints& kth, const NdArray& a, std::optional<int64_t> axis) {
+  const int64_t length = a.size() == 0 ? 0 : axis ? a.shape(*axis) : a.size();
   std::vector<int64_t> result = kth.values();
   if (result.empty()) throw TypeError("Partition index must be integer");
   for (int64_t& k : result) {
@@ -101,8 +103,6 @@ std::vector<int64_t> positions(const Ints& kth, int64_t length) {
   result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
-
-int64_t extent_along(const NdArray& a, std::optional<int64_t> axis) { return axis ? a.shape(*axis) : a.size(); }
 
 bool parse_side(std::string_view side) {
   if (side == "right") return true;
@@ -158,7 +158,7 @@ NdArray sort_complex(const NdArray& a) {
 NdArray partition(const NdArray& a, const Ints& kth, std::optional<int64_t> axis, std::string_view kind,
                   std::optional<std::string_view> order) {
   check_partition_options(kind, order);
-  const std::vector<int64_t> wanted = positions(kth, extent_along(a, axis));
+  const std::vector<int64_t> wanted = positions(kth, a, axis);
   return along(a, axis, [&](const NdArray& rows, const ExecContext& context) {
     return partitioned_rows(rows, wanted, context);
   });
@@ -168,7 +168,7 @@ NdArray argpartition(const NdArray& a, const Ints& kth, std::optional<int64_t> a
                      std::optional<std::string_view> order) {
   check_partition_options(kind, order);
   const NdArray array = a.ndim() == 0 ? a.reshape({1}) : a;
-  const std::vector<int64_t> wanted = positions(kth, extent_along(array, axis));
+  const std::vector<int64_t> wanted = positions(kth, array, axis);
   return along(array, axis, [&](const NdArray& rows, const ExecContext& context) {
     const NdArray in = packed(rows, context);
     NdArray out(in.shape(), DType::int64, context);
@@ -200,7 +200,7 @@ void partition_in_place(const NdArray& a, const Ints& kth, int64_t axis, std::st
                         std::optional<std::string_view> order) {
   check_partition_options(kind, order);
   const int d = normalize_axis(axis, a.ndim());
-  const std::vector<int64_t> wanted = positions(kth, a.shape()[d]);
+  const std::vector<int64_t> wanted = positions(kth, a, d);
   const ExecContext context = context_for(a.device());
   if (a.size() == 0) return;
   if (d == a.ndim() - 1 && a.is_contiguous()) {
@@ -215,7 +215,6 @@ void partition_in_place(const NdArray& a, const Ints& kth, int64_t axis, std::st
 NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side, const std::optional<NdArray>& sorter) {
   const bool right = parse_side(side);
   check_one_dimension(a);
-  QUARRY_CHECK(!sorter);
   NdArray values = v.array() ? *v.array() : NdArray();
   const ExecContext context = context_for(a.device());
   if (!v.array()) {
@@ -224,11 +223,64 @@ NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side, cons
     values.fill(v.scalar(), context);
   }
   const DType common = promote_types(a.dtype(), values.dtype());
+  if (sorter) {
+    if (!is_integer(sorter->dtype())) throw TypeError("sorter must only contain integers");
+    if (sorter->ndim() != 1) throw TypeError("could not parse sorter argument");
+    if (sorter->size() != a.size()) throw InvalidArgument("sorter.size must equal a.size");
+    if (sorter->size() > 0 && values.size() > 0) {
+      const int64_t least = min(*sorter).item().as_int64(), greatest = max(*sorter).item().as_int64();
+      if (least < 0 || greatest < 0 || greatest >= a.size()) {
+        throw InvalidArgument(
+            fmt::format("Sorter index out of range: {} to {} for {} elements", least, greatest, a.size()));
+      }
+    }
+    return searchsorted(take(a, *sorter, 0, std::nullopt, "clip"), v, side);
+  }
   return search(cast_to(a, common, context), cast_to(values, common, context), right);
+}
+
+NdArray lexsort(const std::vector<NdArray>& keys, int64_t axis) {
+  if (keys.empty()) throw TypeError("need sequence of keys with len > 0 in lexsort");
+  for (const NdArray& key : keys)
+    if (key.shape() != keys.front().shape()) throw InvalidArgument("all keys need to be the same shape");
+  std::vector<const NdArray*> all;
+  for (const NdArray& key : keys) all.push_back(&key);
+  const ExecContext context = context_for(common_device(all));
+  if (keys.front().ndim() == 0) {  // as NumPy, whatever the axis
+    const NdArray zero({}, DType::int64, context);
+    zero.fill(0, context);
+    return zero;
+  }
+  const int d = normalize_axis(axis, keys.front().ndim());
+  NdArray order = argsorted_rows(to_last_axis(keys.front(), d), context);
+  for (size_t k = 1; k < keys.size(); ++k) {
+    const NdArray key = take_along_axis(to_last_axis(keys[k], d), order, -1);
+    order = take_along_axis(order, argsorted_rows(key, context), -1);
+  }
+  return d == keys.front().ndim() - 1 ? order : to_last_axis(order, d).copy(context);
+}
+
+std::pair<NdArray, NdArray> top_k(const NdArray& a, int64_t k, int64_t axis, bool largest) {
+  const int d = normalize_axis(axis, a.ndim());
+  const int64_t n = a.shape()[d];
+  if (k < 0 || k > n) throw InvalidArgument(fmt::format("k(={}) out of bounds ({})", k, n));
+  const ExecContext context = context_for(a.device());
+  const NdArray rows = packed(to_last_axis(a, d), context);
+  const Slice chosen = largest ? Slice{n - k, std::nullopt, std::nullopt} : Slice{std::nullopt, k, std::nullopt};
+  NdArray order = k == 0 ? NdArray(rows.shape(), DType::int64, context) : argpartition(rows, largest ? n - k : k - 1);
+  order = packed(order[{ellipsis, chosen}], context);
+  NdArray values = take_along_axis(rows, order, -1);
+  const NdArray ranks = argsorted_rows(values, context);
+  const NdArray wanted = largest ? ranks[{ellipsis, Slice{std::nullopt, std::nullopt, -1}}] : ranks;
+  values = take_along_axis(values, wanted, -1);
+  order = take_along_axis(order, wanted, -1);
+  if (d == a.ndim() - 1) return {values, order};
+  return {to_last_axis(values, d).copy(context), to_last_axis(order, d).copy(context)};
 }
 
 NdArray digitize(const NdArray& x, const NdArray& bins, bool right) {
   if (is_complex(x.dtype())) throw TypeError("x may not be complex");
+  if (is_complex(bins.dtype())) throw TypeError("bins may not be complex");
   check_one_dimension(bins);
   const NdArray* both[] = {&x, &bins};
   const ExecContext context = context_for(common_device(both));

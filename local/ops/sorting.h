@@ -6,6 +6,7 @@
 #pragma once
 
 #include "local/ops/arguments.h"
+#include "local/ops/sets.h"
 
 namespace quarry::local::ops {
 
@@ -39,5 +40,12 @@ NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side = "le
                      const std::optional<NdArray>& sorter = std::nullopt);
 // For every element of x the number of the bin between the monotonic edges `bins` that it is in. Blocks.
 NdArray digitize(const NdArray& x, const NdArray& bins, bool right = false);
+
+// Positions that sort along `axis` by the last key, equal ones by the one before it, and so on. An array's first axis
+// counts its keys. Throws TypeError for no keys, InvalidArgument for keys of different shapes.
+NdArray lexsort(const std::vector<NdArray>& keys, int64_t axis = -1);
+// The k greatest (or smallest) elements along an axis, in order from the most extreme one, and their positions. NaN
+// counts as greatest. Throws InvalidArgument unless 0 <= k <= the extent.
+std::pair<NdArray, NdArray> top_k(const NdArray& a, int64_t k, int64_t axis = -1, bool largest = true);
 
 }  // namespace quarry::local::ops
