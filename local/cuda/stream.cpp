@@ -1,5 +1,8 @@
 #include "local/cuda/stream.h"
 
+#include <set>
+#include <utility>
+
 #include "local/base/error.h"
 #include "local/cuda/check.h"
 
@@ -47,6 +50,37 @@ void CudaStream::copy(void* to, const void* from, int64_t bytes) {
   if (bytes == 0) return;
   use_device(index_);
   QUARRY_CUDA_CALL(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream_.get()));
+}
+
+namespace {
+
+// Copies between the two go over NVLink or PCIe directly from the first call on; where that is impossible the driver
+// stages them through the host.
+void enable_peer_access(int from, int to) {
+  static std::mutex mutex;
+  static std::set<std::pair<int, int>> tried;
+  const std::lock_guard lock(mutex);
+  if (!tried.emplace(from, to).second) return;
+  int possible = 0;
+  QUARRY_CUDA_CALL(cudaDeviceCanAccessPeer(&possible, from, to));
+  if (possible == 0) return;
+  use_device(from);
+  const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled)
+    cudaGetLastError();
+  else
+    check(status, "cudaDeviceEnablePeerAccess");
+}
+
+}  // namespace
+
+void CudaStream::copy_to_peer(void* to, Device target, const void* from, int64_t bytes) {
+  if (bytes == 0) return;
+  if (target.kind != DeviceKind::cuda)
+    throw InvalidArgument("a peer of " + to_string(device()) + " is a CUDA device, not " + to_string(target));
+  if (target.index != index_) enable_peer_access(index_, target.index);
+  use_device(index_);
+  QUARRY_CUDA_CALL(cudaMemcpyPeerAsync(to, target.index, from, index_, static_cast<size_t>(bytes), stream_.get()));
 }
 
 void CudaStream::fill(void* to, uint8_t value, int64_t bytes) {

@@ -44,6 +44,7 @@ class CudaStream final : public Stream {
   ~CudaStream() override;
   Device device() const override { return {DeviceKind::cuda, index_}; }
   void copy(void* to, const void* from, int64_t bytes) override;
+  void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) override;
   void fill(void* to, uint8_t value, int64_t bytes) override;
   void record(Event& event) override;
   void wait(Event& event) override;

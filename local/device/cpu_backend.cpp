@@ -27,6 +27,7 @@ class CpuStream final : public Stream {
   void copy(void* to, const void* from, int64_t bytes) override {
     if (bytes > 0) std::memmove(to, from, static_cast<size_t>(bytes));
   }
+  void copy_to_peer(void* to, Device, const void* from, int64_t bytes) override { copy(to, from, bytes); }
   void fill(void* to, uint8_t value, int64_t bytes) override {
     if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
   }

@@ -50,6 +50,8 @@ class Stream {
   // Copies between this device and the host or inside this device; host memory should be pinned. The buffers must live
   // until the work is done.
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;
+  // From this device to another one of its kind. The other device's streams must be made to wait for it.
+  virtual void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) = 0;
   virtual void fill(void* to, uint8_t value, int64_t bytes) = 0;
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;  // later work waits for the event; does not block the host

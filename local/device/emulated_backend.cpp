@@ -84,6 +84,10 @@ class EmulatedStream final : public Stream {
     if (bytes <= 0) return;
     enqueue([=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
   }
+  void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) override {
+    QUARRY_CHECK(target.kind == DeviceKind::emulated);
+    copy(to, from, bytes);
+  }
   void fill(void* to, uint8_t value, int64_t bytes) override {
     if (bytes <= 0) return;
     enqueue([=] { std::memset(to, value, static_cast<size_t>(bytes)); });

@@ -67,6 +67,13 @@ const ExecContext& current_context() { return thread_state().current; }
 
 ExecContext default_context(Device device) { return thread_state().default_context(device); }
 
+Device current_device() { return current_context().device; }
+
+void set_device(Device device) {
+  const ExecContext context = default_context(device);
+  thread_state().current = context;
+}
+
 DeviceScope::DeviceScope(Device device) : DeviceScope(default_context(device)) {}
 
 DeviceScope::DeviceScope(const ExecContext& context) : previous_(current_context()) {

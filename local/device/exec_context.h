@@ -18,6 +18,12 @@ const ExecContext& current_context();
 // used.
 ExecContext default_context(Device device);
 
+// The device of current_context().
+Device current_device();
+// Makes it the calling thread's current device, with the device's default stream and pool, until another call or the
+// end of an enclosing DeviceScope. Throws DeviceError where the device cannot be used.
+void set_device(Device device);
+
 // Switches the calling thread's current device for its lifetime; uses the device's default stream and pool.
 class DeviceScope {
  public:

@@ -83,18 +83,8 @@ Dims resolve_reshape(const Dims& wanted, int64_t size) {
   return shape;
 }
 
-// Copies between contiguous arrays on different devices through pinned memory where neither is the CPU.
-void copy_across(const NdArray& to, const NdArray& from) {
-  const int64_t bytes = from.nbytes();
-  if (bytes == 0) return;
-  const bool to_host = to.device().kind == DeviceKind::cpu, from_host = from.device().kind == DeviceKind::cpu;
-  if (to_host || from_host) {
-    const ExecContext context = context_for(to_host ? from.device() : to.device());
-    (to_host ? from : to).buffer()->use(context.stream);
-    context.stream->copy(to.raw(), from.raw(), bytes);
-    context.stream->synchronize();
-    return;
-  }
+// In pieces through pinned memory. Blocks.
+void copy_through_host(const NdArray& to, const NdArray& from, int64_t bytes) {
   constexpr int64_t kPiece = int64_t{16} << 20;
   Backend& owner = backend(from.device().kind);
   const int64_t piece = std::min(bytes, kPiece);
@@ -102,8 +92,6 @@ void copy_across(const NdArray& to, const NdArray& from) {
   const auto release = [&](void* data) { owner.free_pinned(data, piece); };
   const std::unique_ptr<void, decltype(release)> guard(staging, release);
   const ExecContext source = context_for(from.device()), target = context_for(to.device());
-  from.buffer()->use(source.stream);
-  to.buffer()->use(target.stream);
   for (int64_t at = 0; at < bytes; at += piece) {
     const int64_t part = std::min(piece, bytes - at);
     source.stream->copy(staging, static_cast<char*>(from.raw()) + at, part);
@@ -111,6 +99,27 @@ void copy_across(const NdArray& to, const NdArray& from) {
     target.stream->copy(static_cast<char*>(to.raw()) + at, staging, part);
     target.stream->synchronize();
   }
+}
+
+// Copies between contiguous arrays on different devices: at once where one is the CPU or both are of one kind, else
+// through pinned memory.
+void copy_across(const NdArray& to, const NdArray& from) {
+  const int64_t bytes = from.nbytes();
+  if (bytes == 0) return;
+  const bool to_host = to.device().kind == DeviceKind::cpu, from_host = from.device().kind == DeviceKind::cpu;
+  const ExecContext context = context_for(from_host ? to.device() : from.device());
+  if (!from_host) from.buffer()->use(context.stream);
+  if (!to_host) to.buffer()->use(context_for(to.device()).stream);
+  if (to_host || from_host) {
+    context.stream->copy(to.raw(), from.raw(), bytes);
+  } else if (to.device().kind == from.device().kind) {
+    // What the target's memory was used for before may still be queued there.
+    context_for(to.device()).stream->synchronize();
+    context.stream->copy_to_peer(to.raw(), to.device(), from.raw(), bytes);
+  } else {
+    return copy_through_host(to, from, bytes);
+  }
+  context.stream->synchronize();
 }
 
 }  // namespace

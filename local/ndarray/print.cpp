@@ -1,5 +1,6 @@
-// NumPy 2's str() and repr() with default print options: precision 8, threshold 1000, 3 edge items, line width 75,
-// float mode "maxprec", no suppression of small numbers.
+// NumPy 2's str() and repr(), with its print options.
+#include "local/ndarray/print.h"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -7,16 +8,25 @@
 #include <cstdio>
 #include <cstring>
 
-#include "local/ndarray/ndarray.h"
 #include "local/ops/launch.h"
 
 namespace quarry::local {
 namespace {
 
-constexpr int kPrecision = 8;
-constexpr int64_t kThreshold = 1000;
-constexpr int64_t kEdgeItems = 3;
-constexpr int kLineWidth = 75;
+constexpr int kAllDigits = 1100;  // no number has more
+
+PrintOptions& thread_options() {
+  thread_local PrintOptions options;
+  return options;
+}
+
+// How many elements are shown at the ends of an axis that is cut.
+struct Edges {
+  int64_t leading, trailing;
+  explicit Edges(const PrintOptions& options)
+      : leading(options.edgeitems), trailing(std::max<int64_t>(options.edgeitems, 1)) {}
+  bool cut(int64_t size) const { return size > 2 * leading && size > leading + trailing; }
+};
 
 // The shortest digits that give the value back in its own type: 0.digits * 10^point, without trailing zeros.
 struct Digits {
@@ -81,17 +91,31 @@ Digits shortest_digits(DType dtype, double magnitude) {
   return shortest(magnitude);
 }
 
-// "12.5", "3.": as few digits as identify the value, at most `precision` after the point; the point always there.
-std::string positional(DType dtype, double value, int precision, bool plus) {
+// How many digits of a number are wanted after the point.
+struct Precision {
+  int most = kAllDigits;
+  int least = 0;       // filled with those of the exact value
+  bool unique = true;  // no more than identify the number; else exactly `most`
+};
+
+// "12.5", "3.": the point is always there.
+std::string positional(DType dtype, double value, const Precision& precision, bool plus) {
   const std::string sign = std::signbit(value) ? "-" : plus ? "+" : "";
   const double magnitude = std::fabs(value);
+  const auto exactly = [&](int digits) {
+    return sign + fmt::format("{:.{}f}", magnitude, digits) + (digits == 0 ? "." : "");
+  };
+  if (!precision.unique) return exactly(precision.most);
+  Digits d;
+  if (magnitude != 0) d = shortest_digits(dtype, magnitude);
+  const int count = static_cast<int>(d.digits.size()), after = count - d.point;
+  if (std::max(after, 0) < precision.least) return exactly(precision.least);
   if (magnitude == 0) return sign + "0.";
-  const Digits d = shortest_digits(dtype, magnitude);
-  const int count = static_cast<int>(d.digits.size());
-  if (count - d.point > precision) {
-    std::string text = fmt::format("{:.{}f}", magnitude, precision);
-    while (text.back() == '0') text.pop_back();
-    return sign + text;
+  if (after > precision.most) {
+    std::string text = exactly(precision.most);
+    const size_t least = text.find('.') + 1 + static_cast<size_t>(precision.least);
+    while (text.size() > least && text.back() == '0') text.pop_back();
+    return text;
   }
   if (d.point <= 0) return sign + "0." + std::string(static_cast<size_t>(-d.point), '0') + d.digits;
   if (count <= d.point) return sign + d.digits + std::string(static_cast<size_t>(d.point - count), '0') + ".";
@@ -102,14 +126,26 @@ struct Scientific {
   std::string integer, fraction;  // "-1", "25"
   int exponent = 0;
 };
-Scientific scientific(DType dtype, double value, int precision, bool plus) {
+Scientific scientific(DType dtype, double value, const Precision& precision, bool plus) {
   Scientific result;
   result.integer = std::signbit(value) ? "-" : plus ? "+" : "";
   const double magnitude = std::fabs(value);
+  const auto exactly = [&](int digits) {
+    const std::string text = fmt::format("{:.{}e}", magnitude, digits);
+    const size_t e = text.find('e'), point = std::min(text.find('.'), e);
+    result.integer += text.substr(0, point);
+    result.fraction = point < e ? text.substr(point + 1, e - point - 1) : "";
+    result.exponent = std::atoi(text.c_str() + e + 1);
+    return result;
+  };
+  if (!precision.unique) return exactly(precision.most);
   Digits d{"0", 1};
   if (magnitude != 0) d = shortest_digits(dtype, magnitude);
-  if (static_cast<int>(d.digits.size()) - 1 > precision)
-    d = from_scientific(fmt::format("{:.{}e}", magnitude, precision));
+  if (static_cast<int>(d.digits.size()) - 1 < precision.least) return exactly(precision.least);
+  if (static_cast<int>(d.digits.size()) - 1 > precision.most) {
+    d = from_scientific(fmt::format("{:.{}e}", magnitude, precision.most));
+    if (static_cast<int>(d.digits.size()) - 1 < precision.least) return exactly(precision.least);
+  }
   result.integer += d.digits[0];
   result.fraction = d.digits.substr(1);
   result.exponent = d.point - 1;
@@ -135,9 +171,10 @@ int decimal_digits(DType dtype) {
 // One format for all numbers of an array.
 class FloatFormat {
  public:
-  FloatFormat(DType dtype, const std::vector<double>& values, bool plus) : dtype_(dtype), plus_(plus) {
+  FloatFormat(DType dtype, const std::vector<double>& values, const PrintOptions& options, char sign)
+      : dtype_(dtype), options_(options), sign_(sign) {
     double largest = 0, smallest = INFINITY;
-    bool any_finite = false, any_special = false, negative_infinity = false;
+    bool any_finite = false, any_special = false, negative_infinity = false, negative = false;
     for (double value : values) {
       if (!std::isfinite(value)) {
         any_special = true;
@@ -145,6 +182,7 @@ class FloatFormat {
         continue;
       }
       any_finite = true;
+      negative = negative || std::signbit(value);
       if (value == 0) continue;
       largest = std::max(largest, std::fabs(value));
       smallest = std::min(smallest, std::fabs(value));
@@ -152,62 +190,70 @@ class FloatFormat {
     if (largest > 0) {
       const double cutoff = std::pow(10.0, std::min(8, decimal_digits(dtype)));
       exponential_ =
-          largest >= cutoff || smallest < rounded_to(dtype, 0.0001) || rounded_to(dtype, largest / smallest) > 1000;
+          largest >= cutoff ||
+          (!options.suppress && (smallest < rounded_to(dtype, 0.0001) || rounded_to(dtype, largest / smallest) > 1000));
     }
+    const FloatMode mode = options.floatmode;
+    if (mode != FloatMode::unique && options.precision < 0)
+      throw InvalidArgument(fmt::format("precision must be >= 0, not {}", options.precision));
+    Precision first;
+    first.unique = mode != FloatMode::fixed;
+    if (mode != FloatMode::unique) first.most = options.precision;
+    precision_ = first;
     if (any_finite && exponential_) {
-      size_t exponent_digits = 2;
+      size_t exponent_digits = 2, fraction = 0;
       for (double value : values) {
         if (!std::isfinite(value)) continue;
-        const Scientific s = scientific(dtype_, value, kPrecision, plus_);
+        const Scientific s = scientific(dtype_, value, first, sign_ == '+');
         left_ = std::max(left_, s.integer.size());
-        precision_ = std::max(precision_, s.fraction.size());
+        fraction = std::max(fraction, s.fraction.size());
         exponent_digits = std::max(exponent_digits, std::to_string(std::abs(s.exponent)).size());
       }
       exponent_digits_ = static_cast<int>(exponent_digits);
-      right_ = exponent_digits + 2 + precision_;
+      precision_.most = precision_.least = static_cast<int>(fraction);
+      right_ = exponent_digits + 2 + fraction;
     } else if (any_finite) {
       for (double value : values) {
         if (!std::isfinite(value)) continue;
-        const std::string text = positional(dtype_, value, kPrecision, plus_);
+        const std::string text = positional(dtype_, value, first, sign_ == '+');
         const size_t point = text.find('.');
         left_ = std::max(left_, point);
         right_ = std::max(right_, text.size() - point - 1);
       }
+      if (mode == FloatMode::fixed || mode == FloatMode::maxprec_equal)
+        precision_.most = precision_.least = static_cast<int>(right_);
     }
+    if (sign_ == ' ' && any_finite && !negative) ++left_;
     if (any_special) {
-      const size_t beside = right_ + 1, infinity = 3 + (plus_ || negative_infinity ? 1 : 0);
-      left_ = std::max({left_, beside < 3 ? 3 - beside : 0, beside < infinity ? infinity - beside : 0});
+      const size_t beside = right_ + 1, nan = options.nanstr.size();
+      const size_t infinity = options.infstr.size() + (sign_ != '-' || negative_infinity ? 1 : 0);
+      left_ = std::max({left_, beside < nan ? nan - beside : 0, beside < infinity ? infinity - beside : 0});
     }
   }
 
   std::string operator()(double value) const {
     if (!std::isfinite(value)) {
-      const std::string sign = !std::isnan(value) && value < 0 ? "-" : plus_ ? "+" : "";
-      return fmt::format("{:>{}}", sign + (std::isnan(value) ? "nan" : "inf"), left_ + right_ + 1);
+      const std::string sign = !std::isnan(value) && value < 0 ? "-" : sign_ == '+' ? "+" : "";
+      const std::string& word = std::isnan(value) ? options_.nanstr : options_.infstr;
+      return fmt::format("{:>{}}", sign + word, left_ + right_ + 1);
     }
     if (exponential_) {
-      Scientific s = scientific(dtype_, value, static_cast<int>(precision_), plus_);
-      if (s.fraction.size() < precision_) {
-        // Beyond the digits that identify a number come those of its exact value, as NumPy prints them.
-        const std::string exact = fmt::format("{:.{}e}", value, precision_);
-        s.fraction = exact.substr(exact.find('.') + 1, precision_);
-        s.integer.back() = exact[exact.find('.') - 1];
-        s.exponent = std::atoi(exact.c_str() + exact.find('e') + 1);
-      }
+      const Scientific s = scientific(dtype_, value, precision_, sign_ == '+');
       return fmt::format("{:>{}}.{}{}", s.integer, left_, s.fraction, exponent_text(s.exponent, exponent_digits_));
     }
-    const std::string text = positional(dtype_, value, kPrecision, plus_);
-    const size_t point = text.find('.');
+    const std::string text = positional(dtype_, value, precision_, sign_ == '+');
+    const size_t point = text.find('.'), after = text.size() - point - 1;
     return std::string(left_ > point ? left_ - point : 0, ' ') + text +
-           std::string(right_ - (text.size() - point - 1), ' ');
+           std::string(right_ > after ? right_ - after : 0, ' ');
   }
 
  private:
   DType dtype_;
-  bool plus_;
+  const PrintOptions& options_;
+  char sign_;
   bool exponential_ = false;
   size_t left_ = 0, right_ = 0;  // widths before and after the point
-  size_t precision_ = 0;         // exponential: digits after the point
+  Precision precision_;
   int exponent_digits_ = 0;
 };
 
@@ -215,67 +261,78 @@ double component(const Scalar& value, bool imaginary) {
   return imaginary ? value.as_complex().imag() : value.as_complex().real();
 }
 
+std::vector<std::string> format_integers(const std::vector<Scalar>& values, bool is_unsigned, char sign) {
+  bool negative = false;
+  for (const Scalar& v : values) negative = negative || (!is_unsigned && v.as_int64() < 0);
+  if (sign == ' ' && negative) sign = '-';
+  std::vector<std::string> words;
+  size_t width = 0;
+  for (const Scalar& v : values) {
+    words.push_back(is_unsigned ? std::to_string(v.as_uint64()) : std::to_string(v.as_int64()));
+    if (sign != '-' && words.back()[0] != '-') words.back().insert(0, 1, sign);
+    width = std::max(width, words.back().size());
+  }
+  for (std::string& word : words) word.insert(0, width - word.size(), ' ');
+  return words;
+}
+
 // Formats the elements of one array.
-std::vector<std::string> format_elements(DType dtype, const std::vector<Scalar>& values, bool zero_dimensional) {
+std::vector<std::string> format_elements(DType dtype, const std::vector<Scalar>& values, bool zero_dimensional,
+                                         const PrintOptions& options) {
+  if (is_integer(dtype)) return format_integers(values, kind(dtype) == 'u', options.sign);
   std::vector<std::string> words;
   words.reserve(values.size());
   if (kind(dtype) == 'b') {
     for (const Scalar& v : values) words.push_back(v.as_bool() ? zero_dimensional ? "True" : " True" : "False");
-  } else if (is_integer(dtype)) {
-    size_t width = 0;
-    for (const Scalar& v : values) {
-      words.push_back(kind(dtype) == 'u' ? std::to_string(v.as_uint64()) : std::to_string(v.as_int64()));
-      width = std::max(width, words.back().size());
-    }
-    for (std::string& word : words) word.insert(0, width - word.size(), ' ');
-  } else {
-    std::vector<double> reals, imaginaries;
-    for (const Scalar& v : values) {
-      reals.push_back(component(v, false));
-      if (is_complex(dtype)) imaginaries.push_back(component(v, true));
-    }
-    const FloatFormat real_format(real_type(dtype), reals, /*plus=*/false);
-    if (!is_complex(dtype)) {
-      for (double v : reals) words.push_back(real_format(v));
-      return words;
-    }
-    const FloatFormat imaginary_format(real_type(dtype), imaginaries, /*plus=*/true);
-    for (size_t i = 0; i < values.size(); ++i) {
-      std::string imaginary = imaginary_format(imaginaries[i]);
-      imaginary.insert(imaginary.find_last_not_of(' ') + 1, "j");
-      words.push_back(real_format(reals[i]) + imaginary);
-    }
+    return words;
+  }
+  std::vector<double> reals, imaginaries;
+  for (const Scalar& v : values) {
+    reals.push_back(component(v, false));
+    if (is_complex(dtype)) imaginaries.push_back(component(v, true));
+  }
+  const FloatFormat real_format(real_type(dtype), reals, options, options.sign);
+  if (!is_complex(dtype)) {
+    for (double v : reals) words.push_back(real_format(v));
+    return words;
+  }
+  const FloatFormat imaginary_format(real_type(dtype), imaginaries, options, '+');
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::string imaginary = imaginary_format(imaginaries[i]);
+    imaginary.insert(imaginary.find_last_not_of(' ') + 1, "j");
+    words.push_back(real_format(reals[i]) + imaginary);
   }
   return words;
 }
 
-// What of the array is shown, on the host: along an axis that is cut, kEdgeItems from both ends.
+// What of the array is shown, on the host: along an axis that is cut, its ends.
 struct Shown {
   Dims shape;
   std::vector<Scalar> values;
 };
 
-void copy_corners(const NdArray& from, const NdArray& into, int axis) {
+void copy_corners(const NdArray& from, const NdArray& into, const Edges& edges, int axis) {
   if (axis == from.ndim()) {
     into.assign(from.to(kCpu), default_context(kCpu));
     return;
   }
   const int64_t size = from.shape()[axis];
-  if (size == into.shape()[axis]) return copy_corners(from, into, axis + 1);
-  for (const Slice& edge : {Slice{{}, kEdgeItems, {}}, Slice{-kEdgeItems, {}, {}}}) {
+  if (size == into.shape()[axis]) return copy_corners(from, into, edges, axis + 1);
+  for (const Slice& edge : {Slice{{}, edges.leading, {}}, Slice{-edges.trailing, {}, {}}}) {
     std::vector<IndexItem> index(static_cast<size_t>(axis), IndexItem(full_slice));
     index.push_back(edge);
-    copy_corners(from[index], into[index], axis + 1);
+    copy_corners(from[index], into[index], edges, axis + 1);
   }
 }
 
-Shown gather(const NdArray& array, bool summarise) {
+Shown gather(const NdArray& array, bool summarise, const Edges& edges) {
   Shown shown{array.shape(), {}};
   NdArray host = array;
   if (summarise) {
-    for (int64_t& extent : shown.shape) extent = std::min(extent, 2 * kEdgeItems);
+    for (int64_t& extent : shown.shape)
+      if (edges.cut(extent)) extent = edges.leading + edges.trailing;
     host = NdArray(shown.shape, array.dtype(), default_context(kCpu));
-    copy_corners(array, host, 0);
+    copy_corners(array, host, edges, 0);
   } else {
     host = array.to(kCpu);
     if (!host.is_contiguous()) host = host.copy(default_context(kCpu));
@@ -290,21 +347,26 @@ Shown gather(const NdArray& array, bool summarise) {
 class Layout {
  public:
   Layout(const Dims& shape, const Dims& shown, const std::vector<std::string>& words, std::string separator,
-         bool summarise)
-      : shape_(shape), shown_(shown), words_(words), separator_(std::move(separator)), summarise_(summarise) {
+         bool summarise, const Edges& edges)
+      : shape_(shape),
+        shown_(shown),
+        words_(words),
+        separator_(std::move(separator)),
+        summarise_(summarise),
+        edges_(edges) {
     bare_separator_ = separator_.substr(0, separator_.find_last_not_of(' ') + 1);
   }
 
-  std::string format(int axis, const std::string& indent, int width) {
+  std::string format(int axis, const std::string& indent, int64_t width) {
     if (axis == shape_.size()) return words_[next_++];
-    const bool cut = summarise_ && shape_[axis] > 2 * kEdgeItems;
+    const bool cut = summarise_ && edges_.cut(shape_[axis]);
     const int64_t count = shown_[axis];
     std::string text;
     if (axis == shape_.size() - 1) {
-      const int room = width - static_cast<int>(std::max<size_t>(bare_separator_.size(), 1));
+      const int64_t room = width - static_cast<int64_t>(std::max<size_t>(bare_separator_.size(), 1));
       std::string line = indent;
       for (int64_t i = 0; i < count; ++i) {
-        if (cut && i == kEdgeItems) {
+        if (cut && i == edges_.leading) {
           extend(text, line, "...", room, indent);
           line += separator_;
         }
@@ -316,7 +378,7 @@ class Layout {
       const std::string deeper = indent + ' ';
       const std::string between = bare_separator_ + std::string(static_cast<size_t>(shape_.size() - axis - 1), '\n');
       for (int64_t i = 0; i < count; ++i) {
-        if (cut && i == kEdgeItems) text.append(indent).append("...").append(between);
+        if (cut && i == edges_.leading) text.append(indent).append("...").append(between);
         text.append(indent).append(format(axis + 1, deeper, width - 1));
         if (i + 1 < count) text.append(between);
       }
@@ -326,9 +388,9 @@ class Layout {
 
  private:
   // Appends to the line, or begins a new one if that helps.
-  static void extend(std::string& text, std::string& line, const std::string& word, int room,
+  static void extend(std::string& text, std::string& line, const std::string& word, int64_t room,
                      const std::string& indent) {
-    if (static_cast<int>(line.size() + word.size()) > room && line.size() > indent.size()) {
+    if (static_cast<int64_t>(line.size() + word.size()) > room && line.size() > indent.size()) {
       text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
       line = indent;
     }
@@ -341,26 +403,28 @@ class Layout {
   const std::string separator_;
   std::string bare_separator_;
   const bool summarise_;
+  const Edges edges_;
   size_t next_ = 0;
 };
 
 // `part` is the array of `shape`, or only its corners where the array is summarised.
-std::string format_array(const NdArray& part, const Dims& shape, const std::string& separator, size_t prefix,
-                         int width) {
+std::string format_part(const NdArray& part, const Dims& shape, const PrintOptions& options,
+                        const std::string& separator, size_t prefix, size_t suffix) {
   if (element_count(shape) == 0) return "[]";
-  const bool summarise = element_count(shape) > kThreshold;
-  const Shown shown = gather(part, summarise);
-  const std::vector<std::string> words = format_elements(part.dtype(), shown.values, shape.empty());
-  Layout layout(shape, shown.shape, words, separator, summarise);
-  return layout.format(0, std::string(prefix + 1, ' '), width);
+  const bool summarise = element_count(shape) > options.threshold;
+  const Edges edges(options);
+  const Shown shown = gather(part, summarise, edges);
+  const std::vector<std::string> words = format_elements(part.dtype(), shown.values, shape.empty(), options);
+  Layout layout(shape, shown.shape, words, separator, summarise, edges);
+  return layout.format(0, std::string(prefix + 1, ' '), options.linewidth - static_cast<int64_t>(suffix));
 }
 
-std::string format_repr(const NdArray& part, const Dims& shape) {
+std::string repr_of_part(const NdArray& part, const Dims& shape, const PrintOptions& options) {
   const std::string open = "array(";
-  std::string text = open + format_array(part, shape, ", ", open.size(), kLineWidth - 1);
+  std::string text = open + format_part(part, shape, options, ", ", open.size(), 1);
   std::string extras;
   const int64_t size = element_count(shape);
-  if ((size == 0 && shape.size() != 1) || size > kThreshold) extras = "shape=" + to_string(shape);
+  if ((size == 0 && shape.size() != 1) || size > options.threshold) extras = "shape=" + to_string(shape);
   const DType dtype = part.dtype();
   const bool implied =
       dtype == DType::bool_ || dtype == DType::int64 || dtype == DType::float64 || dtype == DType::complex128;
@@ -370,23 +434,31 @@ std::string format_repr(const NdArray& part, const Dims& shape) {
   extras += ')';
   const size_t newline = text.rfind('\n');
   const size_t last = newline == std::string::npos ? text.size() : text.size() - newline - 1;
-  if (last + extras.size() + 1 > kLineWidth) return text + '\n' + std::string(open.size(), ' ') + extras;
+  if (static_cast<int64_t>(last + extras.size() + 1) > options.linewidth)
+    return text + '\n' + std::string(open.size(), ' ') + extras;
   return text + ' ' + extras;
+}
+
+// What the corners of a summary were cut with.
+PrintOptions summary_options() {
+  PrintOptions options = print_options();
+  options.threshold = PrintOptions{}.threshold;
+  options.edgeitems = PrintOptions{}.edgeitems;
+  return options;
 }
 
 // A NumPy float scalar's str(): positional from 1e-4 up to what the type's digits can tell apart.
 std::string float_scalar(DType dtype, double value, bool plus, bool trim_zeros) {
-  constexpr int kAllDigits = 1100;
   if (std::isnan(value)) return plus ? "+nan" : "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : plus ? "+inf" : "inf";
   const double magnitude = std::fabs(value);
   const double cutoff = dtype == DType::float64 ? 1e16 : std::pow(10.0, decimal_digits(dtype));
   if (magnitude == 0 || (magnitude < cutoff && magnitude >= 1e-4)) {
-    std::string text = positional(dtype, value, kAllDigits, plus);
+    std::string text = positional(dtype, value, {}, plus);
     if (text.back() == '.') trim_zeros ? text.pop_back() : text.push_back('0');
     return text;
   }
-  const Scientific s = scientific(dtype, value, kAllDigits, plus);
+  const Scientific s = scientific(dtype, value, {}, plus);
   return s.integer + (s.fraction.empty() ? "" : "." + s.fraction) + exponent_text(s.exponent, 2);
 }
 
@@ -405,17 +477,91 @@ std::string to_string(const Scalar& value) {
   return "(" + float_scalar(real_type(dtype), z.real(), /*plus=*/false, /*trim_zeros=*/true) + imaginary + "j)";
 }
 
-std::string NdArray::to_string() const {
-  if (ndim() == 0) return local::to_string(item());
-  return format_array(*this, shape_, " ", 0, kLineWidth);
+const PrintOptions& print_options() { return thread_options(); }
+
+void set_print_options(const PrintOptions& options) {
+  if (options.sign != '-' && options.sign != '+' && options.sign != ' ')
+    throw InvalidArgument("sign option must be one of ' ', '+', or '-'");
+  if (options.precision < 0) throw InvalidArgument(fmt::format("precision must be >= 0, not {}", options.precision));
+  if (options.edgeitems < 0) throw InvalidArgument(fmt::format("edgeitems must be >= 0, not {}", options.edgeitems));
+  thread_options() = options;
 }
 
-std::string NdArray::repr() const { return format_repr(*this, shape_); }
+std::string format_array(const NdArray& array, const PrintOptions& options, const std::string& separator,
+                         const std::string& prefix, const std::string& suffix) {
+  return format_part(array, array.shape(), options, separator, prefix.size(), suffix.size());
+}
+
+std::string format_repr(const NdArray& array, const PrintOptions& options) {
+  return repr_of_part(array, array.shape(), options);
+}
+
+std::string NdArray::to_string() const {
+  return ndim() == 0 ? local::to_string(item()) : format_array(*this, print_options());
+}
+
+std::string NdArray::repr() const { return format_repr(*this, print_options()); }
 
 std::string summary_string(const NdArray& corners, const Dims& shape) {
-  return format_array(corners, shape, " ", 0, kLineWidth);
+  return format_part(corners, shape, summary_options(), " ", 0, 0);
 }
 
-std::string summary_repr(const NdArray& corners, const Dims& shape) { return format_repr(corners, shape); }
+std::string summary_repr(const NdArray& corners, const Dims& shape) {
+  return repr_of_part(corners, shape, summary_options());
+}
 
+namespace ops {
+namespace {
+
+PrintOptions options_with(std::optional<int64_t> line_width, std::optional<int64_t> precision,
+                          std::optional<bool> suppress) {
+  PrintOptions options = print_options();
+  if (line_width) options.linewidth = *line_width;
+  // A negative precision matters to floating point numbers only.
+  if (precision) options.precision = static_cast<int>(std::clamp<int64_t>(*precision, -1, kAllDigits));
+  if (suppress) options.suppress = *suppress;
+  return options;
+}
+
+FloatMode parse_float_mode(std::string_view text) {
+  if (text == "fixed") return FloatMode::fixed;
+  if (text == "unique") return FloatMode::unique;
+  if (text == "maxprec") return FloatMode::maxprec;
+  if (text == "maxprec_equal") return FloatMode::maxprec_equal;
+  throw InvalidArgument(fmt::format(
+      "floatmode option must be one of \"fixed\", \"unique\", \"maxprec\", \"maxprec_equal\", not \"{}\"", text));
+}
+
+}  // namespace
+
+std::string array2string(const NdArray& a, std::optional<int64_t> max_line_width, std::optional<int64_t> precision,
+                         std::optional<bool> suppress_small, std::string_view separator, std::string_view prefix,
+                         std::optional<int64_t> threshold, std::optional<int64_t> edgeitems,
+                         std::optional<std::string_view> sign, std::optional<std::string_view> floatmode,
+                         std::string_view suffix) {
+  PrintOptions options = options_with(max_line_width, precision, suppress_small);
+  if (threshold) options.threshold = *threshold;
+  if (edgeitems && *edgeitems < 0) throw InvalidArgument(fmt::format("edgeitems must be >= 0, not {}", *edgeitems));
+  if (edgeitems) options.edgeitems = *edgeitems;
+  if (sign) {
+    if (*sign != "-" && *sign != "+" && *sign != " ")
+      throw InvalidArgument(fmt::format("sign option must be one of ' ', '+', or '-', not '{}'", *sign));
+    options.sign = sign->front();
+  }
+  if (floatmode) options.floatmode = parse_float_mode(*floatmode);
+  return format_array(a, options, std::string(separator), std::string(prefix), std::string(suffix));
+}
+
+std::string array_repr(const NdArray& arr, std::optional<int64_t> max_line_width, std::optional<int64_t> precision,
+                       std::optional<bool> suppress_small) {
+  return format_repr(arr, options_with(max_line_width, precision, suppress_small));
+}
+
+std::string array_str(const NdArray& a, std::optional<int64_t> max_line_width, std::optional<int64_t> precision,
+                      std::optional<bool> suppress_small) {
+  if (a.ndim() == 0) return local::to_string(a.item());
+  return format_array(a, options_with(max_line_width, precision, suppress_small));
+}
+
+}  // namespace ops
 }  // namespace quarry::local

@@ -1,7 +1,6 @@
-#include "apps/quarry/expression/local_binding.h"
-#if __has_include("local/ops/creation.h")
 #include "local/ops/creation.h"
-#endif
+#include "apps/quarry/expression/local_binding.h"
+#include "local/ops/windows.h"
 
 namespace quarry::apps::expression {
 

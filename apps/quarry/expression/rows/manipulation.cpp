@@ -1,9 +1,30 @@
-#include "apps/quarry/expression/local_binding.h"
-#if __has_include("local/ops/manipulation.h")
 #include "local/ops/manipulation.h"
-#endif
+#include "apps/quarry/expression/local_binding.h"
 
 namespace quarry::apps::expression {
+
+template <>
+struct Convert<local::Slice> {
+  static bool fits(const Value& value) { return value.is<local::Slice>(); }
+  static local::Slice from(const Value& value, const std::string& what, Keep&) {
+    if (!fits(value)) throw local::TypeError(what + " must be a slice, not " + type_name(value));
+    return *value.as<local::Slice>();
+  }
+};
+
+// Nested lists; anything else is an array, tuples too.
+template <>
+struct Convert<local::Blocks> {
+  static bool fits(const Value&) { return true; }
+  static local::Blocks from(const Value& value, const std::string& what, Keep& keep) {
+    const SequenceValue* list = value.sequence();
+    if (list == nullptr) return Convert<NdArray>::from(value, what, keep);
+    if (!list->is_list) throw local::TypeError(what + " is a tuple. Only lists can be used to arrange blocks");
+    std::vector<local::Blocks> parts;
+    for (const Value& item : list->items) parts.push_back(from(item, what, keep));
+    return parts;
+  }
+};
 
 std::vector<Row> manipulation_rows() {
   return {

@@ -1,7 +1,6 @@
-#include "apps/quarry/expression/local_binding.h"
-#if __has_include("local/ops/types.h")
 #include "local/ops/types.h"
-#endif
+#include "apps/quarry/expression/local_binding.h"
+#include "local/ndarray/print.h"
 
 namespace quarry::apps::expression {
 

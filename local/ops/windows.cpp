@@ -1,0 +1,118 @@
+#include "local/ops/windows.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "local/ops/launch.h"
+#include "local/ops/reduce.h"
+
+namespace quarry::local::ops {
+namespace {
+
+// A window as a program of the point's position.
+class Window {
+ public:
+  using Id = ValueId;
+  Id number(double value) { return program_.constant(value, DType::float64); }
+  Id apply(Op op, Id x, Id y) {
+    const Id args[] = {x, y};
+    return program_.apply(op, args);
+  }
+  Id apply(Op op, Id x) { return program_.apply(op, std::span(&x, 1)); }
+  Id where(Id condition, Id x, Id y) {
+    const Id args[] = {condition, x, y};
+    return program_.apply(Op::where, args);
+  }
+  // first, first + step, ...
+  Id positions(double first, double step) {
+    const Id index = program_.cast(program_.index(0), DType::float64);
+    return apply(Op::add, apply(Op::multiply, index, number(step)), number(first));
+  }
+  // weight * cos(factor * n)
+  Id cosine(double weight, double factor, Id n) {
+    return apply(Op::multiply, number(weight), apply(Op::cos, apply(Op::multiply, number(factor), n)));
+  }
+  // At 1 - points, 3 - points ... below `points`.
+  NdArray run(double points, Id value) {
+    program_.output(value);
+    const ExecContext context = current_context();
+    const NdArray result({static_cast<int64_t>(std::ceil(points - 0.5))}, DType::float64, context);
+    const NdArray* out[] = {&result};
+    run_elementwise(program_, {}, out, context);
+    return result;
+  }
+
+ private:
+  Program program_;
+};
+
+// The windows of fewer than two points, which have no shape.
+std::optional<NdArray> trivial_window(double points) {
+  if (std::isnan(points) || points >= 0x1p53)
+    throw InvalidArgument(fmt::format("a window of {} points is not possible", points));
+  if (points >= 1 && points != 1) return std::nullopt;
+  const NdArray result({points == 1 ? 1 : 0}, DType::float64);
+  result.fill(1);
+  return result;
+}
+
+// offset + weight cos(pi n / (M - 1)) + second cos(2 pi n / (M - 1)), n = 1 - M, 3 - M ...
+NdArray cosine_window(double points, double offset, double weight, double second = 0) {
+  if (std::optional<NdArray> trivial = trivial_window(points)) return *trivial;
+  Window window;
+  const ValueId n = window.positions(1 - points, 2);
+  const double angle = std::numbers::pi / (points - 1);
+  ValueId value = window.apply(Op::add, window.number(offset), window.cosine(weight, angle, n));
+  if (second != 0) value = window.apply(Op::add, value, window.cosine(second, 2 * angle, n));
+  return window.run(points, value);
+}
+
+}  // namespace
+
+NdArray bartlett(double M) {
+  if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
+  Window window;
+  const ValueId n = window.positions(1 - M, 2);
+  const ValueId slope = window.apply(Op::divide, n, window.number(M - 1)), one = window.number(1);
+  const ValueId rising = window.apply(Op::less_equal, n, window.number(0));
+  return window.run(M, window.where(rising, window.apply(Op::add, one, slope), window.apply(Op::subtract, one, slope)));
+}
+
+NdArray blackman(double M) { return cosine_window(M, 0.42, 0.5, 0.08); }
+NdArray hamming(double M) { return cosine_window(M, 0.54, 0.46); }
+NdArray hanning(double M) { return cosine_window(M, 0.5, 0.5); }
+
+NdArray kaiser(double M, double beta) {
+  if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
+  // I0(x) is the mean of exp(x cos t) over a period, of which the trapezoidal rule with N points leaves out terms of
+  // the order of I_N(x): N = 64 + 16 sqrt(x) makes them vanish. Divided by exp(beta), nothing overflows.
+  const double size = std::fabs(beta);
+  const auto nodes = static_cast<int64_t>(64 + 16 * std::ceil(std::sqrt(size)));
+  const auto points = static_cast<int64_t>(std::ceil(M));
+  const double half = (M - 1) / 2.0;
+  const ExecContext context = current_context();
+  double whole = 0;
+  for (int64_t k = 0; k < nodes; ++k)
+    whole +=
+        std::exp(size * (std::cos(2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(nodes)) - 1));
+
+  Program program;
+  const auto number = [&](double value) { return program.constant(value, DType::float64); };
+  const auto apply = [&](Op op, std::initializer_list<ValueId> args) {
+    return program.apply(op, std::span<const ValueId>(args.begin(), args.size()));
+  };
+  // Axis 0: the points of the window; axis 1: the nodes.
+  const ValueId n = program.cast(program.index(0), DType::float64), k = program.cast(program.index(1), DType::float64);
+  const ValueId relative = apply(Op::divide, {apply(Op::subtract, {n, number(half)}), number(half)});
+  const ValueId inside = apply(Op::subtract, {number(1), apply(Op::square, {relative})});
+  const ValueId x = apply(Op::multiply, {number(size), apply(Op::sqrt, {inside})});
+  const ValueId angle = apply(Op::multiply, {k, number(2 * std::numbers::pi / static_cast<double>(nodes))});
+  const ValueId exponent = apply(Op::subtract, {apply(Op::multiply, {x, apply(Op::cos, {angle})}), number(size)});
+  const ValueId term[] = {apply(Op::divide, {apply(Op::exp, {exponent}), number(whole)})};
+  program.reduce(Reduction::sum, term, DType::float64);
+  return run_reductions(program, {}, {points, nodes}, /*mask=*/2, context)[0].reshape({points});
+}
+
+}  // namespace quarry::local::ops
