@@ -47,9 +47,10 @@ int consumed_axes(const IndexTerm& term) {
              : 1;
 }
 
+// NumPy lets an empty extent of a mask stand for any.
 void check_mask_shape(const NdArray& mask, const NdArray& array, int axis) {
   for (int d = 0; d < mask.ndim(); ++d) {
-    if (mask.shape()[d] == array.shape()[axis + d]) continue;
+    if (mask.shape()[d] == 0 || mask.shape()[d] == array.shape()[axis + d]) continue;
     throw IndexError(fmt::format(
         "boolean index did not match indexed array along axis {}; size of axis is {} but size of corresponding boolean "
         "axis is {}",
@@ -121,8 +122,7 @@ Resolved resolve(const NdArray& array, std::span<const IndexTerm> index) {
   result.integers_only = integers && consumed == array.ndim();
   if (index.size() == 1 && array.ndim() > 0) {
     const NdArray* mask = std::get_if<NdArray>(&index[0].value());
-    if (mask && is_mask(*mask) && mask->ndim() == array.ndim()) {
-      check_mask_shape(*mask, array, 0);
+    if (mask && is_mask(*mask) && mask->shape() == array.shape()) {
       result.whole_mask = *mask;
       return result;
     }
@@ -305,6 +305,7 @@ void write_masked(const NdArray& array, const NdArray& mask, const NdArray& valu
 
 void write(const NdArray& array, const Resolved& index, const Arg& given) {
   NdArray value = value_array(given, array.dtype(), array.device());
+  if (index.integers_only && value.ndim() > 0) throw InvalidArgument("setting an array element with a sequence.");
   if (index.basic) return index.view.assign(value, context_for(array.device()));
   value = apart_from(value, array);
   if (index.whole_mask) return write_masked(array, *index.whole_mask, value);
