@@ -8,6 +8,7 @@
 #include "local/cpu/arena.h"
 #include "local/cpu/linalg.h"
 #include "local/cpu/matrix.h"
+#include "local/cpu/sliding.h"
 #include "local/memory/memory_resource.h"
 
 namespace quarry::local {
@@ -320,6 +321,18 @@ class CpuProducts final : public Products {
     std::optional<Buffer> scratch;
     if (bytes > 0) scratch.emplace(bytes, *context.memory, context.stream);
     cpu::multiply(product, /*alpha=*/1, /*beta=*/0, context.threads, scratch ? scratch->data() : nullptr);
+  }
+  int64_t slide_scratch_bytes(const SlidingProduct&) override { return 0; }
+  void slide(const SlidingProduct& product, const ExecContext& context) override {
+    const SlidingLoop loop = sliding_loop(cpu_level(), product.dtype);
+    QUARRY_CHECK(loop != nullptr);
+    // Results of one piece of work, which leave room for a stretch of a in the L2 cache.
+    constexpr int64_t kStep = 256, kMost = 16384;
+    const int64_t enough = ceil_div(8 * kGrain, std::max<int64_t>(product.taps, 1));
+    const int64_t piece = std::min(ceil_div(enough, kStep) * kStep, kMost), units = ceil_div(product.results, piece);
+    for_each_unit(units, slots_for(units, context.threads), [&](int64_t unit, int) {
+      loop(product, unit * piece, std::min((unit + 1) * piece, product.results));
+    });
   }
 };
 

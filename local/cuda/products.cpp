@@ -275,6 +275,71 @@ void multiply_floats(const MatrixProduct& p, const ExecContext& context) {
   });
 }
 
+// ---- Sliding products ----
+
+// Sums of products over axis 0 of (taps, results). Where a's elements are missing at an end, which `edges` says, the
+// terms at positions outside [low, high) of a padded stretch do not count, whatever v holds there.
+Program sliding_program(DType dtype, bool edges, int64_t low, int64_t high) {
+  const bool boolean = dtype == DType::bool_;
+  Program program;
+  const ValueId a = program.input(dtype), v = program.input(dtype);
+  ValueId term = program.apply(boolean ? Op::logical_and : Op::multiply, std::array{a, v});
+  if (edges) {
+    const ValueId position = program.apply(Op::add, std::array{program.index(0), program.index(1)});
+    const ValueId after =
+        program.apply(Op::greater_equal, std::array{position, program.constant(Scalar(low), DType::int64)});
+    const ValueId ahead = program.apply(Op::less, std::array{position, program.constant(Scalar(high), DType::int64)});
+    const ValueId inside = program.apply(Op::logical_and, std::array{after, ahead});
+    term = program.apply(Op::where, std::array{inside, term, program.constant(Scalar(0), dtype)});
+  }
+  program.reduce(boolean ? Reduction::any : Reduction::sum, std::array{term}, dtype);
+  return program;
+}
+
+// The results [first, last), which are not none, from `a`, where the first one's first element is.
+Launch sliding_launch(const SlidingProduct& p, const void* a, int64_t first, int64_t last) {
+  const int64_t item = itemsize(p.dtype);
+  Launch launch;
+  launch.shape = {p.taps, last - first};
+  launch.inputs.push_back({const_cast<void*>(a), {item, item}});
+  launch.inputs.push_back({const_cast<void*>(p.v), {item, 0}});
+  launch.states.push_back({static_cast<char*>(p.out) + first * item, {0, item}});
+  launch.reduce_axes = 1u << 0;
+  return launch;
+}
+
+// The first and one past the last result with all of their elements of a.
+struct Inner {
+  int64_t first, last;
+};
+Inner inner_results(const SlidingProduct& p) {
+  const int64_t first = std::min(p.results, p.before);
+  return {first, std::clamp(p.elements + p.before - p.taps + 1, first, p.results)};
+}
+int64_t padded_bytes(const SlidingProduct& p, int64_t first, int64_t last) {
+  return (last - first + p.taps - 1) * itemsize(p.dtype);
+}
+
+int64_t edge_scratch_bytes(const SlidingProduct& p, int64_t first, int64_t last) {
+  if (first == last) return 0;
+  return rounded_allocation(padded_bytes(p, first, last)) +
+         cuda_engine().run_scratch_bytes(sliding_program(p.dtype, true, 0, 0), sliding_launch(p, p.a, first, last));
+}
+void slide_over_edge(const SlidingProduct& p, int64_t first, int64_t last, const ExecContext& context) {
+  if (first == last) return;
+  const int64_t item = itemsize(p.dtype), bytes = padded_bytes(p, first, last), length = bytes / item;
+  const int64_t low = std::clamp<int64_t>(p.before - first, 0, length);
+  const int64_t high = std::clamp<int64_t>(p.elements + p.before - first, low, length);
+  const Scratch padded(bytes, context);
+  CudaStream& stream = cuda_stream(context.stream);
+  stream.fill(padded.data(), 0, bytes);
+  if (high > low) {
+    const char* const from = static_cast<const char*>(p.a) + (first + low - p.before) * item;
+    stream.copy(padded.at(low * item), from, (high - low) * item);
+  }
+  cuda_engine().run(sliding_program(p.dtype, true, low, high), sliding_launch(p, padded.data(), first, last), context);
+}
+
 class CudaProducts final : public Products {
  public:
   int64_t multiply_scratch_bytes(const MatrixProduct& p) override {
@@ -287,6 +352,26 @@ class CudaProducts final : public Products {
     if (has_vector(p)) return multiply_vectors(p, context);
     if (is_float(p.dtype) || is_complex(p.dtype)) return multiply_floats(p, context);
     multiply_integers(p, context);
+  }
+  int64_t slide_scratch_bytes(const SlidingProduct& p) override {
+    if (p.results == 0) return 0;
+    const auto [first, last] = inner_results(p);
+    int64_t bytes = std::max(edge_scratch_bytes(p, 0, first), edge_scratch_bytes(p, last, p.results));
+    if (first < last) {
+      bytes = std::max(bytes, cuda_engine().run_scratch_bytes(sliding_program(p.dtype, false, 0, 0),
+                                                              sliding_launch(p, p.a, first, last)));
+    }
+    return bytes;
+  }
+  void slide(const SlidingProduct& p, const ExecContext& context) override {
+    if (p.results == 0) return;
+    const auto [first, last] = inner_results(p);
+    slide_over_edge(p, 0, first, context);
+    if (first < last) {
+      const char* const from = static_cast<const char*>(p.a) + (first - p.before) * itemsize(p.dtype);
+      cuda_engine().run(sliding_program(p.dtype, false, 0, 0), sliding_launch(p, from, first, last), context);
+    }
+    slide_over_edge(p, last, p.results, context);
   }
 };
 

@@ -14,6 +14,13 @@ class EmulatedProducts final : public Products {
     queue_emulated(context, multiply_scratch_bytes(product),
                    [product](const ExecContext& host) { cpu_products().multiply(product, host); });
   }
+  int64_t slide_scratch_bytes(const SlidingProduct& product) override {
+    return cpu_products().slide_scratch_bytes(product);
+  }
+  void slide(const SlidingProduct& product, const ExecContext& context) override {
+    queue_emulated(context, slide_scratch_bytes(product),
+                   [product](const ExecContext& host) { cpu_products().slide(product, host); });
+  }
 };
 
 }  // namespace

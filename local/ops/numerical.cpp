@@ -8,8 +8,10 @@
 #include "local/ops/apply.h"
 #include "local/ops/indexing.h"
 #include "local/ops/launch.h"
+#include "local/ops/products.h"
 #include "local/ops/reduce.h"
 #include "local/ops/sorting.h"
+#include "local/program/products.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -23,71 +25,38 @@ DType promoted(const NdArray& a, const NdArray& b) {
 DType sum_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
 NdArray part(const NdArray& vector, int64_t first, int64_t count) { return vector[{Slice{first, first + count, 1}}]; }
 
-// out[i] = sum over t of a[i + t] v[t]. Terms whose i + t lies outside [low, high) do not count, whatever they hold.
-struct Bounds {
-  int64_t low, high;
-};
-void slide(const NdArray& a, const NdArray& v, const NdArray& out, std::optional<Bounds> bounds,
-           const ExecContext& context) {
-  if (out.size() == 0) return;
-  const DType sum = out.dtype();
-  const bool boolean = sum == DType::bool_;
-  Program program;
-  const ValueId x = program.cast(program.input(a.dtype()), sum), y = program.cast(program.input(v.dtype()), sum);
-  ValueId term = program.apply(boolean ? Op::logical_and : Op::multiply, std::array{x, y});
-  if (bounds) {
-    const ValueId position = program.apply(Op::add, std::array{program.index(0), program.index(1)});
-    const ValueId low = program.constant(Scalar(bounds->low), DType::int64),
-                  high = program.constant(Scalar(bounds->high), DType::int64);
-    const ValueId inside =
-        program.apply(Op::logical_and, std::array{program.apply(Op::greater_equal, std::array{position, low}),
-                                                  program.apply(Op::less, std::array{position, high})});
-    term = program.apply(Op::where, std::array{inside, term, program.constant(Scalar(0), sum)});
-  }
-  program.reduce(boolean ? Reduction::any : Reduction::sum, std::array{term}, sum);
-  Launch launch;
-  launch.shape = {v.size(), out.size()};
-  launch.inputs.push_back({a.raw(), {a.strides()[0], a.strides()[0]}});
-  launch.inputs.push_back({v.raw(), {v.strides()[0], 0}});
-  launch.states.push_back({out.raw(), {0, out.strides()[0]}});
-  launch.reduce_axes = 1u << 0;
-  for (const NdArray* array : {&a, &v, &out}) array->buffer()->use(context.stream);
-  engine(context.device).run(program, launch, context);
-}
-
-// Like slide(), for results that hang over an end of a: `before` elements are missing in front of a, and what is
-// missing behind follows from the sizes. `a` holds the elements that exist.
-void slide_over_edge(const NdArray& a, int64_t before, const NdArray& v, const NdArray& out,
-                     const ExecContext& context) {
-  if (out.size() == 0) return;
-  const NdArray padded({out.size() + v.size() - 1}, a.dtype(), context);
-  padded.fill(0, context);
-  part(padded, before, a.size()).assign(a, context);
-  slide(padded, v, out, Bounds{before, before + a.size()}, context);
+NdArray in_line(const NdArray& vector, DType dtype, const ExecContext& context) {
+  return vector.dtype() == dtype && vector.is_contiguous() ? vector : vector.astype(dtype, context);
 }
 
 // The sliding products of a with the shorter v.
-NdArray sliding_products(const NdArray& a, const NdArray& v, std::string_view mode) {
-  const NdArray* both[] = {&a, &v};
+NdArray sliding_products(const NdArray& a_in, const NdArray& v_in, std::string_view mode) {
+  const NdArray* both[] = {&a_in, &v_in};
   const ExecContext context = context_for(common_device(both));
-  const int64_t n = a.size(), taps = v.size();
-  int64_t left = 0, right = 0;
+  const DType dtype = promoted(a_in, v_in), sum = sum_dtype(dtype);
+  const int64_t elements = a_in.size(), taps = v_in.size();
+  int64_t before = 0, results = elements;
   if (mode == "full") {
-    left = right = taps - 1;
+    before = taps - 1;
+    results = elements + taps - 1;
   } else if (mode == "same") {
-    left = taps / 2;
-    right = taps - left - 1;
-  } else if (mode != "valid") {
+    before = taps / 2;
+  } else if (mode == "valid") {
+    results = elements - taps + 1;
+  } else {
     throw InvalidArgument(fmt::format("mode must be one of 'valid', 'same', or 'full' (got '{}')", mode));
   }
-  const DType dtype = promoted(a, v);
-  const int64_t inner = n - taps + 1;
-  const NdArray sums({left + inner + right}, sum_dtype(dtype), context);
-  slide_over_edge(part(a, 0, std::min(n, taps - 1)), left, v, part(sums, 0, left), context);
-  slide(a, v, part(sums, left, inner), std::nullopt, context);
-  const int64_t tail = std::min(n, taps - 1);
-  slide_over_edge(part(a, n - tail, tail), 0, v, part(sums, left + inner, right), context);
-  return sums.dtype() == dtype ? sums : sums.astype(dtype, context);
+  // Few long sums are dot products.
+  constexpr int64_t kFew = 8, kLong = 4096;
+  if (mode == "valid" && results <= kFew && taps >= kLong) {
+    const NdArray out({results}, dtype, context);
+    for (int64_t i = 0; i < results; ++i) out[{i}].assign(dot(part(a_in, i, taps), v_in), context);
+    return out;
+  }
+  const NdArray a = in_line(a_in, sum, context), v = in_line(v_in, sum, context), out({results}, sum, context);
+  for (const NdArray* array : {&a, &v, &out}) array->buffer()->use(context.stream);
+  engine(context.device).products().slide({sum, a.raw(), elements, v.raw(), taps, out.raw(), results, before}, context);
+  return sum == dtype ? out : out.astype(dtype, context);
 }
 
 NdArray as_vector(const NdArray& a) {

@@ -1,4 +1,4 @@
-// Products of batches of matrices.
+// Products of batches of matrices, and sliding products of vectors.
 // Part of Engine: the same contract (queued on context.stream, scratch from context.memory and at most what the
 // *_scratch_bytes() function says, thread-safe for different streams).
 #pragma once
@@ -25,12 +25,28 @@ struct MatrixProduct {
   bool conjugate = false;  // of a; only where a has one row
 };
 
+// out[i] = sum over t of a[i + t - before] v[t], for i in [0, results) and those t in [0, taps) for which a has that
+// element. All are contiguous; out overlaps nothing.
+struct SlidingProduct {
+  DType dtype;  // of a, v and out; not the 16-bit floats. bool multiplies by `and` and sums by `or`, integers wrap
+  const void* a;
+  int64_t elements;
+  const void* v;
+  int64_t taps;
+  void* out;
+  int64_t results;
+  int64_t before;
+};
+
 class Products {
  public:
   virtual ~Products() = default;
   // Sums in an order that depends on shapes and strides only.
   virtual int64_t multiply_scratch_bytes(const MatrixProduct& product) = 0;
   virtual void multiply(const MatrixProduct& product, const ExecContext& context) = 0;
+  // The order of a result's sum depends on its t and on the sizes only.
+  virtual int64_t slide_scratch_bytes(const SlidingProduct& product) = 0;
+  virtual void slide(const SlidingProduct& product, const ExecContext& context) = 0;
 };
 
 }  // namespace quarry::local
