@@ -155,13 +155,18 @@ std::string DiskCache::default_folder() {
     folder = std::filesystem::path(cache) / "quarry" / "kernels";
   else if (const std::string home = variable("HOME"); !home.empty())
     folder = std::filesystem::path(home) / ".cache" / "quarry" / "kernels";
-  else
+  else {
+    log(LogLevel::warn, "kernels are not cached: none of QUARRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
     return "";
+  }
   std::error_code error;
   if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), error);
   ::mkdir(folder.c_str(), 0700);  // whether it was there already or cannot be made shows below
   struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return "";
+  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    log(LogLevel::warn, fmt::format("kernels are not cached: the folder {} cannot be made", folder.string()));
+    return "";
+  }
   if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     // Code from a folder that others can write to would be theirs.
     log(LogLevel::warn, fmt::format("kernels are not cached: {} is writable by others", folder.string()));
@@ -178,20 +183,28 @@ std::string DiskCache::name_of(const std::string& source, Architecture architect
   return fmt::format("{:016x}{:016x}", hash(text, 1), hash(text, 2));
 }
 
+void DiskCache::warn_once(std::atomic_flag& warned, const std::string& message) const {
+  if (!warned.test_and_set()) log(LogLevel::warn, message);
+}
+
 bool DiskCache::load(const std::string& name, std::string& code) const {
   if (folder_.empty()) return false;
+  const auto damaged = [&] {
+    warn_once(warned_damaged_, fmt::format("a cached kernel is damaged and compiled anew: {}/{}", folder_, name));
+    return false;
+  };
   std::ifstream file(folder_ + "/" + name, std::ios::binary);
   if (!file) return false;
   std::stringstream content;
   content << file.rdbuf();
   const std::string all = content.str();
   EntryHeader header;
-  if (all.size() < sizeof header) return false;
+  if (all.size() < sizeof header) return damaged();
   std::memcpy(&header, all.data(), sizeof header);
   std::string payload = all.substr(sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != payload.size() ||
       header.checksum != hash(payload, kChecksumSeed))
-    return false;
+    return damaged();
   code = std::move(payload);
   return true;
 }
@@ -214,7 +227,9 @@ void DiskCache::store(const std::string& name, const std::string& code) const no
     file.close();
     whole = file.good();
   }
-  if (!whole || ::rename(temporary.c_str(), path.c_str()) != 0) ::unlink(temporary.c_str());
+  if (whole && ::rename(temporary.c_str(), path.c_str()) == 0) return;
+  ::unlink(temporary.c_str());
+  warn_once(warned_unwritable_, fmt::format("kernels are not cached: cannot write to {}", folder_));
 } catch (...) {
 }
 
@@ -253,7 +268,9 @@ const Module& ModuleCache::get(const std::string& key, int device, const std::fu
       try {
         module = new Module(code, source.kernels);
       } catch (const DeviceError&) {
-        module = nullptr;  // an entry the driver does not take is compiled anew
+        module = nullptr;
+        log(LogLevel::warn,
+            fmt::format("a cached kernel that the driver does not take is compiled anew: {}/{}", disk.folder(), name));
       }
     }
     if (module == nullptr) {

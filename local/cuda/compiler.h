@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -26,13 +27,14 @@ std::string compile(const std::string& source, Architecture architecture);
 // What every kernel starts with: the headers of embedded.h.
 const std::string& prelude();
 
-// Compiled code by name, one file each, written by rename. Entries that do not read back whole are ignored.
+// Compiled code by name, one file each, written by rename. Entries that do not read back whole are ignored, as is a
+// folder that cannot be written to; each is logged once as a warning.
 class DiskCache {
  public:
   // Empty folder: no caching.
   explicit DiskCache(std::string folder);
   // QUARRY_CACHE_DIR, else $XDG_CACHE_HOME/quarry/kernels, else ~/.cache/quarry/kernels; made with mode 0700. Empty
-  // where that cannot be, or where others could write there.
+  // where that cannot be, or where others could write there, which is logged.
   static std::string default_folder();
   // Changes with anything that changes the code: source, prelude, options, compiler version, architecture.
   static std::string name_of(const std::string& source, Architecture architecture);
@@ -42,7 +44,10 @@ class DiskCache {
   const std::string& folder() const { return folder_; }
 
  private:
+  void warn_once(std::atomic_flag& warned, const std::string& message) const;
+
   std::string folder_;
+  mutable std::atomic_flag warned_damaged_, warned_unwritable_;
 };
 
 // A loaded module: kernels by their extern "C" names. Lives as long as the process.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -52,6 +53,45 @@ TEST_F(KernelCache, IgnoresDamagedEntries) {
   std::filesystem::resize_file(path, 0);
   EXPECT_FALSE(cache.load("a", loaded));
   EXPECT_EQ(loaded, "untouched");
+}
+
+int lines_of(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
+
+TEST_F(KernelCache, SaysOnceThatEntriesAreDamaged) {
+  const DiskCache cache(root_);
+  cache.store("a", "machine code");
+  std::filesystem::resize_file(root_ + "/a", 20);
+  std::string loaded;
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(cache.load("missing", loaded));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(cache.load("a", loaded));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_of(said), 1) << said;
+  EXPECT_NE(said.find(root_ + "/a"), std::string::npos) << said;
+  cache.store("a", "machine code");
+  EXPECT_TRUE(cache.load("a", loaded));
+}
+
+TEST_F(KernelCache, SaysOnceThatItCannotWrite) {
+  const DiskCache cache(root_ + "/is/not/there");
+  std::string loaded;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) cache.store("a", "machine code");
+  EXPECT_FALSE(cache.load("a", loaded));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_of(said), 1) << said;
+  EXPECT_NE(said.find("/is/not/there"), std::string::npos) << said;
+}
+
+TEST_F(KernelCache, SaysThatItsFolderCannotBeMade) {
+  const std::string file = root_ + "/file";
+  std::ofstream(file) << "no folder";
+  setenv("QUARRY_CACHE_DIR", (file + "/kernels").c_str(), 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(DiskCache::default_folder(), "");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_of(said), 1) << said;
+  unsetenv("QUARRY_CACHE_DIR");
 }
 
 TEST_F(KernelCache, IsPrivate) {

@@ -1,0 +1,43 @@
+// All of one process's arrays: NdArray, devices, and NumPy's functions by their names.
+//
+//   #include "local/local.h"  // <quarry/local/local.h> where quarry is installed
+//   namespace ql = quarry::local;
+//   const ql::NdArray x = ql::linspace(0, 1, 5), y = ql::cumsum(ql::sqrt(x) + 1);
+//
+// The functions live in quarry::local::ops, one header per chapter in local/ops/; this header makes them members of
+// quarry::local. Names that are keywords of C++ end in an underscore (delete_, bool_).
+#pragma once
+
+#include "local/device/exec_context.h"
+#include "local/ndarray/dlpack.h"
+#include "local/ndarray/ndarray.h"
+#include "local/ndarray/print.h"
+#include "local/ndarray/transfer.h"
+#include "local/ops/creation.h"
+#include "local/ops/fused.h"
+#include "local/ops/indexing.h"
+#include "local/ops/manipulation.h"
+#include "local/ops/math.h"
+#include "local/ops/reduce.h"
+#include "local/ops/scans.h"
+#include "local/ops/sorting.h"
+#if __has_include("local/ops/statistics.h")
+#include "local/ops/statistics.h"
+#endif
+#include "local/ops/types.h"
+#include "local/ops/ufunc.h"
+#include "local/ops/ufunc_methods.h"
+#include "local/ops/ufuncs.h"
+#include "local/ops/windows.h"
+
+namespace quarry::local {
+
+using namespace ops;
+
+// These have relatives in quarry::local that would hide them. (promote_types is the same function in both.)
+using ops::broadcast_shapes;
+using ops::can_cast;
+using ops::from_dlpack;
+using ops::result_type;
+
+}  // namespace quarry::local

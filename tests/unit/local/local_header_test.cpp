@@ -1,0 +1,65 @@
+// local/local.h: every function by its name in quarry::local, as a program outside of the library uses it.
+#include "local/local.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+namespace ql = quarry::local;
+
+// Each function of the tables is declared, and found in quarry::local.
+#define QUARRY_FUNCTION(symbol, names, signature, summary) \
+  static_assert(requires { static_cast<decltype(&ql::ops::symbol)>(&ql::symbol); });
+#define QUARRY_METHOD(symbol, names, signature, summary) QUARRY_FUNCTION(symbol, names, signature, summary)
+#include "local/ops/function.def"
+#undef QUARRY_FUNCTION
+#undef QUARRY_METHOD
+
+class LocalHeader : public ::testing::TestWithParam<ql::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!ql::available(GetParam())) GTEST_SKIP() << "no device of kind " << ql::name(GetParam());
+    scope_.emplace(ql::Device{GetParam(), 0});
+  }
+  std::optional<ql::DeviceScope> scope_;
+};
+INSTANTIATE_TEST_SUITE_P(All, LocalHeader,
+                         ::testing::Values(ql::DeviceKind::cpu, ql::DeviceKind::emulated, ql::DeviceKind::cuda),
+                         [](const auto& info) { return std::string(ql::name(info.param)); });
+
+void expect_text(const ql::NdArray& array, const char* text) { EXPECT_EQ(array.to_string(), text); }
+
+TEST_P(LocalHeader, EveryChapter) {
+  const ql::NdArray x = ql::reshape(ql::arange(6), {2, 3});
+  EXPECT_EQ(x.device().kind, GetParam());
+  // Creation and windows.
+  expect_text(ql::full_like(x, 7), "[[7 7 7]\n [7 7 7]]");
+  expect_text(ql::bartlett(3), "[0. 1. 0.]");
+  // Shapes, joining, rearranging.
+  expect_text(ql::concatenate({x, ql::flip(x, 1)}, 1), "[[0 1 2 2 1 0]\n [3 4 5 5 4 3]]");
+  expect_text(ql::delete_(ql::roll(x, 1), 0, 0), "[[2 3 4]]");
+  EXPECT_EQ(ql::broadcast_shapes({ql::Ints{2, 1}, ql::Ints{1, 3}}), (ql::Dims{2, 3}));
+  // Ufuncs and what is made of them, operators.
+  expect_text(ql::sqrt(ql::square(x)) - 1.0, "[[-1.  0.  1.]\n [ 2.  3.  4.]]");
+  expect_text(ql::where(x > 2, x, -1), "[[-1 -1 -1]\n [ 3  4  5]]");
+  EXPECT_TRUE(ql::allclose(ql::divide(x, 2), x * 0.5));
+  // Reductions and scans.
+  expect_text(ql::sum(x, 0), "[3 5 7]");
+  expect_text(ql::cumsum(x, 1), "[[ 0  1  3]\n [ 3  7 12]]");
+  // Indexing.
+  expect_text(ql::take(x, ql::nonzero(x)[1]), "[1 2 0 1 2]");
+  expect_text(ql::get(x, {x % 2 == 0}), "[0 2 4]");
+  // Sorting and sets.
+  expect_text(ql::argsort(ql::negative(ql::ravel(x))), "[5 4 3 2 1 0]");
+  expect_text(ql::setdiff1d(x, x + 4), "[0 1 2 3]");
+  // Products, polynomials, numerical functions.
+  expect_text(ql::matmul(x, x.T()), "[[ 5 14]\n [14 50]]");
+  expect_text(ql::polyval(ql::arange(3), x), "[[2 3 4]\n [5 6 7]]");
+  // dtypes and printing.
+  EXPECT_TRUE(ql::can_cast(ql::DType::int8, ql::DType::int64));
+  EXPECT_FALSE(ql::can_cast(ql::DType::int64, ql::DType::int8, ql::Casting::safe));
+  EXPECT_EQ(ql::result_type({ql::DType::float32, 1.5}), ql::DType::float32);
+  EXPECT_EQ(ql::array2string(x[{1}], std::nullopt, std::nullopt, std::nullopt, ", "), "[3, 4, 5]");
+}
+
+}  // namespace
