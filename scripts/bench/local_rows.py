@@ -59,7 +59,7 @@ def groups(scale):
         g.row("add, every second column", "w[:, ::2] + w[:, 1::2]", 3 * n * e // 2)
         g.row("add, transposed operand", "x + y.T", 3 * n * e)
         g.row("less", "x < y", 2 * n * e + n) if dtype != "complex128" else None
-        g.row("where", "where(x == y, x, y)", 3 * n * e)
+        g.row("where", "where(x == y, x, y)", (5 * e + 2) * n)  # with the comparison
         if dtype in ("float64", "float32"):
             g.row("exp", "exp(x)", 2 * n * e)
             other = "float32" if dtype == "float64" else "float64"
