@@ -963,7 +963,22 @@ std::string make_function(const Program& program, const std::string& name) {
   return w.take();
 }
 
-ModuleSource make_scan_source(Op op, DType input, DType dtype, int per_thread) {
+ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype) {
+  const auto [name, function] = [kernel]() -> std::pair<const char*, const char*> {
+    switch (kernel) {
+      case ScanKernel::lines:
+        return {"quarry_scan_lines", "run_lines"};
+      case ScanKernel::warps:
+        return {"quarry_scan_warps", "run_warps"};
+      case ScanKernel::look:
+        return {"quarry_scan_look", "run_look"};
+      case ScanKernel::fold:
+        return {"quarry_fold", "run_fold<1>"};
+      case ScanKernel::fold_warp:
+        return {"quarry_fold_warp", "run_fold<32>"};
+    }
+    return {};
+  }();
   const OpInfo& row = info(op);
   const bool widened = is_half(dtype) && row.rule != OpRule::storage;
   Writer w;
@@ -971,15 +986,14 @@ ModuleSource make_scan_source(Op op, DType input, DType dtype, int per_thread) {
   w.line("using In = {};", type_name(input));
   w.line("using T = {};", type_name(dtype));
   w.line("using W = {};", widened ? "float" : type_name(dtype));
-  w.line("constexpr int K = {};", per_thread);
   w.open("QUARRY_FN W combine(W x, W y)");
   w.raw("using T [[maybe_unused]] = W;");
   w.line("return {};", row.expression);
   w.close();
   ModuleSource source;
-  source.text = w.take() + embedded_scan + "}  // namespace quarry::local::scan\n";
-  source.kernels = {"quarry_scan_lines",        "quarry_scan_rows", "quarry_scan_partial_lines",
-                    "quarry_scan_partial_rows", "quarry_fold",      "quarry_fold_warp"};
+  source.text = w.take() + embedded_scan +
+                fmt::format("QUARRY_KERNEL({}, {})\n}}  // namespace quarry::local::scan\n", name, function);
+  source.kernels = {name};
   return source;
 }
 

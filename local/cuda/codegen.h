@@ -1,6 +1,7 @@
 // CUDA C++ for a program run as a plan says.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "local/cuda/compiler.h"
@@ -20,8 +21,9 @@ ModuleSource make_source(const Program& program, const Plan& plan, const std::st
 std::string make_function(const Program& program, const std::string& name);
 // Type of an element in kernels.
 const char* type_name(DType dtype);
-// The kernels of kernel/scan.cuh for a binary operation on `dtype` over values of `input`, in the order of
-// local/cuda/scanning.cpp; `per_thread` elements per thread of a tile.
-ModuleSource make_scan_source(Op op, DType input, DType dtype, int per_thread);
+// Kernels of kernel/scan.cuh.
+enum class ScanKernel : uint8_t { lines, warps, look, fold, fold_warp };
+// One of them, for a binary operation on `dtype` over values of `input`; folds are of `dtype`.
+ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype);
 
 }  // namespace quarry::local::cuda

@@ -1,5 +1,5 @@
 // Scans and folds along one axis (local/cuda/scanning.cpp). Embedded inside a namespace that has defined In, T, W (what
-// is computed in), K (elements per thread of a tile) and W combine(W, W).
+// is computed in) and W combine(W, W).
 
 enum Slot {
   s_in,
@@ -17,6 +17,11 @@ enum Slot {
   s_partial_line,
   s_partial_segment,
   s_mode,
+  s_dense,  // lines lie dense and aligned in input and output
+  s_tiles,  // of a line
+  s_chain,  // the values that look() publishes
+  s_flags,
+  s_ticket,  // where it is among the flags
   s_ranges,
   s_begins,
   s_ends,
@@ -24,7 +29,7 @@ enum Slot {
   s_first_axis
 };
 struct Params {
-  int64_t s[112];
+  int64_t s[116];
 };
 // What becomes of a segment: its scan, its fold as a partial result, or its scan after all segments before it.
 enum Mode { m_scan, m_fold, m_continue };
@@ -37,10 +42,6 @@ QUARRY_FN W widen(S x) {
     return fn::convert<W>::from(x);
   else
     return static_cast<W>(fn::convert<T>::from(x));
-}
-template <class D>
-QUARRY_FN D narrow(W x) {
-  return static_cast<D>(x);
 }
 
 struct Line {
@@ -61,12 +62,10 @@ QUARRY_FN Line line_at(const Params& p, int64_t line) {
   }
   return at;
 }
-QUARRY_FN W* partial_at(const Params& p, int64_t line, int64_t segment) {
-  return reinterpret_cast<W*>(p.s[s_partial]) + line * p.s[s_partial_line] + segment * p.s[s_partial_segment];
-}
+
+// ---- A thread per line ----
 
 // A thread per line and segment, in order. Neighbouring threads take neighbouring lines.
-template <class S, class D>
 QUARRY_FN void run_lines(const Params& p) {
   constexpr int U = 8;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kBlock + threadIdx.x;
@@ -79,123 +78,287 @@ QUARRY_FN void run_lines(const Params& p) {
   const Line at = line_at(p, line);
   const char* x = at.in + begin * in_step;
   char* y = at.out + begin * out_step;
+  W* const partial = reinterpret_cast<W*>(p.s[s_partial]) + line * p.s[s_partial_line];
   W acc;
   bool started = mode == m_continue && segment > 0;
-  if (started) acc = *partial_at(p, line, segment - 1);
+  if (started) acc = partial[(segment - 1) * p.s[s_partial_segment]];
   int64_t i = begin;
   for (; i + U <= end; i += U) {
-    S values[U];
+    In values[U];
 #pragma unroll
-    for (int u = 0; u < U; ++u) values[u] = load_one<S>(x + u * in_step);
+    for (int u = 0; u < U; ++u) values[u] = load_one<In>(x + u * in_step);
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       const W value = widen(values[u]);
       acc = started ? combine(acc, value) : value;
       started = true;
-      if (mode != m_fold) store_one<D>(y + u * out_step, narrow<D>(acc));
+      if (mode != m_fold) store_one<T>(y + u * out_step, static_cast<T>(acc));
     }
     x += U * in_step;
     y += U * out_step;
   }
   for (; i < end; ++i) {
-    const W value = widen(load_one<S>(x));
+    const W value = widen(load_one<In>(x));
     acc = started ? combine(acc, value) : value;
     started = true;
-    if (mode != m_fold) store_one<D>(y, narrow<D>(acc));
+    if (mode != m_fold) store_one<T>(y, static_cast<T>(acc));
     x += in_step;
     y += out_step;
   }
-  if (mode == m_fold) *partial_at(p, line, segment) = acc;
+  if (mode == m_fold) partial[segment * p.s[s_partial_segment]] = acc;
 }
 
-// A block per line and segment: tiles of kBlock * K elements through shared memory, so that global accesses are dense
-// while every thread combines K neighbours. The order is that of a fixed tree inside a tile, tiles one after the other.
-QUARRY_FN W shuffle_up(W x, int distance) {
-  uint32_t words[(sizeof(W) + 3) / 4] = {};
-  memcpy(&words, &x, sizeof(W));
+// ---- A warp per tile ----
+
+// A warp's tile is C chunks; in a chunk every lane has V neighbours. Elements are combined inside the lane, lanes by
+// shuffles, then chunks in order: one grouping, however the memory lies.
+constexpr int kWidest = sizeof(In) > sizeof(T) ? sizeof(In) : sizeof(T);
+constexpr int V = 16 / kWidest;
+constexpr int C = kWidest >= 16 ? 4 : V >= 8 ? 2 : 4;
+constexpr int kChunk = 32 * V, kTile = C * kChunk;
+
+template <class X, class F>
+QUARRY_FN X shuffled(X x, F exchange) {
+  constexpr int words = (sizeof(X) + 3) / 4;
+  uint32_t w[words] = {};
+  memcpy(&w, &x, sizeof(X));
 #pragma unroll
-  for (int i = 0; i < static_cast<int>((sizeof(W) + 3) / 4); ++i)
-    words[i] = __shfl_up_sync(0xffffffffu, words[i], distance);
-  memcpy(&x, &words, sizeof(W));
+  for (int i = 0; i < words; ++i) w[i] = exchange(w[i]);
+  memcpy(&x, &w, sizeof(X));
+  return x;
+}
+QUARRY_FN W shuffle_up(W x, int distance) {
+  return shuffled(x, [=](uint32_t w) { return __shfl_up_sync(0xffffffffu, w, distance); });
+}
+QUARRY_FN W shuffle_from(W x, int lane) {
+  return shuffled(x, [=](uint32_t w) { return __shfl_sync(0xffffffffu, w, lane); });
+}
+// Every prefix of the lanes' values; the lanes that take part come first.
+QUARRY_FN W scan_lanes(W x, int lane, int lanes) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const W other = shuffle_up(x, distance);
+    if (lane >= distance && lane < lanes) x = combine(other, x);
+  }
   return x;
 }
 
-template <class S, class D>
-QUARRY_FN void run_rows(const Params& p) {
-  constexpr int kTileElements = kBlock * K, kWarps = kBlock / 32;
-  __shared__ W tile[kTileElements + kTileElements / 32];
-  __shared__ W warps[kWarps];
-  const auto place = [](int i) { return i + i / 32; };
-  const int t = threadIdx.x, lane = t % 32, warp = t / 32;
-  const int64_t job = blockIdx.x, line = job / p.s[s_segments], segment = job - line * p.s[s_segments];
-  const int64_t begin = segment * p.s[s_per_segment];
-  int64_t end = begin + p.s[s_per_segment];
-  if (end > p.s[s_length]) end = p.s[s_length];
-  const int64_t mode = p.s[s_mode], in_step = p.s[s_in_step], out_step = p.s[s_out_step];
+// What a lane holds of chunk c of a tile of `count` elements.
+template <bool Full>
+QUARRY_FN int present(int count, int c, int lane) {
+  if constexpr (Full) return V;
+  const int left = count - c * kChunk - lane * V;
+  return left < 0 ? 0 : left < V ? left : V;
+}
+
+template <bool Full>
+QUARRY_FN void load_tile(const Params& p, const char* from, int count, int lane, W (&own)[C][V]) {
+  const int64_t step = p.s[s_in_step];
+  In values[C][V];
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const int mine = present<Full>(count, c, lane);
+    const char* x = from + (c * kChunk + lane * V) * step;
+    if (p.s[s_dense] && mine == V)
+      load_vector<In, V>(x, values[c]);
+    else
+      load_strided<In, V>(x, step, mine, values[c]);
+  }
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (v < present<Full>(count, c, lane)) own[c][v] = widen(values[c][v]);
+}
+
+template <bool Full>
+QUARRY_FN void store_tile(const Params& p, char* to, int count, int lane, const W (&own)[C][V]) {
+  const int64_t step = p.s[s_out_step];
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const int mine = present<Full>(count, c, lane);
+    char* y = to + (c * kChunk + lane * V) * step;
+    T values[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (v < mine) values[v] = static_cast<T>(own[c][v]);
+    if (p.s[s_dense] && mine == V)
+      store_vector<T, V>(y, values);
+    else
+      store_strided<T, V>(y, step, mine, values);
+  }
+}
+
+// The prefixes inside a tile of at least one element, in place, after `all` where `carried`; returns the fold of both,
+// on every lane.
+template <bool Full>
+QUARRY_FN W scan_tile(W all, bool carried, int count, int lane, W (&own)[C][V]) {
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const int left = Full ? kChunk : count - c * kChunk;
+    if (left <= 0) break;
+    const int lanes = left >= kChunk ? 32 : (left + V - 1) / V;
+    const int mine = present<Full>(count, c, lane);
+    W total = own[c][0];
+#pragma unroll
+    for (int v = 1; v < V; ++v)
+      if (v < mine) own[c][v] = total = combine(total, own[c][v]);
+    total = scan_lanes(total, lane, lanes);
+    const W chunk = shuffle_from(total, lanes - 1);
+    W before = shuffle_up(total, 1);
+    if (carried) before = lane > 0 ? combine(all, before) : all;
+    if (carried || lane > 0) {
+#pragma unroll
+      for (int v = 0; v < V; ++v)
+        if (v < mine) own[c][v] = combine(before, own[c][v]);
+    }
+    all = carried ? combine(all, chunk) : chunk;
+    carried = true;
+  }
+  return all;
+}
+
+template <bool Full>
+QUARRY_FN void prepend(W before, int count, int lane, W (&own)[C][V]) {
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (v < present<Full>(count, c, lane)) own[c][v] = combine(before, own[c][v]);
+}
+
+// Many lines: a warp takes the tiles of one after the other.
+template <bool Full>
+QUARRY_FN void step_warp(const Params& p, const Line& at, int64_t base, int count, int lane, W& carry) {
+  W own[C][V];
+  load_tile<Full>(p, at.in + base * p.s[s_in_step], count, lane, own);
+  carry = scan_tile<Full>(carry, base > 0, count, lane, own);
+  store_tile<Full>(p, at.out + base * p.s[s_out_step], count, lane, own);
+}
+QUARRY_FN void run_warps(const Params& p) {
+  const int lane = threadIdx.x % 32;
+  const int64_t line = static_cast<int64_t>(blockIdx.x) * (kBlock / 32) + threadIdx.x / 32, length = p.s[s_length];
+  if (line >= p.s[s_lines]) return;  // whole warps
   const Line at = line_at(p, line);
   W carry;
-  bool carried = mode == m_continue && segment > 0;
-  if (carried) carry = *partial_at(p, line, segment - 1);
-  for (int64_t base = begin; base < end; base += kTileElements) {
-    const int count = end - base < kTileElements ? static_cast<int>(end - base) : kTileElements;
-    S values[K];
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (t + k * kBlock < count) values[k] = load_one<S>(at.in + (base + t + k * kBlock) * in_step);
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (t + k * kBlock < count) tile[place(t + k * kBlock)] = widen(values[k]);
-    __syncthreads();
-    // The prefixes of this thread's K elements; `mine` of them exist.
-    const int left = count - t * K, mine = left < 0 ? 0 : left < K ? left : K;
-    W own[K];
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (k < mine) own[k] = k == 0 ? tile[place(t * K)] : combine(own[k - 1], tile[place(t * K + k)]);
-    W total = own[0];
-#pragma unroll
-    for (int k = 1; k < K; ++k)
-      if (k < mine) total = own[k];
-    // Across the warp: threads with elements come first, so that a lane's predecessors exist if it does.
-    const bool present = mine > 0;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const W other = shuffle_up(total, distance);
-      if (present && lane >= distance) total = combine(other, total);
-    }
-    W before = shuffle_up(total, 1);
-    bool has_before = present && lane > 0;
-    const int warps_present = (count + 32 * K - 1) / (32 * K);
-    const int last_thread = (count - 1) / K;
-    if (present && (lane == 31 || t == last_thread)) warps[warp] = total;
-    __syncthreads();
-    // What precedes this warp: the carry, then the warps before it in order. All threads make the next carry alike.
-    W ahead = carry;
-    bool has_ahead = carried;
-    for (int w = 0; w < warps_present; ++w) {
-      if (w == warp && present) {
-        if (has_ahead) before = has_before ? combine(ahead, before) : ahead;
-        has_before = has_before || has_ahead;
-      }
-      ahead = has_ahead ? combine(ahead, warps[w]) : warps[w];
-      has_ahead = true;
-    }
-    carry = ahead;
-    carried = true;
-    if (mode != m_fold) {
-#pragma unroll
-      for (int k = 0; k < K; ++k)
-        if (k < mine) tile[place(t * K + k)] = has_before ? combine(before, own[k]) : own[k];
-      __syncthreads();
-#pragma unroll
-      for (int k = 0; k < K; ++k)
-        if (t + k * kBlock < count)
-          store_one<D>(at.out + (base + t + k * kBlock) * out_step, narrow<D>(tile[place(t + k * kBlock)]));
-    }
-    __syncthreads();
-  }
-  if (mode == m_fold && t == 0) *partial_at(p, line, segment) = carry;
+  int64_t base = 0;
+  for (; base + kTile <= length; base += kTile) step_warp<true>(p, at, base, kTile, lane, carry);
+  if (base < length) step_warp<false>(p, at, base, static_cast<int>(length - base), lane, carry);
 }
+
+// ---- Few lines: a block per tile, one read ----
+
+// Blocks take the tiles in order by a ticket, so that a block waits for blocks that run already. Every tile publishes
+// its fold. 32 tiles are a group, 32 groups a section; the last tile of a group publishes the group's fold, the last of
+// a section the fold of everything up to there. A tile's prefix is then sections, groups of its section, tiles of its
+// group: always the same grouping, unlike a look-back that takes what happens to be ready.
+constexpr int kFan = 32;
+
+// Values and flags in memory: of tiles, of groups, of sections; per line.
+struct Chain {
+  W* values;
+  uint32_t* flags;
+  inline __device__ void publish(int64_t at, W value) const {
+    values[at] = value;
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flags + at), "r"(1u) : "memory");
+  }
+  inline __device__ W await(int64_t at) const {
+    uint32_t published;
+    do {
+      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(published) : "l"(flags + at) : "memory");
+    } while (published == 0);
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    return values[at];
+  }
+  // The fold of `count` values from `first` on, on every lane; count > 0.
+  inline __device__ W await_fold(int64_t first, int count, int lane) const {
+    W value;
+    if (lane < count) value = await(first + lane);
+    __syncwarp();
+    return shuffle_from(scan_lanes(value, lane, count), count - 1);
+  }
+};
+
+template <bool Full>
+QUARRY_FN void look(const Params& p, int64_t line, int64_t tile, int count) {
+  constexpr int kWarps = kBlock / 32;
+  __shared__ W folds[kWarps];
+  __shared__ W ahead[3];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t tiles = p.s[s_tiles], groups = (tiles + kFan - 1) / kFan, sections = (groups + kFan - 1) / kFan;
+  const int64_t group = tile / kFan, section = group / kFan;
+  const int tiles_before = static_cast<int>(tile % kFan), groups_before = static_cast<int>(group % kFan);
+  W* const values = reinterpret_cast<W*>(p.s[s_chain]);
+  uint32_t* const flags = reinterpret_cast<uint32_t*>(p.s[s_flags]);
+  const int64_t first_group = p.s[s_lines] * tiles, first_section = first_group + p.s[s_lines] * groups;
+  const Chain of_tiles{values + line * tiles, flags + line * tiles};
+  const Chain of_groups{values + first_group + line * groups, flags + first_group + line * groups};
+  const Chain of_sections{values + first_section + line * sections, flags + first_section + line * sections};
+
+  const Line at = line_at(p, line);
+  const int64_t base = tile * (kWarps * kTile) + warp * kTile;
+  const int left = count - warp * kTile, mine = Full || left > kTile ? kTile : left;
+  W own[C][V];
+  if (mine > 0) {
+    load_tile<Full>(p, at.in + base * p.s[s_in_step], mine, lane, own);
+    const W fold = scan_tile<Full>(own[0][0], /*carried=*/false, mine, lane, own);
+    if (lane == 0) folds[warp] = fold;
+  }
+  __syncthreads();
+  const int warps = (count + kTile - 1) / kTile;
+  if (warp == 0) {
+    W fold = folds[0];
+    for (int w = 1; w < warps; ++w) fold = combine(fold, folds[w]);
+    if (lane == 0) of_tiles.publish(tile, fold);
+    if (tiles_before > 0) {
+      const W before = of_tiles.await_fold(tile - tiles_before, tiles_before, lane);
+      if (lane == 0) ahead[0] = before;
+      fold = combine(before, fold);
+    }
+    if (lane == 0 && tiles_before == kFan - 1) of_groups.publish(group, fold);
+  } else if (warp == 1 && groups_before > 0) {
+    const W before = of_groups.await_fold(group - groups_before, groups_before, lane);
+    if (lane == 0) ahead[1] = before;
+  } else if (warp == 2 && section > 0 && lane == 0) {
+    ahead[2] = of_sections.await(section - 1);
+  }
+  __syncthreads();
+  W before;
+  bool any = false;
+  const auto append = [&](W next) {
+    before = any ? combine(before, next) : next;
+    any = true;
+  };
+  if (section > 0) append(ahead[2]);
+  if (groups_before > 0) append(ahead[1]);
+  if (tiles_before > 0) append(ahead[0]);
+  if (threadIdx.x == 0 && tiles_before == kFan - 1 && groups_before == kFan - 1) {
+    W fold = folds[0];
+    for (int w = 1; w < warps; ++w) fold = combine(fold, folds[w]);
+    of_sections.publish(section, combine(before, fold));
+  }
+  for (int w = 0; w < warp && w < warps; ++w) append(folds[w]);
+  if (mine > 0) {
+    if (any) prepend<Full>(before, mine, lane, own);
+    store_tile<Full>(p, at.out + base * p.s[s_out_step], mine, lane, own);
+  }
+}
+
+QUARRY_FN void run_look(const Params& p) {
+  constexpr int kElements = kBlock / 32 * kTile;
+  __shared__ int64_t ticket;
+  if (threadIdx.x == 0)
+    ticket = static_cast<int64_t>(atomicAdd(reinterpret_cast<uint32_t*>(p.s[s_flags]) + p.s[s_ticket], 1u));
+  __syncthreads();
+  const int64_t tile = ticket / p.s[s_lines], line = ticket - tile * p.s[s_lines];
+  const int64_t left = p.s[s_length] - tile * kElements;
+  if (left >= kElements)
+    look<true>(p, line, tile, kElements);
+  else
+    look<false>(p, line, tile, static_cast<int>(left));
+}
+
+// ---- Folds ----
 
 // A thread, or a warp for contiguous ranges of operations that may be grouped, per line and range.
 template <int Threads>
@@ -235,15 +398,8 @@ QUARRY_FN void run_fold(const Params& p) {
       if (lane < distance && lane + distance < length) acc = combine(acc, other);
     }
   }
-  if (lane == 0) store_one<T>(at.out + range * p.s[s_out_step], narrow<T>(acc));
+  if (lane == 0) store_one<T>(at.out + range * p.s[s_out_step], static_cast<T>(acc));
 }
 
 #define QUARRY_KERNEL(name, call) \
   extern "C" __global__ void __launch_bounds__(kBlock) name(const __grid_constant__ Params p) { call(p); }
-QUARRY_KERNEL(quarry_scan_lines, (run_lines<In, T>))
-QUARRY_KERNEL(quarry_scan_rows, (run_rows<In, T>))
-QUARRY_KERNEL(quarry_scan_partial_lines, (run_lines<W, W>))
-QUARRY_KERNEL(quarry_scan_partial_rows, (run_rows<W, W>))
-QUARRY_KERNEL(quarry_fold, (run_fold<1>))
-QUARRY_KERNEL(quarry_fold_warp, (run_fold<32>))
-#undef QUARRY_KERNEL

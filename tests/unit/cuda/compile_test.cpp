@@ -236,24 +236,40 @@ TEST(Compile, OlderCompilerGivesPtxForNewerDevices) {
   EXPECT_NE(code.find(".visible .entry empty"), std::string::npos);
 }
 
-TEST(Compile, Scans) {
-  for (const Op op :
-       {Op::add, Op::multiply, Op::maximum, Op::logical_xor, Op::subtract, Op::hypot, Op::nextafter, Op::gcd})
-    for (const DType dtype :
-         {DType::bool_, DType::int8, DType::int64, DType::float16, DType::float32, DType::complex128}) {
-      if (!Scanning::supports(op, dtype)) continue;
-      for (const DType input : {dtype, DType::uint8}) {
-        const ModuleSource source = make_scan_source(op, input, dtype, 4);
-        std::string code;
-        try {
-          code = compile(source.text, kArchitecture);
-        } catch (const DeviceError& error) {
-          FAIL() << info(op).name << " " << name(dtype) << "\n" << std::string(error.what()).substr(0, 4000);
-        }
-        for (const std::string& kernel : source.kernels) EXPECT_NE(code.find(kernel), std::string::npos) << kernel;
-      }
+class CompileScans : public ::testing::TestWithParam<DType> {};
+
+// Every operation that has a scan of the dtype, and a wider result of narrow input.
+TEST_P(CompileScans, EveryOperation) {
+  const DType dtype = GetParam();
+  const auto check = [](ScanKernel kernel, Op op, DType input, DType result) {
+    const ModuleSource source = make_scan_source(kernel, op, input, result);
+    std::string code;
+    try {
+      code = compile(source.text, kArchitecture);
+    } catch (const DeviceError& error) {
+      FAIL() << info(op).name << " " << name(result) << "\n" << std::string(error.what()).substr(0, 4000);
     }
+    EXPECT_NE(code.find(source.kernels[0]), std::string::npos) << source.kernels[0];
+  };
+  constexpr ScanKernel kKernels[] = {ScanKernel::lines, ScanKernel::warps, ScanKernel::look, ScanKernel::fold,
+                                     ScanKernel::fold_warp};
+  int count = 0;
+  for (int i = 0; i < kOpCount; ++i) {
+    const auto op = static_cast<Op>(i);
+    if (!Scanning::supports(op, dtype)) continue;
+    // The kernels differ in nothing that depends on the operation: one of them for most, all for the sum.
+    if (op == Op::add)
+      for (const ScanKernel kernel : kKernels) check(kernel, op, dtype, dtype);
+    else
+      check(kKernels[count++ % 2 == 0 ? 1 : 0], op, dtype, dtype);
+    if (op == Op::add) check(ScanKernel::look, op, DType::uint8, dtype);
+    if (op == Op::add) check(ScanKernel::lines, op, DType::int16, dtype);
+  }
+  EXPECT_GT(count, 3);
 }
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, CompileScans, ::testing::ValuesIn(kDTypes),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace
 }  // namespace quarry::local::cuda
