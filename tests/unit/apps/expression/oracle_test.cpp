@@ -236,7 +236,7 @@ void collect_names(const std::string& text, std::set<std::string>& names) {
 
 class ExpressionOracle : public ::testing::TestWithParam<DeviceKind> {
  protected:
-  static constexpr int kShown = 40;
+  static constexpr int kShown = 400;
 
   // What went wrong, or nothing.
   static std::string outcome(const Reader& reader, const Case& one) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
@@ -149,8 +150,8 @@ TEST_P(UfuncMethods, Accumulate) {
 
 TEST_P(UfuncMethods, ScansOfEveryShape) {
   // One long line, many short ones, wide rows, few columns; against a loop.
-  for (const Dims& shape :
-       {Dims{70001}, Dims{33, 1025}, Dims{1025, 33}, Dims{3000, 3}, Dims{3, 3000}, Dims{17, 5, 130}})
+  for (const Dims& shape : {Dims{70001}, Dims{33, 1025}, Dims{1025, 33}, Dims{3000, 3}, Dims{3, 3000}, Dims{17, 5, 130},
+                            Dims{2100, 70}, Dims{20001, 3}, Dims{70, 1, 2100}})
     for (DType dtype : {DType::int64, DType::float32, DType::float16, DType::complex128}) {
       const NdArray x = (counted(shape, DType::int64) % 3).astype(dtype);
       for (int axis = 0; axis < shape.size(); ++axis) {
@@ -169,6 +170,28 @@ TEST_P(UfuncMethods, ScansOfEveryShape) {
         ASSERT_EQ(got, largest) << to_string(shape) << axis << name(dtype);
       }
     }
+}
+
+TEST_P(UfuncMethods, LongScansAreExactAndRepeatable) {
+  const int64_t n = 2300003;  // several sections of tiles on a GPU
+  const NdArray x = counted({n + 1}, DType::int64) % 7;
+  const NdArray tail = x[{Slice{1, {}, {}}}];  // unaligned
+  const std::vector<int64_t> values = to_vector<int64_t>(tail);
+  std::vector<int64_t> expected(values.size());
+  std::partial_sum(values.begin(), values.end(), expected.begin());
+  ASSERT_EQ(to_vector<int64_t>(ops::ufunc_accumulate(Op::add, tail)), expected);
+  ASSERT_EQ(to_vector<int64_t>(ops::ufunc_accumulate(Op::add, tail.astype(DType::uint8), 0, DType::int64)), expected);
+  // The same bits every time, wherever the array begins.
+  const NdArray f = ops::sin(x.astype(DType::float32)), g({n + 2}, DType::float32), moved = g[{Slice{2, {}, {}}}];
+  const NdArray aligned = f[{Slice{1, {}, {}}}].copy();
+  moved.assign(aligned);
+  const std::vector<float> first = to_vector<float>(ops::ufunc_accumulate(Op::add, aligned));
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(to_vector<float>(ops::ufunc_accumulate(Op::add, moved)), first);
+  // In place.
+  scan_axis(Op::add, x, 0, x);
+  int64_t total = 0;
+  for (int64_t i = 0; i <= n; ++i) total += i % 7;
+  EXPECT_EQ(x[{n}].item<int64_t>(), total);
 }
 
 TEST_P(UfuncMethods, OuterAndReduceat) {
