@@ -8,6 +8,7 @@
 #include "local/ops/einsum_plan.h"
 #include "local/ops/gufunc.h"
 #include "local/ops/launch.h"
+#include "local/ops/placement.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -134,7 +135,8 @@ DType loop_dtype(const EinsumTerms& terms, std::optional<DType> dtype, Casting c
 }  // namespace
 
 NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out, const EinsumOptimize& optimize,
-               std::optional<DType> dtype, Casting casting) {
+               std::optional<DType> dtype, std::string_view order, Casting casting) {
+  const Order layout = parse_order(order);
   const EinsumTerms terms = parse_einsum(operands);
   std::vector<const NdArray*> arrays;
   for (const NdArray& array : terms.operands) arrays.push_back(&array);
@@ -148,12 +150,16 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
                     name(loop), name(out->dtype()), terms.operands.size(), casting_name(casting)));
   }
   const bool* chosen = std::get_if<bool>(&optimize);
-  ContractionPath path = find_path(terms, chosen && !*chosen ? EinsumOptimize(true) : optimize);
+  const bool unspecified = (chosen && !*chosen) || std::holds_alternative<std::monostate>(optimize);
+  ContractionPath path = find_path(terms, unspecified ? EinsumOptimize(true) : optimize);
+  const bool half = loop == DType::float16 || loop == DType::bfloat16;
+  const DType between = half && path.size() > 1 ? DType::float32 : loop;
 
   std::vector<Term> left;
   for (size_t i = 0; i < terms.operands.size(); ++i) {
     Term term = without_repeats(terms.operands[i], terms.inputs[i], terms);
     if (term.array.dtype() != loop) term.array = term.array.astype(loop, context);
+    if (between != loop) term.array = term.array.astype(between, context);
     left.push_back(std::move(term));
   }
   for (size_t step = 0; step < path.size(); ++step) {
@@ -165,8 +171,12 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
     const std::string kept = step + 1 == path.size() ? terms.output : kept_letters(taken, left, terms.output);
     left.push_back(contract(taken, kept, terms, context));
   }
-  NdArray result = left[0].array;
-  if (!out) return result;
+  NdArray result = between == loop ? left[0].array : left[0].array.astype(loop, context);
+  // A view of the operand stays one.
+  if (!out)
+    return terms.operands.size() == 1 && may_overlap(result, terms.operands[0])
+               ? result
+               : laid_out(result, layout, terms.operands);
   if (out->shape() != result.shape()) {
     throw InvalidArgument(
         fmt::format("operands could not be broadcast together with remapped shapes [original->remapped]: the output {} "

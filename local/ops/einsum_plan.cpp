@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -69,13 +70,26 @@ Subscripts from_text(const EinsumOperands& operands) {
 }
 
 // Labels 0 to 51 as letters, in the order that their numbers have.
-std::string from_numbers(const NdArray& numbers) {
-  if (numbers.ndim() != 1 || (numbers.size() > 0 && !is_integer(numbers.dtype())))
-    throw TypeError("each subscript must be either an integer or an ellipsis");
+std::string from_numbers(const EinsumOperands::value_type& list) {
+  constexpr const char* kNoLabel = "each subscript must be either an integer or an ellipsis";
+  EinsumLabels numbers;
+  if (const EinsumLabels* given = std::get_if<EinsumLabels>(&list)) {
+    numbers = *given;
+  } else {
+    const NdArray* array = std::get_if<NdArray>(&list);
+    if (!array || array->ndim() != 1 || (array->size() > 0 && !is_integer(array->dtype()))) throw TypeError(kNoLabel);
+    for (int64_t label : to_vector<int64_t>(array->astype(DType::int64))) numbers.emplace_back(label);
+  }
   std::string labels;
-  for (int64_t label : to_vector<int64_t>(numbers.astype(DType::int64))) {
-    if (label < 0 || label >= 52) fail("subscript is not within the valid range [0, 52)");
-    labels += static_cast<char>(label < 26 ? 'A' + label : 'a' + (label - 26));
+  for (const auto& number : numbers) {
+    const int64_t* label = std::get_if<int64_t>(&number);
+    if (!label) {
+      if (labels.find(kEllipsis) != std::string::npos) fail("each subscripts list may have one ellipsis");
+      labels += kEllipsis;
+      continue;
+    }
+    if (*label < 0 || *label >= 52) fail("subscript is not within the valid range [0, 52)");
+    labels += static_cast<char>(*label < 26 ? 'A' + *label : 'a' + (*label - 26));
   }
   return labels;
 }
@@ -84,16 +98,12 @@ Subscripts from_lists(const EinsumOperands& operands) {
   Subscripts result;
   size_t i = 0;
   for (; i + 1 < operands.size(); i += 2) {
-    const NdArray *array = std::get_if<NdArray>(&operands[i]), *labels = std::get_if<NdArray>(&operands[i + 1]);
-    if (!array || !labels) throw TypeError("each subscript must be either an integer or an ellipsis");
+    const NdArray* array = std::get_if<NdArray>(&operands[i]);
+    if (!array) throw TypeError(fmt::format("einsum: argument {} must be an array", i));
     result.operands.push_back(*array);
-    result.inputs.push_back(from_numbers(*labels));
+    result.inputs.push_back(from_numbers(operands[i + 1]));
   }
-  if (i < operands.size()) {
-    const NdArray* labels = std::get_if<NdArray>(&operands[i]);
-    if (!labels) throw TypeError("each subscript must be either an integer or an ellipsis");
-    result.output = from_numbers(*labels);
-  }
+  if (i < operands.size()) result.output = from_numbers(operands[i]);
   return result;
 }
 
@@ -431,9 +441,11 @@ ContractionPath find_path(const EinsumTerms& terms, const EinsumOptimize& optimi
     return given_path(*list, count);
   if (const bool* yes = std::get_if<bool>(&optimize)) {
     if (!*yes) return {all_positions(count)};
-  } else if (const auto* limited = std::get_if<std::pair<std::string, int64_t>>(&optimize)) {
+  } else if (std::holds_alternative<std::monostate>(optimize)) {
+    return {all_positions(count)};
+  } else if (const auto* limited = std::get_if<std::pair<std::string, double>>(&optimize)) {
     method = limited->first;
-    limit = static_cast<double>(limited->second);
+    limit = std::trunc(limited->second);
   } else {
     method = std::get<std::string>(optimize);
   }

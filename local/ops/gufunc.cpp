@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "local/ops/launch.h"
 
 namespace quarry::local {
@@ -32,6 +34,19 @@ NdArray store_result(std::string_view name, const NdArray& result, const NdArray
   const NdArray *in[] = {&result}, *to[] = {&out};
   run_elementwise(program, in, to, context_for(out.device()));
   return out;
+}
+
+NdArray laid_out(const NdArray& result, Order order, std::span<const NdArray> operands) {
+  if (order == Order::K) return result;
+  const bool fortran =
+      order == Order::F || (order == Order::A && std::all_of(operands.begin(), operands.end(), [](const NdArray& x) {
+                              return is_fortran_contiguous(x) && !x.is_contiguous();
+                            }));
+  if (fortran ? is_fortran_contiguous(result) : result.is_contiguous()) return result;
+  const ExecContext context = context_for(result.device());
+  const NdArray copy = new_array(result.shape(), result.dtype(), fortran ? Order::F : Order::C, context);
+  copy.assign(result, context);
+  return copy;
 }
 
 NdArray store_exactly(const NdArray& result, const NdArray& out) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "local/ndarray/ndarray.h"
+#include "local/ops/placement.h"
 
 namespace quarry::local {
 
@@ -21,5 +22,8 @@ NdArray store_result(std::string_view name, const NdArray& result, const NdArray
 // The same for functions that write to `out` without conversion: throws InvalidArgument unless it has the result's
 // dtype and shape and is in C order.
 NdArray store_exactly(const NdArray& result, const NdArray& out);
+
+// The result in the layout of a function's order=: itself, or a copy. A: Fortran's where all operands have it; K: any.
+NdArray laid_out(const NdArray& result, Order order, std::span<const NdArray> operands);
 
 }  // namespace quarry::local

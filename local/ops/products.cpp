@@ -44,6 +44,7 @@ struct Options {
   Casting casting;
   std::optional<DType> dtype;
   const CoreAxes& axes;
+  Order order;
 };
 
 // The view with the listed axes last.
@@ -207,7 +208,9 @@ NdArray gufunc(const Signature& signature, const NdArray& x1, const NdArray& x2,
     store_result(signature.name, result, *out, options.casting);
     return *options.out;
   }
-  return options.axes && options.axes->size() == 3 ? core_placed(result, (*options.axes)[2].values()) : result;
+  const NdArray operands[] = {x1, x2};
+  const bool placed = options.axes && options.axes->size() == 3;
+  return laid_out(placed ? core_placed(result, (*options.axes)[2].values()) : result, options.order, operands);
 }
 
 // ---- Contractions ----
@@ -238,39 +241,43 @@ NdArray contract_axes(const NdArray& a, std::span<const int> a_axes, const NdArr
 }  // namespace
 
 NdArray matmul(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, Casting casting,
-               std::optional<DType> dtype, const CoreAxes& axes) {
-  return gufunc(kMatmul, x1, x2, {out, casting, dtype, axes});
+               std::string_view order, std::optional<DType> dtype, bool /*subok*/, const CoreAxes& axes) {
+  return gufunc(kMatmul, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
 NdArray vecdot(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
-               std::optional<int64_t> axis, bool keepdims, Casting casting, std::optional<DType> dtype) {
+               std::optional<int64_t> axis, bool keepdims, Casting casting, std::string_view order,
+               std::optional<DType> dtype, bool /*subok*/) {
+  const Order layout = parse_order(order);
   CoreAxes chosen = axes;
   if (axis) {
     if (axes) throw TypeError("cannot specify both 'axis' and 'axes'");
     chosen = std::vector<Ints>{Ints(*axis), Ints(*axis)};
   }
-  if (!keepdims) return gufunc(kVecdot, x1, x2, {out, casting, dtype, chosen});
+  if (!keepdims) return gufunc(kVecdot, x1, x2, {out, casting, dtype, chosen, layout});
   // The summed axis stays where x1 has it, counted from the end.
   const NdArray& longer = x1.ndim() >= x2.ndim() ? x1 : x2;
-  if (longer.ndim() == 0) return gufunc(kVecdot, x1, x2, {out, casting, dtype, chosen});
+  if (longer.ndim() == 0) return gufunc(kVecdot, x1, x2, {out, casting, dtype, chosen, layout});
   const int64_t place = chosen ? (*chosen)[chosen->size() == 3 ? 2 : 0].values().at(0) : -1;
   if (chosen && chosen->size() == 3) chosen->pop_back();
-  NdArray result = gufunc(kVecdot, x1, x2, {std::nullopt, casting, dtype, chosen});
+  NdArray result = gufunc(kVecdot, x1, x2, {std::nullopt, casting, dtype, chosen, Order::K});
   const int at = normalize_axis(place, result.ndim() + 1);
   Dims shape = result.shape();
   shape.insert(at, 1);
   result = result.reshape(shape);
-  return out ? store_result(kVecdot.name, result, *out, casting) : result;
+  if (out) return store_result(kVecdot.name, result, *out, casting);
+  const NdArray operands[] = {x1, x2};
+  return laid_out(result, layout, operands);
 }
 
 NdArray matvec(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
-               Casting casting, std::optional<DType> dtype) {
-  return gufunc(kMatvec, x1, x2, {out, casting, dtype, axes});
+               Casting casting, std::string_view order, std::optional<DType> dtype, bool /*subok*/) {
+  return gufunc(kMatvec, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
 NdArray vecmat(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
-               Casting casting, std::optional<DType> dtype) {
-  return gufunc(kVecmat, x1, x2, {out, casting, dtype, axes});
+               Casting casting, std::string_view order, std::optional<DType> dtype, bool /*subok*/) {
+  return gufunc(kVecmat, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
 NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {

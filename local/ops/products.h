@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -17,22 +18,26 @@ namespace quarry::local::ops {
 // One entry per operand and result: the axes that hold its core dimensions.
 using CoreAxes = std::optional<std::vector<Ints>>;
 
-// (..., m, k) by (..., k, n); a vector is a row on the left, a column on the right; leading axes broadcast. `dtype`
-// forces the loop; `out` may have any dtype that `casting` allows and any strides.
+// The four with NumPy's ufunc keywords: `dtype` forces the loop; `out` may have any dtype that `casting` allows and any
+// strides; `order` is a new result's layout, C, F, A (F where both operands have it) or K (C); `subok` has no meaning
+// here.
+
+// (..., m, k) by (..., k, n); a vector is a row on the left, a column on the right; leading axes broadcast.
 NdArray matmul(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out = std::nullopt,
-               Casting casting = Casting::same_kind, std::optional<DType> dtype = std::nullopt,
-               const CoreAxes& axes = std::nullopt);
+               Casting casting = Casting::same_kind, std::string_view order = "K",
+               std::optional<DType> dtype = std::nullopt, bool subok = true, const CoreAxes& axes = std::nullopt);
 // Sum of conj(x1) x2 over the last axis (`axis`) of both.
 NdArray vecdot(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out = std::nullopt,
                const CoreAxes& axes = std::nullopt, std::optional<int64_t> axis = std::nullopt, bool keepdims = false,
-               Casting casting = Casting::same_kind, std::optional<DType> dtype = std::nullopt);
+               Casting casting = Casting::same_kind, std::string_view order = "K",
+               std::optional<DType> dtype = std::nullopt, bool subok = true);
 // (..., m, n) by (..., n), and (..., n), conjugated, by (..., n, m).
 NdArray matvec(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out = std::nullopt,
-               const CoreAxes& axes = std::nullopt, Casting casting = Casting::same_kind,
-               std::optional<DType> dtype = std::nullopt);
+               const CoreAxes& axes = std::nullopt, Casting casting = Casting::same_kind, std::string_view order = "K",
+               std::optional<DType> dtype = std::nullopt, bool subok = true);
 NdArray vecmat(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out = std::nullopt,
-               const CoreAxes& axes = std::nullopt, Casting casting = Casting::same_kind,
-               std::optional<DType> dtype = std::nullopt);
+               const CoreAxes& axes = std::nullopt, Casting casting = Casting::same_kind, std::string_view order = "K",
+               std::optional<DType> dtype = std::nullopt, bool subok = true);
 
 // The sum over a's last axis and b's last but one (b's only one); a 0-d operand multiplies. `out` must be exactly the
 // result's dtype and shape, in C order.

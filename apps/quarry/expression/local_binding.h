@@ -145,6 +145,11 @@ struct Convert<local::ArrayFunction> {
   static local::ArrayFunction from(const Value& value, const std::string& what, Keep&);
 };
 template <>
+struct Convert<local::Ellipsis> {
+  static bool fits(const Value& value) { return value.is<EllipsisValue>(); }
+  static local::Ellipsis from(const Value&, const std::string&, Keep&) { return local::ellipsis; }
+};
+template <>
 struct Convert<std::monostate> {
   static bool fits(const Value& value) { return value.is_none(); }
   static std::monostate from(const Value&, const std::string&, Keep&) { return {}; }

@@ -57,7 +57,11 @@ def product_options():
                  "outer(a, b, out=a)", "outer(a[0], b[0])", "kron(a, [1, 2])", "vecdot(a, a, axis=0)",
                  "vecdot(a, a, axes=[0, 0])", "vecdot(a, a, axes=[(0,), (0,), ()])", "vecdot(a, a, keepdims=True)",
                  "vecdot(a, a, axis=0, keepdims=True)", "vecdot(a, b)", "matvec(a, b)", "vecmat(a[:, 0], a)", "matvec(a, a[0])",
-                 "vecmat(3, a)", "matmul(a, b[0])"]:
+                 "vecmat(3, a)", "matmul(a, b[0])", "matmul(a, b, order='F')", "matmul(a, b, order='X')", "matmul(a, b, subok=False)",
+                 "vecdot(a, a, order='F', keepdims=True)", "matvec(a, a[0], order='A', subok=True)", "vecmat(a[:, 0], a, order='C')",
+                 "matmul(a, b, out=c, order='F')", "matmul(a, b, axis=0)", "linalg.tensordot(a, b, axes=1)",
+                 "linalg.tensordot(a, a, axes=([0, 1], [0, 1]))", "linalg.tensordot(a, b)", "linalg.vecdot(a, a)",
+                 "linalg.vecdot(a, a, axis=0)", "linalg.vecdot(a, b)", "linalg.vecdot(a * 1j, a * 1j)"]:
         yield case(text, a=f(3, 4), b=g(4, 2), c=np.zeros((3, 2)), norm=NORM)
     for text in ["matmul(a, b, out=c)", "dot(a, b, out=c)"]:
         for c in [np.zeros((3, 2), "float32"), np.zeros((3, 2), "int64"), np.zeros((2, 2)), np.zeros((5, 3, 2)),
@@ -141,7 +145,12 @@ def einsums():
                  "einsum('ij,jk->ik', a, a)", "einsum('ij,ij->ij', a[:1], a)", "einsum('ij,jk->ik', a[:, :1], b)",
                  "einsum('ij,ij->j', a[:, :1], a)", "einsum('ij,ij', a[:1, :1], a)", "einsum('i...,i...->i', a, a)", "einsum('ii->ii', a)",
                  "einsum('ij,jk->ik', a[:, :0], b[:0])", "einsum('ij,jk->ik', a[:0], b)", "einsum('ij->', a[:0])", "einsum()",
-                 "einsum('ij,jk->ik', a, b, bogus=1)"]:
+                 "einsum('ij,jk->ik', a, b, bogus=1)", "einsum(a, [..., 0], b, [0, 1], [..., 1])", "einsum(a, [..., 0], b, [0, 1])",
+                 "einsum(a, [0, ...], [...])", "einsum(a, [...], b.T, [2, ...], [2, ...])", "einsum(a, [..., 0, ...])", "einsum(a, [...])",
+                 "einsum(a, [0, 1, ...], [..., 1, 0])", "einsum(a, [0, ...], [0])", "einsum(a, [0, 'i'])", "einsum(a, [1.5, 0])",
+                 "einsum('ij,jk->ik', a, b, order='F')", "einsum('ij,jk->ik', a, b, order='X')", "einsum('ij,jk->ik', a, b, optimize=None)",
+                 "einsum('ij,jk->ik', a, b, optimize=('greedy', 2.5))", "einsum('ij,jk->ik', a, b, optimize='bogus')",
+                 "einsum('ij,jk->ik', a, b, subok=True)"]:
         yield case(text, a=a, b=b, c=np.zeros((3, 2)), d=np.zeros((3, 2), "int64"), norm=NORM)
     for name in ["einsum_path('ij,jk->ik', a, b)", "einsum_path('i->', a[0])", "einsum_path('ij,jk,kl->il', a, b, b.T)",
                  "einsum_path('ij,jk,kl->il', a, b, b.T, optimize=False)", "einsum_path('ij,jk', a, b, optimize=True)"]:

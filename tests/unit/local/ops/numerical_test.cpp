@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "local/ops/apply.h"
 #include "local/ops/einsum.h"
@@ -43,9 +44,55 @@ TEST_P(Numerical, EinsumViewsAndContractions) {
   const NdArray want = ops::matmul(ops::matmul(a, b), c);
   for (const ops::EinsumOptimize& how :
        {ops::EinsumOptimize(false), ops::EinsumOptimize(true), ops::EinsumOptimize(std::string("optimal")),
-        ops::EinsumOptimize(std::pair<std::string, int64_t>("greedy", 1))})
+        ops::EinsumOptimize(std::pair<std::string, double>("greedy", 1))})
     EXPECT_LT(difference(ops::einsum({std::string("ij,jk,kl->il"), a, b, c}, {}, how), want), 1e-12);
   EXPECT_THROW(ops::einsum({std::string("ij,jk->ik"), a, c}), InvalidArgument);
+}
+
+TEST_P(Numerical, EinsumListsOfLabels) {
+  using Labels = ops::EinsumLabels;
+  const NdArray a = waves({2, 3, 4}), b = waves({4, 5});
+  const NdArray want = ops::matmul(a, b);
+  EXPECT_EQ(difference(ops::einsum({a, Labels{ellipsis, 0}, b, Labels{0, 1}, Labels{ellipsis, 1}}), want), 0);
+  EXPECT_EQ(difference(ops::einsum({a, Labels{ellipsis, 0}, b, Labels{0, 1}}), want), 0);
+  EXPECT_THROW(ops::einsum({a, Labels{ellipsis, 0, ellipsis}, b, Labels{0, 1}}), InvalidArgument);
+  EXPECT_THROW(ops::einsum({a, Labels{ellipsis, 52}}), InvalidArgument);
+}
+
+TEST_P(Numerical, ResultsHaveTheOrderAskedFor) {
+  const NdArray a = waves({5, 6}), b = waves({6, 7}), want = ops::matmul(a, b);
+  const auto is_fortran = [](const NdArray& x) { return x.T().is_contiguous(); };
+  const auto matmul = [&](const NdArray& x, const NdArray& y, std::string_view order) {
+    return ops::matmul(x, y, {}, Casting::same_kind, order);
+  };
+  const auto einsum = [&](const NdArray& x, const NdArray& y, std::string_view order) {
+    return ops::einsum({std::string("ij,jk->ik"), x, y}, {}, false, {}, order);
+  };
+  const NdArray fa = a.T().copy().T(), fb = b.T().copy().T();
+  for (const auto& product : {std::function<NdArray(const NdArray&, const NdArray&, std::string_view)>(matmul),
+                              std::function<NdArray(const NdArray&, const NdArray&, std::string_view)>(einsum)}) {
+    EXPECT_TRUE(is_fortran(product(a, b, "F")));
+    EXPECT_EQ(difference(product(a, b, "F"), want), 0);
+    EXPECT_TRUE(product(a, b, "C").is_contiguous());
+    EXPECT_TRUE(product(a, b, "A").is_contiguous());
+    EXPECT_TRUE(product(fa, b, "A").is_contiguous());
+    EXPECT_TRUE(is_fortran(product(fa, fb, "A")));
+    EXPECT_TRUE(product(fa, fb, "C").is_contiguous());
+    EXPECT_THROW(product(a, b, "X"), InvalidArgument);
+  }
+  // Views stay views.
+  EXPECT_TRUE(may_overlap(a, ops::einsum({std::string("ij->ji"), a}, {}, false, {}, "C")));
+}
+
+// Intermediates of the 16-bit floats do not round.
+TEST_P(Numerical, EinsumOfHalvesRoundsOnce) {
+  const NdArray a = waves({8, 8}).astype(DType::float16), b = waves({8, 8}).astype(DType::float16);
+  const NdArray wide = ops::einsum(
+      {std::string("ij,jk,kl->il"), a.astype(DType::float64), b.astype(DType::float64), a.astype(DType::float64)});
+  const NdArray got = ops::einsum({std::string("ij,jk,kl->il"), a, b, a});
+  EXPECT_EQ(got.dtype(), DType::float16);
+  EXPECT_LE(difference(got.astype(DType::float64), wide),
+            0x1p-11 * ops::max(apply(Op::absolute, {wide})).item<double>());
 }
 
 TEST_P(Numerical, SlidingProductsMatchTheDefinition) {
