@@ -21,12 +21,19 @@ void copy_strided(char* to, int64_t to_row, int64_t to_column, const char* from,
     return v;
   };
   const auto store = [](char* p, T v) { std::memcpy(p, &v, sizeof v); };
-  if (from_column == size && to_column == size) {
+  // Rows that follow each other on both sides are one row.
+  if (from_row == columns * from_column && to_row == columns * to_column) {
+    columns *= rows;
+    rows = 1;
+  }
+  constexpr int64_t kShortRow = 8;  // below, walking along the rows costs more than their elements
+  const bool is_short = columns < kShortRow && columns < rows;
+  if (from_column == size && to_column == size && !is_short) {
     for (int64_t r = 0; r < rows; ++r)
       std::memcpy(to + r * to_row, from + r * from_row, static_cast<size_t>(columns) * sizeof(T));
     return;
   }
-  if (from_column == 0 && to_column == size) {
+  if (from_column == 0 && to_column == size && !is_short) {
     for (int64_t r = 0; r < rows; ++r) {
       const T v = load(from + r * from_row);
       char* p = to + r * to_row;
@@ -36,7 +43,7 @@ void copy_strided(char* to, int64_t to_row, int64_t to_column, const char* from,
   }
   const auto magnitude = [](int64_t x) { return x < 0 ? -x : x; };
   // Walk along the side with the smaller steps.
-  const bool down = rows > 1 && (from_row == size || (to_row == size && from_column != size) ||
+  const bool down = rows > 1 && (is_short || from_row == size || (to_row == size && from_column != size) ||
                                  (magnitude(from_row) < magnitude(from_column) && to_column != size));
   if (!down) {
     for (int64_t r = 0; r < rows; ++r) {
