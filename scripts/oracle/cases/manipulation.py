@@ -288,7 +288,56 @@ def methods():
         yield case(text, a=a)
 
 
+EVERY_DTYPE = [
+    "reshape(a, (4, 6), order='F')", "a.reshape(6, -1)", "ravel(a, 'K')", "a.ravel('F')", "a.flatten()", "copy(a)", "a.copy('F')",
+    "ascontiguousarray(a)", "asfortranarray(a)", "shape(a)", "ndim(a)", "size(a, 1)", "expand_dims(a, 1)", "squeeze(a[:1])",
+    "a[:1].squeeze(0)", "atleast_1d(a)", "atleast_2d(a[0, 0])", "atleast_3d(a[0])", "transpose(a)", "a.transpose(2, 0, 1)",
+    "matrix_transpose(a)", "moveaxis(a, 0, -1)", "rollaxis(a, 2)", "swapaxes(a, 0, 1)", "a.swapaxes(1, 2)", "flip(a, 1)", "fliplr(a)",
+    "flipud(a)", "rot90(a)", "broadcast_to(a[0], (2, 3, 4))", "broadcast_arrays(a, a[0])", "broadcast(a, a[0]).shape",
+    "sliding_window_view(a, 2, axis=2)", "lib.stride_tricks.as_strided(a)", "stack((a, a), 1)", "vstack((a, a))", "hstack((a, a))",
+    "dstack((a, a))", "column_stack((a[0, 0], a[1, 1]))", "block([[a, a], [a, a]])", "append(a, a[:1], axis=0)", "append(a, a)",
+    "split(a, 2)", "array_split(a, 2, axis=1)", "hsplit(a, [1])", "vsplit(a, 2)", "dsplit(a, 2)", "unstack(a, axis=1)",
+    "tile(a, (2, 1, 2))", "repeat(a, 2, axis=1)", "repeat(a, [1, 0, 2], axis=1)", "a.repeat(2)", "roll(a, (1, -1), (0, 2))",
+    "resize(a, (5, 7))", "insert(a, 1, a[:, 0], axis=1)", "insert(a, [0, 2], a[:, :2], axis=1)", "delete(a, 1, axis=2)",
+    "delete(a, [0, 2], axis=1)", "pad(a, 1)", "pad(a, 2, 'edge')", "pad(a, 2, 'wrap')", "pad(a, 2, 'symmetric')", "pad(a, 1, 'reflect')",
+    "diag(a[0])", "diagflat(a[0])", "diagonal(a, 1)", "a.diagonal(0, 1, 2)", "tril(a)", "triu(a, 1)", "astype(a, bool)",
+    "tri(2, dtype=a.dtype)", "a.view()", "array(a, ndmin=4)", "asarray(a)", "asarray(a, order='F')", "asanyarray(a)", "full_like(a, 1)",
+    "zeros_like(a)", "ones_like(a)", "empty_like(a).shape", "meshgrid(a[0, 0], a[1, 1])", "shares_memory(a, a[::2])",
+    "may_share_memory(a, a + a)", "concatenate((a, a), axis=None)", "concatenate((a, a), out=c, axis=2)",
+]
+
+
+def every_dtype():
+    for dtype in DTYPES:
+        a = sample(dtype, (2, 3, 4), special=True)
+        for b in [a, strided(a)]:
+            for text in EVERY_DTYPE:
+                yield case(text, a=b, c=np.zeros((2, 3, 8), a.dtype)) if "out=c" in text else case(text, a=b)
+
+
+def misuse():
+    """Errors that the parts above leave out."""
+    for text in ["a.squeeze(0)", "a.diagonal(0, 0, 0)", "a.diagonal(0, 0, 5)", "a.repeat(-1)", "a.repeat(2, 7)", "a.swapaxes(0, 5)",
+                 "a.trace(0, 0, 4)", "a.transpose(0, 0)", "a.transpose(0)", "a.ravel('X')", "a.flatten('X')", "a.copy('X')",
+                 "a.reshape(7)", "a.reshape((7,))", "a.reshape('x')", "a.astype('nothing')", "a.astype(int, order='X')",
+                 "append(a, a[0], axis=0)", "append(a, a, axis=2)", "ascontiguousarray(a, dtype='x')", "astype(a, 'x')",
+                 "atleast_1d([[1], [1, 2]])", "block([a, [a]])", "broadcast_arrays(a, ones(5))", "copy(a, 'X')", "diagflat(a, 1.5)",
+                 "diag(a, 'x')", "expand_dims(a, -4)", "flipud(a[0, 0])", "insert(a, 0)", "moveaxis(a, 0)", "ndim()",
+                 "pad(a, [])", "ravel(a, order=3)", "repeat(a)", "roll(a)", "roll(a, 1, 'x')", "rot90(a, axes=(0,))", "shape()",
+                 "size(a, 'x')", "sliding_window_view(a, -1, 0)", "stack(a, 5)", "swapaxes(a, 0)", "tile(a)", "tile(a, (2, -1))",
+                 "tri(2, dtype='x')", "tril(5)", "vstack(5)", "concatenate(5)", "concatenate((a, 1))", "split(a, [[1]])",
+                 "concatenate((a, a), axis=1.5)", "reshape(a, (3, 2), 'C', False)", "full_like(a, 1, order='X')",
+                 "empty_like(a, order='X')", "array(a, order='X')", "asarray(a, order='X')"]:
+        yield case(text, a=sample("int32", (2, 3)))
+    for text in ["identity(-1)", "identity('x')", "identity()", "eye()", "bartlett('x')", "hamming()", "hanning(1, 2)", "blackman(nan)",
+                 "kaiser(3)", "tri(-2)", "zeros('x')", "ones((1, 2.5))", "zeros(2**62)", "empty((2**40, 2**40))",
+                 "linspace(0)", "arange()", "arange(0, 10, 0)", "fromfunction(3, (2,))", "broadcast_shapes((1, 2.5))"]:
+        yield case(text)
+
+
 def cases():
+    yield from every_dtype()
+    yield from misuse()
     yield from shapes()
     yield from axes()
     yield from broadcasting()
