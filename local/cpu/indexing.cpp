@@ -22,41 +22,64 @@ struct Bytes16 {
   uint64_t low, high;
 };
 
+// Whether the position is inside its axis; it is moved there where the mode says so.
 template <IndexMode mode>
-bool add_offsets(int64_t* offsets, int64_t n, const AxisIndex& index, const char* positions, int64_t step) {
+bool adjust(int64_t& at, int64_t extent) {
+  if constexpr (mode == IndexMode::raise) {
+    at += at < 0 ? extent : 0;
+    return static_cast<uint64_t>(at) < static_cast<uint64_t>(extent);
+  } else if constexpr (mode == IndexMode::wrap) {
+    if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(extent)) {
+      at %= extent;
+      at += at < 0 ? extent : 0;
+    }
+  } else if constexpr (mode == IndexMode::clip) {
+    at = std::clamp<int64_t>(at, 0, extent - 1);
+  }
+  return true;
+}
+
+// Of a position that may be out of bounds: the product may overflow then.
+int64_t byte_offset(int64_t at, int64_t stride) {
+  return static_cast<int64_t>(static_cast<uint64_t>(at) * static_cast<uint64_t>(stride));
+}
+
+// Writes the offsets of n positions, or adds them to what is there. False if one is outside its axis.
+template <IndexMode mode, bool adding, bool packed>
+bool make_offsets(int64_t* offsets, int64_t n, const AxisIndex& index, const char* positions, int64_t step) {
   bool good = true;
   const int64_t extent = index.extent, stride = index.stride;
+  if constexpr (packed) step = sizeof(int64_t);
   for (int64_t i = 0; i < n; ++i) {
     int64_t at;
     std::memcpy(&at, positions + i * step, sizeof at);
-    if constexpr (mode == IndexMode::raise) {
-      at += at < 0 ? extent : 0;
-      good &= static_cast<uint64_t>(at) < static_cast<uint64_t>(extent);
-    } else if constexpr (mode == IndexMode::wrap) {
-      if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(extent)) {
-        at %= extent;
-        at += at < 0 ? extent : 0;
-      }
-    } else if constexpr (mode == IndexMode::clip) {
-      at = std::clamp<int64_t>(at, 0, extent - 1);
-    }
-    offsets[i] = static_cast<int64_t>(static_cast<uint64_t>(offsets[i]) +
-                                      static_cast<uint64_t>(at) * static_cast<uint64_t>(stride));
+    good &= adjust<mode>(at, extent);
+    offsets[i] = static_cast<int64_t>(static_cast<uint64_t>(adding ? offsets[i] : 0) +
+                                      static_cast<uint64_t>(byte_offset(at, stride)));
   }
   return good;
 }
 
-bool add_offsets(IndexMode mode, int64_t* offsets, int64_t n, const AxisIndex& index, const char* positions,
-                 int64_t step) {
+template <IndexMode mode>
+bool make_offsets(bool adding, int64_t* offsets, int64_t n, const AxisIndex& index, const char* positions,
+                  int64_t step) {
+  if (adding) return make_offsets<mode, /*adding=*/true, /*packed=*/false>(offsets, n, index, positions, step);
+  if (step == static_cast<int64_t>(sizeof(int64_t)))
+    return make_offsets<mode, /*adding=*/false, /*packed=*/true>(offsets, n, index, positions, step);
+  return make_offsets<mode, /*adding=*/false, /*packed=*/false>(offsets, n, index, positions, step);
+}
+
+bool make_offsets(IndexMode mode, bool adding, int64_t* offsets, int64_t n, const AxisIndex& index,
+                  const char* positions, int64_t step) {
   switch (mode) {
     case IndexMode::raise:
-      return add_offsets<IndexMode::raise>(offsets, n, index, positions, step);
+      return make_offsets<IndexMode::raise>(adding, offsets, n, index, positions, step);
     case IndexMode::wrap:
-      return add_offsets<IndexMode::wrap>(offsets, n, index, positions, step);
+      return make_offsets<IndexMode::wrap>(adding, offsets, n, index, positions, step);
     case IndexMode::clip:
-      return add_offsets<IndexMode::clip>(offsets, n, index, positions, step);
+      return make_offsets<IndexMode::clip>(adding, offsets, n, index, positions, step);
     case IndexMode::unchecked:
-      return add_offsets<IndexMode::unchecked>(offsets, n, index, positions, step);
+      return make_offsets<IndexMode::unchecked>(adding, offsets, n, index, positions, step);
   }
   return false;
 }
@@ -66,51 +89,96 @@ struct Walk {
   explicit Walk(CompactElements from) : c(std::move(from)) {
     IndexedElements& e = c.elements;
     points = e.shape;
-    const int last = points.size() - 1;
+    int last = points.size() - 1;
     bool indexed = false;
     for (const AxisIndex& index : e.indices) indexed = indexed || (last >= 0 && index.positions.strides[last] != 0);
     if (last >= 0 && !indexed) {
       run = points[last];
       array_step = e.array.strides[last];
       other_step = c.other.strides[last];
-      points.resize(last);
+      points.resize(last--);
     }
     count = element_count(points);
+    for (const AxisIndex& index : e.indices) {
+      const bool moves = last >= 0 && index.positions.strides[last] != 0;
+      (moves ? moving : resting).push_back(&index);
+    }
+    // Positions that every row uses become offsets once.
+    constexpr int64_t kLongestTable = int64_t{1} << 16;
+    if (moving.size() != 1 || e.array.strides[last] != 0 || points[last] > kLongestTable || count <= points[last])
+      return;
+    const Operand& positions = moving[0]->positions;
+    for (int d = 0; d < last; ++d)
+      if (positions.strides[d] != 0) return;
+    table.resize(static_cast<size_t>(points[last]));
+    good = make_offsets(e.mode, /*adding=*/false, table.data(), points[last], *moving[0],
+                        static_cast<const char*>(positions.data), positions.strides[last]);
   }
+  Walk(const Walk&) = delete;
 
-  // Calls f(offsets in the array, address in the other operand, step there, n) for blocks of the points in [begin,
-  // end). False where a position is outside its axis.
+  // Calls f(address in the array, offsets from there, address in the other operand, step there, n) for blocks of the
+  // points in [begin, end). False where a position is outside its axis.
   template <class F>
   bool blocks(int64_t begin, int64_t end, const F& f) const {
+    if (!good) return false;
     const IndexedElements& e = c.elements;
-    const int axes = points.size(), last = axes - 1;
+    const int last = points.size() - 1;
     const int64_t inner = last >= 0 ? points[last] : 1;
     const int64_t array_inner = last >= 0 ? e.array.strides[last] : 0;
     const int64_t other_inner = last >= 0 ? c.other.strides[last] : 0;
+    // Where the row begins: in the array, in the other operand and in every index.
+    const size_t operands = 2 + e.indices.size();
+    std::vector<const Operand*> over{&e.array, &c.other};
+    for (const AxisIndex& index : e.indices) over.push_back(&index.positions);
+    std::vector<int64_t> row(operands, 0);
+    Dims at(points.size(), 0);
+    for (int64_t d = last - 1, rest = begin / inner; d >= 0; --d) {
+      const int axis = static_cast<int>(d);
+      at[axis] = rest % points[axis];
+      rest /= points[axis];
+      for (size_t k = 0; k < operands; ++k) row[k] += at[axis] * over[k]->strides[axis];
+    }
+    const auto positions_of = [&](const AxisIndex* index) {
+      return static_cast<const char*>(index->positions.data) + row[2 + static_cast<size_t>(index - e.indices.data())];
+    };
     int64_t offsets[kBlock];
+    int64_t column = begin % inner;
     for (int64_t p = begin; p < end;) {
-      int64_t rest = p / inner, column = p % inner;
-      Dims at(axes);
-      if (last >= 0) at[last] = column;
-      for (int d = last - 1; d >= 0; --d) {
-        at[d] = rest % points[d];
-        rest /= points[d];
-      }
-      const auto offset_of = [&](const Operand& operand) {
+      const int64_t longest = table.empty() ? kBlock : inner;
+      const int64_t n = std::min({end - p, inner - column, longest});
+      int64_t first = row[0] + column * array_inner;
+      for (const AxisIndex* index : resting) {
         int64_t offset = 0;
-        for (int d = 0; d < axes; ++d) offset += at[d] * operand.strides[d];
-        return offset;
-      };
-      const int64_t n = std::min({end - p, inner - column, kBlock});
-      const int64_t first = offset_of(e.array);
-      for (int64_t i = 0; i < n; ++i) offsets[i] = first + i * array_inner;
-      for (const AxisIndex& index : e.indices) {
-        const char* positions = static_cast<const char*>(index.positions.data) + offset_of(index.positions);
-        if (!add_offsets(e.mode, offsets, n, index, positions, last >= 0 ? index.positions.strides[last] : 0))
-          return false;
+        if (!make_offsets(e.mode, /*adding=*/false, &offset, 1, *index, positions_of(index), 0)) return false;
+        first += offset;
       }
-      f(static_cast<const int64_t*>(offsets), static_cast<char*>(c.other.data) + offset_of(c.other), other_inner, n);
+      const int64_t* from = offsets;
+      if (!table.empty()) {
+        from = table.data() + column;
+      } else {
+        const bool strided = array_inner != 0 || moving.empty();
+        if (strided)
+          for (int64_t i = 0; i < n; ++i) offsets[i] = i * array_inner;
+        for (const AxisIndex* index : moving) {
+          const int64_t step = index->positions.strides[last];
+          if (!make_offsets(e.mode, /*adding=*/strided || index != moving[0], offsets, n, *index,
+                            positions_of(index) + column * step, step))
+            return false;
+        }
+      }
+      f(static_cast<char*>(e.array.data) + first, from,
+        static_cast<char*>(c.other.data) + row[1] + column * other_inner, other_inner, n);
       p += n;
+      column += n;
+      if (column < inner) continue;
+      column = 0;
+      for (int d = last - 1; d >= 0; --d) {
+        const bool wraps = ++at[d] == points[d];
+        const int64_t steps = wraps ? 1 - points[d] : 1;
+        for (size_t k = 0; k < operands; ++k) row[k] += steps * over[k]->strides[d];
+        if (!wraps) break;
+        at[d] = 0;
+      }
     }
     return true;
   }
@@ -119,11 +187,14 @@ struct Walk {
   Dims points;
   int64_t count = 1;  // of points
   int64_t run = 1;
-  int64_t array_step = 0, other_step = 0;  // along a run
+  int64_t array_step = 0, other_step = 0;         // along a run
+  std::vector<const AxisIndex*> moving, resting;  // along the last axis of the points
+  std::vector<int64_t> table;                     // offsets along the last axis, where all rows have the same
+  bool good = true;                               // all in the table
 };
 
 // Throws for the first position that is outside its axis.
-void check_positions(const IndexedElements& elements) {
+void check_positions(const IndexedElements& elements, int threads) {
   for (const AxisIndex& index : elements.indices) {
     Dims shape = elements.shape, strides = index.positions.strides;
     for (int d = 0; d < shape.size(); ++d)
@@ -133,18 +204,47 @@ void check_positions(const IndexedElements& elements) {
     const int64_t count = element_count(shape);
     const int last = shape.size() - 1;
     const int64_t inner = last >= 0 ? shape[last] : 1, step = last >= 0 ? strides[last] : 0;
-    for (int64_t row = 0; row * inner < count; ++row) {
-      const char* from = static_cast<const char*>(index.positions.data);
-      for (int64_t d = last - 1, rest = row; d >= 0; --d) {
-        from += rest % shape[static_cast<int>(d)] * strides[static_cast<int>(d)];
-        rest /= shape[static_cast<int>(d)];
+    // Calls f(address, n) for the pieces of rows in [begin, end).
+    const auto pieces = [&](int64_t begin, int64_t end, const auto& f) {
+      for (int64_t p = begin; p < end;) {
+        const int64_t column = p % inner, n = std::min(end - p, inner - column);
+        const char* from = static_cast<const char*>(index.positions.data) + column * step;
+        for (int64_t d = last - 1, rest = p / inner; d >= 0; --d) {
+          from += rest % shape[static_cast<int>(d)] * strides[static_cast<int>(d)];
+          rest /= shape[static_cast<int>(d)];
+        }
+        f(from, n);
+        p += n;
       }
-      for (int64_t i = 0; i < inner; ++i) {
+    };
+    const auto valid = static_cast<uint64_t>(index.extent);
+    const int64_t units = (count + kUnitElements - 1) / kUnitElements;
+    std::atomic<bool> good = true;
+    for_each_unit(units, slots_for(units, threads), [&](int64_t unit, int) {
+      bool bad = false;
+      pieces(unit * kUnitElements, std::min(count, (unit + 1) * kUnitElements), [&](const char* from, int64_t n) {
+        const auto check = [&](int64_t each) {
+          for (int64_t i = 0; i < n; ++i) {
+            uint64_t at;
+            std::memcpy(&at, from + i * each, sizeof at);
+            bad |= at + valid >= 2 * valid;  // below -extent or at least extent
+          }
+        };
+        if (step == static_cast<int64_t>(sizeof(int64_t)))
+          check(sizeof(int64_t));
+        else
+          check(step);
+      });
+      if (bad) good = false;
+    });
+    if (good) continue;
+    pieces(0, count, [&](const char* from, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
         int64_t at;
         std::memcpy(&at, from + i * step, sizeof at);
         if (at < -index.extent || at >= index.extent) throw_out_of_bounds(at, index.axis, index.extent);
       }
-    }
+    });
   }
 }
 
@@ -201,8 +301,7 @@ void move_elements(int64_t bytes, char* array, const int64_t* offsets, char* oth
 }
 
 template <bool reading>
-void move_block(const Walk& walk, const int64_t* offsets, char* other, int64_t step, int64_t n) {
-  char* const array = static_cast<char*>(walk.c.elements.array.data);
+void move_block(const Walk& walk, char* array, const int64_t* offsets, char* other, int64_t step, int64_t n) {
   const int64_t size = walk.c.itemsize;
   if (walk.run == 1) return move_elements<reading>(size, array, offsets, other, step, n);
   if (walk.array_step == size && walk.other_step == size)
@@ -244,6 +343,58 @@ void for_writing_units(const Walk& walk, int threads, const F& f) {
                 [&](int64_t unit, int) { f(unit * per_unit, std::min(walk.count, (unit + 1) * per_unit)); });
 }
 
+// The elements of a small array before they are written, so that many positions need not be read twice: once to know
+// that all are good, and again to write.
+class Before {
+ public:
+  Before(const IndexedElements& to, int64_t itemsize) {
+    int64_t elements = 1, below = 0, span = itemsize;
+    const auto axis = [&](int64_t extent, int64_t stride) {
+      if (extent <= 1 || stride == 0) return;
+      elements *= extent;
+      span += (extent - 1) * std::abs(stride);
+      below += std::min<int64_t>((extent - 1) * stride, 0);
+    };
+    for (int d = 0; d < to.shape.size(); ++d) axis(to.shape[d], to.array.strides[d]);
+    int64_t points = 1;
+    for (const AxisIndex& index : to.indices) {
+      axis(index.extent, index.stride);
+      int64_t own = 1;
+      for (int d = 0; d < to.shape.size(); ++d) own *= index.positions.strides[d] != 0 ? to.shape[d] : 1;
+      points = std::max(points, own);
+    }
+    const bool dense = span == elements * itemsize;
+    if (to.mode != IndexMode::raise || !dense || span > points || to.indices.empty()) return;
+    from_ = static_cast<char*>(to.array.data) + below;
+    bytes_.assign(from_, from_ + span);
+  }
+  bool kept() const { return from_ != nullptr; }
+  void restore() const { std::copy(bytes_.begin(), bytes_.end(), from_); }
+
+ private:
+  char* from_ = nullptr;
+  std::vector<char> bytes_;
+};
+
+// Runs f, of Walk::blocks(), over all points. Nothing is written in the end if a position is bad, and it throws.
+template <class F>
+void write_elements(const IndexedElements& to, const CompactElements& compact, int threads, const F& f) {
+  const Before before(compact.elements, compact.itemsize);
+  if (to.mode == IndexMode::raise && !before.kept()) check_positions(to, threads);
+  const Walk walk(compact);
+  std::atomic<bool> good = true;
+  for_writing_units(walk, threads, [&](int64_t begin, int64_t end) {
+    const bool all =
+        walk.blocks(begin, end, [&](char* array, const int64_t* offsets, char* other, int64_t step, int64_t n) {
+          f(walk, array, offsets, other, step, n);
+        });
+    if (!all) good = false;
+  });
+  if (good) return;
+  before.restore();
+  check_positions(to, threads);
+}
+
 }  // namespace
 
 }  // namespace cpu
@@ -255,7 +406,7 @@ class CpuIndexing final : public Indexing {
   int64_t gather_scratch_bytes(const IndexedElements&, const Operand&, int64_t) override { return 0; }
   void gather(const IndexedElements& from, const Operand& to, int64_t itemsize, const ExecContext& context) override {
     if (element_count(from.shape) == 0) {
-      if (from.mode == IndexMode::raise) cpu::check_positions(from);
+      if (from.mode == IndexMode::raise) cpu::check_positions(from, context.threads);
       return;
     }
     const cpu::Walk walk(compact(from, to, itemsize));
@@ -264,49 +415,45 @@ class CpuIndexing final : public Indexing {
     cpu::for_each_unit(units.count, cpu::slots_for(units.count, context.threads), [&](int64_t unit, int) {
       const int64_t begin = unit * units.points_per_unit;
       if (!walk.blocks(begin, std::min(walk.count, begin + units.points_per_unit),
-                       [&](const int64_t* offsets, char* other, int64_t step, int64_t n) {
-                         cpu::move_block</*reading=*/true>(walk, offsets, other, step, n);
+                       [&](char* array, const int64_t* offsets, char* other, int64_t step, int64_t n) {
+                         cpu::move_block</*reading=*/true>(walk, array, offsets, other, step, n);
                        }))
         good = false;
     });
-    if (!good) cpu::check_positions(from);
+    if (!good) cpu::check_positions(from, context.threads);
   }
 
   int64_t scatter_scratch_bytes(const IndexedElements&, const Operand&, int64_t) override { return 0; }
   void scatter(const IndexedElements& to, const Operand& from, int64_t itemsize, const ExecContext& context) override {
-    if (to.mode == IndexMode::raise) cpu::check_positions(to);
-    if (element_count(to.shape) == 0) return;
-    const cpu::Walk walk(compact(to, from, itemsize));
-    cpu::for_writing_units(walk, context.threads, [&](int64_t begin, int64_t end) {
-      walk.blocks(begin, end, [&](const int64_t* offsets, char* other, int64_t step, int64_t n) {
-        cpu::move_block</*reading=*/false>(walk, offsets, other, step, n);
-      });
-    });
+    if (element_count(to.shape) == 0) {
+      if (to.mode == IndexMode::raise) cpu::check_positions(to, context.threads);
+      return;
+    }
+    cpu::write_elements(to, compact(to, from, itemsize), context.threads, cpu::move_block</*reading=*/false>);
   }
 
   int64_t update_scratch_bytes(const IndexedElements&, const Program&, const Operand&) override { return 0; }
   void update(const IndexedElements& to, const Program& program, const Operand& value,
               const ExecContext& context) override {
-    if (to.mode == IndexMode::raise) cpu::check_positions(to);
-    if (element_count(to.shape) == 0) return;
+    if (element_count(to.shape) == 0) {
+      if (to.mode == IndexMode::raise) cpu::check_positions(to, context.threads);
+      return;
+    }
     const cpu::Updater updater(program);
-    const bool unary = program.inputs() == 1;
-    const cpu::Walk walk(compact(to, unary ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value,
-                                 itemsize(program.input_dtype(0))));
-    char* const array = static_cast<char*>(to.array.data);
-    cpu::for_writing_units(walk, context.threads, [&](int64_t begin, int64_t end) {
-      walk.blocks(begin, end, [&](const int64_t* offsets, char* other, int64_t step, int64_t n) {
-        if (walk.run == 1) return updater(array, offsets, other, step, n);
-        int64_t along[cpu::kBlock];
-        for (int64_t i = 0; i < n; ++i) {
-          for (int64_t first = 0; first < walk.run; first += cpu::kBlock) {
-            const int64_t count = std::min(cpu::kBlock, walk.run - first);
-            for (int64_t k = 0; k < count; ++k) along[k] = offsets[i] + (first + k) * walk.array_step;
-            updater(array, along, other + i * step + first * walk.other_step, walk.other_step, count);
-          }
+    const Operand values = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
+    const auto update_block = [&](const cpu::Walk& walk, char* array, const int64_t* offsets, char* other, int64_t step,
+                                  int64_t n) {
+      if (walk.run == 1) return updater(array, offsets, other, step, n);
+      int64_t along[cpu::kBlock];
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t first = 0; first < walk.run; first += cpu::kBlock) {
+          const int64_t count = std::min(cpu::kBlock, walk.run - first);
+          for (int64_t k = 0; k < count; ++k) along[k] = offsets[i] + (first + k) * walk.array_step;
+          updater(array, along, other + i * step + first * walk.other_step, walk.other_step, count);
         }
-      });
-    });
+      }
+    };
+    cpu::write_elements(to, compact(to, values, itemsize(program.input_dtype(0))), context.threads, update_block);
   }
 
   int64_t count_scratch_bytes(const Mask&) override { return 0; }

@@ -67,6 +67,22 @@ void for_each_true(const uint8_t* mask, int64_t n, const F& f) {
     if (mask[i] != 0) f(i);
 }
 
+// Puts value(i) for every true byte behind `next`, in order; there is room for those that are true and not more.
+// Without branches that depend on the mask while all that a word might write fits.
+template <class T, class Value>
+void pack_true(const uint8_t* mask, int64_t n, T*& next, const T* end, const Value& value) {
+  int64_t i = 0;
+  for (; i + 8 <= n && end - next >= 8; i += 8) {
+    const auto word = load<uint64_t>(reinterpret_cast<const char*>(mask + i));
+    if (word == 0) continue;
+    for (int64_t k = 0; k < 8; ++k) {
+      store(reinterpret_cast<char*>(next), value(i + k));
+      next += word >> (8 * k) & 1;
+    }
+  }
+  for_each_true(mask + i, n - i, [&](int64_t k) { store(reinterpret_cast<char*>(next++), value(i + k)); });
+}
+
 // The elements of a mask and of operands beside it, over merged axes, in pieces along the last axis.
 struct Pieces {
   Pieces(const Dims& space, std::vector<Operand> given) : shape(space), operands(std::move(given)) {
@@ -123,6 +139,10 @@ void mask_positions(const Mask& mask, int64_t* to, int64_t step, int64_t axis_st
   const int ndim = mask.shape.size();
   for_each_tile(element_count(mask.shape), threads, [&](int64_t tile, int64_t begin, int64_t end) {
     int64_t* next = to + mask.offsets[tile] * step;
+    if ((axis_step == 0 || ndim == 1) && step == 1) {
+      return pack_true(mask.data + begin, end - begin, next, to + mask.offsets[tile + 1],
+                       [&](int64_t i) { return begin + i; });
+    }
     if (axis_step == 0 || ndim == 1) {
       for_each_true(mask.data + begin, end - begin, [&](int64_t i) {
         *next = begin + i;
@@ -154,14 +174,16 @@ void select_masked(const Mask& mask, const Operand& from, void* to, int64_t item
   const Pieces pieces(mask.shape, {from});
   with_width(itemsize, [&]<class T>(T) {
     for_each_tile(element_count(mask.shape), threads, [&](int64_t tile, int64_t begin, int64_t end) {
-      char* next = static_cast<char*>(to) + mask.offsets[tile] * itemsize;
+      T* next = static_cast<T*>(to) + mask.offsets[tile];
+      const T* const last = static_cast<const T*>(to) + mask.offsets[tile + 1];
       pieces.run(begin, end, [&](int64_t p, int64_t n, char* const* at) {
         const char* const base = at[0];
         const int64_t step = pieces.step(0);
-        for_each_true(mask.data + p, n, [&](int64_t i) {
-          store(next, load<T>(base + i * step));
-          next += sizeof(T);
-        });
+        if (step == static_cast<int64_t>(sizeof(T)))
+          pack_true(mask.data + p, n, next, last,
+                    [&](int64_t i) { return load<T>(base + i * static_cast<int64_t>(sizeof(T))); });
+        else
+          pack_true(mask.data + p, n, next, last, [&](int64_t i) { return load<T>(base + i * step); });
       });
     });
   });

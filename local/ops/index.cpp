@@ -384,7 +384,7 @@ void ufunc_at(Op op, const NdArray& array, std::span<const IndexTerm> index, con
     for (int d = 0; d < resolved.view.ndim(); ++d) resolved.kept.push_back(d);
   const Dims shape = resolved.shape();
   if (value) {
-    operand_value = without_leading_ones(apart_from(operand_value, array), shape.size());
+    operand_value = apart_from(operand_value, array);
     if (!broadcasts_to(operand_value.shape(), shape))
       throw InvalidArgument(fmt::format("array of shape {} is not broadcastable to correct shape {}",
                                         plain_shape(operand_value.shape()), plain_shape(shape)));

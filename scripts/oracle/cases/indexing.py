@@ -123,6 +123,34 @@ def ufunc_at():
         for name in ["bitwise_xor", "bitwise_and", "floor_divide", "remainder", "left_shift", "gcd", "power"]:
             v = np.abs(sample(dtype, (6,), seed=1)) % 3 + 1
             yield case(f"({name}.at(a, i, v), a)", a=sample(dtype, (4,)), v=v.astype(dtype), i=i)
+    for name in ["divide", "power", "copysign", "hypot", "arctan2", "fmod", "float_power", "nextafter", "logaddexp",
+                 "fmin", "ldexp",
+                 "greater", "not_equal", "logical_and", "logical_xor", "remainder", "heaviside"]:
+        for dtype in ["float16", "float32", "float64", "int32", "uint8"]:
+            v = np.abs(sample("int32" if name == "ldexp" else dtype, (6,), seed=1)) % 3 + 1
+            yield case(f"({name}.at(a, i, v), a)", a=sample(dtype, (4,)), v=v, i=i, ulp=8)
+    for name in ["negative", "square", "sqrt", "isnan", "logical_not", "invert", "sign", "exp2", "rint", "conjugate",
+                 "signbit"]:
+        for dtype in ["float16", "float64", "int16", "uint32", "bool", "complex64"]:
+            yield case(f"({name}.at(a, i), a)", a=sample(dtype, (4,)), i=i, ulp=8)
+    for a in layouts(sample("int64", (4, 3))):
+        for index in ["i", "(i, [0, 0, 1, 0, -1, 2])", "s_[:, [0, 0, 1]]", "s_[[0, 0], ::-1]", "m", "m[:, 0]",
+                      "s_[m[:, 0], 1]",
+                      "[[0, 1], [0, 0]]", "(slice(1, None), [2, 2])", "None", "[]", "True", "False", "-1", "(1, 1)"]:
+            for value in ["3", "[1, 2, 3]", "v"]:
+                yield case(f"(add.at(a, {index}, {value}), a)", a=a, i=i, m=sample("bool", (4, 3)),
+                           v=reversed_(sample("int8", (1, 3))))
+    many = np.arange(5000) * 7919 % 23 - 11
+    for dtype in ["int8", "uint16", "int64", "float16", "float32", "float64", "complex128", "bool", "bfloat16"]:
+        for name in ["add", "maximum", "multiply", "logical_xor"]:
+            yield case(f"({name}.at(a, i, v), a)", a=sample(dtype, (12,)), i=many, v=sample(dtype, (5000,),
+                                                                                            seed=2) % 2 if dtype[0] in "iuf" else
+                       sample(dtype, (5000,), seed=2), norm=1000)
+    for text in ["frexp.at(a, [0])", "divmod.at(a, [0], 1)", "add.at(5, [0], 1)", "add.at([1, 2], [0], 1)",
+                 "add.at(a, [0], 1j)", "add.at(a, [[9]], 1)",
+                 "add.at(a, ([0], [7]), 1)", "add.at(a, [-5], 1)", "add.at(a, [0, 0], [[1, 2, 3], [4, 5, 6]])",
+                 "add.at(a, [0.5], 1)"]:
+        yield case(f"({text}, a)", a=sample("int32", (4, 3)))
     for text in ["add.at(a, i, 1.5)", "add.at(a, [[0, 1], [1, 1]], [[1], [2]])",
                  "add.at(a, ([0, 0], slice(None)), [1, 2, 3])",
                  "add.at(a, s_[:, [0, 0]], 1)", "add.at(a, a > 0, 1)", "add.at(a, [7], 1)", "negative.at(a, [0, 0, 1])",

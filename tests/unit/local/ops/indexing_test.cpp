@@ -110,6 +110,68 @@ TEST_P(IndexingOnDevices, RandomIndexesAgreeWithElements) {
   }
 }
 
+// Many more positions than elements, and few positions that every row uses.
+TEST_P(IndexingOnDevices, ManyPositionsInASmallArray) {
+  std::mt19937_64 random(13);
+  const int64_t n = 70000, rows = 7, columns = 3;
+  Values i(static_cast<size_t>(n)), k(static_cast<size_t>(n));
+  for (int64_t& v : i) v = static_cast<int64_t>(random() % static_cast<uint64_t>(2 * rows)) - rows;
+  for (int64_t& v : k) v = static_cast<int64_t>(random() % static_cast<uint64_t>(2 * columns)) - columns;
+  for (const bool transposed : {false, true}) {
+    const NdArray x = transposed ? arange({rows, columns}).T().copy().T() : arange({rows, columns});
+    const Values before = values(x);
+    Values written = before, sums = before;
+    for (size_t p = 0; p < i.size(); ++p) {
+      const int64_t row = i[p] < 0 ? i[p] + rows : i[p], column = k[p] < 0 ? k[p] + columns : k[p];
+      written[static_cast<size_t>(row * columns + column)] = static_cast<int64_t>(p);
+      sums[static_cast<size_t>(row * columns + column)] += static_cast<int64_t>(p);
+    }
+    const NdArray y = x.copy(), z = x.copy();
+    ops::set(y, {ints(i), ints(k)}, arange({n}));
+    EXPECT_EQ(values(y), written);
+    ops::ufunc_at(Op::add, z, {ints(i), ints(k)}, arange({n}));
+    EXPECT_EQ(values(z), sums);
+    Values bad = k;
+    bad[static_cast<size_t>(n - 2)] = columns;
+    const std::string message = "index 3 is out of bounds for axis 1 with size 3";
+    expect_error<IndexError>([&] { ops::set(x, {ints(i), ints(bad)}, arange({n})); }, message);
+    expect_error<IndexError>([&] { ops::ufunc_at(Op::add, x, {ints(i), ints(bad)}, arange({n})); }, message);
+    expect_error<IndexError>([&] { ops::get(x, {ints(i), ints(bad)}); }, message);
+    EXPECT_EQ(values(x), before);
+  }
+}
+
+TEST_P(IndexingOnDevices, TakeByEveryAxisAndMode) {
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 40; ++round) {
+    const Dims shape{1 + static_cast<int64_t>(random() % 40), 1 + static_cast<int64_t>(random() % 6),
+                     1 + static_cast<int64_t>(random() % 40)};
+    NdArray x = arange(shape);
+    if (round % 3 == 1) x = x.T().copy().T();
+    if (round % 3 == 2) x = x[{Slice{{}, {}, -1}}];
+    const Values flat = values(x);
+    const int axis = static_cast<int>(random() % 3);
+    const int64_t extent = shape[axis], m = 1 + static_cast<int64_t>(random() % 5);
+    const char* const mode = round % 2 == 0 ? "wrap" : "clip";
+    Values positions(static_cast<size_t>(2 * m));
+    for (int64_t& v : positions) v = static_cast<int64_t>(random() % 200) - 100;
+    NdArray index = ints(positions).reshape({2, m});
+    if (round % 5 == 0) index = index.T().copy().T();
+    const NdArray got = ops::take(x, index, axis, std::nullopt, mode);
+    Values expected;
+    const int64_t before = axis == 0 ? 1 : axis == 1 ? shape[0] : shape[0] * shape[1];
+    const int64_t after = element_count(shape) / before / extent;
+    for (int64_t b = 0; b < before; ++b)
+      for (int64_t at : positions)
+        for (int64_t a = 0; a < after; ++a) {
+          const int64_t inside =
+              round % 2 == 0 ? (at % extent + extent) % extent : std::clamp<int64_t>(at, 0, extent - 1);
+          expected.push_back(flat[static_cast<size_t>((b * extent + inside) * after + a)]);
+        }
+    EXPECT_EQ(values(got), expected) << round;
+  }
+}
+
 TEST_P(IndexingOnDevices, EveryWidthAndManyAxes) {
   for (const DType dtype : {DType::bool_, DType::int16, DType::float32, DType::float64, DType::complex128}) {
     const NdArray x = arange({10, 6}).astype(dtype);
@@ -234,6 +296,42 @@ TEST_P(IndexingOnDevices, ErrorsNameIndexAxisAndSize) {
       "shape mismatch: value array of shape (2,) could not be broadcast to indexing result of shape (2,4)");
   expect_error<TypeError>([&] { elements(x, ints({0})) += 1.5; }, "Cannot cast ufunc 'add' output");
   EXPECT_THROW(ops::set(arange({2}).astype(DType::int8), {ints({0})}, 300), InvalidArgument);
+}
+
+TEST_P(IndexingOnDevices, ErrorsOfFunctionsNameIndexAxisAndSize) {
+  const NdArray x = arange({3, 4}), few = arange({4}).astype(DType::int8);
+  const Values before = values(x);
+  const auto fails = [](const auto& f, const std::string& message) { expect_error<IndexError>(f, message); };
+  fails([&] { ops::take(x, ints({1, 4}), 1); }, "index 4 is out of bounds for axis 1 with size 4");
+  fails([&] { ops::take(x, ints({-4}), 0); }, "index -4 is out of bounds for axis 0 with size 3");
+  fails([&] { ops::take(x, ints({12})); }, "index 12 is out of bounds for axis 0 with size 12");
+  fails([&] { ops::put(x, ints({0, -13}), 5); }, "index -13 is out of bounds for axis 0 with size 12");
+  fails(
+      [&] {
+        ops::take_along_axis(x, ints({4, 0, 0}).reshape({3, 1}), 1);
+      },
+      "index 4 is out of bounds for axis 1 with size 4");
+  fails(
+      [&] {
+        ops::put_along_axis(x, ints({0, 0, 0, -4}).reshape({1, 4}), 7, 0);
+      },
+      "index -4 is out of bounds for axis 0 with size 3");
+  fails(
+      [&] {
+        ops::compress(mask({false, false, false, true}), x, 0);
+      },
+      "index 3 is out of bounds for axis 0 with size 3");
+  fails([&] { ops::get(few, {ints({127})}); }, "index 127 is out of bounds for axis 0 with size 4");
+  fails([&] { ops::item(x, {Ints(12)}); }, "index 12 is out of bounds for size 12");
+  fails([&] { ops::item(x, {Ints(0), Ints(-5)}); }, "index -5 is out of bounds for axis 1 with size 4");
+  fails([&] { x[{0, 4}]; }, "index 4 is out of bounds for axis 1 with size 4");
+  fails([&] { elements(x, Slice{}, ints({0, 9})) += 1; }, "index 9 is out of bounds for axis 1 with size 4");
+  expect_error<InvalidArgument>(
+      [&] {
+        ops::unravel_index(ints({1, 99}), {3, 4});
+      },
+      "index 99 is out of bounds for array with size 12");
+  EXPECT_EQ(values(x), before);
 }
 
 TEST_P(IndexingOnDevices, OverlapAndRepeats) {
