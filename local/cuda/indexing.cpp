@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <optional>
 
 #include "local/base/error.h"
@@ -79,11 +80,21 @@ const Value& operation_of(const Program& program) {
   return *value;
 }
 
-// Operations of which several on one element may come in any order.
-bool any_order(Op op) {
-  constexpr Op ops[] = {Op::add,  Op::subtract, Op::multiply,    Op::maximum,    Op::minimum,
-                        Op::fmax, Op::fmin,     Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor};
-  return std::find(std::begin(ops), std::end(ops), op) != std::end(ops);
+bool is_one_of(Op op, std::initializer_list<Op> ops) { return std::find(ops.begin(), ops.end(), op) != ops.end(); }
+
+// Whether several operations on one element may come in any order. What the cast to the element's dtype makes of every
+// result must not depend on the order either: integers wrap around and floats round, but an integer cuts off a float.
+bool any_order(const Program& program) {
+  const Value& operation = operation_of(program);
+  const DType element = program.input_dtype(0);
+  const bool extremes = is_one_of(operation.op, {Op::maximum, Op::minimum, Op::fmax, Op::fmin});
+  if (is_one_of(operation.op, {Op::logical_or, Op::logical_and, Op::logical_xor})) return true;
+  if (!extremes &&
+      !is_one_of(operation.op, {Op::add, Op::subtract, Op::multiply, Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor}))
+    return false;
+  if (operation.dtype == element || is_complex(element)) return true;
+  if (is_float(element)) return !is_complex(operation.dtype);
+  return is_integer(element) && is_integer(operation.dtype) && !extremes;
 }
 
 // The element's dtype, the operand's and the loop's are one: nothing but the operation happens.
@@ -126,7 +137,7 @@ bool adds_natively(const Program& program) {
 bool is_atomic(const Program& program) {
   if (program.inputs() != 2) return false;
   if (adds_natively(program)) return true;
-  return any_order(operation_of(program).op) && itemsize(program.input_dtype(0)) <= 8;
+  return any_order(program) && itemsize(program.input_dtype(0)) <= 8;
 }
 
 std::string update_source(const Program& program) {

@@ -68,7 +68,7 @@ class Indexing {
   // element = program(element, value) for every element in turn, so that those that occur twice accumulate. The program
   // has one input (the element's dtype) or two (the value's), no constants, and one output of the element's dtype. On a
   // GPU the order of commutative operations (add, subtract, multiply, minimum, maximum, bitwise and logical ones) on
-  // the same element is not fixed; that of all others is C order.
+  // the same element is not fixed, and float32 sums flush subnormal numbers to zero; that of all others is C order.
   virtual int64_t update_scratch_bytes(const IndexedElements& to, const Program& program, const Operand& value) = 0;
   virtual void update(const IndexedElements& to, const Program& program, const Operand& value,
                       const ExecContext& context) = 0;
