@@ -142,10 +142,18 @@ def ufunc_at():
                            v=reversed_(sample("int8", (1, 3))))
     many = np.arange(5000) * 7919 % 23 - 11
     for dtype in ["int8", "uint16", "int64", "float16", "float32", "float64", "complex128", "bool", "bfloat16"]:
-        for name in ["add", "maximum", "multiply", "logical_xor"]:
-            yield case(f"({name}.at(a, i, v), a)", a=sample(dtype, (12,)), i=many, v=sample(dtype, (5000,),
-                                                                                            seed=2) % 2 if dtype[0] in "iuf" else
-                       sample(dtype, (5000,), seed=2), norm=1000)
+        v = sample(dtype, (5000,), seed=2)
+        ones = np.where(sample("bool", (5000,)), -1, 1).astype(v.dtype)
+        for name, values in [("add", v), ("maximum", v), ("multiply", ones), ("logical_xor", v)]:
+            # The order of sums is not fixed on a GPU.
+            yield case(f"({name}.at(a, i, v), a)", a=sample(dtype, (12,)), i=many, v=values,
+                       norm=1000 if name == "add" else 0)
+    for dtype, other in [("int32", "float64"), ("uint8", "float32"), ("bool", "int8"), ("int8", "int64"), ("float32",
+                                                                                                           "float64"),
+                         ("float64", "complex128"), ("int16", "uint8")]:
+        for name in ["add", "maximum", "logical_or"]:
+            yield case(f"({name}.at(a, i, v), a)", a=sample(dtype, (12,)), i=many, v=sample(other, (5000,), seed=2),
+                       norm=1000 if name == "add" else 0)
     for text in ["frexp.at(a, [0])", "divmod.at(a, [0], 1)", "add.at(5, [0], 1)", "add.at([1, 2], [0], 1)",
                  "add.at(a, [0], 1j)", "add.at(a, [[9]], 1)",
                  "add.at(a, ([0], [7]), 1)", "add.at(a, [-5], 1)", "add.at(a, [0, 0], [[1, 2, 3], [4, 5, 6]])",
