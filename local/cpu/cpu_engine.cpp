@@ -14,29 +14,10 @@
 #include "local/cpu/products.h"
 #include "local/cpu/scanning.h"
 #include "local/cpu/sorting.h"
-#include "local/memory/memory_resource.h"
+#include "local/memory/scratch.h"
 
 namespace quarry::local {
 namespace {
-
-// Scratch of one call.
-class Scratch {
- public:
-  Scratch(int64_t bytes, const ExecContext& context) : bytes_(bytes), context_(context) {
-    if (bytes_ > 0) data_ = context_.memory->allocate(bytes_, context_.stream);
-  }
-  ~Scratch() {
-    if (data_) context_.memory->deallocate(data_, bytes_, context_.stream);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  void* data() const { return data_; }
-
- private:
-  const int64_t bytes_;
-  const ExecContext& context_;
-  void* data_ = nullptr;
-};
 
 int slots_for(int64_t units, int threads) {
   const int64_t most = threads > 0 ? std::min(threads, cpu::arena_threads()) : cpu::arena_threads();

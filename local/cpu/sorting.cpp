@@ -7,31 +7,14 @@
 #include "local/cpu/arena.h"
 #include "local/cpu/sorting_counts.h"
 #include "local/cpu/sorting_radix.h"
-#include "local/memory/memory_resource.h"
-#include "local/program/sorting_keys.h"
+#include "local/memory/scratch.h"
+#include "local/program/sorting_dispatch.h"
 
 namespace quarry::local {
 namespace {
 
 using namespace cpu;
-
-class Scratch {
- public:
-  Scratch(int64_t bytes, const ExecContext& context) : bytes_(bytes), context_(context) {
-    if (bytes_ > 0) data_ = static_cast<char*>(context_.memory->allocate(bytes_, context_.stream));
-  }
-  ~Scratch() {
-    if (data_) context_.memory->deallocate(data_, bytes_, context_.stream);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  char* data() const { return data_; }
-
- private:
-  const int64_t bytes_;
-  const ExecContext& context_;
-  char* data_ = nullptr;
-};
+using keys::with_key;
 
 // How the rows of a call are spread: many rows side by side, each in one thread; or one after the other, each with all
 // threads.
@@ -71,42 +54,6 @@ void in_parallel(int64_t n, int threads, F&& f) {
   if (threads <= 1 || n <= kUnit) return f(int64_t{0}, n);
   for_each_unit((n + kUnit - 1) / kUnit, threads,
                 [&](int64_t unit, int) { f(unit * kUnit, std::min(n, (unit + 1) * kUnit)); });
-}
-
-// f.operator()<Key>() with the class of sorting_keys.h of a dtype that is not complex.
-template <class F>
-decltype(auto) with_key(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::uint8:
-      return f.template operator()<keys::UnsignedKey<uint8_t>>();
-    case DType::uint16:
-      return f.template operator()<keys::UnsignedKey<uint16_t>>();
-    case DType::uint32:
-      return f.template operator()<keys::UnsignedKey<uint32_t>>();
-    case DType::uint64:
-      return f.template operator()<keys::UnsignedKey<uint64_t>>();
-    case DType::int8:
-      return f.template operator()<keys::SignedKey<uint8_t>>();
-    case DType::int16:
-      return f.template operator()<keys::SignedKey<uint16_t>>();
-    case DType::int32:
-      return f.template operator()<keys::SignedKey<uint32_t>>();
-    case DType::int64:
-      return f.template operator()<keys::SignedKey<uint64_t>>();
-    case DType::float16:
-      return f.template operator()<keys::Float16Key>();
-    case DType::bfloat16:
-      return f.template operator()<keys::BFloat16Key>();
-    case DType::float32:
-      return f.template operator()<keys::Float32Key>();
-    case DType::float64:
-      return f.template operator()<keys::Float64Key>();
-    case DType::complex64:
-    case DType::complex128:
-      break;
-  }
-  throw InternalError("complex keys have two words");
 }
 
 constexpr int64_t kShortIndex = int64_t{1} << 32;  // rows up to here have 32-bit positions

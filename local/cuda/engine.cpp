@@ -14,9 +14,9 @@
 #include "local/cuda/plan.h"
 #include "local/cuda/products.h"
 #include "local/cuda/scanning.h"
-#include "local/cuda/scratch.h"
 #include "local/cuda/sorting.h"
 #include "local/cuda/stream.h"
+#include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 

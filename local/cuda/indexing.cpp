@@ -12,7 +12,7 @@
 #include "local/cuda/embedded.h"
 #include "local/cuda/launch.h"
 #include "local/cuda/plan.h"
-#include "local/cuda/scratch.h"
+#include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

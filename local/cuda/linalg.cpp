@@ -15,8 +15,8 @@
 #include "local/cuda/launch.h"
 #include "local/cuda/matrix.h"
 #include "local/cuda/plan.h"
-#include "local/cuda/scratch.h"
 #include "local/cuda/stream.h"
+#include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

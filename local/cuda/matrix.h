@@ -3,8 +3,8 @@
 
 #include <cublas_v2.h>
 
-#include "local/cuda/scratch.h"
 #include "local/cuda/stream.h"
+#include "local/memory/scratch.h"
 #include "local/program/engine.h"
 
 namespace quarry::local::cuda {

@@ -16,7 +16,7 @@
 #include "local/cuda/engine.h"
 #include "local/cuda/launch.h"
 #include "local/cuda/plan.h"
-#include "local/cuda/scratch.h"
+#include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "local/base/error.h"
 #include "local/cuda/check.h"
-#include "local/cuda/scratch.h"
 #include "local/cuda/sorting_device.h"
 #include "local/cuda/stream.h"
+#include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

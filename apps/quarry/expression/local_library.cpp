@@ -1,11 +1,10 @@
 #include "apps/quarry/expression/library.h"
 #include "apps/quarry/expression/local_tables.h"
+#include "apps/quarry/expression/table_names.h"
 #include "local/linalg/linalg.h"
 #include "local/ops/apply.h"
 
 #include <fmt/format.h>
-
-#include <sstream>
 
 namespace quarry::apps::expression {
 
@@ -100,13 +99,6 @@ const AttributeRow kAttributes[] = {
     {"flat", [](const NdArray& a) { return Value(a.reshape({-1})); }},
     {"device", [](const NdArray& a) { return Value(local::to_string(a.device())); }},
 };
-
-std::vector<std::string> words(const char* text) {
-  std::istringstream stream(text);
-  std::vector<std::string> result;
-  for (std::string word; stream >> word;) result.push_back(word);
-  return result;
-}
 
 std::vector<Row> all_rows() {
   std::vector<Row> all;

@@ -1,7 +1,7 @@
 // ufuncs and reductions of local arrays as functions of the language.
-#include <sstream>
 
 #include "apps/quarry/expression/local_tables.h"
+#include "apps/quarry/expression/table_names.h"
 #include "local/ops/apply.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
@@ -11,18 +11,10 @@ namespace quarry::apps::expression {
 
 using local::InvalidArgument;
 using local::Op;
-using local::OpRule;
 using local::Reduction;
 using local::TypeError;
 
 namespace {
-
-std::vector<std::string> words(const char* text) {
-  std::istringstream stream(text);
-  std::vector<std::string> result;
-  for (std::string word; stream >> word;) result.push_back(word);
-  return result;
-}
 
 constexpr const char* kUfuncSignatures[] = {
     "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
@@ -91,31 +83,6 @@ std::vector<std::optional<NdArray>> outs_of(const Arguments& args) {
   return outs;
 }
 
-// Rows that serve other functions: their own handlers, outputs of two-output ufuncs, the random streams.
-bool is_ufunc(Op op) {
-  const local::OpInfo& row = local::info(op);
-  switch (row.rule) {
-    case OpRule::cast:
-    case OpRule::random:
-    case OpRule::bounded:
-    case OpRule::select:
-      return false;
-    case OpRule::plain:
-    case OpRule::no_bool:
-    case OpRule::true_divide:
-    case OpRule::double_only:
-    case OpRule::comparison:
-    case OpRule::logical:
-    case OpRule::scale:
-    case OpRule::storage:
-      break;
-  }
-  for (const local::MultiOutput& multi : local::multi_outputs()) {
-    if (std::string(row.name).starts_with(std::string(multi.name) + "_")) return false;
-  }
-  return op != Op::clip;
-}
-
 }  // namespace
 
 Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions& options) {
@@ -163,56 +130,43 @@ Value add_at(Op op, const Arguments& args) {
 }
 
 void add_ufunc_methods(Registry& registry) {
-  for (int i = 0; i < local::kOpCount; ++i) {
-    const Op op = static_cast<Op>(i);
-    const local::OpInfo& row = local::info(op);
-    if (!is_ufunc(op)) continue;
-    std::vector<std::string> names = words(row.aliases);
-    names.emplace_back(row.name);
-    for (const std::string& name : names) {
-      registry.add_function(name + ".at", "(a, indices, b=None, /)",
-                            [op](const Arguments& args, Session&) { return add_at(op, args); });
-      if (row.arity != 2) continue;
-      registry.add_function(name + ".reduce",
-                            "(array, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=True)",
-                            [op](const Arguments& args, Session&) { return reduce_by(op, args); });
-      registry.add_function(name + ".accumulate", "(array, axis=0, dtype=None, out=None)",
-                            [op](const Arguments& args, Session&) -> Value {
-                              return local::ops::ufunc_accumulate(op, to_ndarray(args["array"]),
-                                                                  to_index(args["axis"], "axis"),
-                                                                  dtype_of(args["dtype"]), out_of(args["out"]));
-                            });
-      registry.add_function(
-          name + ".outer", "(A, B, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
-          [op](const Arguments& args, Session&) -> Value {
-            Keep keep;
-            const auto a = Convert<local::Arg>::from(args["A"], "A", keep);
-            const auto b = Convert<local::Arg>::from(args["B"], "B", keep);
-            return local::ops::ufunc_outer(op, a, b, ufunc_options(args));
-          });
-      registry.add_function(name + ".reduceat", "(array, indices, axis=0, dtype=None, out=None)",
-                            [op](const Arguments& args, Session&) -> Value {
-                              return local::ops::ufunc_reduceat(
-                                  op, to_ndarray(args["array"]), to_ndarray(args["indices"]),
-                                  to_index(args["axis"], "axis"), dtype_of(args["dtype"]), out_of(args["out"]));
-                            });
-    }
+  for (const auto& entry : ufunc_names()) {
+    const Op op = entry.op;
+    const std::string& name = entry.name;
+    registry.add_function(name + ".at", "(a, indices, b=None, /)",
+                          [op](const Arguments& args, Session&) { return add_at(op, args); });
+    if (local::info(op).arity != 2) continue;
+    registry.add_function(name + ".reduce",
+                          "(array, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=True)",
+                          [op](const Arguments& args, Session&) { return reduce_by(op, args); });
+    registry.add_function(
+        name + ".accumulate", "(array, axis=0, dtype=None, out=None)", [op](const Arguments& args, Session&) -> Value {
+          return local::ops::ufunc_accumulate(op, to_ndarray(args["array"]), to_index(args["axis"], "axis"),
+                                              dtype_of(args["dtype"]), out_of(args["out"]));
+        });
+    registry.add_function(name + ".outer",
+                          "(A, B, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
+                          [op](const Arguments& args, Session&) -> Value {
+                            Keep keep;
+                            const auto a = Convert<local::Arg>::from(args["A"], "A", keep);
+                            const auto b = Convert<local::Arg>::from(args["B"], "B", keep);
+                            return local::ops::ufunc_outer(op, a, b, ufunc_options(args));
+                          });
+    registry.add_function(name + ".reduceat", "(array, indices, axis=0, dtype=None, out=None)",
+                          [op](const Arguments& args, Session&) -> Value {
+                            return local::ops::ufunc_reduceat(
+                                op, to_ndarray(args["array"]), to_ndarray(args["indices"]),
+                                to_index(args["axis"], "axis"), dtype_of(args["dtype"]), out_of(args["out"]));
+                          });
   }
 }
 
 }  // namespace
 
 void add_local_ufuncs(Registry& registry) {
-  for (int i = 0; i < local::kOpCount; ++i) {
-    const Op op = static_cast<Op>(i);
-    if (!is_ufunc(op)) continue;
-    const local::OpInfo& row = local::info(op);
-    std::vector<std::string> names = words(row.aliases);
-    names.emplace_back(row.name);
-    for (const std::string& name : names) {
-      if (registry.function(name) != nullptr) continue;
-      registry.add_function(name, kUfuncSignatures[row.arity], ufunc_handler(op));
-    }
+  for (const auto& [op, name] : ufunc_names()) {
+    if (registry.function(name) != nullptr) continue;
+    registry.add_function(name, kUfuncSignatures[local::info(op).arity], ufunc_handler(op));
   }
   for (const local::MultiOutput& multi : local::multi_outputs()) {
     if (registry.function(multi.name) != nullptr) continue;

@@ -1,26 +1,18 @@
 // Fills the registry from the three tables: functions.def, ufunc.def and reduction.def.
 #include <cmath>
-#include <sstream>
 
 #include "apps/quarry/expression/arrays.h"
 #include "apps/quarry/expression/handlers.h"
+#include "apps/quarry/expression/table_names.h"
 #include "chunked/functions/reductions.h"
 
 namespace quarry::apps::expression {
 
 using local::InvalidArgument;
 using local::Op;
-using local::OpRule;
 using local::Reduction;
 
 namespace {
-
-std::vector<std::string> words(const char* text) {
-  std::istringstream stream(text);
-  std::vector<std::string> result;
-  for (std::string word; stream >> word;) result.push_back(word);
-  return result;
-}
 
 constexpr const char* kUfuncSignatures[] = {"", "(x, /, *, dtype=None)", "(x1, x2, /, *, dtype=None)"};
 constexpr const char* kOperandNames[][2] = {{"x", ""}, {"x1", "x2"}};
@@ -37,41 +29,10 @@ Handler ufunc_handler(Op op) {
   };
 }
 
-// Rows that serve other functions: their own handlers, outputs of two-output ufuncs, the random streams.
-bool is_ufunc(Op op) {
-  const local::OpInfo& row = local::info(op);
-  switch (row.rule) {
-    case OpRule::cast:
-    case OpRule::random:
-    case OpRule::bounded:
-    case OpRule::select:
-      return false;
-    case OpRule::plain:
-    case OpRule::no_bool:
-    case OpRule::true_divide:
-    case OpRule::double_only:
-    case OpRule::comparison:
-    case OpRule::logical:
-    case OpRule::scale:
-    case OpRule::storage:
-      break;
-  }
-  for (const local::MultiOutput& multi : local::multi_outputs()) {
-    if (std::string(row.name).starts_with(std::string(multi.name) + "_")) return false;
-  }
-  return op != Op::clip;
-}
-
 void add_ufuncs(Registry& registry) {
-  for (int i = 0; i < local::kOpCount; ++i) {
-    const Op op = static_cast<Op>(i);
-    if (!is_ufunc(op)) continue;
-    const local::OpInfo& row = local::info(op);
-    registry.add_function(row.name, kUfuncSignatures[row.arity], ufunc_handler(op));
-    for (const std::string& alias : words(row.aliases)) {
-      if (registry.function(alias) == nullptr) {  // abs has a row of its own
-        registry.add_function(alias, kUfuncSignatures[row.arity], ufunc_handler(op));
-      }
+  for (const auto& [op, name] : ufunc_names()) {
+    if (registry.function(name) == nullptr) {  // abs has a row of its own
+      registry.add_function(name, kUfuncSignatures[local::info(op).arity], ufunc_handler(op));
     }
   }
   for (const local::MultiOutput& multi : local::multi_outputs()) {
