@@ -1,9 +1,10 @@
 """Order statistics, averages, correlation and histograms (local/ops/functions/statistics.def).
 
-Where quarry differs from NumPy by decision: sums of 16-bit floats are accumulated in float32; an empty float64 array is
-an empty list to bincount(); RuntimeError is ValueError.
+Where quarry differs from NumPy by decision: sums of 16-bit floats are accumulated in float32; the dtype of a
+quantile does not depend on whether there is a NaN; quantiles are interpolated in their own dtype, not that of `out`,
+which must have their shape; an empty float64 array is an empty list to bincount(); RuntimeError is ValueError.
 """
-from expressions import FLOATS, INTEGERS, NUMPY_DTYPES, SOME, case, layouts, sample
+from expressions import COMPLEX, FLOATS, INTEGERS, NUMPY_DTYPES, SOME, case, layouts, sample
 import numpy as np
 
 NAN = np.nan
@@ -68,6 +69,167 @@ def bincounts():
         yield case(text, x=x)
 
 
+METHODS = ["inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen",
+           "weibull", "linear", "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest"]
+SHAPES = [(), (1,), (2,), (7,), (10,), (0,), (3, 4), (2, 3, 5), (0, 3), (3, 0)]
+
+
+def holes(dtype, shape, seed=0, share=0.3):
+    """Values with NaN among them, in every row of more than three but not everywhere."""
+    a = sample(dtype, shape, seed)
+    random = np.random.default_rng(7 + seed)
+    mask = random.random(shape) < share
+    mask[..., 0] = False
+    a[mask] = np.nan
+    return a
+
+
+def one_zero(a):
+    """Without -0.0: which of two equal elements comes first is left open."""
+    a[a == 0] = 0
+    return a
+
+
+def medians():
+    for name in ["median", "nanmedian"]:
+        # NumPy's nanmedian adds the middle elements as float16.
+        ulp = {"float16": 2} if name == "nanmedian" else {}
+        for dtype in NUMPY_DTYPES:
+            for shape in SHAPES:
+                yield case(f"{name}(a)", a=sample(dtype, shape), ulp=ulp.get(dtype, 0))
+                for seed in [1, 2]:
+                    if np.dtype(dtype).kind != "c":
+                        yield case(f"{name}(a)", a=one_zero(sample(dtype, shape, seed, special=True)), ulp=ulp.get(dtype, 0))
+            for a in layouts(sample(dtype, (2, 3, 5))):
+                for axis in ["0", "-1", "(0, 2)", "(2, 1)", "()", "(0, 1, 2)", "None"]:
+                    yield case(f"{name}(a, {axis})", a=a, ulp=ulp.get(dtype, 0))
+                    yield case(f"{name}(a, {axis}, keepdims=True)", a=a, ulp=ulp.get(dtype, 0))
+        for dtype in ["float16", "float32", "float64"]:
+            for a in layouts(holes(dtype, (4, 3, 5))):
+                for axis in ["None", "0", "1", "-1", "(0, 2)", "()"]:
+                    yield case(f"{name}(a, {axis})", a=a, ulp=ulp.get(dtype, 0))
+            for a in layouts(np.full((3, 4), NAN, dtype)):
+                yield case(f"{name}(a)", a=a)
+                yield case(f"{name}(a, 0)", a=a)
+        for dtype in ["complex64", "complex128"]:
+            a = holes(dtype, (4, 6))
+            yield case(f"{name}(a)", a=a)
+            yield case(f"{name}(a, 1)", a=a)
+            yield case(f"{name}(a[0])", a=a)
+        a = sample("int32", (3, 4))
+        for out, text in [("float64", "a, 0, out=c"), ("int64", "a, 0, out=c"), ("float32", "a, axis=0, out=c")]:
+            yield case(f"({name}({text}), c)", a=a, c=np.zeros(4, out))
+        yield case("median(a, out=c)", a=a, c=np.zeros(3))
+        f = holes("float64", (3, 4))
+        yield case(f"({name}(f, 0, c), c)", f=f, c=np.zeros(4))
+        yield case(f"({name}(f, 1, c, keepdims=True), c)", f=f, c=np.zeros((3, 1)))
+        yield case(f"({name}(f, out=c, keepdims=True), c)", f=f, c=np.zeros((1, 1)))
+        for text in ["a, 2", "a, (0, 0)", "a, (0, 2)", "3, 0", "[]", "[[]], 1", "[[]], 0",
+                     "[3, 1, 2], overwrite_input=True", "a, axis=1, overwrite_input=True", "5", "[True, False]",
+                     "[inf, -inf]", "[inf, inf, 1]", "[nan]", "[1, nan]", "[nan, nan]"]:
+            yield case(f"{name}({text})", a=a)
+
+
+def quantiles():
+    q = [0, 0.1, 0.25, 0.5, 0.6, 0.999, 1]
+    for method in METHODS:
+        for dtype in NUMPY_DTYPES:
+            if dtype in COMPLEX and method != "linear":
+                continue
+            for shape in SHAPES:
+                yield case(f"quantile(a, {q}, method='{method}')", a=sample(dtype, shape))
+            a = sample(dtype, (4, 7))
+            for one in ["0.3", "0", "1", "0.5", "1.0", "[0, 1]", "[0.5]", "[]", "0.9", "0.125"]:
+                yield case(f"quantile(a, {one}, axis=1, method='{method}')", a=a)
+            yield case(f"percentile(a, 37, axis=0, method='{method}')", a=a)
+            yield case(f"percentile(a, [37, 5.5], axis=0, method='{method}', keepdims=True)", a=a)
+            if dtype in FLOATS:
+                h = holes(dtype, (4, 9))
+                for text in ["h, 0.3", "h, [0.3, 1]", "h, 0.3, axis=1", "h, [0.2, 0.75, 0, 1], axis=1", "h, 0.5, axis=0",
+                             "h[0], [0, 0.4]", "h, 1, axis=1"]:
+                    yield case(f"nanquantile({text}, method='{method}')", h=h)
+                    yield case(f"quantile({text}, method='{method}')", h=h)
+                yield case(f"nanpercentile(h, [20, 90.5], axis=(0, 1), keepdims=True, method='{method}')", h=h)
+                yield case(f"nanpercentile(h, 62, axis=1, keepdims=True, method='{method}')", h=h)
+        for kind in ["float16", "float32", "float64"]:
+            values = np.array([0.125, 0.3, 0.7, 1], kind)
+            for dtype in ["int8", "uint64", "float16", "float32", "float64"]:
+                yield case(f"quantile(a, q, method='{method}')", a=sample(dtype, (9,)), q=values)
+                yield case(f"quantile(a, q, 0, method='{method}')", a=sample(dtype, (5, 2)), q=values.reshape(2, 2))
+                yield case(f"percentile(a, q, method='{method}')", a=sample(dtype, (9,)), q=values * 50)
+            # Counts that a narrow q rounds.
+            yield case(f"quantile(a, q, method='{method}')", a=sample("float64", (3001,)), q=values)
+        for kind in ["bool", "int64", "int32"]:
+            for dtype in ["int8", "float32"]:
+                yield case(f"quantile(a, q, method='{method}')", a=sample(dtype, (9,)), q=np.array([0, 1, 1], kind))
+                yield case(f"nanquantile(a, q, method='{method}')", a=sample(dtype, (9,)), q=np.array([0, 1, 1], kind))
+        a = one_zero(sample("float64", (5, 6), special=True))
+        for one in ["0.4", "[0, 0.5, 1]"]:
+            for axis in ["None", "0", "1"]:
+                yield case(f"quantile(a, {one}, {axis}, method='{method}')", a=a)
+                yield case(f"nanquantile(a, {one}, {axis}, method='{method}')", a=a)
+        for a in layouts(sample("float32", (2, 3, 5))):
+            for axis in ["None", "0", "-1", "(0, 2)", "(2, 1)", "()"]:
+                yield case(f"quantile(a, 0.3, {axis}, method='{method}', keepdims=True)", a=a)
+                yield case(f"nanquantile(a, [0.3, 0.9], {axis}, method='{method}')", a=a)
+        for dtype, out in [("int32", "float64"), ("int32", "int32"), ("float32", "float64"), ("float64", "float32")]:
+            a = sample(dtype, (3, 4))
+            for name in ["quantile", "nanquantile"]:
+                yield case(f"({name}(a, 0.3, 0, c, method='{method}'), c)", a=a, c=np.zeros(4, out), atol=1e-6 if "32" in dtype + out else 0)
+    a = sample("float64", (3, 4))
+    for name, one in [("quantile", 1), ("nanquantile", 1), ("percentile", 100), ("nanpercentile", 100)]:
+        for text in [f"a, {one * 1.01}", f"a, {-0.01 * one}", "a, nan", f"a, [0, {one * 2}]", "a, 0.5, 2", "a, 0.5, (0, 0)",
+                     "a, 0.5, method='other'", "a * 1j, 0.5", "3, 0.5", "3, 0.5, 0", "[], 0.5",
+                     "[], [0.5, 0.1]", "a[:, :0], 0.5, 0", "a[:, :0], 0.5, 1", "a[:0], 0.5, 1", "[True, False], 0.5",
+                     "[True, False], 0.5, method='lower'", "[True, False, True], 1", "a, [[0.1, 0.2]]", "a, [[[0.1]]]",
+                     "a, zeros((2, 0))", f"a, [{one}] * 12", "a, 0.5, overwrite_input=True", "a, 0.5, 0, None, True",
+                     "a, 0.5, axis=(1, 0), keepdims=True", "[inf, 1], 0", f"[inf, 1], {one}", f"[-inf, 1, inf], {one / 2}",
+                     "[nan, nan], 0", "[[nan, nan], [1, 2]], 0.1, 1", f"uint8([250, 10]), {one / 4}",
+                     f"int8([100, -100]), {one / 4}", "a, True", "a, False", f"a, {one // 1}"]:
+            yield case(f"{name}({text})", a=a)
+        if name[0] != "n":
+            yield case(f"{name}(a, 0.5, out=zeros(3), method='lower')", a=a)
+        for c in [np.zeros((2, 4)), np.zeros((2, 1, 4)), np.zeros((2, 4), "float32")]:
+            keep = ", keepdims=True" if c.ndim == 3 else ""
+            yield case(f"({name}(a, [0.1, 0.5], 0, c{keep}), c)", a=a, c=c, atol=1e-6)
+
+
+def weighted():
+    for name in ["quantile", "nanquantile"]:
+        for dtype in [d for d in NUMPY_DTYPES if d not in COMPLEX]:
+            a, w = sample(dtype, (4, 6)), np.abs(np.round(sample("float64", (4, 6), seed=3)))
+            for axis in ["None", "0", "1", "(0, 1)"]:
+                for one in ["0.3", "0", "1", "[0.1, 0.5, 1]"]:
+                    yield case(f"{name}(a, {one}, {axis}, method='inverted_cdf', weights=w)", a=a, w=w)
+            for other in ["uint8", "int32", "float16", "float32"]:
+                yield case(f"{name}(a, [0, 0.4], 1, method='inverted_cdf', weights=w, keepdims=True)", a=a,
+                           w=w.astype(other))
+            yield case(f"{name}(a, q, 1, method='inverted_cdf', weights=w)", a=a, w=w, q=np.float32([0, 0.4, 1]))
+            yield case(f"{name}(a, q, method='inverted_cdf', weights=w)", a=a, w=w, q=np.float16([0, 0.4, 1]))
+        a, w = sample("float64", (3, 4, 5)), np.abs(np.round(sample("float64", (3, 4, 5), seed=3)))
+        for wa in layouts(a):
+            yield case(f"{name}(a, [0.2, 0.7], axis=(0, 2), method='inverted_cdf', weights=w)", a=wa, w=w)
+        i = "method='inverted_cdf'"
+        for text in [f"a, 0.5, {i}, weights=w * 0", f"a, 0.5, {i}, weights=w - 4", f"a, 0.5, {i}, weights=w * inf",
+                     f"a, 0.5, {i}, weights=w * nan", "a, 0.5, weights=w", f"a, 0.5, {i}, weights=w[0]",
+                     f"a, 0.5, 0, {i}, weights=w[0]", f"a[0, 0], [0.2, 1], {i}, weights=w[0, 0]",
+                     f"a, 0.5, 7, {i}, weights=w", "a, 0.5, method='what', weights=w"]:
+            yield case(f"{name}({text})", a=a, w=w)
+        h = holes("float64", (4, 6))
+        for one in ["0.3", "[0, 0.2, 1]"]:
+            for axis in ["None", "0", "1"]:
+                yield case(f"{name}(h, {one}, {axis}, method='inverted_cdf', weights=w)", h=h, w=w[0, :, :1] + np.ones((4, 6)))
+    a, w = sample("float64", (3, 4)), np.array([1.0, 0, 3])
+    yield case("quantile(a, [0.2, 0.7], 0, method='inverted_cdf', weights=w)", a=a, w=w)
+    yield case("percentile(a, 30, axis=0, method='inverted_cdf', weights=w)", a=a, w=w)
+    yield case("percentile(a, 30, axis=(1, 0), method='inverted_cdf', weights=w)", a=a, w=a.T ** 2)
+    for c in [np.zeros((2, 4)), np.zeros((2, 3)), np.zeros((2, 4), "float32")]:
+        yield case("(quantile(a, [0.2, 0.7], 0, c, method='inverted_cdf', weights=w), c)", a=a, w=w, c=c)
+
+
 def cases():
     yield from averages()
     yield from bincounts()
+    yield from medians()
+    yield from quantiles()
+    yield from weighted()

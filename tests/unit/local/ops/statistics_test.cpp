@@ -87,5 +87,102 @@ TEST_P(StatisticsTest, Average) {
   EXPECT_THROW(ops::average(from_vector<float>({1}, {}), 0), IndexError);
 }
 
+// The linear method in double precision.
+double linear(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<size_t>(at), high = std::min(low + 1, values.size() - 1);
+  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
+}
+
+TEST_P(StatisticsTest, QuantilesOfLongAndManyRows) {
+  const std::vector<double> values = random_reals(120000, 5);
+  const NdArray flat = from_vector(values);
+  const std::vector<double> quantiles{0, 0.01, 0.5, 0.77, 1};
+  const std::vector<double> got = to_vector<double>(ops::quantile(flat, from_vector(quantiles)));
+  for (size_t i = 0; i < quantiles.size(); ++i) {
+    EXPECT_NEAR(got[i], linear(values, quantiles[i]), 1e-12);
+    EXPECT_EQ(ops::quantile(flat, quantiles[i]).item<double>(), got[i]);
+  }
+  EXPECT_NEAR(ops::median(flat).item<double>(), linear(values, 0.5), 1e-12);
+  const NdArray columns = flat.reshape({300, 400}), backwards = columns[{Slice{{}, {}, -1}, Slice{{}, {}, -1}}];
+  const std::vector<double> of_columns = to_vector<double>(ops::quantile(columns, 0.3, 0));
+  std::vector<double> reversed = to_vector<double>(ops::quantile(backwards, 0.3, 0));
+  std::reverse(reversed.begin(), reversed.end());
+  EXPECT_EQ(of_columns, reversed);  // strides do not show
+  for (size_t c = 0; c < 400; c += 37) {
+    std::vector<double> column;
+    for (size_t r = 0; r < 300; ++r) column.push_back(values[r * 400 + c]);
+    EXPECT_NEAR(of_columns[c], linear(column, 0.3), 1e-12);
+  }
+}
+
+TEST_P(StatisticsTest, QuantilesLeaveNanOut) {
+  std::vector<double> values = random_reals(3000, 6);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (i % 7 == 3 || i / 100 == 4) values[i] = kNan;  // row 4 has no number
+  const NdArray rows = from_vector(values, {30, 100});
+  const NdArray nan = ops::nanquantile(rows, from_vector<double>({0.2, 0.9}), 1), plain = ops::quantile(rows, 0.2, 1);
+  const std::vector<double> got = to_vector<double>(nan), middle = to_vector<double>(ops::nanmedian(rows, 1));
+  for (size_t r = 0; r < 30; ++r) {
+    EXPECT_TRUE(std::isnan(to_vector<double>(plain)[r]));
+    std::vector<double> numbers;
+    for (size_t c = 0; c < 100; ++c)
+      if (!std::isnan(values[r * 100 + c])) numbers.push_back(values[r * 100 + c]);
+    if (r == 4) {
+      EXPECT_TRUE(std::isnan(got[r]) && std::isnan(got[30 + r]) && std::isnan(middle[r]));
+      continue;
+    }
+    EXPECT_NEAR(got[r], linear(numbers, 0.2), 1e-12);
+    EXPECT_NEAR(got[30 + r], linear(numbers, 0.9), 1e-12);
+    EXPECT_NEAR(middle[r], linear(numbers, 0.5), 1e-12);
+  }
+  EXPECT_TRUE(std::isnan(ops::median(rows).item<double>()));
+  EXPECT_TRUE(std::isnan(ops::nanmedian(rows[{4}]).item<double>()));
+  EXPECT_FALSE(std::isnan(ops::nanpercentile(rows, 50).item<double>()));
+}
+
+TEST_P(StatisticsTest, QuantileDtypes) {
+  const auto dtype = [](const NdArray& a, const Arg& q, std::string_view method = "linear") {
+    return ops::quantile(a, q, {}, {}, false, method).dtype();
+  };
+  const NdArray f = from_vector<float>({1, 2, 4}), i = from_vector<int8_t>({1, 2, 4});
+  const NdArray h = f.astype(DType::float16), b = f.astype(DType::bfloat16);
+  EXPECT_EQ(dtype(f, 0.3), DType::float32);
+  EXPECT_EQ(dtype(f, from_vector<double>({0.3})), DType::float64);
+  EXPECT_EQ(dtype(f, from_vector<float>({0.3F})), DType::float32);
+  EXPECT_EQ(dtype(h, 0.3), DType::float16);
+  EXPECT_EQ(dtype(b, 0.3), DType::bfloat16);
+  EXPECT_EQ(dtype(i, 0.3), DType::float64);
+  EXPECT_EQ(dtype(i, 0.3, "lower"), DType::int8);
+  EXPECT_EQ(dtype(i, 1), DType::int8);
+  EXPECT_EQ(ops::quantile(b, 0.75).item<float>(), 3);
+  EXPECT_EQ(ops::median(b).item<float>(), 2);
+  EXPECT_EQ(ops::median(b).dtype(), DType::bfloat16);
+  EXPECT_EQ(ops::median(i).dtype(), DType::float64);
+  EXPECT_THROW(ops::quantile(i.astype(DType::bool_), 0.3), TypeError);
+  EXPECT_THROW(ops::quantile(f.astype(DType::complex64), 0.3), TypeError);
+  EXPECT_THROW(ops::quantile(f, 1.1), InvalidArgument);
+  EXPECT_THROW(ops::percentile(f, kNan), InvalidArgument);
+  EXPECT_THROW(ops::quantile(f, 0.5, {}, {}, false, "best"), InvalidArgument);
+  EXPECT_THROW(ops::quantile(NdArray({0}, DType::float32), 0.5), IndexError);
+  EXPECT_THROW(ops::median(f, 1), IndexError);
+  const NdArray out({}, DType::int32);
+  EXPECT_THROW(ops::quantile(f, 0.5, {}, out), TypeError);
+  EXPECT_EQ(ops::median(f, {}, out).item<int32_t>(), 2);
+}
+
+TEST_P(StatisticsTest, WeightedQuantileIsThatOfRepeatedElements) {
+  const std::vector<double> values = random_reals(2000, 8);
+  const std::vector<int64_t> weights = random_integers(2000, 5, 9);
+  std::vector<double> repeated;
+  for (size_t i = 0; i < values.size(); ++i)
+    repeated.insert(repeated.end(), static_cast<size_t>(weights[i]), values[i]);
+  const NdArray q = from_vector<double>({0.011, 0.35, 0.5, 0.999});
+  EXPECT_EQ(to_vector<double>(
+                ops::quantile(from_vector(values), q, {}, {}, false, "inverted_cdf", false, from_vector(weights))),
+            to_vector<double>(ops::quantile(from_vector(repeated), q, {}, {}, false, "inverted_cdf")));
+}
+
 }  // namespace
 }  // namespace quarry::local
