@@ -64,16 +64,24 @@ void tiled_syrk(double alpha, const MatrixView& a, double beta, const MatrixView
       tile_product<T>(complex && !swapped, complex && swapped, static_cast<T>(alpha), transposed(ai), aj,
                       static_cast<T>(beta), tile);
     }
-    for (int64_t r = 0; r < m; ++r) {
-      for (int64_t s = 0; s < (i == j ? r : n); ++s) {
-        const T value = *at<T>(tile, r, s);
-        if constexpr (is_complex_v<T>)
-          *at<T>(out, j + s, i + r) = std::conj(value);
-        else
-          *at<T>(out, j + s, i + r) = value;
+    // In squares whose lines stay in the L1 cache on both sides.
+    constexpr int64_t kSquare = 16;
+    for (int64_t row = 0; row < m; row += kSquare) {
+      const int64_t rows = std::min(row + kSquare, m);
+      for (int64_t column = 0; column < (i == j ? rows : n); column += kSquare) {
+        const int64_t columns = std::min(column + kSquare, n);
+        for (int64_t r = row; r < rows; ++r) {
+          for (int64_t s = column; s < (i == j ? std::min(r, columns) : columns); ++s) {
+            const T value = *at<T>(tile, r, s);
+            if constexpr (is_complex_v<T>)
+              *at<T>(out, j + s, i + r) = std::conj(value);
+            else
+              *at<T>(out, j + s, i + r) = value;
+          }
+        }
       }
       if constexpr (is_complex_v<T>)
-        if (i == j) *at<T>(tile, r, r) = T(at<T>(tile, r, r)->real(), 0);
+        for (int64_t r = row; i == j && r < rows; ++r) *at<T>(tile, r, r) = T(at<T>(tile, r, r)->real(), 0);
     }
   });
 }

@@ -282,6 +282,15 @@ void check(const MatrixBatch& m, const Dims& batch) {
   QUARRY_CHECK(m.strides.size() == batch.size());
 }
 
+// Whether a is b's transpose, the same elements, so that c is symmetric and half of it need not be computed.
+bool is_symmetric(const MatrixProduct& p) {
+  constexpr int64_t kWorthwhile = 64;
+  const MatrixView &a = p.a.matrix, &b = p.b.matrix;
+  return (p.dtype == DType::float32 || p.dtype == DType::float64) && a.data == b.data && a.rows == b.columns &&
+         a.row_stride == b.column_stride && a.column_stride == b.row_stride && a.rows >= kWorthwhile &&
+         element_count(p.batch) == 1 && segments(p) == 1;
+}
+
 // c = alpha a b + beta c
 void multiply(const MatrixProduct& p, double alpha, double beta, int threads, void* scratch) {
   QUARRY_CHECK(p.a.matrix.rows == p.c.matrix.rows && p.a.matrix.columns == p.b.matrix.rows &&
@@ -303,6 +312,7 @@ void multiply(const MatrixProduct& p, double alpha, double beta, int threads, vo
   }
   one_thread_per_call();
   for (const MatrixBatch* m : {&p.a, &p.b, &p.c}) check(*m, p.batch);
+  if (is_symmetric(p)) return syrk(p.dtype, alpha, p.b.matrix, beta, p.c.matrix, threads, nullptr);
   char* const space = static_cast<char*>(scratch);
   if (p.dtype == DType::float16) return half_products<float16>(p, alpha, beta, threads, space);
   if (p.dtype == DType::bfloat16) return half_products<bfloat16>(p, alpha, beta, threads, space);

@@ -41,7 +41,7 @@ struct SlidingProduct {
 class Products {
  public:
   virtual ~Products() = default;
-  // Sums in an order that depends on shapes and strides only.
+  // Sums in an order that depends on shapes and strides only, and on whether a is b's transpose.
   virtual int64_t multiply_scratch_bytes(const MatrixProduct& product) = 0;
   virtual void multiply(const MatrixProduct& product, const ExecContext& context) = 0;
   // The order of a result's sum depends on its t and on the sizes only.

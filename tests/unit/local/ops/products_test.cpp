@@ -126,6 +126,22 @@ TEST_P(Products, MatmulBroadcastsBatches) {
   }
 }
 
+TEST_P(Products, MatrixByItsOwnTranspose) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::complex128, DType::int32}) {
+    for (const auto& [m, k] : {std::pair<int64_t, int64_t>{70, 33}, {130, 1}, {600, 9}, {64, 64}}) {
+      const NdArray rows = digits({m, k}, dtype), columns = digits({k, m}, dtype).T();
+      for (const NdArray& a : {rows, columns}) {
+        ASSERT_EQ(wide(ops::matmul(a, a.T())), plain_product(a, a.T(), dtype)) << name(dtype) << ' ' << m << 'x' << k;
+        const NdArray out = NdArray({m, m}, dtype).T();
+        ops::matmul(a, a.T(), out);
+        ASSERT_EQ(wide(out), plain_product(a, a.T(), dtype));
+      }
+    }
+  }
+  const NdArray repeated = digits({90}, DType::float64).broadcast_to({70, 90});
+  EXPECT_EQ(wide(ops::matmul(repeated, repeated.T())), plain_product(repeated, repeated.T(), DType::float64));
+}
+
 TEST_P(Products, LongSumsAreSplit) {
   const int64_t k = 300000;
   const NdArray a = digits({2, k}, DType::float64), b = digits({k, 3}, DType::float64);
