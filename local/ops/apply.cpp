@@ -128,7 +128,7 @@ struct Inputs {
   std::span<const NdArray* const> span() const { return {arrays.data(), count}; }
 };
 
-Inputs inputs_of(std::span<const Arg> args) {
+Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
   if (args.size() > kMaxArgs)
     throw InvalidArgument(fmt::format("a ufunc takes at most {} operands, got {}", kMaxArgs, args.size()));
   Inputs inputs;
@@ -141,7 +141,12 @@ Inputs inputs_of(std::span<const Arg> args) {
   if (!same) {
     std::array<Dims, kMaxArgs> shapes;
     for (size_t i = 0; i < inputs.count; ++i) shapes[i] = inputs.arrays[i]->shape();
-    inputs.shape = broadcast_shapes(std::span<const Dims>(shapes.data(), inputs.count));
+    try {
+      inputs.shape = broadcast_shapes(std::span<const Dims>(shapes.data(), inputs.count));
+    } catch (const InvalidArgument&) {
+      resolve_arguments(op, args, dtype, Casting::unsafe);  // dtypes without a loop are the first mistake
+      throw;
+    }
   }
   return inputs;
 }
@@ -161,7 +166,7 @@ bool same_elements(const NdArray& in, const NdArray& out, const Dims& shape) {
 // What every call with keyword arguments comes to: the outputs of `ops` over the same arguments.
 std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std::span<const Arg> args,
                                  const UfuncOptions& options, std::span<const std::optional<NdArray>> out) {
-  Inputs inputs = inputs_of(args);
+  Inputs inputs = inputs_of(ops[0], args, options.dtype);
   const OpTypes types = resolve_arguments(ops[0], args, options.dtype, options.casting);
   if (options.dtype && ops.size() > 1)
     for (Op op : ops)
@@ -276,7 +281,7 @@ void check_writable(const NdArray& out) {
 }
 
 NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
-  const Inputs inputs = inputs_of(args);
+  const Inputs inputs = inputs_of(op, args, dtype);
   const ExecContext context = context_for(common_device(inputs.span()));
   const auto run = [&](const Program& program) {
     const ValueId value = program.outputs()[0];

@@ -51,7 +51,11 @@ class Fused {
     std::array<ValueId, sizeof...(Values)> ids{};
     for (size_t i = 0; i < args.size(); ++i) {
       ids[i] = args[i].id_;
-      if (ids[i] < 0) ids[i] = program_.constant(args[i].literal_, types.args[i]);
+      if (ids[i] >= 0) continue;
+      const OpRule rule = info(op).rule;
+      if (args[i].literal_.weak() && rule != OpRule::comparison && rule != OpRule::logical && rule != OpRule::select)
+        check_weak_fits(args[i].literal_, types.args[i]);
+      ids[i] = program_.constant(args[i].literal_, types.args[i]);
     }
     return Value::of(program_.apply(op, ids));
   }

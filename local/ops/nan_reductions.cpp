@@ -77,9 +77,14 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
   return reduce(reduction, replaced(a, reduction == Reduction::argmax ? -infinity : infinity), axes, options);
 }
 
+void check_out(const NdArray& a, const std::optional<NdArray>& out) {
+  if (out && has_nan(a.dtype()) && !has_nan(out->dtype())) throw TypeError("If a is inexact, then out must be inexact");
+}
+
 NdArray spread(Reduction reduction, const NdArray& a, const Axes& axis, std::optional<DType> dtype,
                const std::optional<NdArray>& out, double ddof, bool keepdims, const std::optional<NdArray>& where,
                const std::optional<NdArray>& mean, std::optional<double> correction) {
+  check_out(a, out);
   ReduceOptions options;
   options.dtype = dtype;
   options.ddof = correction.value_or(ddof);
@@ -106,9 +111,12 @@ NdArray spread(Reduction reduction, const NdArray& a, const Axes& axis, std::opt
 
 NdArray ptp(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool keepdims) {
   const ReduceOptions options{.keepdims = keepdims};
+  const Dims shape = reduced_shape(a.shape(), axis.mask(a.ndim()), keepdims);
+  if (out && !(out->shape() == shape))
+    throw InvalidArgument(fmt::format("output parameter for ptp has shape {} but the result has {}",
+                                      compact(out->shape()), compact(shape)));
   UfuncOptions last;
   last.out = out;
-  last.casting = Casting::unsafe;
   return apply(Op::subtract, {reduce(Reduction::max, a, axis, options), reduce(Reduction::min, a, axis, options)},
                last);
 }
@@ -139,6 +147,7 @@ NdArray nanargmax(const NdArray& a, std::optional<int64_t> axis, const std::opti
 }
 NdArray nanmean(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                 bool keepdims, const std::optional<NdArray>& where) {
+  check_out(a, out);
   ReduceOptions options{.keepdims = keepdims, .dtype = dtype, .out = out, .where = where};
   if (has_nan(a.dtype())) options.where = valid(a, where);
   return reduce(Reduction::mean, a, axis, options);

@@ -222,6 +222,30 @@ void cast_into(const NdArray& from, const NdArray& to) {
   run_elementwise(program, inputs, outputs, context_for(to.device()));
 }
 
+// mean, var and std with an integer dtype=: sums and means are rounded to it on the way, as NumPy's are.
+NdArray integer_moment(Reduction reduction, const NdArray& x, const Axes& axes, DType dtype, double ddof) {
+  const uint32_t mask = axes.mask(x.ndim());
+  const auto count = static_cast<double>(reduced_count(x.shape(), mask));
+  const ReduceOptions keep{.keepdims = true, .dtype = dtype};
+  const auto cast = [dtype](const NdArray& value) { return value.dtype() == dtype ? value : value.astype(dtype); };
+  const NdArray mean = cast(ops::divide(reduce(Reduction::sum, x, axes, keep), count));
+  if (reduction == Reduction::mean) return mean;
+  NdArray distance = ops::subtract(x, mean);
+  distance = is_complex(distance.dtype()) ? ops::add(ops::square(distance.real()), ops::square(distance.imag()))
+                                          : ops::multiply(distance, distance);
+  const NdArray total = reduce(Reduction::sum, distance, axes, keep);
+  const NdArray var = cast(ops::divide(total, std::max(count - ddof, 0.0)));
+  return reduction == Reduction::var ? var : cast(ops::sqrt(var));
+}
+
+// Throws TypeError where the root that ends std() does not go to the dtype.
+void check_root(DType result, DType to) {
+  if (!can_cast(result, to, Casting::same_kind))
+    throw TypeError(
+        fmt::format("Cannot cast ufunc 'sqrt' output from dtype('{}') to dtype('{}') with casting rule 'same_kind'",
+                    name(result), name(to)));
+}
+
 bool is_extreme(Reduction reduction) { return reduction == Reduction::min || reduction == Reduction::max; }
 
 }  // namespace
@@ -332,6 +356,8 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     if (!is_float(accumulate) && !is_complex(accumulate) && !takes_initial(reduction)) {
       converted = accumulate;
       accumulate = DType::float64;
+    } else if (takes_ddof(reduction) && is_complex(accumulate)) {
+      converted = accumulate;
     }
   } else if (options.out && (reduction == Reduction::sum || reduction == Reduction::prod)) {
     // Accumulated in what out and the array promote to, as NumPy's ufuncs resolve the loop.
@@ -354,6 +380,16 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
                     "'initial'",
                     reducing_name(reduction)));
 
+  if (row.has_position && options.out && !can_cast(options.out->dtype(), DType::int64, Casting::safe) &&
+      options.out->shape() == reduced_shape(x.shape(), mask, options.keepdims))
+    throw TypeError(
+        fmt::format("Cannot cast array data from dtype('{}') to dtype('int64') according to the rule 'safe'",
+                    name(options.out->dtype())));
+  if (reduction == Reduction::std && options.out) check_root(real_type(accumulate), options.out->dtype());
+  // The root of one number is rounded; that of an array has no loop of integers.
+  if (reduction == Reduction::std && converted && std::popcount(mask) < x.ndim())
+    check_root(DType::float64, *converted);
+
   std::vector<const NdArray*> arrays{&x};
   if (options.where) {
     check_where(*options.where);
@@ -366,6 +402,8 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     return deliver(reducing_name(reduction), converted ? result.astype(*converted) : result, x.shape(), mask,
                    options.keepdims, options.out);
   };
+  if (converted && !is_complex(*converted) && !options.where && !options.mean)
+    return finish(integer_moment(reduction, x, axes, *converted, options.ddof));
   Reducer reducer{x, mask, kept, context, std::nullopt};
   if (options.where) {
     // NumPy broadcasts the array to the mask as well.

@@ -36,7 +36,7 @@ NdArray replace_nan(const NdArray& a, int with) {
 
 NdArray cumulative(Op op, const NdArray& x, std::optional<int64_t> axis, std::optional<DType> dtype,
                    const std::optional<NdArray>& out, bool include_initial) {
-  if (x.ndim() == 0) throw InvalidArgument("The cumulative functions need an array of at least one dimension.");
+  if (x.ndim() == 0) return cumulative(op, x.reshape({1}), axis, dtype, out, include_initial);
   if (!axis && x.ndim() != 1)
     throw InvalidArgument("For arrays which have more than one dimension ``axis`` argument is required.");
   const int along = normalize_axis(axis.value_or(0), x.ndim());
@@ -187,10 +187,10 @@ NdArray unwrap(const NdArray& p, std::optional<double> discont, int64_t axis, co
   return result;
 }
 
-NdArray trapezoid(const NdArray& y, const std::optional<NdArray>& x, const Scalar& dx, int64_t axis) {
+NdArray trapezoid(const NdArray& y, const std::optional<NdArray>& x, const Arg& dx, int64_t axis) {
   const int d = normalize_axis(axis, y.ndim());
   Fused f;
-  Fused::Value step(dx);
+  Fused::Value step = x ? Fused::Value(0) : f.input(dx);
   if (x) {
     const NdArray steps = x->ndim() == 1 ? along(diff(*x), d, y.ndim()) : diff(*x, 1, axis);
     step = f.input(steps);
@@ -235,14 +235,17 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
   const auto at = [&](int64_t i) { return slice(f, axis, i, i + 1); };
   const auto gap = [&](int64_t begin, int64_t end) { return along(slice(*steps, 0, begin, end), axis, f.ndim()); };
 
-  // Inside; its dtype is the result's.
+  // A number of the step's kind and dtype.
+  const auto number = [&](std::complex<double> value) {
+    const Scalar scalar = is_complex(step.dtype()) ? Scalar(value) : Scalar(value.real());
+    return Fused::Value(step.weak() || is_integer(step.dtype()) ? scalar : Scalar::strong(scalar, step.dtype()));
+  };
+  const auto times = [&](double factor) { return number(factor * step.as_complex()); };
+  const auto over = [&](double factor) { return number(factor / step.as_complex()); };
+
   const auto inside = [&](Fused& e) {
     const auto left = e.input(slice(f, axis, {}, -2)), right = e.input(slice(f, axis, 2, {}));
-    if (!steps) {
-      const auto twice = step.weak() ? Fused::Value(Scalar(2.0 * step.as_double()))
-                                     : Fused::Value(Scalar::strong(Scalar(2.0 * step.as_double()), step.dtype()));
-      return e(Op::divide, e(Op::subtract, right, left), twice);
-    }
+    if (!steps) return e(Op::divide, e(Op::subtract, right, left), times(2.0));
     const auto middle = e.input(slice(f, axis, 1, -1));
     const auto h1 = e.input(gap(0, n - 2)), h2 = e.input(gap(1, n - 1)), sum = e(Op::add, h1, h2);
     const auto a = e(Op::divide, e(Op::negative, h2), e(Op::multiply, h1, sum));
@@ -250,7 +253,7 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
     const auto c = e(Op::divide, h1, e(Op::multiply, h2, sum));
     return e(Op::add, e(Op::add, e(Op::multiply, a, left), e(Op::multiply, b, middle)), e(Op::multiply, c, right));
   };
-  const NdArray result(f.shape(), f.dtype(), context);
+  const NdArray result(f.shape(), f.dtype() == DType::bool_ ? DType::float64 : f.dtype(), context);
   if (n > 2) {
     Fused e;
     e.run_into(inside(e), slice(result, axis, 1, -1));
@@ -269,14 +272,10 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
     const int64_t base = first ? 0 : n - 3;
     const auto f0 = e.input(at(base)), f1 = e.input(at(base + 1)), f2 = e.input(at(base + 2));
     if (!steps) {
-      const double h = step.as_double();
-      const double k[2][3] = {{-1.5 / h, 2.0 / h, -0.5 / h}, {0.5 / h, -2.0 / h, 1.5 / h}};
+      constexpr double k[2][3] = {{-1.5, 2.0, -0.5}, {0.5, -2.0, 1.5}};
       const double* c = k[first ? 0 : 1];
-      const auto weight = [&](double value) {
-        return step.weak() ? Fused::Value(Scalar(value)) : Fused::Value(Scalar::strong(Scalar(value), step.dtype()));
-      };
-      const auto sum = e(Op::add, e(Op::add, e(Op::multiply, weight(c[0]), f0), e(Op::multiply, weight(c[1]), f1)),
-                         e(Op::multiply, weight(c[2]), f2));
+      const auto sum = e(Op::add, e(Op::add, e(Op::multiply, over(c[0]), f0), e(Op::multiply, over(c[1]), f1)),
+                         e(Op::multiply, over(c[2]), f2));
       e.run_into(sum, slice(result, axis, first ? 0 : n - 1, first ? 1 : n));
       continue;
     }

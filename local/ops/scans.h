@@ -35,8 +35,7 @@ NdArray ediff1d(const NdArray& ary, const std::optional<NdArray>& to_end = {},
 NdArray unwrap(const NdArray& p, std::optional<double> discont = {}, int64_t axis = -1,
                const Scalar& period = Scalar(2 * std::numbers::pi));
 // The integral of y by the trapezoidal rule, over positions x or steps dx.
-NdArray trapezoid(const NdArray& y, const std::optional<NdArray>& x = {}, const Scalar& dx = Scalar(1.0),
-                  int64_t axis = -1);
+NdArray trapezoid(const NdArray& y, const std::optional<NdArray>& x = {}, const Arg& dx = Arg(1.0), int64_t axis = -1);
 
 // A spacing of gradient(): a step, or the positions along an axis.
 using Spacing = std::variant<Scalar, NdArray>;

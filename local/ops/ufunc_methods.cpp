@@ -171,10 +171,10 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
   check_binary(op, "reduce");
   const char* function = info(op).name;
   const uint32_t mask = axis.mask(array.ndim());
+  const DType loop = fold_dtype(op, array.dtype(), options.dtype, options.out);
   if (std::popcount(mask) > 1 && !is_reorderable(op))
     throw InvalidArgument(
         fmt::format("reduction operation '{}' is not reorderable, so at most one axis may be specified", function));
-  const DType loop = fold_dtype(op, array.dtype(), options.dtype, options.out);
 
   if (const auto reduction = reduction_of(op)) {
     ReduceOptions plain = options;
@@ -233,6 +233,8 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
       if (mask & (1u << d)) result = fold_axis(op, result, d);
   if (mask == 0 && result.raw() == array.raw()) result = result.copy(context);
   if (initial && (is_associative(op) || mask == 0)) result = apply(op, {*initial, result});
+  // The fold starts from the identity, which gives a lone element its magnitude.
+  if (op == Op::hypot && !initial && mask != 0) result = apply(Op::absolute, {result});
   return finish(result);
 }
 
@@ -255,7 +257,11 @@ NdArray ufunc_accumulate(Op op, const NdArray& array, int64_t axis, std::optiona
 
 NdArray ufunc_outer(Op op, const Arg& a, const Arg& b, const UfuncOptions& options) {
   check_binary(op, "outer product");
-  if (!a.array() || !b.array() || b.array()->ndim() == 0) return apply(op, {a, b}, options);
+  // A number is an array here, with its default dtype.
+  const auto strong = [](const Arg& arg) {
+    return arg.array() ? arg : Arg(Scalar::strong(arg.scalar(), arg.scalar().dtype()));
+  };
+  if (!a.array() || !b.array() || b.array()->ndim() == 0) return apply(op, {strong(a), strong(b)}, options);
   Dims shape = a.array()->shape(), strides = a.array()->strides();
   for (int d = 0; d < b.array()->ndim(); ++d) {
     shape.push_back(1);

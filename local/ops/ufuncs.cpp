@@ -198,6 +198,13 @@ NdArray round_to(const NdArray& a, int64_t decimals, const std::optional<NdArray
     return apply(Op::positive, {result}, options);
   };
   if (is_integer(a.dtype()) && decimals >= 0) return deliver_to(a.copy(context_for(a.device())));
+  if (a.dtype() == DType::bool_ && decimals != 0) throw TypeError("round() of bool takes no decimals");
+  if (is_complex(a.dtype())) {  // part by part
+    const NdArray result(a.shape(), a.dtype(), context_for(a.device()));
+    round_to(a.real(), decimals, result.real());
+    round_to(a.imag(), decimals, result.imag());
+    return deliver_to(result);
+  }
   Fused f;
   const V x = f.input(a);
   if (decimals == 0) return deliver_to(f.run(f(Op::rint, x)));
@@ -230,10 +237,7 @@ NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min, const st
     if (outside(low, true)) low.reset();
     if (outside(high, false)) high.reset();
   }
-  if (!low && !high) {
-    if (a.dtype() == DType::bool_) return apply(Op::logical_or, {a, a}, options);
-    return apply(Op::positive, {a}, options);
-  }
+  if (!low && !high) return apply(Op::positive, {a}, options);
   if (!low) return apply(Op::minimum, {a, *high}, options);
   if (!high) return apply(Op::maximum, {a, *low}, options);
   return apply(Op::clip, {a, *low, *high}, options);

@@ -237,7 +237,9 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
     types.args[1] = kind(inputs[1]) == 'u' ? DType::uint64 : DType::int64;
   }
   // Without dtype= the loop is one that operands cast to safely, so that only stricter rules forbid anything.
-  if (casting != Casting::unsafe && row.rule != OpRule::select && (dtype || casting != Casting::same_kind)) {
+  // Truth values are taken of any dtype.
+  if (casting != Casting::unsafe && row.rule != OpRule::select && row.rule != OpRule::logical &&
+      (dtype || casting != Casting::same_kind)) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const DType wanted = types.args[i + first];
       const bool literal = deciding[i].weak && weak_fits(in[i], wanted);
