@@ -29,7 +29,8 @@ the file elsewhere and name it to the test:
     scripts/oracle/expressions.py --only manipulation -o /tmp/m.h5
     QUARRY_ORACLE_FILE=/tmp/m.h5 QUARRY_ORACLE_ONLY=roll build/bin/test_apps --gtest_filter='*ExpressionOracle*'
 
-QUARRY_ORACLE_ONLY keeps the expressions that contain the text. Failures are printed with what was got and expected.
+QUARRY_ORACLE_ONLY keeps the expressions that contain the text. QUARRY_ORACLE_SHARD=I/N takes case I, I + N, I + 2N ...: on
+a GPU most of a first replay is the compilation of kernels, which N processes do side by side. Failures are printed with what was got and expected.
 """
 import argparse
 import builtins

@@ -89,7 +89,7 @@ def every_dtype():
             yield case(f"{name}(a, axis=(0, 2))", a=numbers(name, dtype, (2, 3, 4)), **bound(name, dtype))
             yield case(f"{name}(a, axis=(-1, 0), keepdims=True)", a=numbers(name, dtype, (2, 3, 4)), **bound(name, dtype))
             yield case(f"{name}(a, axis=())", a=numbers(name, dtype, (2, 3)), **bound(name, dtype))
-            for a in layouts(numbers(name, dtype, (3, 4, 2))):
+            for a in layouts(numbers(name, dtype, (3, 4, 2))) if dtype in ("int16", "float32") else []:
                 for axis in [None, 0, 1, 2] + ([] if name in POSITIONS else [(0, 1), (1, 2), (0, 2)]):
                     yield case(f"{name}(a, axis={axis})", a=a, **bound(name, dtype))
         for axis in ["2", "-3", "(0, 0)", "(0, 5)", "1.5", "'x'"] + ([] if name == "ptp" else ["[0, 1]"]):

@@ -322,6 +322,11 @@ TEST_P(ExpressionOracle, AnswersAsNumPy) {
   if (!available(GetParam())) GTEST_SKIP() << "no such device here";
   const DeviceScope scope(Device{GetParam(), 0});
   const char* only = std::getenv("QUARRY_ORACLE_ONLY");
+  int shard = 0, shards = 1;
+  if (const char* part = std::getenv("QUARRY_ORACLE_SHARD"))
+    ASSERT_TRUE(std::sscanf(part, "%d/%d", &shard, &shards) == 2 && shards > 0)
+        << "QUARRY_ORACLE_SHARD is I/N: " << part;
+  int64_t number = 0;
   Reader reader(load_cases());
   std::set<std::string> names;
   int cases = 0, failures = 0;
@@ -329,6 +334,7 @@ TEST_P(ExpressionOracle, AnswersAsNumPy) {
   const auto begin = std::chrono::steady_clock::now();
   while (!reader.done()) {
     const Case one = read_case(reader);
+    if (number++ % shards != shard) continue;
     if (only != nullptr && one.expression.find(only) == std::string::npos) continue;
     ++cases;
     collect_names(one.expression, names);
