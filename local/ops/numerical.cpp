@@ -72,14 +72,19 @@ NdArray zero_dim(const Scalar& value, DType dtype, const ExecContext& context) {
   return array;
 }
 
+NdArray clipped(const NdArray& values, const NdArray& positions) {
+  return take(values, positions, std::nullopt, std::nullopt, "clip");
+}
+
 // What a NaN of x gives, as in NumPy: NaN, but no imaginary part, and the value where there is only one point.
 enum class OfNan { itself, zero, value };
 
-// The real interpolation of all of x: `f` holds values at the sample points, `at` and `next` the positions around x.
+// The real interpolation of all of x: `f` holds values at the sample points, `at` and `next` the positions around x,
+// of which those outside of the points count as the nearest.
 void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const NdArray& at, const NdArray& next,
                  const NdArray& left, const NdArray& right, bool by_reciprocal, OfNan of_nan, const NdArray& out,
                  const ExecContext& context) {
-  const NdArray x0 = take(xp, at), x1 = take(xp, next), f0 = take(f, at), f1 = take(f, next);
+  const NdArray x0 = clipped(xp, at), x1 = clipped(xp, next), f0 = clipped(f, at), f1 = clipped(f, next);
   const NdArray first = xp[{0}], last = xp[{-1}];
   const std::array inputs = {&x, &x0, &x1, &f0, &f1, &first, &last, &left, &right};
   Program program;
@@ -106,6 +111,60 @@ void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const Nd
   value = choose(two(Op::less, vx, vfirst), vleft, value);
   const ValueId zero = program.constant(Scalar(0.0), DType::float64);
   program.output(choose(is_nan(vx), of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf0, value));
+  const NdArray* outputs[] = {&out};
+  run_elementwise(program, inputs, outputs, context);
+}
+
+// A line per interval: value = slope (x - x0) + base, with one interval before the points and one behind them, which
+// are flat. searchsorted() from the right gives an interval's number.
+struct Intervals {
+  NdArray x0, slope, base;
+  // Whether slopes and points are finite, without which values may be NaN that are not by interpolate(). Blocks.
+  bool finite() const {
+    for (const NdArray* array : {&x0, &slope, &base})
+      if (!ops::all(apply(Op::isfinite, {*array})).item().as_bool()) return false;
+    return true;
+  }
+};
+Intervals intervals_of(const NdArray& xp, const NdArray& f, const NdArray& left, const NdArray& right,
+                       bool by_reciprocal, const ExecContext& context) {
+  const int64_t n = xp.size();
+  Intervals lines;
+  for (NdArray* array : {&lines.x0, &lines.slope, &lines.base}) *array = NdArray({n + 1}, DType::float64, context);
+  part(lines.x0, 0, 1).assign(part(xp, 0, 1), context);
+  part(lines.x0, 1, n).assign(xp, context);
+  const auto steps = [&](const NdArray& values) {
+    return apply(Op::subtract, {part(values, 1, n - 1), part(values, 0, n - 1)});
+  };
+  lines.slope.fill(0, context);
+  part(lines.slope, 1, n - 1)
+      .assign(by_reciprocal ? apply(Op::multiply, {steps(f), apply(Op::divide, {1.0, steps(xp)})})
+                            : apply(Op::divide, {steps(f), steps(xp)}),
+              context);
+  part(lines.base, 0, 1).assign(left, context);
+  part(lines.base, 1, n - 1).assign(part(f, 0, n - 1), context);
+  part(lines.base, n, 1).assign(right, context);
+  return lines;
+}
+// Where the intervals are finite; `number` has the interval of each x.
+void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const Intervals& lines, const NdArray& number,
+                 OfNan of_nan, const NdArray& out, const ExecContext& context) {
+  const NdArray x0 = clipped(lines.x0, number), slope = clipped(lines.slope, number),
+                base = clipped(lines.base, number), last = xp[{-1}], f_last = f[{-1}];
+  const std::array inputs = {&x, &x0, &slope, &base, &last, &f_last};
+  Program program;
+  std::array<ValueId, 6> id{};
+  for (ValueId& value : id) value = program.input(DType::float64);
+  const auto [vx, vx0, vslope, vbase, vlast, vf_last] = id;
+  const auto two = [&](Op op, ValueId a, ValueId b) { return program.apply(op, std::array{a, b}); };
+  const ValueId zero = program.constant(Scalar(0.0), DType::float64);
+  const ValueId run = two(Op::subtract, vx, vx0);
+  const ValueId flat = two(Op::logical_or, two(Op::equal, run, zero), two(Op::equal, vslope, zero));
+  ValueId value =
+      program.apply(Op::where, std::array{flat, vbase, two(Op::add, two(Op::multiply, vslope, run), vbase)});
+  value = program.apply(Op::where, std::array{two(Op::equal, vx, vlast), vf_last, value});
+  const ValueId nan = of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf_last;
+  program.output(program.apply(Op::where, std::array{program.apply(Op::isnan, std::array{vx}), nan, value}));
   const NdArray* outputs[] = {&out};
   run_elementwise(program, inputs, outputs, context);
 }
@@ -172,20 +231,28 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
   if (xp.size() != fp.size()) throw InvalidArgument("fp and xp are not of the same length.");
 
   const int64_t n = xp.size();
-  const NdArray found = apply(Op::subtract, {searchsorted(xp, x, "right"), 1});
-  const NdArray at = apply(Op::clip, {found, 0, n - 1}), next = apply(Op::minimum, {apply(Op::add, {at, 1}), n - 1});
+  const NdArray next = searchsorted(xp, x, "right");
   const NdArray out(x.shape(), fp.dtype(), context);
   if (out.size() == 0) return out;
   const NdArray below = left ? zero_dim(*left, fp.dtype(), context) : fp[{0}];
   const NdArray above = right ? zero_dim(*right, fp.dtype(), context) : fp[{-1}];
-  if (!complex) {
-    interpolate(x, xp, fp, at, next, below, above, false, n == 1 ? OfNan::value : OfNan::itself, out, context);
-    return out;
+  std::optional<NdArray> at;
+  const auto part_of = [&](const NdArray& f, const NdArray& f_below, const NdArray& f_above, OfNan of_nan,
+                           const NdArray& to) {
+    if (n == 1) of_nan = OfNan::value;
+    if (n <= x.size()) {
+      const Intervals lines = intervals_of(xp, f, f_below, f_above, complex, context);
+      if (lines.finite()) return interpolate(x, xp, f, lines, next, of_nan, to, context);
+    }
+    if (!at) at = apply(Op::subtract, {next, 1});
+    interpolate(x, xp, f, *at, next, f_below, f_above, complex, of_nan, to, context);
+  };
+  if (complex) {
+    part_of(fp.real(), below.real(), above.real(), OfNan::itself, out.real());
+    part_of(fp.imag(), below.imag(), above.imag(), OfNan::zero, out.imag());
+  } else {
+    part_of(fp, below, above, OfNan::itself, out);
   }
-  interpolate(x, xp, fp.real(), at, next, below.real(), above.real(), true, n == 1 ? OfNan::value : OfNan::itself,
-              out.real(), context);
-  interpolate(x, xp, fp.imag(), at, next, below.imag(), above.imag(), true, n == 1 ? OfNan::value : OfNan::zero,
-              out.imag(), context);
   return out;
 }
 

@@ -89,7 +89,10 @@ def interpolation():
                  "interp(x, xp, fp * 1j, left=1j, right=2)", "interp(0.25, xp, fp)", "interp(x, xp[:1], fp[:1])",
                  "interp(x[:0], xp, fp)", "interp(x, xp[:0], fp[:0])", "interp(x, xp, fp[:2])", "interp(x, [xp], fp)",
                  "interp(x, xp, fp, period=0)", "interp(square_x, xp, fp)", "interp(x * 1j, xp, fp)", "interp([1, 2], [0, 3], [5, 9])",
-                 "interp(x[::-2], xp, fp)", "interp(x, xp, [1, inf, inf, 2, nan])"]:
+                 "interp(x[::-2], xp, fp)", "interp(x, xp, [1, inf, inf, 2, nan])",
+                 "interp(x[:3], xp, fp)", "interp(x[45:], xp, fp)", "interp(x, [1, 2, 2, 3], [4, 5, 6, 7])", "interp(x, xp, fp, left=inf, right=nan)",
+                 "interp(x, [0, 1, inf], [1, 2, 3])", "interp(x[:3], xp, fp * 1j)", "interp(x, xp[:1], fp[:1] * 1j, left=2)",
+                 "interp(x, xp, [-0.0, -0.0, 0.0, 1, -0.0])", "interp(x, xp[:2], [5, 5])"]:
         yield case(text, x=x, square_x=x.reshape(6, 8), xp=xp, fp=fp, ulp=2, norm=4)
     for dtype in SOME[:-1]:
         yield case("interp(x, xp, fp)", x=sample(dtype, (20,)), xp=np.arange(-60, 110, 10).astype("int16"),
