@@ -1,6 +1,6 @@
 // All of one process's arrays: NdArray, devices, and NumPy's functions by their names.
 //
-//   #include "local/local.h"  // <quarry/local/local.h> where quarry is installed
+//   #include <quarry/local.h>
 //   namespace ql = quarry::local;
 //   const ql::NdArray x = ql::linspace(0, 1, 5), y = ql::cumsum(ql::sqrt(x) + 1);
 //
@@ -21,9 +21,7 @@
 #include "local/ops/reduce.h"
 #include "local/ops/scans.h"
 #include "local/ops/sorting.h"
-#if __has_include("local/ops/statistics.h")
 #include "local/ops/statistics.h"
-#endif
 #include "local/ops/types.h"
 #include "local/ops/ufunc.h"
 #include "local/ops/ufunc_methods.h"

@@ -216,8 +216,18 @@ int print_functions(bool local) {
     fmt::print("- `{}{}{}`{}{}\n", prefix, function->name, function->signature, function->summary.empty() ? "" : ": ",
                function->summary);
   };
+  // The methods of ufuncs are the same for each: one ufunc's stand for all.
+  std::vector<std::string> ufunc_methods;
   fmt::print("## Functions\n\n");
-  for (const std::string& name : library.registry().function_names()) print("", library.registry().function(name));
+  for (const std::string& name : library.registry().function_names()) {
+    const std::string_view object = std::string_view(name).substr(0, name.rfind('.'));
+    const bool of_ufunc = object != name && library.registry().function(std::string(object) + ".at") != nullptr;
+    if (!of_ufunc) print("", library.registry().function(name));
+    if (of_ufunc && object == local::info(local::Op::add).name) ufunc_methods.push_back(name);
+  }
+  if (!ufunc_methods.empty())
+    fmt::print("\n## Methods of ufuncs\n\n`at` is every ufunc's, the others are those of two arguments.\n\n");
+  for (const std::string& name : ufunc_methods) print("", library.registry().function(name));
   fmt::print("\n## Methods of arrays\n\n");
   for (const std::string& name : library.registry().method_names()) print("x.", library.registry().method(name));
   return 0;

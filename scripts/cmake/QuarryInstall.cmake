@@ -21,7 +21,7 @@ foreach(layer local comm io scheduler chunked)
     PATTERN "local/cuda" EXCLUDE PATTERN "local/cpu" EXCLUDE PATTERN "comm/mpi" EXCLUDE PATTERN "comm/ucx" EXCLUDE
     PATTERN "comm/nccl" EXCLUDE PATTERN "comm/self" EXCLUDE PATTERN "io/hdf5" EXCLUDE PATTERN "chunked/exec/bodies*" EXCLUDE)
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/chunked/quarry.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quarry OPTIONAL)
+install(FILES ${PROJECT_SOURCE_DIR}/chunked/quarry.h ${PROJECT_SOURCE_DIR}/local/local.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quarry)
 
 install(EXPORT quarryTargets NAMESPACE quarry:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/quarryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
