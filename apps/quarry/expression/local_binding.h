@@ -194,6 +194,16 @@ struct Convert<std::vector<T>> {
     }
   }
 };
+// A sequence of arrays; unlike std::vector<NdArray> never the rows of one array.
+template <>
+struct Convert<local::ArrayTuple> {
+  static bool fits(const Value& value) { return value.sequence() != nullptr; }
+  static local::ArrayTuple from(const Value& value, const std::string& what, Keep& keep) {
+    local::ArrayTuple result;
+    for (const Value& item : items_of(value, what)) result.push_back(Convert<NdArray>::from(item, what, keep));
+    return result;
+  }
+};
 template <class T, class U>
 struct Convert<std::pair<T, U>> {
   static bool fits(const Value& value) {

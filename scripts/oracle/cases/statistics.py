@@ -227,9 +227,146 @@ def weighted():
         yield case("(quantile(a, [0.2, 0.7], 0, c, method='inverted_cdf', weights=w), c)", a=a, w=w, c=c)
 
 
+def covariances():
+    for name in ["cov", "corrcoef"]:
+        # Correlations of 1 and -1 are cut off to that: roundings show only elsewhere.
+        bound = {"norm": 32} if name == "cov" else {"norm": 64}
+        for dtype in NUMPY_DTYPES:
+            for shape in [(3, 6), (6, 3), (5,), (2, 1), (1, 5), (), (0,), (0, 3), (3, 0)]:
+                a = sample(dtype, shape)
+                if name == "corrcoef" and a.ndim == 2 and 0 < a.shape[1] < 4:
+                    a = a[:, :1]  # few observations correlate badly
+                yield case(f"{name}(a)", a=a, **bound)
+                yield case(f"{name}(a, rowvar=False)", a=a, **bound)
+            for a in layouts(sample(dtype, (4, 8))):
+                yield case(f"{name}(a)", a=a, **bound)
+                yield case(f"{name}(a, a[:2])", a=a, **bound)
+            for other in ["float32", "int8", "complex64"]:
+                yield case(f"{name}(a, b)", a=sample(dtype, (2, 9)), b=sample(other, (3, 9), 1), **bound)
+                yield case(f"{name}(a, b)", a=sample(dtype, (9,)), b=sample(other, (9,), 1), **bound)
+                yield case(f"{name}(a, b, rowvar=False)", a=sample(dtype, (9, 2)), b=sample(other, (9, 2), 1), **bound)
+        a, b = sample("float64", (3, 9)), sample("float64", (9,), 1)
+        for text in ["a, dtype=float32", "a, dtype=complex64", "a, b", "a, b, rowvar=False", "a.T, b, False", "a, b[:5]",
+                     "a.reshape(1, 3, 9)", "a, a.reshape(1, 3, 9)", "a, dtype=int64", "[1, 2, 4], [3, 1, 0]", "[nan, 1]",
+                     "[[1, inf], [2, 3]]", "[1, 1, 1]", "[[1, 1], [2, 3]]", "5", "[]", "[[]]", "a, b, rowvar=0"]:
+            yield case(f"{name}({text})", a=a, b=b, norm=(1 << 30) if "32" in text or "64" in text else 64)
+        yield case(f"{name}(a, dtype=float16)", a=a, atol=0.5)
+    for dtype in NUMPY_DTYPES:
+        a, f, w = sample(dtype, (3, 5)), np.array([1, 2, 0, 3, 1]), np.array([0.5, 1, 2, 0, 0.25])
+        for text in ["fweights=f", "aweights=w", "fweights=f, aweights=w", "ddof=0", "ddof=2", "bias=True",
+                     "fweights=f, ddof=0", "aweights=w, ddof=0", "fweights=f, aweights=w, ddof=2", "aweights=w, bias=True",
+                     "ddof=7", "rowvar=False, fweights=f[:3]", "ddof=3.0"]:
+            if text == "ddof=7" and dtype in COMPLEX:  # infinities times the roundings of imaginary parts
+                continue
+            yield case(f"cov(a, {text})", a=a, f=f, w=w, norm=64)
+    for text in ["ddof=0.5", "fweights=w", "fweights=-f", "aweights=-w", "fweights=f * 0", "aweights=w, dtype=float32",
+                 "fweights=2", "fweights=f, aweights=w, dtype=complex128", "aweights=f"]:
+        yield case(f"cov(a, {text})", a=sample("float64", (3, 5)), f=f, w=w, norm=(1 << 30) if "32" in text else 64)
+
+
+RULES = ["auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges"]
+
+
+def histograms():
+    edges = {"int64": np.array([-40, -7, 0, 0, 9, 60]), "uint8": np.array([3, 8, 20], "uint8"),
+             "float64": np.array([-20.5, -3, 0, 0.25, 7, 30]), "float32": np.array([-20.5, -3, 0.1, 7], "float32"),
+             "float16": np.array([-20.5, -3, 0.1, 7], "float16"), "uint64": np.array([0, 5, 50], "uint64"),
+             "one": np.array([1.0]), "none": np.array([]), "equal": np.array([2, 2, 2]), "bool": np.array([False, True])}
+    reals = [d for d in NUMPY_DTYPES if d not in COMPLEX]
+    for dtype in reals:
+        for shape in [(60,), (5, 7), (0,), (1,), ()]:
+            a = sample(dtype, shape)
+            for text in ["a", "a, 4", "a, bins=7, range=(-10, 10)", "a, 5, (-2.5, 31.0)", "a, 3, density=True", "a, 1"]:
+                yield case(f"histogram({text})", a=a, ulp=4 if "density" in text else 0)
+            for e in edges.values():
+                yield case("histogram(a, e)", a=a, e=e)
+        for a in layouts(sample(dtype, (6, 9), seed=4)):
+            yield case("histogram(a, 6)", a=a)
+            yield case("histogram(a, e, density=True)", a=a, e=edges["float64"], ulp=4)
+        a = sample(dtype, (40,), seed=2)
+        for other in NUMPY_DTYPES:
+            w = sample(other, (40,), seed=3)
+            loose = 64 if other == "float16" else 8
+            yield case("histogram(a, weights=w)", a=a, w=w, norm=loose)
+            yield case("histogram(a, 5, (-8, 9), weights=w)", a=a, w=w, norm=loose)
+            if other != "bool":  # which NumPy cannot cumulate
+                yield case("histogram(a, e, weights=w)", a=a, w=w, e=edges["float64"], norm=4 * loose)
+            if other not in ["bool", "int8"]:
+                yield case("histogram(a, 4, weights=w * w, density=True)", a=a, w=np.abs(w // 1 + 1) if other not in COMPLEX else w, norm=4 * loose, atol=1e-4)
+        for rule in RULES:
+            for seed, n in [(0, 60), (1, 250), (2, 1), (3, 2), (4, 3), (5, 0)]:
+                yield case(f"histogram_bin_edges(a, '{rule}')", a=sample(dtype, (n,), seed))
+            yield case(f"histogram(a, bins='{rule}')", a=a)
+            yield case(f"histogram(a, bins='{rule}', range=(-5, 20))", a=a)
+            yield case(f"histogram_bin_edges(a, '{rule}', (200, 300))", a=a)
+            yield case(f"histogram_bin_edges(a, '{rule}')", a=np.ones(9, dtype))
+    for dtype in ["float16", "float32", "float64"]:
+        b = sample(dtype, (30,), special=True)
+        for text in ["b", "b, range=(-9, 9)", "b, [-5, 0, 5]", "b, [-inf, 0, inf]", "b, 'auto'", "b, 'fd', (-9, 9)",
+                     "b, 3, (-9, 9), weights=b", "b, 3, (0, inf)", "b, 3, (nan, 1)"]:
+            yield case(f"histogram({text})", b=b)
+        for n in [1000, 3000]:  # bins that the dtype can hardly tell apart
+            yield case("histogram(a, n)", a=sample(dtype, (50,)), n=np.int64(n))
+            yield case("histogram(a, n)", a=np.array([1, 1.01], dtype), n=np.int64(n))
+    rounded = np.round(sample("float64", (300,)) * 2) / 16
+    for n in [3, 7, 10, 64]:  # values on edges
+        yield case(f"histogram(a, {n}, (-1.0, 1.0))", a=rounded)
+        yield case(f"histogram(a, {n}, (-0.7, 0.9))", a=rounded)
+        yield case(f"histogram(a, {n})", a=rounded.astype("float32"))
+    big = np.array([-2**62, 2**62, 5, 2**62 - 1])
+    small = np.array([-128, 127, 0, 3], "int8")
+    a = sample("float64", (20,))
+    for text in ["big", "big, 3", "big, [5, 2**62 - 1, 2**62]", "small", "small, 5", "small, 'sqrt'", "small, (-128, 3, 127)",
+                 "a, 0", "a, -3", "a, 2.5", "a, 'best'", "a, [3, 2, 1]", "a, [[1, 2], [3, 4]]", "a, 3, (2, 1)", "a, 3, (2, 2)",
+                 "a, 'auto', weights=a", "a, weights=a[:3]", "a, weights=a.reshape(4, 5)", "a, 'auto', (2, 2)", "[], 3",
+                 "[], 'auto'", "[1, 2, 1], [0, 1, 2, 3]", "[True, False, True]", "3", "a, None", "[1, 2], 2, None, None, [3, 4]",
+                 "a, density=False", "a, density=True", "a, 3, range=(0, 0)", "[0.1, 0.1]", "[5, 5, 5], 'fd'",
+                 "a, True", "a, (0, 1, 9)", "a, 4, [0, 8]", "a[:0], [1, 2]", "a, 5, density=True, weights=a * 0 + 2"]:
+        yield case(f"histogram({text})", a=a, big=big, small=small, ulp=4 if "density" in text else 0)
+        if "density" not in text:
+            yield case(f"histogram_bin_edges({text.replace('None, None, [', 'None, [')})", a=a, big=big, small=small)
+
+
+def histograms_of_points():
+    for dtype in [d for d in NUMPY_DTYPES if d not in COMPLEX]:
+        x, y, z = (sample(dtype, (40,), seed) for seed in range(3))
+        s = sample(dtype, (30, 3), 5)
+        for text in ["histogram2d(x, y)", "histogram2d(x, y, 4)", "histogram2d(x, y, [3, 5])",
+                     "histogram2d(x, y, [-9, 0, 3, 20])", "histogram2d(x, y, [[-9, 0, 20], [-30, 1, 5, 7]])",
+                     "histogram2d(x, y, [3, [-30, 1, 5, 7]])", "histogram2d(x, y, 3, [[-9, 9], [0, 20]])",
+                     "histogram2d(x, y, 3, density=True)", "histogram2d(x, y, 3, weights=z)",
+                     "histogramdd(s, 3)", "histogramdd(s, (2, 3, 4))", "histogramdd([x, y, z], 2)", "histogramdd((x, y))",
+                     "histogramdd(s, [2, [-10, 0, 5], 3], density=True)", "histogramdd(x, 4)",
+                     "histogramdd(s, 3, range=[None, (-5, 5), (0, 9)])"]:
+            yield case(text, x=x, y=y, z=z, s=s, ulp=8 if "density" in text else 0, norm=8 if "weights" in text else 0)
+        for other in NUMPY_DTYPES:
+            yield case("histogram2d(x, y, 4, weights=w)", x=x, y=y, w=sample(other, (40,), 7), norm=8)
+    for s in layouts(sample("float32", (25, 2))):
+        yield case("histogramdd(s, 5)", s=s)
+    x, y = sample("float64", (20,)), sample("float32", (20,), 1)
+    b = np.array([np.nan, 1, np.inf, -np.inf, 0.5, 2, 3])
+    for text in ["histogram2d(x, y)", "histogram2d(x, y[:5])", "histogram2d(x, y, [1, 2, 3])", "histogram2d(x, y, [3])",
+                 "histogram2d(x, y, 0)", "histogram2d(x, y, [2, 0])", "histogram2d(x, y, 2.5)", "histogram2d(x, y, [2.5, 3])",
+                 "histogram2d(x, y, 3, [(0, 1)])", "histogram2d(x, y, 3, [(1, 0), (0, 1)])", "histogram2d(b, b)",
+                 "histogram2d(b, b, 2, [(0, 3), (0, 3)])", "histogram2d(b, b, [0, 1, 3])", "histogram2d(x[:0], y[:0])",
+                 "histogram2d(x[:0], y[:0], 2, density=True)", "histogram2d(3, 4)", "histogram2d(x, y, [3, 2, 1])",
+                 "histogram2d(x, y, 3, weights=x[:4])", "histogram2d(x, y, array([-9.0, 0, 5]))",
+                 "histogram2d(x, y, array([2, 3]))", "histogram2d(x, x, 4, weights=x * 1j)", "histogram2d(x * 0, y)",
+                 "histogramdd(x.reshape(5, 2, 2))", "histogramdd(x.reshape(10, 2), [1, 2, 3])", "histogramdd([1, 2, 4], 2)",
+                 "histogramdd([[1, 2, 4], [0, 0, 1]], 2)", "histogramdd(x.reshape(10, 2), range=[(0, 1)])",
+                 "histogramdd(x.reshape(10, 2), [[1, 2], [[1, 2]]])", "histogramdd(x.reshape(10, 2), array([2, 3]))",
+                 "histogramdd(x.reshape(10, 2), [[2], [1, 2]])", "histogramdd(x.reshape(20, 1), 3, weights=x)",
+                 "histogramdd(x.reshape(5, 4), 2)", "histogramdd(x, 3, range=[(-4.5, 4.5)], density=True)",
+                 "histogramdd(x[:0].reshape(0, 2), 2)"]:
+        yield case(text, x=x, y=y, b=b, ulp=8, norm=8)
+
+
 def cases():
     yield from averages()
     yield from bincounts()
     yield from medians()
     yield from quantiles()
     yield from weighted()
+    yield from covariances()
+    yield from histograms()
+    yield from histograms_of_points()

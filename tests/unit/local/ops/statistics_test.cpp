@@ -184,5 +184,100 @@ TEST_P(StatisticsTest, WeightedQuantileIsThatOfRepeatedElements) {
             to_vector<double>(ops::quantile(from_vector(repeated), q, {}, {}, false, "inverted_cdf")));
 }
 
+// NumPy's rule, element by element.
+std::vector<int64_t> counts_between(const std::vector<double>& values, const std::vector<double>& edges) {
+  std::vector<int64_t> counts(edges.size() - 1);
+  for (double x : values) {
+    if (!(x >= edges.front() && x <= edges.back())) continue;
+    const auto bin = static_cast<size_t>(std::upper_bound(edges.begin(), edges.end(), x) - edges.begin()) - 1;
+    ++counts[std::min(bin, counts.size() - 1)];
+  }
+  return counts;
+}
+
+TEST_P(StatisticsTest, HistogramInParts) {
+  std::vector<double> values = random_reals(250000, 11);
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = std::round(values[i] * 8) / 8;  // on edges
+  values[17] = kNan;
+  values[18] = std::numeric_limits<double>::infinity();
+  const NdArray a = from_vector(values);
+  for (int64_t bins : {int64_t{1}, int64_t{10}, int64_t{64}, int64_t{4000}, int64_t{100000}}) {
+    const auto [counts, edges] = ops::histogram(a, bins, std::pair<Scalar, Scalar>{-2.0, 2.0});
+    EXPECT_EQ(edges.shape(), (Dims{bins + 1}));
+    EXPECT_EQ(to_vector<int64_t>(counts), counts_between(values, to_vector<double>(edges)));
+    const auto [searched, same] = ops::histogram(a, edges);  // not known to be uniform
+    EXPECT_EQ(to_vector<int64_t>(searched), to_vector<int64_t>(counts));
+    const auto [weighted, also] = ops::histogram(a, bins, std::pair<Scalar, Scalar>{-2.0, 2.0}, {},
+                                                 apply(Op::multiply, {apply(Op::equal, {a, a}), 2}));
+    EXPECT_EQ(to_vector<int64_t>(ops::floor_divide(weighted, 2)), to_vector<int64_t>(counts));
+  }
+  EXPECT_THROW(ops::histogram(a), InvalidArgument);  // no finite range
+  EXPECT_THROW(ops::histogram(a.astype(DType::complex128)), TypeError);
+  EXPECT_THROW(ops::histogram(a, from_vector<double>({1, 0})), InvalidArgument);
+  EXPECT_THROW(ops::histogram(a, int64_t{0}), InvalidArgument);
+}
+
+TEST_P(StatisticsTest, HistogramOfEveryDtype) {
+  for (int d = 0; d < kDTypeCount; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    if (is_complex(dtype)) continue;
+    const NdArray a = from_vector<double>({0, 1, 1, 0, 1}).astype(dtype);
+    const auto [counts, edges] = ops::histogram(a[{Slice{{}, {}, -1}}], int64_t{2});
+    EXPECT_EQ(to_vector<int64_t>(counts), (std::vector<int64_t>{2, 3})) << name(dtype);
+    EXPECT_EQ(edges.dtype(), is_float(dtype) ? dtype : DType::float64);
+    for (const char* rule : {"auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges"})
+      EXPECT_EQ(ops::sum(ops::histogram(a, rule).first).item<int64_t>(), 5) << rule;
+  }
+}
+
+TEST_P(StatisticsTest, PointsInBins) {
+  const std::vector<double> x = random_reals(70000, 12), y = random_reals(70000, 13);
+  const std::vector<double> edges{-2, -0.5, 0, 1, 3};
+  std::vector<double> expected(16);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const std::vector<int64_t> row = counts_between({x[i]}, edges), column = counts_between({y[i]}, edges);
+    for (size_t r = 0; r < 4; ++r)
+      for (size_t c = 0; c < 4; ++c) expected[r * 4 + c] += static_cast<double>(row[r] * column[c]);
+  }
+  const auto [counts, of_x, of_y] = ops::histogram2d(from_vector(x), from_vector(y), from_vector(edges));
+  EXPECT_EQ(counts.shape(), (Dims{4, 4}));
+  EXPECT_EQ(to_vector<double>(counts), expected);
+  const auto [same, list] =
+      ops::histogramdd(ArrayTuple{from_vector(x), from_vector(y)}, ArrayTuple{from_vector(edges), from_vector(edges)});
+  EXPECT_EQ(to_vector<double>(same), expected);
+  EXPECT_THROW(ops::histogramdd(from_vector(x, {35000, 2}), from_vector<int64_t>({1, 2, 3})), InvalidArgument);
+}
+
+TEST_P(StatisticsTest, Covariance) {
+  const int64_t variables = 7, observations = 3000;
+  std::vector<double> values = random_reals(variables * observations, 14);
+  for (double& value : values) value += 1e6;  // a mean that would swallow digits
+  const NdArray x = from_vector(values, {variables, observations});
+  const std::vector<double> c = to_vector<double>(ops::cov(x)), r = to_vector<double>(ops::corrcoef(x));
+  const auto mean = [&](size_t i) {
+    double sum = 0;
+    for (size_t k = 0; k < 3000; ++k) sum += values[i * 3000 + k] - 1e6;
+    return 1e6 + sum / 3000;
+  };
+  for (size_t i = 0; i < 7; ++i) {
+    EXPECT_NEAR(r[i * 7 + i], 1, 1e-15);
+    for (size_t j = 0; j < 7; ++j) {
+      const double mean_i = mean(i), mean_j = mean(j);
+      double sum = 0;
+      for (size_t k = 0; k < 3000; ++k) sum += (values[i * 3000 + k] - mean_i) * (values[j * 3000 + k] - mean_j);
+      EXPECT_NEAR(c[i * 7 + j], sum / 2999, 1e-9);
+      EXPECT_EQ(c[i * 7 + j], c[j * 7 + i]);
+    }
+  }
+  EXPECT_EQ(ops::cov(x.T(), {}, /*rowvar=*/false).shape(), (Dims{7, 7}));
+  const std::vector<double> ones(3000, 1);
+  const std::vector<double> weighted =
+      to_vector<double>(ops::cov(x, {}, true, false, {}, from_vector(ones), from_vector(ones)));
+  for (size_t i = 0; i < c.size(); ++i) EXPECT_NEAR(weighted[i], c[i], 1e-9);
+  EXPECT_THROW(ops::cov(x, {}, true, false, 0.5), InvalidArgument);
+  EXPECT_THROW(ops::cov(x, {}, true, false, {}, from_vector<double>({1})), InvalidArgument);
+  EXPECT_THROW(ops::cov(x.reshape({7, 3, 1000})), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace quarry::local
