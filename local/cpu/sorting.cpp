@@ -1,12 +1,16 @@
 #include "local/cpu/sorting.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
+#include <numeric>
 
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
 #include "local/cpu/sorting_counts.h"
 #include "local/cpu/sorting_radix.h"
+#include "local/cpu/sorting_vector.h"
 #include "local/memory/scratch.h"
 #include "local/program/sorting_dispatch.h"
 
@@ -56,7 +60,45 @@ void in_parallel(int64_t n, int threads, F&& f) {
                 [&](int64_t unit, int) { f(unit * kUnit, std::min(n, (unit + 1) * kUnit)); });
 }
 
+constexpr int64_t kOneThread = int64_t{1} << 15;   // rows up to here are not worth a second thread
 constexpr int64_t kShortIndex = int64_t{1} << 32;  // rows up to here have 32-bit positions
+
+template <class Key>
+constexpr Decoding kDecoding = Decoding::none;
+template <class T>
+constexpr Decoding kDecoding<keys::SignedKey<T>> = Decoding::signed_integer;
+template <class T, T Infinity>
+constexpr Decoding kDecoding<keys::FloatKey<T, Infinity>> = Decoding::floating;
+
+// Sorts n keys that differ in the bits of `difference` alone by counting each value. False where these are too many for
+// `scratch`, which is as large as the keys.
+template <class Bits>
+bool sort_by_counts(Bits* keys, int64_t n, Bits difference, char* scratch) {
+  if (difference == 0) return true;
+  constexpr int kMostBits = 16;
+  const int low = std::countr_zero(difference), bits = std::bit_width(difference) - low;
+  if (bits > kMostBits || n * static_cast<int64_t>(sizeof(Bits)) < int64_t{16} << bits) return false;
+  const auto values = size_t{1} << bits;
+  const auto mask = static_cast<Bits>(static_cast<Bits>(values - 1) << low);
+  const auto rest = static_cast<Bits>(keys[0] & static_cast<Bits>(~mask));
+  // Four tables, for increments of one counter wait for each other.
+  constexpr size_t kTables = 4;
+  auto* counts = reinterpret_cast<uint32_t*>(scratch);
+  const int64_t most = std::numeric_limits<uint32_t>::max();
+  if (n > most) return false;
+  std::fill_n(counts, kTables * values, 0);
+  const auto digit = [&](int64_t i) { return static_cast<size_t>((keys[i] & mask) >> low); };
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (size_t t = 0; t < kTables; ++t) ++counts[t * values + digit(i + static_cast<int64_t>(t))];
+  for (; i < n; ++i) ++counts[digit(i)];
+  Bits* to = keys;
+  for (size_t v = 0; v < values; ++v) {
+    const uint32_t count = counts[v] + counts[values + v] + counts[2 * values + v] + counts[3 * values + v];
+    to = std::fill_n(to, count, static_cast<Bits>(rest | static_cast<Bits>(v << low)));
+  }
+  return true;
+}
 
 // The record of the element `i` of a row.
 template <class Key>
@@ -143,10 +185,17 @@ class CpuSorting final : public Sorting {
         const int64_t row = unit / units_per_row, begin = unit % units_per_row * kUnit;
         const int64_t n = std::min(kUnit, values_per_row - begin), first = row * values_per_row + begin;
         const auto* row_data = static_cast<const char*>(sorted) + row * rows.length * itemsize;
-        for (int64_t i = 0; i < n; ++i) {
-          const auto value = load(static_cast<const char*>(values), first + i);
-          out[first + i] = right ? count_before(rows.length, [&](int64_t j) { return !(value < load(row_data, j)); })
-                                 : count_before(rows.length, [&](int64_t j) { return load(row_data, j) < value; });
+        // Several searches in step, so that they wait for memory at the same time.
+        constexpr int64_t kTogether = 16;
+        int64_t i = 0;
+        for (; i + kTogether <= n; i += kTogether) {
+          decltype(load(row_data, 0)) wanted[kTogether];
+          for (int64_t k = 0; k < kTogether; ++k) wanted[k] = load(static_cast<const char*>(values), first + i + k);
+          search_together<kTogether>(rows.length, row_data, load, wanted, right, out + first + i);
+        }
+        for (; i < n; ++i) {
+          const auto wanted = load(static_cast<const char*>(values), first + i);
+          search_together<1>(rows.length, row_data, load, &wanted, right, out + first + i);
         }
       });
     };
@@ -185,17 +234,27 @@ class CpuSorting final : public Sorting {
   }
 
  private:
-  // The first position in [0, n) for which `before` does not hold; it holds for all before that one and none behind it.
-  template <class Before>
-  static int64_t count_before(int64_t n, Before&& before) {
-    int64_t first = 0;
-    while (n > 0) {  // without branches on the data
-      const int64_t half = n / 2;
-      const bool beyond = before(first + half);
-      first = beyond ? first + half + 1 : first;
-      n = beyond ? n - half - 1 : half;
-    }
-    return first;
+  // out[k]: how many of the n elements are less than wanted[k] (`right`: or equal).
+  template <int64_t kCount, class Load, class Value>
+  static void search_together(int64_t n, const char* row, Load&& load, const Value* wanted, bool right, int64_t* out) {
+    std::fill_n(out, kCount, 0);
+    if (n == 0) return;
+    const auto narrow = [&](auto&& before) {
+      int64_t left = n;
+      while (left > 1) {  // without branches on the data
+        const int64_t half = left / 2;
+        for (int64_t k = 0; k < kCount; ++k) {
+          const int64_t beyond = out[k] + half;
+          out[k] = before(load(row, beyond - 1), wanted[k]) ? beyond : out[k];
+        }
+        left -= half;
+      }
+      for (int64_t k = 0; k < kCount; ++k) out[k] += before(load(row, out[k]), wanted[k]) ? 1 : 0;
+    };
+    if (right)
+      narrow([](const Value& element, const Value& value) { return !(value < element); });
+    else
+      narrow([](const Value& element, const Value& value) { return element < value; });
   }
 
   static int64_t order_scratch_bytes(DType dtype, Rows rows) {
@@ -204,6 +263,36 @@ class CpuSorting final : public Sorting {
                                                                 rounded_allocation(rows.length * itemsize(dtype)));
     }
     return scratch_slots(rows) * rounded_allocation(rows.length * itemsize(dtype));
+  }
+
+  // One row in one thread; `work` has the row's size.
+  template <class Key, class Bits = typename Key::Bits>
+  static void order_row(const Bits* from, Bits* to, Bits* work, int64_t n, const std::vector<int64_t>* kth) {
+    constexpr bool kWide = sizeof(Bits) >= 4;
+    const bool vector = kWide && has_vector_sort();
+    Bits difference = 0;
+    if (vector) {
+      if constexpr (kWide) difference = vector_encode(from, to, n, kDecoding<Key>);
+    } else {
+      const Bits first = Key::encode(from[0]);
+      for (int64_t i = 0; i < n; ++i) {
+        to[i] = Key::encode(from[i]);
+        difference = static_cast<Bits>(difference | static_cast<Bits>(to[i] ^ first));
+      }
+    }
+    if (!sort_by_counts(to, n, difference, reinterpret_cast<char*>(work))) {
+      if constexpr (kWide) {
+        if (vector) return sort_with_vectors(to, n, kDecoding<Key>, kth);
+      }
+      using Record = PlainKey<Bits>;
+      RadixSort<Record>(1).sort(reinterpret_cast<Record*>(to), reinterpret_cast<Record*>(work), n, /*to_other=*/false,
+                                kth);
+    }
+    for (int64_t i = 0; i < n; ++i) to[i] = Key::decode(to[i]);
+  }
+  template <class Bits>
+  static void sort_with_vectors(Bits* keys, int64_t n, Decoding decoding, const std::vector<int64_t>* kth) {
+    vector_sort(keys, n, decoding, kth ? kth->data() : nullptr, kth ? static_cast<int64_t>(kth->size()) : 0);
   }
 
   static void order(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>* kth,
@@ -221,6 +310,7 @@ class CpuSorting final : public Sorting {
         const auto* from = reinterpret_cast<const Bits*>(static_cast<const char*>(in) + row * row_bytes);
         auto* to = reinterpret_cast<Bits*>(static_cast<char*>(out) + row * row_bytes);
         auto* work = reinterpret_cast<Bits*>(scratch.data() + slot * rounded_allocation(row_bytes));
+        if (threads == 1 || rows.length <= kOneThread) return order_row<Key>(from, to, work, rows.length, kth);
         // A large row is distributed once: from the work space to its place.
         const bool large = row_bytes > (int64_t{1} << 18);
         Bits* const keys = large ? work : to;
@@ -270,6 +360,60 @@ class CpuSorting final : public Sorting {
                     scratch.data(), slot, threads, kth);
     });
   }
+  // Positions of 64-bit keys in the order of `kth` or of a sort. A sort packs the bits that differ, or the upper ones
+  // of them, into one word with the position; the few elements that are equal there are put in order at the end. False
+  // where they are not few, or several positions are wanted: nothing is done. `ranks`: room for n.
+  static bool arg_order_wide(const uint64_t* from, int64_t* out, uint64_t* ranks, int64_t n, Decoding decoding,
+                             const std::vector<int64_t>* kth) {
+    if (kth) {
+      if (kth->size() != 1) return false;
+      vector_ranks(from, ranks, n, decoding);
+      auto* keys = reinterpret_cast<uint64_t*>(out);
+      std::copy_n(ranks, n, keys);
+      sort_with_vectors(keys, n, Decoding::none, kth);
+      const int64_t k = kth->front();
+      const uint64_t wanted = keys[k];
+      int64_t below = 0, equal = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        below += keys[i] < wanted ? 1 : 0;
+        equal += keys[i] == wanted ? 1 : 0;
+      }
+      int64_t next[3] = {0, below, below + equal};
+      for (int64_t i = 0; i < n; ++i) out[next[(ranks[i] >= wanted ? 1 : 0) + (ranks[i] > wanted ? 1 : 0)]++] = i;
+      return true;
+    }
+    auto* records = reinterpret_cast<uint64_t*>(out);
+    const uint64_t difference = vector_ranks(from, records, n, decoding);
+    if (difference == 0) {
+      std::iota(out, out + n, int64_t{0});
+      return true;
+    }
+    const int index_bits = std::bit_width(static_cast<uint64_t>(n - 1));
+    const int low = std::countr_zero(difference), width = std::bit_width(difference) - low;
+    const int dropped = std::max(0, width + index_bits - 64);
+    const uint64_t index_mask = (uint64_t{1} << index_bits) - 1;
+    if (dropped > 0) std::copy_n(records, n, ranks);
+    vector_pack(records, n, low + dropped, index_bits);
+    sort_with_vectors(records, n, Decoding::none, nullptr);
+    const auto same = [&](int64_t i) { return (records[i] ^ records[i - 1]) <= index_mask; };
+    if (dropped > 0) {
+      int64_t equal = 0;
+      for (int64_t i = 1; i < n; ++i) equal += same(i) ? 1 : 0;
+      if (equal > n / 4) return false;
+      for (int64_t begin = 0, end; equal > 0 && begin < n; begin = end) {
+        end = begin + 1;
+        while (end < n && same(end)) ++end;
+        if (end - begin == 1) continue;
+        std::sort(records + begin, records + end, [&](uint64_t a, uint64_t b) {
+          const uint64_t i = a & index_mask, j = b & index_mask;
+          return ranks[i] != ranks[j] ? ranks[i] < ranks[j] : i < j;
+        });
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) records[i] &= index_mask;
+    return true;
+  }
+
   // scratch: of record_bytes().
   static void arg_order_row(DType dtype, const char* from, int64_t* out, Rows rows, char* scratch, int slot,
                             int threads, const std::vector<int64_t>* kth) {
@@ -280,6 +424,22 @@ class CpuSorting final : public Sorting {
       auto* first = reinterpret_cast<Record*>(scratch + slot * (kShared ? 1 : 2) * bytes);
       auto* second =
           kShared ? reinterpret_cast<Record*>(out) : reinterpret_cast<Record*>(scratch + (2 * slot + 1) * bytes);
+      if (has_vector_sort() && (threads == 1 || n <= kOneThread)) {
+        if constexpr (std::is_same_v<Record, IndexedKey32>) {
+          using Bits = typename Key::Bits;
+          if constexpr (sizeof(Bits) == 4) {
+            auto* records = reinterpret_cast<uint64_t*>(out);
+            vector_records(reinterpret_cast<const Bits*>(from), records, n, kDecoding<Key>);
+            return sort_with_vectors(records, n, Decoding::low_half, kth);
+          }
+        } else if constexpr (std::is_same_v<Record, IndexedKey64> && !std::is_same_v<Key, Complex64Key>) {
+          using Bits = typename Key::Bits;
+          if constexpr (sizeof(Bits) == 8) {
+            auto* ranks = reinterpret_cast<uint64_t*>(first);
+            if (arg_order_wide(reinterpret_cast<const Bits*>(from), out, ranks, n, kDecoding<Key>, kth)) return;
+          }
+        }
+      }
       in_parallel(n, threads, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) make_record<Key>(from, i, first[i]);
       });

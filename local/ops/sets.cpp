@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <string>
 
 #include "local/ops/indexing.h"
@@ -141,6 +142,27 @@ void check_kind(std::optional<std::string_view> kind, const NdArray& a, const Nd
   }
 }
 
+// Membership of integers by a table over the range of the set, where that is not much larger than both arrays together.
+std::optional<NdArray> look_up(const NdArray& element, const NdArray& set, const ExecContext& context) {
+  for (const NdArray* array : {&element, &set}) {
+    if (!is_integer(array->dtype()) && array->dtype() != DType::bool_) return std::nullopt;
+    if (array->dtype() == DType::uint64) return std::nullopt;  // has values that int64 has not
+  }
+  constexpr int64_t kSmall = 1000;  // below, two reductions cost more than they save
+  if (set.size() < kSmall) return std::nullopt;
+  const NdArray least = min(set), greatest = max(set);
+  const int64_t low = least.item().as_int64();
+  const uint64_t range = static_cast<uint64_t>(greatest.item().as_int64()) - static_cast<uint64_t>(low);
+  if (range > 6 * static_cast<uint64_t>(element.size() + set.size()) || low == std::numeric_limits<int64_t>::min())
+    return std::nullopt;
+  // False before the least and behind the greatest value: there positions outside are clipped to. Differences that wrap
+  // are outside too.
+  const NdArray table = filled(static_cast<int64_t>(range) + 3, DType::bool_, false, context);
+  const Scalar before = Scalar::strong(low - 1, DType::int64);
+  put(table, apply(Op::subtract, {flattened(set), before}, DType::int64), true, "clip");
+  return take(table, apply(Op::subtract, {element, before}, DType::int64), std::nullopt, std::nullopt, "clip");
+}
+
 NdArray distinct(const NdArray& a, bool assume_unique) {
   return assume_unique ? flattened(a) : unique_flat(a, false, false, false, true).values;
 }
@@ -241,6 +263,9 @@ NdArray isin(const NdArray& element, const NdArray& test_elements, bool, bool in
   check_kind(kind, element, test_elements);
   const ExecContext context = context_of(element, test_elements);
   if (test_elements.size() == 0) return filled(element.size(), DType::bool_, invert, context).reshape(element.shape());
+  if (!kind || *kind == "table") {
+    if (const auto found = look_up(element, test_elements, context)) return invert ? logical_not(*found) : *found;
+  }
   const DType common = promote_types(element.dtype(), test_elements.dtype());
   const NdArray set = sorted_rows(flattened(test_elements).astype(common, context), context);
   const NdArray wanted = flattened(element).astype(common, context);

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
@@ -81,6 +81,22 @@ TEST_P(Sets, FunctionsOfTwoSets) {
   EXPECT_EQ(to_vector<int32_t>(ops::setxor1d(x, y)), expected);
   const std::vector<bool> found = to_vector<bool>(ops::isin(x, y));
   for (size_t i = 0; i < one.size(); ++i) ASSERT_EQ(found[i], b.contains(one[i]));
+}
+
+TEST_P(Sets, MembershipOfExtremes) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  for (const int64_t base : {kLeast, kLeast + 1, int64_t{-500}, kMost - 3000}) {
+    std::vector<int64_t> set(3000), element = {kLeast, kLeast + 1, -1, 0, 1, kMost - 1, kMost, base, base + 2999};
+    for (size_t i = 0; i < set.size(); ++i) set[i] = base + static_cast<int64_t>(i / 2 * 2);
+    for (int64_t i = 0; i < 50; ++i) element.push_back(base + 17 * i);
+    const std::set<int64_t> members(set.begin(), set.end());
+    const std::vector<bool> found = to_vector<bool>(ops::isin(from_vector(element), from_vector(set)));
+    const std::vector<bool> missing = to_vector<bool>(ops::isin(from_vector(element), from_vector(set), false, true));
+    for (size_t i = 0; i < element.size(); ++i) {
+      EXPECT_EQ(found[i], members.contains(element[i])) << element[i] << " in " << base;
+      EXPECT_EQ(missing[i], !members.contains(element[i]));
+    }
+  }
 }
 
 TEST_P(Sets, RowsAreDistinctOrSame) {

@@ -185,6 +185,34 @@ TEST_P(Sorts, LongRows) {
   check<uint64_t>(Pattern::descending, 1, 3000000);
 }
 
+TEST_P(Sorts, WideKeysThatAreAlmostEqual) {
+  // 64-bit keys whose differences do not fit beside a position: few, many and hardly any equal in their upper bits.
+  std::mt19937_64 random(1);
+  for (const int low_bits : {2, 12, 40}) {
+    for (const bool outlier : {false, true}) {
+      const int64_t n = 60000;
+      std::vector<int64_t> values(static_cast<size_t>(n));
+      for (int64_t& value : values) value = static_cast<int64_t>(random() & ((uint64_t{1} << low_bits) - 1));
+      if (outlier) values[7] = std::numeric_limits<int64_t>::max(), values[70] = std::numeric_limits<int64_t>::min();
+      const NdArray a = from_vector(values);
+      const std::vector<int64_t> expected = stable_order(values, 0, values.size());
+      EXPECT_EQ(to_vector<int64_t>(ops::argsort(a)), expected) << low_bits << outlier;
+      for (const int64_t k : {int64_t{0}, n / 3, n - 1}) {
+        const std::vector<int64_t> order = to_vector<int64_t>(ops::argpartition(a, k));
+        const int64_t at = values[static_cast<size_t>(expected[static_cast<size_t>(k)])];
+        std::vector<char> seen(values.size(), 0);
+        int64_t bad = values[static_cast<size_t>(order[static_cast<size_t>(k)])] != at;
+        for (int64_t i = 0; i < n; ++i) {
+          const auto p = static_cast<size_t>(order[static_cast<size_t>(i)]);
+          bad += seen[p]++ != 0;
+          bad += i < k ? values[p] > at : values[p] < at;
+        }
+        EXPECT_EQ(bad, 0) << low_bits << outlier << " " << k;
+      }
+    }
+  }
+}
+
 TEST_P(Sorts, SumsOfSignsAndNans) {
   // A sort keeps the number of each zero and of NaN.
   const NdArray a = from_vector<double>({0.0, -0.0, NAN, -NAN, 1, -0.0});
@@ -292,6 +320,54 @@ TEST_P(Sorts, Digitize) {
             (std::vector<int64_t>{3, 1, 1, 2}));
   EXPECT_EQ(to_vector<int64_t>(ops::digitize(x, from_vector<int32_t>({10, 3, 1, 0}), true)),
             (std::vector<int64_t>{3, 1, 2, 2}));
+}
+
+// 2^20 values, repeated 2049 times: 2^31 + 2^20 elements. About 60 GiB.
+TEST(LargeSorts, MoreThan2To31ElementsOnAGpu) {
+  if (!available(DeviceKind::cuda)) GTEST_SKIP() << "no GPU";
+  const DeviceScope scope(Device{DeviceKind::cuda, 0});
+  constexpr int64_t kPart = int64_t{1} << 20, kParts = 2049;
+  const std::vector<uint8_t> part = make_values<uint8_t>(Pattern::random, kPart, 5);
+  std::vector<std::vector<int64_t>> positions(256);
+  for (int64_t i = 0; i < kPart; ++i) positions[part[static_cast<size_t>(i)]].push_back(i);
+  try {
+    const NdArray a = from_vector(part).broadcast_to({kParts, kPart}).copy().reshape({-1});
+    ASSERT_EQ(a.size(), kParts * kPart);
+    std::vector<uint8_t> all(256);
+    std::iota(all.begin(), all.end(), uint8_t{0});
+    {
+      const NdArray sorted = ops::sort(a);
+      const std::vector<int64_t> starts = to_vector<int64_t>(ops::searchsorted(sorted, from_vector(all)));
+      int64_t expected = 0;
+      for (size_t v = 0; v < 256; ++v) {
+        EXPECT_EQ(starts[v], expected) << v;
+        expected += kParts * static_cast<int64_t>(positions[v].size());
+      }
+      const NdArray low = sorted[{Slice{std::nullopt, -1, std::nullopt}}];
+      const NdArray high = sorted[{Slice{1, std::nullopt, std::nullopt}}];
+      EXPECT_FALSE(ops::any(apply(Op::less, {high, low})).item().as_bool());
+    }
+    {
+      const NdArray sorted = ops::sort(a.astype(DType::float32));
+      const std::vector<int64_t> starts =
+          to_vector<int64_t>(ops::searchsorted(sorted, from_vector(all).astype(DType::float32)));
+      EXPECT_EQ(starts[128], to_vector<int64_t>(ops::searchsorted(ops::sort(a), from_vector<uint8_t>({128})))[0]);
+    }
+    const NdArray order = ops::argsort(a);
+    int64_t start = 0;
+    for (size_t v = 0; v < 256; ++v) {
+      const auto count = static_cast<int64_t>(positions[v].size());
+      for (const int64_t repeat : {int64_t{0}, int64_t{1000}, kParts - 1}) {
+        const int64_t first = start + repeat * count;
+        std::vector<int64_t> expected = positions[v];
+        for (int64_t& position : expected) position += repeat * kPart;
+        ASSERT_EQ(to_vector<int64_t>(order[{Slice{first, first + count, std::nullopt}}]), expected) << v;
+      }
+      start += kParts * count;
+    }
+  } catch (const OutOfMemory& error) {
+    GTEST_SKIP() << "not enough memory for a sort of more than 2^31 elements: " << error.what();
+  }
 }
 
 }  // namespace
