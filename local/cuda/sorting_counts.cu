@@ -10,11 +10,13 @@ namespace {
 constexpr int64_t kSharedBytes = 48 << 10;
 constexpr int kMostCopies = 32, kMostBlocks = 2048;
 
-// bin(i): of element i, outside [0, bins) for none. A block sees fewer than 2^32 elements, so that its counts fit.
+// bin(i): of element i, outside [0, bins) for none; bin.prepare() reads what all elements need. A block sees fewer than
+// 2^32 elements, so that its counts fit.
 template <class Sum, class Shared, class Bin>
 __global__ void __launch_bounds__(kSortThreads)
     count_kernel(int64_t count, int64_t bins, int copies, const double* weights, Sum* out, Bin bin) {
   extern __shared__ double shared_memory[];
+  bin.prepare();
   auto* const shared = reinterpret_cast<Shared*>(shared_memory);
   const auto slots = static_cast<int>(copies == 0 ? 0 : bins * copies);
   for (int s = threadIdx.x; s < slots; s += kSortThreads) shared[s] = Shared{0};
@@ -71,6 +73,7 @@ void count(int64_t elements, int64_t bins, const double* weights, void* out, cud
 
 struct PositionBin {
   const int64_t* positions;
+  __device__ void prepare() {}
   __device__ int64_t operator()(int64_t i) const { return positions[i]; }
 };
 
@@ -87,9 +90,14 @@ struct EdgesBin {
   const T* values;
   const Edge* edges;
   int64_t bins;
+  Edge lowest{}, highest{};
+  __device__ void prepare() {
+    lowest = edges[0];
+    highest = edges[bins];
+  }
   __device__ int64_t operator()(int64_t i) const {
     const auto x = static_cast<Edge>(number(values[i]));
-    if (!(x >= edges[0] && x <= edges[bins])) return -1;
+    if (!(x >= lowest && x <= highest)) return -1;
     int64_t first = 0, n = bins;
     while (n > 1) {
       const int64_t half = n / 2;
@@ -106,11 +114,15 @@ struct UniformBin {
   const T* values;
   const double* edges;
   int64_t bins;
+  double lowest = 0, highest = 0, scale = 0;
+  __device__ void prepare() {
+    lowest = edges[0];
+    highest = edges[bins];
+    scale = static_cast<double>(bins) / (highest - lowest);
+  }
   __device__ int64_t operator()(int64_t i) const {
     const auto x = static_cast<double>(number(values[i]));
-    const double lowest = edges[0], highest = edges[bins];
     if (!(x >= lowest && x <= highest)) return -1;
-    const double scale = static_cast<double>(bins) / (highest - lowest);
     auto b = static_cast<int64_t>((x - lowest) * scale);
     b = b < 0 ? 0 : b < bins ? b : bins - 1;
     while (b > 0 && x < edges[b]) --b;

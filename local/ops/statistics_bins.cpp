@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "local/ops/creation.h"
 #include "local/ops/indexing.h"
@@ -26,23 +25,17 @@ Scalar moved(const Scalar& value, double by) {
   return Scalar::strong(sum, promoted({operand_of(value), {DType::float64, /*weak=*/true}}));
 }
 
+// Distance of the numbers from 1 on.
 double spacing_factor(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return 0x1p-10;
-    case DType::bfloat16:
-      return 0x1p-7;
-    case DType::float32:
-      return std::numeric_limits<float>::epsilon();
-    default:
-      return std::numeric_limits<double>::epsilon();
-  }
+  if (dtype == DType::float16) return 0x1p-10;
+  if (dtype == DType::bfloat16) return 0x1p-7;
+  return dtype == DType::float32 ? 0x1p-23 : 0x1p-52;
 }
 
 NdArray all_but_last(const NdArray& a) { return a[{Slice{std::nullopt, -1, std::nullopt}}]; }
 NdArray all_but_first(const NdArray& a) { return a[{Slice{1, std::nullopt, std::nullopt}}]; }
 
-NdArray uniform_edges(const NdArray& a, const std::pair<Scalar, Scalar>& outer, int64_t count) {
+BinEdges uniform_edges(const NdArray& a, const std::pair<Scalar, Scalar>& outer, int64_t count) {
   const auto& [first, last] = outer;
   DType dtype = promoted({operand_of(first), operand_of(last), {a.dtype(), false}});
   if (is_integer(dtype)) dtype = promote_types(dtype, DType::float64);
@@ -51,10 +44,13 @@ NdArray uniform_edges(const NdArray& a, const std::pair<Scalar, Scalar>& outer, 
   const double low = first.as_double(), high = last.as_double();
   const double width = (high - low) / static_cast<double>(count);
   const double spacing = std::max(std::abs(low), std::abs(high)) * spacing_factor(dtype);
-  if (!(width > 8 * spacing) && holds_any(ops::greater_equal(all_but_last(edges), all_but_first(edges)))) {
+  if (!(width > 8 * spacing && std::isfinite(width)) &&
+      holds_any(ops::greater_equal(all_but_last(edges), all_but_first(edges)))) {
     throw InvalidArgument(fmt::format("Too many bins for data range. Cannot create {} finite-sized bins.", count));
   }
-  return edges;
+  // Bins of a subnormal width, or of an infinite one, are found by search.
+  const double scale = static_cast<double>(count) / (high - low);
+  return {edges, std::isfinite(scale) && scale > 0};
 }
 
 int64_t estimated_count(std::string_view rule, NdArray a, const std::pair<Scalar, Scalar>& outer, bool trim) {
@@ -118,18 +114,13 @@ NdArray unsigned_distance(const Scalar& last, const Scalar& first) {
   const ExecContext host = default_context(kCpu);
   const auto value = [&](const Scalar& scalar) { return filled({}, scalar, dtype, host); };
   const NdArray distance = ops::subtract(value(last), value(first));
-  switch (dtype) {
-    case DType::int8:
-      return distance.astype(DType::uint8, host);
-    case DType::int16:
-      return distance.astype(DType::uint16, host);
-    case DType::int32:
-      return distance.astype(DType::uint32, host);
-    case DType::int64:
-      return distance.astype(DType::uint64, host);
-    default:
-      return distance;
-  }
+  if (local::kind(dtype) != 'i') return distance;
+  const int64_t bytes = local::itemsize(dtype);
+  return distance.astype(bytes == 1   ? DType::uint8
+                         : bytes == 2 ? DType::uint16
+                         : bytes == 4 ? DType::uint32
+                                      : DType::uint64,
+                         host);
 }
 
 BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange& range, bool weighted) {
@@ -137,7 +128,7 @@ BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange&
     if (!is_estimator(*rule)) throw InvalidArgument(fmt::format("'{}' is not a valid estimator for `bins`", *rule));
     if (weighted) throw TypeError("Automated estimation of the number of bins is not supported for weighted data");
     const auto outer = outer_edges(a, range);
-    return {uniform_edges(a, outer, estimated_count(*rule, a, outer, range.has_value())), true};
+    return uniform_edges(a, outer, estimated_count(*rule, a, outer, range.has_value()));
   }
   const auto* given = std::get_if<NdArray>(&bins);
   if (given != nullptr && given->ndim() > 0) {
@@ -150,7 +141,7 @@ BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange&
     throw TypeError("`bins` must be an integer, a string, or an array");
   const int64_t count = given != nullptr ? given->item().as_int64() : std::get<int64_t>(bins);
   if (count < 1) throw InvalidArgument(fmt::format("`bins` must be positive, when an integer (got {})", count));
-  return {uniform_edges(a, outer_edges(a, range), count), true};
+  return uniform_edges(a, outer_edges(a, range), count);
 }
 
 }  // namespace quarry::local

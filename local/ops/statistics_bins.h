@@ -7,7 +7,7 @@
 
 namespace quarry::local {
 
-// Equal bins between two numbers, or any bins.
+// uniform: equal bins, up to rounding, whose numbers can be computed.
 struct BinEdges {
   NdArray edges;
   bool uniform = false;

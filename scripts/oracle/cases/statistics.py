@@ -313,6 +313,8 @@ def histograms():
         yield case(f"histogram(a, {n}, (-1.0, 1.0))", a=rounded)
         yield case(f"histogram(a, {n}, (-0.7, 0.9))", a=rounded)
         yield case(f"histogram(a, {n})", a=rounded.astype("float32"))
+    for low, high in [(-1e308, 1e308), (0, 5e-323), (-1e300, 1), (1e-310, 3e-310)]:
+        yield case("histogram(a, 4, (low, high))", a=np.array([low, high, 0.0, 5e-324, 1e307]), low=low, high=high)
     big = np.array([-2**62, 2**62, 5, 2**62 - 1])
     small = np.array([-128, 127, 0, 3], "int8")
     a = sample("float64", (20,))
