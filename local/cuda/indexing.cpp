@@ -140,7 +140,8 @@ bool is_atomic(const Program& program) {
   return any_order(program) && itemsize(program.input_dtype(0)) <= 8;
 }
 
-std::string update_source(const Program& program) {
+// distinct: no element is updated twice.
+std::string update_source(const Program& program, bool distinct) {
   const char* const element = type_name(program.input_dtype(0));
   const bool unary = program.inputs() == 1;
   std::string text = "struct Update {\n" + make_function(program, "apply");
@@ -151,7 +152,9 @@ std::string update_source(const Program& program) {
       "  auto* e = reinterpret_cast<{}*>(element);\n  *e = apply(*e{});\n}}\n",
       element, value);
   text += "QUARRY_FN void once(int64_t element, int64_t value) {\n";
-  if (adds_natively(program)) {
+  if (distinct) {
+    text += "  plain(element, value);\n";
+  } else if (adds_natively(program)) {
     const bool negative = operation_of(program).op == Op::subtract;
     text += fmt::format("  const {0} v = *reinterpret_cast<const {0}*>(value);\n", element);
     text += fmt::format("  indexing::add_to(reinterpret_cast<{}*>(element), {});\n", element,
@@ -453,8 +456,10 @@ class CudaIndexing final : public Indexing {
     if (element_count(to.shape) > 0) {
       const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
       const CompactElements c = compact(to, other, itemsize(program.input_dtype(0)));
-      const auto kind = is_atomic(program) ? ElementKernel::Kind::update : ElementKernel::Kind::update_in_order;
-      ElementLaunch launch = make_launch(kind, c, nullptr);
+      const bool at_once = to.distinct || is_atomic(program);
+      ElementLaunch launch =
+          make_launch(at_once ? ElementKernel::Kind::update : ElementKernel::Kind::update_in_order, c, nullptr);
+      launch.kernel.distinct = to.distinct;
       launch.kernel.program = &program;
       launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
       queue(launch, stream);
@@ -504,8 +509,9 @@ int64_t position_divider(int64_t extent, bool wide) {
 }
 
 std::string ElementKernel::key() const {
-  return fmt::format("{} {} {} {} {} {}{}{} {}", kind_name(kind), width, axes, indices, mode_name(mode),
-                     wide ? 'w' : 'n', wide_rank ? 'w' : 'n', hashed ? 'h' : 'd', program ? program->key() : "");
+  return fmt::format("{} {} {} {} {} {}{}{}{} {}", kind_name(kind), width, axes, indices, mode_name(mode),
+                     wide ? 'w' : 'n', wide_rank ? 'w' : 'n', hashed ? 'h' : 'd', distinct ? 'd' : 'r',
+                     program ? program->key() : "");
 }
 
 ModuleSource ElementKernel::source() const {
@@ -530,7 +536,7 @@ ModuleSource ElementKernel::source() const {
       break;
     case Kind::update:
     case Kind::update_in_order:
-      before = update_source(*program);
+      before = update_source(*program, distinct);
       arguments = fmt::format("Update, {}, {}, {}, {}", index, axes, indices, mode_name(mode));
       break;
   }

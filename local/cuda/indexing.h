@@ -19,6 +19,7 @@ struct ElementKernel {
   bool wide = false;                 // 64-bit index arithmetic
   bool wide_rank = false;            // winners in 64 bits
   bool hashed = false;               // winners by hash table
+  bool distinct = false;             // update: no element twice
   const Program* program = nullptr;  // update
 
   std::string key() const;

@@ -89,6 +89,9 @@ TEST(CompileIndexing, Updates) {
     kernel.axes = 2;
     kernel.program = &program;
     expect_compiles(kernel.source(), kernel.key());
+    kernel.kind = kAtomic;
+    kernel.distinct = true;
+    expect_compiles(kernel.source(), kernel.key());
   }
 }
 
