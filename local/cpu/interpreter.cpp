@@ -85,6 +85,12 @@ class Interpreter {
     direct_output_.assign(code.values.size(), -1);
     for (size_t o = 0; o < direct_.size(); ++o)
       if (direct_[o]) direct_output_[static_cast<size_t>(code.outputs[o])] = static_cast<int>(o);
+    only_copies_ = !layout.reducing;
+    for (size_t o = 0; o < launch.outputs.size(); ++o) {
+      const CodeValue& value = code.values[static_cast<size_t>(code.outputs[o])];
+      only_copies_ = only_copies_ && value.kind == CodeValue::Kind::input && !value.swapped &&
+                     launch.inputs[static_cast<size_t>(value.slot)].data != launch.outputs[o].data;
+    }
     int index = 0;
     index_number_.assign(code.values.size(), -1);
     for (size_t v = 0; v < code.values.size(); ++v)
@@ -142,6 +148,10 @@ class Interpreter {
 
   // Brings every value of the program up to date for the tile and stores its elementwise outputs.
   void evaluate(Worker& worker, const Tile& tile) const {
+    if (only_copies_) {
+      for (size_t o = 0; o < code_.outputs.size(); ++o) copy(tile, o);
+      return;
+    }
     for (int id : code_.constant_values)  // tiles at the edge are narrower
       worker.views[static_cast<size_t>(id)].row_bytes =
           tile.inner_count * itemsize(code_.values[static_cast<size_t>(id)].dtype);
@@ -244,6 +254,26 @@ class Interpreter {
       const void* args[] = {view.data};
       loops_.swap[static_cast<int>(value.dtype)](view.data, args, tile.outer_count * tile.inner_count);
     }
+  }
+
+  // The tile of an output that is an input, from one memory to the other.
+  void copy(const Tile& tile, size_t o) const {
+    const CodeValue& value = code_.values[static_cast<size_t>(code_.outputs[o])];
+    const auto slot = static_cast<size_t>(value.slot);
+    const Addressing& here = layout_.inputs[slot];
+    const char* from = static_cast<const char*>(launch_.inputs[slot].data);
+    char* to = static_cast<char*>(launch_.outputs[o].data);
+    for_each_piece(
+        layout_.outputs[o], tile,
+        [&](int64_t offset, int64_t down, int64_t right, int64_t rows, int64_t columns, int64_t r, int64_t c) {
+          const Tile piece{tile.outer + r, rows, tile.inner + c, columns};
+          for_each_piece(here, piece,
+                         [&](int64_t source, int64_t source_down, int64_t source_right, int64_t source_rows,
+                             int64_t source_columns, int64_t r0, int64_t c0) {
+                           copy_2d(to + offset + r0 * down + c0 * right, down, right, from + source, source_down,
+                                   source_right, source_rows, source_columns, itemsize(value.dtype));
+                         });
+        });
   }
 
   void store(const Worker& worker, const Tile& tile, size_t o) const {
@@ -445,6 +475,7 @@ class Interpreter {
   const int slots_;
   char* const partials_;
   std::vector<bool> direct_;        // per output
+  bool only_copies_ = false;        // the outputs are inputs
   std::vector<int> direct_output_;  // per value: the output it may be computed into, or -1
   std::vector<int> index_number_;   // per value: among the index values
 };

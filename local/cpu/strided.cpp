@@ -11,6 +11,19 @@ struct Bytes16 {
   uint64_t low, high;
 };
 
+// A block of a transposition whose rows and columns are whole cache lines, each read and written once.
+template <class T>
+void transpose_block(char* to, int64_t to_row, const char* from, int64_t from_column) {
+  constexpr int64_t kEdge = 64 / static_cast<int64_t>(sizeof(T));
+  T block[kEdge][kEdge];
+  for (int64_t c = 0; c < kEdge; ++c) std::memcpy(block[c], from + c * from_column, sizeof block[c]);
+  for (int64_t r = 0; r < kEdge; ++r) {
+    T line[kEdge];
+    for (int64_t c = 0; c < kEdge; ++c) line[c] = block[c][r];
+    std::memcpy(to + r * to_row, line, sizeof line);
+  }
+}
+
 template <class T>
 void copy_strided(char* to, int64_t to_row, int64_t to_column, const char* from, int64_t from_row, int64_t from_column,
                   int64_t rows, int64_t columns) {
@@ -39,6 +52,19 @@ void copy_strided(char* to, int64_t to_row, int64_t to_column, const char* from,
       char* p = to + r * to_row;
       for (int64_t c = 0; c < columns; ++c) store(p + c * size, v);
     }
+    return;
+  }
+  constexpr int64_t kEdge = 64 / size;
+  if (from_row == size && to_column == size && rows >= kEdge && columns >= kEdge) {
+    const int64_t whole_rows = rows / kEdge * kEdge, whole_columns = columns / kEdge * kEdge;
+    for (int64_t r = 0; r < whole_rows; r += kEdge)
+      for (int64_t c = 0; c < whole_columns; c += kEdge)
+        transpose_block<T>(to + r * to_row + c * size, to_row, from + r * size + c * from_column, from_column);
+    // Neither edge has room for a block.
+    copy_strided<T>(to + whole_columns * size, to_row, size, from + whole_columns * from_column, size, from_column,
+                    rows, columns - whole_columns);
+    copy_strided<T>(to + whole_rows * to_row, to_row, size, from + whole_rows * size, size, from_column,
+                    rows - whole_rows, whole_columns);
     return;
   }
   const auto magnitude = [](int64_t x) { return x < 0 ? -x : x; };
