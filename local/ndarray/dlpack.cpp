@@ -111,6 +111,16 @@ NdArray adopt(void* data, DType dtype, const Dims& shape, const std::optional<Di
       throw InvalidArgument(fmt::format("strides {} of shape {} reach too far", to_string(strides), to_string(shape)));
     }
   }
+  if (device.kind != DeviceKind::cpu) {
+    // The producer may use the memory again at once, but kernels that use it may still be queued.
+    release = [device, release = std::move(release)] {
+      try {
+        context_for(device).stream->synchronize();
+      } catch (...) {  // the failure of work whose result nobody holds
+      }
+      release();
+    };
+  }
   auto buffer = std::make_shared<Buffer>(static_cast<char*>(data) + low, high - low, device, std::move(release));
   return NdArray(std::move(buffer), dtype, shape, strides, -low);
 }

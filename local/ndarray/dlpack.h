@@ -72,10 +72,11 @@ struct DLManagedTensorVersioned {
 dlpack::DLManagedTensorVersioned* to_dlpack(const NdArray& array);
 dlpack::DLManagedTensor* to_dlpack_unversioned(const NdArray& array);
 
-// An array over a producer's memory; its deleter is called when the last array over it is gone, and at once if this
-// throws. What the producer has queued must be done, or be ordered before the current context's stream. A read-only
-// tensor is not to be written to. Throws InvalidArgument for a null pointer, another major version, a bad shape;
-// TypeError for an element type that quarry has not; DeviceError for a device that cannot be used here.
+// An array over a producer's memory; its deleter is called when the last array over it is gone (on a GPU after what the
+// current stream has queued; wait for work on other streams before), and at once if this throws. What the producer has
+// queued must be done, or be ordered before the current context's stream. A read-only tensor is not to be written to.
+// Throws InvalidArgument for a null pointer, another major version, a bad shape; TypeError for an element type that
+// quarry has not; DeviceError for a device that cannot be used here.
 NdArray from_dlpack(dlpack::DLManagedTensorVersioned* tensor);
 NdArray from_dlpack(dlpack::DLManagedTensor* tensor);
 

@@ -363,13 +363,10 @@ NdArray eye(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType>
             std::optional<Device> device) {
   const NdArray result = shaped({N, M.value_or(N)}, dtype, order, device);
   if (result.size() == 0) return result;
-  const int64_t offset = std::clamp(k, -result.shape()[0], result.shape()[1]);
-  Program program;
-  const ValueId shifted[] = {program.index(0), program.constant(offset, DType::int64)};
-  const ValueId compared[] = {program.index(1), program.apply(Op::add, shifted)};
-  program.output(program.cast(program.apply(Op::equal, compared), result.dtype()));
-  const NdArray* out[] = {&result};
-  run_elementwise(program, {}, out, context_for(result.device()));
+  const ExecContext context = context_for(result.device());
+  result.fill(Scalar::strong(0, result.dtype()), context);
+  const NdArray ones = diagonal(result, k);
+  if (ones.size() > 0) ones.fill(Scalar::strong(1, result.dtype()), context);
   return result;
 }
 

@@ -6,7 +6,8 @@
 #include <numbers>
 
 #include "local/ops/launch.h"
-#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+#include "local/ops/ufuncs.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -34,11 +35,10 @@ class Window {
   Id cosine(double weight, double factor, Id n) {
     return apply(Op::multiply, number(weight), apply(Op::cos, apply(Op::multiply, number(factor), n)));
   }
-  // At 1 - points, 3 - points ... below `points`.
   NdArray run(double points, Id value) {
     program_.output(value);
     const ExecContext context = current_context();
-    const NdArray result({static_cast<int64_t>(std::ceil(points - 0.5))}, DType::float64, context);
+    const NdArray result({static_cast<int64_t>(points)}, DType::float64, context);
     const NdArray* out[] = {&result};
     run_elementwise(program_, {}, out, context);
     return result;
@@ -58,6 +58,9 @@ std::optional<NdArray> trivial_window(double points) {
   return result;
 }
 
+// How many of 1 - points, 3 - points ... lie below `points`.
+double doubled_steps(double points) { return std::ceil(points - 0.5); }
+
 // offset + weight cos(pi n / (M - 1)) + second cos(2 pi n / (M - 1)), n = 1 - M, 3 - M ...
 NdArray cosine_window(double points, double offset, double weight, double second = 0) {
   if (std::optional<NdArray> trivial = trivial_window(points)) return *trivial;
@@ -66,7 +69,7 @@ NdArray cosine_window(double points, double offset, double weight, double second
   const double angle = std::numbers::pi / (points - 1);
   ValueId value = window.apply(Op::add, window.number(offset), window.cosine(weight, angle, n));
   if (second != 0) value = window.apply(Op::add, value, window.cosine(second, 2 * angle, n));
-  return window.run(points, value);
+  return window.run(doubled_steps(points), value);
 }
 
 }  // namespace
@@ -86,33 +89,15 @@ NdArray hanning(double M) { return cosine_window(M, 0.5, 0.5); }
 
 NdArray kaiser(double M, double beta) {
   if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
-  // I0(x) is the mean of exp(x cos t) over a period, of which the trapezoidal rule with N points leaves out terms of
-  // the order of I_N(x): N = 64 + 16 sqrt(x) makes them vanish. Divided by exp(beta), nothing overflows.
-  const double size = std::fabs(beta);
-  const auto nodes = static_cast<int64_t>(64 + 16 * std::ceil(std::sqrt(size)));
-  const auto points = static_cast<int64_t>(std::ceil(M));
-  const double half = (M - 1) / 2.0;
-  const ExecContext context = current_context();
-  double whole = 0;
-  for (int64_t k = 0; k < nodes; ++k)
-    whole +=
-        std::exp(size * (std::cos(2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(nodes)) - 1));
-
-  Program program;
-  const auto number = [&](double value) { return program.constant(value, DType::float64); };
-  const auto apply = [&](Op op, std::initializer_list<ValueId> args) {
-    return program.apply(op, std::span<const ValueId>(args.begin(), args.size()));
-  };
-  // Axis 0: the points of the window; axis 1: the nodes.
-  const ValueId n = program.cast(program.index(0), DType::float64), k = program.cast(program.index(1), DType::float64);
-  const ValueId relative = apply(Op::divide, {apply(Op::subtract, {n, number(half)}), number(half)});
-  const ValueId inside = apply(Op::subtract, {number(1), apply(Op::square, {relative})});
-  const ValueId x = apply(Op::multiply, {number(size), apply(Op::sqrt, {inside})});
-  const ValueId angle = apply(Op::multiply, {k, number(2 * std::numbers::pi / static_cast<double>(nodes))});
-  const ValueId exponent = apply(Op::subtract, {apply(Op::multiply, {x, apply(Op::cos, {angle})}), number(size)});
-  const ValueId term[] = {apply(Op::divide, {apply(Op::exp, {exponent}), number(whole)})};
-  program.reduce(Reduction::sum, term, DType::float64);
-  return run_reductions(program, {}, {points, nodes}, /*mask=*/2, context)[0].reshape({points});
+  const double half = (M - 1) / 2;
+  Window window;
+  const ValueId relative = window.apply(Op::divide, window.positions(-half, 1), window.number(half));
+  const ValueId inside = window.apply(Op::subtract, window.number(1), window.apply(Op::square, relative));
+  const ValueId height = window.apply(Op::sqrt, inside);
+  const NdArray argument = window.run(std::ceil(M), window.apply(Op::multiply, window.number(beta), height));
+  const NdArray peak({}, DType::float64, context_for(argument.device()));
+  peak.fill(beta);
+  return i0(argument) / i0(peak);
 }
 
 }  // namespace quarry::local::ops

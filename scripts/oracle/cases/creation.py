@@ -104,7 +104,7 @@ def windows():
     for name in ["bartlett", "blackman", "hamming", "hanning"]:
         for points in ["0", "1", "2", "3", "8", "51", "-2", "4.5"]:
             yield case(f"{name}({points})", atol=4e-16, ulp=4)
-    for text in ["0, 3", "1, 3", "2, 3", "5, 14", "12, 0", "33, 8.6", "7, -4", "9, 100"]:
+    for text in ["0, 3", "1, 3", "2, 3", "5, 14", "12, 0", "33, 8.6", "7, -4", "9, 100", "4.5, 3", "6, 0", "5, nan"]:
         yield case(f"kaiser({text})", ulp=64, atol=1e-17)
 
 

@@ -161,6 +161,20 @@ TEST_P(Manipulation, HostCopies) {
   EXPECT_THROW(from_host(pageable.data(), DType::int32, {-1}), InvalidArgument);
 }
 
+TEST_P(Manipulation, PeerCopies) {
+  const Device other{GetParam(), 1};
+  if (backend(GetParam()).device_count() < 2) GTEST_SKIP() << "one device of kind " << name(GetParam());
+  const NdArray a = counting({300, 400}), there = (a + 1).T().to(other);  // queued work, other strides
+  EXPECT_EQ(there.device(), other);
+  const NdArray doubled = there * 2;
+  EXPECT_EQ(doubled.device(), other);
+  EXPECT_THROW(a + doubled.T(), InvalidArgument);
+  const NdArray back = doubled.to(a.device());
+  EXPECT_EQ(to_vector<int64_t>(back), to_vector<int64_t>((a.T() + 1) * 2));
+  EXPECT_EQ(a.to(other).to(a.device()).to(other).device(), other);
+  EXPECT_EQ(ops::zeros({0, 3}, std::nullopt, "C", other).to(a.device()).shape(), (Dims{0, 3}));
+}
+
 TEST_P(Manipulation, DLPackSharesMemory) {
   const NdArray a = counting({4, 6})[{Slice{{}, {}, -1}, Slice{1, {}, 2}}];
   if (GetParam() == DeviceKind::emulated) {
