@@ -1,7 +1,8 @@
 // A partition reads blocks from both ends, always from the one with less free room, and writes each register twice: the
 // keys below the pivot at the left, the others at the right, packed by the processor's compress instruction. Pivots are
-// medians of samples, near the wanted position for a selection. Up to 16 registers are sorted by bitonic networks.
-// About n log2(n / 128) / lanes register operations; a selection moves 1.5 n keys.
+// medians of samples, near the wanted position for a selection. Up to 16 registers are sorted by networks; many of them
+// as columns, for which most steps compare registers. About n log2(n / 128) / lanes register operations; a selection
+// moves 1.5 n keys.
 //
 // This file is compiled for x86-64-v4: it uses no inline function of other headers, which the linker could take for
 // processors that are older.
@@ -41,8 +42,12 @@ struct Lanes32 {
   QUARRY_INLINE Register select(Mask mask, Register a, Register b) { return _mm512_mask_blend_epi32(mask, b, a); }
   QUARRY_INLINE Mask less(Register a, Register b) { return _mm512_cmplt_epu32_mask(a, b); }
   QUARRY_INLINE Register compress(Mask mask, Register x) { return _mm512_maskz_compress_epi32(mask, x); }
-  QUARRY_INLINE Register reverse(Register x) {
-    return _mm512_permutexvar_epi32(_mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), x);
+  QUARRY_INLINE Register reverse(Register x) { return mirrored<16>(x); }
+  // Each group of so many lanes reversed.
+  template <int Group>
+  QUARRY_INLINE Register mirrored(Register x) {
+    const Register lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_permutexvar_epi32(_mm512_xor_si512(lanes, _mm512_set1_epi32(Group - 1)), x);
   }
 };
 
@@ -70,8 +75,11 @@ struct Lanes64 {
   QUARRY_INLINE Register select(Mask mask, Register a, Register b) { return _mm512_mask_blend_epi64(mask, b, a); }
   QUARRY_INLINE Mask less(Register a, Register b) { return _mm512_cmplt_epu64_mask(a, b); }
   QUARRY_INLINE Register compress(Mask mask, Register x) { return _mm512_maskz_compress_epi64(mask, x); }
-  QUARRY_INLINE Register reverse(Register x) {
-    return _mm512_permutexvar_epi64(_mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7), x);
+  QUARRY_INLINE Register reverse(Register x) { return mirrored<8>(x); }
+  template <int Group>
+  QUARRY_INLINE Register mirrored(Register x) {
+    const Register lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_permutexvar_epi64(_mm512_xor_si512(lanes, _mm512_set1_epi64(Group - 1)), x);
   }
 };
 
@@ -140,6 +148,129 @@ QUARRY_INLINE void sort_registers(Register* x) {
     clean<L, N / 2>(x + N / 2);
   }
 }
+// As many rows of registers as a column has keys: columns are sorted by comparing registers, then merged in pairs, most
+// of the steps again between registers. Ends with the keys in order of the columns.
+template <class L, int First, int N, int Step>
+QUARRY_INLINE void merge_odd_even(Register* x) {  // Batcher's
+  if constexpr (2 * Step < N) {
+    merge_odd_even<L, First, N, 2 * Step>(x);
+    merge_odd_even<L, First + Step, N, 2 * Step>(x);
+#pragma GCC unroll 16
+    for (int i = First + Step; i + Step < First + N; i += 2 * Step) L::order(x[i], x[i + Step]);
+  } else {
+    L::order(x[First], x[First + Step]);
+  }
+}
+template <class L, int First, int N>
+QUARRY_INLINE void sort_columns(Register* x) {
+  if constexpr (N > 1) {
+    sort_columns<L, First, N / 2>(x);
+    sort_columns<L, First + N / 2, N / 2>(x);
+    merge_odd_even<L, First, N, 1>(x);
+  }
+}
+template <class L, int N, int D>
+QUARRY_INLINE void clean_columns(Register* x) {  // lanes D apart
+  if constexpr (D > 0) {
+    constexpr auto kMask = static_cast<typename L::Mask>(keeps_greater(L::kLanes, 2 * L::kLanes, D));
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) x[i] = L::ordered(kMask, x[i], exchanged<L, D>(x[i]));
+    clean_columns<L, N, D / 2>(x);
+  }
+}
+template <class L, int N, int Distance>
+QUARRY_INLINE void clean_rows(Register* x) {
+  if constexpr (Distance > 0) {
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i)
+      if (!(i & Distance)) L::order(x[i], x[i + Distance]);
+    clean_rows<L, N, Distance / 2>(x);
+  }
+}
+// Merges sorted runs of Width columns.
+template <class L, int N, int Width>
+QUARRY_INLINE void merge_columns(Register* x) {
+  constexpr auto kMask = static_cast<typename L::Mask>(keeps_greater(L::kLanes, 2 * L::kLanes, Width));
+#pragma GCC unroll 16
+  for (int i = 0; i < N / 2; ++i) {  // each run against the next one reversed
+    const Register first = L::template mirrored<2 * Width>(x[i]), last = L::template mirrored<2 * Width>(x[N - 1 - i]);
+    x[i] = L::ordered(kMask, x[i], last);
+    x[N - 1 - i] = L::ordered(kMask, x[N - 1 - i], first);
+  }
+  clean_columns<L, N, Width / 2>(x);
+  clean_rows<L, N, N / 2>(x);
+  if constexpr (2 * Width < L::kLanes) merge_columns<L, N, 2 * Width>(x);
+}
+// x[i] becomes column i of 16 rows of 16 lanes.
+QUARRY_INLINE void transpose_words(Register* x) {
+  Register y[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 2) {
+    y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 4) {
+    x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+  }
+  // Quarter q of x[4 * g + j] has rows 4 g ... 4 g + 3 of column 4 q + j.
+#pragma GCC unroll 16
+  for (int j = 0; j < 4; ++j) {
+    y[j] = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88);           // columns j and 8 + j of rows 0 to 7
+    y[4 + j] = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);       // 4 + j, 12 + j
+    y[8 + j] = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88);  // of rows 8 to 15
+    y[12 + j] = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int j = 0; j < 8; ++j) {
+    x[j] = _mm512_shuffle_i32x4(y[j], y[8 + j], 0x88);
+    x[8 + j] = _mm512_shuffle_i32x4(y[j], y[8 + j], 0xdd);
+  }
+}
+// 8 rows of 8 lanes; the columns are written to every `step`-th register of `to`.
+QUARRY_INLINE void transpose_double_words(const Register* x, Register* to, int step) {
+  Register y[8], z[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
+  }
+  // Quarter q of y[2 * g + j] has rows 2 g and 2 g + 1 of column 2 q + j.
+#pragma GCC unroll 8
+  for (int j = 0; j < 2; ++j) {
+    z[j] = _mm512_shuffle_i64x2(y[j], y[2 + j], 0x88);          // columns j and 4 + j of rows 0 to 3
+    z[2 + j] = _mm512_shuffle_i64x2(y[j], y[2 + j], 0xdd);      // 2 + j, 6 + j
+    z[4 + j] = _mm512_shuffle_i64x2(y[4 + j], y[6 + j], 0x88);  // of rows 4 to 7
+    z[6 + j] = _mm512_shuffle_i64x2(y[4 + j], y[6 + j], 0xdd);
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < 4; ++j) {
+    to[j * step] = _mm512_shuffle_i64x2(z[j], z[4 + j], 0x88);
+    to[(4 + j) * step] = _mm512_shuffle_i64x2(z[j], z[4 + j], 0xdd);
+  }
+}
+template <class L, int N>
+QUARRY_INLINE void sort_matrix(Register* x) {
+  sort_columns<L, 0, N>(x);
+  merge_columns<L, N, 1>(x);
+  if constexpr (L::kLanes == 16) {
+    static_assert(N == 16);
+    transpose_words(x);
+  } else if constexpr (N == 8) {
+    transpose_double_words(x, x, 1);
+  } else {
+    static_assert(N == 16);
+    Register to[16];
+    transpose_double_words(x, to, 2);
+    transpose_double_words(x + 8, to + 1, 2);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) x[i] = to[i];
+  }
+}
+
 template <class L>
 QUARRY_INLINE typename L::Mask first_lanes(int64_t n) {
   return static_cast<typename L::Mask>(n >= L::kLanes ? ~0u : (1u << n) - 1u);
@@ -161,7 +292,10 @@ static void sort_network(typename L::Key* keys, int64_t n) {
     const int64_t left = n - i * L::kLanes;
     x[i] = L::load(keys + i * L::kLanes, left > 0 ? first_lanes<L>(left) : typename L::Mask{0});
   }
-  sort_registers<L, N>(x);
+  if constexpr (N == 16 || (N == 8 && L::kLanes == 8))
+    sort_matrix<L, N>(x);
+  else
+    sort_registers<L, N>(x);
   for (int i = 0; i < N; ++i) {
     const int64_t left = n - i * L::kLanes;
     if (left > 0) L::store(keys + i * L::kLanes, first_lanes<L>(left), decoded<L, decoding>(x[i]));
