@@ -32,6 +32,7 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #define QUARRY_FUNCTION_cast(name, arity)
 #define QUARRY_FUNCTION_random(name, arity)
 #define QUARRY_FUNCTION_bounded(name, arity)
+#define QUARRY_FUNCTION_sampler(name, arity)
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) QUARRY_FUNCTION_##rule(name, arity)
 #include "local/ops/ufunc.def"
 #undef QUARRY_OP

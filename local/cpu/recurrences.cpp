@@ -24,7 +24,7 @@ struct chain {
   using value = std::conditional_t<in_float, float, T>;
   static constexpr bool exists = [] {
     if constexpr (Row::arity != 2 || !recurrences::contains(Row::kinds, kind) || Row::rule == OpRule::random ||
-                  Row::rule == OpRule::bounded || Row::rule == OpRule::scale ||
+                  Row::rule == OpRule::bounded || Row::rule == OpRule::sampler || Row::rule == OpRule::scale ||
                   (Row::rule == OpRule::double_only && sizeof(T) != (kind == 'c' ? 16 : 8)))
       return false;
     else

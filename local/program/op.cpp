@@ -139,6 +139,13 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
     throw InvalidArgument(fmt::format("{}() takes {} operands, got {}", row.name, row.arity, operands.size()));
 
   OpTypes types{};
+  if (row.rule == OpRule::sampler) {
+    if (dtype.value_or(DType::float64) != DType::float64) no_loop(row, std::array{*dtype});
+    types.loop = types.result = DType::float64;
+    types.args[0] = DType::uint64;
+    types.args[1] = types.args[2] = DType::float64;
+    return types;
+  }
   if (row.rule == OpRule::random || row.rule == OpRule::bounded) {
     if (!dtype && row.rule == OpRule::bounded) dtype = operands[1].dtype;
     const bool bounded = row.rule == OpRule::bounded;

@@ -38,6 +38,7 @@ enum class OpRule : uint8_t {
   cast,         // Program::cast() only
   random,       // x int64, y and z uint64; the dtype must be given
   bounded,      // x uint64; y and z decide between int64 and uint64
+  sampler,      // x uint64, y and z float64, as the result
 };
 
 struct OpInfo {

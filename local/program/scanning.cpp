@@ -22,6 +22,7 @@ bool Scanning::supports(Op op, DType dtype) {
     case OpRule::cast:
     case OpRule::random:
     case OpRule::bounded:
+    case OpRule::sampler:
     case OpRule::scale:
     case OpRule::select:
       return false;

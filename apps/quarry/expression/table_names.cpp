@@ -25,6 +25,7 @@ bool is_ufunc(Op op) {
     case OpRule::cast:
     case OpRule::random:
     case OpRule::bounded:
+    case OpRule::sampler:
     case OpRule::select:
       return false;
     case OpRule::plain:

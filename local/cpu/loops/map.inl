@@ -68,7 +68,7 @@ template <class Row, class T, char kind>
 void register_row(Loops& loops, DType dtype) {
   MapLoop& entry = loops.op[static_cast<int>(Row::op)][static_cast<int>(dtype)];
   if constexpr (!contains(Row::kinds, kind) || Row::rule == OpRule::cast || Row::rule == OpRule::random ||
-                Row::rule == OpRule::bounded) {
+                Row::rule == OpRule::bounded || Row::rule == OpRule::sampler) {
     static_cast<void>(entry);
   } else if constexpr (Row::rule == OpRule::select) {
     entry = map_loop<Row, T, bool, T, T>;

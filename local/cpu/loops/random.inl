@@ -93,6 +93,16 @@ void register_random(Loops& loops) {
   entry(Op::random_normal, DType::float64) = random_loop<Normal, double>;
   entry(Op::random_integers, DType::int64) = map_loop<row_random_integers, int64_t, uint64_t, int64_t, int64_t>;
   entry(Op::random_integers, DType::uint64) = map_loop<row_random_integers, uint64_t, uint64_t, uint64_t, uint64_t>;
+  entry(Op::random_hypergeometric, DType::int64) =
+      map_loop<row_random_hypergeometric, int64_t, uint64_t, int64_t, int64_t>;
+  entry(Op::random_hypergeometric, DType::uint64) =
+      map_loop<row_random_hypergeometric, uint64_t, uint64_t, uint64_t, uint64_t>;
+  entry(Op::random_gamma, DType::float64) = map_loop<row_random_gamma, double, uint64_t, double, double>;
+  entry(Op::random_log_gamma, DType::float64) = map_loop<row_random_log_gamma, double, uint64_t, double, double>;
+  entry(Op::random_poisson, DType::float64) = map_loop<row_random_poisson, double, uint64_t, double, double>;
+  entry(Op::random_binomial, DType::float64) = map_loop<row_random_binomial, double, uint64_t, double, double>;
+  entry(Op::random_zipf, DType::float64) = map_loop<row_random_zipf, double, uint64_t, double, double>;
+  entry(Op::random_von_mises, DType::float64) = map_loop<row_random_von_mises, double, uint64_t, double, double>;
 }
 
 }  // namespace quarry::local::cpu::QUARRY_LEVEL

@@ -72,9 +72,10 @@ std::optional<Program> single_operation(Op op, DType dtype) {
       if (row.rule == OpRule::scale && i == 1) argument = DType::int32;
       if (row.rule == OpRule::random) argument = i == 0 ? DType::int64 : DType::uint64;
       if (row.rule == OpRule::bounded && i == 0) argument = DType::uint64;
+      if (row.rule == OpRule::sampler) argument = i == 0 ? DType::uint64 : DType::float64;
       args.push_back(program.input(argument));
     }
-    const bool given = row.rule == OpRule::random || row.rule == OpRule::bounded;
+    const bool given = row.rule == OpRule::random || row.rule == OpRule::bounded || row.rule == OpRule::sampler;
     value = program.apply(op, args, given ? std::optional(dtype) : std::nullopt);
     if (program.values()[static_cast<size_t>(value)].loop != dtype) return std::nullopt;
     program.output(value);

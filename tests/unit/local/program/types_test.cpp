@@ -59,7 +59,7 @@ TEST(ProgramTypes, ResolveAsNumPy) {
     ++ops;
   }
   // cast, real, imag, clip, isnat and the random operations are not in the table.
-  EXPECT_EQ(ops, kOpCount - 9);
+  EXPECT_EQ(ops, kOpCount - 16);
 }
 
 TEST(ProgramTypes, NamesAndAliases) {
