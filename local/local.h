@@ -18,6 +18,7 @@
 #include "local/ops/indexing.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/math.h"
+#include "local/ops/random.h"
 #include "local/ops/reduce.h"
 #include "local/ops/scans.h"
 #include "local/ops/sorting.h"
