@@ -317,6 +317,7 @@ class Evaluator {
       throw ExpressionError(source_, node.name_span,
                             "arrays have no attribute '" + node.name + "'" + suggestion(node.name, names));
     }
+    if (object.is<GeneratorValue>()) return generator_method(object, node);
     if (std::optional<Value> value = scalar_attribute(object, node.name)) return *value;
     if (const auto* function = object.as<FunctionValue>(); function != nullptr && function->self == nullptr) {
       // The methods of ufuncs: add.reduce.
@@ -326,6 +327,19 @@ class Evaluator {
     }
     throw ExpressionError(source_, node.name_span,
                           "'" + type_name(object) + "' object has no attribute '" + node.name + "'");
+  }
+
+  Value generator_method(const Value& generator, const Attribute& node) {
+    const std::string prefix = "random.Generator.";
+    if (const Function* method = library_.registry().function(prefix + node.name)) {
+      return FunctionValue{method, std::make_shared<const Value>(generator)};
+    }
+    std::vector<std::string> names;
+    for (const std::string& name : library_.registry().function_names()) {
+      if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+    }
+    throw ExpressionError(source_, node.name_span,
+                          "generators have no method '" + node.name + "'" + suggestion(node.name, names));
   }
 
   static std::optional<Value> scalar_attribute(const Value& object, std::string_view name) {

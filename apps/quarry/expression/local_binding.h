@@ -352,5 +352,6 @@ std::vector<Row> manipulation_rows();
 std::vector<Row> creation_rows();
 std::vector<Row> types_rows();
 std::vector<Row> math_rows();
+std::vector<Row> random_rows();
 
 }  // namespace quarry::apps::expression

@@ -49,6 +49,7 @@ struct TypeName {
   std::string operator()(const std::shared_ptr<const SequenceValue>& s) const { return s->is_list ? "list" : "tuple"; }
   std::string operator()(const FunctionValue&) const { return "function"; }
   std::string operator()(const ModuleValue&) const { return "module"; }
+  std::string operator()(const GeneratorValue&) const { return "Generator"; }
   std::string operator()(const Array&) const { return "array"; }
   std::string operator()(const local::NdArray&) const { return "array"; }
 };
@@ -79,6 +80,7 @@ std::string repr(const Value& value, const std::function<std::string(const Value
   }
   if (const auto* module = value.as<ModuleValue>()) return "<module '" + module->name + "'>";
   if (value.is<EllipsisValue>()) return "Ellipsis";
+  if (value.is<GeneratorValue>()) return "Generator(Philox)";
   return value.is_none() ? "None" : "<function>";
 }
 

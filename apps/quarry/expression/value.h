@@ -14,6 +14,10 @@
 #include "chunked/array.h"
 #include "local/ndarray/ndarray.h"
 
+namespace quarry::local {
+class Generator;
+}
+
 namespace quarry::apps::expression {
 
 class Value;
@@ -40,12 +44,16 @@ struct FunctionValue {
 struct ModuleValue {
   std::string name;  // "np", "random", "linalg"
 };
+// random.default_rng(): a state that every copy of the value shares.
+struct GeneratorValue {
+  std::shared_ptr<local::Generator> generator;
+};
 
 class Value {
  public:
-  using Variant =
-      std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue, local::Slice,
-                   std::shared_ptr<const SequenceValue>, FunctionValue, ModuleValue, Array, local::NdArray>;
+  using Variant = std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue,
+                               local::Slice, std::shared_ptr<const SequenceValue>, FunctionValue, ModuleValue,
+                               GeneratorValue, Array, local::NdArray>;
   Value() = default;
   template <class T>
   requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)

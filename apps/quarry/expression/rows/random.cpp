@@ -1,0 +1,54 @@
+// random.default_rng() and the methods of generators.
+#include "local/ops/random.h"
+
+#include "apps/quarry/expression/local_binding.h"
+
+namespace quarry::apps::expression {
+
+namespace {
+
+Value make_generator(const Arguments& args, Session&) {
+  Keep keep;
+  const auto seed = Convert<std::optional<int64_t>>::from(args["seed"], "default_rng(): seed", keep);
+  return GeneratorValue{std::make_shared<local::Generator>(local::default_rng(seed))};
+}
+
+template <class R, class... A, size_t... I>
+Value call_method(R (local::Generator::*method)(A...), const Arguments& args, std::index_sequence<I...>) {
+  const auto* self = args.values()[0].as<GeneratorValue>();
+  if (self == nullptr) throw local::TypeError(args.function().name + "() needs a generator: random.default_rng(seed)");
+  Keep keep;
+  const auto call = [&] {
+    return ((*self->generator).*method)(Convert<std::remove_cvref_t<A>>::from(
+        args.values()[I + 1], args.function().name + "(): " + args.function().parameters[I + 1].name, keep)...);
+  };
+  if constexpr (std::is_void_v<R>) {
+    call();
+    return Value();
+  } else {
+    return to_value(call());
+  }
+}
+
+template <class R, class... A>
+Row method_row(const char* symbol, const char* name, const char* signature, const char* summary,
+               R (local::Generator::*method)(A...)) {
+  return {false, symbol, name, signature, summary, sizeof...(A) + 1, [method](const Arguments& args, Session&) {
+            return call_method(method, args, std::index_sequence_for<A...>{});
+          }};
+}
+
+}  // namespace
+
+std::vector<Row> random_rows() {
+  return {
+      Row{false, "default_rng", "random.default_rng", "(seed=None)", "A generator of random numbers.", 1,
+          make_generator},
+#define QUARRY_GENERATOR(symbol, signature, summary) \
+  method_row(#symbol, "random.Generator." #symbol, signature, summary, &local::Generator::symbol),
+#include "local/ops/functions/random.def"
+#undef QUARRY_GENERATOR
+  };
+}
+
+}  // namespace quarry::apps::expression
