@@ -7,6 +7,7 @@
 
 #include "local/ops/apply.h"
 #include "local/ops/launch.h"
+#include "local/ops/placement.h"
 #include "local/ops/random.h"
 #include "local/ops/random_recipe.h"
 #include "local/ops/reduce.h"
@@ -53,7 +54,10 @@ Scalar scalar_of(Wide value) {
 }
 
 // Counts: integers, and floats that are truncated.
-void check_count(const char* name, const Arg& value) { check_parameter(name, value, kNonNegative); }
+void check_count(const char* name, const Arg& value) {
+  if (value.array() != nullptr) check_cast(value.array()->dtype(), DType::int64, Casting::safe);
+  check_parameter(name, value, kNonNegative);
+}
 
 Term as_count(Term x) { return map(Op::minimum, x, x.like(kMostCount)).as(DType::int64); }
 

@@ -116,6 +116,17 @@ Dims random_shape(const Ints& size) {
   return shape;
 }
 
+Dims random_shape(const Dims& given, const Dims& parameters) {
+  const int more = given.size() - parameters.size();
+  bool fits = more >= 0;
+  for (int d = 0; fits && d < parameters.size(); ++d) fits = parameters[d] == 1 || parameters[d] == given[more + d];
+  if (!fits) {
+    throw InvalidArgument(fmt::format("Output size {} is not compatible with broadcast dimensions of inputs {}.",
+                                      to_string(given), to_string(parameters)));
+  }
+  return given;
+}
+
 Recipe::Recipe(Generator& generator, DType dtype, std::initializer_list<const Arg*> parameters,
                const std::optional<Ints>& size, const std::optional<NdArray>& out)
     : generator_(generator), dtype_(dtype), out_(out) {
@@ -134,11 +145,7 @@ Recipe::Recipe(Generator& generator, DType dtype, std::initializer_list<const Ar
   if (size || out) {
     const Dims given = size ? random_shape(*size) : out->shape();
     if (size && out && !(given == out->shape())) throw InvalidArgument("size must match out.shape when used together");
-    if (!(broadcast_shapes(given, shape_) == given)) {
-      throw InvalidArgument(fmt::format("Output size {} is not compatible with broadcast dimensions of inputs {}.",
-                                        to_string(given), to_string(shape_)));
-    }
-    shape_ = given;
+    shape_ = random_shape(given, shape_);
   }
   if (out) {
     if (out->dtype() != dtype) {

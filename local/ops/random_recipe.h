@@ -110,5 +110,7 @@ using Term = Recipe::Term;
 void check_random_dtype(DType dtype, const char* function);
 // A shape argument. Throws InvalidArgument for negative extents.
 Dims random_shape(const Ints& size);
+// `given`, the shape of a result. Throws InvalidArgument where parameters of that shape do not broadcast to it.
+Dims random_shape(const Dims& given, const Dims& parameters);
 
 }  // namespace quarry::local

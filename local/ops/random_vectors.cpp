@@ -24,13 +24,7 @@ Dims with_last(Dims shape, int64_t extent) {
 
 // The batch of vectors: `size`, or the shape that the parameters have without it.
 Dims batch_shape(const Generator::Size& size, const Dims& parameters) {
-  if (!size) return parameters;
-  const Dims given = random_shape(*size);
-  if (!(broadcast_shapes(given, parameters) == given)) {
-    throw InvalidArgument(fmt::format("Output size {} is not compatible with broadcast dimensions of inputs {}.",
-                                      to_string(given), to_string(parameters)));
-  }
-  return given;
+  return size ? random_shape(random_shape(*size), parameters) : parameters;
 }
 
 Ints ints(const Dims& shape) { return {std::vector<int64_t>(shape.begin(), shape.end())}; }

@@ -744,7 +744,7 @@ TEST_P(RandomTest, ErrorsNameTheParameter) {
   fails("n too large or p too small", [&] { g.negative_binomial(1e18, 1e-9); });
   fails("a <= 1 or a is NaN", [&] { g.zipf(1); });
   fails("ngood + nbad < nsample", [&] { g.hypergeometric(1, 2, 5); });
-  fails("ngood + nbad < nsample", [&] { g.hypergeometric(two, 2, 5); });
+  fails("ngood + nbad < nsample", [&] { g.hypergeometric(two.astype(DType::int64), 2, 5); });
   fails("less than 1000000000", [&] { g.hypergeometric(1000000000, 2, 5); });
   fails("nbad < 0", [&] { g.hypergeometric(1, -2, 1); });
   fails("low >= high", [&] { g.integers(5, Arg(5)); });
@@ -782,6 +782,8 @@ TEST_P(RandomTest, ErrorsNameTheParameter) {
   EXPECT_THROW(g.random(3, DType::int32), TypeError);
   EXPECT_THROW(g.integers(3, {}, {}, DType::float64), TypeError);
   EXPECT_THROW(g.normal(Arg(std::complex<double>(0, 1))), TypeError);
+  EXPECT_THROW(g.binomial(two, 0.5), TypeError);
+  EXPECT_THROW(g.hypergeometric(two, 2, 5), TypeError);
   EXPECT_THROW(g.permutation(two, 1), IndexError);
   EXPECT_THROW(g.shuffle(two, 1), IndexError);
   EXPECT_THROW(g.shuffle(two.broadcast_to(Dims{3, 2})), InvalidArgument);
