@@ -466,8 +466,8 @@ struct Quicksort {
   __attribute__((noinline)) Key near_wanted(const Key* keys, int64_t n, int64_t first) {
     constexpr int64_t kSample = 512;
     const int64_t begin = wanted_from(first), end = wanted_from(first + n);
-    const double target =
-        (static_cast<double>(kth[begin + (end - 1 - begin) / 2] - first) + 0.5) / static_cast<double>(n);
+    const int64_t middle = begin + (end - 1 - begin) / 2;
+    const double target = (static_cast<double>(kth[middle] - first) + 0.5) / static_cast<double>(n);
     Key sample[kSample];
     take_sample(keys, n, sample, kSample);
     Quicksort<L, Decoding::none>{nullptr, 0, random}.run(sample, kSample, 0, 40);

@@ -68,7 +68,7 @@ class Fused {
     return broadcast_shapes(shapes);
   }
   NdArray run(const Value& result) {
-    const NdArray out(shape(), dtype(result), context());
+    NdArray out(shape(), dtype(result), context());
     run_into(result, out);
     return out;
   }

@@ -41,6 +41,10 @@ class Readme(CliTest):
         np.testing.assert_allclose(correlation @ vectors, vectors * values, atol=1e-10)
         np.testing.assert_allclose(np.array(printed.strip("[]\n").split(), float), values[-3:], rtol=1e-7)
 
+    def test_the_page_of_functions_is_current(self):
+        listed = self.ok("eval", "--local", "--list-functions").out
+        self.assertIn(listed, (SOURCE / "docs/functions.md").read_text(), "run scripts/functions_page")
+
     def test_the_commands_run(self):
         block = next(b for b in re.findall(r"```\w*\n(.*?)```", self.text, re.S) if b.startswith("quarry generate"))
         for line in block.strip().splitlines():
