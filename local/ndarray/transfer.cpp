@@ -7,13 +7,13 @@
 namespace quarry::local {
 
 NdArray from_host_async(const void* data, DType dtype, const Dims& shape, const ExecContext& context) {
-  const NdArray result(shape, dtype, context);
+  NdArray result(shape, dtype, context);
   if (result.nbytes() > 0) context.stream->copy(result.raw(), data, result.nbytes());
   return result;
 }
 
 NdArray from_host(const void* data, DType dtype, const Dims& shape, const ExecContext& context) {
-  const NdArray result = from_host_async(data, dtype, shape, context);
+  NdArray result = from_host_async(data, dtype, shape, context);
   context.stream->synchronize();
   return result;
 }

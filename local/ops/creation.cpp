@@ -62,7 +62,7 @@ Device device_of(std::initializer_list<const Arg*> args) {
 
 NdArray scalar_array(const Scalar& value, DType dtype, Device device) {
   const ExecContext context = context_for(device);
-  const NdArray result(Dims{}, dtype, context);
+  NdArray result(Dims{}, dtype, context);
   result.fill(Scalar::strong(value, dtype), context);
   return result;
 }
@@ -235,8 +235,8 @@ NdArray asarray(const NdArray& a, std::optional<DType> dtype, std::optional<std:
                 std::optional<Device> device, std::optional<bool> copy) {
   const bool moves = device && !(*device == a.device());
   const NdArray here = moves ? a.to(*device) : a;
-  const NdArray result = astype_method(here, dtype.value_or(a.dtype()), order.value_or("K"), "unsafe", true,
-                                       /*copy=*/copy.value_or(false) && !moves);
+  NdArray result = astype_method(here, dtype.value_or(a.dtype()), order.value_or("K"), "unsafe", true,
+                                 /*copy=*/copy.value_or(false) && !moves);
   if (copy && !*copy && result.buffer() != a.buffer())
     throw InvalidArgument("Unable to avoid copy while creating an array as requested.");
   return result;
@@ -257,19 +257,19 @@ NdArray full(const Ints& shape, const Arg& fill_value, std::optional<DType> dtyp
   return filled(shaped(shape, dtype.value_or(fill_value.promotion().dtype), order, device), fill_value);
 }
 NdArray empty_like(const NdArray& prototype, std::optional<DType> dtype, std::string_view order, bool /*subok*/,
-                   std::optional<Ints> shape, std::optional<Device> device) {
+                   const std::optional<Ints>& shape, std::optional<Device> device) {
   return like(prototype, dtype, order, shape, device);
 }
 NdArray zeros_like(const NdArray& a, std::optional<DType> dtype, std::string_view order, bool /*subok*/,
-                   std::optional<Ints> shape, std::optional<Device> device) {
+                   const std::optional<Ints>& shape, std::optional<Device> device) {
   return filled(like(a, dtype, order, shape, device), Scalar(0));
 }
 NdArray ones_like(const NdArray& a, std::optional<DType> dtype, std::string_view order, bool /*subok*/,
-                  std::optional<Ints> shape, std::optional<Device> device) {
+                  const std::optional<Ints>& shape, std::optional<Device> device) {
   return filled(like(a, dtype, order, shape, device), Scalar(1));
 }
 NdArray full_like(const NdArray& a, const Arg& fill_value, std::optional<DType> dtype, std::string_view order,
-                  bool /*subok*/, std::optional<Ints> shape, std::optional<Device> device) {
+                  bool /*subok*/, const std::optional<Ints>& shape, std::optional<Device> device) {
   return filled(like(a, dtype, order, shape, device), fill_value);
 }
 
@@ -289,7 +289,7 @@ NdArray arange(const Scalar& start_or_stop, const std::optional<Scalar>& stop, c
   if (count > 0) check_weak_fits(start, wanted);
   if (count > 1) check_weak_fits(next, wanted);
   const ExecContext context = context_of(device);
-  const NdArray result({count}, wanted, context);
+  NdArray result({count}, wanted, context);
   if (count == 0) return result;
   if (wanted == DType::bool_) {
     sliced(result, 0, 0, 1).fill(start, context);
@@ -361,7 +361,7 @@ NdArray geomspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint,
 
 NdArray eye(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType> dtype, std::string_view order,
             std::optional<Device> device) {
-  const NdArray result = shaped({N, M.value_or(N)}, dtype, order, device);
+  NdArray result = shaped({N, M.value_or(N)}, dtype, order, device);
   if (result.size() == 0) return result;
   const ExecContext context = context_for(result.device());
   result.fill(Scalar::strong(0, result.dtype()), context);
@@ -412,7 +412,7 @@ NdArray vander(const NdArray& x, std::optional<int64_t> N, bool increasing) {
   }
   const int64_t columns = N.value_or(x.shape()[0]);
   const ExecContext context = context_for(x.device());
-  const NdArray result({x.shape()[0], columns}, promote_types(x.dtype(), DType::int64), context);
+  NdArray result({x.shape()[0], columns}, promote_types(x.dtype(), DType::int64), context);
   if (columns == 0) return result;
   const NdArray ordered = increasing ? result : flip(result, 1);
   const NdArray values = x.astype(result.dtype(), context);

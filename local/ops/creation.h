@@ -28,16 +28,16 @@ NdArray ones(const Ints& shape, std::optional<DType> dtype = std::nullopt, std::
 NdArray full(const Ints& shape, const Arg& fill_value, std::optional<DType> dtype = std::nullopt,
              std::string_view order = "C", std::optional<Device> device = std::nullopt);
 NdArray empty_like(const NdArray& prototype, std::optional<DType> dtype = std::nullopt, std::string_view order = "K",
-                   bool subok = true, std::optional<Ints> shape = std::nullopt,
+                   bool subok = true, const std::optional<Ints>& shape = std::nullopt,
                    std::optional<Device> device = std::nullopt);
 NdArray zeros_like(const NdArray& a, std::optional<DType> dtype = std::nullopt, std::string_view order = "K",
-                   bool subok = true, std::optional<Ints> shape = std::nullopt,
+                   bool subok = true, const std::optional<Ints>& shape = std::nullopt,
                    std::optional<Device> device = std::nullopt);
 NdArray ones_like(const NdArray& a, std::optional<DType> dtype = std::nullopt, std::string_view order = "K",
-                  bool subok = true, std::optional<Ints> shape = std::nullopt,
+                  bool subok = true, const std::optional<Ints>& shape = std::nullopt,
                   std::optional<Device> device = std::nullopt);
 NdArray full_like(const NdArray& a, const Arg& fill_value, std::optional<DType> dtype = std::nullopt,
-                  std::string_view order = "K", bool subok = true, std::optional<Ints> shape = std::nullopt,
+                  std::string_view order = "K", bool subok = true, const std::optional<Ints>& shape = std::nullopt,
                   std::optional<Device> device = std::nullopt);
 
 // start + i step for i below ceil((stop - start) / step), a number of floating point steps that may include `stop`;

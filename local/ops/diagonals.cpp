@@ -27,7 +27,7 @@ NdArray triangle(const NdArray& m, int64_t k, bool lower) {
   const ExecContext context = context_for(m.device());
   // As NumPy, a vector stands for the rows of a square.
   const Dims shape = m.ndim() == 1 ? Dims{m.shape()[0], m.shape()[0]} : m.shape();
-  const NdArray result(shape, m.dtype(), context);
+  NdArray result(shape, m.dtype(), context);
   if (result.size() == 0) return result;
   Program program;
   const ValueId value = program.input(m.dtype());
@@ -71,7 +71,7 @@ NdArray diag(const NdArray& v, int64_t k) {
   int64_t n = 0;
   if (k == INT64_MIN || __builtin_add_overflow(v.shape()[0], std::abs(k), &n))
     throw InvalidArgument(fmt::format("diagonal {} is too far away", k));
-  const NdArray result({n, n}, v.dtype(), context);
+  NdArray result({n, n}, v.dtype(), context);
   result.fill(Scalar::strong(0, v.dtype()), context);
   write_into(diagonal(result, k), v);
   return result;
@@ -80,14 +80,14 @@ NdArray diag(const NdArray& v, int64_t k) {
 NdArray diagflat(const NdArray& v, int64_t k) { return diag(v.reshape({v.size()}), k); }
 
 NdArray trace(const NdArray& a, int64_t offset, int64_t axis1, int64_t axis2, std::optional<DType> dtype,
-              std::optional<NdArray> out) {
+              const std::optional<NdArray>& out) {
   return ops::sum(diagonal(a, offset, axis1, axis2), -1, {.dtype = dtype, .out = std::move(out)});
 }
 
 NdArray tri(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType> dtype) {
   const ExecContext context = current_context();
-  const NdArray result({std::max<int64_t>(N, 0), std::max<int64_t>(M.value_or(N), 0)}, dtype.value_or(DType::float64),
-                       context);
+  NdArray result({std::max<int64_t>(N, 0), std::max<int64_t>(M.value_or(N), 0)}, dtype.value_or(DType::float64),
+                 context);
   if (result.size() == 0) return result;
   Program program;
   program.output(program.cast(in_lower_triangle(program, 2, clamped_offset(k, result.shape())), result.dtype()));

@@ -44,7 +44,7 @@ NdArray laid_out(const NdArray& result, Order order, std::span<const NdArray> op
                             }));
   if (fortran ? is_fortran_contiguous(result) : result.is_contiguous()) return result;
   const ExecContext context = context_for(result.device());
-  const NdArray copy = new_array(result.shape(), result.dtype(), fortran ? Order::F : Order::C, context);
+  NdArray copy = new_array(result.shape(), result.dtype(), fortran ? Order::F : Order::C, context);
   copy.assign(result, context);
   return copy;
 }

@@ -83,7 +83,7 @@ NdArray insert_range(const AlongAxis& at, int64_t position, const NdArray& given
   const int64_t count = values.shape()[axis], size = a.shape()[axis];
   Dims shape = a.shape();
   shape[axis] += count;
-  const NdArray result(shape, a.dtype(), context_for(a.device()));
+  NdArray result(shape, a.dtype(), context_for(a.device()));
   write_into(sliced(result, axis, 0, position), sliced(a, axis, 0, position));
   const NdArray middle = sliced(result, axis, position, count);
   // As assignment broadcasts: leading axes of one element may be more than there are.
@@ -114,7 +114,7 @@ NdArray insert_many(const AlongAxis& at, const NdArray& given, const NdArray& va
   if (count > 0) set(old, {IndexTerm(places)}, Scalar(false));
   Dims shape = a.shape();
   shape[axis] += count;
-  const NdArray result(shape, a.dtype(), context_for(device));
+  NdArray result(shape, a.dtype(), context_for(device));
   const std::vector<IndexTerm> to_new = index_of(axis, places), to_old = index_of(axis, old);
   if (count > 0)
     set(result, to_new, values.dtype() == a.dtype() ? values : values.astype(a.dtype(), context_for(device)));
@@ -137,7 +137,7 @@ NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, 
     Dims shape = array.shape(), spread = array.shape();
     if (__builtin_mul_overflow(shape[along], times, &shape[along]))
       throw InvalidArgument(fmt::format("the result of {} repetitions is too large", times));
-    const NdArray result(shape, array.dtype(), context_for(array.device()));
+    NdArray result(shape, array.dtype(), context_for(array.device()));
     spread.insert(along + 1, times);
     if (result.size() > 0) write_into(result.reshape(spread), expand_dims(array, along + 1).broadcast_to(spread));
     return result;

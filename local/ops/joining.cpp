@@ -162,7 +162,7 @@ NdArray joined_flat(const std::vector<NdArray>& arrays, const std::optional<NdAr
 
 }  // namespace
 
-NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> axis, std::optional<NdArray> out,
+NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> axis, const std::optional<NdArray>& out,
                     std::optional<DType> dtype, std::string_view casting) {
   const Casting rule = parse_casting(casting);
   if (arrays.empty()) throw InvalidArgument("need at least one array to concatenate");
@@ -199,8 +199,8 @@ NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> a
   return join_result(target, out);
 }
 
-NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, std::optional<NdArray> out, std::optional<DType> dtype,
-              std::string_view casting) {
+NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, const std::optional<NdArray>& out,
+              std::optional<DType> dtype, std::string_view casting) {
   const Casting rule = parse_casting(casting);
   if (arrays.empty()) throw InvalidArgument("need at least one array to stack");
   for (const NdArray& a : arrays) {
@@ -242,7 +242,7 @@ NdArray block(const Blocks& arrays) {
   collect(arrays, all);
   DType dtype = all[0].dtype();
   for (const NdArray& a : all) dtype = promote_types(dtype, a.dtype());
-  const NdArray result(block_shape(arrays, ndim, depth.lists), dtype, context_for(common_device(all)));
+  NdArray result(block_shape(arrays, ndim, depth.lists), dtype, context_for(common_device(all)));
   write_blocks(result, arrays, depth.lists);
   return result;
 }
@@ -348,7 +348,7 @@ NdArray resize(const NdArray& a, const Ints& new_shape) {
     if (extent < 0)
       throw InvalidArgument("all elements of `new_shape` must be non-negative: " + local::to_string(shape));
   const ExecContext context = context_for(a.device());
-  const NdArray result(shape, a.dtype(), context);
+  NdArray result(shape, a.dtype(), context);
   const int64_t total = result.size(), size = a.size();
   if (total == 0) return result;
   if (size == 0) {
@@ -399,7 +399,7 @@ NdArray roll(const NdArray& a, const Ints& shift, const Axes& axis) {
   std::vector<std::pair<int, int64_t>> moved;
   for (int d = 0; d < a.ndim(); ++d)
     if (amounts[static_cast<size_t>(d)] != 0) moved.emplace_back(d, amounts[static_cast<size_t>(d)]);
-  const NdArray result(a.shape(), a.dtype(), context_for(a.device()));
+  NdArray result(a.shape(), a.dtype(), context_for(a.device()));
   write_rolled(result, a, moved);
   return result;
 }

@@ -19,7 +19,7 @@ NdArray reversed_reshape(const NdArray& a, const Dims& shape) {
 
 // A view where `a` already lies in that order, else a copy.
 NdArray in_order(const NdArray& a, Order order) {
-  const NdArray result = new_array(a.shape(), a.dtype(), order, context_for(a.device()), &a);
+  NdArray result = new_array(a.shape(), a.dtype(), order, context_for(a.device()), &a);
   write_into(result, a);
   return result;
 }
@@ -62,7 +62,7 @@ NdArray reshape(const NdArray& a, const Ints& shape, std::string_view order, std
   if (parsed == Order::K) throw InvalidArgument("order 'K' is not permitted for reshaping");
   const bool fortran = parsed == Order::F || (parsed == Order::A && is_fortran_contiguous(a) && !a.is_contiguous());
   const Dims wanted = shape_of(shape);
-  const NdArray result = fortran ? reversed_reshape(a, wanted) : a.reshape(wanted);
+  NdArray result = fortran ? reversed_reshape(a, wanted) : a.reshape(wanted);
   const bool copied = result.buffer() != a.buffer();
   if (!copy || copied == *copy) return result;
   if (copied) throw InvalidArgument("Unable to avoid creating a copy while reshaping.");
@@ -376,13 +376,13 @@ NdArray ascontiguousarray(const NdArray& a, std::optional<DType> dtype) {
 
 NdArray asfortranarray(const NdArray& a, std::optional<DType> dtype) {
   const DType wanted = dtype.value_or(a.dtype());
-  const NdArray shaped = a.ndim() == 0 ? a.reshape({1}) : a;
+  NdArray shaped = a.ndim() == 0 ? a.reshape({1}) : a;
   if (wanted == a.dtype() && is_fortran_contiguous(shaped)) return shaped;
   return shaped.T().astype(wanted, context_for(a.device())).T();
 }
 
 NdArray astype(const NdArray& x, DType dtype, bool copy, std::optional<Device> device) {
-  const NdArray here = device ? x.to(*device) : x;
+  NdArray here = device ? x.to(*device) : x;
   if (here.buffer() != x.buffer() && here.dtype() == dtype) return here;
   return astype_method(here, dtype, "K", "unsafe", true, copy);
 }
@@ -394,7 +394,7 @@ NdArray astype_method(const NdArray& a, DType dtype, std::string_view order, std
   const bool in_place = wanted == Order::K || wanted == Order::A || (wanted == Order::C && a.is_contiguous()) ||
                         (wanted == Order::F && is_fortran_contiguous(a));
   if (!copy && dtype == a.dtype() && in_place) return a;
-  const NdArray result = new_array(a.shape(), dtype, wanted, context_for(a.device()), &a);
+  NdArray result = new_array(a.shape(), dtype, wanted, context_for(a.device()), &a);
   write_into(result, a);
   return result;
 }
@@ -428,7 +428,7 @@ NdArray view(const NdArray& a, std::optional<DType> dtype) {
 
 NdArray byteswap(const NdArray& a, bool inplace) {
   const ExecContext context = context_for(a.device());
-  const NdArray result = inplace ? a : new_array(a.shape(), a.dtype(), Order::C, context);
+  NdArray result = inplace ? a : new_array(a.shape(), a.dtype(), Order::C, context);
   Program program;
   program.output(program.input(a.dtype(), /*swapped=*/true));
   const NdArray *in[] = {&a}, *out[] = {&result};

@@ -91,9 +91,9 @@ NdArray as_strided(const NdArray& x, const std::optional<Dims>& shape = std::nul
 // No axis joins the arrays as ravel() gives them. The result's dtype is that of `out`, `dtype`, or what the arrays'
 // dtypes promote to; `casting` must allow the conversion.
 NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> axis = 0,
-                    std::optional<NdArray> out = std::nullopt, std::optional<DType> dtype = std::nullopt,
+                    const std::optional<NdArray>& out = std::nullopt, std::optional<DType> dtype = std::nullopt,
                     std::string_view casting = "same_kind");
-NdArray stack(const std::vector<NdArray>& arrays, int64_t axis = 0, std::optional<NdArray> out = std::nullopt,
+NdArray stack(const std::vector<NdArray>& arrays, int64_t axis = 0, const std::optional<NdArray>& out = std::nullopt,
               std::optional<DType> dtype = std::nullopt, std::string_view casting = "same_kind");
 NdArray vstack(const std::vector<NdArray>& tup, std::optional<DType> dtype = std::nullopt,
                std::string_view casting = "same_kind");
@@ -130,8 +130,9 @@ NdArray resize(const NdArray& a, const Ints& new_shape);
 // `stat_length`, `constant_values` and `end_values` broadcast to (ndim, 2). A keyword that the mode does not know
 // throws InvalidArgument.
 NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mode = "constant",
-            std::optional<NdArray> stat_length = std::nullopt, std::optional<NdArray> constant_values = std::nullopt,
-            std::optional<NdArray> end_values = std::nullopt,
+            const std::optional<NdArray>& stat_length = std::nullopt,
+            const std::optional<NdArray>& constant_values = std::nullopt,
+            const std::optional<NdArray>& end_values = std::nullopt,
             std::optional<std::string_view> reflect_type = std::nullopt);
 // What insert() and delete_() take as a position: an int, a slice, or an array of ints or (delete_) of bools.
 using Positions = std::variant<int64_t, Slice, NdArray>;
@@ -147,7 +148,7 @@ NdArray diagflat(const NdArray& v, int64_t k = 0);
 // A view; the diagonal is its last axis.
 NdArray diagonal(const NdArray& a, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1);
 NdArray trace(const NdArray& a, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1,
-              std::optional<DType> dtype = std::nullopt, std::optional<NdArray> out = std::nullopt);
+              std::optional<DType> dtype = std::nullopt, const std::optional<NdArray>& out = std::nullopt);
 NdArray tri(int64_t N, std::optional<int64_t> M = std::nullopt, int64_t k = 0,
             std::optional<DType> dtype = std::nullopt);
 NdArray tril(const NdArray& m, int64_t k = 0);

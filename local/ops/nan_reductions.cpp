@@ -27,7 +27,7 @@ NdArray valid(const NdArray& a, const std::optional<NdArray>& where) {
 }
 
 // sum and prod in one read where nothing else is asked for.
-NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& axis, ReduceOptions options) {
+NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& axis, const ReduceOptions& options) {
   if (!has_nan(a.dtype())) return reduce(reduction, a, axis, options);
   if (options.where || options.initial || options.out) return reduce(reduction, replaced(a, neutral), axis, options);
   const DType accumulate = options.dtype.value_or(a.dtype());
@@ -41,7 +41,7 @@ NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& ax
                  options.keepdims, {});
 }
 
-NdArray extreme(Reduction reduction, const NdArray& a, const Axes& axis, ReduceOptions options) {
+NdArray extreme(Reduction reduction, const NdArray& a, const Axes& axis, const ReduceOptions& options) {
   if (!has_nan(a.dtype())) return reduce(reduction, a, axis, options);
   const bool low = reduction == Reduction::max;
   const uint32_t mask = axis.mask(a.ndim());

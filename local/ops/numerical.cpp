@@ -49,7 +49,7 @@ NdArray sliding_products(const NdArray& a_in, const NdArray& v_in, std::string_v
   // Few long sums are dot products.
   constexpr int64_t kFew = 8, kLong = 4096;
   if (mode == "valid" && results <= kFew && taps >= kLong) {
-    const NdArray out({results}, dtype, context);
+    NdArray out({results}, dtype, context);
     for (int64_t i = 0; i < results; ++i) out[{i}].assign(dot(part(a_in, i, taps), v_in), context);
     return out;
   }
@@ -67,7 +67,7 @@ NdArray as_vector(const NdArray& a) {
 // ---- Interpolation ----
 
 NdArray zero_dim(const Scalar& value, DType dtype, const ExecContext& context) {
-  const NdArray array({}, dtype, context);
+  NdArray array({}, dtype, context);
   array.fill(Scalar::strong(value, dtype), context);
   return array;
 }
@@ -171,7 +171,7 @@ void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const In
 
 NdArray wrapped(const NdArray& values, double before, double after, const ExecContext& context) {
   const int64_t n = values.size();
-  const NdArray result({n + 2}, values.dtype(), context);
+  NdArray result({n + 2}, values.dtype(), context);
   part(result, 1, n).assign(values, context);
   part(result, 0, 1)
       .assign(before == 0 ? part(values, n - 1, 1) : apply(Op::subtract, {part(values, n - 1, 1), before}), context);
@@ -232,7 +232,7 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
 
   const int64_t n = xp.size();
   const NdArray next = searchsorted(xp, x, "right");
-  const NdArray out(x.shape(), fp.dtype(), context);
+  NdArray out(x.shape(), fp.dtype(), context);
   if (out.size() == 0) return out;
   const NdArray below = left ? zero_dim(*left, fp.dtype(), context) : fp[{0}];
   const NdArray above = right ? zero_dim(*right, fp.dtype(), context) : fp[{-1}];
@@ -327,7 +327,7 @@ NdArray piecewise(const NdArray& x, const NdArray& condlist,
   if (functions != count && functions != count + 1)
     throw InvalidArgument(
         fmt::format("with {} condition(s), either {} or {} functions are expected", count, count, count + 1));
-  const NdArray result(x.shape(), x.dtype(), context);
+  NdArray result(x.shape(), x.dtype(), context);
   result.fill(0, context);
   for (int64_t i = 0; i < functions; ++i) {
     const NdArray mask = i < count ? conditions[{i}] : apply(Op::logical_not, {ops::any(conditions, 0)});

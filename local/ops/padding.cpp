@@ -182,7 +182,7 @@ class PaddedAxis {
     const NdArray sorted = ops::sort(chunk, axis_);
     const int64_t count = chunk.shape()[axis_], middle = count % 2 ? 1 : 2;
     const NdArray last = sliced(sorted, axis_, std::max<int64_t>(count - 1, 0), 1);
-    const NdArray value = ops::mean(sliced(sorted, axis_, (count - 1) / 2, middle), axis_, {.keepdims = true});
+    NdArray value = ops::mean(sliced(sorted, axis_, (count - 1) / 2, middle), axis_, {.keepdims = true});
     if (!is_float(chunk.dtype()) && !is_complex(chunk.dtype())) return value;
     return apply(Op::where, {ops::isnan(last), last, value});
   }
@@ -198,9 +198,9 @@ class PaddedAxis {
 
 }  // namespace
 
-NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mode, std::optional<NdArray> stat_length,
-            std::optional<NdArray> constant_values, std::optional<NdArray> end_values,
-            std::optional<std::string_view> reflect_type) {
+NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mode,
+            const std::optional<NdArray>& stat_length, const std::optional<NdArray>& constant_values,
+            const std::optional<NdArray>& end_values, std::optional<std::string_view> reflect_type) {
   if (kind(pad_width.dtype()) != 'i') {
     throw TypeError(fmt::format("`pad_width` must be of integral type, not {}", name(pad_width.dtype())));
   }
@@ -220,7 +220,7 @@ NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mod
       throw InvalidArgument(fmt::format("can't extend empty axis {} using modes other than 'constant' or 'empty'", d));
     }
   }
-  const NdArray result(shape, array.dtype(), context_for(array.device()));
+  NdArray result(shape, array.dtype(), context_for(array.device()));
   // The region of the axes from `from` on that the original fills.
   const auto region = [&](int from) {
     NdArray view = result;

@@ -34,7 +34,7 @@ void check_sequence(const NdArray& a) {
 NdArray inexact(const NdArray& x) { return apply(Op::add, {x, 0.0}); }
 
 NdArray joined(const NdArray& a, const NdArray& b) {
-  const NdArray result({a.size() + b.size()}, promoted(a, b), context_for(a.device()));
+  NdArray result({a.size() + b.size()}, promoted(a, b), context_for(a.device()));
   part(result, 0, a.size()).assign(a);
   part(result, a.size(), b.size()).assign(b);
   return result;
@@ -52,7 +52,7 @@ NdArray trimmed(const NdArray& a) {
   if (p.ndim() > 1) throw InvalidArgument("Polynomial must be 1d only.");
   const int64_t zeros = leading_zeros(p);
   if (zeros < p.size()) return part(p, zeros, p.size() - zeros);
-  const NdArray zero({1}, p.dtype(), context_for(p.device()));
+  NdArray zero({1}, p.dtype(), context_for(p.device()));
   zero.fill(0);
   return zero;
 }

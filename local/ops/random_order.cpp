@@ -26,7 +26,7 @@ NdArray checked_probabilities(const NdArray& p, int64_t n, Device device) {
   if (p.ndim() != 1) throw InvalidArgument("p must be 1-dimensional");
   if (p.shape()[0] != n) throw InvalidArgument(fmt::format("a and p must have same size, not {} and {}", n, p.size()));
   if (is_complex(p.dtype())) throw TypeError("p: a complex number is not a real one");
-  const NdArray chances = p.to(device).astype(DType::float64, context_for(device));
+  NdArray chances = p.to(device).astype(DType::float64, context_for(device));
   if (n == 0) return chances;
   const double sum = reduce(Reduction::sum, chances).item().as_double();
   if (std::isnan(sum)) throw InvalidArgument("Probabilities contain NaN");

@@ -203,7 +203,7 @@ NdArray Recipe::make(Term result, DType dtype) {
   bool aliased = false;
   if (out_)
     for (const NdArray& input : inputs_) aliased = aliased || may_overlap(input, *out_);
-  const NdArray target = out_ && !aliased ? *out_ : NdArray(shape_, dtype, context);
+  NdArray target = out_ && !aliased ? *out_ : NdArray(shape_, dtype, context);
   const NdArray row = flat_ ? target.reshape(Dims{target.size()}) : target;
   std::vector<const NdArray*> inputs;
   for (const NdArray& input : inputs_) inputs.push_back(&input);

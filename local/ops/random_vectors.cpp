@@ -39,7 +39,7 @@ NdArray Generator::dirichlet(const NdArray& alpha, const Size& size) {
   const Dims shape = with_last(batch_shape(size, Dims{}), alpha.shape()[0]);
   const Arg parameter = alpha;
   Recipe recipe(*this, DType::float64, {&parameter}, ints(shape));
-  const NdArray logs = recipe.make(recipe.log_gamma(recipe.parameter(parameter)));
+  NdArray logs = recipe.make(recipe.log_gamma(recipe.parameter(parameter)));
   if (logs.size() == 0) return logs;
   const ReduceOptions keep{.keepdims = true};
   // Where all alphas are zero nothing is finite.
@@ -70,7 +70,7 @@ NdArray Generator::multinomial(const Arg& n, const NdArray& pvals, const Size& s
   if (categories > 1 && before.size() > 0 && holds_any(before[{ellipsis, int64_t{-1}}] > 1.0 + 1e-12))
     throw InvalidArgument("sum(pvals[:-1]) > 1.0");
 
-  const NdArray result(with_last(shape, categories), DType::int64, context_for(p.device()));
+  NdArray result(with_last(shape, categories), DType::int64, context_for(p.device()));
   if (result.size() == 0) return result;
   NdArray left(shape, DType::int64, context_for(p.device()));
   if (n.array() != nullptr)
@@ -111,7 +111,7 @@ NdArray Generator::multivariate_hypergeometric(const std::vector<int64_t>& color
   if (nsample > total) throw InvalidArgument("nsample > sum(colors)");
   const Dims shape = batch_shape(size, Dims{});
   const auto categories = static_cast<int64_t>(colors.size());
-  const NdArray result(with_last(shape, categories), DType::int64);
+  NdArray result(with_last(shape, categories), DType::int64);
   if (result.size() == 0) return result;
   NdArray left(shape, DType::int64);
   left.fill(Scalar(nsample));

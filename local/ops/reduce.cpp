@@ -228,7 +228,7 @@ NdArray integer_moment(Reduction reduction, const NdArray& x, const Axes& axes, 
   const auto count = static_cast<double>(reduced_count(x.shape(), mask));
   const ReduceOptions keep{.keepdims = true, .dtype = dtype};
   const auto cast = [dtype](const NdArray& value) { return value.dtype() == dtype ? value : value.astype(dtype); };
-  const NdArray mean = cast(ops::divide(reduce(Reduction::sum, x, axes, keep), count));
+  NdArray mean = cast(ops::divide(reduce(Reduction::sum, x, axes, keep), count));
   if (reduction == Reduction::mean) return mean;
   NdArray distance = ops::subtract(x, mean);
   distance = is_complex(distance.dtype()) ? ops::add(ops::square(distance.real()), ops::square(distance.imag()))

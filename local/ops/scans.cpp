@@ -69,7 +69,7 @@ NdArray join(const std::vector<NdArray>& parts, int axis, DType dtype) {
       throw InvalidArgument("all the input array dimensions except for the concatenation axis must match exactly");
   }
   const ExecContext context = context_for(parts[0].device());
-  const NdArray result(shape, dtype, context);
+  NdArray result(shape, dtype, context);
   int64_t begin = 0;
   for (const NdArray& part : parts) {
     slice(result, axis, begin, begin + part.shape()[axis]).assign(part, context);
@@ -153,7 +153,7 @@ NdArray ediff1d(const NdArray& ary, const std::optional<NdArray>& to_end, const 
   const NdArray begin = edge(to_begin, "to_begin"), end = edge(to_end, "to_end");
   const int64_t count = std::max<int64_t>(flat.size() - 1, 0);
   const ExecContext context = context_for(ary.device());
-  const NdArray result({begin.size() + count + end.size()}, ary.dtype(), context);
+  NdArray result({begin.size() + count + end.size()}, ary.dtype(), context);
   slice(result, 0, 0, begin.size()).assign(begin, context);
   slice(result, 0, begin.size() + count, begin.size() + count + end.size()).assign(end, context);
   // Computed for no elements too, so that bool is refused.
@@ -253,7 +253,7 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
     const auto c = e(Op::divide, h1, e(Op::multiply, h2, sum));
     return e(Op::add, e(Op::add, e(Op::multiply, a, left), e(Op::multiply, b, middle)), e(Op::multiply, c, right));
   };
-  const NdArray result(f.shape(), f.dtype() == DType::bool_ ? DType::float64 : f.dtype(), context);
+  NdArray result(f.shape(), f.dtype() == DType::bool_ ? DType::float64 : f.dtype(), context);
   if (n > 2) {
     Fused e;
     e.run_into(inside(e), slice(result, axis, 1, -1));

@@ -32,21 +32,21 @@ ExecContext context_of(const NdArray& a, const NdArray& b) {
 // One after the other, flattened, in the dtype that both promote to.
 NdArray joined(const NdArray& a, const NdArray& b) {
   const ExecContext context = context_of(a, b);
-  const NdArray result({a.size() + b.size()}, promote_types(a.dtype(), b.dtype()), context);
+  NdArray result({a.size() + b.size()}, promote_types(a.dtype(), b.dtype()), context);
   part(result, 0, a.size()).assign(flattened(a), context);
   part(result, a.size(), std::nullopt).assign(flattened(b), context);
   return result;
 }
 
 NdArray filled(int64_t count, DType dtype, const Scalar& value, const ExecContext& context) {
-  const NdArray result({count}, dtype, context);
+  NdArray result({count}, dtype, context);
   result.fill(value, context);
   return result;
 }
 
 // Which elements of a sorted array differ from the one before.
 NdArray run_starts(const NdArray& sorted, bool equal_nan, const ExecContext& context) {
-  const NdArray flags = filled(sorted.shape()[0], DType::bool_, true, context);
+  NdArray flags = filled(sorted.shape()[0], DType::bool_, true, context);
   if (flags.size() < 2) return flags;
   const NdArray before = without_last(sorted), after = without_first(sorted);
   NdArray differ = not_equal(after, before);
@@ -249,7 +249,7 @@ NdArray setdiff1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique) {
 
 NdArray setxor1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique) {
   const ExecContext context = context_of(ar1, ar2);
-  const NdArray sorted = sorted_rows(joined(distinct(ar1, assume_unique), distinct(ar2, assume_unique)), context);
+  NdArray sorted = sorted_rows(joined(distinct(ar1, assume_unique), distinct(ar2, assume_unique)), context);
   if (sorted.size() == 0) return sorted;
   // An element of one set alone differs from both neighbours.
   const NdArray from_before = run_starts(sorted, /*equal_nan=*/false, context);

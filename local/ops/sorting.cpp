@@ -247,7 +247,7 @@ NdArray lexsort(const std::vector<NdArray>& keys, int64_t axis) {
   for (const NdArray& key : keys) all.push_back(&key);
   const ExecContext context = context_for(common_device(all));
   if (keys.front().ndim() == 0) {  // as NumPy, whatever the axis
-    const NdArray zero({}, DType::int64, context);
+    NdArray zero({}, DType::int64, context);
     zero.fill(0, context);
     return zero;
   }

@@ -113,7 +113,7 @@ NdArray unsigned_distance(const Scalar& last, const Scalar& first) {
   const DType dtype = promoted({operand_of(last), operand_of(first)});
   const ExecContext host = default_context(kCpu);
   const auto value = [&](const Scalar& scalar) { return filled({}, scalar, dtype, host); };
-  const NdArray distance = ops::subtract(value(last), value(first));
+  NdArray distance = ops::subtract(value(last), value(first));
   if (local::kind(dtype) != 'i') return distance;
   const int64_t bytes = local::itemsize(dtype);
   return distance.astype(bytes == 1   ? DType::uint8

@@ -25,7 +25,7 @@ NdArray as_rows(const NdArray& a) {
 
 // Weights of observations as float64.
 NdArray observation_weights(const NdArray& weights, int64_t observations, const char* name) {
-  const NdArray w = cast_to(weights, DType::float64);
+  NdArray w = cast_to(weights, DType::float64);
   if (w.ndim() > 1) throw InvalidArgument(fmt::format("cannot handle multidimensional {}", name));
   if (w.ndim() == 0) throw IndexError(fmt::format("{} have no axis of observations", name));
   if (w.size() != observations) {
@@ -124,7 +124,7 @@ NdArray corrcoef(const NdArray& x, const std::optional<NdArray>& y, bool rowvar,
   const Fused::Value across = fused.input(deviation.reshape({deviation.size(), 1})), along = fused.input(deviation);
   Fused::Value scaled = fused(Op::divide, fused(Op::divide, fused.input(c), across), along);
   if (!is_complex(c.dtype())) return fused.run(fused(Op::clip, scaled, -1, 1));
-  const NdArray result = fused.run(scaled);
+  NdArray result = fused.run(scaled);
   for (const NdArray& part : {result.real(), result.imag()}) apply(Op::clip, {part, -1, 1}, UfuncOptions{.out = part});
   return result;
 }

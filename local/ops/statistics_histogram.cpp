@@ -60,7 +60,7 @@ NdArray weighted_counts(const NdArray& a, const BinEdges& bins, const NdArray& w
   const NdArray flat = weights.reshape({-1});
   if (!is_complex(weights.dtype())) return cast_to(count_in_bins(a, bins, flat), weights.dtype());
   const NdArray real = count_in_bins(a, bins, flat.real()), imag = count_in_bins(a, bins, flat.imag());
-  const NdArray result(real.shape(), weights.dtype(), context_for(a.device()));
+  NdArray result(real.shape(), weights.dtype(), context_for(a.device()));
   result.real().assign(cast_to(real, real_type(weights.dtype())));
   result.imag().assign(cast_to(imag, real_type(weights.dtype())));
   return result;

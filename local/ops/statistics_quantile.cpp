@@ -239,7 +239,7 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
   request.method = parse_quantile_method(method);
   Dims shape = request.q.shape();
   for (int64_t extent : reduced_shape(a.shape(), request.mask, keepdims)) shape.push_back(extent);
-  const NdArray result = quantiles_of(request).reshape(shape);
+  NdArray result = quantiles_of(request).reshape(shape);
   if (!out) return result;
   // As NumPy's take(), of which this is one.
   if (!ignore_nan && !weights && picks_elements(request.method, request.q.dtype()) &&

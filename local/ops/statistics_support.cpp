@@ -84,7 +84,7 @@ NdArray evaluated(Program& program, ValueId output, std::initializer_list<const 
   program.output(output);
   const std::span<const NdArray* const> arrays(inputs.begin(), inputs.size());
   const ExecContext context = context_for(common_device(arrays));
-  const NdArray result(shape, program.dtype(output), context);
+  NdArray result(shape, program.dtype(output), context);
   const NdArray* outputs[] = {&result};
   run_elementwise(program, arrays, outputs, context);
   return result;

@@ -298,7 +298,7 @@ NdArray packbits(const NdArray& a, std::optional<int64_t> axis, std::string_view
   const int64_t size = bits.shape()[along], whole = size / 8;
   Dims shape = bits.shape();
   shape[along] = (size + 7) / 8;
-  const NdArray result(shape, DType::uint8, context_for(a.device()));
+  NdArray result(shape, DType::uint8, context_for(a.device()));
   std::vector<NdArray> parts;
   for (int64_t i = 0; i < 8 && whole > 0; ++i) parts.push_back(sliced(bits, along, i, whole, 8));
   if (whole > 0) pack(sliced(result, along, 0, whole), parts, big);
@@ -326,7 +326,7 @@ NdArray unpackbits(const NdArray& a, std::optional<int64_t> axis, std::optional<
   const ExecContext context = context_for(a.device());
   Dims shape = bytes.shape();
   shape[along] = wanted;
-  const NdArray result(shape, DType::uint8, context);
+  NdArray result(shape, DType::uint8, context);
   // The first `shifts` bits of `number` bytes.
   const auto unpack = [&](int64_t from, int64_t number, int64_t shifts) {
     if (number == 0 || shifts == 0) return;

@@ -61,7 +61,7 @@ NdArray infinite(const NdArray& x, const std::optional<NdArray>& out, bool negat
 
 NdArray constant_like(const NdArray& x, bool value) {
   const ExecContext context = context_for(x.device());
-  const NdArray result(x.shape(), DType::bool_, context);
+  NdArray result(x.shape(), DType::bool_, context);
   result.fill(value, context);
   return result;
 }
@@ -104,7 +104,7 @@ bool array_equiv(const NdArray& a1, const NdArray& a2) {
 
 NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optional<Arg>& posinf,
                    const std::optional<Arg>& neginf) {
-  const NdArray result = copy ? x.copy(context_for(x.device())) : x;
+  NdArray result = copy ? x.copy(context_for(x.device())) : x;
   if (!is_inexact(x.dtype())) return result;
   const double largest = limits(x.dtype()).largest, infinity = std::numeric_limits<double>::infinity();
   const auto replace = [&](const NdArray& part) {

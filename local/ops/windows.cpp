@@ -38,7 +38,7 @@ class Window {
   NdArray run(double points, Id value) {
     program_.output(value);
     const ExecContext context = current_context();
-    const NdArray result({static_cast<int64_t>(points)}, DType::float64, context);
+    NdArray result({static_cast<int64_t>(points)}, DType::float64, context);
     const NdArray* out[] = {&result};
     run_elementwise(program_, {}, out, context);
     return result;
