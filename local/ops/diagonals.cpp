@@ -81,7 +81,7 @@ NdArray diagflat(const NdArray& v, int64_t k) { return diag(v.reshape({v.size()}
 
 NdArray trace(const NdArray& a, int64_t offset, int64_t axis1, int64_t axis2, std::optional<DType> dtype,
               const std::optional<NdArray>& out) {
-  return ops::sum(diagonal(a, offset, axis1, axis2), -1, {.dtype = dtype, .out = std::move(out)});
+  return ops::sum(diagonal(a, offset, axis1, axis2), -1, {.dtype = dtype, .out = out});
 }
 
 NdArray tri(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType> dtype) {

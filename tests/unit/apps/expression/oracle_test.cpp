@@ -264,7 +264,7 @@ NdArray laid_out_anew(const NdArray& a, std::mt19937_64& random) {
   }
   const NdArray memory(shape, a.dtype());
   memory.fill(Scalar(77));
-  const NdArray result = memory[items].transpose(back);
+  NdArray result = memory[items].transpose(back);
   result.assign(a);
   return result;
 }
