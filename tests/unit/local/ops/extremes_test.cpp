@@ -142,7 +142,7 @@ class Huge : public OnDevice {
     const ValueId sum[] = {program.apply(Op::multiply, product), program.constant(Scalar(term), DType::int64)};
     program.output(program.cast(program.apply(Op::add, sum), dtype));
     const ExecContext context = context_for(current_context().device);
-    const NdArray result(shape, dtype, context);
+    NdArray result(shape, dtype, context);
     const NdArray* outputs[] = {&result};
     run_elementwise(program, {}, outputs, context);
     return result;

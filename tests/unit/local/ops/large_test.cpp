@@ -33,7 +33,7 @@ class LargeOnDevices : public ::testing::TestWithParam<DeviceKind> {
 
   // Byte i is i / 4096 % 251, so that neighbours of 2^31 and of what wraps around there differ.
   static NdArray pattern() {
-    const NdArray x({kCount}, DType::uint8);
+    NdArray x({kCount}, DType::uint8);
     constexpr int64_t kRow = 4096;
     const int64_t rows = kCount / kRow;
     const NdArray numbers = (counting(rows + 1) % 251).astype(DType::uint8);
