@@ -30,7 +30,7 @@ def main():
     environment = dict(os.environ, GTEST_OUTPUT=f"xml:{results}{os.sep}")
     environment.setdefault("QUARRY_TEST_DATA", str(source.parent / "shared" / "data"))
     junit = results / "ctest.junit"
-    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "900", "--no-tests=error", "--output-junit", str(junit), *options]
+    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "900", "--no-tests=error", "--parallel", str(os.cpu_count()), "--output-junit", str(junit), *options]
     status = subprocess.run(command, env=environment).returncode
 
     passed, failed, skipped = 0, [], []

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/on_devices.h"
+
 namespace {
 
 namespace ql = quarry::local;
@@ -15,17 +17,8 @@ namespace ql = quarry::local;
 #undef QUARRY_FUNCTION
 #undef QUARRY_METHOD
 
-class LocalHeader : public ::testing::TestWithParam<ql::DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!ql::available(GetParam())) GTEST_SKIP() << "no device of kind " << ql::name(GetParam());
-    scope_.emplace(ql::Device{GetParam(), 0});
-  }
-  std::optional<ql::DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, LocalHeader,
-                         ::testing::Values(ql::DeviceKind::cpu, ql::DeviceKind::emulated, ql::DeviceKind::cuda),
-                         [](const auto& info) { return std::string(ql::name(info.param)); });
+class LocalHeader : public quarry::test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(LocalHeader);
 
 void expect_text(const ql::NdArray& array, const char* text) { EXPECT_EQ(array.to_string(), text); }
 

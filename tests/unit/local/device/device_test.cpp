@@ -10,6 +10,7 @@
 #include "local/base/error.h"
 #include "local/device/exec_context.h"
 #include "local/memory/memory_resource.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -21,8 +22,7 @@ class DeviceKinds : public ::testing::TestWithParam<DeviceKind> {
   }
   Backend& owner() { return backend(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(All, DeviceKinds, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(DeviceKinds);
 
 TEST_P(DeviceKinds, NamesRoundTrip) {
   EXPECT_EQ(parse_device_kind(name(GetParam())), GetParam());

@@ -8,16 +8,13 @@
 
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class Linalg : public ::testing::TestWithParam<DeviceKind> {
+class Linalg : public test::OnDevice {
  protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
   NdArray normal(const Dims& shape, DType dtype) {
     std::vector<std::complex<double>> values(static_cast<size_t>(element_count(shape)));
     std::normal_distribution<double> distribution;
@@ -27,11 +24,9 @@ class Linalg : public ::testing::TestWithParam<DeviceKind> {
     }
     return from_vector(values, shape).astype(dtype);
   }
-  std::optional<DeviceScope> scope_;
   std::mt19937 random_{5};
 };
-INSTANTIATE_TEST_SUITE_P(All, Linalg, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(Linalg);
 
 double largest_difference(const NdArray& a, const NdArray& b) { return ops::max(ops::absolute(a - b)).item<double>(); }
 NdArray conjugate_transpose(const NdArray& a) { return ops::conjugate(a.T()); }

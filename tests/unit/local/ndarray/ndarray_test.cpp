@@ -8,27 +8,16 @@
 
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-std::vector<int64_t> counting(int64_t count) {
-  std::vector<int64_t> values(static_cast<size_t>(count));
-  std::iota(values.begin(), values.end(), 0);
-  return values;
-}
-NdArray arange(const Dims& shape) { return from_vector(counting(element_count(shape)), shape); }
+using test::arange;
+using test::counting;
 
-class OnDevices : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, OnDevices, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class OnDevices : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(OnDevices);
 
 TEST_P(OnDevices, FromAndToHost) {
   const NdArray a = from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3});

@@ -14,21 +14,14 @@
 
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/shared_data.h"
 
 namespace quarry::local {
 namespace {
 
-class Accuracy : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, Accuracy, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class Accuracy : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(Accuracy);
 
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;

@@ -11,21 +11,13 @@
 #include "local/ops/scans.h"
 #include "local/ops/sorting.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class AliasingOnDevices : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, AliasingOnDevices,
-                         ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class AliasingOnDevices : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(AliasingOnDevices);
 
 int64_t below(std::mt19937_64& random, int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); }
 

@@ -13,22 +13,14 @@
 #include "local/ops/sorting.h"
 #include "local/ops/ufunc.h"
 #include "local/program/program.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class OnDevice : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-
 // ---- 32 dimensions ----
 
-class ManyDimensions : public OnDevice {
+class ManyDimensions : public test::OnDevice {
  protected:
   // Extent 2 on every third axis, 1 on the others.
   static constexpr int kBits = 11;
@@ -51,9 +43,7 @@ class ManyDimensions : public OnDevice {
     return result;
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, ManyDimensions,
-                         ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(ManyDimensions);
 
 TEST_P(ManyDimensions, CopiesAndUfuncs) {
   const NdArray x = array();
@@ -119,7 +109,7 @@ TEST_P(ManyDimensions, ScansAndSortsAlongEveryAxis) {
 
 // ---- More than 2^31 elements ----
 
-class Huge : public OnDevice {
+class Huge : public test::OnDevice {
  protected:
   static constexpr int64_t kCount = (int64_t{1} << 31) + 1009;
   void need(int64_t bytes) {

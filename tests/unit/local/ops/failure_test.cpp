@@ -6,6 +6,7 @@
 #include "local/memory/slab_pool.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -19,8 +20,7 @@ class Failures : public ::testing::TestWithParam<DeviceKind> {
   const Device device_{GetParam(), 0};
   std::unique_ptr<Stream> stream_;
 };
-INSTANTIATE_TEST_SUITE_P(All, Failures, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(Failures);
 
 double several_operations() {
   const NdArray x = from_vector<double>(std::vector<double>(6000, 1.5), {60, 100});

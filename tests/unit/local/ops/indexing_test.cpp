@@ -7,16 +7,13 @@
 #include <random>
 
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-std::vector<int64_t> counting(int64_t count) {
-  std::vector<int64_t> values(static_cast<size_t>(count));
-  std::iota(values.begin(), values.end(), 0);
-  return values;
-}
-NdArray arange(const Dims& shape) { return from_vector(counting(element_count(shape)), shape); }
+using test::arange;
+using test::counting;
 NdArray ints(const std::vector<int64_t>& values) { return from_vector(values); }
 NdArray mask(const std::vector<bool>& values) { return from_vector(values); }
 using Values = std::vector<int64_t>;
@@ -32,17 +29,8 @@ void expect_error(const F& f, const std::string& message) {
   }
 }
 
-class IndexingOnDevices : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, IndexingOnDevices,
-                         ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class IndexingOnDevices : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(IndexingOnDevices);
 
 TEST_P(IndexingOnDevices, BasicIndexesAreViews) {
   const NdArray x = arange({3, 4});

@@ -10,6 +10,7 @@
 #include "local/ops/manipulation.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -17,16 +18,16 @@ namespace {
 constexpr int64_t kTwo31 = int64_t{1} << 31;
 constexpr int64_t kCount = kTwo31 + 12345;
 
-class LargeOnDevices : public ::testing::TestWithParam<DeviceKind> {
+class LargeOnDevices : public test::OnDevice {
  protected:
   void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
     if (GetParam() == DeviceKind::cpu && std::getenv("QUARRY_TEST_LARGE") == nullptr)
       GTEST_SKIP() << "QUARRY_TEST_LARGE is not set";
     constexpr int64_t kNeeded = int64_t{16} << 30;
     const int64_t free_bytes = backend(GetParam()).info(0).free_bytes;
     if (free_bytes < kNeeded) GTEST_SKIP() << fmt::format("needs 16 GiB of memory, {} bytes are free", free_bytes);
-    scope_.emplace(Device{GetParam(), 0});
   }
 
   static NdArray counting(int64_t n) { return std::get<NdArray>(ops::indices({n}))[{0}]; }
@@ -46,8 +47,6 @@ class LargeOnDevices : public ::testing::TestWithParam<DeviceKind> {
   static inline const std::vector<int64_t> kPlaces = {0,          4096 * 77, kTwo31 - 1, kTwo31, kTwo31 + 4097,
                                                       kCount - 1, -1,        -kCount,    5000};
   static int64_t place(size_t i) { return kPlaces[i] < 0 ? kPlaces[i] + kCount : kPlaces[i]; }
-
-  std::optional<DeviceScope> scope_;
 };
 INSTANTIATE_TEST_SUITE_P(All, LargeOnDevices, ::testing::Values(DeviceKind::cpu, DeviceKind::cuda),
                          [](const auto& info) { return std::string(name(info.param)); });

@@ -13,20 +13,13 @@
 #include "local/ops/creation.h"
 #include "local/ops/types.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class Manipulation : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, Manipulation, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class Manipulation : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(Manipulation);
 
 NdArray counting(const Dims& shape) { return ops::arange(element_count(shape)).reshape(shape); }
 

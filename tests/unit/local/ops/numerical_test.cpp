@@ -12,25 +12,20 @@
 #include "local/ops/polynomials.h"
 #include "local/ops/products.h"
 #include "local/ops/reduce.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class Numerical : public ::testing::TestWithParam<DeviceKind> {
+class Numerical : public test::OnDevice {
  protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
   static NdArray waves(const Dims& shape) {
     std::vector<double> values(static_cast<size_t>(element_count(shape)));
     for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(1.0 + 3.0 * static_cast<double>(i));
     return from_vector(values, shape);
   }
-  std::optional<DeviceScope> scope_;
 };
-INSTANTIATE_TEST_SUITE_P(All, Numerical, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(Numerical);
 
 double difference(const NdArray& a, const NdArray& b) {
   return ops::max(apply(Op::absolute, {apply(Op::subtract, {a, b})})).item<double>();

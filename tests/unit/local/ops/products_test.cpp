@@ -8,16 +8,13 @@
 #include "local/ops/apply.h"
 #include "local/ops/launch.h"
 #include "local/ops/reduce.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class Products : public ::testing::TestWithParam<DeviceKind> {
+class Products : public test::OnDevice {
  protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
   // Small integers, so that sums are exact in every dtype.
   NdArray digits(const Dims& shape, DType dtype) {
     std::vector<std::complex<double>> values(static_cast<size_t>(element_count(shape)));
@@ -32,11 +29,9 @@ class Products : public ::testing::TestWithParam<DeviceKind> {
     }
     return from_vector(values, shape).astype(dtype);
   }
-  std::optional<DeviceScope> scope_;
   std::mt19937 random_{7};
 };
-INSTANTIATE_TEST_SUITE_P(All, Products, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(Products);
 
 constexpr DType kDTypes[] = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,

@@ -15,6 +15,7 @@
 
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -24,18 +25,8 @@ constexpr double kLeastP = 1e-4;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 
-class RandomTest : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-
- private:
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, RandomTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class RandomTest : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(RandomTest);
 
 // ---- References ----
 
@@ -167,7 +158,7 @@ double chi_square_test(const std::vector<int64_t>& x, int64_t low, int64_t high,
   return 1 - gamma_p((classes - 1) / 2.0, statistic / 2);
 }
 
-std::vector<double> doubles(const NdArray& x) { return to_vector<double>(x.astype(DType::float64)); }
+using test::doubles;
 
 void check_moments(const std::vector<double>& x, double mean, double variance, const std::string& what) {
   const auto n = static_cast<double>(x.size());

@@ -8,6 +8,7 @@
 #include "local/ops/scans.h"
 #include "local/ops/ufunc.h"
 #include "local/ops/ufuncs.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -15,18 +16,10 @@ namespace {
 using Doubles = std::vector<double>;
 const double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 
-class Scans : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, Scans, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class Scans : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(Scans);
 
-Doubles doubles(const NdArray& x) { return to_vector<double>(x.astype(DType::float64)); }
+using test::doubles;
 void expect_near(const NdArray& x, const Doubles& expected, double tolerance = 1e-14) {
   const Doubles got = doubles(x);
   ASSERT_EQ(got.size(), expected.size());

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "local/ops/sorting.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -23,16 +24,8 @@ std::vector<int32_t> random_values(int64_t n, int32_t bound, uint64_t seed) {
   return values;
 }
 
-class Sets : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, Sets, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class Sets : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(Sets);
 
 TEST_P(Sets, UniqueDescribesItsInput) {
   for (const int32_t bound : {1, 50, 2000000000}) {

@@ -14,6 +14,7 @@
 #include "local/ops/apply.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
@@ -112,13 +113,8 @@ std::vector<int64_t> stable_order(const std::vector<T>& values, size_t begin, si
   return order;
 }
 
-class Sorts : public ::testing::TestWithParam<DeviceKind> {
+class Sorts : public test::OnDevice {
  protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-
   // sort, argsort, partition and argpartition of rows of `n` elements.
   template <class T>
   void check(Pattern pattern, int64_t rows, int64_t n) {
@@ -155,11 +151,8 @@ class Sorts : public ::testing::TestWithParam<DeviceKind> {
       ASSERT_EQ(bad, 0) << "partition, row " << row << " of " << rows << " x " << n << " " << name(dtype_of_v<T>);
     }
   }
-
-  std::optional<DeviceScope> scope_;
 };
-INSTANTIATE_TEST_SUITE_P(All, Sorts, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(Sorts);
 
 TEST_P(Sorts, EveryDtypeAndPattern) {
   for (int d = 0; d < kDTypeCount; ++d) {

@@ -12,19 +12,15 @@
 
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-class StatisticsTest : public ::testing::TestWithParam<DeviceKind> {
+class StatisticsTest : public test::OnDevice {
  protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-
   static std::vector<int64_t> random_integers(int64_t n, int64_t end, unsigned seed) {
     std::mt19937_64 random(seed);
     std::vector<int64_t> values(static_cast<size_t>(n));
@@ -38,13 +34,8 @@ class StatisticsTest : public ::testing::TestWithParam<DeviceKind> {
     for (double& value : values) value = normal(random);
     return values;
   }
-
- private:
-  std::optional<DeviceScope> scope_;
 };
-INSTANTIATE_TEST_SUITE_P(All, StatisticsTest,
-                         ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(StatisticsTest);
 
 TEST_P(StatisticsTest, BincountInParts) {
   for (int64_t bins : {int64_t{1}, int64_t{10}, int64_t{5000}, int64_t{400000}}) {

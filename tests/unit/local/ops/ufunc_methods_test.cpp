@@ -7,27 +7,20 @@
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
 #include "local/ops/ufunc_methods.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::local {
 namespace {
 
-class UfuncMethods : public ::testing::TestWithParam<DeviceKind> {
- protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
-  std::optional<DeviceScope> scope_;
-};
-INSTANTIATE_TEST_SUITE_P(All, UfuncMethods, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+class UfuncMethods : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(UfuncMethods);
 
 NdArray counted(const Dims& shape, DType dtype = DType::float64) {
   std::vector<double> values(static_cast<size_t>(element_count(shape)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
   return from_vector(values, shape).astype(dtype);
 }
-std::vector<double> doubles(const NdArray& x) { return to_vector<double>(x.astype(DType::float64)); }
+using test::doubles;
 template <class F>
 std::string error_of(F&& f) {
   try {
