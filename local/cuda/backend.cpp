@@ -1,7 +1,9 @@
 #include "local/cuda/backend.h"
 
+#include <cuda_profiler_api.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <array>
 #include <atomic>
@@ -118,8 +120,18 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Event> create_event(int index) override {
     begin_use(index);
-    return std::make_unique<CudaEvent>(index);
+    return std::make_unique<CudaEvent>(index, CudaEvent::Timing::off);
   }
+
+  std::unique_ptr<Event> create_timer(int index) override {
+    begin_use(index);
+    return std::make_unique<CudaEvent>(index, CudaEvent::Timing::on);
+  }
+
+  void push_range(const char* name) override { nvtxRangePushA(name); }
+  void pop_range() override { nvtxRangePop(); }
+  void start_profiler() override { QUARRY_CUDA_CALL(cudaProfilerStart()); }
+  void stop_profiler() override { QUARRY_CUDA_CALL(cudaProfilerStop()); }
 
   Engine& engine() override { return cuda_engine(); }
 

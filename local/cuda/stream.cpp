@@ -14,9 +14,10 @@ void use_device(int index) {
   QUARRY_CUDA_CALL(cudaSetDevice(index));
 }
 
-CudaEvent::CudaEvent(int index) : index_(index) {
+CudaEvent::CudaEvent(int index, Timing timing) : index_(index) {
   use_device(index);
-  QUARRY_CUDA_CALL(cudaEventCreateWithFlags(event_.out(), cudaEventDisableTiming));
+  const unsigned flags = timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming;
+  QUARRY_CUDA_CALL(cudaEventCreateWithFlags(event_.out(), flags));
 }
 
 bool CudaEvent::done() {
@@ -30,6 +31,20 @@ bool CudaEvent::done() {
 void CudaEvent::synchronize() {
   use_device(index_);
   QUARRY_CUDA_CALL(cudaEventSynchronize(event_.get()));
+}
+
+double CudaEvent::seconds_since(Event& earlier) {
+  const auto* begin = dynamic_cast<CudaEvent*>(&earlier);
+  if (begin == nullptr) throw InvalidArgument("cuda: a time needs two events of CUDA devices");
+  use_device(index_);
+  float milliseconds = 0;
+  const cudaError_t status = cudaEventElapsedTime(&milliseconds, begin->native(), native());
+  if (status == cudaErrorInvalidResourceHandle || status == cudaErrorNotReady || status == cudaErrorInvalidValue) {
+    cudaGetLastError();
+    throw InvalidArgument("cuda: a time needs two timers of one device that were recorded and reached");
+  }
+  check(status, "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds) * 1e-3;
 }
 
 CudaStream::CudaStream(int index, StreamRole role) : index_(index) {

@@ -2,8 +2,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "local/base/error.h"
@@ -19,6 +21,15 @@ class CpuEvent final : public Event {
  public:
   bool done() override { return true; }
   void synchronize() override {}
+  double seconds_since(Event& earlier) override {
+    const auto* begin = dynamic_cast<CpuEvent*>(&earlier);
+    if (!begin || !begin->time_ || !time_) throw InvalidArgument("cpu: a time needs two events that were recorded");
+    return std::chrono::duration<double>(*time_ - *begin->time_).count();
+  }
+  void reach() { time_ = std::chrono::steady_clock::now(); }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> time_;
 };
 
 class CpuStream final : public Stream {
@@ -31,7 +42,9 @@ class CpuStream final : public Stream {
   void fill(void* to, uint8_t value, int64_t bytes) override {
     if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
   }
-  void record(Event&) override {}
+  void record(Event& event) override {
+    if (auto* own = dynamic_cast<CpuEvent*>(&event)) own->reach();
+  }
   void wait(Event& event) override { event.synchronize(); }
   void host_callback(std::function<void()> function) override { function(); }
   void synchronize() override {}
@@ -67,6 +80,7 @@ class CpuBackend final : public Backend {
   void free_pinned(void* data, int64_t bytes) noexcept override { free_slab(0, data, bytes); }
   std::unique_ptr<Stream> create_stream(int, StreamRole) override { return std::make_unique<CpuStream>(); }
   std::unique_ptr<Event> create_event(int) override { return std::make_unique<CpuEvent>(); }
+  std::unique_ptr<Event> create_timer(int index) override { return create_event(index); }
   Engine& engine() override { return cpu_engine(); }
 };
 

@@ -39,6 +39,9 @@ class Event {
   virtual ~Event() = default;
   virtual bool done() = 0;         // true too if never recorded
   virtual void synchronize() = 0;  // blocks the host; throws what the work before it threw
+  // Seconds on the device's clock from `earlier` to this event. Both must be timers of one backend (create_timer) that
+  // have been recorded and reached. Throws InvalidArgument otherwise.
+  virtual double seconds_since(Event& earlier) = 0;
 };
 
 // An in-order queue of work on one device. The CPU's stream runs everything at once, in the calling thread. Not
@@ -80,6 +83,13 @@ class Backend {
   virtual void free_pinned(void* data, int64_t bytes) noexcept = 0;
   virtual std::unique_ptr<Stream> create_stream(int index, StreamRole role) = 0;
   virtual std::unique_ptr<Event> create_event(int index) = 0;
+  virtual std::unique_ptr<Event> create_timer(int index) = 0;  // an event that knows when it was reached
+  // For profilers that watch the process (local/device/range.h): named ranges of the calling thread, and the stretch of
+  // the run that is to be recorded.
+  virtual void push_range(const char*) {}
+  virtual void pop_range() {}
+  virtual void start_profiler() {}
+  virtual void stop_profiler() {}
   virtual Engine& engine() = 0;
 };
 

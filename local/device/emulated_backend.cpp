@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -45,7 +46,8 @@ struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
   int64_t recorded = 0, reached = 0;
-  std::exception_ptr error;  // of the stream when it was reached
+  std::chrono::steady_clock::time_point time;  // of the last one reached
+  std::exception_ptr error;                    // of the stream when it was reached
 };
 
 class EmulatedEvent final : public Event {
@@ -60,9 +62,20 @@ class EmulatedEvent final : public Event {
     state_->changed.wait(lock, [&] { return state_->reached >= target; });
     if (state_->error) std::rethrow_exception(state_->error);
   }
+  double seconds_since(Event& earlier) override {
+    auto* begin = dynamic_cast<EmulatedEvent*>(&earlier);
+    const auto from = begin ? begin->time() : std::nullopt, to = time();
+    if (!from || !to) throw InvalidArgument("emulated: a time needs two events that were recorded and reached");
+    return std::chrono::duration<double>(*to - *from).count();
+  }
   const std::shared_ptr<EventState>& state() const { return state_; }
 
  private:
+  std::optional<std::chrono::steady_clock::time_point> time() const {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->recorded == 0 || state_->reached != state_->recorded) return std::nullopt;
+    return state_->time;
+  }
   std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
 };
 
@@ -103,6 +116,7 @@ class EmulatedStream final : public Stream {
     enqueue_always([this, state, ticket] {
       const std::lock_guard lock(state->mutex);
       state->reached = std::max(state->reached, ticket);
+      state->time = std::chrono::steady_clock::now();
       state->error = error();
       state->changed.notify_all();
     });
@@ -269,6 +283,7 @@ class EmulatedBackend final : public Backend {
     check_index(index);
     return std::make_unique<EmulatedEvent>();
   }
+  std::unique_ptr<Event> create_timer(int index) override { return create_event(index); }
   Engine& engine() override { return engine_; }
 
  private:
