@@ -23,6 +23,7 @@ int exit_status(const std::exception_ptr& error, bool computing) {
     case ErrorCode::invalid_argument:
     case ErrorCode::type_error:
     case ErrorCode::index_error:
+    case ErrorCode::linear_algebra:
     case ErrorCode::not_supported:
     case ErrorCode::io:
     case ErrorCode::device:

@@ -41,6 +41,8 @@ void throw_record(const ErrorRecord& record) {
       throw OutOfMemory(record.message);
     case ErrorCode::cancelled:
       throw Cancelled(record.message);
+    case ErrorCode::linear_algebra:
+      throw LinAlgError(record.message);
     case ErrorCode::internal:
       break;
   }

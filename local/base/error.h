@@ -21,6 +21,7 @@ enum class ErrorCode : int32_t {
   out_of_memory,
   cancelled,
   internal,
+  linear_algebra,  // LinAlgError
 };
 
 // An error as plain data, so that it can be sent to other ranks and thrown there as the same type.
@@ -54,6 +55,11 @@ class TypeError : public InvalidArgument {
 class IndexError : public InvalidArgument {
  public:
   explicit IndexError(const std::string& message) : InvalidArgument(ErrorCode::index_error, message) {}
+};
+// A matrix that an algorithm cannot take, or that it does not converge for.
+class LinAlgError : public InvalidArgument {
+ public:
+  explicit LinAlgError(const std::string& message) : InvalidArgument(ErrorCode::linear_algebra, message) {}
 };
 class BudgetError : public InvalidArgument {
  public:
