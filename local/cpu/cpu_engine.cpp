@@ -7,6 +7,7 @@
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
 #include "local/cpu/code.h"
+#include "local/cpu/decompositions.h"
 #include "local/cpu/indexing.h"
 #include "local/cpu/interpreter.h"
 #include "local/cpu/layout.h"
@@ -81,6 +82,7 @@ class CpuEngine final : public Engine {
     cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
   }
 
+  Decompositions& decompositions() override { return cpu_decompositions(); }
   Indexing& indexing() override { return cpu_indexing(); }
   Products& products() override { return cpu_products(); }
   Scanning& scanning() override { return cpu_scanning(); }

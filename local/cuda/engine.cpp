@@ -6,6 +6,7 @@
 #include "local/cuda/check.h"
 #include "local/cuda/codegen.h"
 #include "local/cuda/compiler.h"
+#include "local/cuda/decompositions.h"
 #include "local/cuda/driver.h"
 #include "local/cuda/indexing.h"
 #include "local/cuda/launch.h"
@@ -97,6 +98,7 @@ class CudaEngine final : public Engine {
     cuda::eigh(dtype, triangle, a, values, vectors, context);
   }
 
+  Decompositions& decompositions() override { return cuda_decompositions(); }
   Indexing& indexing() override { return cuda_indexing(); }
   Products& products() override { return cuda_products(); }
   Scanning& scanning() override { return cuda_scanning(); }

@@ -238,6 +238,7 @@ class EmulatedEngine final : public Engine {
     context.stream->synchronize();
   }
 
+  Decompositions& decompositions() override { return emulated_decompositions(); }
   Indexing& indexing() override { return emulated_indexing(); }
   Products& products() override { return emulated_products(); }
   Scanning& scanning() override { return emulated_scanning(); }

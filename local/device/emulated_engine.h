@@ -13,6 +13,7 @@ namespace quarry::local {
 void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
                     std::function<void(const ExecContext& host)> call);
 
+Decompositions& emulated_decompositions();
 Indexing& emulated_indexing();
 Products& emulated_products();
 Scanning& emulated_scanning();

@@ -36,10 +36,11 @@ struct MatrixView {
   int64_t row_stride = 0, column_stride = 0;
 };
 
-class Indexing;  // local/program/indexing.h
-class Products;  // local/program/products.h
-class Scanning;  // local/program/scanning.h
-class Sorting;   // local/program/sorting.h
+class Decompositions;  // local/program/decompositions.h
+class Indexing;        // local/program/indexing.h
+class Products;        // local/program/products.h
+class Scanning;        // local/program/scanning.h
+class Sorting;         // local/program/sorting.h
 
 // Implemented by local/cpu and local/cuda. All calls queue their work on context.stream; scratch comes from
 // context.memory and is at most what the
@@ -67,6 +68,7 @@ class Engine {
   virtual void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
                     const ExecContext& context) = 0;
 
+  virtual Decompositions& decompositions() = 0;
   virtual Indexing& indexing() = 0;
   virtual Products& products() = 0;
   virtual Scanning& scanning() = 0;

@@ -1,0 +1,362 @@
+#include "local/cpu/decompositions.h"
+
+// LAPACKE's C headers would bring C99's complex macros.
+#define lapack_complex_float std::complex<float>
+#define lapack_complex_double std::complex<double>
+#include <cblas.h>
+#include <fmt/format.h>
+#include <lapacke.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <type_traits>
+
+#include "local/base/error.h"
+#include "local/cpu/arena.h"
+#include "local/cpu/matrix.h"
+#include "local/memory/scratch.h"
+
+namespace quarry::local {
+namespace cpu {
+namespace {
+
+// LAPACK's routine for T, on columns, with the caller's workspace.
+#define QUARRY_LAPACK(routine, real_name, complex_name)                 \
+  template <class T, class... Args>                                     \
+  lapack_int routine(Args... args) {                                    \
+    if constexpr (std::is_same_v<T, float>)                             \
+      return LAPACKE_s##real_name##_work(LAPACK_COL_MAJOR, args...);    \
+    else if constexpr (std::is_same_v<T, double>)                       \
+      return LAPACKE_d##real_name##_work(LAPACK_COL_MAJOR, args...);    \
+    else if constexpr (std::is_same_v<T, std::complex<float>>)          \
+      return LAPACKE_c##complex_name##_work(LAPACK_COL_MAJOR, args...); \
+    else                                                                \
+      return LAPACKE_z##complex_name##_work(LAPACK_COL_MAJOR, args...); \
+  }
+QUARRY_LAPACK(getrf, getrf, getrf)
+QUARRY_LAPACK(getrs, getrs, getrs)
+QUARRY_LAPACK(getri, getri, getri)
+QUARRY_LAPACK(potrf, potrf, potrf)
+QUARRY_LAPACK(geqrf, geqrf, geqrf)
+QUARRY_LAPACK(form_q, orgqr, ungqr)
+QUARRY_LAPACK(gesdd, gesdd, gesdd)
+QUARRY_LAPACK(eigh, syevd, heevd)
+QUARRY_LAPACK(geev, geev, geev)
+#undef QUARRY_LAPACK
+
+template <class T>
+void trsm(CBLAS_UPLO uplo, CBLAS_TRANSPOSE op, CBLAS_DIAG diag, int n, int k, const T* a, T* b) {
+  const T one(1);
+  if constexpr (std::is_same_v<T, float>)
+    cblas_strsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, one, a, n, b, n);
+  else if constexpr (std::is_same_v<T, double>)
+    cblas_dtrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, one, a, n, b, n);
+  else if constexpr (std::is_same_v<T, std::complex<float>>)
+    cblas_ctrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, &one, a, n, b, n);
+  else
+    cblas_ztrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, &one, a, n, b, n);
+}
+
+template <class T>
+struct real_of {
+  using type = T;
+};
+template <class R>
+struct real_of<std::complex<R>> {
+  using type = R;
+};
+template <class T>
+using Real = typename real_of<T>::type;
+
+lapack_int narrow(int64_t n) {
+  if (n > INT_MAX) throw NotSupported(fmt::format("an extent of {} is beyond LAPACK's 32-bit sizes", n));
+  return static_cast<lapack_int>(n);
+}
+template <class T>
+T* matrix(const MatrixStack& stack, int64_t p) {
+  return static_cast<T*>(stack.data) + p * stack.elements();
+}
+// LAPACK says in the first element of the workspace how many it wants, in T's precision.
+template <class T>
+int64_t wanted(T answer) {
+  const double elements = static_cast<double>(std::real(answer));
+  return std::max<int64_t>(1, static_cast<int64_t>(elements * (1 + 1e-6)));
+}
+lapack_int work_size(int64_t bytes, size_t item) { return narrow(bytes / static_cast<int64_t>(item)); }
+
+// Bytes of a call's three workspaces.
+using Pieces = std::array<int64_t, 3>;
+using Work = std::array<char*, 3>;
+template <class T>
+int64_t bytes_of(int64_t elements) {
+  return elements * static_cast<int64_t>(sizeof(T));
+}
+
+// Each task has pieces<T>(task), and run_one<T>(task, unit, ...) for each of units(task).
+
+int64_t units(const auto& task) { return task.a.count; }
+
+template <class T>
+Pieces pieces(const Lu&) {
+  return {};
+}
+template <class T>
+void run_one(const Lu& task, int64_t p, const Pieces&, const Work&) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
+  task.info[p] = getrf<T>(m, n, matrix<T>(task.a, p), m, task.pivots + p * std::min(m, n));
+}
+
+// Right-hand sides are solved in blocks of this many, so that threads share them.
+constexpr int64_t kSides = 128;
+int64_t blocks_of(const MatrixStack& b) { return (b.columns + kSides - 1) / kSides; }
+int64_t units(const LuSolve& task) { return task.b.count * blocks_of(task.b); }
+int64_t units(const TriangularSolve& task) { return task.b.count * blocks_of(task.b); }
+struct Sides {
+  int64_t matrix, first;
+  lapack_int count;
+};
+Sides sides(const MatrixStack& b, int64_t unit) {
+  const int64_t first = unit % blocks_of(b) * kSides;
+  return {unit / blocks_of(b), first, static_cast<lapack_int>(std::min(kSides, b.columns - first))};
+}
+
+template <class T>
+Pieces pieces(const LuSolve&) {
+  return {};
+}
+template <class T>
+void run_one(const LuSolve& task, int64_t unit, const Pieces&, const Work&) {
+  constexpr char kOps[] = {'N', 'T', 'C'};
+  const lapack_int n = narrow(task.lu.rows);
+  const Sides part = sides(task.b, unit);
+  getrs<T>(kOps[static_cast<size_t>(task.op)], n, part.count, matrix<T>(task.lu, part.matrix), n,
+           task.pivots + part.matrix * n, matrix<T>(task.b, part.matrix) + part.first * n, n);
+}
+
+template <class T>
+Pieces pieces(const TriangularSolve&) {
+  return {};
+}
+template <class T>
+void run_one(const TriangularSolve& task, int64_t unit, const Pieces&, const Work&) {
+  constexpr CBLAS_TRANSPOSE kOps[] = {CblasNoTrans, CblasTrans, CblasConjTrans};
+  const lapack_int n = narrow(task.a.rows);
+  const Sides part = sides(task.b, unit);
+  trsm<T>(task.triangle == Triangle::lower ? CblasLower : CblasUpper, kOps[static_cast<size_t>(task.op)],
+          task.unit_diagonal ? CblasUnit : CblasNonUnit, n, part.count, matrix<T>(task.a, part.matrix),
+          matrix<T>(task.b, part.matrix) + part.first * n);
+}
+
+template <class T>
+Pieces pieces(const Inverse& task) {
+  const lapack_int n = narrow(task.a.rows);
+  T answer(0);
+  getri<T>(n, static_cast<T*>(nullptr), n, static_cast<const lapack_int*>(nullptr), &answer, -1);
+  return {bytes_of<T>(wanted(answer)), bytes_of<lapack_int>(n), 0};
+}
+template <class T>
+void run_one(const Inverse& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int n = narrow(task.a.rows);
+  T* const out = matrix<T>(task.out, p);
+  std::memcpy(out, matrix<T>(task.a, p), static_cast<size_t>(bytes_of<T>(task.a.elements())));
+  const auto pivots = reinterpret_cast<lapack_int*>(work[1]);
+  task.info[p] = getrf<T>(n, n, out, n, pivots);
+  if (task.info[p] == 0) getri<T>(n, out, n, pivots, reinterpret_cast<T*>(work[0]), work_size(sizes[0], sizeof(T)));
+}
+
+template <class T>
+Pieces pieces(const Cholesky&) {
+  return {};
+}
+template <class T>
+void run_one(const Cholesky& task, int64_t p, const Pieces&, const Work&) {
+  const lapack_int n = narrow(task.a.rows);
+  task.info[p] = potrf<T>(task.triangle == Triangle::lower ? 'L' : 'U', n, matrix<T>(task.a, p), n);
+}
+
+template <class T>
+Pieces pieces(const Qr& task) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
+  T answer(0);
+  geqrf<T>(m, n, static_cast<T*>(nullptr), m, static_cast<T*>(nullptr), &answer, -1);
+  return {bytes_of<T>(wanted(answer)), 0, 0};
+}
+template <class T>
+void run_one(const Qr& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
+  geqrf<T>(m, n, matrix<T>(task.a, p), m, static_cast<T*>(task.tau) + p * std::min(m, n), reinterpret_cast<T*>(work[0]),
+           work_size(sizes[0], sizeof(T)));
+}
+
+template <class T>
+Pieces pieces(const FormQ& task) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns), k = narrow(task.reflectors);
+  T answer(0);
+  form_q<T>(m, n, k, static_cast<T*>(nullptr), m, static_cast<const T*>(nullptr), &answer, -1);
+  return {bytes_of<T>(wanted(answer)), 0, 0};
+}
+template <class T>
+void run_one(const FormQ& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns), k = narrow(task.reflectors);
+  form_q<T>(m, n, k, matrix<T>(task.a, p), m, static_cast<const T*>(task.tau) + p * task.tau_step,
+            reinterpret_cast<T*>(work[0]), work_size(sizes[0], sizeof(T)));
+}
+
+char svd_job(const Svd& task) { return task.u.data == nullptr ? 'N' : task.u.columns == task.u.rows ? 'A' : 'S'; }
+// The work in T, the real work, the integers.
+template <class T>
+Pieces pieces(const Svd& task) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
+  T answer(0);
+  lapack_int none = 0;
+  Real<T> reals[2] = {};
+  T* const null = nullptr;
+  if constexpr (is_complex_v<T>)
+    gesdd<T>(svd_job(task), m, n, null, m, reals, null, m, null, n, &answer, -1, reals, &none);
+  else
+    gesdd<T>(svd_job(task), m, n, null, m, reals, null, m, null, n, &answer, -1, &none);
+  const int64_t small = n, large = m;
+  const int64_t real_work =
+      !is_complex_v<T>         ? 0
+      : task.u.data == nullptr ? 7 * small
+                               : std::max(5 * small * small + 5 * small, 2 * large * small + 2 * small * small + small);
+  return {bytes_of<T>(wanted(answer)), bytes_of<Real<T>>(real_work), bytes_of<lapack_int>(8 * small)};
+}
+template <class T>
+void run_one(const Svd& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns), lwork = work_size(sizes[0], sizeof(T));
+  const bool vectors = task.u.data != nullptr;
+  T *const u = vectors ? matrix<T>(task.u, p) : nullptr, *const vh = vectors ? matrix<T>(task.vh, p) : nullptr;
+  const auto values = static_cast<Real<T>*>(task.values) + p * n;
+  const auto space = reinterpret_cast<T*>(work[0]);
+  const auto integers = reinterpret_cast<lapack_int*>(work[2]);
+  if constexpr (is_complex_v<T>)
+    task.info[p] = gesdd<T>(svd_job(task), m, n, matrix<T>(task.a, p), m, values, u, m, vh, n, space, lwork,
+                            reinterpret_cast<Real<T>*>(work[1]), integers);
+  else
+    task.info[p] = gesdd<T>(svd_job(task), m, n, matrix<T>(task.a, p), m, values, u, m, vh, n, space, lwork, integers);
+}
+
+template <class T>
+Pieces pieces(const Eigh& task) {
+  const lapack_int n = narrow(task.a.rows);
+  const char job = task.vectors ? 'V' : 'N', triangle = task.triangle == Triangle::lower ? 'L' : 'U';
+  T answer(0);
+  T* const null = nullptr;
+  Real<T>* const values = nullptr;
+  lapack_int integers = 0;
+  if constexpr (is_complex_v<T>) {
+    Real<T> reals(0);
+    eigh<T>(job, triangle, n, null, n, values, &answer, -1, &reals, -1, &integers, -1);
+    return {bytes_of<T>(wanted(answer)), bytes_of<Real<T>>(wanted(reals)), bytes_of<lapack_int>(integers)};
+  } else {
+    eigh<T>(job, triangle, n, null, n, values, &answer, -1, &integers, -1);
+    return {bytes_of<T>(wanted(answer)), 0, bytes_of<lapack_int>(integers)};
+  }
+}
+template <class T>
+void run_one(const Eigh& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int n = narrow(task.a.rows), lwork = work_size(sizes[0], sizeof(T));
+  const char job = task.vectors ? 'V' : 'N', triangle = task.triangle == Triangle::lower ? 'L' : 'U';
+  const auto values = static_cast<Real<T>*>(task.values) + p * n;
+  const auto space = reinterpret_cast<T*>(work[0]);
+  const auto integers = reinterpret_cast<lapack_int*>(work[2]);
+  const lapack_int integer_count = work_size(sizes[2], sizeof(lapack_int));
+  if constexpr (is_complex_v<T>)
+    task.info[p] =
+        eigh<T>(job, triangle, n, matrix<T>(task.a, p), n, values, space, lwork, reinterpret_cast<Real<T>*>(work[1]),
+                work_size(sizes[1], sizeof(Real<T>)), integers, integer_count);
+  else
+    task.info[p] = eigh<T>(job, triangle, n, matrix<T>(task.a, p), n, values, space, lwork, integers, integer_count);
+}
+
+template <class T>
+Pieces pieces(const Eig& task) {
+  const lapack_int n = narrow(task.a.rows);
+  const char job = task.vectors.data != nullptr ? 'V' : 'N';
+  T answer(0);
+  T* const null = nullptr;
+  Real<T> reals[2] = {};  // the query writes there
+  if constexpr (is_complex_v<T>)
+    geev<T>('N', job, n, null, n, null, null, n, null, n, &answer, -1, reals);
+  else
+    geev<T>('N', job, n, null, n, reals, reals, null, n, null, n, &answer, -1);
+  return {bytes_of<T>(wanted(answer)), bytes_of<Real<T>>(2 * task.a.rows), 0};
+}
+template <class T>
+void run_one(const Eig& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int n = narrow(task.a.rows), lwork = work_size(sizes[0], sizeof(T));
+  const bool wants_vectors = task.vectors.data != nullptr;
+  const char job = wants_vectors ? 'V' : 'N';
+  T* const vectors = wants_vectors ? matrix<T>(task.vectors, p) : nullptr;
+  T* const null = nullptr;
+  const auto values = static_cast<std::complex<Real<T>>*>(task.values) + p * n;
+  const auto space = reinterpret_cast<T*>(work[0]);
+  const auto reals = reinterpret_cast<Real<T>*>(work[1]);
+  if constexpr (is_complex_v<T>) {
+    task.info[p] = geev<T>('N', job, n, matrix<T>(task.a, p), n, values, null, n, vectors, n, space, lwork, reals);
+  } else {
+    task.info[p] = geev<T>('N', job, n, matrix<T>(task.a, p), n, reals, reals + n, null, n, vectors, n, space, lwork);
+    for (lapack_int i = 0; i < n; ++i) values[i] = {reals[i], reals[n + i]};
+  }
+}
+
+int64_t total(const Pieces& sizes) {
+  int64_t sum = 0;
+  for (const int64_t bytes : sizes) sum += rounded_allocation(bytes);
+  return sum;
+}
+
+class LapackDecompositions final : public CpuDecompositions {
+ public:
+  int64_t scratch_bytes(const Decomposition& request) override {
+    return std::visit(
+        [](const auto& task) {
+          return with_blas_type("linalg", task.dtype, [&]<class T>() {
+            one_thread_per_call();
+            return total(pieces<T>(task)) * slots_for(units(task), 0);
+          });
+        },
+        request);
+  }
+
+  void run(const Decomposition& request, const ExecContext& context) override {
+    std::visit(
+        [&](const auto& task) {
+          with_blas_type("linalg", task.dtype, [&]<class T>() {
+            one_thread_per_call();
+            const int64_t count = units(task);
+            const int slots = std::min(slots_for(count, context.threads), slots_for(count, 0));
+            const Pieces sizes = pieces<T>(task);
+            const Scratch scratch(total(sizes) * slots, context);
+            // Several small matrices are one piece of work.
+            const int64_t runs = std::min<int64_t>(count, 16 * static_cast<int64_t>(slots));
+            for_each_unit(runs, slots, [&](int64_t run, int slot) {
+              Work work;
+              char* next = scratch.at(total(sizes) * slot);
+              for (size_t i = 0; i < work.size(); ++i) {
+                work[i] = next;
+                next += rounded_allocation(sizes[i]);
+              }
+              for (int64_t unit = run * count / runs; unit < (run + 1) * count / runs; ++unit)
+                run_one<T>(task, unit, sizes, work);
+            });
+          });
+        },
+        request);
+  }
+};
+
+}  // namespace
+}  // namespace cpu
+
+CpuDecompositions& cpu_decompositions() {
+  static cpu::LapackDecompositions instance;
+  return instance;
+}
+
+}  // namespace quarry::local

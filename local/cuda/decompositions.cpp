@@ -1,0 +1,593 @@
+#include "local/cuda/decompositions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "local/base/error.h"
+#include "local/cuda/check.h"
+#include "local/cuda/engine.h"
+#include "local/cuda/form_q.h"
+#include "local/cuda/matrix.h"
+#include "local/cuda/stream.h"
+#include "local/memory/scratch.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+// Batched routines give a matrix to a few multiprocessors at most: above this extent one call per matrix, each on the
+// whole GPU, is faster.
+constexpr int64_t kMostBatched = 512;
+// gesvdjBatched's largest extent.
+constexpr int64_t kMostJacobi = 32;
+
+// ---- Types ----
+
+template <class T>
+inline constexpr bool is_complex_v = std::is_same_v<T, cuComplex> || std::is_same_v<T, cuDoubleComplex>;
+template <class T>
+using Real = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, cuComplex>, float, double>;
+template <class T>
+T from_real(double value) {
+  if constexpr (is_complex_v<T>)
+    return T{static_cast<Real<T>>(value), 0};
+  else
+    return static_cast<T>(value);
+}
+
+// Calls f<T>() with the libraries' type of a dtype.
+template <class F>
+void with_type(DType dtype, F&& f) {
+  if (dtype == DType::float32) return f.template operator()<float>();
+  if (dtype == DType::float64) return f.template operator()<double>();
+  if (dtype == DType::complex64) return f.template operator()<cuComplex>();
+  if (dtype == DType::complex128) return f.template operator()<cuDoubleComplex>();
+  throw TypeError(fmt::format("linalg is not supported for dtype {}", name(dtype)));
+}
+
+// A routine that has one name per type: QUARRY_TYPED(cublas, getrsBatched, getrsBatched, handle, ...).
+#define QUARRY_TYPED(library, real_name, complex_name, ...)                     \
+  do {                                                                          \
+    if constexpr (std::is_same_v<T, float>)                                     \
+      check(library##S##real_name(__VA_ARGS__), #library "S" #real_name);       \
+    else if constexpr (std::is_same_v<T, double>)                               \
+      check(library##D##real_name(__VA_ARGS__), #library "D" #real_name);       \
+    else if constexpr (std::is_same_v<T, cuComplex>)                            \
+      check(library##C##complex_name(__VA_ARGS__), #library "C" #complex_name); \
+    else                                                                        \
+      check(library##Z##complex_name(__VA_ARGS__), #library "Z" #complex_name); \
+  } while (false)
+
+int narrow(int64_t n) {
+  if (n > INT_MAX) throw NotSupported(fmt::format("an extent of {} is beyond the 32-bit sizes of cuBLAS", n));
+  return static_cast<int>(n);
+}
+cublasFillMode_t fill_mode(Triangle triangle) {
+  return triangle == Triangle::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
+}
+// The conjugate of a real matrix is itself, which not every routine knows.
+cublasOperation_t operation(MatrixOp op, DType dtype) {
+  switch (op) {
+    case MatrixOp::none:
+      return CUBLAS_OP_N;
+    case MatrixOp::transpose:
+      return CUBLAS_OP_T;
+    case MatrixOp::conjugate_transpose:
+      return is_complex(dtype) ? CUBLAS_OP_C : CUBLAS_OP_T;
+  }
+  __builtin_unreachable();
+}
+void* matrix(const MatrixStack& stack, int64_t p, DType dtype) {
+  return static_cast<char*>(stack.data) + p * stack.elements() * itemsize(dtype);
+}
+
+struct DestroyParams {
+  void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
+};
+struct DestroyJacobi {
+  void operator()(gesvdjInfo_t info) const { cusolverDnDestroyGesvdjInfo(info); }
+};
+
+// ---- Elementwise work around the libraries' calls ----
+
+// to = from over `shape`, conjugated or converted where asked; strides in elements of each.
+void copy_strided(DType from_type, DType to_type, const Dims& shape, const void* from, const Dims& from_strides,
+                  void* to, const Dims& to_strides, bool conjugate, const ExecContext& context) {
+  Program program;
+  ValueId x = program.input(from_type);
+  if (conjugate && is_complex(from_type)) x = program.apply(Op::conjugate, std::array{x});
+  program.output(program.cast(x, to_type));
+  Launch launch;
+  launch.shape = shape;
+  const auto in_bytes = [](Dims strides, DType dtype) {
+    for (int64_t& stride : strides) stride *= itemsize(dtype);
+    return strides;
+  };
+  launch.inputs.push_back({const_cast<void*>(from), in_bytes(from_strides, from_type)});
+  launch.outputs.push_back({to, in_bytes(to_strides, to_type)});
+  cuda_engine().run(program, launch, context);
+}
+void convert(DType from_type, const void* from, DType to_type, void* to, int64_t count, const ExecContext& context) {
+  copy_strided(from_type, to_type, {count}, from, {1}, to, {1}, false, context);
+}
+// Upper triangles of `count` matrices of columns x columns, zeros below: R of what Qr left.
+void copy_upper(DType dtype, const MatrixStack& from, void* to, const ExecContext& context) {
+  const int64_t n = from.columns;
+  Program program;
+  const ValueId x = program.input(dtype);
+  const ValueId inside = program.apply(Op::less_equal, std::array{program.index(2), program.index(1)});
+  program.output(program.apply(Op::where, std::array{inside, x, program.constant(Scalar(0), dtype)}));
+  const int64_t item = itemsize(dtype);
+  Launch launch;
+  launch.shape = {from.count, n, n};  // matrix, column, row
+  launch.inputs.push_back({from.data, {from.elements() * item, from.rows * item, item}});
+  launch.outputs.push_back({to, {n * n * item, n * item, item}});
+  cuda_engine().run(program, launch, context);
+}
+void write_identities(DType dtype, const MatrixStack& to, const ExecContext& context) {
+  Program program;
+  program.output(program.cast(program.apply(Op::equal, std::array{program.index(1), program.index(2)}), dtype));
+  const int64_t item = itemsize(dtype);
+  Launch launch;
+  launch.shape = {to.count, to.columns, to.rows};
+  launch.outputs.push_back({to.data, {to.elements() * item, to.rows * item, item}});
+  cuda_engine().run(program, launch, context);
+}
+// to[p] = base + p * step, for p in [0, count).
+void write_addresses(const void* base, int64_t step_bytes, int64_t count, void* to, const ExecContext& context) {
+  Program program;
+  const auto first = static_cast<int64_t>(reinterpret_cast<intptr_t>(base));
+  const ValueId offset =
+      program.apply(Op::multiply, std::array{program.index(0), program.constant(Scalar(step_bytes), DType::int64)});
+  program.output(program.apply(Op::add, std::array{offset, program.constant(Scalar(first), DType::int64)}));
+  Launch launch;
+  launch.shape = {count};
+  launch.outputs.push_back({to, {int64_t{8}}});
+  cuda_engine().run(program, launch, context);
+}
+
+// The addresses of a stack's matrices in device memory, as batched routines want them.
+class Addresses {
+ public:
+  Addresses(const void* base, int64_t step_bytes, int64_t count, const ExecContext& context)
+      : scratch_(count * static_cast<int64_t>(sizeof(void*)), context) {
+    if (count > 0) write_addresses(base, step_bytes, count, scratch_.data(), context);
+  }
+  Addresses(const MatrixStack& stack, int64_t count, DType dtype, const ExecContext& context)
+      : Addresses(stack.data, stack.elements() * itemsize(dtype), count, context) {}
+  Addresses(const MatrixStack& stack, DType dtype, const ExecContext& context)
+      : Addresses(stack, stack.count, dtype, context) {}
+  template <class T>
+  T** of() const {
+    return reinterpret_cast<T**>(scratch_.data());
+  }
+
+ private:
+  Scratch scratch_;
+};
+
+// ---- The tasks ----
+
+// One task's context with the library handles of its stream.
+class Runner {
+ public:
+  explicit Runner(const ExecContext& context) : context_(context), stream_(cuda_stream(context.stream)) {
+    use_device(stream_.device().index);
+    QUARRY_CUDA_CALL(cusolverDnCreateParams(params_.out()));
+  }
+
+  void run(const Lu& task) {
+    const auto [stack, m, n, k] = sizes(task.a);
+    if (m == n && batched(stack.count, n)) {
+      with_type(task.dtype, [&]<class T>() {
+        const Addresses a(stack, task.dtype, context_);
+        with_blas(task.dtype, n, n, n, [&](cublasHandle_t blas) {
+          QUARRY_TYPED(cublas, getrfBatched, getrfBatched, blas, narrow(n), a.of<T>(), narrow(n), task.pivots,
+                       task.info, narrow(stack.count));
+        });
+      });
+      return;
+    }
+    // cuSOLVER's pivots have 64 bits.
+    const Scratch pivots(stack.count * k * 8, context_);
+    for (int64_t p = 0; p < stack.count; ++p)
+      factor(task.dtype, m, n, matrix(stack, p, task.dtype), reinterpret_cast<int64_t*>(pivots.at(p * k * 8)),
+             task.info + p);
+    convert(DType::int64, pivots.data(), DType::int32, task.pivots, stack.count * k, context_);
+  }
+
+  void run(const LuSolve& task) {
+    const int64_t n = task.lu.rows, sides = task.b.columns;
+    const cublasOperation_t op = operation(task.op, task.dtype);
+    if (batched(task.b.count, n)) {
+      with_type(task.dtype, [&]<class T>() {
+        const Addresses a(task.lu, task.dtype, context_), b(task.b, task.dtype, context_);
+        with_blas(task.dtype, n, sides, n, [&](cublasHandle_t blas) {
+          int status = 0;
+          QUARRY_TYPED(cublas, getrsBatched, getrsBatched, blas, op, narrow(n), narrow(sides), a.of<const T>(),
+                       narrow(n), task.pivots, b.of<T>(), narrow(n), &status, narrow(task.b.count));
+          if (status != 0) throw DeviceError(fmt::format("cublas getrsBatched: argument {} is wrong", -status));
+        });
+      });
+      return;
+    }
+    const Scratch pivots(task.b.count * n * 8, context_), info(sizeof(int), context_);
+    convert(DType::int32, task.pivots, DType::int64, pivots.data(), task.b.count * n, context_);
+    for (int64_t p = 0; p < task.b.count; ++p)
+      solve(task.dtype, op, n, sides, matrix(task.lu, p, task.dtype),
+            reinterpret_cast<const int64_t*>(pivots.at(p * n * 8)), matrix(task.b, p, task.dtype),
+            reinterpret_cast<int*>(info.data()));
+  }
+
+  void run(const Inverse& task) {
+    const int64_t n = task.a.rows, count = task.a.count;
+    if (batched(count, n)) {
+      with_type(task.dtype, [&]<class T>() {
+        const Addresses a(task.a, task.dtype, context_), out(task.out, task.dtype, context_);
+        const Scratch pivots(count * n * 4, context_), info(count * 4, context_);
+        const auto swaps = reinterpret_cast<int*>(pivots.data());
+        with_blas(task.dtype, n, n, n, [&](cublasHandle_t blas) {
+          QUARRY_TYPED(cublas, getrfBatched, getrfBatched, blas, narrow(n), a.of<T>(), narrow(n), swaps, task.info,
+                       narrow(count));
+          QUARRY_TYPED(cublas, getriBatched, getriBatched, blas, narrow(n), a.of<const T>(), narrow(n), swaps,
+                       out.of<T>(), narrow(n), reinterpret_cast<int*>(info.data()), narrow(count));
+        });
+      });
+      return;
+    }
+    write_identities(task.dtype, task.out, context_);
+    const Scratch pivots(n * 8, context_), info(sizeof(int), context_);
+    const auto swaps = reinterpret_cast<int64_t*>(pivots.data());
+    for (int64_t p = 0; p < count; ++p) {
+      void* const a = matrix(task.a, p, task.dtype);
+      factor(task.dtype, n, n, a, swaps, task.info + p);
+      solve(task.dtype, CUBLAS_OP_N, n, n, a, swaps, matrix(task.out, p, task.dtype),
+            reinterpret_cast<int*>(info.data()));
+    }
+  }
+
+  void run(const Cholesky& task) {
+    const int64_t n = task.a.rows, count = task.a.count;
+    if (batched(count, n)) {
+      with_type(task.dtype, [&]<class T>() {
+        const Addresses a(task.a, task.dtype, context_);
+        QUARRY_TYPED(cusolverDn, potrfBatched, potrfBatched, solver(), fill_mode(task.triangle), narrow(n), a.of<T>(),
+                     narrow(n), task.info, narrow(count));
+      });
+      return;
+    }
+    const cudaDataType type = data_type(task.dtype);
+    for (int64_t p = 0; p < count; ++p) {
+      void* const a = matrix(task.a, p, task.dtype);
+      with_workspace(
+          [&](size_t* device, size_t* host) {
+            QUARRY_CUDA_CALL(cusolverDnXpotrf_bufferSize(solver(), params_.get(), fill_mode(task.triangle), n, type, a,
+                                                         n, type, device, host));
+          },
+          [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+            QUARRY_CUDA_CALL(cusolverDnXpotrf(solver(), params_.get(), fill_mode(task.triangle), n, type, a, n, type,
+                                              device, device_bytes, host, host_bytes, task.info + p));
+          });
+    }
+  }
+
+  void run(const TriangularSolve& task) {
+    const int64_t n = task.a.rows, sides = task.b.columns;
+    const cublasOperation_t op = operation(task.op, task.dtype);
+    const cublasDiagType_t diagonal = task.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    with_type(task.dtype, [&]<class T>() {
+      const T one = from_real<T>(1);
+      const bool many = batched(task.b.count, n);
+      const int64_t addresses = many ? task.b.count : 0;
+      const Addresses a(task.a, addresses, task.dtype, context_), b(task.b, addresses, task.dtype, context_);
+      with_blas(task.dtype, n, sides, n, [&](cublasHandle_t blas) {
+        if (many) {
+          QUARRY_TYPED(cublas, trsmBatched, trsmBatched, blas, CUBLAS_SIDE_LEFT, fill_mode(task.triangle), op, diagonal,
+                       narrow(n), narrow(sides), &one, a.of<const T>(), narrow(n), b.of<T>(), narrow(n),
+                       narrow(task.b.count));
+          return;
+        }
+        for (int64_t p = 0; p < task.b.count; ++p) {
+          const auto from = static_cast<const T*>(matrix(task.a, p, task.dtype));
+          const auto to = static_cast<T*>(matrix(task.b, p, task.dtype));
+          QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, CUBLAS_SIDE_LEFT, fill_mode(task.triangle), op, diagonal, n,
+                       sides, &one, from, n, to, n);
+        }
+      });
+    });
+  }
+
+  void run(const Qr& task) {
+    const auto [stack, m, n, k] = sizes(task.a);
+    const int64_t item = itemsize(task.dtype);
+    if (batched(stack.count, std::max(m, n))) {
+      with_type(task.dtype, [&]<class T>() {
+        const Addresses a(stack, task.dtype, context_), tau(task.tau, k * item, stack.count, context_);
+        with_blas(task.dtype, m, n, k, [&](cublasHandle_t blas) {
+          int status = 0;
+          QUARRY_TYPED(cublas, geqrfBatched, geqrfBatched, blas, narrow(m), narrow(n), a.of<T>(), narrow(m),
+                       tau.of<T>(), &status, narrow(stack.count));
+          if (status != 0) throw DeviceError(fmt::format("cublas geqrfBatched: argument {} is wrong", -status));
+        });
+      });
+      return;
+    }
+    const Scratch info(sizeof(int), context_);
+    for (int64_t p = 0; p < stack.count; ++p)
+      factor_qr(task.dtype, m, n, matrix(stack, p, task.dtype), static_cast<char*>(task.tau) + p * k * item,
+                reinterpret_cast<int*>(info.data()));
+  }
+
+  void run(const FormQ& task) {
+    const int64_t m = task.a.rows, n = task.a.columns, item = itemsize(task.dtype);
+    if (batched(task.a.count, m)) {
+      const int64_t bytes = task.a.count * task.a.elements() * item;
+      const Scratch factors(bytes, context_);
+      stream_.copy(factors.data(), task.a.data, bytes);
+      form_q(task, factors.data(), stream_);
+      return;
+    }
+    for (int64_t p = 0; p < task.a.count; ++p)
+      make_q(task.dtype, m, n, task.reflectors, matrix(task.a, p, task.dtype),
+             static_cast<const char*>(task.tau) + p * task.tau_step * item);
+  }
+
+  void run(const Svd& task) {
+    const int64_t m = task.a.rows, n = task.a.columns;
+    if (task.a.count > 1 && m <= kMostJacobi) return jacobi_svd(task);
+    const DType real = real_type(task.dtype);
+    const bool vectors = task.u.data != nullptr;
+    for (int64_t p = 0; p < task.a.count; ++p) {
+      Single one{task.dtype,
+                 m,
+                 n,
+                 matrix(task.a, p, task.dtype),
+                 static_cast<char*>(task.values) + p * n * itemsize(real),
+                 nullptr,
+                 0,
+                 nullptr,
+                 task.info + p};
+      if (vectors) {
+        one.u = matrix(task.u, p, task.dtype);
+        one.u_columns = task.u.columns;
+        one.vh = matrix(task.vh, p, task.dtype);
+      }
+      // Of a tall matrix first the triangle: the rest of the work is then on a square one.
+      constexpr int64_t kTall = 2;
+      if (m >= kTall * n && (!vectors || one.u_columns == n))
+        tall_svd(one);
+      else
+        square_svd(one);
+    }
+  }
+
+  void run(const Eigh& task) {
+    const int64_t n = task.a.rows, count = task.a.count;
+    const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+    const cublasFillMode_t fill = fill_mode(task.triangle);
+    const DType real = real_type(task.dtype);
+    const cudaDataType type = data_type(task.dtype), values_type = data_type(real);
+    // Several at a time, so that no offset in the library passes 32 bits.
+    constexpr int64_t kMostElements = int64_t{1} << 30;
+    const int64_t at_once = batched(count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, count) : 1;
+    for (int64_t p = 0; p < count; p += at_once) {
+      const int64_t here = std::min(at_once, count - p);
+      void* const a = matrix(task.a, p, task.dtype);
+      void* const values = static_cast<char*>(task.values) + p * n * itemsize(real);
+      with_workspace(
+          [&](size_t* device, size_t* host) {
+            if (here > 1)
+              QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params_.get(), mode, fill, n, type, a, n,
+                                                                 values_type, values, type, device, host, here));
+            else
+              QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(solver(), params_.get(), mode, fill, n, type, a, n,
+                                                           values_type, values, type, device, host));
+          },
+          [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+            if (here > 1)
+              QUARRY_CUDA_CALL(cusolverDnXsyevBatched(solver(), params_.get(), mode, fill, n, type, a, n, values_type,
+                                                      values, type, device, device_bytes, host, host_bytes,
+                                                      task.info + p, here));
+            else
+              QUARRY_CUDA_CALL(cusolverDnXsyevd(solver(), params_.get(), mode, fill, n, type, a, n, values_type, values,
+                                                type, device, device_bytes, host, host_bytes, task.info + p));
+          });
+    }
+  }
+
+  // cuSOLVER has no batched routine.
+  void run(const Eig& task) {
+    const int64_t n = task.a.rows;
+    const bool vectors = task.vectors.data != nullptr;
+    const DType complex = real_type(task.dtype) == DType::float32 ? DType::complex64 : DType::complex128;
+    const cudaDataType type = data_type(task.dtype), values_type = data_type(complex);
+    const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : none;
+    for (int64_t p = 0; p < task.a.count; ++p) {
+      void* const a = matrix(task.a, p, task.dtype);
+      void* const values = static_cast<char*>(task.values) + p * n * itemsize(complex);
+      void* const right = vectors ? matrix(task.vectors, p, task.dtype) : nullptr;
+      with_workspace(
+          [&](size_t* device, size_t* host) {
+            QUARRY_CUDA_CALL(cusolverDnXgeev_bufferSize(solver(), params_.get(), none, mode, n, type, a, n, values_type,
+                                                        values, type, nullptr, n, type, right, n, type, device, host));
+          },
+          [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+            QUARRY_CUDA_CALL(cusolverDnXgeev(solver(), params_.get(), none, mode, n, type, a, n, values_type, values,
+                                             type, nullptr, n, type, right, n, type, device, device_bytes, host,
+                                             host_bytes, task.info + p));
+          });
+    }
+  }
+
+ private:
+  struct Sizes {
+    const MatrixStack& stack;
+    int64_t m, n, k;
+  };
+  static Sizes sizes(const MatrixStack& stack) {
+    return {stack, stack.rows, stack.columns, std::min(stack.rows, stack.columns)};
+  }
+  static bool batched(int64_t count, int64_t extent) { return count > 1 && extent <= kMostBatched; }
+  cusolverDnHandle_t solver() { return stream_.solver(); }
+
+  template <class F>
+  void with_blas(DType dtype, int64_t m, int64_t n, int64_t k, F&& call) {
+    const int64_t bytes = workspace_bytes(dtype, m, n, k);
+    const Scratch workspace(bytes, context_);
+    call(begin_blas(stream_, workspace, bytes));
+  }
+
+  // size(&device_bytes, &host_bytes), then call(device, its bytes, host, its bytes).
+  template <class Size, class Call>
+  void with_workspace(Size&& size, Call&& call) {
+    size_t device_bytes = 0, host_bytes = 0;
+    size(&device_bytes, &host_bytes);
+    const Scratch device(static_cast<int64_t>(device_bytes), context_);
+    std::vector<char> host(host_bytes);
+    call(device.data(), device_bytes, host.data(), host_bytes);
+    if (host_bytes > 0) stream_.synchronize();
+  }
+
+  void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t* pivots, int32_t* info) {
+    const cudaDataType type = data_type(dtype);
+    with_workspace(
+        [&](size_t* device, size_t* host) {
+          QUARRY_CUDA_CALL(cusolverDnXgetrf_bufferSize(solver(), params_.get(), m, n, type, a, m, type, device, host));
+        },
+        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+          QUARRY_CUDA_CALL(cusolverDnXgetrf(solver(), params_.get(), m, n, type, a, m, pivots, type, device,
+                                            device_bytes, host, host_bytes, info));
+        });
+  }
+  void solve(DType dtype, cublasOperation_t op, int64_t n, int64_t sides, const void* lu, const int64_t* pivots,
+             void* b, int* info) {
+    const cudaDataType type = data_type(dtype);
+    QUARRY_CUDA_CALL(cusolverDnXgetrs(solver(), params_.get(), op, n, sides, type, lu, n, pivots, type, b, n, info));
+  }
+  void factor_qr(DType dtype, int64_t m, int64_t n, void* a, void* tau, int* info) {
+    const cudaDataType type = data_type(dtype);
+    with_workspace(
+        [&](size_t* device, size_t* host) {
+          QUARRY_CUDA_CALL(
+              cusolverDnXgeqrf_bufferSize(solver(), params_.get(), m, n, type, a, m, type, tau, type, device, host));
+        },
+        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+          QUARRY_CUDA_CALL(cusolverDnXgeqrf(solver(), params_.get(), m, n, type, a, m, type, tau, type, device,
+                                            device_bytes, host, host_bytes, info));
+        });
+  }
+  void make_q(DType dtype, int64_t m, int64_t n, int64_t reflectors, void* a, const void* tau_data) {
+    with_type(dtype, [&]<class T>() {
+      const auto q = static_cast<T*>(a);
+      const auto tau = static_cast<const T*>(tau_data);
+      int elements = 0;
+      QUARRY_TYPED(cusolverDn, orgqr_bufferSize, ungqr_bufferSize, solver(), narrow(m), narrow(n), narrow(reflectors),
+                   q, narrow(m), tau, &elements);
+      const Scratch work(static_cast<int64_t>(elements) * static_cast<int64_t>(sizeof(T)), context_),
+          info(sizeof(int), context_);
+      QUARRY_TYPED(cusolverDn, orgqr, ungqr, solver(), narrow(m), narrow(n), narrow(reflectors), q, narrow(m), tau,
+                   reinterpret_cast<T*>(work.data()), elements, reinterpret_cast<int*>(info.data()));
+    });
+  }
+
+  // One matrix of at least as many rows as columns; u has m x u_columns, vh n x n, both or none.
+  struct Single {
+    DType dtype;
+    int64_t m, n;
+    void *a, *values, *u;
+    int64_t u_columns;
+    void* vh;
+    int32_t* info;
+  };
+
+  // By QR iteration.
+  void square_svd(const Single& task) {
+    const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
+    const int64_t m = task.m, n = task.n;
+    const signed char job = task.u == nullptr ? 'N' : task.u_columns == m ? 'A' : 'S';
+    with_workspace(
+        [&](size_t* device, size_t* host) {
+          QUARRY_CUDA_CALL(cusolverDnXgesvd_bufferSize(solver(), params_.get(), job, job, m, n, type, task.a, m,
+                                                       values_type, task.values, type, task.u, m, type, task.vh, n,
+                                                       type, device, host));
+        },
+        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+          QUARRY_CUDA_CALL(cusolverDnXgesvd(solver(), params_.get(), job, job, m, n, type, task.a, m, values_type,
+                                            task.values, type, task.u, m, type, task.vh, n, type, device, device_bytes,
+                                            host, host_bytes, task.info));
+        });
+  }
+
+  // a = Q R, R = U' s V^H, u = Q U'.
+  void tall_svd(const Single& task) {
+    const int64_t m = task.m, n = task.n, item = itemsize(task.dtype);
+    const Scratch tau(n * item, context_), r(n * n * item, context_), info(sizeof(int), context_);
+    factor_qr(task.dtype, m, n, task.a, tau.data(), reinterpret_cast<int*>(info.data()));
+    copy_upper(task.dtype, {task.a, 1, m, n}, r.data(), context_);
+    const bool vectors = task.u != nullptr;
+    const Scratch small(vectors ? n * n * item : 0, context_);
+    Single inner{task.dtype, n, n, r.data(), task.values, vectors ? small.data() : nullptr, n, task.vh, task.info};
+    square_svd(inner);
+    if (!vectors) return;
+    make_q(task.dtype, m, n, n, task.a, tau.data());
+    with_blas(task.dtype, m, n, n, [&](cublasHandle_t blas) {
+      blas_product(task.dtype, /*alpha=*/1, {task.a, m, n, 1, m}, {small.data(), n, n, 1, n}, /*beta=*/0,
+                   {task.u, m, n, 1, m}, {}, blas);
+    });
+  }
+
+  // Stacks of matrices of at most 32 x 32. The library gives square U, and V instead of its adjoint.
+  void jacobi_svd(const Svd& task) {
+    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count, item = itemsize(task.dtype);
+    const bool vectors = task.u.data != nullptr;
+    const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+    unique_handle<gesvdjInfo_t, DestroyJacobi> jacobi;
+    QUARRY_CUDA_CALL(cusolverDnCreateGesvdjInfo(jacobi.out()));
+    const Scratch u(count * m * m * item, context_), v(count * n * n * item, context_);
+    with_type(task.dtype, [&]<class T>() {
+      const auto a = static_cast<T*>(task.a.data);
+      const auto values = static_cast<Real<T>*>(task.values);
+      const auto left = reinterpret_cast<T*>(u.data()), right = reinterpret_cast<T*>(v.data());
+      int elements = 0;
+      QUARRY_TYPED(cusolverDn, gesvdjBatched_bufferSize, gesvdjBatched_bufferSize, solver(), mode, narrow(m), narrow(n),
+                   a, narrow(m), values, left, narrow(m), right, narrow(n), &elements, jacobi.get(), narrow(count));
+      const Scratch work(static_cast<int64_t>(elements) * static_cast<int64_t>(sizeof(T)), context_);
+      QUARRY_TYPED(cusolverDn, gesvdjBatched, gesvdjBatched, solver(), mode, narrow(m), narrow(n), a, narrow(m), values,
+                   left, narrow(m), right, narrow(n), reinterpret_cast<T*>(work.data()), elements, task.info,
+                   jacobi.get(), narrow(count));
+    });
+    if (!vectors) return;
+    const int64_t width = task.u.columns;
+    copy_strided(task.dtype, task.dtype, {count, width, m}, u.data(), {m * m, m, 1}, task.u.data, {width * m, m, 1},
+                 /*conjugate=*/false, context_);
+    copy_strided(task.dtype, task.dtype, {count, n, n}, v.data(), {n * n, 1, n}, task.vh.data, {n * n, n, 1},
+                 /*conjugate=*/true, context_);
+  }
+
+  const ExecContext& context_;
+  CudaStream& stream_;
+  unique_handle<cusolverDnParams_t, DestroyParams> params_;
+};
+
+class CudaDecompositions final : public Decompositions {
+ public:
+  void run(const Decomposition& request, const ExecContext& context) override {
+    Runner runner(context);
+    std::visit([&](const auto& task) { runner.run(task); }, request);
+  }
+};
+
+}  // namespace
+
+Decompositions& cuda_decompositions() {
+  static auto* const instance = new CudaDecompositions();
+  return *instance;
+}
+
+}  // namespace quarry::local::cuda

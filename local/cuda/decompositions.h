@@ -1,0 +1,10 @@
+// Decompositions by cuSOLVER and cuBLAS, batched where the libraries have a batched routine.
+#pragma once
+
+#include "local/program/decompositions.h"
+
+namespace quarry::local::cuda {
+
+Decompositions& cuda_decompositions();
+
+}  // namespace quarry::local::cuda

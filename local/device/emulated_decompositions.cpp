@@ -1,0 +1,23 @@
+#include "local/cpu/decompositions.h"
+#include "local/device/emulated_engine.h"
+
+namespace quarry::local {
+namespace {
+
+// Queues the CPU's calls.
+class EmulatedDecompositions final : public Decompositions {
+ public:
+  void run(const Decomposition& task, const ExecContext& context) override {
+    queue_emulated(context, cpu_decompositions().scratch_bytes(task),
+                   [task](const ExecContext& host) { cpu_decompositions().run(task, host); });
+  }
+};
+
+}  // namespace
+
+Decompositions& emulated_decompositions() {
+  static EmulatedDecompositions instance;
+  return instance;
+}
+
+}  // namespace quarry::local

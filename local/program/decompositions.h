@@ -1,0 +1,118 @@
+// Factorisations of stacks of matrices, and what is solved with them.
+// Part of Engine: queued on context.stream, with scratch from context.memory (how much is up to the libraries),
+// thread-safe for different streams. Svd, Eigh and Eig may block.
+//
+// dtypes are float32, float64, complex64 and complex128; others throw TypeError. Extents are those of LAPACK (32 bits;
+// NotSupported beyond). What a matrix does to the algorithm is told per matrix by `info`, count elements on the device:
+// 0 where all is well, positive where the matrix is singular, not positive definite, or does not converge; its results
+// are then unspecified, those of the other matrices are not touched by it.
+#pragma once
+
+#include <variant>
+
+#include "local/program/engine.h"
+
+namespace quarry::local {
+
+// `count` matrices one after the other, each column by column without gaps.
+struct MatrixStack {
+  void* data = nullptr;
+  int64_t count = 0, rows = 0, columns = 0;
+  int64_t elements() const { return rows * columns; }  // of one matrix
+};
+
+enum class MatrixOp : uint8_t { none, transpose, conjugate_transpose };
+
+// P a = L U in place, by partial pivoting: L's diagonal is 1 and not stored. Rows were swapped in turn: i with
+// pivots[i] - 1, min(rows, columns) of them per matrix. info: a pivot is 0.
+struct Lu {
+  DType dtype;
+  MatrixStack a;
+  int32_t* pivots;
+  int32_t* info;
+};
+// b becomes the solution of op(a) x = b, from what Lu left of square a; a.count is b.count.
+struct LuSolve {
+  DType dtype;
+  MatrixOp op;
+  MatrixStack lu;
+  const int32_t* pivots;
+  MatrixStack b;
+};
+// `out` becomes the inverses of square a, which is overwritten.
+struct Inverse {
+  DType dtype;
+  MatrixStack a, out;
+  int32_t* info;
+};
+// One triangle of Hermitian a is read and becomes the factor: a = L L^H (lower) or U^H U (upper). The other triangle's
+// elements are unspecified. info: not positive definite.
+struct Cholesky {
+  DType dtype;
+  Triangle triangle;
+  MatrixStack a;
+  int32_t* info;
+};
+// b becomes the solution of op(a) x = b, where a is triangular; a zero on the diagonal gives infinities and NaN.
+struct TriangularSolve {
+  DType dtype;
+  Triangle triangle;
+  MatrixOp op;
+  bool unit_diagonal;
+  MatrixStack a, b;
+};
+// a = Q R in place, as LAPACK's geqrf: R above, Householder vectors below the diagonal, min(rows, columns) factors tau
+// per matrix.
+struct Qr {
+  DType dtype;
+  MatrixStack a;
+  void* tau;
+};
+// The first a.columns columns of the product of `reflectors` Householder reflections (at least one), from what Qr left
+// in a's first columns; a.rows >= a.columns >= reflectors. `tau_step` is the distance of a matrix's factors.
+struct FormQ {
+  DType dtype;
+  MatrixStack a;
+  int64_t reflectors;
+  const void* tau;
+  int64_t tau_step;
+};
+// a = u diag(values) vh for a.rows >= a.columns, which is overwritten; values descend. u has rows x columns or rows x
+// rows, vh columns x columns; without u.data and vh.data only values are computed. a is finite.
+struct Svd {
+  DType dtype;
+  MatrixStack a;
+  void* values;  // of real_type(dtype)
+  MatrixStack u, vh;
+  int32_t* info;
+};
+// Eigenvalues, ascending, of Hermitian a, of which one triangle is read; a becomes the eigenvectors (in columns) or, if
+// they are not asked for, is overwritten. a is finite.
+struct Eigh {
+  DType dtype;
+  Triangle triangle;
+  bool vectors;
+  MatrixStack a;
+  void* values;  // of real_type(dtype)
+  int32_t* info;
+};
+// Eigenvalues of general a, which is overwritten, and its eigenvectors of length 1 where vectors.data is given. Those
+// of real matrices lie as in LAPACK's geev: real and imaginary part in two columns for each conjugate pair. a is
+// finite.
+struct Eig {
+  DType dtype;
+  MatrixStack a;
+  void* values;  // complex
+  MatrixStack vectors;
+  int32_t* info;
+};
+
+using Decomposition = std::variant<Lu, LuSolve, Inverse, Cholesky, TriangularSolve, Qr, FormQ, Svd, Eigh, Eig>;
+
+class Decompositions {
+ public:
+  virtual ~Decompositions() = default;
+  virtual void run(const Decomposition& task, const ExecContext& context) = 0;
+};
+
+}  // namespace quarry::local
