@@ -16,6 +16,7 @@
 #include "local/ops/creation.h"
 #include "local/ops/fused.h"
 #include "local/ops/indexing.h"
+#include "local/ops/linalg.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/math.h"
 #include "local/ops/random.h"

@@ -7,10 +7,10 @@
 #include <complex>
 #include <limits>
 
-#include "local/linalg/lapack.h"
 #include "local/linalg/product.h"
 #include "local/ops/apply.h"
 #include "local/ops/launch.h"
+#include "local/ops/linalg.h"
 #include "local/ops/numerical.h"
 #include "local/ops/products.h"
 #include "local/ops/reduce.h"
@@ -85,13 +85,25 @@ NdArray on_device(const std::vector<T>& values, DType dtype, Device device) {
   return from_vector(values).astype(dtype).to(device);
 }
 
+// NumPy's linalg computes in double precision and takes no 16-bit floats.
+NdArray in_double(const NdArray& a) {
+  if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
+    throw TypeError(fmt::format("array type {} is unsupported in linalg", name(a.dtype())));
+  return a.astype(is_complex(a.dtype()) ? DType::complex128 : DType::float64);
+}
+NdArray eigenvalues(const NdArray& a) {
+  const NdArray values = eigvals(in_double(a));
+  if (real_type(a.dtype()) != DType::float32) return values;
+  return values.astype(is_complex(values.dtype()) ? DType::complex64 : DType::float32);
+}
+
 }  // namespace
 
 NdArray poly(const NdArray& seq_of_zeros) {
   check_sequence(seq_of_zeros);
   NdArray zeros = seq_of_zeros;
   if (zeros.ndim() == 2 && zeros.shape(0) == zeros.shape(1) && zeros.shape(0) != 0)
-    zeros = linalg::eigvals(zeros);
+    zeros = eigenvalues(zeros);
   else if (zeros.ndim() != 1)
     throw InvalidArgument("input must be 1d or non-empty square 2d array.");
   if (zeros.size() == 0) return on_device(std::vector<double>{1}, DType::float64, zeros.device()).reshape(Dims{});
@@ -265,21 +277,21 @@ PolyFit polyfit(const NdArray& x_in, const NdArray& y_in, int64_t deg, std::opti
   }
   const NdArray scale = apply(Op::sqrt, {ops::sum(apply(Op::multiply, {lhs, lhs}), 0)});
   lhs = apply(Op::divide, {lhs, scale});
-  const linalg::LeastSquares fit = linalg::least_squares(lhs, rhs, *rcond);
-  const NdArray coefficients = apply(Op::divide, {fit.solution.T(), scale}).T();
+  const DType fitted = promote_types(lhs.dtype(), rhs.dtype());
+  const auto [solution, residuals_wide, rank, values] = lstsq(in_double(lhs), in_double(rhs), *rcond);
+  const NdArray residuals = residuals_wide.astype(real_type(fitted));
+  const NdArray coefficients = apply(Op::divide, {solution.astype(fitted).T(), scale}).T();
   if (full) {
-    // NumPy's rank is LAPACK's 32-bit integer.
-    const Scalar rank = Scalar::strong(Scalar(fit.rank), DType::int32);
-    return std::tuple(coefficients, fit.residuals, rank, fit.singular_values, *rcond);
+    return std::tuple(coefficients, residuals, rank, values.astype(real_type(fitted)), *rcond);
   }
   const bool* wanted = std::get_if<bool>(&cov);
   if (wanted && !*wanted) return coefficients;
-  NdArray base = linalg::inverse(dot(lhs.T(), lhs));
+  NdArray base = inv(in_double(dot(lhs.T(), lhs))).astype(lhs.dtype());
   base = apply(Op::divide, {base, outer(scale, scale)});
   if (!wanted && std::get<std::string>(cov) == "unscaled")
     return std::pair(coefficients, y.ndim() == 1 ? base : base[{full_slice, full_slice, newaxis}]);
   if (n <= order) throw InvalidArgument("the number of data points must exceed order to scale the covariance matrix.");
-  const NdArray factor = apply(Op::divide, {fit.residuals, n - order});
+  const NdArray factor = apply(Op::divide, {residuals, n - order});
   return std::pair(coefficients,
                    apply(Op::multiply, {y.ndim() == 1 ? base : base[{full_slice, full_slice, newaxis}], factor}));
 }
@@ -307,7 +319,7 @@ NdArray roots(const NdArray& p_in) {
       flat[{Slice{n, {}, n + 1}}].fill(1, context);
     }
     companion[{0}].assign(apply(Op::divide, {apply(Op::negative, {part(p, 1, n)}), part(p, 0, 1)}), context);
-    zeros = linalg::eigvals(companion);
+    zeros = eigenvalues(companion);
   }
   const NdArray trailing({back}, zeros.dtype(), context);
   trailing.fill(0, context);

@@ -351,6 +351,7 @@ std::vector<Row> statistics_rows();
 std::vector<Row> manipulation_rows();
 std::vector<Row> creation_rows();
 std::vector<Row> types_rows();
+std::vector<Row> linalg_rows();
 std::vector<Row> math_rows();
 std::vector<Row> random_rows();
 

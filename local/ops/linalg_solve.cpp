@@ -1,0 +1,429 @@
+// Solving and inverting by LU, Cholesky factors, triangles and singular values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "local/ops/creation.h"
+#include "local/ops/indexing.h"
+#include "local/ops/launch.h"
+#include "local/ops/linalg.h"
+#include "local/ops/linalg_support.h"
+#include "local/ops/manipulation.h"
+#include "local/ops/products.h"
+#include "local/ops/reduce.h"
+#include "local/ops/sorting.h"
+#include "local/ops/ufunc.h"
+
+namespace quarry::local::ops {
+
+using namespace linalg;
+
+namespace {
+
+constexpr const char* kSingular = "Singular matrix";
+constexpr const char* kNotFinite = "array must not contain infs or NaNs";
+
+// SciPy's check, a ValueError.
+void check_values(const NdArray& a, bool wanted) {
+  if (!wanted) return;
+  try {
+    linalg::check_finite(a, kNotFinite);
+  } catch (const LinAlgError& error) {
+    throw InvalidArgument(error.what());
+  }
+}
+
+// The right-hand sides of a system of n equations for every matrix of the batch that a and b broadcast to. A matrix
+// that serves all of them sees them as one matrix with many columns.
+class RightHandSides {
+ public:
+  RightHandSides(const NdArray& a, const NdArray& b, bool vector, DType dtype) : vector_(vector) {
+    const int64_t n = a.shape(-1);
+    const int core = vector ? 1 : 2;
+    if (b.ndim() < core || b.shape(vector ? -1 : -2) != n)
+      throw InvalidArgument(fmt::format("a of shape {} and b of shape {} do not make a system of equations",
+                                        to_string(a.shape()), to_string(b.shape())));
+    const NdArray given = vector ? b[{ellipsis, newaxis}] : b;
+    batch_ = broadcast_shapes(linalg::batch_of(a), linalg::batch_of(given));
+    const int64_t k = given.shape(-1);
+    columns_ = copied(swapped(given).broadcast_to(joined(batch_, {k, n})), dtype);
+    one_matrix_ = element_count(linalg::batch_of(a)) == 1;
+  }
+  // The factors of a, repeated where the batch asks for it.
+  NdArray repeated(const NdArray& factors, int core) const {
+    Dims shape = one_matrix_ ? Dims{} : batch_;
+    for (int d = core; d > 0; --d) shape.push_back(factors.shape(-d));
+    if (one_matrix_) return factors.reshape(shape);
+    const NdArray all = factors.broadcast_to(shape);
+    return all.is_contiguous() ? all : all.copy();
+  }
+  MatrixStack stack() const {
+    MatrixStack result = stack_of(columns_);
+    if (one_matrix_) {
+      result.columns *= result.count;
+      result.count = 1;
+    }
+    return result;
+  }
+  bool empty() const { return columns_.size() == 0; }
+  NdArray solution() const { return vector_ ? columns_[{ellipsis, int64_t{0}, full_slice}] : swapped(columns_); }
+
+ private:
+  bool vector_;
+  Dims batch_;
+  NdArray columns_;
+  bool one_matrix_;
+};
+
+void check_device(const NdArray& a, const NdArray& b) {
+  const NdArray* both[] = {&a, &b};
+  common_device(both);
+}
+
+void solve_by_lu(const NdArray& factors, const NdArray& pivots, MatrixOp op, const RightHandSides& sides, DType dtype) {
+  if (sides.empty()) return;
+  const NdArray lu = sides.repeated(factors, 2), swaps = sides.repeated(pivots, 1);
+  run(LuSolve{dtype, op, stack_of(lu), swaps.data<int32_t>(), sides.stack()}, lu);
+}
+
+void solve_by_triangle(const NdArray& columns, Triangle triangle, MatrixOp op, bool unit, const RightHandSides& sides,
+                       DType dtype) {
+  if (sides.empty()) return;
+  const NdArray a = sides.repeated(columns, 2);
+  run(TriangularSolve{dtype, triangle, op, unit, stack_of(a), sides.stack()}, a);
+}
+
+NdArray diagonal_of(const NdArray& a) { return diagonal(a, 0, -2, -1); }
+
+// -1 or 1 by the number of rows that LU swapped.
+NdArray parity(const NdArray& pivots, DType dtype) {
+  const DeviceScope scope(context_for(pivots.device()));
+  const NdArray in_place = arange(1, pivots.shape(-1) + 1, 1, DType::int32);
+  const NdArray swaps = sum(not_equal(pivots, in_place), -1);
+  return where(equal(bitwise_and(swaps, 1), 0), full_like(swaps, 1, dtype), full_like(swaps, -1, dtype));
+}
+
+// 0 where a matrix is singular.
+NdArray unless_singular(const LuOfTranspose& lu, const NdArray& value, const Arg& otherwise) {
+  return where(equal(lu.info.array(), 0), value, otherwise);
+}
+
+NdArray conjugate_transpose(const NdArray& a) { return is_complex(a.dtype()) ? conjugate(swapped(a)) : swapped(a); }
+
+}  // namespace
+
+NdArray solve(const NdArray& a, const NdArray& b) {
+  check_square(a);
+  check_device(a, b);
+  const Precision precision = precision_of(a, b);
+  const RightHandSides sides(a, b, b.ndim() == 1, precision.compute);
+  const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
+  lu.info.check(kSingular);
+  solve_by_lu(lu.factors, lu.pivots, MatrixOp::transpose, sides, precision.compute);
+  return converted(sides.solution(), precision.result);
+}
+
+NdArray inv(const NdArray& a) {
+  check_square(a);
+  const Precision precision = precision_of(a);
+  const Inverses result = inverses(a, precision.compute);
+  result.info.check(kSingular);
+  return converted(result.values, precision.result);
+}
+
+NdArray det(const NdArray& a) {
+  check_square(a);
+  const Precision precision = precision_of(a);
+  const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
+  const NdArray product = prod(diagonal_of(lu.factors), -1);
+  return converted(unless_singular(lu, multiply(product, parity(lu.pivots, precision.compute)), 0), precision.result);
+}
+
+SlogdetResult slogdet(const NdArray& a) {
+  check_square(a);
+  const Precision precision = precision_of(a);
+  const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
+  const NdArray pivots = diagonal_of(lu.factors), sizes = absolute(pivots);
+  const NdArray signs = is_complex(pivots.dtype()) ? divide(pivots, sizes) : sign(pivots);
+  const NdArray product = multiply(prod(signs, -1), parity(lu.pivots, precision.compute));
+  const NdArray logarithm = sum(log(sizes), -1);
+  return {
+      converted(unless_singular(lu, product, 0), precision.result),
+      converted(unless_singular(lu, logarithm, -std::numeric_limits<double>::infinity()), real_type(precision.result))};
+}
+
+namespace {
+
+// The factor in C order; the other triangle is 0.
+NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
+  check_square(a);
+  const Info info(linalg::batch_of(a), context_for(a.device()));
+  // The engine sees the transposes: of a lower triangle an upper one, whose U^H U = a^T makes L = U^T.
+  const NdArray factor = copied(a, dtype);
+  if (factor.size() == 0) return factor;
+  run(Cholesky{dtype, upper ? Triangle::lower : Triangle::upper, stack_of(factor), info.data()}, a);
+  // Libraries differ in what they say of NaN.
+  const NdArray failed = logical_or(not_equal(info.array(), 0), any(isnan(diagonal_of(factor)), -1));
+  if (any(failed).item<bool>()) throw LinAlgError("Matrix is not positive definite");
+  keep_triangle(factor, upper ? Triangle::upper : Triangle::lower);
+  return factor;
+}
+
+}  // namespace
+
+NdArray cholesky(const NdArray& a, bool upper) {
+  const Precision precision = precision_of(a);
+  return converted(cholesky_factor(a, upper, precision.compute), precision.result);
+}
+
+std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
+  check_matrix(a);
+  check_device(a, b);
+  const bool vector = b.ndim() == 1;
+  const NdArray given = vector ? b[{full_slice, newaxis}] : b;
+  check_matrix(given);
+  const int64_t m = a.shape(0), n = a.shape(1);
+  if (given.shape(0) != m) throw LinAlgError("Incompatible dimensions");
+  const Precision precision = precision_of(a, b);
+  const DType dtype = precision.compute, real = real_type(dtype);
+  const ExecContext context = context_for(a.device());
+  const DeviceScope scope(context);
+  const NdArray matrix = converted(a, dtype), rhs = converted(given, dtype);
+  const Singular svd = singular(matrix, dtype, /*full=*/false, /*vectors=*/true);
+  NdArray x = zeros({n, rhs.shape(1)}, dtype), rest = rhs;
+  int64_t rank = 0;
+  if (svd.s.size() != 0) {
+    // NumPy: -1 asks for machine precision.
+    const double cut =
+        rcond && *rcond >= 0 ? *rcond : epsilon_of(dtype) * (rcond ? 1.0 : static_cast<double>(std::max(m, n)));
+    const NdArray counted = greater(svd.s, multiply(svd.s[{Slice{0, 1, 1}}], cut));
+    rank = sum(counted).item<int64_t>();
+    const NdArray inverse = where(counted, divide(1.0, svd.s), 0)[{full_slice, newaxis}];
+    const NdArray uh = conjugate_transpose(svd.u), v = conjugate_transpose(svd.vh);
+    // Each step adds the solution for the residuals. The first one makes up for what rounding of singular vectors costs
+    // where columns differ much in length.
+    constexpr int kRefinements = 2;
+    for (int step = 0; step <= kRefinements; ++step) {
+      x = add(x, matmul(v, multiply(inverse, matmul(uh, rest))));
+      rest = subtract(rhs, matmul(matrix, x));
+    }
+  }
+  NdArray residuals({0}, real, context);
+  if (rank == n && m > n) {
+    const NdArray size = absolute(rest);
+    residuals = sum(multiply(size, size), 0);
+  }
+  x = converted(x, precision.result);
+  return {vector ? x[{full_slice, int64_t{0}}] : x, converted(residuals, real_type(precision.result)),
+          Scalar::strong(Scalar(rank), DType::int32), converted(svd.s, real_type(precision.result))};
+}
+
+NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermitian,
+             const std::optional<NdArray>& rtol) {
+  if (rcond && rtol) throw InvalidArgument("`rtol` and `rcond` can't be both set.");
+  check_stacked(a);
+  const Precision precision = precision_of(a);
+  const int64_t m = a.shape(-2), n = a.shape(-1);
+  const DeviceScope scope(context_for(a.device()));
+  if (a.size() == 0) return NdArray(joined(linalg::batch_of(a), {n, m}), precision.result, current_context());
+  if (hermitian) check_square(a);
+  const auto parts = std::get<SVDResult>(svd(converted(a, precision.compute), false, true, hermitian));
+  const NdArray largest = max(parts.S, -1, {.keepdims = true});
+  NdArray cut;
+  if (rcond || rtol) {
+    cut = multiply((rcond ? *rcond : *rtol)[{ellipsis, newaxis}], largest);
+  } else {
+    constexpr double kDefault = 1e-15;
+    const double precise = epsilon_of(precision.compute) * static_cast<double>(std::max(m, n));
+    cut = multiply(largest, real_type(precision.compute) == DType::float64 ? kDefault : precise);
+  }
+  const NdArray large = greater(parts.S, cut);
+  const NdArray inverse = where(large, divide(1.0, parts.S), 0);
+  const NdArray result =
+      matmul(conjugate_transpose(parts.Vh), multiply(inverse[{ellipsis, newaxis}], conjugate_transpose(parts.U)));
+  return converted(result, precision.result);
+}
+
+NdArray tensorsolve(const NdArray& a_in, const NdArray& b, const std::optional<Ints>& axes) {
+  NdArray a = a_in;
+  if (axes) {
+    std::vector<int64_t> order(static_cast<size_t>(a.ndim()));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    for (const int64_t axis : axes->values()) {
+      const auto found = std::find(order.begin(), order.end(), axis);
+      if (found == order.end())
+        throw InvalidArgument(fmt::format("axis {} is not one of an array with {} axes", axis, a.ndim()));
+      order.erase(found);
+      order.push_back(axis);
+    }
+    a = a.transpose(order);
+  }
+  Dims rest;
+  for (int d = b.ndim(); d < a.ndim(); ++d) rest.push_back(a.shape()[d]);
+  const int64_t unknowns = element_count(rest);
+  if (a.size() != unknowns * unknowns)
+    throw LinAlgError(
+        "Input arrays must satisfy the requirement             prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])");
+  return solve(a.reshape({unknowns, unknowns}), b.reshape({b.size()})).reshape(rest);
+}
+
+NdArray tensorinv(const NdArray& a, int64_t ind) {
+  if (ind <= 0) throw InvalidArgument("Invalid ind argument.");
+  Dims result;
+  int64_t rows = 1;
+  for (int d = 0; d < a.ndim(); ++d) {
+    if (d < ind)
+      rows *= a.shape()[d];
+    else
+      result.push_back(a.shape()[d]);
+  }
+  for (int d = 0; d < std::min<int64_t>(ind, a.ndim()); ++d) result.push_back(a.shape()[d]);
+  return inv(a.reshape({rows, rows == 0 ? 0 : a.size() / rows})).reshape(result);
+}
+
+// ---- scipy.linalg ----
+
+namespace {
+
+// L U of the matrices themselves: (..., columns, rows), what the engine works on.
+struct PlainLu {
+  NdArray columns, pivots;
+};
+PlainLu plain_lu(const NdArray& a, DType dtype) {
+  check_stacked(a);
+  const ExecContext context = context_for(a.device());
+  const Dims batch = linalg::batch_of(a);
+  const int64_t k = std::min(a.shape(-2), a.shape(-1));
+  PlainLu result{copied(swapped(a), dtype), NdArray(joined(batch, {k}), DType::int32, context)};
+  const Info info(batch, context);
+  if (a.size() != 0) run(Lu{dtype, stack_of(result.columns), result.pivots.data<int32_t>(), info.data()}, a);
+  return result;
+}
+
+// The permutation that row swaps amount to: row i of the swapped matrix was row order[i] (..., m).
+NdArray row_order(const NdArray& pivots, int64_t m) {
+  // Few numbers, one after the other: on the host.
+  const int64_t k = pivots.shape(-1), count = pivots.size() / std::max<int64_t>(k, 1);
+  const std::vector<int32_t> swaps = to_vector<int32_t>(pivots);
+  Dims shape(pivots.shape().begin(), pivots.shape().end() - 1);
+  const int64_t matrices = k == 0 ? element_count(shape) : count;
+  std::vector<int64_t> order(static_cast<size_t>(matrices * m));
+  for (int64_t p = 0; p < matrices; ++p) {
+    int64_t* const rows = order.data() + p * m;
+    std::iota(rows, rows + m, int64_t{0});
+    for (int64_t i = 0; i < k; ++i) std::swap(rows[i], rows[swaps[static_cast<size_t>(p * k + i)] - 1]);
+  }
+  shape.push_back(m);
+  const DeviceScope scope(context_for(pivots.device()));
+  return from_vector(order, shape);
+}
+
+}  // namespace
+
+ArrayTuple lu(const NdArray& a, bool permute_l, bool, bool check_finite, bool p_indices) {
+  check_stacked(a);
+  check_values(a, check_finite);
+  const Precision precision = precision_of(a);
+  const int64_t m = a.shape(-2), k = std::min(m, a.shape(-1));
+  const PlainLu plain = plain_lu(a, precision.compute);
+  const DeviceScope scope(context_for(a.device()));
+  const NdArray both = swapped(plain.columns);
+  const NdArray l =
+      tril(both[{ellipsis, Slice{0, k, 1}}], -1) + identities(linalg::batch_of(a), m, k, precision.compute);
+  const NdArray u = converted(triu(both[{ellipsis, Slice{0, k, 1}, full_slice}]), precision.result);
+  const NdArray order = row_order(plain.pivots, m);  // P^T a = L U: row i of L is row order[i] of P L
+  const NdArray place = argsort(order);
+  const NdArray lower = converted(l, precision.result);
+  if (permute_l) return {take_along_axis(lower, place[{ellipsis, newaxis}].broadcast_to(lower.shape()), -2), u};
+  if (p_indices) return {place, lower, u};
+  // P[i, j] = 1 where row i of a is row j of L U.
+  const NdArray p = equal(place[{ellipsis, newaxis}], arange(m));
+  return {converted(p, real_type(precision.result)), lower, u};
+}
+
+std::pair<NdArray, NdArray> lu_factor(const NdArray& a, bool, bool check_finite) {
+  check_values(a, check_finite);
+  const Precision precision = precision_of(a);
+  const PlainLu plain = plain_lu(a, precision.compute);
+  return {converted(swapped(plain.columns), precision.result), subtract(plain.pivots, 1)};
+}
+
+namespace {
+
+// SciPy takes b as a vector where it has one axis.
+bool is_vector(const NdArray& b) { return b.ndim() == 1; }
+
+MatrixOp operation(int64_t trans) {
+  if (trans < 0 || trans > 2) throw InvalidArgument(fmt::format("trans must be 0, 1 or 2, not {}", trans));
+  return static_cast<MatrixOp>(trans);
+}
+
+}  // namespace
+
+NdArray lu_solve(const std::pair<NdArray, NdArray>& lu_and_piv, const NdArray& b, int64_t trans, bool,
+                 bool check_finite) {
+  const auto& [factors, piv] = lu_and_piv;
+  check_square(factors);
+  check_device(factors, b);
+  const MatrixOp op = operation(trans);
+  check_values(b, check_finite);
+  Dims expected = linalg::batch_of(factors);
+  expected.push_back(factors.shape(-1));
+  if (piv.shape() != expected)
+    throw InvalidArgument(fmt::format("pivots of shape {} do not fit factors of shape {}", to_string(piv.shape()),
+                                      to_string(factors.shape())));
+  const Precision precision = precision_of(factors, b);
+  // Pivots outside of the matrix would be read as addresses.
+  if (piv.size() != 0 && any(logical_or(less(piv, 0), greater_equal(piv, factors.shape(-1)))).item<bool>())
+    throw InvalidArgument(fmt::format("pivots must lie in [0, {})", factors.shape(-1)));
+  const RightHandSides sides(factors, b, is_vector(b), precision.compute);
+  solve_by_lu(copied(swapped(factors), precision.compute), add(piv, 1).astype(DType::int32), op, sides,
+              precision.compute);
+  return converted(sides.solution(), precision.result);
+}
+
+NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::string>& trans,
+                         bool lower, bool unit_diagonal, bool, bool check_finite) {
+  check_square(a);
+  check_device(a, b);
+  check_values(a, check_finite);
+  check_values(b, check_finite);
+  const auto* letter = std::get_if<std::string>(&trans);
+  const std::string_view letters = "NTC";
+  if (letter && (letter->size() != 1 || letters.find(*letter) == std::string_view::npos))
+    throw InvalidArgument(fmt::format("trans must be 'N', 'T' or 'C', not '{}'", *letter));
+  const MatrixOp op = operation(letter ? static_cast<int64_t>(letters.find(*letter)) : std::get<int64_t>(trans));
+  const Precision precision = precision_of(a, b);
+  if (!unit_diagonal && a.size() != 0 && any(equal(diagonal_of(a), 0)).item<bool>())
+    throw LinAlgError("singular matrix: a diagonal element is zero");
+  const RightHandSides sides(a, b, is_vector(b), precision.compute);
+  solve_by_triangle(copied(swapped(a), precision.compute), lower ? Triangle::lower : Triangle::upper, op, unit_diagonal,
+                    sides, precision.compute);
+  return converted(sides.solution(), precision.result);
+}
+
+std::pair<NdArray, bool> cho_factor(const NdArray& a, bool lower, bool, bool check_finite) {
+  check_values(a, check_finite);
+  return {cholesky(a, !lower), lower};
+}
+
+NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b, bool, bool check_finite) {
+  const auto& [c, lower] = c_and_lower;
+  check_square(c);
+  check_device(c, b);
+  check_values(c, check_finite);
+  check_values(b, check_finite);
+  const Precision precision = precision_of(c, b);
+  const RightHandSides sides(c, b, is_vector(b), precision.compute);
+  const NdArray columns = copied(swapped(c), precision.compute);
+  const Triangle triangle = lower ? Triangle::lower : Triangle::upper;
+  const MatrixOp first = lower ? MatrixOp::none : MatrixOp::conjugate_transpose;
+  const MatrixOp second = lower ? MatrixOp::conjugate_transpose : MatrixOp::none;
+  for (const MatrixOp op : {first, second})
+    solve_by_triangle(columns, triangle, op, /*unit=*/false, sides, precision.compute);
+  return converted(sides.solution(), precision.result);
+}
+
+}  // namespace quarry::local::ops

@@ -1,0 +1,212 @@
+#include "local/ops/linalg_support.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "local/linalg/linalg.h"
+#include "local/ops/apply.h"
+#include "local/ops/launch.h"
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+#include "local/program/engine.h"
+
+namespace quarry::local::linalg {
+namespace {
+
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+DType inexact(DType dtype) { return is_float(dtype) || is_complex(dtype) ? dtype : DType::float64; }
+Precision precision(DType result) { return {is_half(result) ? DType::float32 : result, result}; }
+
+}  // namespace
+
+Precision precision_of(const NdArray& a) { return precision(inexact(a.dtype())); }
+Precision precision_of(const NdArray& a, const NdArray& b) {
+  return precision(promote_types(inexact(a.dtype()), inexact(b.dtype())));
+}
+DType complex_type(DType dtype) { return real_type(dtype) == DType::float64 ? DType::complex128 : DType::complex64; }
+double epsilon_of(DType dtype) {
+  const DType real = real_type(dtype);
+  if (real == DType::float16) return 0x1p-10;
+  if (real == DType::bfloat16) return 0x1p-7;
+  return real == DType::float32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+}
+NdArray converted(const NdArray& a, DType dtype) { return a.dtype() == dtype ? a : a.astype(dtype); }
+
+void check_stacked(const NdArray& a) {
+  if (a.ndim() < 2)
+    throw LinAlgError(fmt::format("{}-dimensional array given. Array must be at least two-dimensional", a.ndim()));
+}
+void check_square(const NdArray& a) {
+  check_stacked(a);
+  if (a.shape(-1) != a.shape(-2))
+    throw LinAlgError(
+        fmt::format("Last 2 dimensions of the array must be square, not {} by {}", a.shape(-2), a.shape(-1)));
+}
+void check_matrix(const NdArray& a) {
+  if (a.ndim() != 2)
+    throw LinAlgError(fmt::format("{}-dimensional array given. Array must be two-dimensional", a.ndim()));
+}
+void check_finite(const NdArray& a, const char* message) {
+  if (a.size() == 0 || !(is_float(a.dtype()) || is_complex(a.dtype()))) return;
+  Program program;
+  const ValueId x = program.input(a.dtype());
+  program.reduce(Reduction::all, std::array{program.apply(Op::isfinite, std::array{x})}, DType::bool_);
+  const NdArray* inputs[] = {&a};
+  const uint32_t every = a.ndim() == 0 ? 0 : (uint32_t{1} << a.ndim()) - 1;
+  const NdArray state = run_reductions(program, inputs, a.shape(), every, context_for(a.device()))[0];
+  if (!state.item().as_bool()) throw LinAlgError(message);
+}
+
+NdArray swapped(const NdArray& a) {
+  std::vector<int64_t> axes(static_cast<size_t>(a.ndim()));
+  for (size_t d = 0; d < axes.size(); ++d) axes[d] = static_cast<int64_t>(d);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return a.transpose(axes);
+}
+Dims batch_of(const NdArray& a) { return Dims(a.shape().begin(), a.shape().end() - 2); }
+Dims joined(const Dims& batch, std::initializer_list<int64_t> core) {
+  Dims shape = batch;
+  for (const int64_t extent : core) shape.push_back(extent);
+  return shape;
+}
+
+NdArray copied(const NdArray& a, DType dtype) { return a.astype(dtype, context_for(a.device())); }
+MatrixStack stack_of(const NdArray& columns) {
+  QUARRY_CHECK(columns.is_contiguous());
+  return {columns.raw(), element_count(batch_of(columns)), columns.shape(-1), columns.shape(-2)};
+}
+void run(const Decomposition& task, const NdArray& like) {
+  const ExecContext context = context_for(like.device());
+  engine(context.device).decompositions().run(task, context);
+}
+
+void Info::check(const char* message) const {
+  const int64_t count = values_.size();
+  if (count == 0) return;
+  const NdArray worst = count == 1 ? values_ : reduce(Reduction::max, values_);
+  if (worst.item<int32_t>() != 0) throw LinAlgError(message);
+}
+
+void keep_triangle(const NdArray& a, Triangle triangle) {
+  Program program;
+  const ValueId x = program.input(a.dtype());
+  const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
+  const ValueId inside =
+      program.apply(triangle == Triangle::lower ? Op::less_equal : Op::greater_equal, std::array{column, row});
+  program.output(program.apply(Op::where, std::array{inside, x, program.constant(Scalar(0), a.dtype())}));
+  const NdArray* both[] = {&a};
+  run_elementwise(program, both, both, context_for(a.device()));
+}
+
+NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype) {
+  const ExecContext context = current_context();
+  const NdArray result(joined(batch, {rows, columns}), dtype, context);
+  Program program;
+  const int last = result.ndim() - 1;
+  program.output(
+      program.cast(program.apply(Op::equal, std::array{program.index(last - 1), program.index(last)}), dtype));
+  const NdArray* out[] = {&result};
+  run_elementwise(program, {}, out, context);
+  return result;
+}
+
+LuOfTranspose lu_of_transpose(const NdArray& a, DType dtype) {
+  const ExecContext context = context_for(a.device());
+  const Dims batch = batch_of(a);
+  const int64_t n = a.shape(-1);
+  LuOfTranspose result{copied(a, dtype), NdArray(joined(batch, {n}), DType::int32, context), Info(batch, context)};
+  if (result.factors.size() != 0)
+    run(Lu{dtype, stack_of(result.factors), result.pivots.data<int32_t>(), result.info.data()}, a);
+  else
+    result.info.array().fill(0, context);
+  return result;
+}
+
+Inverses inverses(const NdArray& a, DType dtype) {
+  const ExecContext context = context_for(a.device());
+  const NdArray work = copied(a, dtype);
+  Inverses result{NdArray(a.shape(), dtype, context), Info(batch_of(a), context)};
+  if (work.size() != 0)
+    run(Inverse{dtype, stack_of(work), stack_of(result.values), result.info.data()}, a);
+  else
+    result.info.array().fill(0, context);
+  return result;
+}
+
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype) {
+  constexpr int64_t kLeastColumns = 16, kLeastShape = 4, kLeastElements = 1 << 17;
+  if (a.ndim() != 2) return std::nullopt;
+  const int64_t m = a.shape(0), n = a.shape(1);
+  if (n < kLeastColumns || m < kLeastShape * n || m * n < kLeastElements) return std::nullopt;
+  const ExecContext context = context_for(a.device());
+  const DeviceScope scope(context);
+  TallQr result{copied(a, dtype), {}};
+  for (int pass = 0; pass < 2; ++pass) {
+    const NdArray gram = syrk(result.q);
+    if (pass == 1) {
+      // How far the first pass is from orthogonal. NaN is not near.
+      constexpr double kNear = 0.1;
+      const NdArray distance = ops::absolute(gram - identities({}, n, n, dtype));
+      if (!(reduce(Reduction::max, distance).item().as_double() <= kNear)) return std::nullopt;
+    }
+    // R with R^H R = gram; the engine sees R^T, by columns, and q^T: R^T x = q^T.
+    const Info info({}, context);
+    run(Cholesky{dtype, Triangle::lower, stack_of(gram), info.data()}, gram);
+    if (info.array().item<int32_t>() != 0) return std::nullopt;
+    keep_triangle(gram, Triangle::upper);
+    run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(gram), stack_of(result.q)}, a);
+    result.r = pass == 0 ? gram : matmul(gram, result.r);
+  }
+  return result;
+}
+
+Singular singular(const NdArray& a, DType dtype, bool full, bool vectors) {
+  const ExecContext context = context_for(a.device());
+  const Dims batch = batch_of(a);
+  const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
+  const int64_t u_columns = full ? m : k, vh_rows = full ? n : k;
+  Singular result;
+  result.s = NdArray(joined(batch, {k}), real_type(dtype), context);
+  if (a.size() == 0) {
+    if (vectors) {
+      const DeviceScope scope(context);
+      result.u = identities(batch, m, u_columns, dtype);
+      result.vh = identities(batch, vh_rows, n, dtype);
+    }
+    return result;
+  }
+  check_finite(a, "SVD did not converge");
+  if (!full) {
+    if (const std::optional<TallQr> factors = tall_qr(a, dtype)) {
+      result = singular(factors->r, dtype, full, vectors);
+      if (vectors) result.u = matmul(factors->q, result.u);
+      return result;
+    }
+  }
+  // The engines take matrices with at least as many rows as columns. Of a wide one they see the transpose, which is
+  // conj(v) s u^T.
+  const bool wide = n > m;
+  const NdArray work = copied(wide ? a : swapped(a), dtype);
+  Svd task{dtype, stack_of(work), result.s.raw(), {}, {}, nullptr};
+  NdArray left, right;
+  if (vectors) {
+    left = NdArray(joined(batch, {wide ? vh_rows : u_columns, wide ? n : m}), dtype, context);
+    right = NdArray(joined(batch, {k, k}), dtype, context);
+    task.u = stack_of(left);
+    task.vh = stack_of(right);
+  }
+  const Info info(batch, context);
+  task.info = info.data();
+  run(task, a);
+  info.check("SVD did not converge");
+  if (vectors) {
+    result.u = wide ? right : swapped(left);
+    result.vh = wide ? left : swapped(right);
+  }
+  return result;
+}
+
+}  // namespace quarry::local::linalg

@@ -1,0 +1,396 @@
+// Factorisations by LAPACK's measures: residuals and losses of orthogonality in units of size and precision. What NumPy
+// says of results that are unique is in the oracle.
+#include "local/ops/linalg.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "local/ops/creation.h"
+#include "local/ops/manipulation.h"
+#include "local/ops/products.h"
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+#include "tests/support/shared_data.h"
+
+namespace quarry::local {
+namespace {
+
+constexpr double kRatio = 30;  // LAPACK's own threshold
+constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::complex64, DType::complex128};
+
+enum class Kind { normal, graded, deficient };
+constexpr Kind kKinds[] = {Kind::normal, Kind::graded, Kind::deficient};
+
+class LinalgOps : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
+    scope_.emplace(Device{GetParam(), 0});
+  }
+  NdArray random(const Dims& shape, DType dtype, Kind kind = Kind::normal) {
+    std::vector<std::complex<double>> values(static_cast<size_t>(element_count(shape)));
+    std::normal_distribution<double> distribution;
+    for (auto& value : values) value = {distribution(random_), is_complex(dtype) ? distribution(random_) : 0};
+    const int64_t n = shape[shape.size() - 1];
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto column = static_cast<int64_t>(i) % n;
+      // Columns that shrink by 10^-4 from first to last.
+      if (kind == Kind::graded)
+        values[i] *= std::pow(10.0, -4.0 * static_cast<double>(column) / static_cast<double>(n));
+      // All columns but a few repeat their neighbour on the left, or are 0.
+      if (kind == Kind::deficient && column % 3 != 0) values[i] = column % 3 == 1 ? values[i - 1] : 0.0;
+    }
+    return from_vector(values, shape).astype(dtype);
+  }
+  std::optional<DeviceScope> scope_;
+  std::mt19937 random_{11};
+};
+INSTANTIATE_TEST_SUITE_P(All, LinalgOps, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+double precision(DType dtype) { return real_type(dtype) == DType::float32 ? 0x1p-23 : 0x1p-52; }
+NdArray adjoint(const NdArray& a) { return ops::conjugate(ops::matrix_transpose(a)); }
+NdArray wide(const NdArray& a) { return a.astype(is_complex(a.dtype()) ? DType::complex128 : DType::float64); }
+double largest(const NdArray& a) { return a.size() == 0 ? 0 : ops::max(ops::absolute(wide(a))).item<double>(); }
+
+// |a - b| / (|a| n eps), by the largest of a stack.
+double residual(const NdArray& a, const NdArray& b, DType dtype) {
+  if (a.size() == 0) return 0;
+  const double n = static_cast<double>(std::max(a.shape(-1), a.shape(-2)));
+  const NdArray difference = ops::norm(wide(a) - wide(b), std::nullopt, {-2, -1}),
+                size = ops::norm(wide(a), std::nullopt, {-2, -1});
+  const double worst = ops::max(ops::divide(difference, ops::maximum(size, 1e-300))).item<double>();
+  return worst / (n * precision(dtype));
+}
+// |1 - q^H q| / (m eps).
+double orthogonality(const NdArray& q, DType dtype) {
+  if (q.size() == 0) return 0;
+  const NdArray gram = ops::matmul(adjoint(wide(q)), wide(q)) - ops::eye(q.shape(-1));
+  return largest(gram) / (static_cast<double>(q.shape(-2)) * precision(dtype));
+}
+
+const Dims kShapes[] = {{0, 0},     {0, 3},    {3, 0},    {1, 1},         {2, 2},    {1, 4},
+                        {4, 1},     {7, 3},    {3, 7},    {33, 33},       {300, 41}, {41, 300},
+                        {129, 129}, {5, 6, 4}, {3, 4, 6}, {2, 3, 40, 40}, {0, 3, 3}};
+
+TEST_P(LinalgOps, QrInEveryMode) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kShapes) {
+      for (const Kind kind : kKinds) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name(dtype), to_string(shape), static_cast<int>(kind)));
+        const NdArray a = random(shape, dtype, kind);
+        const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
+        for (const char* mode : {"reduced", "complete"}) {
+          const auto [q, r] = std::get<ops::QRResult>(ops::qr(a, mode));
+          const int64_t width = mode[0] == 'c' ? m : k;
+          ASSERT_EQ(q.shape(-1), width);
+          ASSERT_EQ(r.shape(-2), width);
+          ASSERT_EQ(r.shape(-1), n);
+          EXPECT_LT(residual(a, ops::matmul(q, r), dtype), kRatio);
+          EXPECT_LT(orthogonality(q, dtype), kRatio);
+          EXPECT_EQ(largest(ops::tril(r, -1)), 0);
+        }
+        const NdArray r = std::get<NdArray>(ops::qr(a, "r"));
+        EXPECT_LT(residual(ops::matmul(adjoint(a), a), ops::matmul(adjoint(r), r), dtype), kRatio);
+        const ArrayTuple raw = std::get<ArrayTuple>(ops::qr(a, "raw"));
+        EXPECT_EQ(raw[0].shape(-2), n);
+        EXPECT_EQ(raw[1].shape(-1), k);
+      }
+    }
+  }
+}
+
+// Tall ones go by Gram matrices where that is safe.
+TEST_P(LinalgOps, TallMatrices) {
+  for (const DType dtype : kDTypes) {
+    for (const Kind kind : kKinds) {
+      SCOPED_TRACE(fmt::format("{} {}", name(dtype), static_cast<int>(kind)));
+      const NdArray a = random({5000, 31}, dtype, kind);
+      for (const NdArray& layout : {a, ops::matrix_transpose(ops::matrix_transpose(a).copy())}) {
+        const auto [q, r] = std::get<ops::QRResult>(ops::qr(layout));
+        EXPECT_LT(residual(a, ops::matmul(q, r), dtype), kRatio);
+        EXPECT_LT(orthogonality(q, dtype), kRatio);
+        EXPECT_EQ(largest(ops::tril(r, -1)), 0);
+        const auto [u, s, vh] = std::get<ops::SVDResult>(ops::svd(layout, /*full_matrices=*/false));
+        EXPECT_LT(residual(a, ops::matmul(u * s, vh), dtype), kRatio);
+        EXPECT_LT(orthogonality(u, dtype), kRatio);
+        EXPECT_LT(orthogonality(adjoint(vh), dtype), kRatio);
+      }
+    }
+  }
+  EXPECT_TRUE(ops::any(ops::isnan(std::get<NdArray>(ops::qr(ops::full({5000, 31}, NAN), "r")))).item<bool>());
+}
+
+TEST_P(LinalgOps, SvdFullAndReduced) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kShapes) {
+      for (const Kind kind : kKinds) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name(dtype), to_string(shape), static_cast<int>(kind)));
+        const NdArray a = random(shape, dtype, kind);
+        const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
+        for (const bool full : {false, true}) {
+          const auto [u, s, vh] = std::get<ops::SVDResult>(ops::svd(a, full));
+          ASSERT_EQ(u.shape(-1), full ? m : k);
+          ASSERT_EQ(vh.shape(-2), full ? n : k);
+          EXPECT_EQ(s.dtype(), real_type(dtype));
+          const NdArray thin_u = u[{ellipsis, Slice{0, k, 1}}], thin_vh = vh[{ellipsis, Slice{0, k, 1}, full_slice}];
+          EXPECT_LT(residual(a, ops::matmul(thin_u * s[{ellipsis, newaxis, full_slice}], thin_vh), dtype), kRatio);
+          EXPECT_LT(orthogonality(u, dtype), kRatio);
+          EXPECT_LT(orthogonality(adjoint(vh), dtype), kRatio);
+          if (k > 1) {
+            EXPECT_TRUE(ops::all(ops::greater_equal(s[{ellipsis, Slice{0, k - 1, 1}}], s[{ellipsis, Slice{1, k, 1}}]))
+                            .item<bool>());
+          }
+          const NdArray values = ops::svdvals(a);
+          EXPECT_LE(largest(values - s), kRatio * static_cast<double>(std::max(m, n)) * precision(dtype) * largest(s));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinalgOps, EighOfEitherTriangle) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kShapes) {
+      if (shape[shape.size() - 1] != shape[shape.size() - 2]) continue;
+      SCOPED_TRACE(fmt::format("{} {}", name(dtype), to_string(shape)));
+      const NdArray half = random(shape, dtype);
+      const NdArray a = half + adjoint(half);
+      for (const char* triangle : {"L", "U"}) {
+        // The other triangle is not read.
+        const NdArray given =
+            (triangle[0] == 'L' ? ops::tril(a) + ops::triu(half * 1000, 1) : ops::triu(a) + ops::tril(half * 1000, -1));
+        const auto [values, vectors] = ops::eigh(given, triangle);
+        EXPECT_EQ(values.dtype(), real_type(dtype));
+        EXPECT_LT(residual(a, ops::matmul(vectors * values[{ellipsis, newaxis, full_slice}], adjoint(vectors)), dtype),
+                  kRatio);
+        EXPECT_LT(orthogonality(vectors, dtype), kRatio);
+        const int64_t n = a.shape(-1);
+        if (n > 1 && a.size() > 0) {
+          EXPECT_TRUE(
+              ops::all(ops::less_equal(values[{ellipsis, Slice{0, n - 1, 1}}], values[{ellipsis, Slice{1, n, 1}}]))
+                  .item<bool>());
+        }
+        EXPECT_LE(largest(ops::eigvalsh(given, triangle) - values),
+                  kRatio * static_cast<double>(n) * precision(dtype) * largest(values));
+      }
+    }
+  }
+}
+
+TEST_P(LinalgOps, EigReconstructs) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : {Dims{0, 0}, Dims{1, 1}, Dims{2, 2}, Dims{7, 7}, Dims{60, 60}, Dims{4, 9, 9}}) {
+      SCOPED_TRACE(fmt::format("{} {}", name(dtype), to_string(shape)));
+      const NdArray a = random(shape, dtype);
+      const auto [values, vectors] = ops::eig(a);
+      if (a.size() == 0) {
+        EXPECT_EQ(values.dtype(), dtype);
+        continue;
+      }
+      const NdArray left = ops::matmul(a, vectors), right = vectors * values[{ellipsis, newaxis, full_slice}];
+      EXPECT_LT(largest(left - right) / (largest(a) * static_cast<double>(a.shape(-1)) * precision(dtype)), kRatio);
+      const NdArray lengths = ops::norm(vectors, std::nullopt, -2);
+      EXPECT_LT(largest(lengths - 1.0), kRatio * static_cast<double>(a.shape(-1)) * precision(dtype));
+      // The trace is the sum of the eigenvalues.
+      const NdArray sums = ops::sum(values, -1) - ops::linalg_trace(a);
+      EXPECT_LT(largest(sums), kRatio * static_cast<double>(a.shape(-1)) * precision(dtype) * largest(a) *
+                                   static_cast<double>(a.shape(-1)));
+    }
+  }
+}
+
+TEST_P(LinalgOps, LuAndItsSolutions) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kShapes) {
+      for (const Kind kind : kKinds) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name(dtype), to_string(shape), static_cast<int>(kind)));
+        const NdArray a = random(shape, dtype, kind);
+        const ArrayTuple plu = ops::lu(a);
+        EXPECT_LT(residual(a, ops::matmul(plu[0], ops::matmul(plu[1], plu[2])), dtype), kRatio);
+        // Pivots are the largest by |re| + |im|.
+        EXPECT_LE(largest(plu[1]), (is_complex(dtype) ? std::sqrt(2.0) : 1.0) + 1e-6);
+        const ArrayTuple permuted = ops::lu(a, /*permute_l=*/true);
+        EXPECT_LT(residual(a, ops::matmul(permuted[0], permuted[1]), dtype), kRatio);
+      }
+    }
+    for (const int64_t n : {1, 2, 9, 64, 300}) {
+      for (const int64_t count : {1, 5}) {
+        SCOPED_TRACE(fmt::format("{} {} of {}", name(dtype), count, n));
+        const NdArray a = random({count, n, n}, dtype) + ops::eye(n, {}, 0, dtype) * static_cast<double>(n);
+        const NdArray b = random({count, n, 3}, dtype);
+        const auto measure = [&](const NdArray& matrix, const NdArray& x, const NdArray& sides) {
+          return largest(ops::matmul(matrix, x) - sides) /
+                 (static_cast<double>(n) * precision(dtype) * (largest(a) * largest(x)));
+        };
+        const auto factors = ops::lu_factor(a);
+        EXPECT_LT(measure(a, ops::lu_solve(factors, b), b), kRatio);
+        EXPECT_LT(measure(ops::matrix_transpose(a), ops::lu_solve(factors, b, 1), b), kRatio);
+        EXPECT_LT(measure(adjoint(a), ops::lu_solve(factors, b, 2), b), kRatio);
+        EXPECT_LT(measure(a, ops::solve(a, b), b), kRatio);
+        EXPECT_LT(measure(a, ops::inv(a), ops::eye(n)), kRatio);
+        for (const bool lower : {false, true}) {
+          const NdArray t = lower ? ops::tril(a) : ops::triu(a);
+          EXPECT_LT(measure(t, ops::solve_triangular(a, b, 0, lower), b), kRatio);
+          EXPECT_LT(measure(adjoint(t), ops::solve_triangular(a, b, std::string("C"), lower), b), kRatio);
+          const NdArray unit = (lower ? ops::tril(a, -1) : ops::triu(a, 1)) / Scalar(4.0 * static_cast<double>(n));
+          EXPECT_LT(measure(unit + ops::eye(n, {}, 0, dtype),
+                            ops::solve_triangular(unit, b, 0, lower, /*unit_diagonal=*/true), b),
+                    kRatio);
+          const NdArray positive = ops::matmul(a, adjoint(a));
+          const NdArray x = ops::cho_solve(ops::cho_factor(positive, lower), b);
+          EXPECT_LT(largest(ops::matmul(positive, x) - b) /
+                        (static_cast<double>(n) * precision(dtype) * largest(positive) * largest(x)),
+                    kRatio);
+          const NdArray factor = ops::cholesky(positive, !lower);
+          EXPECT_LT(
+              residual(positive, lower ? ops::matmul(factor, adjoint(factor)) : ops::matmul(adjoint(factor), factor),
+                       dtype),
+              kRatio);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinalgOps, ExponentialsAndRoots) {
+  const NdArray rotation = from_vector<double>({0, -1, 1, 0}, {2, 2});
+  const NdArray turned = ops::expm(rotation);
+  EXPECT_NEAR((turned[{0, 0}].item<double>()), std::cos(1.0), 1e-15);
+  EXPECT_NEAR((turned[{1, 0}].item<double>()), std::sin(1.0), 1e-15);
+  // Each matrix of a stack has a scale of its own.
+  const NdArray angles = from_vector<double>({0, 1e-8, 1, 40, 300}).reshape({5, 1, 1});
+  const NdArray many = ops::expm(rotation * angles);
+  for (int64_t i = 0; i < 5; ++i) {
+    const double angle = (angles[{i, 0, 0}].item<double>());
+    EXPECT_NEAR((many[{i, 0, 0}].item<double>()), std::cos(angle), 1e-15 * std::max(1.0, angle) * 4);
+    EXPECT_NEAR((many[{i, 1, 0}].item<double>()), std::sin(angle), 1e-15 * std::max(1.0, angle) * 4);
+  }
+  const NdArray nilpotent = from_vector<double>({0, 1, 2, 0, 0, 3, 0, 0, 0}, {3, 3});
+  EXPECT_LT(largest(ops::expm(nilpotent) - from_vector<double>({1, 1, 3.5, 0, 1, 3, 0, 0, 1}, {3, 3})), 1e-14);
+  EXPECT_TRUE(ops::all(ops::isnan(ops::expm(ops::full({2, 2}, NAN)))).item<bool>());
+  for (const DType dtype : kDTypes) {
+    const NdArray a = random({3, 12, 12}, dtype);
+    const NdArray positive = ops::matmul(a, adjoint(a));
+    const NdArray root = ops::sqrtm(positive);
+    EXPECT_EQ(root.dtype(), dtype);
+    EXPECT_LT(residual(positive, ops::matmul(root, root), dtype), kRatio);
+    const NdArray indefinite = a + adjoint(a), complex_root = ops::sqrtm(indefinite);
+    EXPECT_TRUE(is_complex(complex_root.dtype()));
+    EXPECT_LT(residual(indefinite, ops::matmul(complex_root, complex_root), dtype), kRatio);
+  }
+  EXPECT_THROW(ops::sqrtm(nilpotent), InvalidArgument);
+}
+
+TEST_P(LinalgOps, MatricesOfStructure) {
+  const auto text = [](const NdArray& a) { return a.to_string(); };
+  EXPECT_EQ(text(ops::toeplitz(from_vector<int32_t>({1, 2, 3}), from_vector<int32_t>({9, 4, 5, 6}))),
+            "[[1 4 5 6]\n [2 1 4 5]\n [3 2 1 4]]");
+  EXPECT_EQ(text(ops::toeplitz(from_vector<int32_t>({1, 2}))), "[[1 2]\n [2 1]]");
+  EXPECT_EQ(ops::toeplitz(NdArray({0}, DType::float32)).shape(), (Dims{0, 0}));
+  const NdArray one = from_vector<int32_t>({1, 2}, {2, 1}), two = from_vector<int32_t>({3, 4, 5});
+  EXPECT_EQ(text(ops::block_diag({one, two})), "[[1 0 0 0]\n [2 0 0 0]\n [0 3 4 5]]");
+  EXPECT_EQ(ops::block_diag({one, NdArray({0, 2}, DType::float64)}).shape(), (Dims{2, 3}));
+}
+
+TEST_P(LinalgOps, HalfPrecisionsComputeInSingle) {
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    const NdArray a = from_vector<float>({4, 1, 1, 2}, {2, 2}).astype(dtype);
+    EXPECT_EQ(ops::inv(a).dtype(), dtype);
+    EXPECT_EQ(ops::det(a).item().as_double(), 7);
+    EXPECT_EQ(ops::eigh(a).eigenvectors.dtype(), dtype);
+    EXPECT_EQ(ops::solve(a, a).to_string(), "[[1. 0.]\n [0. 1.]]");
+  }
+}
+
+TEST_P(LinalgOps, Refuses) {
+  const NdArray singular = from_vector<double>({1, 2, 2, 4}, {2, 2}), good = ops::eye(2);
+  EXPECT_THROW(ops::inv(singular), LinAlgError);
+  EXPECT_THROW(ops::solve(singular, good), LinAlgError);
+  EXPECT_THROW(ops::inv(ops::stack({good, singular, good})), LinAlgError);
+  EXPECT_THROW(ops::cholesky(-good), LinAlgError);
+  EXPECT_THROW(ops::cholesky(ops::stack({good, -good})), LinAlgError);
+  EXPECT_THROW(ops::inv(from_vector<double>({1, 2}, {1, 2})), LinAlgError);
+  EXPECT_THROW(ops::solve_triangular(ops::triu(singular * from_vector<double>({1, 1, 1, 0}, {2, 2})), good),
+               LinAlgError);
+  EXPECT_THROW(ops::solve_triangular(good, good, 3), InvalidArgument);
+  EXPECT_THROW(ops::solve_triangular(good, good, std::string("X")), InvalidArgument);
+  EXPECT_THROW(ops::lu_factor(ops::full({2, 2}, NAN)), InvalidArgument);
+  EXPECT_NO_THROW(ops::lu_factor(ops::full({2, 2}, NAN), false, /*check_finite=*/false));
+  EXPECT_THROW(ops::lu_solve({good, from_vector<int32_t>({0, 7})}, good), InvalidArgument);
+  EXPECT_THROW(ops::lu_solve({good, from_vector<int32_t>({0})}, good), InvalidArgument);
+  for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    EXPECT_THROW(ops::svd(ops::full({3, 3}, bad)), LinAlgError);
+    EXPECT_THROW(ops::eigh(ops::full({3, 3}, bad)), LinAlgError);
+    EXPECT_THROW(ops::eig(ops::full({3, 3}, bad)), LinAlgError);
+    EXPECT_THROW(ops::lstsq(ops::full({3, 3}, bad), ops::ones({3})), LinAlgError);
+  }
+  // The device works on.
+  EXPECT_EQ(ops::det(good).item<double>(), 1);
+}
+
+// ---- NIST's statistical reference data ----
+
+struct Reference {
+  std::vector<double> coefficients;
+  std::vector<std::vector<double>> rows;  // y, x...
+};
+Reference read_reference(const std::string& file, int first_coefficient, int coefficients, int first, int last) {
+  std::ifstream in(test::shared_data() / "nist_strd" / file);
+  Reference result;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    std::istringstream words(line);
+    if (number >= first_coefficient && number < first_coefficient + coefficients) {
+      std::string name;
+      double value = 0;
+      words >> name >> value;
+      result.coefficients.push_back(value);
+    } else if (number >= first && number <= last) {
+      result.rows.emplace_back();
+      for (double value; words >> value;) result.rows.back().push_back(value);
+    }
+  }
+  return result;
+}
+double correct_digits(double got, double want) {
+  return got == want ? 15 : std::min(15.0, -std::log10(std::abs(got - want) / std::abs(want)));
+}
+
+TEST_P(LinalgOps, LstsqOnNistSharedData) {
+  if (!std::filesystem::exists(test::shared_data() / "nist_strd")) GTEST_SKIP() << "no shared data";
+  struct Problem {
+    const char* file;
+    int first_coefficient, coefficients, first, last;
+    double digits;
+  };
+  for (const Problem& problem : {Problem{"Longley.dat", 31, 7, 61, 76, 9}, Problem{"Norris.dat", 31, 2, 61, 96, 12},
+                                 Problem{"Pontius.dat", 31, 3, 61, 100, 12}}) {
+    SCOPED_TRACE(problem.file);
+    const Reference data =
+        read_reference(problem.file, problem.first_coefficient, problem.coefficients, problem.first, problem.last);
+    ASSERT_EQ(data.coefficients.size(), static_cast<size_t>(problem.coefficients));
+    ASSERT_EQ(data.rows.size(), static_cast<size_t>(problem.last - problem.first + 1));
+    std::vector<double> design, observed;
+    for (const auto& row : data.rows) {
+      observed.push_back(row[0]);
+      for (int j = 0; j < problem.coefficients; ++j)
+        design.push_back(row.size() == 2 ? std::pow(row[1], j) : j == 0 ? 1.0 : row[static_cast<size_t>(j)]);
+    }
+    const auto rows = static_cast<int64_t>(data.rows.size());
+    const auto x = std::get<0>(ops::lstsq(from_vector(design, {rows, problem.coefficients}), from_vector(observed)));
+    for (int j = 0; j < problem.coefficients; ++j)
+      EXPECT_GE(correct_digits(x[{j}].item<double>(), data.coefficients[static_cast<size_t>(j)]), problem.digits) << j;
+  }
+}
+
+}  // namespace
+}  // namespace quarry::local
