@@ -18,6 +18,7 @@
 #include "local/ops/products.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/shared_data.h"
 
 namespace quarry::local {
@@ -29,12 +30,8 @@ constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::complex64, D
 enum class Kind { normal, graded, deficient };
 constexpr Kind kKinds[] = {Kind::normal, Kind::graded, Kind::deficient};
 
-class LinalgOps : public ::testing::TestWithParam<DeviceKind> {
+class LinalgOps : public test::OnDevice {
  protected:
-  void SetUp() override {
-    if (!available(GetParam())) GTEST_SKIP() << "no device of kind " << name(GetParam());
-    scope_.emplace(Device{GetParam(), 0});
-  }
   NdArray random(const Dims& shape, DType dtype, Kind kind = Kind::normal) {
     std::vector<std::complex<double>> values(static_cast<size_t>(element_count(shape)));
     std::normal_distribution<double> distribution;
@@ -50,11 +47,9 @@ class LinalgOps : public ::testing::TestWithParam<DeviceKind> {
     }
     return from_vector(values, shape).astype(dtype);
   }
-  std::optional<DeviceScope> scope_;
   std::mt19937 random_{11};
 };
-INSTANTIATE_TEST_SUITE_P(All, LinalgOps, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
-                         [](const auto& info) { return std::string(name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(LinalgOps);
 
 double precision(DType dtype) { return real_type(dtype) == DType::float32 ? 0x1p-23 : 0x1p-52; }
 NdArray adjoint(const NdArray& a) { return ops::conjugate(ops::matrix_transpose(a)); }
