@@ -14,6 +14,7 @@
 #include "local/ndarray/print.h"
 #include "local/ndarray/transfer.h"
 #include "local/ops/creation.h"
+#include "local/ops/fuse.h"
 #include "local/ops/fused.h"
 #include "local/ops/indexing.h"
 #include "local/ops/linalg.h"

@@ -48,23 +48,13 @@ bool fits(const Scalar& scalar, DType wanted) {
   return true;
 }
 
-// The scalar as a constant of the dtype that its loop wants.
-ValueId bind(Program& program, Op op, const Scalar& scalar, DType wanted) {
-  if (!scalar.weak()) return program.constant(scalar, scalar.dtype());
-  if (!takes_any_literal(op))
-    check_weak_fits(scalar, wanted);
-  else if (info(op).rule != OpRule::select && is_integer(wanted) && is_integer(scalar.dtype()) && !fits(scalar, wanted))
-    return program.constant(scalar, scalar.dtype());
-  return program.constant(scalar, wanted);
-}
-
 // Inputs in the order of the array arguments, then the literals.
 std::array<ValueId, kMaxArgs> bind_arguments(Program& program, Op op, std::span<const Arg> args, const OpTypes& types) {
   std::array<ValueId, kMaxArgs> ids{};
   for (size_t i = 0; i < args.size(); ++i)
     if (args[i].array()) ids[i] = program.input(args[i].array()->dtype());
   for (size_t i = 0; i < args.size(); ++i)
-    if (!args[i].array()) ids[i] = bind(program, op, args[i].scalar(), types.args[i]);
+    if (!args[i].array()) ids[i] = bind_literal(program, op, args[i].scalar(), types.args[i]);
   return ids;
 }
 
@@ -262,6 +252,15 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
 }
 
 }  // namespace
+
+ValueId bind_literal(Program& program, Op op, const Scalar& scalar, DType wanted) {
+  if (!scalar.weak()) return program.constant(scalar, scalar.dtype());
+  if (!takes_any_literal(op))
+    check_weak_fits(scalar, wanted);
+  else if (info(op).rule != OpRule::select && is_integer(wanted) && is_integer(scalar.dtype()) && !fits(scalar, wanted))
+    return program.constant(scalar, scalar.dtype());
+  return program.constant(scalar, wanted);
+}
 
 void check_where(const NdArray& where) {
   if (where.dtype() != DType::bool_)

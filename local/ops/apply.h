@@ -5,7 +5,7 @@
 #include <span>
 
 #include "local/ops/arguments.h"
-#include "local/program/op.h"
+#include "local/program/program.h"
 
 namespace quarry::local {
 
@@ -32,6 +32,9 @@ inline std::vector<NdArray> apply(const MultiOutput& function, std::span<const A
   return apply(function, args, UfuncOptions{.dtype = dtype});
 }
 
+// A literal among the arguments of `op` as a constant of the dtype that its loop wants. Throws InvalidArgument where it
+// does not fit.
+ValueId bind_literal(Program& program, Op op, const Scalar& literal, DType wanted);
 // Throws TypeError unless the mask is bool ("Cannot cast array data from dtype('int64') to dtype('bool') ...").
 void check_where(const NdArray& where);
 // The shape as NumPy's iterator prints it, "(2,3)".

@@ -14,8 +14,6 @@
 namespace quarry::local {
 namespace {
 
-bool takes_ddof(Reduction reduction) { return reduction == Reduction::var || reduction == Reduction::std; }
-
 // NumPy's name of what min and max reduce with, for messages.
 const char* reducing_name(Reduction reduction) {
   return reduction == Reduction::min ? "minimum" : reduction == Reduction::max ? "maximum" : info(reduction).name;
@@ -41,24 +39,10 @@ const Program& cached_finalize(Reduction reduction, DType accumulate, double ddo
   return *entry;
 }
 
-// The position of an element in C order over the reduced axes.
 Program positional_program(Reduction reduction, const NdArray& x, uint32_t mask, DType accumulate) {
   Program program;
   const ValueId value = program.input(x.dtype());
-  ValueId position = -1;
-  for (int d = 0; d < x.ndim(); ++d) {
-    if (!(mask & (1u << d))) continue;
-    const ValueId index = program.index(d);
-    if (position < 0) {
-      position = index;
-      continue;
-    }
-    const ValueId scaled[] = {position, program.constant(x.shape()[d], DType::int64)};
-    const ValueId sum[] = {program.apply(Op::multiply, scaled), index};
-    position = program.apply(Op::add, sum);
-  }
-  if (position < 0) position = program.constant(0, DType::int64);
-  const ValueId args[] = {value, position};
+  const ValueId args[] = {value, reduced_position(program, x.shape(), mask)};
   program.reduce(reduction, args, accumulate);
   return program;
 }
@@ -98,8 +82,6 @@ const Program& cached_shifted(Reduction reduction, DType input, DType accumulate
   }
   return *entry;
 }
-
-DType widened(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
 
 // The first element of each result.
 NdArray pilot_of(const NdArray& x, const Dims& kept) {
@@ -250,6 +232,63 @@ bool is_extreme(Reduction reduction) { return reduction == Reduction::min || red
 
 }  // namespace
 
+bool takes_ddof(Reduction reduction) { return reduction == Reduction::var || reduction == Reduction::std; }
+
+DType widened(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
+
+ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask) {
+  ValueId position = -1;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (!(mask & (1u << d))) continue;
+    const ValueId index = program.index(d);
+    if (position < 0) {
+      position = index;
+      continue;
+    }
+    const ValueId scaled[] = {position, program.constant(shape[d], DType::int64)};
+    const ValueId sum[] = {program.apply(Op::multiply, scaled), index};
+    position = program.apply(Op::add, sum);
+  }
+  return position < 0 ? program.constant(0, DType::int64) : position;
+}
+
+void check_reducible(Reduction reduction, const Dims& shape, uint32_t mask) {
+  const ReductionInfo& row = info(reduction);
+  if (row.has_identity || element_count(shape) != 0) return;
+  if (row.has_position && reduced_count(shape, mask) == 0)
+    throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
+  if (element_count(reduced_shape(shape, mask, /*keepdims=*/true)) != 0) {
+    throw InvalidArgument(
+        fmt::format("zero-size array to reduction operation {} which has no identity", reducing_name(reduction)));
+  }
+}
+
+void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim) {
+  const ReductionInfo& row = info(reduction);
+  if (row.has_position && !axes.none() && (std::popcount(mask) > 1 || (mask == 0 && ndim > 0)))
+    throw TypeError(fmt::format("{}() takes one axis or none", row.name));
+}
+
+Reduction executed_reduction(Reduction reduction, DType accumulate, Device device) {
+  if (!is_extreme(reduction) || !is_complex(accumulate) || device.kind == DeviceKind::cpu) return reduction;
+  return reduction == Reduction::min ? Reduction::argmin : Reduction::argmax;
+}
+
+NdArray finish_states(Reduction reduction, DType accumulate, double ddof, std::span<const NdArray> states,
+                      const ExecContext& context) {
+  if (executed_reduction(reduction, accumulate, context.device) != reduction) return states[0];
+  const Program& finalize = cached_finalize(reduction, accumulate, ddof);
+  const Value& output = finalize.values()[static_cast<size_t>(finalize.outputs()[0])];
+  // The result is a field of the state.
+  if (output.kind == Value::Kind::input) return states[static_cast<size_t>(output.slot)];
+  NdArray result(states[0].shape(), output.dtype, context);
+  std::vector<const NdArray*> inputs;
+  for (const NdArray& state : states) inputs.push_back(&state);
+  const NdArray* out[] = {&result};
+  run_elementwise(finalize, inputs, out, context);
+  return result;
+}
+
 uint32_t Axes::mask(int ndim) const {
   if (!axes_) return ndim == kMaxDims ? ~0u : (1u << ndim) - 1;
   uint32_t mask = 0;
@@ -299,7 +338,8 @@ bool takes_initial(Reduction reduction) {
 }
 
 std::vector<NdArray> run_reductions(const Program& program, std::span<const NdArray* const> inputs, const Dims& space,
-                                    uint32_t mask, const ExecContext& context) {
+                                    uint32_t mask, const ExecContext& context,
+                                    std::span<const NdArray* const> outputs) {
   const Dims kept = reduced_shape(space, mask, /*keepdims=*/true);
   std::vector<NdArray> states;
   for (const ProgramReduction& reduction : program.reductions())
@@ -312,6 +352,10 @@ std::vector<NdArray> run_reductions(const Program& program, std::span<const NdAr
   for (const NdArray* input : inputs) {
     input->buffer()->use(context.stream);
     launch.inputs.push_back(operand(*input, space));
+  }
+  for (const NdArray* output : outputs) {
+    output->buffer()->use(context.stream);
+    launch.outputs.push_back(operand(*output, space));
   }
   for (const NdArray& state : states) launch.states.push_back(operand(state, space));
   engine(context.device).run(program, launch, context);
@@ -347,8 +391,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
   refuse(options.mean.has_value(), takes_ddof(reduction), "mean");
   refuse(options.initial.has_value(), takes_initial(reduction), "initial");
   refuse(options.where.has_value(), !row.has_position, "where");
-  if (row.has_position && !axes.none() && (std::popcount(mask) > 1 || (mask == 0 && x.ndim() > 0)))
-    throw TypeError(fmt::format("{}() takes one axis or none", row.name));
+  check_axes(reduction, axes, mask, x.ndim());
   DType accumulate = accumulate_dtype(reduction, x.dtype());
   std::optional<DType> converted;  // the result of mean, var and std in an integer dtype
   if (options.dtype) {
@@ -366,14 +409,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
 
   // States have the kept axes as 1, so that they align with the space.
   const Dims kept = reduced_shape(x.shape(), mask, /*keepdims=*/true);
-  if (!row.has_identity && x.size() == 0 && !options.initial) {
-    if (row.has_position && reduced_count(x.shape(), mask) == 0)
-      throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
-    if (element_count(kept) != 0) {
-      throw InvalidArgument(
-          fmt::format("zero-size array to reduction operation {} which has no identity", reducing_name(reduction)));
-    }
-  }
+  if (!options.initial) check_reducible(reduction, x.shape(), mask);
   if (options.where && !row.has_identity && !options.initial)
     throw InvalidArgument(
         fmt::format("reduction operation '{}' does not have an identity, so to use a where mask one has to specify "
@@ -424,10 +460,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     return finish(ops::divide(sum, count.astype(real_type(sum.dtype()))).astype(accumulate));
   }
 
-  // Several NaNs among complex numbers: which one is the first shows, and devices combine in orders of their own.
-  const bool by_position =
-      is_extreme(reduction) && is_complex(accumulate) && context.device.kind != DeviceKind::cpu && !empty;
-  const Reduction used = !by_position ? reduction : reduction == Reduction::min ? Reduction::argmin : Reduction::argmax;
+  const Reduction used = empty ? reduction : executed_reduction(reduction, accumulate, context.device);
   const Scalar initial = options.initial ? initial_value(*options.initial, accumulate) : Scalar();
 
   NdArray source = x;
@@ -454,22 +487,9 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     states = run_reductions(cached_reduction(reduction, x.dtype(), accumulate), inputs, x.shape(), mask, context);
   }
 
-  NdArray result;
-  if (by_position) {
-    result = states[0];
-  } else {
-    const Program& finalize = cached_finalize(reduction, accumulate, options.ddof);
-    const Value& output = finalize.values()[static_cast<size_t>(finalize.outputs()[0])];
-    if (output.kind == Value::Kind::input) {  // the result is a field of the state
-      result = states[static_cast<size_t>(output.slot)];
-    } else {
-      result = NdArray(kept, output.dtype, context);
-      std::vector<const NdArray*> inputs;
-      for (const NdArray& state : states) inputs.push_back(&state);
-      const NdArray* out[] = {&result};
-      run_elementwise(finalize, inputs, out, context);
-    }
-  }
+  // The states of no elements are the reduction's own.
+  NdArray result =
+      is_extreme(reduction) && empty ? states[0] : finish_states(reduction, accumulate, options.ddof, states, context);
   if (options.initial) {
     const Op merge = reduction == Reduction::sum    ? Op::add
                      : reduction == Reduction::prod ? Op::multiply

@@ -16,8 +16,25 @@ bool takes_initial(Reduction reduction);
 
 // Queues a program that ends in reductions over the axes of `mask` of `space`, to which the inputs broadcast. The
 // states have the kept axes, and the others as 1. Nothing runs where no state has elements.
+// `outputs` are those of the program, over the space.
 std::vector<NdArray> run_reductions(const Program& program, std::span<const NdArray* const> inputs, const Dims& space,
-                                    uint32_t mask, const ExecContext& context);
+                                    uint32_t mask, const ExecContext& context,
+                                    std::span<const NdArray* const> outputs = {});
+// Throws InvalidArgument where there is nothing to reduce and no identity.
+void check_reducible(Reduction reduction, const Dims& shape, uint32_t mask);
+// Throws TypeError for more than one axis of a reduction that gives positions.
+void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim);
+// The position of an element in C order over the reduced axes of `shape`.
+ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask);
+// The reduction that runs in place of `reduction`: that of positions where several NaNs among complex numbers would
+// tell the order in which a device combines.
+Reduction executed_reduction(Reduction reduction, DType accumulate, Device device);
+// The result, with the kept axes as 1, from the states of executed_reduction().
+NdArray finish_states(Reduction reduction, DType accumulate, double ddof, std::span<const NdArray> states,
+                      const ExecContext& context);
+// The 16-bit floats as float32, in which var and std shift them.
+DType widened(DType dtype);
+bool takes_ddof(Reduction reduction);
 
 // What is written into `out` and returned, or `result` itself: `result` with the kept axes as 1 becomes the shape that
 // keepdims asks for. `function` is for messages. Casts to `out` without a rule, as NumPy's reductions do. Throws
