@@ -175,6 +175,24 @@ class CpuSorting final : public Sorting {
     arg_order(dtype, in, out, rows, &ascending, context);
   }
 
+  int64_t select_scratch_bytes(DType dtype, Rows rows, int64_t) override {
+    return rounded_allocation(rows.elements() * itemsize(dtype)) + partition_scratch_bytes(dtype, rows);
+  }
+  void select(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+              const ExecContext& context) override {
+    if (rows.elements() == 0) return;
+    const int64_t item = itemsize(dtype);
+    const Scratch parts(rows.elements() * item, context);
+    order(dtype, in, parts.data(), rows, &kth, context);
+    auto* to = static_cast<char*>(out);
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      for (const int64_t k : kth) {
+        std::memcpy(to, parts.at((row * rows.length + k) * item), static_cast<size_t>(item));
+        to += item;
+      }
+    }
+  }
+
   void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
                     int64_t* out, const ExecContext& context) override {
     const auto search = [&](auto load, int64_t itemsize) {

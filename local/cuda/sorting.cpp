@@ -278,6 +278,83 @@ void sort_rows(Run& run, DType dtype, const void* in, void* out, Rows rows) {
                      : sort_encoded<uint32_t>(run, method, dtype, in, out, rows);
 }
 
+// ---- selection: few positions of long rows ----
+
+constexpr int64_t kSelectRow = int64_t{1} << 17;   // from here a single row is read several times rather than sorted
+constexpr int64_t kSelectRows = int64_t{1} << 20;  // the same for each of several rows, one after the other
+
+bool selects(DType dtype, Rows rows, int64_t ranks) {
+  return !is_complex(dtype) && ranks > 0 && ranks <= kMostRanks &&
+         rows.length >= (rows.rows == 1 ? kSelectRow : kSelectRows);
+}
+
+std::vector<int64_t> ascending(std::vector<int64_t> kth) {
+  std::sort(kth.begin(), kth.end());
+  kth.erase(std::unique(kth.begin(), kth.end()), kth.end());
+  return kth;
+}
+
+enum class Selected : uint8_t { elements, partition, positions };
+
+void select_row(Run& run, Selected what, DType dtype, const void* in, void* out, int64_t n,
+                const std::vector<int64_t>& kth) {
+  const auto ranks = static_cast<int64_t>(kth.size());
+  const bool ranked = what == Selected::positions;  // whose equal elements stay in order
+  run.scope([&] {
+    char* const state = run.take<char>(select_state_bytes(ranks));
+    const void* from = in;
+    if (what == Selected::partition && in == out) {
+      char* const copy = run.take<char>(n * itemsize(dtype));
+      if (!run.measures()) {
+        QUARRY_CUDA_CALL(cudaMemcpyAsync(copy, in, static_cast<size_t>(n * itemsize(dtype)), cudaMemcpyDeviceToDevice,
+                                         run.stream()));
+      }
+      from = copy;
+    }
+    run.scope([&] {
+      char* const candidates = run.take<char>(select_candidate_bytes(dtype, n));
+      if (!run.measures()) select_keys(dtype, ranked, from, n, kth, state, candidates, run.stream());
+    });
+    if (what == Selected::elements) {
+      if (!run.measures()) selected_elements(dtype, state, ranks, out, run.stream());
+      return;
+    }
+    char* const place = run.take<char>(select_place_bytes(ranks, n));
+    if (run.measures()) return;
+    place_by_keys(dtype, ranked, /*positions=*/what == Selected::positions, from, n, state, ranks, place, out,
+                  run.stream());
+  });
+}
+
+void select_rows(Run& run, Selected what, DType dtype, const void* in, void* out, Rows rows,
+                 const std::vector<int64_t>& kth) {
+  const int64_t in_bytes = rows.length * itemsize(dtype);
+  const int64_t out_bytes = what == Selected::elements    ? static_cast<int64_t>(kth.size()) * itemsize(dtype)
+                            : what == Selected::partition ? in_bytes
+                                                          : rows.length * static_cast<int64_t>(sizeof(int64_t));
+  for (int64_t row = 0; row < (run.measures() ? 1 : rows.rows); ++row) {
+    select_row(run, what, dtype, static_cast<const char*>(in) + row * in_bytes,
+               static_cast<char*>(out) + row * out_bytes, rows.length, kth);
+  }
+}
+
+// With any positions.
+int64_t select_rows_bytes(Selected what, DType dtype, Rows rows) {
+  if (!selects(dtype, rows, kMostRanks)) return 0;
+  const std::vector<int64_t> kth(kMostRanks);
+  return measured([&](Run& run) { select_rows(run, what, dtype, nullptr, nullptr, rows, kth); });
+}
+
+// Where there is nothing to gain by it.
+void select_from_sorted(Run& run, DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth) {
+  run.scope([&] {
+    char* const sorted = run.take<char>(rows.elements() * itemsize(dtype));
+    // Null where it is measured: the sort then counts on the worst.
+    sort_rows(run, dtype, in, sorted, rows);
+    if (!run.measures()) gather_positions(itemsize(dtype), sorted, rows, kth, out, run.stream());
+  });
+}
+
 class CudaSorting final : public Sorting {
  public:
   int64_t sort_scratch_bytes(DType dtype, Rows rows) override {
@@ -297,15 +374,35 @@ class CudaSorting final : public Sorting {
     queue(context, [&](Run& run) { argsort_rows(run, dtype, in, out, rows); });
   }
   // A sorted row is a partition of it.
-  int64_t partition_scratch_bytes(DType dtype, Rows rows) override { return sort_scratch_bytes(dtype, rows); }
-  void partition(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>&,
-                 const ExecContext& context) override {
-    sort(dtype, in, out, rows, context);
+  int64_t partition_scratch_bytes(DType dtype, Rows rows) override {
+    return std::max(sort_scratch_bytes(dtype, rows), select_rows_bytes(Selected::partition, dtype, rows));
   }
-  int64_t argpartition_scratch_bytes(DType dtype, Rows rows) override { return argsort_scratch_bytes(dtype, rows); }
-  void argpartition(DType dtype, const void* in, int64_t* out, Rows rows, const std::vector<int64_t>&,
+  void partition(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+                 const ExecContext& context) override {
+    const std::vector<int64_t> wanted = ascending(kth);
+    if (!selects(dtype, rows, static_cast<int64_t>(wanted.size()))) return sort(dtype, in, out, rows, context);
+    queue(context, [&](Run& run) { select_rows(run, Selected::partition, dtype, in, out, rows, wanted); });
+  }
+  int64_t argpartition_scratch_bytes(DType dtype, Rows rows) override {
+    return std::max(argsort_scratch_bytes(dtype, rows), select_rows_bytes(Selected::positions, dtype, rows));
+  }
+  void argpartition(DType dtype, const void* in, int64_t* out, Rows rows, const std::vector<int64_t>& kth,
                     const ExecContext& context) override {
-    argsort(dtype, in, out, rows, context);
+    const std::vector<int64_t> wanted = ascending(kth);
+    if (!selects(dtype, rows, static_cast<int64_t>(wanted.size()))) return argsort(dtype, in, out, rows, context);
+    queue(context, [&](Run& run) { select_rows(run, Selected::positions, dtype, in, out, rows, wanted); });
+  }
+  int64_t select_scratch_bytes(DType dtype, Rows rows, int64_t positions) override {
+    if (rows.elements() == 0) return 0;
+    if (selects(dtype, rows, positions)) return select_rows_bytes(Selected::elements, dtype, rows);
+    return measured([&](Run& run) { select_from_sorted(run, dtype, nullptr, nullptr, rows, {}); });
+  }
+  void select(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+              const ExecContext& context) override {
+    if (rows.elements() == 0 || kth.empty()) return;
+    if (selects(dtype, rows, static_cast<int64_t>(kth.size())))
+      return queue(context, [&](Run& run) { select_rows(run, Selected::elements, dtype, in, out, rows, kth); });
+    queue(context, [&](Run& run) { select_from_sorted(run, dtype, in, out, rows, kth); });
   }
 
   void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,

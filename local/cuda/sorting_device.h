@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "local/base/dtype.h"
 #include "local/program/sorting.h"
@@ -63,6 +64,26 @@ template <class Value>
 void positions_in_rows(const Value* order, int64_t row_length, int64_t* out, int64_t count, cudaStream_t stream);
 // out[row][i] = in[row][order[row][i]] for elements of 8 or 16 bytes.
 void gather_rows(int64_t itemsize, const void* in, const int64_t* order, void* out, Rows rows, cudaStream_t stream);
+
+// out[row][i] = sorted[row][kth[i]], for elements of any size.
+void gather_positions(int64_t itemsize, const void* sorted, Rows rows, const std::vector<int64_t>& kth, void* out,
+                      cudaStream_t stream);
+
+// Radix selection in one row of elements that are not complex (sorting_select.cu).
+inline constexpr int64_t kMostRanks = 8;
+int64_t select_state_bytes(int64_t ranks);
+int64_t select_candidate_bytes(DType dtype, int64_t count);
+int64_t select_place_bytes(int64_t ranks, int64_t count);
+// The keys (`ranked`: the ranks) of the elements at the positions `kth` of the sorted row; ascending, at most
+// kMostRanks. Their place is `state`, for the functions below.
+void select_keys(DType dtype, bool ranked, const void* in, int64_t count, const std::vector<int64_t>& kth, void* state,
+                 void* candidates, cudaStream_t stream);
+// The elements with those keys.
+void selected_elements(DType dtype, const void* state, int64_t ranks, void* out, cudaStream_t stream);
+// The row's elements, or their `positions` as int64, with what is less than the first key in front, then what is equal
+// to it, what is between it and the next key, and so on, each part in the order that it had.
+void place_by_keys(DType dtype, bool ranked, bool positions, const void* in, int64_t count, const void* state,
+                   int64_t ranks, void* place, void* out, cudaStream_t stream);
 
 void search_sorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
                    int64_t* out, cudaStream_t stream);

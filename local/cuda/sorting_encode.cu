@@ -1,4 +1,6 @@
 // Elements to keys and back, positions, gathers. All of them stream through memory once.
+#include <algorithm>
+
 #include "local/cuda/sorting_dispatch.cuh"
 
 namespace quarry::local::cuda {
@@ -122,6 +124,24 @@ struct GatherInRow {
   __device__ void operator()(int64_t i) const { out[i] = in[i - i % length + order[i]]; }
 };
 
+// Positions that fit a kernel's arguments.
+struct SomePositions {
+  static constexpr int kMost = 64;
+  int64_t at[kMost];
+};
+template <class T>
+struct GatherPositions {
+  const T* sorted;
+  int64_t length;
+  SomePositions positions;
+  int64_t count, first, per_row;  // of the positions; where they go in a row of the result
+  T* out;
+  __device__ void operator()(int64_t i) const {
+    const int64_t row = i / count, k = i - row * count;
+    out[row * per_row + first + k] = sorted[row * length + positions.at[k]];
+  }
+};
+
 template <class Key, class Value, class Rank>
 void rank_all(Rank rank, Key* keys, Value* positions, Rows rows, int shift, cudaStream_t stream) {
   if (rows.rows == 1)
@@ -195,6 +215,33 @@ void gather_rows(int64_t itemsize, const void* in, const int64_t* order, void* o
     gather(static_cast<const uint2*>(in), static_cast<uint2*>(out));
   else
     gather(static_cast<const ulonglong2*>(in), static_cast<ulonglong2*>(out));
+}
+
+void gather_positions(int64_t itemsize, const void* sorted, Rows rows, const std::vector<int64_t>& kth, void* out,
+                      cudaStream_t stream) {
+  const auto per_row = static_cast<int64_t>(kth.size());
+  const auto gather = [&](const auto* from, auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    for (int64_t first = 0; first < per_row; first += SomePositions::kMost) {
+      const int64_t count = std::min<int64_t>(per_row - first, SomePositions::kMost);
+      SomePositions positions{};
+      std::copy_n(kth.begin() + first, count, positions.at);
+      for_each_element(rows.rows * count, stream,
+                       GatherPositions<T>{from, rows.length, positions, count, first, per_row, to});
+    }
+  };
+  switch (itemsize) {
+    case 1:
+      return gather(static_cast<const uint8_t*>(sorted), static_cast<uint8_t*>(out));
+    case 2:
+      return gather(static_cast<const uint16_t*>(sorted), static_cast<uint16_t*>(out));
+    case 4:
+      return gather(static_cast<const uint32_t*>(sorted), static_cast<uint32_t*>(out));
+    case 8:
+      return gather(static_cast<const uint2*>(sorted), static_cast<uint2*>(out));
+    default:
+      return gather(static_cast<const ulonglong2*>(sorted), static_cast<ulonglong2*>(out));
+  }
 }
 
 #define QUARRY_KEYS(Key)                                                             \

@@ -35,6 +35,14 @@ class EmulatedSorting final : public Sorting {
     queue_emulated(context, argpartition_scratch_bytes(dtype, rows),
                    [=](const ExecContext& host) { cpu_sorting().argpartition(dtype, in, out, rows, kth, host); });
   }
+  int64_t select_scratch_bytes(DType dtype, Rows rows, int64_t positions) override {
+    return cpu_sorting().select_scratch_bytes(dtype, rows, positions);
+  }
+  void select(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+              const ExecContext& context) override {
+    queue_emulated(context, select_scratch_bytes(dtype, rows, static_cast<int64_t>(kth.size())),
+                   [=](const ExecContext& host) { cpu_sorting().select(dtype, in, out, rows, kth, host); });
+  }
   void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
                     int64_t* out, const ExecContext& context) override {
     queue_emulated(context, 0, [=](const ExecContext& host) {

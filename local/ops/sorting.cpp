@@ -54,6 +54,17 @@ NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, cons
   return out;
 }
 
+NdArray selected_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context) {
+  const NdArray in = packed(a, context);
+  Dims shape = in.shape();
+  shape.back() = static_cast<int64_t>(kth.size());
+  NdArray out(shape, in.dtype(), context);
+  if (out.size() == 0) return out;
+  use(in, context);
+  engine(context.device).sorting().select(in.dtype(), in.raw(), out.raw(), rows_of(in), kth, context);
+  return out;
+}
+
 namespace ops {
 namespace {
 

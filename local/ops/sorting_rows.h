@@ -23,5 +23,7 @@ inline Rows rows_of(const NdArray& a) {
 NdArray sorted_rows(const NdArray& a, const ExecContext& context);
 NdArray argsorted_rows(const NdArray& a, const ExecContext& context);
 NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
+// Of every sorted row only the elements at the positions `kth`, ascending and once each: shape (..., kth.size()).
+NdArray selected_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
 
 }  // namespace quarry::local

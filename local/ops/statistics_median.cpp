@@ -32,8 +32,9 @@ NdArray median_of_rows(const NdArray& rows, int64_t length) {
   std::vector<int64_t> kth{low};
   if (high != low) kth.push_back(high);
   if (is_inexact(rows.dtype()) && high != length - 1) kth.push_back(length - 1);
-  const NdArray part = partitioned_rows(rows, kth, context_for(rows.device()));
-  return middle(at_last(part, low), at_last(part, high), low == high, at_last(part, length - 1));
+  const NdArray found = selected_rows(rows, kth, context_for(rows.device()));
+  const int64_t last = static_cast<int64_t>(kth.size()) - 1;  // of integers any element will do
+  return middle(at_last(found, 0), at_last(found, high == low ? 0 : 1), low == high, at_last(found, last));
 }
 
 NdArray median_of_uneven_rows(const NdArray& rows, const NdArray& counts) {

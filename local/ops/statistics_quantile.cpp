@@ -1,4 +1,4 @@
-// Quantiles: one partition of the rows (one sort where rows have NaNs to leave out, or weights), then the elements
+// Quantiles: one selection in the rows (one sort where rows have NaNs to leave out, or weights), then the elements
 // beside each quantile and their interpolation in one pass.
 #include <fmt/format.h>
 
@@ -66,23 +66,24 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
   const QuantilePositions at = quantile_positions(request.method, request.q, RowLength::of(length));
   const auto on_host = [](const NdArray& positions) { return to_vector<int64_t>(positions); };
   const std::vector<int64_t> previous = on_host(at.previous);
+  const std::vector<int64_t> next = at.next ? on_host(*at.next) : std::vector<int64_t>{};
   std::vector<int64_t> kth = previous;
-  if (at.next) {
-    const std::vector<int64_t> next = on_host(*at.next);
-    kth.insert(kth.end(), next.begin(), next.end());
-  }
-  if (is_inexact(rows.dtype())) kth.push_back(length - 1);  // a NaN, if there is one
+  kth.insert(kth.end(), next.begin(), next.end());
+  if (is_inexact(rows.dtype()) || kth.empty()) kth.push_back(length - 1);  // a NaN, if there is one
   std::sort(kth.begin(), kth.end());
   kth.erase(std::unique(kth.begin(), kth.end()), kth.end());
-  const NdArray part = partitioned_rows(rows, kth, context);
-  const NdArray last = at_last(part, length - 1);
+  const NdArray found = selected_rows(rows, kth, context);
+  const NdArray last = at_last(found, static_cast<int64_t>(kth.size()) - 1);
+  const auto index = [&](int64_t position) -> int64_t {
+    return std::lower_bound(kth.begin(), kth.end(), position) - kth.begin();
+  };
 
   Fused fused;
   if (request.quantiles() == 1) {
-    const Fused::Value a = fused.input(at_last(part, previous[0]));
+    const Fused::Value a = fused.input(at_last(found, index(previous[0])));
     if (!at.next)
-      return fused.run(with_nan(fused, fused.cast(a, part.dtype()), last)).reshape(result_shape(request, part));
-    const Fused::Value b = fused.input(at_last(part, at.next->item<int64_t>()));
+      return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last)).reshape(result_shape(request, found));
+    const Fused::Value b = fused.input(at_last(found, index(next[0])));
     const Scalar gamma = at.gamma->item();
     const Fused::Value distance = fused(Op::subtract, b, a);
     // The same roundings as interpolated(), whose choice is known.
@@ -93,17 +94,18 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
     const Fused::Value result = weight >= 0.5
                                     ? fused(Op::subtract, b, fused(Op::multiply, distance, literal(1 - weight)))
                                     : fused(Op::add, a, fused(Op::multiply, distance, literal(weight)));
-    return fused.run(with_nan(fused, result, last)).reshape(result_shape(request, part));
+    return fused.run(with_nan(fused, result, last)).reshape(result_shape(request, found));
   }
-  const auto taken = [&](const NdArray& positions) {
-    const NdArray elements = ops::take(part, positions.reshape({-1}).to(part.device()), -1, std::nullopt, "clip");
-    std::vector<int64_t> order{part.ndim() - 1};
-    for (int64_t d = 0; d < part.ndim() - 1; ++d) order.push_back(d);
+  const auto taken = [&](std::vector<int64_t> positions) {
+    std::transform(positions.begin(), positions.end(), positions.begin(), index);
+    const NdArray elements = ops::take(found, from_vector(positions).to(found.device()), -1, std::nullopt, "clip");
+    std::vector<int64_t> order{found.ndim() - 1};
+    for (int64_t d = 0; d < found.ndim() - 1; ++d) order.push_back(d);
     return elements.transpose(order);
   };
-  const Fused::Value a = fused.input(taken(at.previous));
-  if (!at.next) return fused.run(with_nan(fused, fused.cast(a, part.dtype()), last));
-  const Fused::Value b = fused.input(taken(*at.next)), t = fused.input(spread(*at.gamma, part));
+  const Fused::Value a = fused.input(taken(previous));
+  if (!at.next) return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last));
+  const Fused::Value b = fused.input(taken(next)), t = fused.input(spread(*at.gamma, found));
   const Fused::Value result = interpolated(fused, a, b, t, fused(Op::subtract, 1, t), fused(Op::greater_equal, t, 0.5));
   return fused.run(with_nan(fused, result, last));
 }

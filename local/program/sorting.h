@@ -41,6 +41,12 @@ class Sorting {
   virtual void argpartition(DType dtype, const void* in, int64_t* out, Rows rows, const std::vector<int64_t>& kth,
                             const ExecContext& context) = 0;
 
+  // The elements of every sorted row at the positions `kth` (ascending, each once), which come out as from sort(): as
+  // many per row. `out` is not `in`.
+  virtual int64_t select_scratch_bytes(DType dtype, Rows rows, int64_t positions) = 0;
+  virtual void select(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
+                      const ExecContext& context) = 0;
+
   // For each of the `values` of a row, the number of elements of the sorted row that come before it (`right`: or are
   // equal). As many rows of values as of sorted elements. No scratch.
   virtual void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row,

@@ -1,6 +1,8 @@
 // From dtypes to the classes of sorting_keys.h.
 #pragma once
 
+#include <type_traits>
+
 #include "local/base/dtype.h"
 #include "local/base/error.h"
 #include "local/program/sorting_keys.h"
@@ -41,6 +43,22 @@ decltype(auto) with_key(DType dtype, F&& f) {
       break;
   }
   throw InternalError("complex keys have two words");
+}
+
+// Throws InternalError where the keys of the dtype do not have that width.
+template <class Bits>
+RuntimeKey<Bits> runtime_key(DType dtype, bool ranked) {
+  RuntimeKey<Bits> key;
+  key.ranked = ranked;
+  with_key(dtype, [&]<class Class>() {
+    if constexpr (!std::is_same_v<Bits, typename Class::Bits>)
+      throw InternalError("a key of another width");
+    else if constexpr (requires { Class::kInfinity; })
+      key.infinity = static_cast<Bits>(Class::kInfinity ^ Class::kSign);
+    else
+      key.flip = Class::encode(Bits{0});
+  });
+  return key;
 }
 
 }  // namespace quarry::local::keys

@@ -48,6 +48,27 @@ struct FloatKey {
   }
 };
 
+// One of the classes above, chosen at run time: for kernels compiled by the width of keys alone.
+template <class T>
+struct RuntimeKey {
+  using Bits = T;
+  static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  Bits flip = 0;        // integers: what differs between element and key
+  Bits infinity = 0;    // floats: the bits of +inf
+  bool ranked = false;  // key() is rank(), else encode()
+  QUARRY_KEY_FUNCTION Bits key(Bits x) const {
+    if (infinity == 0) return static_cast<Bits>(x ^ flip);
+    const bool nan = static_cast<Bits>(x & static_cast<Bits>(~kSign)) > infinity;
+    if (ranked && nan) return static_cast<Bits>(~Bits{0});
+    if (ranked && x == kSign) return kSign;
+    return static_cast<Bits>((x & kSign) != 0 && !nan ? ~x : x | kSign);
+  }
+  QUARRY_KEY_FUNCTION Bits decode(Bits key) const {
+    if (infinity == 0) return static_cast<Bits>(key ^ flip);
+    return static_cast<Bits>((key & kSign) != 0 ? key & ~kSign : ~key);
+  }
+};
+
 using Float16Key = FloatKey<uint16_t, 0x7c00>;
 using BFloat16Key = FloatKey<uint16_t, 0x7f80>;
 using Float32Key = FloatKey<uint32_t, 0x7f800000u>;

@@ -12,7 +12,10 @@
 
 #include "local/device/backends.h"
 #include "local/ops/apply.h"
+#include "local/ops/indexing.h"
+#include "local/ops/launch.h"
 #include "local/ops/reduce.h"
+#include "local/ops/sorting_rows.h"
 #include "local/ops/ufunc.h"
 #include "tests/support/on_devices.h"
 
@@ -203,6 +206,133 @@ TEST_P(Sorts, WideKeysThatAreAlmostEqual) {
           bad += i < k ? values[p] > at : values[p] < at;
         }
         EXPECT_EQ(bad, 0) << low_bits << outlier << " " << k;
+      }
+    }
+  }
+}
+
+// Few positions of rows that are long enough for a selection, against the sort.
+template <class T>
+void check_selection(Pattern pattern, int64_t rows, int64_t n, const std::vector<int64_t>& kth) {
+  SCOPED_TRACE(::testing::Message() << rows << " x " << n << " " << name(dtype_of_v<T>) << " pattern "
+                                    << static_cast<int>(pattern) << ", " << kth.size() << " positions");
+  const std::vector<T> values = make_values<T>(pattern, rows * n, static_cast<uint64_t>(n + 7));
+  const NdArray a = from_vector(values, {rows, n});
+  const auto sorted = to_vector<T>(ops::sort(a));
+  const NdArray partition = ops::partition(a, Ints(kth));
+  const auto parts = to_vector<T>(partition), parts_sorted = to_vector<T>(ops::sort(partition));
+  const auto found = to_vector<T>(selected_rows(a, kth, context_for(a.device())));
+  const auto order = to_vector<int64_t>(ops::argpartition(a, Ints(kth)));
+  const NdArray in_place = a.copy();
+  ops::partition_in_place(in_place, Ints(kth));
+  const auto again = to_vector<T>(in_place);
+  int64_t bad_values = 0, bad_parts = 0, bad_order = 0, bad_in_place = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto begin = static_cast<size_t>(row * n);
+    std::vector<char> seen(static_cast<size_t>(n), 0);
+    size_t next = 0;  // the first position that is not before i
+    for (int64_t i = 0; i < n; ++i) {
+      const size_t at = begin + static_cast<size_t>(i);
+      const int64_t p = order[at];
+      if (p < 0 || p >= n || seen[static_cast<size_t>(p)]++ != 0) {
+        ++bad_order;
+        continue;
+      }
+      const T moved = values[begin + static_cast<size_t>(p)];
+      bad_parts += !same<T>(parts_sorted[at], sorted[at]);
+      if (next > 0) {
+        const T low = sorted[begin + static_cast<size_t>(kth[next - 1])];
+        bad_parts += before<T>(parts[at], low);
+        bad_order += before<T>(moved, low);
+        bad_in_place += before<T>(again[at], low);
+      }
+      if (next == kth.size()) continue;
+      const T high = sorted[begin + static_cast<size_t>(kth[next])];
+      bad_parts += before<T>(high, parts[at]);
+      bad_order += before<T>(high, moved);
+      bad_in_place += before<T>(high, again[at]);
+      if (i != kth[next]) continue;
+      bad_values += !same<T>(found[static_cast<size_t>(row) * kth.size() + next], high);
+      bad_parts += !same<T>(parts[at], high);
+      bad_order += !same<T>(moved, high);
+      bad_in_place += !same<T>(again[at], high);
+      ++next;
+    }
+  }
+  EXPECT_EQ(bad_values, 0);
+  EXPECT_EQ(bad_parts, 0);
+  EXPECT_EQ(bad_order, 0);
+  EXPECT_EQ(bad_in_place, 0);
+}
+
+TEST_P(Sorts, SelectionsAgreeWithSorts) {
+  constexpr int64_t kLong = int64_t{1} << 17;
+  for (int d = 0; d < kDTypeCount; ++d) {
+    dispatch(static_cast<DType>(d), [&]<class T>() {
+      for (Pattern pattern : kPatterns) {
+        const int64_t n = kLong + 1;
+        check_selection<T>(pattern, 1, n, {0, n / 3, n / 2, n / 2 + 1, n - 1});
+      }
+      check_selection<T>(Pattern::random, 1, kLong + 2049, {kLong});
+    });
+  }
+  for (const int64_t n : {kLong - 1, kLong, kLong + 2047, kLong + 2048, kLong + 4095, kLong + 4097}) {
+    check_selection<float>(Pattern::random, 1, n, {0});
+    check_selection<double>(Pattern::special, 1, n, {n - 1});
+    check_selection<int64_t>(Pattern::descending, 1, n, {5, 6});
+    const int64_t k = n / 10;
+    check_selection<uint32_t>(Pattern::random, 1, n, {0, 1, k, 2 * k, 3 * k, 5 * k, 7 * k, n - 1});
+    check_selection<int16_t>(Pattern::random, 1, n, {1, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k, 7 * k, 8 * k});
+  }
+  check_selection<double>(Pattern::random, 2, (int64_t{1} << 20) + 3, {7, 1 << 19});
+}
+
+TEST_P(Sorts, SelectionsOfKeysThatAgreeInTheirFirstBits) {
+  // All, most, few of the elements in one range that is narrow at some bit of the keys.
+  std::mt19937_64 random(5);
+  const int64_t n = 150000;
+  for (const int bits : {0, 1, 11, 12, 30, 52, 53, 63}) {
+    for (const int others : {0, 3, 60000, 120000}) {
+      std::vector<int64_t> values(static_cast<size_t>(n));
+      for (int64_t i = 0; i < n; ++i) {
+        const auto low = static_cast<int64_t>(random() & ((uint64_t{1} << bits) - 1));
+        values[static_cast<size_t>(i)] = i < others ? static_cast<int64_t>(random()) : (int64_t{1} << 62) / 3 + low;
+      }
+      const NdArray a = from_vector(values);
+      const std::vector<int64_t> kth{0, n / 4, n / 2, n - 2};
+      const auto found = to_vector<int64_t>(selected_rows(a, kth, context_for(a.device())));
+      const auto moved = to_vector<int64_t>(ops::take(a, ops::argpartition(a, Ints(kth))));
+      std::sort(values.begin(), values.end());
+      for (size_t k = 0; k < kth.size(); ++k) {
+        EXPECT_EQ(found[k], values[static_cast<size_t>(kth[k])]) << bits << " bits, " << others << " others";
+        EXPECT_EQ(moved[static_cast<size_t>(kth[k])], found[k]) << bits << " bits, " << others << " others";
+      }
+    }
+  }
+}
+
+TEST_P(Sorts, GreatestAndSmallestOfLongRows) {
+  for (const int64_t n : {int64_t{5000}, int64_t{200000}}) {
+    for (Pattern pattern : kPatterns) {
+      const std::vector<float> values = make_values<float>(pattern, n, 21);
+      const NdArray a = from_vector(values);
+      const auto sorted = to_vector<float>(ops::sort(a));
+      for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{100}, n}) {
+        for (const bool largest : {false, true}) {
+          const auto [elements, positions] = ops::top_k(a, k, -1, largest);
+          const auto found = to_vector<float>(elements);
+          const auto where = to_vector<int64_t>(positions);
+          std::vector<char> seen(static_cast<size_t>(n), 0);
+          int64_t bad = 0;
+          for (size_t i = 0; i < static_cast<size_t>(k); ++i) {
+            const auto p = static_cast<size_t>(where[i]);
+            ASSERT_LT(p, values.size());
+            bad += seen[p]++ != 0;
+            bad += !same(values[p], found[i]);
+            bad += !same(found[i], sorted[largest ? sorted.size() - 1 - i : i]);
+          }
+          EXPECT_EQ(bad, 0) << n << " pattern " << static_cast<int>(pattern) << " k " << k << largest;
+        }
       }
     }
   }

@@ -108,6 +108,38 @@ TEST_P(StatisticsTest, QuantilesOfLongAndManyRows) {
   }
 }
 
+TEST_P(StatisticsTest, QuantilesOfOneLongRow) {
+  for (const int64_t n : {int64_t{150000}, int64_t{200001}}) {
+    std::vector<double> values = random_reals(n, 16);
+    for (size_t i = 0; i < values.size(); i += 5) values[i] = std::round(values[i]);
+    const NdArray a = from_vector(values);
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    // The sort, and selections of up to eight positions, find the same.
+    for (const std::vector<double>& quantiles :
+         {std::vector<double>{0.3}, {0, 1}, {0.5, 0.25, 0.75}, {0.01, 0.3, 0.3, 0.5, 0.7, 0.8, 0.9}}) {
+      const auto got = to_vector<double>(ops::quantile(a, from_vector(quantiles)));
+      const auto low = to_vector<double>(ops::quantile(a, from_vector(quantiles), {}, {}, false, "lower"));
+      ASSERT_EQ(got.size(), quantiles.size());
+      for (size_t i = 0; i < quantiles.size(); ++i) {
+        EXPECT_NEAR(got[i], linear(values, quantiles[i]), 1e-12);
+        EXPECT_EQ(low[i], sorted[static_cast<size_t>(quantiles[i] * static_cast<double>(n - 1))]);
+      }
+    }
+    const auto middle = static_cast<size_t>(n / 2);
+    EXPECT_EQ(ops::median(a).item<double>(), n % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2);
+    EXPECT_EQ(ops::quantile(a, NdArray({0}, DType::float64)).shape(), (Dims{0}));
+    const NdArray integers = from_vector(random_integers(n, 100000, 17));
+    EXPECT_EQ(ops::quantile(integers, NdArray({0}, DType::float64)).shape(), (Dims{0}));
+    EXPECT_EQ(ops::median(integers).item<double>(), ops::median(integers.astype(DType::float64)).item<double>());
+    values[static_cast<size_t>(n / 3)] = kNan;
+    const NdArray with_nan = from_vector(values);
+    EXPECT_TRUE(std::isnan(ops::median(with_nan).item<double>()));
+    EXPECT_TRUE(std::isnan(ops::quantile(with_nan, 0.1).item<double>()));
+    EXPECT_FALSE(std::isnan(ops::nanquantile(with_nan, 0.1).item<double>()));
+  }
+}
+
 TEST_P(StatisticsTest, QuantilesLeaveNanOut) {
   std::vector<double> values = random_reals(3000, 6);
   for (size_t i = 0; i < values.size(); ++i)
