@@ -13,6 +13,7 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 
 #include "local/base/error.h"
@@ -305,6 +306,55 @@ void run_one(const Eig& task, int64_t p, const Pieces& sizes, const Work& work) 
   }
 }
 
+template <class T>
+Pieces pieces(const ReflectionSigns&) {
+  return {};
+}
+// By panels: of each first the square on the diagonal, then the rows below and the columns to the right.
+template <class T>
+void run_one(const ReflectionSigns& task, int64_t p, const Pieces&, const Work&) {
+  constexpr int64_t kPanel = 32;
+  const int64_t n = task.a.rows;
+  const auto signs = static_cast<Real<T>*>(task.signs) + p * n;
+  const MatrixView a{matrix<T>(task.a, p), n, n, 1, n};
+  for (int64_t first = 0; first < n; first += kPanel) {
+    const int64_t end = std::min(n, first + kPanel), rest = n - end;
+    for (int64_t k = first; k < end; ++k) {
+      signs[k] = std::real(*at<T>(a, k, k)) < 0 ? Real<T>(1) : Real<T>(-1);
+      *at<T>(a, k, k) -= signs[k];
+      const T pivot = *at<T>(a, k, k);
+      for (int64_t i = k + 1; i < n; ++i) *at<T>(a, i, k) /= pivot;
+      // The panel's other columns in all rows; of those to the right the panel's rows.
+      for (int64_t j = k + 1; j < n; ++j) {
+        const T factor = *at<T>(a, k, j);
+        T* const column = at<T>(a, 0, j);
+        const T* const left = at<T>(a, 0, k);
+        for (int64_t i = k + 1, last = j < end ? n : end; i < last; ++i) column[i] -= left[i] * factor;
+      }
+    }
+    for (int64_t i = end; i < n; i += kMatrixTile) {
+      for (int64_t j = end; j < n; j += kMatrixTile) {
+        const int64_t rows = std::min(kMatrixTile, n - i), columns = std::min(kMatrixTile, n - j);
+        if (rest > 0)
+          tile_product<T>(false, false, T(-1), block<T>(a, i, rows, first, end - first),
+                          block<T>(a, first, end - first, j, columns), T(1), block<T>(a, i, rows, j, columns));
+      }
+    }
+  }
+}
+
+void run_row_order(const RowOrder& task) {
+  for (int64_t p = 0; p < task.count; ++p) {
+    const int32_t* const pivots = task.pivots + p * task.swaps;
+    int64_t* const order = task.order + p * task.rows;
+    std::iota(order, order + task.rows, int64_t{0});
+    for (int64_t i = 0; i < task.swaps; ++i) {
+      const int64_t other = pivots[i] - 1;
+      if (other >= 0 && other < task.rows) std::swap(order[i], order[other]);  // NaN can leave anything
+    }
+  }
+}
+
 int64_t total(const Pieces& sizes) {
   int64_t sum = 0;
   for (const int64_t bytes : sizes) sum += rounded_allocation(bytes);
@@ -315,37 +365,43 @@ class LapackDecompositions final : public CpuDecompositions {
  public:
   int64_t scratch_bytes(const Decomposition& request) override {
     return std::visit(
-        [](const auto& task) {
-          return with_blas_type("linalg", task.dtype, [&]<class T>() {
-            one_thread_per_call();
-            return total(pieces<T>(task)) * slots_for(units(task), 0);
-          });
+        []<class Task>(const Task& task) {
+          if constexpr (std::is_same_v<Task, RowOrder>)
+            return int64_t{0};
+          else
+            return with_blas_type("linalg", task.dtype, [&]<class T>() {
+              one_thread_per_call();
+              return total(pieces<T>(task)) * slots_for(units(task), 0);
+            });
         },
         request);
   }
 
   void run(const Decomposition& request, const ExecContext& context) override {
     std::visit(
-        [&](const auto& task) {
-          with_blas_type("linalg", task.dtype, [&]<class T>() {
-            one_thread_per_call();
-            const int64_t count = units(task);
-            const int slots = std::min(slots_for(count, context.threads), slots_for(count, 0));
-            const Pieces sizes = pieces<T>(task);
-            const Scratch scratch(total(sizes) * slots, context);
-            // Several small matrices are one piece of work.
-            const int64_t runs = std::min<int64_t>(count, 16 * static_cast<int64_t>(slots));
-            for_each_unit(runs, slots, [&](int64_t run, int slot) {
-              Work work;
-              char* next = scratch.at(total(sizes) * slot);
-              for (size_t i = 0; i < work.size(); ++i) {
-                work[i] = next;
-                next += rounded_allocation(sizes[i]);
-              }
-              for (int64_t unit = run * count / runs; unit < (run + 1) * count / runs; ++unit)
-                run_one<T>(task, unit, sizes, work);
+        [&]<class Task>(const Task& task) {
+          if constexpr (std::is_same_v<Task, RowOrder>)
+            return run_row_order(task);
+          else
+            with_blas_type("linalg", task.dtype, [&]<class T>() {
+              one_thread_per_call();
+              const int64_t count = units(task);
+              const int slots = std::min(slots_for(count, context.threads), slots_for(count, 0));
+              const Pieces sizes = pieces<T>(task);
+              const Scratch scratch(total(sizes) * slots, context);
+              // Several small matrices are one piece of work.
+              const int64_t runs = std::min<int64_t>(count, 16 * static_cast<int64_t>(slots));
+              for_each_unit(runs, slots, [&](int64_t run, int slot) {
+                Work work;
+                char* next = scratch.at(total(sizes) * slot);
+                for (size_t i = 0; i < work.size(); ++i) {
+                  work[i] = next;
+                  next += rounded_allocation(sizes[i]);
+                }
+                for (int64_t unit = run * count / runs; unit < (run + 1) * count / runs; ++unit)
+                  run_one<T>(task, unit, sizes, work);
+              });
             });
-          });
         },
         request);
   }

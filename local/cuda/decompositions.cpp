@@ -13,8 +13,9 @@
 #include "local/base/error.h"
 #include "local/cuda/check.h"
 #include "local/cuda/engine.h"
-#include "local/cuda/form_q.h"
+#include "local/cuda/linalg.h"
 #include "local/cuda/matrix.h"
+#include "local/cuda/small_matrices.h"
 #include "local/cuda/stream.h"
 #include "local/memory/scratch.h"
 
@@ -24,8 +25,8 @@ namespace {
 // Batched routines give a matrix to a few multiprocessors at most: above this extent one call per matrix, each on the
 // whole GPU, is faster.
 constexpr int64_t kMostBatched = 512;
-// gesvdjBatched's largest extent.
-constexpr int64_t kMostJacobi = 32;
+// From this extent on singular vectors come from the polar decomposition.
+constexpr int64_t kLeastPolar = 64;
 
 // ---- Types ----
 
@@ -90,9 +91,6 @@ void* matrix(const MatrixStack& stack, int64_t p, DType dtype) {
 struct DestroyParams {
   void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
 };
-struct DestroyJacobi {
-  void operator()(gesvdjInfo_t info) const { cusolverDnDestroyGesvdjInfo(info); }
-};
 
 // ---- Elementwise work around the libraries' calls ----
 
@@ -137,6 +135,47 @@ void write_identities(DType dtype, const MatrixStack& to, const ExecContext& con
   Launch launch;
   launch.shape = {to.count, to.columns, to.rows};
   launch.outputs.push_back({to.data, {to.elements() * item, to.rows * item, item}});
+  cuda_engine().run(program, launch, context);
+}
+// Operands of a program over `shape` = (matrix, column, row): a matrix's elements column by column, and one number per
+// column.
+Operand elements_of(DType dtype, const Dims& shape, const void* data, int64_t step) {
+  const int64_t item = itemsize(dtype);
+  return {const_cast<void*>(data), {step * item, shape[2] * item, item}};
+}
+Operand column_numbers(DType dtype, const Dims& shape, const void* data) {
+  const int64_t item = itemsize(dtype);
+  return {const_cast<void*>(data), {shape[1] * item, item, 0}};
+}
+// to = a times a real number per column.
+void scale_columns(DType dtype, const Dims& shape, const void* a, int64_t step, const void* factors, DType real,
+                   void* to, const ExecContext& context) {
+  Program program;
+  const ValueId x = program.input(dtype), factor = program.cast(program.input(real), dtype);
+  program.output(program.apply(Op::multiply, std::array{x, factor}));
+  Launch launch;
+  launch.shape = shape;
+  launch.inputs.push_back(elements_of(dtype, shape, a, step));
+  launch.inputs.push_back(column_numbers(real, shape, factors));
+  launch.outputs.push_back(elements_of(dtype, shape, to, shape[1] * shape[2]));
+  cuda_engine().run(program, launch, context);
+}
+// a times f / |f|, where f, one per column, has about the length 1 or 0; those of 0 leave their column alone.
+void turn_columns(DType dtype, const Dims& shape, void* a, int64_t step, const void* factors,
+                  const ExecContext& context) {
+  const DType real = real_type(dtype);
+  Program program;
+  const ValueId x = program.input(dtype), factor = program.input(dtype);
+  const ValueId size = program.apply(Op::absolute, std::array{factor});
+  const ValueId large = program.apply(Op::greater, std::array{size, program.constant(Scalar(0.5), real)});
+  const ValueId turn = program.apply(Op::divide, std::array{factor, program.cast(size, dtype)});
+  const ValueId turned = program.apply(Op::multiply, std::array{x, turn});
+  program.output(program.apply(Op::where, std::array{large, turned, x}));
+  Launch launch;
+  launch.shape = shape;
+  launch.inputs.push_back(elements_of(dtype, shape, a, step));
+  launch.inputs.push_back(column_numbers(dtype, shape, factors));
+  launch.outputs.push_back(elements_of(dtype, shape, a, step));
   cuda_engine().run(program, launch, context);
 }
 // to[p] = base + p * step, for p in [0, count).
@@ -306,7 +345,7 @@ class Runner {
   void run(const Qr& task) {
     const auto [stack, m, n, k] = sizes(task.a);
     const int64_t item = itemsize(task.dtype);
-    if (batched(stack.count, std::max(m, n))) {
+    if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
         const Addresses a(stack, task.dtype, context_), tau(task.tau, k * item, stack.count, context_);
         with_blas(task.dtype, m, n, k, [&](cublasHandle_t blas) {
@@ -326,7 +365,7 @@ class Runner {
 
   void run(const FormQ& task) {
     const int64_t m = task.a.rows, n = task.a.columns, item = itemsize(task.dtype);
-    if (batched(task.a.count, m)) {
+    if (batched(task.a)) {
       const int64_t bytes = task.a.count * task.a.elements() * item;
       const Scratch factors(bytes, context_);
       stream_.copy(factors.data(), task.a.data, bytes);
@@ -340,9 +379,8 @@ class Runner {
 
   void run(const Svd& task) {
     const int64_t m = task.a.rows, n = task.a.columns;
-    if (task.a.count > 1 && m <= kMostJacobi) return jacobi_svd(task);
+    if (task.a.count > 1 && n <= kMostJacobiColumns) return svd_of_stack(task);
     const DType real = real_type(task.dtype);
-    const bool vectors = task.u.data != nullptr;
     for (int64_t p = 0; p < task.a.count; ++p) {
       Single one{task.dtype,
                  m,
@@ -353,17 +391,17 @@ class Runner {
                  0,
                  nullptr,
                  task.info + p};
-      if (vectors) {
+      if (task.u.data != nullptr) {
         one.u = matrix(task.u, p, task.dtype);
         one.u_columns = task.u.columns;
         one.vh = matrix(task.vh, p, task.dtype);
       }
       // Of a tall matrix first the triangle: the rest of the work is then on a square one.
       constexpr int64_t kTall = 2;
-      if (m >= kTall * n && (!vectors || one.u_columns == n))
+      if (m >= kTall * n)
         tall_svd(one);
       else
-        square_svd(one);
+        svd_of_one(one);
     }
   }
 
@@ -401,6 +439,9 @@ class Runner {
     }
   }
 
+  void run(const RowOrder& task) { row_order(task, stream_); }
+  void run(const ReflectionSigns& task) { reflection_signs(task, stream_); }
+
   // cuSOLVER has no batched routine.
   void run(const Eig& task) {
     const int64_t n = task.a.rows;
@@ -434,6 +475,7 @@ class Runner {
     return {stack, stack.rows, stack.columns, std::min(stack.rows, stack.columns)};
   }
   static bool batched(int64_t count, int64_t extent) { return count > 1 && extent <= kMostBatched; }
+  static bool batched(const MatrixStack& a) { return a.count > 1 && a.elements() <= kMostBatched * kMostBatched; }
   cusolverDnHandle_t solver() { return stream_.solver(); }
 
   template <class F>
@@ -506,8 +548,15 @@ class Runner {
     int32_t* info;
   };
 
+  void svd_of_one(const Single& task) {
+    if (task.u != nullptr && task.u_columns == task.n && task.n >= kLeastPolar)
+      polar_svd(task);
+    else
+      iterated_svd(task);
+  }
+
   // By QR iteration.
-  void square_svd(const Single& task) {
+  void iterated_svd(const Single& task) {
     const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
     const int64_t m = task.m, n = task.n;
     const signed char job = task.u == nullptr ? 'N' : task.u_columns == m ? 'A' : 'S';
@@ -524,50 +573,129 @@ class Runner {
         });
   }
 
-  // a = Q R, R = U' s V^H, u = Q U'.
+  // By a = W H, W with orthonormal columns, H = V diag(values) V^H: products of whole matrices in place of rotations.
+  // The library perturbs a matrix that is nearly singular, so that the result is measured and QR iteration has the last
+  // word.
+  void polar_svd(const Single& task) {
+    const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
+    const int64_t m = task.m, n = task.n, item = itemsize(task.dtype), bytes = m * n * item;
+    const Scratch kept(bytes, context_), v(n * n * item, context_);
+    stream_.copy(kept.data(), task.a, bytes);
+    const int economic = 1;
+    double perturbation = 0;
+    with_workspace(
+        [&](size_t* device, size_t* host) {
+          QUARRY_CUDA_CALL(cusolverDnXgesvdp_bufferSize(solver(), params_.get(), CUSOLVER_EIG_MODE_VECTOR, economic, m,
+                                                        n, type, task.a, m, values_type, task.values, type, task.u, m,
+                                                        type, v.data(), n, type, device, host));
+        },
+        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+          QUARRY_CUDA_CALL(cusolverDnXgesvdp(solver(), params_.get(), CUSOLVER_EIG_MODE_VECTOR, economic, m, n, type,
+                                             task.a, m, values_type, task.values, type, task.u, m, type, v.data(), n,
+                                             type, device, device_bytes, host, host_bytes, task.info, &perturbation));
+          stream_.synchronize();
+        });
+    copy_strided(task.dtype, task.dtype, {n, n}, v.data(), {1, n}, task.vh, {n, 1}, /*conjugate=*/true, context_);
+    if (read_int(task.info) == 0) {
+      const Scratch rest(bytes, context_);
+      stream_.copy(rest.data(), kept.data(), bytes);
+      if (is_svd(task, rest.data())) return;
+    }
+    stream_.copy(task.a, kept.data(), bytes);
+    iterated_svd(task);
+  }
+
+  // Whether u has orthonormal columns and u diag(values) vh is `a`, which is overwritten, by LAPACK's measures with
+  // room to spare. False where there is NaN. V is orthogonal because it comes from an eigensolver. Blocks.
+  bool is_svd(const Single& task, void* a) {
+    const DType dtype = task.dtype, real = real_type(dtype);
+    const int64_t m = task.m, n = task.n, item = itemsize(dtype);
+    const Scratch scaled(m * n * item, context_), gram(n * n * item, context_);
+    scale_columns(dtype, {1, n, m}, task.u, m * n, task.values, real, scaled.data(), context_);
+    with_blas(dtype, m, n, n, [&](cublasHandle_t blas) {
+      blas_product(dtype, /*alpha=*/-1, {scaled.data(), m, n, 1, m}, {task.vh, n, n, 1, n}, /*beta=*/1, {a, m, n, 1, m},
+                   {}, blas);
+    });
+    const MatrixView distance{gram.data(), n, n, n, 1};
+    write_identities(dtype, {gram.data(), 1, n, n}, context_);
+    syrk(dtype, /*alpha=*/-1, {task.u, m, n, 1, m}, /*beta=*/1, distance, context_);
+    const double epsilon =
+        real == DType::float32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+    constexpr double kRatio = 10;
+    const double bound = kRatio * static_cast<double>(n) * epsilon;
+    const double size = length_of(real, task.values, n);
+    return length_of(dtype, a, m * n) <= bound * size && length_of(dtype, gram.data(), n * n) <= bound;
+  }
+
+  // The Euclidean length of a vector on the device. Blocks.
+  double length_of(DType dtype, const void* x, int64_t n) {
+    const DType real = real_type(dtype);
+    double wide = 0;
+    float narrow = 0;
+    void* const result = real == DType::float32 ? static_cast<void*>(&narrow) : &wide;
+    with_blas(dtype, n, 1, 1, [&](cublasHandle_t blas) {
+      QUARRY_CUDA_CALL(cublasNrm2Ex_64(blas, n, x, data_type(dtype), 1, result, data_type(real), data_type(real)));
+    });
+    return real == DType::float32 ? static_cast<double>(narrow) : wide;
+  }
+  int32_t read_int(const void* device) {
+    int32_t value = 0;
+    QUARRY_CUDA_CALL(cudaMemcpyAsync(&value, device, sizeof value, cudaMemcpyDeviceToHost, stream_.handle()));
+    stream_.synchronize();
+    return value;
+  }
+
+  // a = Q R, R = U' s V^H; the first columns of u are Q U', the others those of Q.
   void tall_svd(const Single& task) {
     const int64_t m = task.m, n = task.n, item = itemsize(task.dtype);
     const Scratch tau(n * item, context_), r(n * n * item, context_), info(sizeof(int), context_);
     factor_qr(task.dtype, m, n, task.a, tau.data(), reinterpret_cast<int*>(info.data()));
     copy_upper(task.dtype, {task.a, 1, m, n}, r.data(), context_);
-    const bool vectors = task.u != nullptr;
+    const bool vectors = task.u != nullptr, full = vectors && task.u_columns > n;
     const Scratch small(vectors ? n * n * item : 0, context_);
-    Single inner{task.dtype, n, n, r.data(), task.values, vectors ? small.data() : nullptr, n, task.vh, task.info};
-    square_svd(inner);
+    svd_of_one({task.dtype, n, n, r.data(), task.values, vectors ? small.data() : nullptr, n, task.vh, task.info});
     if (!vectors) return;
-    make_q(task.dtype, m, n, n, task.a, tau.data());
+    if (full) {
+      stream_.copy(task.u, task.a, m * n * item);
+      make_q(task.dtype, m, m, n, task.u, tau.data());
+      stream_.copy(task.a, task.u, m * n * item);
+    } else {
+      make_q(task.dtype, m, n, n, task.a, tau.data());
+    }
     with_blas(task.dtype, m, n, n, [&](cublasHandle_t blas) {
       blas_product(task.dtype, /*alpha=*/1, {task.a, m, n, 1, m}, {small.data(), n, n, 1, n}, /*beta=*/0,
                    {task.u, m, n, 1, m}, {}, blas);
     });
   }
 
-  // Stacks of matrices of at most 32 x 32. The library gives square U, and V instead of its adjoint.
-  void jacobi_svd(const Svd& task) {
-    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count, item = itemsize(task.dtype);
+  // Small matrices at once, by Jacobi's method.
+  void svd_of_stack(const Svd& task) {
     const bool vectors = task.u.data != nullptr;
-    const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-    unique_handle<gesvdjInfo_t, DestroyJacobi> jacobi;
-    QUARRY_CUDA_CALL(cusolverDnCreateGesvdjInfo(jacobi.out()));
-    const Scratch u(count * m * m * item, context_), v(count * n * n * item, context_);
-    with_type(task.dtype, [&]<class T>() {
-      const auto a = static_cast<T*>(task.a.data);
-      const auto values = static_cast<Real<T>*>(task.values);
-      const auto left = reinterpret_cast<T*>(u.data()), right = reinterpret_cast<T*>(v.data());
-      int elements = 0;
-      QUARRY_TYPED(cusolverDn, gesvdjBatched_bufferSize, gesvdjBatched_bufferSize, solver(), mode, narrow(m), narrow(n),
-                   a, narrow(m), values, left, narrow(m), right, narrow(n), &elements, jacobi.get(), narrow(count));
-      const Scratch work(static_cast<int64_t>(elements) * static_cast<int64_t>(sizeof(T)), context_);
-      QUARRY_TYPED(cusolverDn, gesvdjBatched, gesvdjBatched, solver(), mode, narrow(m), narrow(n), a, narrow(m), values,
-                   left, narrow(m), right, narrow(n), reinterpret_cast<T*>(work.data()), elements, task.info,
-                   jacobi.get(), narrow(count));
-    });
-    if (!vectors) return;
-    const int64_t width = task.u.columns;
-    copy_strided(task.dtype, task.dtype, {count, width, m}, u.data(), {m * m, m, 1}, task.u.data, {width * m, m, 1},
-                 /*conjugate=*/false, context_);
-    copy_strided(task.dtype, task.dtype, {count, n, n}, v.data(), {n * n, 1, n}, task.vh.data, {n * n, n, 1},
-                 /*conjugate=*/true, context_);
+    const int64_t n = task.a.columns, item = itemsize(task.dtype);
+    const Scratch v(vectors ? task.a.count * n * n * item : 0, context_), incomplete(sizeof(int32_t), context_);
+    stream_.fill(incomplete.data(), 0, sizeof(int32_t));
+    jacobi_svd(task, v.data(), reinterpret_cast<int32_t*>(incomplete.data()), stream_);
+    if (vectors && (task.u.columns > n || read_int(incomplete.data()) != 0)) complete_u(task);
+  }
+
+  // Columns of u that are 0 or not there yet, by the QR decomposition of the others: Q's columns are theirs but for a
+  // factor of length 1, which is on R's diagonal.
+  void complete_u(const Svd& task) {
+    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count, width = task.u.columns;
+    const int64_t item = itemsize(task.dtype);
+    const Scratch columns(count * m * n * item, context_), factors(count * n * item, context_),
+        tau(count * n * item, context_);
+    const DType dtype = task.dtype;
+    const auto copy = [&](const Dims& shape, const void* from, const Dims& from_strides, void* to,
+                          const Dims& to_strides) {
+      copy_strided(dtype, dtype, shape, from, from_strides, to, to_strides, /*conjugate=*/false, context_);
+    };
+    copy({count, n, m}, task.u.data, {width * m, m, 1}, columns.data(), {n * m, m, 1});
+    run(Qr{dtype, {columns.data(), count, m, n}, tau.data()});
+    copy({count, n}, columns.data(), {n * m, m + 1}, factors.data(), {n, 1});
+    copy({count, n, m}, columns.data(), {n * m, m, 1}, task.u.data, {width * m, m, 1});
+    run(FormQ{dtype, task.u, n, tau.data(), n});
+    turn_columns(dtype, {count, n, m}, task.u.data, width * m, factors.data(), context_);
   }
 
   const ExecContext& context_;

@@ -107,7 +107,24 @@ struct Eig {
   int32_t* info;
 };
 
-using Decomposition = std::variant<Lu, LuSolve, Inverse, Cholesky, TriangularSolve, Qr, FormQ, Svd, Eigh, Eig>;
+// order[i] of each of `count` matrices: the row that Lu brought to row i, from pivots as Lu leaves them.
+struct RowOrder {
+  const int32_t* pivots;
+  int64_t count, swaps, rows;
+  int64_t* order;
+};
+// For orthonormal columns, of which square `a` holds the first rows, and an upper triangle R with a positive diagonal:
+// the signs that R's diagonal has in LAPACK's decomposition of their product. They are the s of an elimination without
+// exchanges, a - diag(s) = L U, where s_j is -1 or 1, against the real part of the pivot that it changes (Ballard et
+// al. 2014, "Reconstructing Householder vectors from tall-skinny QR"). `a` is overwritten.
+struct ReflectionSigns {
+  DType dtype;
+  MatrixStack a;
+  void* signs;  // of real_type(dtype)
+};
+
+using Decomposition =
+    std::variant<Lu, LuSolve, Inverse, Cholesky, TriangularSolve, Qr, FormQ, Svd, Eigh, Eig, RowOrder, ReflectionSigns>;
 
 class Decompositions {
  public:

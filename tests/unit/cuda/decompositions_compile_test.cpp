@@ -1,15 +1,20 @@
-// The kernel of decompositions compiles, on machines without a GPU too.
+// The kernels of decompositions compile, on machines without a GPU too.
 #include <gtest/gtest.h>
 
-#include "local/cuda/form_q.h"
+#include "local/cuda/small_matrices.h"
 
 namespace quarry::local::cuda {
 namespace {
 
-TEST(CudaCompile, FormQ) {
-  const ModuleSource source = form_q_source();
-  const std::string code = compile(source.text, 90);
-  for (const std::string& kernel : source.kernels) EXPECT_NE(code.find(kernel), std::string::npos) << kernel;
+TEST(CudaCompile, SmallMatrices) {
+  for (const SmallMatrices kernels :
+       {SmallMatrices::form_q, SmallMatrices::jacobi, SmallMatrices::row_order, SmallMatrices::signs}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
+      const ModuleSource source = small_matrices_source(kernels, dtype);
+      const std::string code = compile(source.text, 90);
+      for (const std::string& kernel : source.kernels) EXPECT_NE(code.find(kernel), std::string::npos) << kernel;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,447 @@
+#include "local/cuda/small_matrices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "local/cuda/launch.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+constexpr const char* kArithmetic = R"cuda(
+namespace quarry::local::small {
+struct Params { int64_t s[12]; };
+template <class T> struct real_of { using type = T; };
+template <class T> struct real_of<cx<T>> { using type = T; };
+template <class T> using Real = typename real_of<T>::type;
+QUARRY_FN float conj(float x) { return x; }
+QUARRY_FN double conj(double x) { return x; }
+template <class T> QUARRY_FN cx<T> conj(cx<T> x) { return {x.re, -x.im}; }
+QUARRY_FN float product(float x, float y) { return x * y; }
+QUARRY_FN double product(double x, double y) { return x * y; }
+template <class T> QUARRY_FN cx<T> product(cx<T> x, cx<T> y) {
+  return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+QUARRY_FN float sum(float x, float y) { return x + y; }
+QUARRY_FN double sum(double x, double y) { return x + y; }
+template <class T> QUARRY_FN cx<T> sum(cx<T> x, cx<T> y) { return {x.re + y.re, x.im + y.im}; }
+QUARRY_FN float difference(float x, float y) { return x - y; }
+QUARRY_FN double difference(double x, double y) { return x - y; }
+template <class T> QUARRY_FN cx<T> difference(cx<T> x, cx<T> y) { return {x.re - y.re, x.im - y.im}; }
+QUARRY_FN float scaled(float x, float factor) { return x * factor; }
+QUARRY_FN double scaled(double x, double factor) { return x * factor; }
+template <class T> QUARRY_FN cx<T> scaled(cx<T> x, T factor) { return {x.re * factor, x.im * factor}; }
+QUARRY_FN float number(float, int x) { return static_cast<float>(x); }
+QUARRY_FN double number(double, int x) { return static_cast<double>(x); }
+template <class T> QUARRY_FN cx<T> number(cx<T>, int x) { return {static_cast<T>(x), static_cast<T>(0)}; }
+// |x|^2, and the larger of |re x| and |im x|.
+QUARRY_FN float square(float x) { return x * x; }
+QUARRY_FN double square(double x) { return x * x; }
+template <class T> QUARRY_FN T square(cx<T> x) { return x.re * x.re + x.im * x.im; }
+QUARRY_FN float extent(float x) { return fabsf(x); }
+QUARRY_FN double extent(double x) { return fabs(x); }
+template <class T> QUARRY_FN T extent(cx<T> x) { return extent(x.re) > extent(x.im) ? extent(x.re) : extent(x.im); }
+QUARRY_FN float root(float x) { return sqrtf(x); }
+QUARRY_FN double root(double x) { return sqrt(x); }
+// |x| without squares that underflow.
+QUARRY_FN float length(float x) { return fabsf(x); }
+QUARRY_FN double length(double x) { return fabs(x); }
+QUARRY_FN float length(cx<float> x) { return hypotf(x.re, x.im); }
+QUARRY_FN double length(cx<double> x) { return hypot(x.re, x.im); }
+// x * 2^power
+QUARRY_FN float shifted(float x, int power) { return scalbnf(x, power); }
+QUARRY_FN double shifted(double x, int power) { return scalbn(x, power); }
+QUARRY_FN float across(float x, int lane) { return __shfl_xor_sync(0xffffffffu, x, lane); }
+QUARRY_FN double across(double x, int lane) { return __shfl_xor_sync(0xffffffffu, x, lane); }
+template <class T> QUARRY_FN cx<T> across(cx<T> x, int lane) { return {across(x.re, lane), across(x.im, lane)}; }
+template <class T> QUARRY_FN T warp_sum(T x) {
+  for (int step = 16; step > 0; step /= 2) x = sum(x, across(x, step));
+  return x;
+}
+)cuda";
+
+// A warp makes one column: the reflections, last to first, applied to a column of the identity. cuSOLVER's orgqr takes
+// one matrix per call.
+constexpr const char* kFormQ = R"cuda(
+template <class T> QUARRY_FN void form(const Params& p) {
+  const T* const factors = reinterpret_cast<const T*>(p.s[0]);
+  const T* const all_tau = reinterpret_cast<const T*>(p.s[1]);
+  T* const out = reinterpret_cast<T*>(p.s[2]);
+  const int64_t count = p.s[3], rows = p.s[4], columns = p.s[5], reflectors = p.s[6], tau_step = p.s[7];
+  const int lane = threadIdx.x % 32;
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * (blockDim.x / 32);
+  for (int64_t task = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32; task < count * columns;
+       task += warps) {
+    const int64_t matrix = task / columns, column = task % columns;
+    const T* const a = factors + matrix * rows * columns;
+    T* const q = out + task * rows;
+    for (int64_t i = lane; i < rows; i += 32) q[i] = number(T(), i == column);
+    // Reflection j changes nothing above row j: those after the column leave its one alone.
+    for (int64_t j = column < reflectors ? column : reflectors - 1; j >= 0; --j) {
+      const T tau = all_tau[matrix * tau_step + j];
+      const T* const v = a + j * rows;
+      T dot = number(T(), 0);
+      for (int64_t i = lane; i < rows; i += 32) {
+        if (i == j) dot = sum(dot, q[i]);
+        if (i > j) dot = sum(dot, product(conj(v[i]), q[i]));
+      }
+      dot = product(tau, warp_sum(dot));
+      for (int64_t i = lane; i < rows; i += 32) {
+        if (i == j) q[i] = difference(q[i], dot);
+        if (i > j) q[i] = difference(q[i], product(v[i], dot));
+      }
+    }
+  }
+}
+)cuda";
+
+// One-sided Jacobi (Hestenes 1958; Demmel, Veselic 1992): rotations of pairs of columns until all are orthogonal, so
+// that a V = U diag(values). A block works on one matrix, each of its warps on a pair; the pairs of a round are
+// disjoint (a tournament's schedule). Columns shorter than the square root of the smallest number, after the matrix was
+// scaled to 1, count as 0; their columns of u are 0 and `incomplete` is set.
+constexpr const char* kJacobi = R"cuda(
+template <class R> struct limits;
+template <> struct limits<float> {
+  QUARRY_FN float epsilon() { return 1.1920929e-7f; }
+  QUARRY_FN float least_square() { return 1e-36f; }
+  QUARRY_FN float steep() { return 1e9f; }
+  static const int kMostPower = 120;
+};
+template <> struct limits<double> {
+  QUARRY_FN double epsilon() { return 2.220446049250313e-16; }
+  QUARRY_FN double least_square() { return 1e-300; }
+  QUARRY_FN double steep() { return 1e18; }
+  static const int kMostPower = 1000;
+};
+// Rotates columns x and y of a and v; false where they are orthogonal already.
+template <class T> QUARRY_FN bool rotate(T* x, T* y, int64_t rows, T* vx, T* vy, int64_t columns, Real<T> tolerance) {
+  using R = Real<T>;
+  const int lane = threadIdx.x % 32;
+  R xx = 0, yy = 0;
+  T xy = number(T(), 0);
+  for (int64_t i = lane; i < rows; i += 32) {
+    const T left = x[i], right = y[i];
+    xx += square(left);
+    yy += square(right);
+    xy = sum(xy, product(conj(left), right));
+  }
+  xx = warp_sum(xx), yy = warp_sum(yy), xy = warp_sum(xy);
+  if (!(xx > limits<R>::least_square() && yy > limits<R>::least_square())) return false;
+  const R size = length(xy);
+  if (!(size > tolerance * (root(xx) * root(yy)))) return false;
+  // The tangent of the smaller angle.
+  const R zeta = (yy - xx) / (2 * size), steepness = extent(zeta);
+  const R tangent = 1 / (steepness > limits<R>::steep() ? 2 * steepness : steepness + root(1 + zeta * zeta));
+  const R t = zeta < 0 ? -tangent : tangent, c = 1 / root(1 + t * t), s = c * t;
+  const T phase = scaled(conj(xy), 1 / size);
+  const auto turn = [&](T* left, T* right, int64_t n) {
+    for (int64_t i = lane; i < n; i += 32) {
+      const T p = left[i], q = product(right[i], phase);
+      left[i] = difference(scaled(p, c), scaled(q, s));
+      right[i] = sum(scaled(p, s), scaled(q, c));
+    }
+  };
+  turn(x, y, rows);
+  if (vx != nullptr) turn(vx, vy, columns);
+  return true;
+}
+// The power of 2 that brings the largest element to about 1.
+template <class T> QUARRY_FN int power_of(const T* a, int64_t elements, Real<T>* shared) {
+  using R = Real<T>;
+  R largest = 0;
+  for (int64_t i = threadIdx.x; i < elements; i += blockDim.x) {
+    const R size = extent(a[i]);
+    if (size > largest) largest = size;
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    const R other = across(largest, step);
+    if (other > largest) largest = other;
+  }
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = largest;
+  __syncthreads();
+  for (int i = 0; i < static_cast<int>(blockDim.x / 32); ++i)
+    if (shared[i] > largest) largest = shared[i];
+  __syncthreads();
+  if (largest == 0) return 0;
+  const int power = -ilogb(static_cast<double>(largest)), most = limits<R>::kMostPower;
+  return power > most ? most : power < -most ? -most : power;
+}
+template <class T> QUARRY_FN void jacobi(const Params& p) {
+  using R = Real<T>;
+  constexpr int kMostColumns = 256, kMostSweeps = 60;
+  __shared__ R lengths[kMostColumns];
+  __shared__ int places[kMostColumns];
+  __shared__ int turned;
+  const int64_t count = p.s[7], rows = p.s[8], n = p.s[9];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const bool vectors = p.s[2] != 0;
+  const int players = static_cast<int>(n + n % 2), rounds = players - 1;
+  const R tolerance = limits<R>::epsilon() * root(static_cast<R>(rows));
+  for (int64_t matrix = blockIdx.x; matrix < count; matrix += gridDim.x) {
+    T* const a = reinterpret_cast<T*>(p.s[0]) + matrix * rows * n;
+    R* const values = reinterpret_cast<R*>(p.s[1]) + matrix * n;
+    T* const v = vectors ? reinterpret_cast<T*>(p.s[4]) + matrix * n * n : nullptr;
+    const int power = power_of(a, rows * n, lengths);
+    const R factor = shifted(static_cast<R>(1), power);
+    for (int64_t i = threadIdx.x; i < rows * n; i += blockDim.x) a[i] = scaled(a[i], factor);
+    if (vectors)
+      for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x) v[i] = number(T(), i / n == i % n);
+    bool done = n < 2;
+    for (int sweep = 0; sweep < kMostSweeps && !done; ++sweep) {
+      __syncthreads();
+      if (threadIdx.x == 0) turned = 0;
+      __syncthreads();
+      for (int round = 0; round < rounds; ++round) {
+        for (int pair = warp; pair < players / 2; pair += warps) {
+          const int one = (round + pair) % rounds, two = pair == 0 ? rounds : (round - pair + rounds) % rounds;
+          const int x = one < two ? one : two, y = one < two ? two : one;
+          if (y >= n) continue;
+          const bool any = vectors ? rotate(a + x * rows, a + y * rows, rows, v + x * n, v + y * n, n, tolerance)
+                                   : rotate<T>(a + x * rows, a + y * rows, rows, nullptr, nullptr, 0, tolerance);
+          if (any && lane == 0) turned = 1;
+        }
+        __syncthreads();
+      }
+      done = turned == 0;
+    }
+    __syncthreads();
+    for (int64_t j = warp; j < n; j += warps) {
+      R length = 0;
+      for (int64_t i = lane; i < rows; i += 32) length += square(a[j * rows + i]);
+      length = warp_sum(length);
+      if (lane == 0) lengths[j] = length > limits<R>::least_square() ? root(length) : 0;
+    }
+    __syncthreads();
+    for (int64_t j = threadIdx.x; j < n; j += blockDim.x) {
+      int place = 0;
+      for (int64_t i = 0; i < n; ++i) place += lengths[i] > lengths[j] || (lengths[i] == lengths[j] && i < j);
+      places[j] = place;
+      values[place] = shifted(lengths[j], -power);
+      if (lengths[j] == 0) *reinterpret_cast<int32_t*>(p.s[6]) = 1;
+    }
+    __syncthreads();
+    if (vectors) {
+      T* const u = reinterpret_cast<T*>(p.s[2]) + matrix * p.s[10];
+      T* const vh = reinterpret_cast<T*>(p.s[3]) + matrix * n * n;
+      for (int64_t i = threadIdx.x; i < rows * n; i += blockDim.x) {
+        const int64_t j = i / rows;
+        const R length = lengths[j];
+        u[places[j] * rows + i % rows] = length == 0 ? number(T(), 0) : scaled(a[i], 1 / length);
+      }
+      for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x) vh[places[i / n] + i % n * n] = conj(v[i]);
+    }
+    if (threadIdx.x == 0) reinterpret_cast<int32_t*>(p.s[5])[matrix] = done ? 0 : 1;
+    __syncthreads();
+  }
+}
+)cuda";
+
+// Swaps follow one another; their numbers come from shared memory.
+constexpr const char* kRowOrder = R"cuda(
+extern "C" __global__ void __launch_bounds__(256) row_order(const __grid_constant__ Params p) {
+  __shared__ int32_t part[256];
+  const int64_t count = p.s[2], swaps = p.s[3], rows = p.s[4];
+  for (int64_t matrix = blockIdx.x; matrix < count; matrix += gridDim.x) {
+    const int32_t* const pivots = reinterpret_cast<const int32_t*>(p.s[0]) + matrix * swaps;
+    int64_t* const order = reinterpret_cast<int64_t*>(p.s[1]) + matrix * rows;
+    for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) order[i] = i;
+    for (int64_t first = 0; first < swaps; first += 256) {
+      if (first + threadIdx.x < swaps) part[threadIdx.x] = pivots[first + threadIdx.x];
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        for (int64_t i = 0; i < 256 && first + i < swaps; ++i) {
+          const int64_t other = part[i] - 1, row = order[first + i];
+          if (other < 0 || other >= rows) continue;  // NaN can leave anything
+          order[first + i] = order[other];
+          order[other] = row;
+        }
+      }
+      __syncthreads();
+    }
+  }
+}
+)cuda";
+
+// One panel of 32 columns of the elimination that ReflectionSigns describes, and the update to the right of it. Every
+// block of `panel` eliminates the square on the diagonal for itself, in shared memory, and then solves for some of the
+// rows below and of the columns to the right.
+constexpr const char* kSigns = R"cuda(
+QUARRY_FN float real_part(float x) { return x; }
+QUARRY_FN double real_part(double x) { return x; }
+template <class T> QUARRY_FN T real_part(cx<T> x) { return x.re; }
+QUARRY_FN float inverse(float x) { return 1 / x; }
+QUARRY_FN double inverse(double x) { return 1 / x; }
+// At least of length 1, of order 1: nothing overflows.
+template <class T> QUARRY_FN cx<T> inverse(cx<T> x) { return scaled(conj(x), 1 / square(x)); }
+template <class T> QUARRY_FN void panel(const Params& p) {
+  constexpr int kWidth = 32;
+  __shared__ T lu[kWidth][kWidth + 1];  // row, column
+  __shared__ T inverses[kWidth];
+  T* const a = reinterpret_cast<T*>(p.s[0]);
+  Real<T>* const signs = reinterpret_cast<Real<T>*>(p.s[1]);
+  const int64_t n = p.s[2], first = p.s[3];
+  const int width = n - first < kWidth ? static_cast<int>(n - first) : kWidth;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (int j = warp; j < width; j += warps)
+    if (lane < width) lu[lane][j] = a[first + lane + (first + j) * n];
+  __syncthreads();
+  for (int k = 0; k < width; ++k) {
+    const int sign = real_part(lu[k][k]) < 0 ? 1 : -1;
+    const T pivot = difference(lu[k][k], number(T(), sign)), factor = inverse(pivot);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      lu[k][k] = pivot;
+      inverses[k] = factor;
+      if (blockIdx.x == 0) signs[first + k] = static_cast<Real<T>>(sign);
+    }
+    if (warp == 0 && lane > k && lane < width) lu[lane][k] = product(lu[lane][k], factor);
+    __syncthreads();
+    for (int i = k + 1 + warp; i < width; i += warps)
+      if (lane > k && lane < width) lu[i][lane] = difference(lu[i][lane], product(lu[i][k], lu[k][lane]));
+    __syncthreads();
+  }
+  const int64_t end = first + width, rest = n - end;
+  for (int64_t task = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; task < 2 * rest;
+       task += static_cast<int64_t>(gridDim.x) * blockDim.x) {
+    if (task < rest) {
+      // A row of L: x U = a.
+      T* const row = a + end + task + first * n;
+      for (int k = 0; k < width; ++k) {
+        T x = row[k * n];
+        for (int l = 0; l < k; ++l) x = difference(x, product(row[l * n], lu[l][k]));
+        row[k * n] = product(x, inverses[k]);
+      }
+    } else {
+      // A column of U: L x = a.
+      T* const column = a + first + (end + task - rest) * n;
+      for (int k = 1; k < width; ++k) {
+        T x = column[k];
+        for (int l = 0; l < k; ++l) x = difference(x, product(lu[k][l], column[l]));
+        column[k] = x;
+      }
+    }
+  }
+}
+// a -= L U by tiles of 32 x 32.
+template <class T> QUARRY_FN void update(const Params& p) {
+  __shared__ T left[32][33], right[32][33];
+  T* const a = reinterpret_cast<T*>(p.s[0]);
+  const int64_t n = p.s[2], first = p.s[3], end = first + 32;
+  const int64_t row = end + static_cast<int64_t>(blockIdx.x) * 32, column = end + static_cast<int64_t>(blockIdx.y) * 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (int j = warp; j < 32; j += warps) {
+    left[lane][j] = row + lane < n ? a[row + lane + (first + j) * n] : number(T(), 0);
+    right[lane][j] = column + j < n ? a[first + lane + (column + j) * n] : number(T(), 0);
+  }
+  __syncthreads();
+  if (row + lane >= n) return;
+  for (int j = warp; j < 32 && column + j < n; j += warps) {
+    T x = a[row + lane + (column + j) * n];
+    for (int k = 0; k < 32; ++k) x = difference(x, product(left[lane][k], right[k][j]));
+    a[row + lane + (column + j) * n] = x;
+  }
+}
+)cuda";
+
+constexpr size_t kSlots = 12;  // of Params
+
+struct Family {
+  const char* text;
+  std::vector<const char*> templates;  // of the element's type; none: the text has its kernel
+};
+Family family_of(SmallMatrices kernels) {
+  switch (kernels) {
+    case SmallMatrices::form_q:
+      return {kFormQ, {"form"}};
+    case SmallMatrices::jacobi:
+      return {kJacobi, {"jacobi"}};
+    case SmallMatrices::row_order:
+      return {kRowOrder, {}};
+    case SmallMatrices::signs:
+      return {kSigns, {"panel", "update"}};
+  }
+  __builtin_unreachable();
+}
+const char* type_of(DType dtype) {
+  if (dtype == DType::float32) return "float";
+  if (dtype == DType::float64) return "double";
+  return dtype == DType::complex64 ? "cx<float>" : "cx<double>";
+}
+// A module of its own for each, compiled at its first use.
+const Module& module_of(SmallMatrices kernels, DType dtype, const CudaStream& stream) {
+  return module_cache().get(fmt::format("small_matrices {} {}", static_cast<int>(kernels), name(dtype)),
+                            stream.device().index, [=] { return small_matrices_source(kernels, dtype); });
+}
+int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
+
+}  // namespace
+
+ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype) {
+  const Family family = family_of(kernels);
+  ModuleSource source{std::string(kArithmetic) + family.text, {}};
+  for (const char* kernel : family.templates) {
+    source.kernels.push_back(fmt::format("run_{}", kernel));
+    source.text += fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__(512) run_{0}(const __grid_constant__ Params p) {{ {0}<{1}>(p); "
+        "}}\n",
+        kernel, type_of(dtype));
+  }
+  if (family.templates.empty()) source.kernels.emplace_back("row_order");
+  source.text += "}\n";
+  return source;
+}
+
+void form_q(const FormQ& task, const void* factors, CudaStream& stream) {
+  const int64_t columns = task.a.count * task.a.columns;
+  std::vector<int64_t> slots = {address(factors), address(task.tau), address(task.a.data), task.a.count,
+                                task.a.rows,      task.a.columns,    task.reflectors,      task.tau_step};
+  slots.resize(kSlots);
+  constexpr int kThreads = 256;
+  constexpr int64_t kColumnsPerBlock = kThreads / 32, kMostBlocks = 1 << 20;
+  const int64_t blocks = std::clamp<int64_t>((columns + kColumnsPerBlock - 1) / kColumnsPerBlock, 1, kMostBlocks);
+  launch_kernel(module_of(SmallMatrices::form_q, task.dtype, stream).kernel(0), blocks, 1, kThreads, slots, stream);
+}
+
+void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& stream) {
+  const int64_t n = task.a.columns;
+  std::vector<int64_t> slots = {
+      address(task.a.data), address(task.values), address(task.u.data), address(task.vh.data), address(work),
+      address(task.info),   address(incomplete),  task.a.count,         task.a.rows,           n,
+      task.u.elements()};
+  slots.resize(kSlots);
+  constexpr int64_t kLeastThreads = 64, kMostThreads = 512, kMostBlocks = 1 << 20;
+  const int64_t threads = std::clamp((n + 1) / 2 * 32, kLeastThreads, kMostThreads);
+  launch_kernel(module_of(SmallMatrices::jacobi, task.dtype, stream).kernel(0), std::min(task.a.count, kMostBlocks), 1,
+                static_cast<int>(threads), slots, stream);
+}
+
+void row_order(const RowOrder& task, CudaStream& stream) {
+  std::vector<int64_t> slots = {address(task.pivots), address(task.order), task.count, task.swaps, task.rows};
+  slots.resize(kSlots);
+  constexpr int kThreads = 256;
+  constexpr int64_t kMostBlocks = 1 << 20;
+  launch_kernel(module_of(SmallMatrices::row_order, DType::int64, stream).kernel(0), std::min(task.count, kMostBlocks),
+                1, kThreads, slots, stream);
+}
+
+void reflection_signs(const ReflectionSigns& task, CudaStream& stream) {
+  constexpr int64_t kThreads = 256, kWidth = 32;
+  const Module& module = module_of(SmallMatrices::signs, task.dtype, stream);
+  const int64_t n = task.a.rows;
+  for (int64_t p = 0; p < task.a.count; ++p) {
+    for (int64_t first = 0; first < n; first += kWidth) {
+      std::vector<int64_t> slots = {address(task.a.data) + p * n * n * itemsize(task.dtype),
+                                    address(task.signs) + p * n * itemsize(real_type(task.dtype)), n, first};
+      slots.resize(kSlots);
+      const int64_t rest = std::max<int64_t>(0, n - first - kWidth), tiles = (rest + kWidth - 1) / kWidth;
+      launch_kernel(module.kernel(0), std::max<int64_t>(1, (2 * rest + kThreads - 1) / kThreads), 1, kThreads, slots,
+                    stream);
+      if (rest > 0) launch_kernel(module.kernel(1), tiles, tiles, kThreads, slots, stream);
+    }
+  }
+}
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,26 @@
+// Kernels for stacks of small matrices where the libraries take one matrix at a time.
+#pragma once
+
+#include "local/cuda/compiler.h"
+#include "local/cuda/stream.h"
+#include "local/program/decompositions.h"
+
+namespace quarry::local::cuda {
+
+// What FormQ says, from a copy of task.a elsewhere on the device.
+void form_q(const FormQ& task, const void* factors, CudaStream& stream);
+
+// The most columns that jacobi_svd() takes.
+constexpr int64_t kMostJacobiColumns = 256;
+// What Svd says, but the first a.columns columns of u alone; those that belong to values of 0 are 0, and if there are
+// any in the stack, *incomplete becomes 1. `work` has room for vh; without vectors it is not used.
+void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& stream);
+
+void row_order(const RowOrder& task, CudaStream& stream);
+void reflection_signs(const ReflectionSigns& task, CudaStream& stream);
+
+// The kernels, for the tests that compile them. row_order has no type.
+enum class SmallMatrices : uint8_t { form_q, jacobi, row_order, signs };
+ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype);
+
+}  // namespace quarry::local::cuda
