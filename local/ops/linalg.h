@@ -62,9 +62,12 @@ NdArray cholesky(const NdArray& a, bool upper = false);
 // times the larger extent of a). Matrices alone, as NumPy.
 std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b,
                                                     std::optional<double> rcond = std::nullopt);
-// The Moore-Penrose inverse. Default of rcond: 1e-15, but at least the compute precision times the larger extent.
+// The Moore-Penrose inverse. Singular values of at most rtol times the largest count as 0; rcond is its older name.
+// rtol is a number for each matrix, nothing (the precision of a's dtype times the larger extent) or, by default, the
+// text "no value": 1e-15, in single precision as for nothing.
+using PinvTolerance = std::variant<std::string, std::optional<NdArray>>;
 NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond = std::nullopt, bool hermitian = false,
-             const std::optional<NdArray>& rtol = std::nullopt);
+             const PinvTolerance& rtol = std::string("no value"));
 NdArray tensorsolve(const NdArray& a, const NdArray& b, const std::optional<Ints>& axes = std::nullopt);
 NdArray tensorinv(const NdArray& a, int64_t ind = 2);
 

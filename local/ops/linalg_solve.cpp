@@ -220,9 +220,11 @@ std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdAr
           Scalar::strong(Scalar(rank), DType::int32), converted(svd.s, real_type(precision.result))};
 }
 
-NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermitian,
-             const std::optional<NdArray>& rtol) {
-  if (rcond && rtol) throw InvalidArgument("`rtol` and `rcond` can't be both set.");
+NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermitian, const PinvTolerance& rtol) {
+  const auto* given = std::get_if<std::optional<NdArray>>(&rtol);
+  if (!given && std::get<std::string>(rtol) != "no value")
+    throw InvalidArgument(fmt::format("rtol must be a number, not '{}'", std::get<std::string>(rtol)));
+  if (rcond && given) throw InvalidArgument("`rtol` and `rcond` can't be both set.");
   check_stacked(a);
   const Precision precision = precision_of(a);
   const int64_t m = a.shape(-2), n = a.shape(-1);
@@ -232,12 +234,13 @@ NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermiti
   const auto parts = std::get<SVDResult>(svd(converted(a, precision.compute), false, true, hermitian));
   const NdArray largest = max(parts.S, -1, {.keepdims = true});
   NdArray cut;
-  if (rcond || rtol) {
-    cut = multiply((rcond ? *rcond : *rtol)[{ellipsis, newaxis}], largest);
+  const std::optional<NdArray>& tolerance = rcond || !given ? rcond : *given;
+  if (tolerance) {
+    cut = multiply((*tolerance)[{ellipsis, newaxis}], largest);
   } else {
     constexpr double kDefault = 1e-15;
     const double precise = epsilon_of(precision.compute) * static_cast<double>(std::max(m, n));
-    cut = multiply(largest, real_type(precision.compute) == DType::float64 ? kDefault : precise);
+    cut = multiply(largest, real_type(precision.compute) == DType::float64 && !given ? kDefault : precise);
   }
   const NdArray large = greater(parts.S, cut);
   const NdArray inverse = where(large, divide(1.0, parts.S), 0);
@@ -304,20 +307,11 @@ PlainLu plain_lu(const NdArray& a, DType dtype) {
 
 // The permutation that row swaps amount to: row i of the swapped matrix was row order[i] (..., m).
 NdArray row_order(const NdArray& pivots, int64_t m) {
-  // Few numbers, one after the other: on the host.
-  const int64_t k = pivots.shape(-1), count = pivots.size() / std::max<int64_t>(k, 1);
-  const std::vector<int32_t> swaps = to_vector<int32_t>(pivots);
-  Dims shape(pivots.shape().begin(), pivots.shape().end() - 1);
-  const int64_t matrices = k == 0 ? element_count(shape) : count;
-  std::vector<int64_t> order(static_cast<size_t>(matrices * m));
-  for (int64_t p = 0; p < matrices; ++p) {
-    int64_t* const rows = order.data() + p * m;
-    std::iota(rows, rows + m, int64_t{0});
-    for (int64_t i = 0; i < k; ++i) std::swap(rows[i], rows[swaps[static_cast<size_t>(p * k + i)] - 1]);
-  }
-  shape.push_back(m);
-  const DeviceScope scope(context_for(pivots.device()));
-  return from_vector(order, shape);
+  const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
+  const NdArray order(joined(batch, {m}), DType::int64, context_for(pivots.device()));
+  if (order.size() != 0)
+    run(RowOrder{pivots.data<int32_t>(), element_count(batch), pivots.shape(-1), m, order.data<int64_t>()}, pivots);
+  return order;
 }
 
 }  // namespace

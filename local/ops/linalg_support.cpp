@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "local/linalg/linalg.h"
 #include "local/ops/apply.h"
+#include "local/ops/creation.h"
+#include "local/ops/indexing.h"
 #include "local/ops/launch.h"
+#include "local/ops/linalg.h"
+#include "local/ops/manipulation.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
 #include "local/program/engine.h"
@@ -136,6 +141,48 @@ Inverses inverses(const NdArray& a, DType dtype) {
   return result;
 }
 
+namespace {
+
+// R with R^H R = gram, in C order (the engine sees R^T, by columns); nothing if gram is not positive definite.
+std::optional<NdArray> root_of(NdArray gram) {
+  const Info info({}, context_for(gram.device()));
+  run(Cholesky{gram.dtype(), Triangle::lower, stack_of(gram), info.data()}, gram);
+  if (info.array().item<int32_t>() != 0) return std::nullopt;
+  keep_triangle(gram, Triangle::upper);
+  return gram;
+}
+
+// What makes a Gram matrix of an ill-conditioned m x n matrix positive definite in spite of rounding (Fukaya et al.
+// 2020, "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices").
+NdArray shifted(const NdArray& gram, int64_t m) {
+  const int64_t n = gram.shape(0);
+  const double trace = reduce(Reduction::sum, ops::diagonal(gram).real()).item().as_double();
+  const double shift = 11 * static_cast<double>(m + n + 1) * static_cast<double>(n) * epsilon_of(gram.dtype()) * trace /
+                       static_cast<double>(n);
+  return gram + identities({}, n, n, gram.dtype()) * Scalar(shift);
+}
+
+// ReflectionSigns, by halves: those of the second half are those of the Schur complement.
+NdArray reflection_signs(const NdArray& top) {
+  constexpr int64_t kMost = 1024;
+  const int64_t n = top.shape(0);
+  const DType real = real_type(top.dtype());
+  if (n <= kMost) {
+    const NdArray work = copied(top, top.dtype());
+    const NdArray signs({n}, real, context_for(top.device()));
+    run(ReflectionSigns{top.dtype(), stack_of(work), signs.raw()}, top);
+    return signs;
+  }
+  const Slice first{0, n / 2, 1}, second{n / 2, n, 1};
+  const NdArray signs = reflection_signs(top[{first, first}]);
+  const NdArray chosen = identities({}, n / 2, n / 2, top.dtype()) * signs;
+  const NdArray eliminated =
+      matmul(top[{second, first}], ops::solve(top[{first, first}] - chosen, top[{first, second}]));
+  return ops::concatenate({signs, reflection_signs(top[{second, second}] - eliminated)});
+}
+
+}  // namespace
+
 std::optional<TallQr> tall_qr(const NdArray& a, DType dtype) {
   constexpr int64_t kLeastColumns = 16, kLeastShape = 4, kLeastElements = 1 << 17;
   if (a.ndim() != 2) return std::nullopt;
@@ -144,23 +191,30 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype) {
   const ExecContext context = context_for(a.device());
   const DeviceScope scope(context);
   TallQr result{copied(a, dtype), {}};
-  for (int pass = 0; pass < 2; ++pass) {
-    const NdArray gram = syrk(result.q);
-    if (pass == 1) {
-      // How far the first pass is from orthogonal. NaN is not near.
+  constexpr int kMostPasses = 4;
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    NdArray gram = syrk(result.q);
+    bool last = false;
+    if (pass > 0) {
+      // How far the columns are from orthonormal: near enough, one more pass makes them so to the last bit.
       constexpr double kNear = 0.1;
-      const NdArray distance = ops::absolute(gram - identities({}, n, n, dtype));
-      if (!(reduce(Reduction::max, distance).item().as_double() <= kNear)) return std::nullopt;
+      const NdArray differences = ops::absolute(gram - identities({}, n, n, dtype));
+      const double distance = reduce(Reduction::max, differences).item().as_double();
+      if (std::isnan(distance)) return std::nullopt;
+      last = distance <= kNear;
     }
-    // R with R^H R = gram; the engine sees R^T, by columns, and q^T: R^T x = q^T.
-    const Info info({}, context);
-    run(Cholesky{dtype, Triangle::lower, stack_of(gram), info.data()}, gram);
-    if (info.array().item<int32_t>() != 0) return std::nullopt;
-    keep_triangle(gram, Triangle::upper);
-    run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(gram), stack_of(result.q)}, a);
-    result.r = pass == 0 ? gram : matmul(gram, result.r);
+    std::optional<NdArray> root = root_of(gram.copy(context));
+    if (!root && pass == 0) root = root_of(shifted(gram, m));
+    if (!root) return std::nullopt;
+    run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(*root), stack_of(result.q)}, a);
+    result.r = pass == 0 ? *root : matmul(*root, result.r);
+    if (!last) continue;
+    const NdArray signs = reflection_signs(result.q[{Slice{0, n, 1}}]);
+    ops::multiply(result.q, signs, {.out = result.q});
+    ops::multiply(result.r, signs[{full_slice, newaxis}], {.out = result.r});
+    return result;
   }
-  return result;
+  return std::nullopt;
 }
 
 Singular singular(const NdArray& a, DType dtype, bool full, bool vectors) {

@@ -70,10 +70,11 @@ struct Inverses {
 };
 Inverses inverses(const NdArray& a, DType dtype);
 
-// Q (m, n) and R of one tall matrix by two Cholesky factorisations of Gram matrices (CholeskyQR2; Fukaya et al. 2014):
-// 4 m n^2 multiplications in products of whole matrices, where Householder's method waits for one column after the
-// other. As orthogonal as that, since the second pass starts from nearly orthogonal columns; nothing where it would not
-// (an ill-conditioned matrix, NaN) or does not pay. Blocks.
+// Q (m, n) and R of one tall matrix by two Cholesky factorisations of Gram matrices (CholeskyQR2; Fukaya et al. 2014),
+// or three, the first one shifted, where the matrix is ill-conditioned: 4 m n^2 multiplications in products of whole
+// matrices, where Householder's method waits for one column after the other. As orthogonal as that, since the last pass
+// starts from nearly orthogonal columns, and R has the signs that it has there; nothing where it would not be (a matrix
+// without full rank, NaN) or does not pay. Blocks.
 struct TallQr {
   NdArray q, r;
 };

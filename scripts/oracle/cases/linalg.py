@@ -188,6 +188,8 @@ def spectra():
         yield case("linalg.matrix_rank(a, rtol=0.9, tol=1)", a=low)
         yield case("linalg.pinv(a, rcond=1e-3)", a=low, norm=40 * BOUND)
         yield case("linalg.pinv(a, rtol=1e-3)", a=low, norm=40 * BOUND)
+        yield case("linalg.pinv(a, rtol=None)", a=low, norm=40 * BOUND)
+        yield case("linalg.pinv(a, rcond=0.5, rtol=None)", a=low)
         yield case("linalg.pinv(a, rtol=b)", a=np.stack([low, low]), b=np.array([1e-3, 1e-2]), norm=40 * BOUND)
         yield case("linalg.matrix_rank(a)", a=plain(dtype, (4,)))
         yield case("linalg.matrix_rank(a)", a=np.zeros(4, dtype))

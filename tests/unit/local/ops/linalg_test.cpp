@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <sstream>
 
 #include "local/ops/creation.h"
@@ -72,9 +73,9 @@ double orthogonality(const NdArray& q, DType dtype) {
   return largest(gram) / (static_cast<double>(q.shape(-2)) * precision(dtype));
 }
 
-const Dims kShapes[] = {{0, 0},     {0, 3},    {3, 0},    {1, 1},         {2, 2},    {1, 4},
-                        {4, 1},     {7, 3},    {3, 7},    {33, 33},       {300, 41}, {41, 300},
-                        {129, 129}, {5, 6, 4}, {3, 4, 6}, {2, 3, 40, 40}, {0, 3, 3}};
+const Dims kShapes[] = {{0, 0},    {0, 3},         {3, 0},    {1, 1},      {2, 2},     {1, 4},     {4, 1},
+                        {7, 3},    {3, 7},         {33, 33},  {300, 41},   {41, 300},  {129, 129}, {5, 6, 4},
+                        {3, 4, 6}, {2, 3, 40, 40}, {0, 3, 3}, {3, 70, 50}, {2, 90, 90}};
 
 TEST_P(LinalgOps, QrInEveryMode) {
   for (const DType dtype : kDTypes) {
@@ -122,6 +123,43 @@ TEST_P(LinalgOps, TallMatrices) {
     }
   }
   EXPECT_TRUE(ops::any(ops::isnan(std::get<NdArray>(ops::qr(ops::full({5000, 31}, NAN), "r")))).item<bool>());
+}
+
+// Both ways to R agree where it is unique, signs included.
+TEST_P(LinalgOps, TallMatricesHaveHouseholderSigns) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t n : {31, 100}) {
+      const NdArray a = random({4000, n}, dtype);
+      const NdArray raw = std::get<ArrayTuple>(ops::qr(a, "raw"))[0];
+      const NdArray want = ops::triu(ops::matrix_transpose(raw)[{Slice{0, n, 1}}]);
+      EXPECT_LT(residual(want, std::get<NdArray>(ops::qr(a, "r")), dtype), kRatio);
+    }
+  }
+}
+
+// Columns that are nearly dependent: a shift makes the first Gram matrix definite. Whatever way is taken, Q is as
+// orthogonal as Householder's.
+TEST_P(LinalgOps, IllConditionedTallMatrices) {
+  for (const DType dtype : kDTypes) {
+    for (const double condition : {1e2, 1e6, 1e10, 1e15}) {
+      SCOPED_TRACE(fmt::format("{} {}", name(dtype), condition));
+      const int64_t n = 40;
+      const auto left = std::get<ops::QRResult>(ops::qr(random({4000, n}, dtype))),
+                 right = std::get<ops::QRResult>(ops::qr(random({n, n}, dtype)));
+      std::vector<double> graded;
+      for (int64_t j = 0; j < n; ++j)
+        graded.push_back(std::pow(condition, -static_cast<double>(j) / static_cast<double>(n - 1)));
+      const NdArray given = from_vector(graded), values = given.astype(dtype);
+      const NdArray a = ops::matmul(left.Q * values, right.Q);
+      const auto [q, r] = std::get<ops::QRResult>(ops::qr(a));
+      EXPECT_LT(residual(a, ops::matmul(q, r), dtype), kRatio);
+      EXPECT_LT(orthogonality(q, dtype), kRatio);
+      const auto [u, s, vh] = std::get<ops::SVDResult>(ops::svd(a, /*full_matrices=*/false));
+      EXPECT_LT(residual(a, ops::matmul(u * s, vh), dtype), kRatio);
+      EXPECT_LT(orthogonality(u, dtype), kRatio);
+      EXPECT_LT(largest(wide(s) - given) / (static_cast<double>(n) * precision(dtype)), kRatio);
+    }
+  }
 }
 
 TEST_P(LinalgOps, SvdFullAndReduced) {
@@ -256,6 +294,52 @@ TEST_P(LinalgOps, LuAndItsSolutions) {
   }
 }
 
+// Matrices of 1000 rows: well-conditioned, with columns of very different lengths, without full rank, and with singular
+// values down to 10^-14.
+TEST_P(LinalgOps, LargeMatrices) {
+  constexpr int64_t kRows = 1000;
+  const DType dtype = DType::float64;
+  std::vector<NdArray> matrices;
+  for (const Kind kind : kKinds) matrices.push_back(random({kRows, kRows}, dtype, kind));
+  std::vector<double> values;
+  for (int64_t j = 0; j < kRows; ++j)
+    values.push_back(std::pow(10.0, -14.0 * static_cast<double>(j) / static_cast<double>(kRows - 1)));
+  const auto left = std::get<ops::QRResult>(ops::qr(matrices[0])),
+             right = std::get<ops::QRResult>(ops::qr(matrices[1]));
+  matrices.push_back(ops::matmul(left.Q * from_vector(values), right.Q));
+  // The emulated device calls the CPU's code: one matrix says that it does.
+  const size_t wanted = GetParam() == DeviceKind::emulated ? 1 : matrices.size();
+  for (const NdArray& a : std::span(matrices).first(wanted)) {
+    SCOPED_TRACE(a.to_string());
+    const auto [q, r] = std::get<ops::QRResult>(ops::qr(a));
+    EXPECT_LT(residual(a, ops::matmul(q, r), dtype), kRatio);
+    EXPECT_LT(orthogonality(q, dtype), kRatio);
+    const ArrayTuple plu = ops::lu(a);
+    EXPECT_LT(residual(a, ops::matmul(plu[0], ops::matmul(plu[1], plu[2])), dtype), kRatio);
+    const auto [u, s, vh] = std::get<ops::SVDResult>(ops::svd(a));
+    EXPECT_LT(residual(a, ops::matmul(u * s, vh), dtype), kRatio);
+    EXPECT_LT(orthogonality(u, dtype), kRatio);
+    EXPECT_LT(orthogonality(adjoint(vh), dtype), kRatio);
+    const NdArray symmetric = a + adjoint(a);
+    const auto [eigenvalues, vectors] = ops::eigh(symmetric);
+    EXPECT_LT(residual(symmetric, ops::matmul(vectors * eigenvalues, adjoint(vectors)), dtype), kRatio);
+    EXPECT_LT(orthogonality(vectors, dtype), kRatio);
+    const NdArray positive = ops::matmul(a, adjoint(a)) + ops::eye(kRows);
+    const NdArray factor = ops::cholesky(positive);
+    EXPECT_LT(residual(positive, ops::matmul(factor, adjoint(factor)), dtype), kRatio);
+  }
+  // |a x - b| / (|a| |x| n eps), whatever the condition.
+  for (const NdArray& a : {matrices[0], matrices[1], matrices[3]}) {
+    const NdArray b = random({kRows, 2}, dtype), x = ops::solve(a, b);
+    const auto size = [](const NdArray& m) { return ops::norm(m).item<double>(); };
+    EXPECT_LT(size(ops::matmul(a, x) - b) / (size(a) * size(x) * static_cast<double>(kRows) * precision(dtype)),
+              kRatio);
+  }
+  const NdArray inverse = ops::inv(matrices[0]);
+  const double condition = ops::norm(matrices[0]).item<double>() * ops::norm(inverse).item<double>();
+  EXPECT_LT(largest(ops::matmul(matrices[0], inverse) - ops::eye(kRows)), kRatio * condition * precision(dtype));
+}
+
 TEST_P(LinalgOps, ExponentialsAndRoots) {
   const NdArray rotation = from_vector<double>({0, -1, 1, 0}, {2, 2});
   const NdArray turned = ops::expm(rotation);
@@ -303,6 +387,27 @@ TEST_P(LinalgOps, HalfPrecisionsComputeInSingle) {
     EXPECT_EQ(ops::det(a).item().as_double(), 7);
     EXPECT_EQ(ops::eigh(a).eigenvectors.dtype(), dtype);
     EXPECT_EQ(ops::solve(a, a).to_string(), "[[1. 0.]\n [0. 1.]]");
+    // What float32 gives, rounded.
+    const NdArray b = (random({3, 6, 6}, DType::float32) + ops::eye(6) * 8).astype(dtype);
+    const NdArray positive = ops::matmul(b, ops::matrix_transpose(b));
+    const auto same = [&](const char* what, const NdArray& given, const auto& function) {
+      const NdArray got = function(given), want = function(given.astype(DType::float32));
+      EXPECT_EQ(got.dtype(), dtype) << what;
+      EXPECT_EQ(want.dtype(), DType::float32) << what;
+      EXPECT_TRUE(ops::all(ops::equal(got, want.astype(dtype))).item<bool>()) << what;
+    };
+    same("inv", b, [](const NdArray& x) { return ops::inv(x); });
+    same("det", b, [](const NdArray& x) { return ops::det(x); });
+    same("slogdet", b, [](const NdArray& x) { return ops::slogdet(x).logabsdet; });
+    same("qr", b, [](const NdArray& x) { return std::get<NdArray>(ops::qr(x, "r")); });
+    same("svdvals", b, [](const NdArray& x) { return ops::svdvals(x); });
+    same("pinv", b, [](const NdArray& x) { return ops::pinv(x); });
+    same("expm", b / Scalar(8), [](const NdArray& x) { return ops::expm(x); });
+    same("cholesky", positive, [](const NdArray& x) { return ops::cholesky(x); });
+    same("eigvalsh", positive, [](const NdArray& x) { return ops::eigvalsh(x); });
+    same("sqrtm", positive, [](const NdArray& x) { return ops::sqrtm(x); });
+    same("solve_triangular", positive, [](const NdArray& x) { return ops::solve_triangular(x, x); });
+    same("cond", b, [](const NdArray& x) { return ops::cond(x, 1.0); });
   }
 }
 
