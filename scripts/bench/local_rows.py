@@ -5,6 +5,8 @@ A group has statements that make its arrays; everything is dropped after it. `sc
 flat array; sizes follow from it.
 """
 
+from linalg_rows import linalg_groups
+
 
 class Group:
     def __init__(self, name, **variables):
@@ -201,6 +203,8 @@ def groups(scale):
         g.row("einsum outer", "einsum('i,j->ij', v, v)", k * k * e)
         g.row("tensordot", "tensordot(t, t, axes=((0, 1), (0, 1)))")
         g.row("matmul batched", "matmul(z, z)")
+
+    linalg_groups(group, uniform, scale)
 
     # ---- ten elements: the cost of a call ----
     g = group("ten elements", x="arange(10.0)", y="arange(10.0) + 1", i="arange(10)[::-1].copy()")
