@@ -204,7 +204,7 @@ def groups(scale):
         g.row("tensordot", "tensordot(t, t, axes=((0, 1), (0, 1)))")
         g.row("matmul batched", "matmul(z, z)")
 
-    linalg_groups(group, uniform, scale)
+    linalg_groups(group, scale)
 
     # ---- ten elements: the cost of a call ----
     g = group("ten elements", x="arange(10.0)", y="arange(10.0) + 1", i="arange(10)[::-1].copy()")
