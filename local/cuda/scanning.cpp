@@ -115,7 +115,7 @@ std::vector<int64_t> line_slots(const Dims& shape, int axis, const Operand& in, 
 // Elements of a warp's tile: V and C of kernel/scan.cuh.
 int64_t tile_elements(DType input, DType dtype) {
   const int64_t widest = std::max(itemsize(input), itemsize(dtype)), neighbours = 16 / widest;
-  return 32 * neighbours * (neighbours >= 8 ? 2 : 4);
+  return 32 * neighbours * (neighbours >= 8 ? 2 : neighbours == 4 ? 4 : 8);
 }
 
 // Whether lines are dense and begin at multiples of what a lane accesses at once.

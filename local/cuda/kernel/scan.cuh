@@ -114,7 +114,7 @@ QUARRY_FN void run_lines(const Params& p) {
 // shuffles, then chunks in order: one grouping, however the memory lies.
 constexpr int kWidest = sizeof(In) > sizeof(T) ? sizeof(In) : sizeof(T);
 constexpr int V = 16 / kWidest;
-constexpr int C = kWidest >= 16 ? 4 : V >= 8 ? 2 : 4;
+constexpr int C = V >= 8 ? 2 : V == 4 ? 4 : 8;
 constexpr int kChunk = 32 * V, kTile = C * kChunk;
 
 template <class X, class F>
@@ -143,12 +143,11 @@ QUARRY_FN W scan_lanes(W x, int lane, int lanes) {
   return x;
 }
 
-// What a lane holds of chunk c of a tile of `count` elements.
+// How many elements of a tile of `count` lie at or after the first of a lane's in chunk c: none where negative, all of
+// the lane's from V on. Not clamped to 0 ... V: ptxas 13.0 takes 0 for V in max(min(x, V), 0) == V && y (VIMNMX.RELU).
 template <bool Full>
 QUARRY_FN int present(int count, int c, int lane) {
-  if constexpr (Full) return V;
-  const int left = count - c * kChunk - lane * V;
-  return left < 0 ? 0 : left < V ? left : V;
+  return Full ? V : count - c * kChunk - lane * V;
 }
 
 template <bool Full>
@@ -159,7 +158,7 @@ QUARRY_FN void load_tile(const Params& p, const char* from, int count, int lane,
   for (int c = 0; c < C; ++c) {
     const int mine = present<Full>(count, c, lane);
     const char* x = from + (c * kChunk + lane * V) * step;
-    if (p.s[s_dense] && mine == V)
+    if (p.s[s_dense] && mine >= V)
       load_vector<In, V>(x, values[c]);
     else
       load_strided<In, V>(x, step, mine, values[c]);
@@ -182,7 +181,7 @@ QUARRY_FN void store_tile(const Params& p, char* to, int count, int lane, const 
 #pragma unroll
     for (int v = 0; v < V; ++v)
       if (v < mine) values[v] = static_cast<T>(own[c][v]);
-    if (p.s[s_dense] && mine == V)
+    if (p.s[s_dense] && mine >= V)
       store_vector<T, V>(y, values);
     else
       store_strided<T, V>(y, step, mine, values);
