@@ -118,6 +118,12 @@ struct Recorder {
     const Recorded merged = add(add(a2, b2), multiply(distance, multiply(to_real(a0), share)));
     return unless_empty(a0, b0, a2, b2, merged);
   }
+  // The squared distances, but NaN where the mean is not finite: elements that are not finite have no distance from it.
+  Recorded distances(Recorded a1, Recorded a2) const {
+    const Recorded difference = subtract(a1, a1);
+    const Recorded sum = add(a2, record(Op::real, difference));
+    return is_complex(value) ? add(sum, record(Op::imag, difference)) : sum;
+  }
   Recorded unless_empty(Recorded a0, Recorded b0, Recorded a, Recorded b, Recorded merged) const {
     const Recorded zero = lit(0);
     return where(record(Op::equal, b0, zero), a, where(record(Op::equal, a0, zero), b, merged));

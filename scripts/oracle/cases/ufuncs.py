@@ -27,13 +27,13 @@ ALIASES = {"abs": "absolute", "conj": "conjugate", "acos": "arccos", "acosh": "a
            "bitwise_not": "invert", "bitwise_invert": "invert", "true_divide": "divide", "mod": "remainder",
            "pow": "power", "atan2": "arctan2", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
 # Correctly rounded or exact; the others are within 4 spacings.
-EXACT = {"negative", "positive", "fabs", "sign", "square", "rint", "floor", "ceil", "trunc", "real", "imag", "conjugate",
+EXACT = {"negative", "positive", "fabs", "square", "rint", "floor", "ceil", "trunc", "real", "imag", "conjugate",
          "spacing", "logical_not", "isfinite", "isinf", "isnan", "isnat", "signbit", "invert", "bitwise_count", "add",
          "subtract", "floor_divide", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin", "heaviside", "copysign",
          "nextafter", "ldexp", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
          "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "gcd",
          "lcm", "modf", "frexp"}
-REAL_EXACT = {"absolute", "reciprocal", "sqrt", "multiply", "divide", "divmod"}
+REAL_EXACT = {"absolute", "sign", "reciprocal", "sqrt", "multiply", "divide", "divmod"}
 # Every pair of kinds, in either order. Each pair is a kernel on a GPU, so that not all dtypes meet for all ufuncs.
 MIXED = [("bool", "int32"), ("int32", "uint8"), ("uint8", "float16"), ("float32", "int32"), ("float16", "float64"),
          ("complex128", "float32"), ("float64", "bool"), ("bool", "complex128"), ("int32", "float64")]
