@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include "local/base/error.h"
@@ -163,6 +164,10 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   // One 16-byte access of the widest operand, but at least four bytes of the narrowest.
   int64_t lanes = std::max<int64_t>(kVectorBytes / sizes.largest, 4 / sizes.smallest);
   lanes = std::clamp<int64_t>(lanes, 1, ceil_power_of_two(layout.extents.back()));
+  // Stores are not gathered in a cache as loads are: the gaps of a strided output must not grow by more lanes.
+  const auto lane_axis = static_cast<size_t>(plan.lane_axis());
+  for (const LayoutOperand& output : layout.outputs)
+    if (std::abs(output.strides[lane_axis]) > itemsize(output.dtype)) lanes = 1;
   plan.lanes = static_cast<int>(lanes);
   plan_operands(plan, layout);
 

@@ -118,6 +118,32 @@ void write_blocks(const NdArray& target, const Blocks& blocks, int depth) {
   }
 }
 
+// The parts one after the other along an axis.
+void write_parts(const NdArray& target, int along, const std::vector<NdArray>& parts) {
+  constexpr size_t kTogether = 8;  // operands of one kernel
+  const bool thin = std::all_of(parts.begin(), parts.end(), [=](const NdArray& a) { return a.shape()[along] == 1; });
+  std::vector<NdArray> views;
+  int64_t at = 0;
+  for (const NdArray& part : parts) {
+    const int64_t count = part.shape()[along];
+    views.push_back(sliced(target, along, at, count));
+    at += count;
+  }
+  if (!thin || along != target.ndim() - 1 || parts.size() < 2 || parts.size() > kTogether || target.size() == 0) {
+    for (size_t i = 0; i < parts.size(); ++i) write_into(views[i], parts[i]);
+    return;
+  }
+  // Neighbouring elements come from different parts: written together, or memory moves once for each part.
+  Program program;
+  std::vector<const NdArray*> inputs, outputs;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    program.output(program.cast(program.input(parts[i].dtype()), target.dtype()));
+    inputs.push_back(&parts[i]);
+    outputs.push_back(&views[i]);
+  }
+  run_elementwise(program, inputs, outputs, context_for(target.device()));
+}
+
 // The positions of array_split() as bounds of parts.
 std::vector<std::pair<int64_t, int64_t>> part_bounds(const Ints& indices_or_sections, int64_t size) {
   std::vector<std::pair<int64_t, int64_t>> bounds;
@@ -190,12 +216,7 @@ NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> a
     shape[along] += other[along];
   }
   const NdArray target = join_target(arrays, out, shape, joined_dtype(arrays, out, dtype, rule, "concatenate"));
-  int64_t at = 0;
-  for (const NdArray& a : arrays) {
-    const int64_t count = a.shape()[along];
-    write_into(sliced(target, along, at, count), a);
-    at += count;
-  }
+  write_parts(target, along, arrays);
   return join_result(target, out);
 }
 
@@ -212,8 +233,9 @@ NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, const std::optio
   Dims shape = arrays[0].shape();
   shape.insert(along, static_cast<int64_t>(arrays.size()));
   const NdArray target = join_target(arrays, out, shape, joined_dtype(arrays, out, dtype, rule, "stack"));
-  for (size_t i = 0; i < arrays.size(); ++i)
-    write_into(sliced(target, along, static_cast<int64_t>(i), 1), expand_dims(arrays[i], along));
+  std::vector<NdArray> parts;
+  for (const NdArray& a : arrays) parts.push_back(expand_dims(a, along));
+  write_parts(target, along, parts);
   return join_result(target, out);
 }
 

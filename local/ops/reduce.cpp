@@ -472,8 +472,14 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     if (options.initial) return finish(filled(kept, initial, accumulate, context));
     states.emplace_back(kept, accumulate, context);
   } else if (info(used).has_position) {
+    // One axis, where memory allows: its index is the position, and the engine need not keep axes apart.
+    const bool flat = std::popcount(mask) == x.ndim() && x.ndim() > 1 && source.is_contiguous();
+    if (flat) source = source.reshape({source.size()});
+    const uint32_t over = flat ? 1u : mask;
     const NdArray* inputs[] = {&source};
-    states = run_reductions(positional_program(used, source, mask, accumulate), inputs, x.shape(), mask, context);
+    states = run_reductions(positional_program(used, source, over, accumulate), inputs, source.shape(), over, context);
+    if (flat)
+      for (NdArray& state : states) state = state.reshape(kept);
   } else if (options.where && !is_extreme(reduction)) {
     const NdArray* inputs[] = {&x, &*reducer.where};
     states = run_reductions(cached_masked(reduction, x.dtype(), accumulate), inputs, x.shape(), mask, context);
