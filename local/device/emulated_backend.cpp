@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "local/base/error.h"
+#include "local/base/trace.h"
 #include "local/cpu/cpu_engine.h"
 #include "local/device/backends.h"
 #include "local/device/emulated_engine.h"
@@ -285,12 +286,30 @@ class EmulatedBackend final : public Backend {
     return std::make_unique<EmulatedEvent>();
   }
   std::unique_ptr<Event> create_timer(int index) override { return create_event(index); }
+  // The profiler of the emulated device is the trace.
+  void push_range(const char* name) override {
+    TraceEvent event;
+    event.name = name;
+    event.lane = "range";
+    event.begin_ns = trace_clock_ns();
+    open_ranges().push_back(std::move(event));
+  }
+  void pop_range() override {
+    if (open_ranges().empty()) return;
+    open_ranges().back().end_ns = trace_clock_ns();
+    trace(std::move(open_ranges().back()));
+    open_ranges().pop_back();
+  }
   Engine& engine() override { return engine_; }
 
  private:
   void check_index(int index) const {
     if (index < 0 || index >= options_.devices)
       throw DeviceError(fmt::format("there is no device emulated:{}: there are {}", index, options_.devices));
+  }
+  static std::vector<TraceEvent>& open_ranges() {
+    thread_local std::vector<TraceEvent> ranges;
+    return ranges;
   }
   const EmulatedOptions options_{};
   std::mutex mutex_;
