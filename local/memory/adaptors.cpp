@@ -64,22 +64,6 @@ int64_t LimitResource::peak_bytes() const {
   return peak_;
 }
 
-void* HookResource::allocate(int64_t bytes, Stream* stream) {
-  void* data = behind_.allocate(bytes, stream);
-  try {
-    hook_({MemoryEvent::Kind::allocate, data, bytes, behind_.used_bytes(), behind_.acquired_bytes()});
-  } catch (...) {
-    behind_.deallocate(data, bytes, stream);
-    throw;
-  }
-  return data;
-}
-
-void HookResource::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
-  behind_.deallocate(data, bytes, stream);
-  hook_({MemoryEvent::Kind::deallocate, data, bytes, behind_.used_bytes(), behind_.acquired_bytes()});
-}
-
 void* FaultResource::allocate(int64_t bytes, Stream* stream) {
   if (++allocations_ == fail_at_) {
     throw OutOfMemory(fmt::format("{} memory: injected failure of allocation {} ({} bytes): {} of {} are in use",

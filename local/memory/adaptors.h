@@ -2,8 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <string>
+#include <mutex>
 
 #include "local/memory/memory_resource.h"
 
@@ -58,26 +57,6 @@ class LimitResource final : public MemoryAdaptor {
   const int64_t limit_;
   mutable std::mutex mutex_;
   int64_t used_ = 0, peak_ = 0;
-};
-
-struct MemoryEvent {
-  enum class Kind : uint8_t { allocate, deallocate } kind;
-  void* data;
-  int64_t bytes;
-  int64_t used_bytes;      // of the resource behind, after the call
-  int64_t acquired_bytes;  // likewise
-};
-
-// Calls back after every allocation and deallocation. The hook must not throw for deallocations.
-class HookResource final : public MemoryAdaptor {
- public:
-  HookResource(MemoryResource& behind, std::function<void(const MemoryEvent&)> hook)
-      : MemoryAdaptor(behind), hook_(std::move(hook)) {}
-  void* allocate(int64_t bytes, Stream* stream) override;
-  void deallocate(void* data, int64_t bytes, Stream* stream) noexcept override;
-
- private:
-  const std::function<void(const MemoryEvent&)> hook_;
 };
 
 // For tests: allocation number `fail_at` (from 1) throws OutOfMemory; the others pass.

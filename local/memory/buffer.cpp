@@ -1,10 +1,4 @@
-#include <fmt/format.h>
-
-#include <map>
-
-#include "local/base/error.h"
 #include "local/memory/memory_resource.h"
-#include "local/memory/slab_pool.h"
 
 namespace quarry::local {
 
@@ -58,23 +52,6 @@ void Buffer::set_stream(Stream* stream) {
   const std::lock_guard lock(mutex_);
   streams_.clear();
   only_stream_ = stream;
-}
-
-MemoryResource& default_pool(Device device) {
-  static std::mutex& mutex = *new std::mutex;
-  // Never destroyed: arrays may live in static objects.
-  static auto& pools = *new std::map<std::pair<DeviceKind, int>, std::unique_ptr<SlabPool>>;
-  const std::lock_guard lock(mutex);
-  auto& pool = pools[{device.kind, device.index}];
-  if (!pool) {
-    Backend& owner = backend(device.kind);
-    if (device.index < 0 || device.index >= owner.device_count()) {
-      throw DeviceError(fmt::format("there is no device {}: {} {} present", to_string(device), owner.device_count(),
-                                    owner.device_count() == 1 ? "is" : "are"));
-    }
-    pool = SlabPool::growing(device);
-  }
-  return *pool;
 }
 
 }  // namespace quarry::local

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "local/base/error.h"
 
@@ -16,6 +17,7 @@ constexpr int64_t kAddressFactor = 4;
 constexpr int64_t kSlabGranularity = int64_t{2} << 20;
 // How many blocks of a close size are looked at for one that needs no wait.
 constexpr int kFitCandidates = 8;
+constexpr size_t kHoldersInMessages = 5;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -37,8 +39,8 @@ std::unique_ptr<SlabPool> SlabPool::growing(Device device, int64_t slab_bytes, i
 }
 
 std::unique_ptr<SlabPool> SlabPool::pinned(DeviceKind kind, int64_t bytes, int64_t slab_bytes) {
-  QUARRY_CHECK(bytes > 0);
-  const int64_t limit = round_up(bytes, kAllocationAlignment);
+  QUARRY_CHECK(bytes > 0 || (bytes == kNoLimit && slab_bytes > 0));
+  const int64_t limit = bytes == kNoLimit ? kNoLimit : round_up(bytes, kAllocationAlignment);
   std::unique_ptr<SlabPool> pool(new SlabPool(kCpu, kind, slab_bytes, limit, Pages::pinned));
   if (slab_bytes == 0) pool->add_slab(limit, /*touched=*/true);
   return pool;
@@ -55,6 +57,26 @@ void* SlabPool::take_slab(int64_t bytes) {
     madvise(data, static_cast<size_t>(bytes), pages_ == Pages::lazy ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
   }
   return data;
+}
+
+// Throws OutOfMemory, or what a hook throws; either leaves the pool as it was.
+void* SlabPool::acquire(int64_t bytes) {
+  const bool hooked = MemoryHooks::any();
+  if (hooked) MemoryHooks::call(&MemoryHook::before_acquire, event_of(bytes, bytes, nullptr));
+  void* data = take_slab(bytes);
+  ++acquisitions_;
+  if (!hooked) return data;
+  try {
+    MemoryHooks::call(&MemoryHook::after_acquire, event_of(bytes, bytes, data));
+  } catch (...) {
+    release_slab({data, bytes});
+    throw;
+  }
+  return data;
+}
+
+MemoryEvent SlabPool::event_of(int64_t requested, int64_t bytes, void* data) const {
+  return {.pool = this, .device = device_, .requested_bytes = requested, .bytes = bytes, .data = data};
 }
 
 void SlabPool::release_slab(const Slab& slab) noexcept {
@@ -80,8 +102,9 @@ SlabPool::~SlabPool() {
 }
 
 void SlabPool::add_slab(int64_t bytes, bool touched) {
-  slabs_.push_back(std::make_unique<Slab>(Slab{take_slab(bytes), bytes}));
+  slabs_.push_back(std::make_unique<Slab>(Slab{acquire(bytes), bytes}));
   if (pages_ != Pages::lazy) acquired_ += bytes;
+  peak_acquired_ = std::max(peak_acquired_, acquired_);
   Block* block = make_block();
   block->data = static_cast<char*>(slabs_.back()->data);
   block->bytes = bytes / kAllocationAlignment * kAllocationAlignment;
@@ -196,8 +219,8 @@ bool SlabPool::grow(int64_t bytes) {
 
 SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t requested) {
   if (limit_ >= 0 && bytes > limit_ - used_) {
-    throw OutOfMemory(fmt::format("{} memory: {} bytes do not fit: {} of {} are in use", to_string(device_), requested,
-                                  used_, limit_));
+    throw OutOfMemory(fmt::format("{} memory: {} bytes do not fit: {} of {} are in use{}", to_string(device_),
+                                  requested, used_, limit_, held()));
   }
   if (Block* block = find(touched_, bytes, stream)) return block;
   if (pages_ == Pages::lazy) {
@@ -208,12 +231,34 @@ SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t r
   }
   if (slab_bytes_ > 0 && (grow(bytes) || (free_unused_slabs() && grow(bytes)))) return find(touched_, bytes, stream);
   throw OutOfMemory(fmt::format(
-      "{} memory: no free piece of {} bytes: {} of {} are in use, the largest free piece has {}", to_string(device_),
-      requested, used_, limit_ >= 0 ? limit_ : acquired_, touched_.empty() ? 0 : (*touched_.rbegin())->bytes));
+      "{} memory: no free piece of {} bytes: {} of {} are in use, the largest free piece has {}{}", to_string(device_),
+      requested, used_, limit_ >= 0 ? limit_ : acquired_, touched_.empty() ? 0 : (*touched_.rbegin())->bytes, held()));
 }
 
 void* SlabPool::allocate(int64_t bytes, Stream* stream) {
   QUARRY_CHECK(bytes >= 0);
+  if (!MemoryHooks::any()) return take(bytes, stream);
+  const int64_t rounded = rounded_allocation(bytes);
+  MemoryHooks::call(&MemoryHook::before_allocate, event_of(bytes, rounded, nullptr));
+  void* data = take(bytes, stream);
+  try {
+    MemoryHooks::call(&MemoryHook::after_allocate, event_of(bytes, rounded, data));
+  } catch (...) {
+    give_back(data, stream);
+    throw;
+  }
+  return data;
+}
+
+void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
+  if (!MemoryHooks::any()) return give_back(data, stream);
+  const MemoryEvent event = event_of(bytes, rounded_allocation(bytes), data);
+  MemoryHooks::call(&MemoryHook::before_free, event);
+  give_back(data, stream);
+  MemoryHooks::call(&MemoryHook::after_free, event);
+}
+
+void* SlabPool::take(int64_t bytes, Stream* stream) {
   const int64_t rounded = rounded_allocation(bytes);
   std::vector<Use> pending;  // to be waited for by the host: only without a stream
   void* result;
@@ -231,9 +276,14 @@ void* SlabPool::allocate(int64_t bytes, Stream* stream) {
     }
     block->uses.clear();
     block->touched = true;
+    block->requested = bytes;
+    block->holder = current_ranges();
     used_blocks_.emplace(block->data, block);
     used_ += rounded;
+    requested_ += bytes;
+    ++allocations_;
     peak_ = std::max(peak_, used_);
+    if (pages_ == Pages::lazy) peak_acquired_ = std::max(peak_acquired_, used_ + touched_free_);
     result = block->data;
   }
   for (Use& use : pending) {
@@ -265,13 +315,14 @@ std::shared_ptr<Event> SlabPool::recorded_event(Stream* stream) {
   return {event.release(), [this, owner](Event* e) { idle_events_.emplace_back(owner, e); }};
 }
 
-void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
+void SlabPool::give_back(void* data, Stream* stream) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = used_blocks_.find(data);
   if (found == used_blocks_.end()) return;  // not ours: nothing sensible can be done in a noexcept function
   Block* block = found->second;
   used_blocks_.erase(found);
-  used_ -= rounded_allocation(bytes);
+  used_ -= block->bytes;
+  requested_ -= block->requested;
   if (stream && stream->device().kind != DeviceKind::cpu) {
     try {
       block->uses.push_back({stream, recorded_event(stream)});
@@ -314,12 +365,48 @@ bool SlabPool::free_unused_slabs() {
   return any;
 }
 
-void SlabPool::free_unused() {
+void SlabPool::free_unused() { free_all_blocks(); }
+
+int64_t SlabPool::free_all_blocks() {
   const std::lock_guard lock(mutex_);
+  const int64_t before = pages_ == Pages::lazy ? touched_free_ : acquired_;
   if (pages_ == Pages::lazy)
     discard_all();
   else if (slab_bytes_ > 0)
     free_unused_slabs();
+  return before - (pages_ == Pages::lazy ? touched_free_ : acquired_);
+}
+
+void SlabPool::check_limit_settable() const {
+  if (slab_bytes_ == 0) throw NotSupported("the limit of a fixed pool is what it was made with");
+}
+
+void SlabPool::set_limit(int64_t bytes) {
+  check_limit_settable();
+  if (bytes < 0 && bytes != kNoLimit)
+    throw InvalidArgument(fmt::format("a memory limit must not be negative, as {} is", bytes));
+  const std::lock_guard lock(mutex_);
+  limit_ = bytes;
+  if (limit_ >= 0 && acquired_ > limit_) free_unused_slabs();
+}
+
+void SlabPool::set_limit_fraction(double fraction) {
+  check_limit_settable();
+  if (!(fraction >= 0 && fraction <= 1))
+    throw InvalidArgument(fmt::format("a memory limit is a share of the memory from 0 to 1, not {}", fraction));
+  const int64_t total = backend(device_.kind).info(device_.index).total_bytes;
+  set_limit(static_cast<int64_t>(fraction * static_cast<double>(total)));
+}
+
+int64_t SlabPool::limit_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+void SlabPool::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  peak_ = used_;
+  peak_acquired_ = acquired_;
 }
 
 int64_t SlabPool::used_bytes() const {
@@ -333,6 +420,71 @@ int64_t SlabPool::acquired_bytes() const {
 int64_t SlabPool::peak_bytes() const {
   const std::lock_guard lock(mutex_);
   return peak_;
+}
+
+PoolStatistics SlabPool::statistics() const {
+  const std::lock_guard lock(mutex_);
+  const int64_t acquired = pages_ == Pages::lazy ? used_ + touched_free_ : acquired_;
+  return {.requested_bytes = requested_,
+          .used_bytes = used_,
+          .free_bytes = acquired - used_,
+          .acquired_bytes = acquired,
+          .peak_used_bytes = peak_,
+          .peak_acquired_bytes = std::max(peak_acquired_, acquired),
+          .limit_bytes = limit_,
+          .used_blocks = static_cast<int64_t>(used_blocks_.size()),
+          .free_blocks = static_cast<int64_t>(touched_.size()),
+          .slabs = static_cast<int64_t>(slabs_.size()),
+          .allocations = allocations_,
+          .acquisitions = acquisitions_};
+}
+
+std::vector<MemoryHolder> SlabPool::holders(size_t most) const {
+  const std::lock_guard lock(mutex_);
+  return locked_holders(most);
+}
+
+std::vector<MemoryHolder> SlabPool::locked_holders(size_t most) const {
+  std::map<std::pair<RangeNames, int64_t>, int64_t> blocks;  // of a size in the same ranges
+  for (const auto& [data, block] : used_blocks_) ++blocks[{block->holder, block->bytes}];
+  std::vector<MemoryHolder> holders;
+  holders.reserve(blocks.size());
+  for (const auto& [key, count] : blocks) holders.push_back({to_string(key.first), key.second, count});
+  const size_t kept = std::min(most, holders.size());
+  std::partial_sort(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(kept), holders.end(),
+                    [](const MemoryHolder& a, const MemoryHolder& b) {
+                      return a.bytes() != b.bytes() ? a.bytes() > b.bytes() : a.name < b.name;
+                    });
+  holders.resize(kept);
+  return holders;
+}
+
+std::string SlabPool::held() const {
+  std::string text;
+  for (const MemoryHolder& holder : locked_holders(kHoldersInMessages)) {
+    text +=
+        fmt::format("{} {} x {} bytes", text.empty() ? "; largest holders:" : ",", holder.blocks, holder.block_bytes);
+    if (!holder.name.empty()) text += fmt::format(" ({})", holder.name);
+  }
+  return text;
+}
+
+std::string to_string(const PoolStatistics& statistics) {
+  std::string text;
+  const auto row = [&](const char* name, int64_t value) { text += fmt::format("{:<22}{:>20}\n", name, value); };
+  row("requested bytes", statistics.requested_bytes);
+  row("used bytes", statistics.used_bytes);
+  row("free bytes", statistics.free_bytes);
+  row("acquired bytes", statistics.acquired_bytes);
+  row("peak used bytes", statistics.peak_used_bytes);
+  row("peak acquired bytes", statistics.peak_acquired_bytes);
+  if (statistics.limit_bytes >= 0) row("limit bytes", statistics.limit_bytes);
+  row("used blocks", statistics.used_blocks);
+  row("free blocks", statistics.free_blocks);
+  row("slabs", statistics.slabs);
+  row("allocations", statistics.allocations);
+  row("acquisitions", statistics.acquisitions);
+  return text;
 }
 
 std::vector<std::pair<void*, int64_t>> SlabPool::slabs() const {

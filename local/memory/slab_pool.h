@@ -7,9 +7,35 @@
 #include <unordered_map>
 #include <vector>
 
+#include "local/device/range.h"
+#include "local/memory/hook.h"
 #include "local/memory/memory_resource.h"
 
 namespace quarry::local {
+
+struct PoolStatistics {
+  int64_t requested_bytes = 0;      // what the holders of memory asked for
+  int64_t used_bytes = 0;           // what that takes, rounded up to kAllocationAlignment
+  int64_t free_bytes = 0;           // kept for later allocations
+  int64_t acquired_bytes = 0;       // taken from the device: used and free (CuPy: total_bytes)
+  int64_t peak_used_bytes = 0;      // the largest so far, or since reset_peak()
+  int64_t peak_acquired_bytes = 0;  // likewise
+  int64_t limit_bytes = -1;         // of acquired_bytes; of used_bytes in a fixed pool; < 0: none
+  int64_t used_blocks = 0;
+  int64_t free_blocks = 0;
+  int64_t slabs = 0;
+  int64_t allocations = 0;   // calls so far that succeeded
+  int64_t acquisitions = 0;  // slabs taken from the device so far
+};
+std::string to_string(const PoolStatistics& statistics);  // a table
+
+// Who holds memory of a pool: allocations of one size made in the same ranges (local/device/range.h).
+struct MemoryHolder {
+  std::string name;  // "layer 1 / matmul"; empty outside of any range
+  int64_t block_bytes = 0;
+  int64_t blocks = 0;
+  int64_t bytes() const { return block_bytes * blocks; }
+};
 
 // Best fit with coalescing inside slabs taken from a device.
 //
@@ -23,15 +49,18 @@ namespace quarry::local {
 // A *growing* pool takes slab after slab as needed and keeps them until free_unused(); its limit, if any, holds for the
 // slabs.
 // A *pinned* pool does the same with host memory that a device kind copies to and from asynchronously.
+//
+// The hooks of the calling thread (local/memory/hook.h) see every call. An OutOfMemory lists the largest holders.
 class SlabPool final : public MemoryResource {
  public:
   static constexpr int64_t kDefaultSlabBytes = int64_t{64} << 20;
+  static constexpr int64_t kNoLimit = -1;
 
   // Throws OutOfMemory if the device does not have the bytes.
   static std::unique_ptr<SlabPool> fixed(Device device, int64_t bytes);
-  // Requests above slab_bytes get a slab of their own. `limit_bytes` < 0: none.
+  // Requests above slab_bytes get a slab of their own.
   static std::unique_ptr<SlabPool> growing(Device device, int64_t slab_bytes = kDefaultSlabBytes,
-                                           int64_t limit_bytes = -1);
+                                           int64_t limit_bytes = kNoLimit);
   // Host memory, of which at most `bytes` are taken: slab by slab, or all at the start if slab_bytes is 0.
   static std::unique_ptr<SlabPool> pinned(DeviceKind kind, int64_t bytes, int64_t slab_bytes = 0);
   ~SlabPool() override;
@@ -45,6 +74,24 @@ class SlabPool final : public MemoryResource {
   int64_t acquired_bytes() const override;
   int64_t peak_bytes() const override;
   void free_unused() override;
+
+  PoolStatistics statistics() const;
+  // The peaks of the statistics, and peak_bytes(), begin anew with what is in use now.
+  void reset_peak();
+  // Largest first, at most `most`.
+  std::vector<MemoryHolder> holders(size_t most = 10) const;
+
+  // Of a pool that takes slabs as needed: how many bytes it may take from the device; kNoLimit: as many as there are.
+  // Unused slabs above a lower limit are given back at once; memory in use stays, and no more is taken until less is in
+  // use than the limit. Throws NotSupported for a fixed pool, InvalidArgument for another negative number.
+  void set_limit(int64_t bytes);
+  // The same as a share, from 0 to 1, of the device's memory; of the host's for the CPU and for pinned memory. Throws
+  // InvalidArgument outside.
+  void set_limit_fraction(double fraction);
+  int64_t limit_bytes() const;
+  // Gives all unused slabs back to the device, as free_unused(), and returns their bytes. Blocks until work on them is
+  // done.
+  int64_t free_all_blocks();
 
   // The slabs, for sharing by IPC and for tests.
   std::vector<std::pair<void*, int64_t>> slabs() const;
@@ -63,7 +110,9 @@ class SlabPool final : public MemoryResource {
   struct Block {
     char* data = nullptr;
     int64_t bytes = 0;
+    int64_t requested = 0;
     Slab* slab = nullptr;
+    RangeNames holder{};        // used: the ranges that it was allocated in
     Block* previous = nullptr;  // neighbours in the slab
     Block* next = nullptr;
     bool free = false;
@@ -82,7 +131,14 @@ class SlabPool final : public MemoryResource {
 
   enum class Pages : uint8_t { device, lazy, pinned };
   SlabPool(Device device, DeviceKind kind, int64_t slab_bytes, int64_t limit_bytes, Pages pages);
+  void* take(int64_t bytes, Stream* stream);
+  void give_back(void* data, Stream* stream) noexcept;
+  MemoryEvent event_of(int64_t requested, int64_t bytes, void* data) const;
+  void check_limit_settable() const;
+  std::vector<MemoryHolder> locked_holders(size_t most) const;
+  std::string held() const;  // for messages: the largest holders
   void* take_slab(int64_t bytes);
+  void* acquire(int64_t bytes);
   void release_slab(const Slab& slab) noexcept;
   void add_slab(int64_t bytes, bool touched);
   Block* find(FreeSet& set, int64_t bytes, Stream* stream);
@@ -102,10 +158,11 @@ class SlabPool final : public MemoryResource {
   const Device device_;
   Backend& backend_;
   const int64_t slab_bytes_;
-  const int64_t limit_;
+  int64_t limit_;
   const Pages pages_;
   mutable std::mutex mutex_;
-  int64_t used_ = 0, peak_ = 0, acquired_ = 0;
+  int64_t used_ = 0, peak_ = 0, acquired_ = 0, peak_acquired_ = 0, requested_ = 0;
+  int64_t allocations_ = 0, acquisitions_ = 0;
   int64_t touched_free_ = 0;
   std::vector<std::pair<Device, std::unique_ptr<Event>>> idle_events_;
   std::pmr::unsynchronized_pool_resource nodes_;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "local/memory/pools.h"
 #include "local/ops/launch.h"
 
 namespace quarry::local {
@@ -86,11 +87,9 @@ Dims resolve_reshape(const Dims& wanted, int64_t size) {
 // In pieces through pinned memory. Blocks.
 void copy_through_host(const NdArray& to, const NdArray& from, int64_t bytes) {
   constexpr int64_t kPiece = int64_t{16} << 20;
-  Backend& owner = backend(from.device().kind);
   const int64_t piece = std::min(bytes, kPiece);
-  void* staging = owner.allocate_pinned(piece);
-  const auto release = [&](void* data) { owner.free_pinned(data, piece); };
-  const std::unique_ptr<void, decltype(release)> guard(staging, release);
+  const Buffer pinned(piece, default_pinned_pool(from.device().kind), /*stream=*/nullptr);
+  void* const staging = pinned.data();
   const ExecContext source = context_for(from.device()), target = context_for(to.device());
   for (int64_t at = 0; at < bytes; at += piece) {
     const int64_t part = std::min(piece, bytes - at);

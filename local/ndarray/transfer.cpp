@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "local/memory/pools.h"
 #include "local/ops/launch.h"
 
 namespace quarry::local {
@@ -42,10 +43,7 @@ NdArray pinned_empty(const Dims& shape, DType dtype, DeviceKind kind) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(element_count(shape), itemsize(dtype), &bytes))
     throw InvalidArgument(fmt::format("the shape {} has more bytes than 64 bits can count", to_string(shape)));
-  Backend& owner = backend(kind);
-  const int64_t taken = std::max<int64_t>(bytes, 1);
-  void* data = owner.allocate_pinned(taken);
-  auto buffer = std::make_shared<Buffer>(data, bytes, kCpu, [&owner, data, taken] { owner.free_pinned(data, taken); });
+  auto buffer = std::make_shared<Buffer>(bytes, default_pinned_pool(kind), /*stream=*/nullptr);
   return NdArray(std::move(buffer), dtype, shape, contiguous_strides(shape, itemsize(dtype)), 0);
 }
 

@@ -16,7 +16,8 @@ void to_host(const NdArray& array, void* data);
 NdArray from_host_async(const void* data, DType dtype, const Dims& shape, const ExecContext& context);
 void to_host_async(const NdArray& array, void* data, const ExecContext& context);
 
-// An uninitialised array of the CPU in memory that copies to and from devices of `kind` run asynchronously with.
+// An uninitialised array of the CPU in memory that copies to and from devices of `kind` run asynchronously with, from
+// default_pinned_pool(kind): wait for copies before the last handle to the array goes.
 NdArray pinned_empty(const Dims& shape, DType dtype, DeviceKind kind);
 
 }  // namespace quarry::local

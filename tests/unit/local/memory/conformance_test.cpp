@@ -58,12 +58,19 @@ struct Statistics {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Statistics, MemoryConformance, Kinds<Statistics>);
 
-struct Hook {
+struct Hooked {
   static std::shared_ptr<MemoryResource> make(Device device) {
-    return stacked<HookResource>(device, [](const MemoryEvent&) {});
+    struct Stack {
+      std::unique_ptr<SlabPool> pool;
+      MemoryHook hook;
+      MemoryHookScope scope{hook};
+    };
+    auto stack = std::make_shared<Stack>();
+    stack->pool = SlabPool::growing(device, 1 << 20);
+    return {stack, stack->pool.get()};
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(Hook, MemoryConformance, Kinds<Hook>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Hooked, MemoryConformance, Kinds<Hooked>);
 
 struct Fault {
   static std::shared_ptr<MemoryResource> make(Device device) { return stacked<FaultResource>(device, /*fail_at=*/-1); }
