@@ -8,7 +8,11 @@
 // quarry::local. Names that are keywords of C++ end in an underscore (delete_, bool_).
 #pragma once
 
+#include "local/device/benchmark.h"
 #include "local/device/exec_context.h"
+#include "local/device/range.h"
+#include "local/memory/pools.h"
+#include "local/memory/profile.h"
 #include "local/ndarray/dlpack.h"
 #include "local/ndarray/ndarray.h"
 #include "local/ndarray/print.h"
@@ -16,6 +20,7 @@
 #include "local/ops/creation.h"
 #include "local/ops/fuse.h"
 #include "local/ops/fused.h"
+#include "local/ops/in_place.h"
 #include "local/ops/indexing.h"
 #include "local/ops/linalg.h"
 #include "local/ops/manipulation.h"
