@@ -32,6 +32,39 @@ def integers(count, bound, dtype="int64"):
 SIZE = {"float32": 4, "float64": 8, "int64": 8, "complex128": 16, "int32": 4, "bool": 1}
 
 
+# The example programs (apps/examples).
+def program_groups(group, scale):
+    for size in (10**4, 10**6, min(10**8, scale // 1000 * 1000)):
+        g = group(f"program arange of {size}", x=f"arange({size})")
+        g.row("reshape(1000, -1).T * 2", f"arange({size}).reshape(1000, -1).T * 2", 16 * size)
+    g = group("program random inverse", rng="random.default_rng(1)")
+    for n in (10, 100, 1000) + ((10000,) if scale > 1 << 26 else ()):
+        g.row(f"created, {n}", f"rng.random(({n}, {n}))", 8 * n * n)
+        g.row(f"created and inverted, {n}", f"linalg.inv(rng.random(({n}, {n})))")
+    n = scale * 4 if scale > 1 << 26 else scale
+    g = group("program in place", x=f"zeros({n})")
+    g.row("x *= 3", "multiply(x, 3, out=x)", 16 * n)
+    g.row("x *= x", "multiply(x, x, out=x)", 16 * n)
+    n = scale // 2
+    g = group("program softplus", x=f"linspace(-800, 800, {n})")
+    g.row("maximum(0, x) + log1p(exp(-abs(x)))", "maximum(0, x) + log1p(exp(-abs(x)))", 14 * 8 * n)
+    g = group("program stacked", v="arange(1.0, 6.0)", x=uniform(n))
+    g.row("det of five copies", "linalg.det(vstack((v, v, v, v, v)))")
+    g.row("norm", "linalg.norm(x)", 8 * n)
+    rows = max(64, scale // 2**16)
+    g = group(
+        "program network",
+        x=f"({uniform(rows * 784, 'float32')}).reshape({rows}, 784)",
+        w=f"({uniform(784 * 1000, 'float32')}).reshape(784, 1000) - float32(0.5)",
+        b="zeros(1000, dtype=float32)",
+        h="maximum(matmul(x, w) + b, 0)",
+        p="exp(h[:, :10] * float32(0.01))",
+    )
+    g.row("linear", "matmul(x, w) + b")
+    g.row("relu", "maximum(h, 0)", 8 * rows * 1000)
+    g.row("softmax", "p / sum(p, axis=-1, keepdims=True)")
+
+
 def groups(scale):
     side = int(scale**0.5) // 64 * 64
     edge = int(round(scale ** (1 / 3))) // 16 * 16
@@ -205,6 +238,7 @@ def groups(scale):
         g.row("matmul batched", "matmul(z, z)")
 
     linalg_groups(group, scale)
+    program_groups(group, scale)
 
     # ---- ten elements: the cost of a call ----
     g = group("ten elements", x="arange(10.0)", y="arange(10.0) + 1", i="arange(10)[::-1].copy()")
