@@ -76,7 +76,8 @@ class Interpreter {
         partials_(scratch + map_.slot_bytes * slots) {
     // An output that shares memory with an input is written when its tile is done, for an input may be read late.
     for (size_t o = 0; o < launch.outputs.size(); ++o) {
-      bool in_place = code.values[static_cast<size_t>(code.outputs[o])].kind == CodeValue::Kind::result;
+      const CodeValue::Kind kind = code.values[static_cast<size_t>(code.outputs[o])].kind;
+      bool in_place = kind == CodeValue::Kind::result || kind == CodeValue::Kind::index;
       for (size_t i = 0; i < launch.inputs.size(); ++i)
         in_place = in_place && launch.inputs[i].data != launch.outputs[o].data;
       for (size_t p = 0; p < o; ++p) in_place = in_place && code.outputs[p] != code.outputs[o];
@@ -227,12 +228,15 @@ class Interpreter {
       view = {tile_buffer(worker, value), row};
       const int64_t origin = launch_.index_offset.empty() ? 0 : launch_.index_offset[value.slot];
       const Addressing& at = layout_.indexes[static_cast<size_t>(index_number_[static_cast<size_t>(id)])];
-      int64_t* out = reinterpret_cast<int64_t*>(view.data);
+      const int direct = direct_output_[static_cast<size_t>(id)];
+      if (direct >= 0 && !value.contiguous)
+        place(layout_.outputs[static_cast<size_t>(direct)], launch_.outputs[static_cast<size_t>(direct)].data, tile,
+              size, &view);
       for_each_piece(
           at, tile,
           [&](int64_t first, int64_t down, int64_t right, int64_t rows, int64_t columns, int64_t r0, int64_t c0) {
             for (int64_t r = 0; r < rows; ++r) {
-              int64_t* p = out + (r0 + r) * tile.inner_count + c0;
+              int64_t* p = reinterpret_cast<int64_t*>(view.data + (r0 + r) * view.row_bytes) + c0;
               const int64_t start = origin + first + r * down;
               for (int64_t c = 0; c < columns; ++c) p[c] = start + c * right;
             }
