@@ -10,6 +10,7 @@
 #include "local/ops/launch.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/placement.h"
+#include "local/ops/ufunc.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -120,6 +121,52 @@ void pack(const NdArray& target, std::span<const NdArray> bits, bool big) {
   program.output(byte);
   const NdArray* out[] = {&target};
   run_elementwise(program, inputs, out, context_for(target.device()));
+}
+
+// Eight neighbouring bytes along the last axis as one number, without a copy; nothing where they are not neighbours or
+// do not begin at multiples of eight bytes. The axis has a multiple of eight elements.
+std::optional<NdArray> as_words(const NdArray& bytes) {
+  const int last = bytes.ndim() - 1;
+  if (bytes.size() == 0 || bytes.strides()[last] != 1 || bytes.offset() % 8 != 0) return std::nullopt;
+  Dims shape = bytes.shape(), strides = bytes.strides();
+  for (int d = 0; d < last; ++d)
+    if (strides[d] % 8 != 0 && shape[d] > 1) return std::nullopt;
+  shape[last] /= 8;
+  strides[last] = 8;
+  return NdArray(bytes.buffer(), DType::uint64, shape, strides, bytes.offset());
+}
+
+ValueId word_constant(Program& program, uint64_t value) {
+  return program.constant(Scalar::strong(value, DType::uint64), DType::uint64);
+}
+
+// pack() of eight truth values, 0 or 1, that are the bytes of a number: its product with a constant that has a bit for
+// each has them side by side in the upper byte, and nothing carries.
+void pack_words(const NdArray& target, const NdArray& words, bool big) {
+  Program program;
+  const auto two = [&](Op op, ValueId a, uint64_t b) {
+    return program.apply(op, std::array{a, word_constant(program, b)});
+  };
+  const ValueId product =
+      two(Op::multiply, program.input(DType::uint64), big ? 0x8040201008040201 : 0x0102040810204080);
+  program.output(program.cast(two(Op::right_shift, product, 56), DType::uint8));
+  const NdArray *in[] = {&words}, *out[] = {&target};
+  run_elementwise(program, in, out, context_for(target.device()));
+}
+
+// The reverse: each byte of a number keeps its own bit of eight copies of a byte, which then moves down.
+void unpack_words(const NdArray& words, const NdArray& bytes, bool big) {
+  Program program;
+  const auto two = [&](Op op, ValueId a, uint64_t b) {
+    return program.apply(op, std::array{a, word_constant(program, b)});
+  };
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  const ValueId copies = two(Op::multiply, program.cast(program.input(DType::uint8), DType::uint64), kOnes);
+  const ValueId own = two(Op::bitwise_and, copies, big ? 0x0102040810204080 : 0x8040201008040201);
+  const ValueId top = two(Op::add, own, 0x7f * kOnes);  // the top bit of a byte that is not 0
+  program.output(two(Op::bitwise_and, two(Op::right_shift, top, 7), kOnes));
+  const NdArray *in[] = {&bytes}, *out[] = {&words};
+  run_elementwise(program, in, out, context_for(words.device()));
 }
 
 // --- shares_memory ---------------------------------------------------------------------------------------------------
@@ -300,9 +347,19 @@ NdArray packbits(const NdArray& a, std::optional<int64_t> axis, std::string_view
   shape[along] = (size + 7) / 8;
   NdArray result(shape, DType::uint8, context_for(a.device()));
   std::vector<NdArray> parts;
-  for (int64_t i = 0; i < 8 && whole > 0; ++i) parts.push_back(sliced(bits, along, i, whole, 8));
-  if (whole > 0) pack(sliced(result, along, 0, whole), parts, big);
-  parts.clear();
+  std::optional<NdArray> words;
+  if (whole > 0 && along == bits.ndim() - 1) {
+    NdArray truth = bits.dtype() == DType::bool_ ? bits : apply(Op::not_equal, {bits, 0});
+    if (truth.strides()[along] != 1) truth = truth.copy(context_for(a.device()));
+    words = as_words(sliced(truth, along, 0, whole * 8));
+  }
+  if (words) {
+    pack_words(sliced(result, along, 0, whole), *words, big);
+  } else if (whole > 0) {
+    for (int64_t i = 0; i < 8; ++i) parts.push_back(sliced(bits, along, i, whole, 8));
+    pack(sliced(result, along, 0, whole), parts, big);
+    parts.clear();
+  }
   for (int64_t i = whole * 8; i < size; ++i) parts.push_back(sliced(bits, along, i, 1));
   if (!parts.empty()) pack(sliced(result, along, whole, 1), parts, big);
   return result;
@@ -349,7 +406,12 @@ NdArray unpackbits(const NdArray& a, std::optional<int64_t> axis, std::optional<
   };
   const int64_t used = std::min(wanted, all);
   if (result.size() > 0) {
-    unpack(0, used / 8, 8);
+    const std::optional<NdArray> words =
+        along == result.ndim() - 1 && used >= 8 ? as_words(sliced(result, along, 0, used / 8 * 8)) : std::nullopt;
+    if (words)
+      unpack_words(*words, sliced(bytes, along, 0, used / 8), big);
+    else
+      unpack(0, used / 8, 8);
     unpack(used / 8, used % 8 ? 1 : 0, used % 8);
     if (wanted > all) sliced(result, along, all, wanted - all).fill(Scalar::strong(0, DType::uint8), context);
   }
