@@ -1,6 +1,7 @@
 // Diagonals and triangles.
 #include <fmt/format.h>
 
+#include "local/ops/creation.h"
 #include "local/ops/launch.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/placement.h"
@@ -9,10 +10,22 @@
 namespace quarry::local::ops {
 namespace {
 
-// Whether column <= row + k, over the last two axes of the iteration space.
-ValueId in_lower_triangle(Program& program, int ndim, int64_t k) {
-  const ValueId shifted[] = {program.index(ndim - 2), program.constant(k, DType::int64)};
-  const ValueId compared[] = {program.index(ndim - 1), program.apply(Op::add, shifted)};
+// The numbers of columns and, plus k, of rows, in the smallest dtype that holds them: a program that compares them
+// takes fewer bytes per element than one that counts.
+struct Numbers {
+  NdArray columns, rows;
+};
+Numbers numbers(const Dims& shape, int64_t k, const ExecContext& context) {
+  const int64_t rows = shape[shape.size() - 2], columns = shape[shape.size() - 1];
+  const int64_t most = std::max(columns, rows + std::abs(k));
+  const DType dtype = most < INT16_MAX ? DType::int16 : most < INT32_MAX ? DType::int32 : DType::int64;
+  return {arange(0, columns, 1, dtype, context.device),
+          arange(k, k + rows, 1, dtype, context.device).reshape({rows, 1})};
+}
+
+// Whether column <= row + k; the numbers are inputs of the program.
+ValueId in_lower_triangle(Program& program, const Numbers& numbers) {
+  const ValueId compared[] = {program.input(numbers.columns.dtype()), program.input(numbers.rows.dtype())};
   return program.apply(Op::less_equal, compared);
 }
 
@@ -29,14 +42,14 @@ NdArray triangle(const NdArray& m, int64_t k, bool lower) {
   const Dims shape = m.ndim() == 1 ? Dims{m.shape()[0], m.shape()[0]} : m.shape();
   NdArray result(shape, m.dtype(), context);
   if (result.size() == 0) return result;
+  const Numbers at = numbers(shape, clamped_offset(lower ? k : k - (k > INT64_MIN), shape), context);
   Program program;
+  const ValueId inside = in_lower_triangle(program, at);
   const ValueId value = program.input(m.dtype());
   const ValueId zero = program.constant(0, m.dtype());
-  const ValueId inside =
-      in_lower_triangle(program, shape.size(), clamped_offset(lower ? k : k - (k > INT64_MIN), shape));
   const ValueId chosen[] = {inside, lower ? value : zero, lower ? zero : value};
   program.output(program.apply(Op::where, chosen));
-  const NdArray *in[] = {&m}, *out[] = {&result};
+  const NdArray *in[] = {&at.columns, &at.rows, &m}, *out[] = {&result};
   run_elementwise(program, in, out, context);
   return result;
 }
@@ -89,10 +102,11 @@ NdArray tri(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType>
   NdArray result({std::max<int64_t>(N, 0), std::max<int64_t>(M.value_or(N), 0)}, dtype.value_or(DType::float64),
                  context);
   if (result.size() == 0) return result;
+  const Numbers at = numbers(result.shape(), clamped_offset(k, result.shape()), context);
   Program program;
-  program.output(program.cast(in_lower_triangle(program, 2, clamped_offset(k, result.shape())), result.dtype()));
-  const NdArray* out[] = {&result};
-  run_elementwise(program, {}, out, context);
+  program.output(program.cast(in_lower_triangle(program, at), result.dtype()));
+  const NdArray *in[] = {&at.columns, &at.rows}, *out[] = {&result};
+  run_elementwise(program, in, out, context);
   return result;
 }
 
