@@ -156,6 +156,7 @@ bool same_elements(const NdArray& in, const NdArray& out, const Dims& shape) {
 // What every call with keyword arguments comes to: the outputs of `ops` over the same arguments.
 std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std::span<const Arg> args,
                                  const UfuncOptions& options, std::span<const std::optional<NdArray>> out) {
+  const Range named(name);
   Inputs inputs = inputs_of(ops[0], args, options.dtype);
   const OpTypes types = resolve_arguments(ops[0], args, options.dtype, options.casting);
   if (options.dtype && ops.size() > 1)
@@ -280,6 +281,7 @@ void check_writable(const NdArray& out) {
 }
 
 NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
+  const Range named(info(op).name);
   const Inputs inputs = inputs_of(op, args, dtype);
   const ExecContext context = context_for(common_device(inputs.span()));
   const auto run = [&](const Program& program) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 #include "local/ndarray/dlpack.h"
@@ -130,9 +131,14 @@ void fill_range(const NdArray& result, const Scalar& first, const Scalar& next, 
   }
   Program program;
   const ValueId index = program.index(0);
-  const ValueId scaled[] = {program.cast(index, loop), program.constant(Scalar::strong(delta, loop), loop)};
-  const ValueId moved[] = {program.constant(Scalar::strong(begin, loop), loop), program.apply(Op::multiply, scaled)};
-  ValueId value = program.cast(program.apply(Op::add, moved), dtype);
+  ValueId value = program.cast(index, loop);
+  // Steps that change nothing cost as much as others. (0 times -1 is -0, which only a sum with 0 makes 0.)
+  const bool by_one = delta.as_complex() == 1.0;
+  if (!by_one)
+    value = program.apply(Op::multiply, std::array{value, program.constant(Scalar::strong(delta, loop), loop)});
+  if (!by_one || begin.as_complex() != 0.0)
+    value = program.apply(Op::add, std::array{program.constant(Scalar::strong(begin, loop), loop), value});
+  value = program.cast(value, dtype);
   if (!lands) {
     const ValueId at_one[] = {index, program.constant(1, DType::int64)};
     const ValueId chosen[] = {program.apply(Op::equal, at_one), program.constant(second, dtype), value};
@@ -219,6 +225,7 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
 
 NdArray array(const NdArray& object, std::optional<DType> dtype, std::optional<bool> copy, std::string_view order,
               bool /*subok*/, int64_t ndmin) {
+  const Range named("array");
   if (ndmin < 0 || ndmin > kMaxDims)
     throw InvalidArgument(fmt::format("ndmin must be in [0, {}], not {}", kMaxDims, ndmin));
   NdArray result = copy && *copy ? astype_method(object, dtype.value_or(object.dtype()), order)
@@ -233,6 +240,7 @@ NdArray array(const NdArray& object, std::optional<DType> dtype, std::optional<b
 
 NdArray asarray(const NdArray& a, std::optional<DType> dtype, std::optional<std::string_view> order,
                 std::optional<Device> device, std::optional<bool> copy) {
+  const Range named("asarray");
   const bool moves = device && !(*device == a.device());
   const NdArray here = moves ? a.to(*device) : a;
   NdArray result = astype_method(here, dtype.value_or(a.dtype()), order.value_or("K"), "unsafe", true,
@@ -243,38 +251,47 @@ NdArray asarray(const NdArray& a, std::optional<DType> dtype, std::optional<std:
 }
 
 NdArray empty(const Ints& shape, std::optional<DType> dtype, std::string_view order, std::optional<Device> device) {
+  const Range named("empty");
   return shaped(shape, dtype, order, device);
 }
 NdArray zeros(const Ints& shape, std::optional<DType> dtype, std::string_view order, std::optional<Device> device) {
+  const Range named("zeros");
   return filled(shaped(shape, dtype, order, device), Scalar(0));
 }
 NdArray ones(const Ints& shape, std::optional<DType> dtype, std::string_view order, std::optional<Device> device) {
+  const Range named("ones");
   return filled(shaped(shape, dtype, order, device), Scalar(1));
 }
 NdArray full(const Ints& shape, const Arg& fill_value, std::optional<DType> dtype, std::string_view order,
              std::optional<Device> device) {
+  const Range named("full");
   if (!device && fill_value.array()) device = fill_value.array()->device();
   return filled(shaped(shape, dtype.value_or(fill_value.promotion().dtype), order, device), fill_value);
 }
 NdArray empty_like(const NdArray& prototype, std::optional<DType> dtype, std::string_view order, bool /*subok*/,
                    const std::optional<Ints>& shape, std::optional<Device> device) {
+  const Range named("empty_like");
   return like(prototype, dtype, order, shape, device);
 }
 NdArray zeros_like(const NdArray& a, std::optional<DType> dtype, std::string_view order, bool /*subok*/,
                    const std::optional<Ints>& shape, std::optional<Device> device) {
+  const Range named("zeros_like");
   return filled(like(a, dtype, order, shape, device), Scalar(0));
 }
 NdArray ones_like(const NdArray& a, std::optional<DType> dtype, std::string_view order, bool /*subok*/,
                   const std::optional<Ints>& shape, std::optional<Device> device) {
+  const Range named("ones_like");
   return filled(like(a, dtype, order, shape, device), Scalar(1));
 }
 NdArray full_like(const NdArray& a, const Arg& fill_value, std::optional<DType> dtype, std::string_view order,
                   bool /*subok*/, const std::optional<Ints>& shape, std::optional<Device> device) {
+  const Range named("full_like");
   return filled(like(a, dtype, order, shape, device), fill_value);
 }
 
 NdArray arange(const Scalar& start_or_stop, const std::optional<Scalar>& stop, const Scalar& step,
                std::optional<DType> dtype, std::optional<Device> device) {
+  const Range named("arange");
   const Scalar start = stop ? start_or_stop : Scalar(0), end = stop ? *stop : start_or_stop;
   const auto is_whole = [](const Scalar& s) { return is_integer(s.dtype()) || s.dtype() == DType::bool_; };
   const bool integers = is_whole(start) && is_whole(end) && is_whole(step);
@@ -303,6 +320,7 @@ NdArray arange(const Scalar& start_or_stop, const std::optional<Scalar>& stop, c
 std::variant<NdArray, std::pair<NdArray, NdArray>> linspace(const Arg& start, const Arg& stop, int64_t num,
                                                             bool endpoint, bool retstep, std::optional<DType> dtype,
                                                             int64_t axis, std::optional<Device> device) {
+  const Range named("linspace");
   Samples samples = interpolate(start, stop, num, endpoint, dtype, axis, device);
   if (retstep) return std::pair(std::move(samples.values), std::move(samples.step));
   return std::move(samples.values);
@@ -310,6 +328,7 @@ std::variant<NdArray, std::pair<NdArray, NdArray>> linspace(const Arg& start, co
 
 NdArray logspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint, const Arg& base,
                  std::optional<DType> dtype, int64_t axis) {
+  const Range named("logspace");
   NdArray values;
   if (base.array() && base.array()->ndim() > 0) {
     // The base takes part in the broadcast before the new axis is placed.
@@ -330,6 +349,7 @@ NdArray logspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint, 
 
 NdArray geomspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint, std::optional<DType> dtype,
                   int64_t axis) {
+  const Range named("geomspace");
   const bool scalars = !start.array() && !stop.array();
   const Device owner = device_of({&start, &stop}), where = scalars ? kCpu : owner;
   const PromotionOperand operands[] = {start.promotion(), stop.promotion(), {dtype.value_or(DType::float64), false}};
@@ -361,6 +381,7 @@ NdArray geomspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint,
 
 NdArray eye(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType> dtype, std::string_view order,
             std::optional<Device> device) {
+  const Range named("eye");
   NdArray result = shaped({N, M.value_or(N)}, dtype, order, device);
   if (result.size() == 0) return result;
   const ExecContext context = context_for(result.device());
@@ -373,6 +394,7 @@ NdArray eye(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType>
 NdArray identity(int64_t n, std::optional<DType> dtype) { return eye(n, std::nullopt, 0, dtype); }
 
 NdArray fromfunction(const ArrayFunction& function, const Ints& shape, std::optional<DType> dtype) {
+  const Range named("fromfunction");
   const Dims whole = shape_of(shape);
   std::vector<NdArray> coordinates;
   for (int d = 0; d < whole.size(); ++d) {
@@ -385,6 +407,7 @@ NdArray fromfunction(const ArrayFunction& function, const Ints& shape, std::opti
 }
 
 std::vector<NdArray> meshgrid(const std::vector<NdArray>& xi, bool copy, bool sparse, std::string_view indexing) {
+  const Range named("meshgrid");
   if (indexing != "xy" && indexing != "ij")
     throw InvalidArgument(fmt::format("Valid values for `indexing` are 'xy' and 'ij', not '{}'.", indexing));
   const int ndim = static_cast<int>(xi.size());
@@ -407,6 +430,7 @@ std::vector<NdArray> meshgrid(const std::vector<NdArray>& xi, bool copy, bool sp
 }
 
 NdArray vander(const NdArray& x, std::optional<int64_t> N, bool increasing) {
+  const Range named("vander");
   if (x.ndim() != 1) {
     throw InvalidArgument(fmt::format("x must be a one-dimensional array or sequence, not {}-dimensional.", x.ndim()));
   }
@@ -426,6 +450,7 @@ NdArray vander(const NdArray& x, std::optional<int64_t> N, bool increasing) {
 }
 
 NdArray from_dlpack(const NdArray& x, std::optional<Device> device, std::optional<bool> copy) {
+  const Range named("from_dlpack");
   const bool moves = device && !(*device == x.device());
   if (moves && copy && !*copy) {
     throw InvalidArgument(fmt::format("from_dlpack: the array is on {}; without a copy it cannot be on {}",

@@ -136,6 +136,7 @@ DType loop_dtype(const EinsumTerms& terms, std::optional<DType> dtype, Casting c
 
 NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out, const EinsumOptimize& optimize,
                std::optional<DType> dtype, std::string_view order, Casting casting) {
+  const Range named("einsum");
   const Order layout = parse_order(order);
   const EinsumTerms terms = parse_einsum(operands);
   std::vector<const NdArray*> arrays;
@@ -188,6 +189,7 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
 
 std::pair<EinsumPath, std::string> einsum_path(const EinsumOperands& operands, const EinsumOptimize& optimize,
                                                bool einsum_call) {
+  const Range named("einsum_path");
   if (einsum_call)
     throw InvalidArgument("einsum_path: einsum_call=True is NumPy's internal form, which is not provided");
   const EinsumTerms terms = parse_einsum(operands);

@@ -1,6 +1,7 @@
 // The general index: integers, slices, newaxis and ellipsis mixed with integer arrays and masks.
 #include <fmt/format.h>
 
+#include "local/device/range.h"
 #include "local/ops/index_support.h"
 #include "local/ops/indexing.h"
 #include "local/ops/ufunc.h"
@@ -120,7 +121,16 @@ Resolved resolve(const NdArray& array, std::span<const IndexTerm> index) {
                                  array.ndim(), consumed));
   }
   result.integers_only = integers && consumed == array.ndim();
+  const ExecContext context = context_for(array.device());
   if (index.size() == 1 && array.ndim() > 0) {
+    if (const NdArray* one = std::get_if<NdArray>(&index[0].value()); one && !is_mask(*one)) {  // quickly: it is usual
+      result.view = array;
+      result.arrays.push_back({one->dtype() == DType::int64 ? *one : one->astype(DType::int64, context), /*axis=*/0,
+                               array.shape()[0], array.strides()[0]});
+      result.broadcast = one->shape();
+      for (int d = 1; d < array.ndim(); ++d) result.kept.push_back(d);
+      return result;
+    }
     const NdArray* mask = std::get_if<NdArray>(&index[0].value());
     if (mask && is_mask(*mask) && mask->shape() == array.shape()) {
       result.whole_mask = *mask;
@@ -175,7 +185,6 @@ Resolved resolve(const NdArray& array, std::span<const IndexTerm> index) {
   std::vector<bool> removed(static_cast<size_t>(result.view.ndim()), false);
   std::vector<Dims> others;  // shapes of masks without axes
   bool only_masks = true;
-  const ExecContext context = context_for(array.device());
   for (const Indexed& one : indexed) {
     const IndexTerm::Variant& value = one.term->value();
     const auto add = [&](NdArray positions, int d) {
@@ -326,9 +335,13 @@ void write(const NdArray& array, const Resolved& index, const Arg& given) {
 
 namespace ops {
 
-NdArray get(const NdArray& array, std::span<const IndexTerm> index) { return read(array, resolve(array, index)); }
+NdArray get(const NdArray& array, std::span<const IndexTerm> index) {
+  const Range named("getitem");
+  return read(array, resolve(array, index));
+}
 
 void set(const NdArray& array, std::span<const IndexTerm> index, const Arg& value) {
+  const Range named("setitem");
   write(array, resolve(array, index), value);
 }
 

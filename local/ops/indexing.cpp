@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "local/device/range.h"
 #include "local/ops/index_support.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
@@ -136,6 +137,7 @@ void collect(const Arg& arg, std::vector<const NdArray*>& arrays, std::vector<Di
 
 NdArray take(const NdArray& a, const NdArray& indices, std::optional<int64_t> axis, const std::optional<NdArray>& out,
              std::string_view mode) {
+  const Range named("take");
   const IndexMode how = parse_index_mode(mode);
   const NdArray positions = indices.size() == 0 ? indices.astype(DType::int64, context_for(indices.device()))
                                                 : as_positions(indices, "same_kind");
@@ -148,6 +150,7 @@ NdArray take(const NdArray& a, const NdArray& indices, std::optional<int64_t> ax
 }
 
 void put(const NdArray& a, const NdArray& ind, const Arg& v, std::string_view mode) {
+  const Range named("put");
   const IndexMode how = parse_index_mode(mode);
   const NdArray* const both[] = {&a, &ind};
   common_device(both);
@@ -191,6 +194,7 @@ IndexedElements along_axis(const NdArray& arr, const NdArray& positions, int axi
 }  // namespace
 
 NdArray take_along_axis(const NdArray& arr, const NdArray& indices, std::optional<int64_t> axis) {
+  const Range named("take_along_axis");
   if (!axis) {
     if (indices.ndim() != 1) throw InvalidArgument("when axis=None, `indices` must have a single dimension.");
     return take_along_axis(flattened(arr), indices, 0);
@@ -209,6 +213,7 @@ NdArray take_along_axis(const NdArray& arr, const NdArray& indices, std::optiona
 }
 
 void put_along_axis(const NdArray& arr, const NdArray& indices, const Arg& values, std::optional<int64_t> axis) {
+  const Range named("put_along_axis");
   if (!axis) {
     if (indices.ndim() != 1) throw InvalidArgument("when axis=None, `indices` must have a single dimension.");
     return on_flat(arr, [&](const NdArray& flat) { put_along_axis(flat, indices, values, 0); });
@@ -237,6 +242,7 @@ void put_along_axis(const NdArray& arr, const NdArray& indices, const Arg& value
 
 NdArray choose(const NdArray& a, const std::vector<Arg>& choices, const std::optional<NdArray>& out,
                std::string_view mode) {
+  const Range named("choose");
   const IndexMode how = parse_index_mode(mode);
   if (choices.empty()) throw InvalidArgument("invalid entry in choice array");
   NdArray positions = as_positions(a, "safe");
@@ -269,6 +275,7 @@ NdArray choose(const NdArray& a, const std::vector<Arg>& choices, const std::opt
 
 NdArray compress(const NdArray& condition, const NdArray& a, std::optional<int64_t> axis,
                  const std::optional<NdArray>& out) {
+  const Range named("compress");
   if (condition.ndim() != 1) throw InvalidArgument("condition must be a 1-d array");
   const NdArray* const both[] = {&condition, &a};
   common_device(both);
@@ -283,12 +290,14 @@ NdArray compress(const NdArray& condition, const NdArray& a, std::optional<int64
 
 NdArray compress_array(const NdArray& a, const NdArray& condition, std::optional<int64_t> axis,
                        const std::optional<NdArray>& out) {
+  const Range named("compress");
   return compress(condition, a, axis, out);
 }
 
 NdArray extract(const NdArray& condition, const NdArray& arr) { return compress(flattened(condition), flattened(arr)); }
 
 void place(const NdArray& arr, const NdArray& mask, const NdArray& vals) {
+  const Range named("place");
   check_same_size(arr, mask, "place");
   const NdArray* const all[] = {&arr, &mask, &vals};
   common_device(all);
@@ -302,6 +311,7 @@ void place(const NdArray& arr, const NdArray& mask, const NdArray& vals) {
 }
 
 void putmask(const NdArray& a, const NdArray& mask, const NdArray& values) {
+  const Range named("putmask");
   check_same_size(a, mask, "putmask");
   const NdArray* const all[] = {&a, &mask, &values};
   common_device(all);
@@ -313,6 +323,7 @@ void putmask(const NdArray& a, const NdArray& mask, const NdArray& values) {
 }
 
 void copyto(const NdArray& dst, const Arg& src, Casting casting, const Arg& where) {
+  const Range named("copyto");
   const PromotionOperand from = src.promotion();
   // A literal may become any kind that is not below its own; whether it fits is value_array()'s matter.
   const auto rank = [](DType dtype) { return std::string_view("bifc").find(kind(dtype) == 'u' ? 'i' : kind(dtype)); };
@@ -348,6 +359,7 @@ void copyto(const NdArray& dst, const Arg& src, Casting casting, const Arg& wher
 }
 
 NdArray select(const std::vector<NdArray>& condlist, const std::vector<Arg>& choicelist, const Arg& default_) {
+  const Range named("select");
   if (condlist.size() != choicelist.size())
     throw InvalidArgument("list of cases must be same length as list of conditions");
   if (condlist.empty()) throw InvalidArgument("select with an empty condition list is not possible");
@@ -365,6 +377,7 @@ NdArray select(const std::vector<NdArray>& condlist, const std::vector<Arg>& cho
 }
 
 void fill_diagonal(const NdArray& a, const Arg& val, bool wrap) {
+  const Range named("fill_diagonal");
   if (a.ndim() < 2) throw InvalidArgument("array must be at least 2-d");
   const NdArray values = apart_from(value_array(val, a.dtype(), a.device()), a);
   const ExecContext context = context_for(a.device());
@@ -420,6 +433,7 @@ Scalar item(const NdArray& a, const std::vector<Ints>& args) {
 }
 
 void fill(const NdArray& a, const Scalar& value) {
+  const Range named("fill");
   a.assign(value_array(value, a.dtype(), a.device()), context_for(a.device()));
 }
 

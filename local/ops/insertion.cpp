@@ -125,6 +125,7 @@ NdArray insert_many(const AlongAxis& at, const NdArray& given, const NdArray& va
 }  // namespace
 
 NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, std::optional<int64_t> axis) {
+  const Range named("repeat");
   const AlongAxis at = along_axis(a, axis);
   const auto& [array, along] = at;
   const NdArray* counts = std::get_if<NdArray>(&repeats);
@@ -157,6 +158,7 @@ NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, 
 }
 
 NdArray insert(const NdArray& arr, const Positions& obj, const NdArray& values, std::optional<int64_t> axis) {
+  const Range named("insert");
   const AlongAxis at = along_axis(arr, axis);
   const NdArray* both[] = {&arr, &values};
   local::common_device(both);
@@ -190,6 +192,7 @@ NdArray insert(const NdArray& arr, const Positions& obj, const NdArray& values, 
 }
 
 NdArray delete_(const NdArray& arr, const Positions& obj, std::optional<int64_t> axis) {
+  const Range named("delete");
   const auto [a, along] = along_axis(arr, axis);
   const int64_t size = a.shape()[along];
   if (const int64_t* position = std::get_if<int64_t>(&obj))

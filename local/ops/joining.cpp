@@ -190,6 +190,7 @@ NdArray joined_flat(const std::vector<NdArray>& arrays, const std::optional<NdAr
 
 NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> axis, const std::optional<NdArray>& out,
                     std::optional<DType> dtype, std::string_view casting) {
+  const Range named("concatenate");
   const Casting rule = parse_casting(casting);
   if (arrays.empty()) throw InvalidArgument("need at least one array to concatenate");
   if (!axis) return joined_flat(arrays, out, joined_dtype(arrays, out, dtype, rule, "concatenate"));
@@ -222,6 +223,7 @@ NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> a
 
 NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, const std::optional<NdArray>& out,
               std::optional<DType> dtype, std::string_view casting) {
+  const Range named("stack");
   const Casting rule = parse_casting(casting);
   if (arrays.empty()) throw InvalidArgument("need at least one array to stack");
   for (const NdArray& a : arrays) {
@@ -240,10 +242,12 @@ NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, const std::optio
 }
 
 NdArray vstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std::string_view casting) {
+  const Range named("vstack");
   return concatenate(with_dims(tup, atleast_2d), 0, std::nullopt, dtype, casting);
 }
 
 NdArray hstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std::string_view casting) {
+  const Range named("hstack");
   const std::vector<NdArray> arrays = with_dims(tup, atleast_1d);
   return concatenate(arrays, !arrays.empty() && arrays[0].ndim() == 1 ? 0 : 1, std::nullopt, dtype, casting);
 }
@@ -251,6 +255,7 @@ NdArray hstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std:
 NdArray dstack(const std::vector<NdArray>& tup) { return concatenate(with_dims(tup, atleast_3d), 2); }
 
 NdArray column_stack(const std::vector<NdArray>& tup) {
+  const Range named("column_stack");
   std::vector<NdArray> columns;
   columns.reserve(tup.size());
   for (const NdArray& a : tup) columns.push_back(a.ndim() < 2 ? with_leading_axes(a, 2).T() : a);
@@ -258,6 +263,7 @@ NdArray column_stack(const std::vector<NdArray>& tup) {
 }
 
 NdArray block(const Blocks& arrays) {
+  const Range named("block");
   const BlockDepth depth = depth_of(arrays);
   const int ndim = std::max(depth.lists, depth.ndim);
   std::vector<NdArray> all;
@@ -270,10 +276,12 @@ NdArray block(const Blocks& arrays) {
 }
 
 NdArray append(const NdArray& arr, const NdArray& values, std::optional<int64_t> axis) {
+  const Range named("append");
   return concatenate({arr, values}, axis);
 }
 
 std::vector<NdArray> array_split(const NdArray& ary, const Ints& indices_or_sections, int64_t axis) {
+  const Range named("array_split");
   const int along = normalize_axis(axis, ary.ndim());
   std::vector<NdArray> parts;
   for (const auto& [start, count] : part_bounds(indices_or_sections, ary.shape()[along]))
@@ -282,6 +290,7 @@ std::vector<NdArray> array_split(const NdArray& ary, const Ints& indices_or_sect
 }
 
 std::vector<NdArray> split(const NdArray& ary, const Ints& indices_or_sections, int64_t axis) {
+  const Range named("split");
   const int64_t size = ary.shape()[normalize_axis(axis, ary.ndim())];
   if (indices_or_sections.scalar()) {
     const int64_t sections = indices_or_sections.values()[0];
@@ -294,21 +303,25 @@ std::vector<NdArray> split(const NdArray& ary, const Ints& indices_or_sections, 
 }
 
 std::vector<NdArray> hsplit(const NdArray& ary, const Ints& indices_or_sections) {
+  const Range named("hsplit");
   if (ary.ndim() == 0) throw InvalidArgument("hsplit only works on arrays of 1 or more dimensions");
   return split(ary, indices_or_sections, ary.ndim() > 1 ? 1 : 0);
 }
 
 std::vector<NdArray> vsplit(const NdArray& ary, const Ints& indices_or_sections) {
+  const Range named("vsplit");
   if (ary.ndim() < 2) throw InvalidArgument("vsplit only works on arrays of 2 or more dimensions");
   return split(ary, indices_or_sections, 0);
 }
 
 std::vector<NdArray> dsplit(const NdArray& ary, const Ints& indices_or_sections) {
+  const Range named("dsplit");
   if (ary.ndim() < 3) throw InvalidArgument("dsplit only works on arrays of 3 or more dimensions");
   return split(ary, indices_or_sections, 2);
 }
 
 std::vector<NdArray> unstack(const NdArray& x, int64_t axis) {
+  const Range named("unstack");
   if (x.ndim() == 0) throw InvalidArgument("Input array must be at least 1-d.");
   const int along = normalize_axis(axis, x.ndim());
   std::vector<NdArray> parts;
@@ -317,6 +330,7 @@ std::vector<NdArray> unstack(const NdArray& x, int64_t axis) {
 }
 
 NdArray tile(const NdArray& A, const Ints& reps) {
+  const Range named("tile");
   std::vector<int64_t> counts = reps.values();
   const int ndim = std::max(static_cast<int>(counts.size()), A.ndim());
   counts.insert(counts.begin(), static_cast<size_t>(ndim) - counts.size(), 1);
@@ -365,6 +379,7 @@ NdArray tile(const NdArray& A, const Ints& reps) {
 }
 
 NdArray resize(const NdArray& a, const Ints& new_shape) {
+  const Range named("resize");
   const Dims shape = shape_of(new_shape);
   for (int64_t extent : shape)
     if (extent < 0)
@@ -402,6 +417,7 @@ void write_rolled(const NdArray& target, const NdArray& a, std::span<const std::
 }  // namespace
 
 NdArray roll(const NdArray& a, const Ints& shift, const Axes& axis) {
+  const Range named("roll");
   if (axis.none()) return roll(a.reshape({a.size()}), shift, 0).reshape(a.shape());
   const std::vector<int64_t>&shifts = shift.values(), &axes = axis.list();
   if (shifts.size() != axes.size() && shifts.size() != 1 && axes.size() != 1) {

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "local/device/range.h"
 #include "local/ndarray/ndarray.h"
 #include "local/program/engine.h"
 

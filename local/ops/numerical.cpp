@@ -182,6 +182,7 @@ NdArray wrapped(const NdArray& values, double before, double after, const ExecCo
 }  // namespace
 
 NdArray correlate(const NdArray& a_in, const NdArray& v_in, std::string_view mode) {
+  const Range named("correlate");
   for (const NdArray* array : {&a_in, &v_in})
     if (array->ndim() == 0) throw InvalidArgument("object of too small depth for desired array");
   const NdArray a = as_vector(a_in), plain = as_vector(v_in);
@@ -193,6 +194,7 @@ NdArray correlate(const NdArray& a_in, const NdArray& v_in, std::string_view mod
 }
 
 NdArray convolve(const NdArray& a_in, const NdArray& v_in, std::string_view mode) {
+  const Range named("convolve");
   const NdArray a = as_vector(a_in), v = as_vector(v_in);
   const bool swapped = v.size() > a.size();
   const NdArray &longer = swapped ? v : a, &shorter = swapped ? a : v;
@@ -203,6 +205,7 @@ NdArray convolve(const NdArray& a_in, const NdArray& v_in, std::string_view mode
 
 NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, std::optional<Scalar> left,
                std::optional<Scalar> right, std::optional<double> period) {
+  const Range named("interp");
   const NdArray* all[] = {&x_in, &xp_in, &fp_in};
   const ExecContext context = context_for(common_device(all));
   const bool complex = is_complex(fp_in.dtype());
@@ -258,6 +261,7 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
 
 NdArray apply_along_axis(const ArrayFunction& func1d, int64_t axis, const NdArray& arr,
                          const std::vector<NdArray>& args) {
+  const Range named("apply_along_axis");
   const int place = normalize_axis(axis, arr.ndim());
   std::vector<int64_t> order;
   for (int64_t d = 0; d < arr.ndim(); ++d)
@@ -298,6 +302,7 @@ NdArray apply_along_axis(const ArrayFunction& func1d, int64_t axis, const NdArra
 }
 
 NdArray apply_over_axes(const ArrayFunction& func, const NdArray& a, const Ints& axes) {
+  const Range named("apply_over_axes");
   NdArray value = a;
   for (int64_t axis : axes.values()) {
     if (axis < 0) axis += a.ndim();
@@ -320,6 +325,7 @@ NdArray apply_over_axes(const ArrayFunction& func, const NdArray& a, const Ints&
 
 NdArray piecewise(const NdArray& x, const NdArray& condlist,
                   const std::vector<std::variant<ArrayFunction, NdArray>>& funclist, const std::vector<NdArray>& args) {
+  const Range named("piecewise");
   const ExecContext context = context_for(x.device());
   NdArray conditions = condlist.astype(DType::bool_);
   if (conditions.ndim() == 0 || (conditions.ndim() == 1 && x.ndim() != 0)) conditions = conditions[{newaxis, ellipsis}];

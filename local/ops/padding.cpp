@@ -201,6 +201,7 @@ class PaddedAxis {
 NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mode,
             const std::optional<NdArray>& stat_length, const std::optional<NdArray>& constant_values,
             const std::optional<NdArray>& end_values, std::optional<std::string_view> reflect_type) {
+  const Range named("pad");
   if (kind(pad_width.dtype()) != 'i') {
     throw TypeError(fmt::format("`pad_width` must be of integral type, not {}", name(pad_width.dtype())));
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "local/device/range.h"
 #include "local/ops/index_support.h"
 #include "local/ops/indexing.h"
 #include "local/ops/reduce.h"
@@ -62,6 +63,7 @@ Dims element_strides(const Dims& shape, std::string_view order) {
 }  // namespace
 
 ArrayTuple nonzero(const NdArray& a) {
+  const Range named("nonzero");
   if (a.ndim() == 0) {
     throw InvalidArgument("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.");
   }
@@ -80,12 +82,14 @@ NdArray argwhere(const NdArray& a) { return CountedMask(a).coordinates(); }
 
 std::variant<NdArray, ArrayTuple> where_or_nonzero(const Arg& condition, const std::optional<Arg>& x,
                                                    const std::optional<Arg>& y) {
+  const Range named("where");
   if (x.has_value() != y.has_value()) throw InvalidArgument("either both or neither of x and y should be given");
   if (!x) return nonzero(plain_array(condition, current_context().device));
   return ops::where(condition, *x, *y);
 }
 
 ArrayTuple ix_(const std::vector<NdArray>& args) {
+  const Range named("ix_");
   ArrayTuple result;
   for (size_t i = 0; i < args.size(); ++i) {
     NdArray one = args[i];
@@ -100,6 +104,7 @@ ArrayTuple ix_(const std::vector<NdArray>& args) {
 }
 
 ArrayTuple unravel_index(const NdArray& indices, const Dims& shape, std::string_view order) {
+  const Range named("unravel_index");
   check_order(order);
   check_integers(indices);
   const NdArray flat = indices.astype(DType::int64, context_for(indices.device()));
@@ -118,6 +123,7 @@ ArrayTuple unravel_index(const NdArray& indices, const Dims& shape, std::string_
 
 NdArray ravel_multi_index(const std::vector<NdArray>& multi_index, const Dims& dims,
                           const std::variant<std::string, std::vector<std::string>>& mode, std::string_view order) {
+  const Range named("ravel_multi_index");
   check_order(order);
   const int ndim = dims.size();
   if (static_cast<int>(multi_index.size()) != ndim)
@@ -156,6 +162,7 @@ NdArray ravel_multi_index(const std::vector<NdArray>& multi_index, const Dims& d
 }
 
 ArrayTuple diag_indices(int64_t n, int64_t ndim) {
+  const Range named("diag_indices");
   ArrayTuple result;
   const NdArray one = counting_array(std::max<int64_t>(n, 0), current_context().device);
   for (int64_t d = 0; d < ndim; ++d) result.push_back(one);
@@ -163,6 +170,7 @@ ArrayTuple diag_indices(int64_t n, int64_t ndim) {
 }
 
 ArrayTuple diag_indices_from(const NdArray& arr) {
+  const Range named("diag_indices_from");
   if (arr.ndim() < 2) throw InvalidArgument("input array must be at least 2-d");
   for (const int64_t extent : arr.shape())
     if (extent != arr.shape()[0]) throw InvalidArgument("All dimensions of input must be of equal length");
@@ -171,6 +179,7 @@ ArrayTuple diag_indices_from(const NdArray& arr) {
 }
 
 ArrayTuple mask_indices(int64_t n, const ArrayFunction& mask_func, const Arg& k) {
+  const Range named("mask_indices");
   const ExecContext context = current_context();
   NdArray ones({n, n}, DType::int64, context);
   ones.fill(1, context);
@@ -179,23 +188,28 @@ ArrayTuple mask_indices(int64_t n, const ArrayFunction& mask_func, const Arg& k)
 }
 
 ArrayTuple tril_indices(int64_t n, int64_t k, std::optional<int64_t> m) {
+  const Range named("tril_indices");
   return nonzero(triangle(n, m.value_or(n), k, /*lower=*/true));
 }
 ArrayTuple triu_indices(int64_t n, int64_t k, std::optional<int64_t> m) {
+  const Range named("triu_indices");
   return nonzero(triangle(n, m.value_or(n), k, /*lower=*/false));
 }
 ArrayTuple tril_indices_from(const NdArray& arr, int64_t k) {
+  const Range named("tril_indices_from");
   check_matrix(arr);
   const DeviceScope scope(context_for(arr.device()));
   return tril_indices(arr.shape()[0], k, arr.shape()[1]);
 }
 ArrayTuple triu_indices_from(const NdArray& arr, int64_t k) {
+  const Range named("triu_indices_from");
   check_matrix(arr);
   const DeviceScope scope(context_for(arr.device()));
   return triu_indices(arr.shape()[0], k, arr.shape()[1]);
 }
 
 std::variant<NdArray, ArrayTuple> indices(const Dims& dimensions, DType dtype, bool sparse) {
+  const Range named("indices");
   const ExecContext context = current_context();
   const int ndim = dimensions.size();
   const auto write = [&](const NdArray& to, int axis) {

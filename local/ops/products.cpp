@@ -242,12 +242,14 @@ NdArray contract_axes(const NdArray& a, std::span<const int> a_axes, const NdArr
 
 NdArray matmul(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, Casting casting,
                std::string_view order, std::optional<DType> dtype, bool /*subok*/, const CoreAxes& axes) {
+  const Range named("matmul");
   return gufunc(kMatmul, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
 NdArray vecdot(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
                std::optional<int64_t> axis, bool keepdims, Casting casting, std::string_view order,
                std::optional<DType> dtype, bool /*subok*/) {
+  const Range named("vecdot");
   const Order layout = parse_order(order);
   CoreAxes chosen = axes;
   if (axis) {
@@ -272,15 +274,18 @@ NdArray vecdot(const NdArray& x1, const NdArray& x2, const std::optional<NdArray
 
 NdArray matvec(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
                Casting casting, std::string_view order, std::optional<DType> dtype, bool /*subok*/) {
+  const Range named("matvec");
   return gufunc(kMatvec, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
 NdArray vecmat(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
                Casting casting, std::string_view order, std::optional<DType> dtype, bool /*subok*/) {
+  const Range named("vecmat");
   return gufunc(kVecmat, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
 NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {
+  const Range named("dot");
   NdArray result;
   if (a.ndim() == 0 || b.ndim() == 0) {
     result = apply(Op::multiply, {a, b});
@@ -293,6 +298,7 @@ NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& ou
 }
 
 NdArray vdot(const NdArray& a, const NdArray& b) {
+  const Range named("vdot");
   if (a.size() != b.size())
     throw InvalidArgument(
         fmt::format("cannot reshape array of size {} into shape {}", b.size(), compact_shape({a.size()})));
@@ -300,6 +306,7 @@ NdArray vdot(const NdArray& a, const NdArray& b) {
 }
 
 NdArray inner(const NdArray& a, const NdArray& b) {
+  const Range named("inner");
   if (a.ndim() == 0 || b.ndim() == 0) return apply(Op::multiply, {a, b});
   const int a_axis = a.ndim() - 1, b_axis = b.ndim() - 1;
   if (a.shape()[a_axis] != b.shape()[b_axis]) {
@@ -313,11 +320,13 @@ NdArray inner(const NdArray& a, const NdArray& b) {
 }
 
 NdArray outer(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {
+  const Range named("outer");
   const NdArray result = apply(Op::multiply, {flat(a)[{full_slice, newaxis}], flat(b)[{newaxis, full_slice}]});
   return out ? store_result("multiply", result, *out, Casting::same_kind) : result;
 }
 
 NdArray tensordot(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::vector<Ints>>& axes) {
+  const Range named("tensordot");
   std::vector<int> a_axes, b_axes;
   if (const int64_t* count = std::get_if<int64_t>(&axes)) {
     if (*count > a.ndim() || *count > b.ndim())
@@ -345,6 +354,7 @@ NdArray tensordot(const NdArray& a, const NdArray& b, const std::variant<int64_t
 }
 
 NdArray kron(const NdArray& a, const NdArray& b) {
+  const Range named("kron");
   const int ndim = std::max(a.ndim(), b.ndim());
   if (2 * ndim > kMaxDims)
     throw InvalidArgument(fmt::format("kron takes arrays of at most {} dimensions, got {}", kMaxDims / 2, ndim));
@@ -362,6 +372,7 @@ NdArray kron(const NdArray& a, const NdArray& b) {
 
 NdArray cross(const NdArray& a, const NdArray& b, int64_t axisa, int64_t axisb, int64_t axisc,
               std::optional<int64_t> axis) {
+  const Range named("cross");
   if (axis) axisa = axisb = axisc = *axis;
   if (a.ndim() == 0 || b.ndim() == 0) throw InvalidArgument("At least one array has zero dimension");
   const auto last = [](const NdArray& x, int64_t which, const char* prefix) {

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <random>
 
+#include "local/device/range.h"
 #include "local/ops/apply.h"
 #include "local/ops/random_recipe.h"
 
@@ -47,12 +48,14 @@ Generator default_rng(std::optional<int64_t> seed) {
 }
 
 NdArray Generator::random(const Size& size, DType dtype, const Out& out) {
+  const Range named("random.random");
   check_random_dtype(dtype, "random");
   Recipe recipe(*this, dtype, {}, size, out);
   return recipe.make(recipe.uniform());
 }
 
 NdArray Generator::uniform(const Arg& low, const Arg& high, const Size& size, DType dtype) {
+  const Range named("random.uniform");
   check_random_dtype(dtype, "uniform");
   check_parameter("low", low, kAnyReal);
   check_parameter("high", high, kAnyReal);
@@ -72,12 +75,14 @@ NdArray Generator::uniform(const Arg& low, const Arg& high, const Size& size, DT
 }
 
 NdArray Generator::standard_normal(const Size& size, DType dtype, const Out& out) {
+  const Range named("random.standard_normal");
   check_random_dtype(dtype, "standard_normal");
   Recipe recipe(*this, dtype, {}, size, out);
   return recipe.make(recipe.normal());
 }
 
 NdArray Generator::normal(const Arg& loc, const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.normal");
   check_random_dtype(dtype, "normal");
   check_parameter("loc", loc, kAnyReal);
   check_parameter("scale", scale, kNonNegative);
@@ -86,6 +91,7 @@ NdArray Generator::normal(const Arg& loc, const Arg& scale, const Size& size, DT
 }
 
 NdArray Generator::standard_exponential(const Size& size, DType dtype, std::string_view method, const Out& out) {
+  const Range named("random.standard_exponential");
   check_random_dtype(dtype, "standard_exponential");
   if (method != "zig" && method != "inv")
     throw InvalidArgument(fmt::format("method must be 'zig' or 'inv', not '{}'", method));
@@ -94,6 +100,7 @@ NdArray Generator::standard_exponential(const Size& size, DType dtype, std::stri
 }
 
 NdArray Generator::exponential(const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.exponential");
   check_random_dtype(dtype, "exponential");
   check_parameter("scale", scale, kNonNegative);
   Recipe recipe(*this, dtype, {&scale}, size);
@@ -101,6 +108,7 @@ NdArray Generator::exponential(const Arg& scale, const Size& size, DType dtype) 
 }
 
 NdArray Generator::standard_gamma(const Arg& shape, const Size& size, DType dtype, const Out& out) {
+  const Range named("random.standard_gamma");
   check_random_dtype(dtype, "standard_gamma");
   check_parameter("shape", shape, kNonNegative);
   Recipe recipe(*this, dtype, {&shape}, size, out);
@@ -108,6 +116,7 @@ NdArray Generator::standard_gamma(const Arg& shape, const Size& size, DType dtyp
 }
 
 NdArray Generator::gamma(const Arg& shape, const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.gamma");
   check_random_dtype(dtype, "gamma");
   check_parameter("shape", shape, kNonNegative);
   check_parameter("scale", scale, kNonNegative);
@@ -116,6 +125,7 @@ NdArray Generator::gamma(const Arg& shape, const Arg& scale, const Size& size, D
 }
 
 NdArray Generator::beta(const Arg& a, const Arg& b, const Size& size, DType dtype) {
+  const Range named("random.beta");
   check_random_dtype(dtype, "beta");
   check_parameter("a", a, kPositive);
   check_parameter("b", b, kPositive);
@@ -125,6 +135,7 @@ NdArray Generator::beta(const Arg& a, const Arg& b, const Size& size, DType dtyp
 }
 
 NdArray Generator::chisquare(const Arg& df, const Size& size, DType dtype) {
+  const Range named("random.chisquare");
   check_random_dtype(dtype, "chisquare");
   check_parameter("df", df, kPositive);
   Recipe recipe(*this, DType::float64, {&df}, size);
@@ -132,6 +143,7 @@ NdArray Generator::chisquare(const Arg& df, const Size& size, DType dtype) {
 }
 
 NdArray Generator::f(const Arg& dfnum, const Arg& dfden, const Size& size, DType dtype) {
+  const Range named("random.f");
   check_random_dtype(dtype, "f");
   check_parameter("dfnum", dfnum, kPositive);
   check_parameter("dfden", dfden, kPositive);
@@ -142,6 +154,7 @@ NdArray Generator::f(const Arg& dfnum, const Arg& dfden, const Size& size, DType
 }
 
 NdArray Generator::gumbel(const Arg& loc, const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.gumbel");
   check_random_dtype(dtype, "gumbel");
   check_parameter("loc", loc, kAnyReal);
   check_parameter("scale", scale, kNonNegative);
@@ -151,6 +164,7 @@ NdArray Generator::gumbel(const Arg& loc, const Arg& scale, const Size& size, DT
 
 // An exponential of random sign; one uniform gives both.
 NdArray Generator::laplace(const Arg& loc, const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.laplace");
   check_random_dtype(dtype, "laplace");
   check_parameter("loc", loc, kAnyReal);
   check_parameter("scale", scale, kNonNegative);
@@ -161,6 +175,7 @@ NdArray Generator::laplace(const Arg& loc, const Arg& scale, const Size& size, D
 }
 
 NdArray Generator::logistic(const Arg& loc, const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.logistic");
   check_random_dtype(dtype, "logistic");
   check_parameter("loc", loc, kAnyReal);
   check_parameter("scale", scale, kNonNegative);
@@ -170,6 +185,7 @@ NdArray Generator::logistic(const Arg& loc, const Arg& scale, const Size& size, 
 }
 
 NdArray Generator::lognormal(const Arg& mean, const Arg& sigma, const Size& size, DType dtype) {
+  const Range named("random.lognormal");
   check_random_dtype(dtype, "lognormal");
   check_parameter("mean", mean, kAnyReal);
   check_parameter("sigma", sigma, kNonNegative);
@@ -179,6 +195,7 @@ NdArray Generator::lognormal(const Arg& mean, const Arg& sigma, const Size& size
 
 // Central with df + 2 K degrees of freedom, K a Poisson number of mean nonc / 2.
 NdArray Generator::noncentral_chisquare(const Arg& df, const Arg& nonc, const Size& size, DType dtype) {
+  const Range named("random.noncentral_chisquare");
   check_random_dtype(dtype, "noncentral_chisquare");
   check_parameter("df", df, kPositive);
   check_parameter("nonc", nonc, kNonNegative);
@@ -188,6 +205,7 @@ NdArray Generator::noncentral_chisquare(const Arg& df, const Arg& nonc, const Si
 }
 
 NdArray Generator::noncentral_f(const Arg& dfnum, const Arg& dfden, const Arg& nonc, const Size& size, DType dtype) {
+  const Range named("random.noncentral_f");
   check_random_dtype(dtype, "noncentral_f");
   check_parameter("dfnum", dfnum, kPositive);
   check_parameter("dfden", dfden, kPositive);
@@ -199,6 +217,7 @@ NdArray Generator::noncentral_f(const Arg& dfnum, const Arg& dfden, const Arg& n
 }
 
 NdArray Generator::pareto(const Arg& a, const Size& size, DType dtype) {
+  const Range named("random.pareto");
   check_random_dtype(dtype, "pareto");
   check_parameter("a", a, kPositive);
   Recipe recipe(*this, dtype, {&a}, size);
@@ -206,6 +225,7 @@ NdArray Generator::pareto(const Arg& a, const Size& size, DType dtype) {
 }
 
 NdArray Generator::power(const Arg& a, const Size& size, DType dtype) {
+  const Range named("random.power");
   check_random_dtype(dtype, "power");
   check_parameter("a", a, kPositive);
   Recipe recipe(*this, dtype, {&a}, size);
@@ -213,6 +233,7 @@ NdArray Generator::power(const Arg& a, const Size& size, DType dtype) {
 }
 
 NdArray Generator::rayleigh(const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.rayleigh");
   check_random_dtype(dtype, "rayleigh");
   check_parameter("scale", scale, kNonNegative);
   Recipe recipe(*this, dtype, {&scale}, size);
@@ -220,12 +241,14 @@ NdArray Generator::rayleigh(const Arg& scale, const Size& size, DType dtype) {
 }
 
 NdArray Generator::standard_cauchy(const Size& size, DType dtype) {
+  const Range named("random.standard_cauchy");
   check_random_dtype(dtype, "standard_cauchy");
   Recipe recipe(*this, dtype, {}, size);
   return recipe.make(map(Op::tan, (recipe.open_uniform() - 0.5) * std::numbers::pi));
 }
 
 NdArray Generator::standard_t(const Arg& df, const Size& size, DType dtype) {
+  const Range named("random.standard_t");
   check_random_dtype(dtype, "standard_t");
   check_parameter("df", df, kPositive);
   Recipe recipe(*this, DType::float64, {&df}, size);
@@ -234,6 +257,7 @@ NdArray Generator::standard_t(const Arg& df, const Size& size, DType dtype) {
 }
 
 NdArray Generator::triangular(const Arg& left, const Arg& mode, const Arg& right, const Size& size, DType dtype) {
+  const Range named("random.triangular");
   check_random_dtype(dtype, "triangular");
   check_parameter("left", left, kAnyReal);
   check_parameter("mode", mode, kAnyReal);
@@ -248,6 +272,7 @@ NdArray Generator::triangular(const Arg& left, const Arg& mode, const Arg& right
 }
 
 NdArray Generator::vonmises(const Arg& mu, const Arg& kappa, const Size& size, DType dtype) {
+  const Range named("random.vonmises");
   check_random_dtype(dtype, "vonmises");
   check_parameter("mu", mu, kAnyReal);
   check_parameter("kappa", kappa, kNonNegative);
@@ -261,6 +286,7 @@ NdArray Generator::vonmises(const Arg& mu, const Arg& kappa, const Size& size, D
 // J. R. Michael, W. R. Schucany, R. W. Haas, Generating Random Variates Using Transformations with Multiple Roots
 // (1976): the smaller root is mean / (1 + a + sqrt(a (a + 2))), a = mean z^2 / (2 scale), without cancellation.
 NdArray Generator::wald(const Arg& mean, const Arg& scale, const Size& size, DType dtype) {
+  const Range named("random.wald");
   check_random_dtype(dtype, "wald");
   check_parameter("mean", mean, kPositive);
   check_parameter("scale", scale, kPositive);
@@ -272,6 +298,7 @@ NdArray Generator::wald(const Arg& mean, const Arg& scale, const Size& size, DTy
 }
 
 NdArray Generator::weibull(const Arg& a, const Size& size, DType dtype) {
+  const Range named("random.weibull");
   check_random_dtype(dtype, "weibull");
   check_parameter("a", a, kNonNegative);
   Recipe recipe(*this, dtype, {&a}, size);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "local/device/range.h"
 #include "local/ops/apply.h"
 #include "local/ops/launch.h"
 #include "local/ops/placement.h"
@@ -67,6 +68,7 @@ bool is_empty(const Arg& arg) { return arg.array() != nullptr && arg.array()->si
 
 NdArray Generator::integers(const Arg& low_, const std::optional<Arg>& high_, const Size& size, DType dtype,
                             bool endpoint) {
+  const Range named("random.integers");
   if (!is_integer(dtype) && dtype != DType::bool_)
     throw TypeError(fmt::format("Unsupported dtype dtype('{}') for integers", name(dtype)));
   const Arg zero = 0;
@@ -105,6 +107,7 @@ NdArray Generator::integers(const Arg& low_, const std::optional<Arg>& high_, co
 }
 
 NdArray Generator::binomial(const Arg& n, const Arg& p, const Size& size) {
+  const Range named("random.binomial");
   check_count("n", n);
   check_parameter("p", p, kProbability);
   Recipe recipe(*this, DType::float64, {&n, &p}, size);
@@ -114,6 +117,7 @@ NdArray Generator::binomial(const Arg& n, const Arg& p, const Size& size) {
 }
 
 NdArray Generator::poisson(const Arg& lam, const Size& size) {
+  const Range named("random.poisson");
   check_parameter("lam", lam, kPoisson);
   Recipe recipe(*this, DType::float64, {&lam}, size);
   return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.bits(), recipe.parameter(lam)})), DType::int64);
@@ -121,6 +125,7 @@ NdArray Generator::poisson(const Arg& lam, const Size& size) {
 
 // ceil(E / -log(1 - p)): P(X > k) = (1 - p)^k.
 NdArray Generator::geometric(const Arg& p, const Size& size) {
+  const Range named("random.geometric");
   check_parameter("p", p, kPositiveProbability);
   Recipe recipe(*this, DType::float64, {&p}, size);
   const Term count = map(Op::ceil, recipe.exponential() / -map(Op::log1p, -recipe.parameter(p)));
@@ -129,6 +134,7 @@ NdArray Generator::geometric(const Arg& p, const Size& size) {
 
 // Poisson with a mean that is gamma distributed.
 NdArray Generator::negative_binomial(const Arg& n, const Arg& p, const Size& size) {
+  const Range named("random.negative_binomial");
   check_parameter("n", n, kPositive);
   check_parameter("p", p, kPositiveProbability);
   if (n.array() == nullptr && p.array() == nullptr) {
@@ -143,6 +149,7 @@ NdArray Generator::negative_binomial(const Arg& n, const Arg& p, const Size& siz
 }
 
 NdArray Generator::hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& nsample, const Size& size) {
+  const Range named("random.hypergeometric");
   check_count("ngood", ngood);
   check_count("nbad", nbad);
   check_count("nsample", nsample);
@@ -161,6 +168,7 @@ NdArray Generator::hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& 
 
 // A. W. Kemp, Efficient Generation of Logarithmically Distributed Pseudo-Random Variables (1981), LK.
 NdArray Generator::logseries(const Arg& p, const Size& size) {
+  const Range named("random.logseries");
   check_parameter("p", p, kLogSeries);
   Recipe recipe(*this, DType::float64, {&p}, size);
   const Term rate = map(Op::log1p, -recipe.parameter(p)), v = recipe.open_uniform();
@@ -171,12 +179,14 @@ NdArray Generator::logseries(const Arg& p, const Size& size) {
 }
 
 NdArray Generator::zipf(const Arg& a, const Size& size) {
+  const Range named("random.zipf");
   check_parameter("a", a, kZipf);
   Recipe recipe(*this, DType::float64, {&a}, size);
   return recipe.make(as_count(recipe.apply(Op::random_zipf, {recipe.bits(), recipe.parameter(a)})), DType::int64);
 }
 
 std::string Generator::bytes(int64_t length) {
+  const Range named("random.bytes");
   if (length < 0) throw InvalidArgument(fmt::format("negative length {} of random bytes", length));
   Recipe recipe(*this, DType::float64, {}, Ints((length + 7) / 8));
   const NdArray words = recipe.make(recipe.bits(), DType::uint64).to(kCpu);

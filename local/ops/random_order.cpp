@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "local/device/range.h"
 #include "local/ops/apply.h"
 #include "local/ops/creation.h"
 #include "local/ops/indexing.h"
@@ -41,12 +42,14 @@ NdArray checked_probabilities(const NdArray& p, int64_t n, Device device) {
 }  // namespace
 
 NdArray Generator::permutation_of(int64_t n, Device device) {
+  const Range named("random.permutation_of");
   const DeviceScope scope(context_for(device));
   Recipe recipe(*this, DType::float64, {}, Ints(n));
   return ops::argsort(recipe.make(recipe.bits(), DType::uint64));
 }
 
 NdArray Generator::permutation(const std::variant<int64_t, NdArray>& x, int64_t axis) {
+  const Range named("random.permutation");
   if (const int64_t* count = std::get_if<int64_t>(&x)) {
     normalize_axis(axis, 1);
     return permutation_of(std::max<int64_t>(*count, 0), current_device());
@@ -57,6 +60,7 @@ NdArray Generator::permutation(const std::variant<int64_t, NdArray>& x, int64_t 
 }
 
 void Generator::shuffle(const NdArray& x, int64_t axis) {
+  const Range named("random.shuffle");
   if (x.ndim() == 0) throw TypeError("len() of unsized object");
   const int d = normalize_axis(axis, x.ndim());
   check_writable(x);
@@ -65,6 +69,7 @@ void Generator::shuffle(const NdArray& x, int64_t axis) {
 }
 
 NdArray Generator::permuted(const NdArray& x, std::optional<int64_t> axis, const Out& out) {
+  const Range named("random.permuted");
   if (x.ndim() == 0) throw TypeError("len() of unsized object");
   if (axis) normalize_axis(*axis, x.ndim());
   if (out) {
@@ -98,6 +103,7 @@ NdArray Generator::permuted(const NdArray& x, std::optional<int64_t> axis, const
 // P. G. Spirakis, Weighted random sampling with a reservoir, 2006), which are those of successive draws.
 NdArray Generator::choice(const std::variant<int64_t, NdArray>& a, const Size& size, bool replace,
                           const std::optional<NdArray>& p, int64_t axis, bool) {
+  const Range named("random.choice");
   const NdArray* array = std::get_if<NdArray>(&a);
   const Dims shape = size ? random_shape(*size) : Dims{};
   const int64_t wanted = element_count(shape);

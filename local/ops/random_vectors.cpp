@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "local/base/log.h"
+#include "local/device/range.h"
 #include "local/linalg/linalg.h"
 #include "local/ops/launch.h"
 #include "local/ops/random.h"
@@ -33,6 +34,7 @@ Ints ints(const Dims& shape) { return {std::vector<int64_t>(shape.begin(), shape
 
 // Gammas divided by their sum, from their logarithms: small alphas underflow otherwise.
 NdArray Generator::dirichlet(const NdArray& alpha, const Size& size) {
+  const Range named("random.dirichlet");
   if (alpha.ndim() != 1)
     throw InvalidArgument(fmt::format("alpha must be 1-dimensional, not of shape {}", to_string(alpha.shape())));
   check_parameter("alpha", alpha, kNonNegative);
@@ -51,6 +53,7 @@ NdArray Generator::dirichlet(const NdArray& alpha, const Size& size) {
 
 // The first category is binomial, the next one binomial among what is left, and so on.
 NdArray Generator::multinomial(const Arg& n, const NdArray& pvals, const Size& size) {
+  const Range named("random.multinomial");
   if (pvals.ndim() == 0 || pvals.shape()[pvals.ndim() - 1] == 0) {
     throw InvalidArgument(
         "pvals must have at least 1 dimension and the last dimension of pvals must be greater than 0.");
@@ -97,6 +100,7 @@ NdArray Generator::multinomial(const Arg& n, const NdArray& pvals, const Size& s
 
 NdArray Generator::multivariate_hypergeometric(const std::vector<int64_t>& colors, int64_t nsample, const Size& size,
                                                std::string_view method) {
+  const Range named("random.multivariate_hypergeometric");
   if (method != "marginals" && method != "count") throw InvalidArgument("method must be \"count\" or \"marginals\".");
   if (nsample < 0) throw InvalidArgument("nsample must be nonnegative.");
   int64_t total = 0;
@@ -132,6 +136,7 @@ NdArray Generator::multivariate_hypergeometric(const std::vector<int64_t>& color
 
 NdArray Generator::multivariate_normal(const NdArray& mean, const NdArray& cov, const Size& size,
                                        std::string_view check_valid, double tol, std::string_view method) {
+  const Range named("random.multivariate_normal");
   if (method != "svd" && method != "eigh" && method != "cholesky")
     throw InvalidArgument("method must be one of {'eigh', 'svd', 'cholesky'}");
   if (check_valid != "warn" && check_valid != "raise" && check_valid != "ignore")

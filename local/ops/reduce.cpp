@@ -380,6 +380,7 @@ NdArray deliver(const char* function, const NdArray& result, const Dims& shape, 
 }
 
 NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const ReduceOptions& options) {
+  const Range named(info(reduction).name);
   const ReductionInfo& row = info(reduction);
   const uint32_t mask = axes.mask(x.ndim());
   const auto refuse = [&row](bool given, bool taken, const char* keyword) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "local/device/range.h"
 #include "local/ops/apply.h"
 #include "local/ops/fused.h"
 #include "local/ops/reduce.h"
@@ -97,31 +98,38 @@ NdArray along(const NdArray& x, int axis, int ndim) {
 
 NdArray cumsum(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                const std::optional<NdArray>& out) {
+  const Range named("cumsum");
   return accumulate(Op::add, a, axis, dtype, out);
 }
 NdArray cumprod(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                 const std::optional<NdArray>& out) {
+  const Range named("cumprod");
   return accumulate(Op::multiply, a, axis, dtype, out);
 }
 NdArray nancumsum(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                   const std::optional<NdArray>& out) {
+  const Range named("nancumsum");
   return accumulate(Op::add, replace_nan(a, 0), axis, dtype, out);
 }
 NdArray nancumprod(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                    const std::optional<NdArray>& out) {
+  const Range named("nancumprod");
   return accumulate(Op::multiply, replace_nan(a, 1), axis, dtype, out);
 }
 NdArray cumulative_sum(const NdArray& x, std::optional<int64_t> axis, std::optional<DType> dtype,
                        const std::optional<NdArray>& out, bool include_initial) {
+  const Range named("cumulative_sum");
   return cumulative(Op::add, x, axis, dtype, out, include_initial);
 }
 NdArray cumulative_prod(const NdArray& x, std::optional<int64_t> axis, std::optional<DType> dtype,
                         const std::optional<NdArray>& out, bool include_initial) {
+  const Range named("cumulative_prod");
   return cumulative(Op::multiply, x, axis, dtype, out, include_initial);
 }
 
 NdArray diff(const NdArray& a, int64_t n, int64_t axis, const std::optional<NdArray>& prepend,
              const std::optional<NdArray>& append) {
+  const Range named("diff");
   if (n == 0) return a;
   if (n < 0) throw InvalidArgument(fmt::format("order must be non-negative but got {}", n));
   if (a.ndim() == 0) throw InvalidArgument("diff requires input that is at least one dimensional");
@@ -142,6 +150,7 @@ NdArray diff(const NdArray& a, int64_t n, int64_t axis, const std::optional<NdAr
 }
 
 NdArray ediff1d(const NdArray& ary, const std::optional<NdArray>& to_end, const std::optional<NdArray>& to_begin) {
+  const Range named("ediff1d");
   const NdArray flat = ary.reshape({-1});
   const auto edge = [&](const std::optional<NdArray>& given, const char* name) {
     if (!given) return NdArray({0}, ary.dtype(), context_for(ary.device()));
@@ -164,6 +173,7 @@ NdArray ediff1d(const NdArray& ary, const std::optional<NdArray>& to_end, const 
 }
 
 NdArray unwrap(const NdArray& p, std::optional<double> discont, int64_t axis, const Scalar& period) {
+  const Range named("unwrap");
   if (p.ndim() == 0) throw InvalidArgument("diff requires input that is at least one dimensional");
   const int d = normalize_axis(axis, p.ndim());
   const PromotionOperand operands[] = {{p.dtype(), false}, {period.dtype(), period.weak()}};
@@ -188,6 +198,7 @@ NdArray unwrap(const NdArray& p, std::optional<double> discont, int64_t axis, co
 }
 
 NdArray trapezoid(const NdArray& y, const std::optional<NdArray>& x, const Arg& dx, int64_t axis) {
+  const Range named("trapezoid");
   const int d = normalize_axis(axis, y.ndim());
   Fused f;
   Fused::Value step = x ? Fused::Value(0) : f.input(dx);
@@ -300,6 +311,7 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
 
 std::variant<NdArray, std::vector<NdArray>> gradient(const NdArray& f, const std::vector<Spacing>& varargs,
                                                      const Axes& axis, int64_t edge_order) {
+  const Range named("gradient");
   axis.mask(f.ndim());
   std::vector<int64_t> list;
   if (axis.none()) {

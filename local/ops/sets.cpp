@@ -171,6 +171,7 @@ NdArray distinct(const NdArray& a, bool assume_unique) {
 
 std::variant<NdArray, ArrayTuple> unique(const NdArray& ar, bool return_index, bool return_inverse, bool return_counts,
                                          std::optional<int64_t> axis, bool equal_nan, bool) {
+  const Range named("unique");
   Unique result;
   if (axis) {
     const int d = normalize_axis(*axis, ar.ndim());
@@ -192,14 +193,17 @@ std::variant<NdArray, ArrayTuple> unique(const NdArray& ar, bool return_index, b
 }
 
 UniqueAllResult unique_all(const NdArray& x) {
+  const Range named("unique_all");
   const Unique result = unique_flat(x, true, true, true, /*equal_nan=*/false);
   return {result.values, result.indices, result.inverse.reshape(x.shape()), result.counts};
 }
 UniqueCountsResult unique_counts(const NdArray& x) {
+  const Range named("unique_counts");
   const Unique result = unique_flat(x, false, false, true, /*equal_nan=*/false);
   return {result.values, result.counts};
 }
 UniqueInverseResult unique_inverse(const NdArray& x) {
+  const Range named("unique_inverse");
   const Unique result = unique_flat(x, false, true, false, /*equal_nan=*/false);
   return {result.values, result.inverse.reshape(x.shape())};
 }
@@ -209,6 +213,7 @@ NdArray union1d(const NdArray& ar1, const NdArray& ar2) { return distinct(joined
 
 std::variant<NdArray, ArrayTuple> intersect1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique,
                                               bool return_indices) {
+  const Range named("intersect1d");
   const ExecContext context = context_of(ar1, ar2);
   NdArray first, second, first_at, second_at;
   if (return_indices && !assume_unique) {
@@ -243,11 +248,13 @@ std::variant<NdArray, ArrayTuple> intersect1d(const NdArray& ar1, const NdArray&
 }
 
 NdArray setdiff1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique) {
+  const Range named("setdiff1d");
   const NdArray first = distinct(ar1, assume_unique);
   return compress(isin(first, ar2, /*assume_unique=*/false, /*invert=*/true), first);
 }
 
 NdArray setxor1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique) {
+  const Range named("setxor1d");
   const ExecContext context = context_of(ar1, ar2);
   NdArray sorted = sorted_rows(joined(distinct(ar1, assume_unique), distinct(ar2, assume_unique)), context);
   if (sorted.size() == 0) return sorted;
@@ -260,6 +267,7 @@ NdArray setxor1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique) {
 
 NdArray isin(const NdArray& element, const NdArray& test_elements, bool, bool invert,
              std::optional<std::string_view> kind) {
+  const Range named("isin");
   check_kind(kind, element, test_elements);
   const ExecContext context = context_of(element, test_elements);
   if (test_elements.size() == 0) return filled(element.size(), DType::bool_, invert, context).reshape(element.shape());
@@ -274,6 +282,7 @@ NdArray isin(const NdArray& element, const NdArray& test_elements, bool, bool in
 }
 
 NdArray trim_zeros(const NdArray& filt, std::string_view trim, const Axes& axis) {
+  const Range named("trim_zeros");
   std::string ends(trim);
   for (char& c : ends) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (ends != "fb" && ends != "bf" && ends != "f" && ends != "b")

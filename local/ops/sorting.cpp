@@ -150,24 +150,28 @@ void check_one_dimension(const NdArray& a) {
 
 NdArray sort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,
              std::optional<std::string_view> order, std::optional<bool> stable) {
+  const Range named("sort");
   check_sort_options(kind, order, stable);
   return along(a, axis, [](const NdArray& rows, const ExecContext& context) { return sorted_rows(rows, context); });
 }
 
 NdArray argsort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,
                 std::optional<std::string_view> order, std::optional<bool> stable) {
+  const Range named("argsort");
   check_sort_options(kind, order, stable);
   return along(a.ndim() == 0 ? a.reshape({1}) : a, axis,
                [](const NdArray& rows, const ExecContext& context) { return argsorted_rows(rows, context); });
 }
 
 NdArray sort_complex(const NdArray& a) {
+  const Range named("sort_complex");
   const bool narrow = (is_integer(a.dtype()) && a.itemsize() <= 2) || a.dtype() == DType::complex64;
   return sort(a.astype(narrow ? DType::complex64 : DType::complex128));
 }
 
 NdArray partition(const NdArray& a, const Ints& kth, std::optional<int64_t> axis, std::string_view kind,
                   std::optional<std::string_view> order) {
+  const Range named("partition");
   check_partition_options(kind, order);
   const std::vector<int64_t> wanted = positions(kth, a, axis);
   return along(a, axis, [&](const NdArray& rows, const ExecContext& context) {
@@ -177,6 +181,7 @@ NdArray partition(const NdArray& a, const Ints& kth, std::optional<int64_t> axis
 
 NdArray argpartition(const NdArray& a, const Ints& kth, std::optional<int64_t> axis, std::string_view kind,
                      std::optional<std::string_view> order) {
+  const Range named("argpartition");
   check_partition_options(kind, order);
   const NdArray array = a.ndim() == 0 ? a.reshape({1}) : a;
   const std::vector<int64_t> wanted = positions(kth, array, axis);
@@ -194,6 +199,7 @@ NdArray argpartition(const NdArray& a, const Ints& kth, std::optional<int64_t> a
 
 void sort_in_place(const NdArray& a, int64_t axis, std::optional<std::string_view> kind,
                    std::optional<std::string_view> order, std::optional<bool> stable) {
+  const Range named("sort");
   check_sort_options(kind, order, stable);
   const int d = normalize_axis(axis, a.ndim());
   const ExecContext context = context_for(a.device());
@@ -209,6 +215,7 @@ void sort_in_place(const NdArray& a, int64_t axis, std::optional<std::string_vie
 
 void partition_in_place(const NdArray& a, const Ints& kth, int64_t axis, std::string_view kind,
                         std::optional<std::string_view> order) {
+  const Range named("partition");
   check_partition_options(kind, order);
   const int d = normalize_axis(axis, a.ndim());
   const std::vector<int64_t> wanted = positions(kth, a, d);
@@ -224,6 +231,7 @@ void partition_in_place(const NdArray& a, const Ints& kth, int64_t axis, std::st
 }
 
 NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side, const std::optional<NdArray>& sorter) {
+  const Range named("searchsorted");
   const bool right = parse_side(side);
   check_one_dimension(a);
   NdArray values = v.array() ? *v.array() : NdArray();
@@ -251,6 +259,7 @@ NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side, cons
 }
 
 NdArray lexsort(const std::vector<NdArray>& keys, int64_t axis) {
+  const Range named("lexsort");
   if (keys.empty()) throw TypeError("need sequence of keys with len > 0 in lexsort");
   for (const NdArray& key : keys)
     if (key.shape() != keys.front().shape()) throw InvalidArgument("all keys need to be the same shape");
@@ -272,6 +281,7 @@ NdArray lexsort(const std::vector<NdArray>& keys, int64_t axis) {
 }
 
 std::pair<NdArray, NdArray> top_k(const NdArray& a, int64_t k, int64_t axis, bool largest) {
+  const Range named("top_k");
   const int d = normalize_axis(axis, a.ndim());
   const int64_t n = a.shape()[d];
   if (k < 0 || k > n) throw InvalidArgument(fmt::format("k(={}) out of bounds ({})", k, n));
@@ -290,6 +300,7 @@ std::pair<NdArray, NdArray> top_k(const NdArray& a, int64_t k, int64_t axis, boo
 }
 
 NdArray digitize(const NdArray& x, const NdArray& bins, bool right) {
+  const Range named("digitize");
   if (is_complex(x.dtype())) throw TypeError("x may not be complex");
   if (is_complex(bins.dtype())) throw TypeError("bins may not be complex");
   check_one_dimension(bins);

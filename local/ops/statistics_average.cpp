@@ -22,6 +22,7 @@ NdArray weighted_sum(const NdArray& a, const NdArray& weights, uint32_t mask, DT
 
 std::variant<NdArray, ArrayPair> average(const NdArray& a, const Axes& axis, const std::optional<NdArray>& weights,
                                          bool returned, bool keepdims) {
+  const Range named("average");
   const uint32_t mask = axes_mask(axis, a.ndim());
   const Dims shape = reduced_shape(a.shape(), mask, keepdims);
   if (!weights) {

@@ -17,6 +17,7 @@ void check_one_dimension(const NdArray& a) {
 }  // namespace
 
 NdArray bincount(const NdArray& x, const std::optional<NdArray>& weights, int64_t minlength) {
+  const Range named("bincount");
   check_one_dimension(x);
   const auto refuse = [](DType from, DType to) {
     throw TypeError(fmt::format("Cannot cast array data from dtype('{}') to dtype('{}') according to the rule 'safe'",

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "local/device/range.h"
 #include "local/ops/fused.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/products.h"
@@ -53,6 +54,7 @@ NdArray gram(const NdArray& x) {
 NdArray cov(const NdArray& m, const std::optional<NdArray>& y, bool rowvar, bool bias, std::optional<double> ddof,
             const std::optional<NdArray>& fweights, const std::optional<NdArray>& aweights,
             std::optional<DType> dtype) {
+  const Range named("cov");
   if (ddof && *ddof != std::trunc(*ddof)) throw InvalidArgument(fmt::format("ddof must be integer (got {})", *ddof));
   check_dimensions(m, "m");
   if (y) check_dimensions(*y, "y");
@@ -116,6 +118,7 @@ NdArray cov(const NdArray& m, const std::optional<NdArray>& y, bool rowvar, bool
 }
 
 NdArray corrcoef(const NdArray& x, const std::optional<NdArray>& y, bool rowvar, std::optional<DType> dtype) {
+  const Range named("corrcoef");
   const NdArray c = cov(x, y, rowvar, false, std::nullopt, std::nullopt, std::nullopt, dtype);
   if (c.ndim() == 0) return divide(c, c);
   const NdArray diagonal(c.buffer(), c.dtype(), {c.shape()[0]}, {c.strides()[0] + c.strides()[1]}, c.offset());

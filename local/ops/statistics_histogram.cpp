@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "local/device/range.h"
 #include "local/ops/fused.h"
 #include "local/ops/reduce.h"
 #include "local/ops/scans.h"
@@ -72,6 +73,7 @@ namespace ops {
 
 ArrayPair histogram(const NdArray& a, const Bins& bins, const BinRange& range, std::optional<bool> density,
                     const std::optional<NdArray>& weights) {
+  const Range named("histogram");
   check_weights(a, weights);
   const NdArray values = subtractable(a);
   const BinEdges edges = bin_edges(values, bins, range, weights.has_value());
@@ -87,6 +89,7 @@ ArrayPair histogram(const NdArray& a, const Bins& bins, const BinRange& range, s
 
 NdArray histogram_bin_edges(const NdArray& a, const Bins& bins, const BinRange& range,
                             const std::optional<NdArray>& weights) {
+  const Range named("histogram_bin_edges");
   check_weights(a, weights);
   return bin_edges(subtractable(a), bins, range, weights.has_value()).edges;
 }

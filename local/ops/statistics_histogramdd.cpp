@@ -1,6 +1,7 @@
 // Histograms of several coordinates: the bin along each axis by a search in its edges, then one count of flat bins.
 #include <fmt/format.h>
 
+#include "local/device/range.h"
 #include "local/ops/fused.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/reduce.h"
@@ -137,6 +138,7 @@ std::pair<NdArray, std::vector<NdArray>> histogramdd(const Sample& sample, const
                                                      const std::optional<std::vector<BinRange>>& range,
                                                      std::optional<bool> density,
                                                      const std::optional<NdArray>& weights) {
+  const Range named("histogramdd");
   const std::vector<NdArray> coordinates = coordinates_of(sample);
   const std::vector<NdArray> given = bins_of(bins, coordinates.size());
   if (range && range->size() != coordinates.size())
@@ -168,6 +170,7 @@ std::pair<NdArray, std::vector<NdArray>> histogramdd(const Sample& sample, const
 std::tuple<NdArray, NdArray, NdArray> histogram2d(const NdArray& x, const NdArray& y, const AxisBins& bins,
                                                   const std::optional<std::vector<BinRange>>& range,
                                                   std::optional<bool> density, const std::optional<NdArray>& weights) {
+  const Range named("histogram2d");
   if (x.ndim() == 0 || y.ndim() == 0) throw TypeError("len() of unsized object");
   if (x.shape()[0] != y.shape()[0]) {
     throw InvalidArgument(fmt::format("x and y must have the same length (got {} and {})", x.shape()[0], y.shape()[0]));

@@ -1,3 +1,4 @@
+#include "local/device/range.h"
 #include "local/ops/fused.h"
 #include "local/ops/reduce.h"
 #include "local/ops/sorting_rows.h"
@@ -54,6 +55,7 @@ namespace ops {
 
 NdArray median(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool /*overwrite_input*/,
                bool keepdims) {
+  const Range named("median");
   const uint32_t mask = axes_mask(axis, a.ndim());
   const NdArray rows = merged_last(a, mask);
   const Dims kept = reduced_shape(a.shape(), mask, /*keepdims=*/true);
@@ -64,6 +66,7 @@ NdArray median(const NdArray& a, const Axes& axis, const std::optional<NdArray>&
 
 NdArray nanmedian(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool overwrite_input,
                   bool keepdims) {
+  const Range named("nanmedian");
   if (!is_inexact(a.dtype()) || a.size() == 0) return median(a, axis, out, overwrite_input, keepdims);
   const uint32_t mask = axes_mask(axis, a.ndim());
   const NdArray rows = merged_last(a, mask), counts = numbers_per_row(rows);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "local/device/range.h"
 #include "local/ops/fused.h"
 #include "local/ops/indexing.h"
 #include "local/ops/reduce.h"
@@ -259,21 +260,25 @@ namespace ops {
 NdArray percentile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
                    bool /*overwrite_input*/, std::string_view method, bool keepdims,
                    const std::optional<NdArray>& weights) {
+  const Range named("percentile");
   return quantile_of(a, q, /*percent=*/true, /*ignore_nan=*/false, axis, out, method, keepdims, weights);
 }
 NdArray quantile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
                  bool /*overwrite_input*/, std::string_view method, bool keepdims,
                  const std::optional<NdArray>& weights) {
+  const Range named("quantile");
   return quantile_of(a, q, /*percent=*/false, /*ignore_nan=*/false, axis, out, method, keepdims, weights);
 }
 NdArray nanpercentile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
                       bool /*overwrite_input*/, std::string_view method, bool keepdims,
                       const std::optional<NdArray>& weights) {
+  const Range named("nanpercentile");
   return quantile_of(a, q, /*percent=*/true, /*ignore_nan=*/true, axis, out, method, keepdims, weights);
 }
 NdArray nanquantile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
                     bool /*overwrite_input*/, std::string_view method, bool keepdims,
                     const std::optional<NdArray>& weights) {
+  const Range named("nanquantile");
   return quantile_of(a, q, /*percent=*/false, /*ignore_nan=*/true, axis, out, method, keepdims, weights);
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 
+#include "local/device/range.h"
 #include "local/ops/apply.h"
 #include "local/ops/fused.h"
 #include "local/ops/reduce.h"
@@ -69,6 +70,7 @@ NdArray constant_like(const NdArray& x, bool value) {
 }  // namespace
 
 NdArray isclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bool equal_nan) {
+  const Range named("isclose");
   Fused f;
   const V x = f.input(a);
   V y = f.input(b);
@@ -82,10 +84,12 @@ NdArray isclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bo
 }
 
 bool allclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bool equal_nan) {
+  const Range named("allclose");
   return all_of(isclose(a, b, rtol, atol, equal_nan));
 }
 
 bool array_equal(const NdArray& a1, const NdArray& a2, bool equal_nan) {
+  const Range named("array_equal");
   if (!(a1.shape() == a2.shape())) return false;
   if (!equal_nan || !is_inexact(a1.dtype()) || !is_inexact(a2.dtype())) return all_of(apply(Op::equal, {a1, a2}));
   Fused f;
@@ -94,6 +98,7 @@ bool array_equal(const NdArray& a1, const NdArray& a2, bool equal_nan) {
 }
 
 bool array_equiv(const NdArray& a1, const NdArray& a2) {
+  const Range named("array_equiv");
   try {
     broadcast_shapes(a1.shape(), a2.shape());
   } catch (const InvalidArgument&) {
@@ -104,6 +109,7 @@ bool array_equiv(const NdArray& a1, const NdArray& a2) {
 
 NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optional<Arg>& posinf,
                    const std::optional<Arg>& neginf) {
+  const Range named("nan_to_num");
   NdArray result = copy ? x.copy(context_for(x.device())) : x;
   if (!is_inexact(x.dtype())) return result;
   const double largest = limits(x.dtype()).largest, infinity = std::numeric_limits<double>::infinity();
@@ -126,6 +132,7 @@ NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optio
 }
 
 NdArray fix(const NdArray& x, const std::optional<NdArray>& out) {
+  const Range named("fix");
   UfuncOptions options;
   options.out = out;
   return apply(Op::trunc, {x}, options);
@@ -134,6 +141,7 @@ NdArray fix(const NdArray& x, const std::optional<NdArray>& out) {
 // Below 20 the power series in x^2/4, whose terms are all positive; above it the asymptotic series (Abramowitz and
 // Stegun 9.6.12 and 9.7.1).
 NdArray i0(const NdArray& x) {
+  const Range named("i0");
   if (is_complex(x.dtype())) throw TypeError("i0 not supported for complex values");
   Fused f;
   const V magnitude = f(Op::absolute, f.cast(f.input(x), DType::float64));
@@ -157,6 +165,7 @@ NdArray i0(const NdArray& x) {
 }
 
 NdArray sinc(const NdArray& x) {
+  const Range named("sinc");
   Fused f;
   const V y = f(Op::multiply, f.input(x), std::numbers::pi);
   const V zero = f(Op::equal, y, 0), safe = f(Op::where, zero, 1, y);
@@ -164,6 +173,7 @@ NdArray sinc(const NdArray& x) {
 }
 
 NdArray angle(const NdArray& z, bool deg) {
+  const Range named("angle");
   Fused f;
   const V v = f.input(z);
   V result = is_complex(z.dtype()) ? f(Op::arctan2, f(Op::imag, v), f(Op::real, v)) : f(Op::arctan2, 0, v);
@@ -172,6 +182,7 @@ NdArray angle(const NdArray& z, bool deg) {
 }
 
 NdArray real_if_close(const NdArray& a, double tol) {
+  const Range named("real_if_close");
   if (!is_complex(a.dtype())) return a;
   if (tol > 1) tol *= limits(a.dtype()).epsilon;
   Fused f;
@@ -179,9 +190,11 @@ NdArray real_if_close(const NdArray& a, double tol) {
 }
 
 NdArray iscomplex(const NdArray& x) {
+  const Range named("iscomplex");
   return is_complex(x.dtype()) ? apply(Op::not_equal, {x.imag(), 0}) : constant_like(x, false);
 }
 NdArray isreal(const NdArray& x) {
+  const Range named("isreal");
   return is_complex(x.dtype()) ? apply(Op::equal, {x.imag(), 0}) : constant_like(x, true);
 }
 bool iscomplexobj(const NdArray& x) { return is_complex(x.dtype()); }
@@ -190,6 +203,7 @@ NdArray isneginf(const NdArray& x, const std::optional<NdArray>& out) { return i
 NdArray isposinf(const NdArray& x, const std::optional<NdArray>& out) { return infinite(x, out, false); }
 
 NdArray round_to(const NdArray& a, int64_t decimals, const std::optional<NdArray>& out) {
+  const Range named("round");
   const auto deliver_to = [&](const NdArray& result) {
     if (!out) return result;
     UfuncOptions options;
@@ -245,6 +259,7 @@ NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min, const st
 
 NdArray clip_method(const NdArray& a, const std::optional<Arg>& min, const std::optional<Arg>& max,
                     const std::optional<NdArray>& out) {
+  const Range named("clip");
   return clip_between(a, min, max, out);
 }
 

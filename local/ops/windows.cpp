@@ -75,6 +75,7 @@ NdArray cosine_window(double points, double offset, double weight, double second
 }  // namespace
 
 NdArray bartlett(double M) {
+  const Range named("bartlett");
   if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
   Window window;
   const ValueId n = window.positions(1 - M, 2);
@@ -88,6 +89,7 @@ NdArray hamming(double M) { return cosine_window(M, 0.54, 0.46); }
 NdArray hanning(double M) { return cosine_window(M, 0.5, 0.5); }
 
 NdArray kaiser(double M, double beta) {
+  const Range named("kaiser");
   if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
   const double half = (M - 1) / 2;
   Window window;
