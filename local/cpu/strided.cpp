@@ -57,9 +57,17 @@ void copy_strided(char* to, int64_t to_row, int64_t to_column, const char* from,
   constexpr int64_t kEdge = 64 / size;
   if (from_row == size && to_column == size && rows >= kEdge && columns >= kEdge) {
     const int64_t whole_rows = rows / kEdge * kEdge, whole_columns = columns / kEdge * kEdge;
-    for (int64_t r = 0; r < whole_rows; r += kEdge)
+    const auto block = [&](int64_t r, int64_t c) {
+      transpose_block<T>(to + r * to_row + c * size, to_row, from + r * size + c * from_column, from_column);
+    };
+    // Along the shorter side first: fewer pages are in use at a time.
+    if (whole_rows < whole_columns) {
       for (int64_t c = 0; c < whole_columns; c += kEdge)
-        transpose_block<T>(to + r * to_row + c * size, to_row, from + r * size + c * from_column, from_column);
+        for (int64_t r = 0; r < whole_rows; r += kEdge) block(r, c);
+    } else {
+      for (int64_t r = 0; r < whole_rows; r += kEdge)
+        for (int64_t c = 0; c < whole_columns; c += kEdge) block(r, c);
+    }
     // Neither edge has room for a block.
     copy_strided<T>(to + whole_columns * size, to_row, size, from + whole_columns * from_column, size, from_column,
                     rows, columns - whole_columns);
