@@ -15,6 +15,7 @@
 #include "local/cpu/products.h"
 #include "local/cpu/scanning.h"
 #include "local/cpu/sorting.h"
+#include "local/cpu/transforms.h"
 #include "local/memory/scratch.h"
 
 namespace quarry::local {
@@ -87,6 +88,7 @@ class CpuEngine final : public Engine {
   Products& products() override { return cpu_products(); }
   Scanning& scanning() override { return cpu_scanning(); }
   Sorting& sorting() override { return cpu_sorting(); }
+  Transforms& transforms() override { return cpu_transforms(); }
 
  private:
   // The lowered form of a program, kept for the last few structures that this thread ran.

@@ -17,6 +17,7 @@
 #include "local/cuda/scanning.h"
 #include "local/cuda/sorting.h"
 #include "local/cuda/stream.h"
+#include "local/cuda/transforms.h"
 #include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
@@ -103,6 +104,7 @@ class CudaEngine final : public Engine {
   Products& products() override { return cuda_products(); }
   Scanning& scanning() override { return cuda_scanning(); }
   Sorting& sorting() override { return cuda_sorting(); }
+  Transforms& transforms() override { return cuda_transforms(); }
 };
 
 }  // namespace

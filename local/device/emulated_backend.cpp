@@ -244,6 +244,7 @@ class EmulatedEngine final : public Engine {
   Products& products() override { return emulated_products(); }
   Scanning& scanning() override { return emulated_scanning(); }
   Sorting& sorting() override { return emulated_sorting(); }
+  Transforms& transforms() override { return emulated_transforms(); }
 };
 
 class EmulatedBackend final : public Backend {

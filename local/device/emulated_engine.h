@@ -18,5 +18,6 @@ Indexing& emulated_indexing();
 Products& emulated_products();
 Scanning& emulated_scanning();
 Sorting& emulated_sorting();
+Transforms& emulated_transforms();
 
 }  // namespace quarry::local

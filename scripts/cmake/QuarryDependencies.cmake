@@ -11,6 +11,8 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
 find_library(QUARRY_LAPACKE lapacke REQUIRED)
 find_library(QUARRY_SLEEF sleef REQUIRED)
+find_library(QUARRY_FFTW fftw3 REQUIRED)
+find_library(QUARRY_FFTWF fftw3f REQUIRED)
 # GCC brings libbacktrace, which finds source lines in debug information, and its header beside its own headers, where
 # other compilers must not look. Without it the memory profile knows functions, but no lines.
 find_program(QUARRY_GCC NAMES gcc g++)

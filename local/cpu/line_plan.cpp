@@ -1,0 +1,378 @@
+#include "local/cpu/line_plan.h"
+
+#include <fftw3.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <numbers>
+#include <tuple>
+#include <vector>
+
+#include "local/base/error.h"
+
+namespace quarry::local::cpu {
+namespace {
+
+// FFTW's planner, which also destroys plans, is one per process; executing a plan needs no lock.
+std::mutex& planner_mutex() {
+  static auto* const mutex = new std::mutex();
+  return *mutex;
+}
+
+template <class T>
+struct Fftw;
+template <>
+struct Fftw<double> {
+  using Plan = fftw_plan;
+  using Complex = fftw_complex;
+  using Axis = fftw_iodim64;
+  static constexpr auto kMalloc = &fftw_malloc;
+  static constexpr auto kFree = &fftw_free;
+  static constexpr auto kDestroy = &fftw_destroy_plan;
+  static constexpr auto kPlanComplex = &fftw_plan_guru64_dft;
+  static constexpr auto kPlanForward = &fftw_plan_guru64_dft_r2c;
+  static constexpr auto kPlanInverse = &fftw_plan_guru64_dft_c2r;
+  static constexpr auto kComplex = &fftw_execute_dft;
+  static constexpr auto kForward = &fftw_execute_dft_r2c;
+  static constexpr auto kInverse = &fftw_execute_dft_c2r;
+};
+template <>
+struct Fftw<float> {
+  using Plan = fftwf_plan;
+  using Complex = fftwf_complex;
+  using Axis = fftwf_iodim64;
+  static constexpr auto kMalloc = &fftwf_malloc;
+  static constexpr auto kFree = &fftwf_free;
+  static constexpr auto kDestroy = &fftwf_destroy_plan;
+  static constexpr auto kPlanComplex = &fftwf_plan_guru64_dft;
+  static constexpr auto kPlanForward = &fftwf_plan_guru64_dft_r2c;
+  static constexpr auto kPlanInverse = &fftwf_plan_guru64_dft_c2r;
+  static constexpr auto kComplex = &fftwf_execute_dft;
+  static constexpr auto kForward = &fftwf_execute_dft_r2c;
+  static constexpr auto kInverse = &fftwf_execute_dft_c2r;
+};
+
+// Elements of a line before and after a transform of n points.
+int64_t input_count(TransformKind kind, int64_t n) { return kind == TransformKind::half_to_real ? n / 2 + 1 : n; }
+int64_t output_count(TransformKind kind, int64_t n) { return kind == TransformKind::real_to_half ? n / 2 + 1 : n; }
+
+int64_t aligned(int64_t bytes) { return (bytes + kLineAlignment - 1) / kLineAlignment * kLineAlignment; }
+// Lines that begin in different sets of the cache, unless they are short.
+int64_t spread(int64_t bytes) {
+  constexpr int64_t kCacheLine = 64, kPage = 4096;
+  return bytes < kPage ? aligned(bytes) : (bytes + kCacheLine - 1) / kCacheLine * kCacheLine + kCacheLine;
+}
+
+template <class T>
+class FftwPlan final : public LinePlan {
+  using Library = Fftw<T>;
+
+ public:
+  FftwPlan(TransformKind kind, bool inverse, int64_t n)
+      : kind_(kind),
+        input_bytes_(input_count(kind, n) * size(kind == TransformKind::real_to_half)),
+        output_bytes_(output_count(kind, n) * size(kind == TransformKind::half_to_real)) {
+    one_ = make(n, inverse, 1);
+    if (n <= kShort && input_bytes_ % kLineAlignment == 0 && output_bytes_ % kLineAlignment == 0)
+      group_ = make(n, inverse, kGroup);
+  }
+  FftwPlan(const FftwPlan&) = delete;
+  FftwPlan& operator=(const FftwPlan&) = delete;
+  ~FftwPlan() override {
+    const std::lock_guard lock(planner_mutex());
+    Library::kDestroy(one_);
+    if (group_) Library::kDestroy(group_);
+  }
+
+  int64_t input_distance() const override { return group_ ? input_bytes_ : spread(input_bytes_); }
+  int64_t output_distance() const override { return group_ ? output_bytes_ : spread(output_bytes_); }
+  bool keeps_input() const override { return kind_ != TransformKind::half_to_real; }
+
+  void execute(const Lines& in, const Lines& out, int64_t lines, char*) const override {
+    int64_t line = 0;
+    if (group_ && in.distance == input_bytes_ && out.distance == output_bytes_) {
+      for (; line + kGroup <= lines; line += kGroup)
+        run(group_, in.data + line * in.distance, out.data + line * out.distance);
+    }
+    for (; line < lines; ++line) run(one_, in.data + line * in.distance, out.data + line * out.distance);
+  }
+
+ private:
+  using Plan = typename Library::Plan;
+  using Complex = typename Library::Complex;
+  // A call for every line would cost more than the line.
+  static constexpr int64_t kShort = 64;
+  static constexpr int kGroup = 16;
+
+  static int64_t size(bool real) { return static_cast<int64_t>(real ? sizeof(T) : 2 * sizeof(T)); }
+
+  // Estimated: measuring takes up to seconds at the first call, and long lines are cut into short ones before.
+  Plan make(int64_t n, bool inverse, int64_t lines) const {
+    struct Free {
+      void operator()(void* data) const { Library::kFree(data); }
+    };
+    // FFTW looks at their alignment only.
+    const auto memory = [&](int64_t bytes) {
+      return std::unique_ptr<void, Free>(Library::kMalloc(static_cast<size_t>(bytes * lines)));
+    };
+    const auto in = memory(input_bytes_), out = memory(output_bytes_);
+    if (!in || !out) throw OutOfMemory("cpu: no memory to plan a transform of " + std::to_string(n) + " points");
+    const typename Library::Axis points{n, 1, 1}, batch{lines, input_count(kind_, n), output_count(kind_, n)};
+    const std::lock_guard lock(planner_mutex());
+    Plan plan = nullptr;
+    switch (kind_) {
+      case TransformKind::complex:
+        plan = Library::kPlanComplex(1, &points, 1, &batch, static_cast<Complex*>(in.get()),
+                                     static_cast<Complex*>(out.get()), inverse ? FFTW_BACKWARD : FFTW_FORWARD,
+                                     FFTW_ESTIMATE);
+        break;
+      case TransformKind::real_to_half:
+        plan = Library::kPlanForward(1, &points, 1, &batch, static_cast<T*>(in.get()), static_cast<Complex*>(out.get()),
+                                     FFTW_ESTIMATE);
+        break;
+      case TransformKind::half_to_real:
+        plan = Library::kPlanInverse(1, &points, 1, &batch, static_cast<Complex*>(in.get()), static_cast<T*>(out.get()),
+                                     FFTW_ESTIMATE | FFTW_DESTROY_INPUT);
+        break;
+    }
+    if (plan == nullptr) throw OutOfMemory("cpu: FFTW has no plan for " + std::to_string(n) + " points");
+    return plan;
+  }
+
+  void run(Plan plan, char* in, char* out) const {
+    switch (kind_) {
+      case TransformKind::complex:
+        return Library::kComplex(plan, reinterpret_cast<Complex*>(in), reinterpret_cast<Complex*>(out));
+      case TransformKind::real_to_half:
+        return Library::kForward(plan, reinterpret_cast<T*>(in), reinterpret_cast<Complex*>(out));
+      case TransformKind::half_to_real:
+        return Library::kInverse(plan, reinterpret_cast<Complex*>(in), reinterpret_cast<T*>(out));
+    }
+  }
+
+  const TransformKind kind_;
+  const int64_t input_bytes_, output_bytes_;
+  Plan one_ = nullptr, group_ = nullptr;
+};
+
+// ---- Lengths with large prime factors ----
+
+int64_t largest_prime_factor(int64_t n) {
+  int64_t largest = 1;
+  for (int64_t p = 2; p * p <= n; ++p) {
+    for (; n % p == 0; n /= p) largest = p;
+  }
+  return std::max(largest, n);
+}
+
+// The least 2^a 3^b 5^c that is not below n.
+int64_t smooth_length(int64_t n) {
+  int64_t best = 1;
+  while (best < n) best *= 2;
+  for (int64_t five = 1; five < best; five *= 5) {
+    for (int64_t three = five; three < best; three *= 3) {
+      int64_t length = three;
+      while (length < n) length *= 2;
+      best = std::min(best, length);
+    }
+  }
+  return best;
+}
+
+// Bluestein: jk = (j^2 + k^2 - (k - j)^2) / 2 makes the transform a convolution with a chirp c[j] = exp(-pi i j^2 / n),
+//   y[k] = c[k] sum over j of (x[j] c[j]) conj(c[k - j]),
+// done cyclically by transforms of a smooth length m >= 2n - 1.
+template <class T>
+class ChirpPlan final : public LinePlan {
+  using Complex = std::complex<T>;
+
+ public:
+  ChirpPlan(TransformKind kind, bool inverse, int64_t n)
+      : kind_(kind),
+        n_(n),
+        m_(smooth_length(2 * n - 1)),
+        forward_(line_plan(TransformKind::complex, dtype_of_v<T>, false, m_)),
+        backward_(line_plan(TransformKind::complex, dtype_of_v<T>, true, m_)),
+        chirp_(static_cast<size_t>(n)),
+        filter_(static_cast<size_t>(m_)) {
+    const bool positive = kind == TransformKind::complex ? inverse : kind == TransformKind::half_to_real;
+    std::vector<Complex> lag(static_cast<size_t>(m_));
+    int64_t square = 0;  // j^2 mod 2n
+    for (int64_t j = 0; j < n; ++j) {
+      const std::complex<double> root = unit_root(square, 2 * n);
+      const Complex c(static_cast<T>(root.real()), static_cast<T>(positive ? root.imag() : -root.imag()));
+      chirp_[static_cast<size_t>(j)] = c;
+      // The sums below are divided by m here.
+      const Complex lagged = std::conj(c) / static_cast<T>(m_);
+      lag[static_cast<size_t>(j)] = lagged;
+      if (j > 0) lag[static_cast<size_t>(m_ - j)] = lagged;
+      square = (square + 2 * j + 1) % (2 * n);
+    }
+    forward_->execute({reinterpret_cast<char*>(lag.data()), 0}, {reinterpret_cast<char*>(filter_.data()), 0}, 1,
+                      nullptr);
+  }
+
+  int64_t input_distance() const override {
+    return spread(input_count(kind_, n_) * size(kind_ == TransformKind::real_to_half));
+  }
+  int64_t output_distance() const override {
+    return spread(output_count(kind_, n_) * size(kind_ == TransformKind::half_to_real));
+  }
+  int64_t scratch_bytes() const override { return 2 * work_bytes(); }
+  bool keeps_input() const override { return true; }
+
+  void execute(const Lines& in, const Lines& out, int64_t lines, char* scratch) const override {
+    auto* const a = reinterpret_cast<Complex*>(scratch);
+    auto* const b = reinterpret_cast<Complex*>(scratch + work_bytes());
+    for (int64_t line = 0; line < lines; ++line) {
+      load(in.data + line * in.distance, a);
+      std::fill(a + n_, a + m_, Complex());
+      forward_->execute({reinterpret_cast<char*>(a), 0}, {reinterpret_cast<char*>(b), 0}, 1, nullptr);
+      for (int64_t k = 0; k < m_; ++k) b[k] = product(b[k], filter_[static_cast<size_t>(k)]);
+      backward_->execute({reinterpret_cast<char*>(b), 0}, {reinterpret_cast<char*>(a), 0}, 1, nullptr);
+      store(a, out.data + line * out.distance);
+    }
+  }
+
+ private:
+  static int64_t size(bool real) { return static_cast<int64_t>(real ? sizeof(T) : 2 * sizeof(T)); }
+  int64_t work_bytes() const { return spread(m_ * size(false)); }
+  // Without the operator's recovery of infinities.
+  static Complex product(Complex x, Complex y) {
+    return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+  }
+
+  void load(const char* from, Complex* a) const {
+    const Complex* const c = chirp_.data();
+    const auto* const x = reinterpret_cast<const Complex*>(from);
+    switch (kind_) {
+      case TransformKind::complex:
+        for (int64_t j = 0; j < n_; ++j) a[j] = product(x[j], c[j]);
+        return;
+      case TransformKind::real_to_half:
+        for (int64_t j = 0; j < n_; ++j) a[j] = c[j] * reinterpret_cast<const T*>(from)[j];
+        return;
+      case TransformKind::half_to_real:
+        a[0] = c[0] * x[0].real();
+        for (int64_t j = 1; 2 * j < n_; ++j) {
+          a[j] = product(x[j], c[j]);
+          a[n_ - j] = product(std::conj(x[j]), c[n_ - j]);
+        }
+        if (n_ % 2 == 0) a[n_ / 2] = c[n_ / 2] * x[n_ / 2].real();
+        return;
+    }
+  }
+  void store(const Complex* a, char* to) const {
+    const Complex* const c = chirp_.data();
+    const int64_t count = output_count(kind_, n_);
+    if (kind_ == TransformKind::half_to_real) {
+      for (int64_t k = 0; k < count; ++k)
+        reinterpret_cast<T*>(to)[k] = a[k].real() * c[k].real() - a[k].imag() * c[k].imag();
+    } else {
+      for (int64_t k = 0; k < count; ++k) reinterpret_cast<Complex*>(to)[k] = product(a[k], c[k]);
+    }
+  }
+
+  const TransformKind kind_;
+  const int64_t n_, m_;
+  const std::shared_ptr<const LinePlan> forward_, backward_;
+  std::vector<Complex> chirp_, filter_;
+};
+
+// ---- Cache ----
+
+using PlanKey = std::tuple<TransformKind, DType, bool, int64_t>;
+
+class PlanCache {
+ public:
+  std::shared_ptr<const LinePlan> get(const PlanKey& key) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = plans_.find(key);
+      if (found != plans_.end()) {
+        found->second.last_use = ++clock_;
+        return found->second.plan;
+      }
+    }
+    // Made without the lock: a plan may need others. Two threads may make the same one.
+    std::shared_ptr<const LinePlan> plan = make(key);
+    std::vector<std::shared_ptr<const LinePlan>> dropped;  // destroyed after the lock is released
+    const std::lock_guard lock(mutex_);
+    ++made_;
+    plans_[key] = {plan, ++clock_};
+    points_ = 0;
+    for (const auto& [other, entry] : plans_) points_ += std::get<int64_t>(other);
+    while (plans_.size() > 1 && (static_cast<int64_t>(plans_.size()) > kMostPlans || points_ > kMostPoints)) {
+      const auto oldest = std::min_element(plans_.begin(), plans_.end(), [](const auto& x, const auto& y) {
+        return x.second.last_use < y.second.last_use;
+      });
+      points_ -= std::get<int64_t>(oldest->first);
+      dropped.push_back(std::move(oldest->second.plan));
+      plans_.erase(oldest);
+    }
+    return plan;
+  }
+  PlanCacheUse use() {
+    const std::lock_guard lock(mutex_);
+    return {static_cast<int64_t>(plans_.size()), made_};
+  }
+
+ private:
+  static constexpr int64_t kMostPlans = 128;
+  static constexpr int64_t kMostPoints = int64_t{1} << 22;  // a plan's tables have about as many numbers
+
+  template <class T>
+  static std::shared_ptr<const LinePlan> make(TransformKind kind, bool inverse, int64_t n) {
+    // FFTW's own way (Rader) is slower from about here on.
+    constexpr int64_t kLargestFactor = 64;
+    if (largest_prime_factor(n) > kLargestFactor) return std::make_shared<ChirpPlan<T>>(kind, inverse, n);
+    return std::make_shared<FftwPlan<T>>(kind, inverse, n);
+  }
+  static std::shared_ptr<const LinePlan> make(const PlanKey& key) {
+    const auto& [kind, dtype, inverse, n] = key;
+    return dtype == DType::float32 ? make<float>(kind, inverse, n) : make<double>(kind, inverse, n);
+  }
+
+  struct Entry {
+    std::shared_ptr<const LinePlan> plan;
+    uint64_t last_use = 0;
+  };
+  std::mutex mutex_;
+  std::map<PlanKey, Entry> plans_;
+  int64_t points_ = 0, made_ = 0;
+  uint64_t clock_ = 0;
+};
+
+PlanCache& plan_cache() {
+  static auto* const cache = new PlanCache();
+  return *cache;
+}
+
+}  // namespace
+
+std::complex<double> unit_root(int64_t k, int64_t n) {
+  // The angle pi q / n brought into [0, pi / 4], where sine and cosine are exact to the last bit or two.
+  int64_t q = 2 * k;
+  const bool lower = q > n;
+  if (lower) q = 2 * n - q;
+  const bool left = 2 * q > n;
+  if (left) q = n - q;
+  const bool steep = 4 * q > n;
+  const auto angle = [&](int64_t p, int64_t of) {
+    return std::numbers::pi * (static_cast<double>(p) / static_cast<double>(of));
+  };
+  const double t = steep ? angle(n - 2 * q, 2 * n) : angle(q, n);
+  const double c = steep ? std::sin(t) : std::cos(t), s = steep ? std::cos(t) : std::sin(t);
+  return {left ? -c : c, lower ? -s : s};
+}
+
+std::shared_ptr<const LinePlan> line_plan(TransformKind kind, DType dtype, bool inverse, int64_t length) {
+  return plan_cache().get({kind, dtype, kind == TransformKind::complex && inverse, length});
+}
+
+PlanCacheUse line_plan_cache_use() { return plan_cache().use(); }
+
+}  // namespace quarry::local::cpu

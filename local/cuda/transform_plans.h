@@ -1,0 +1,60 @@
+// cuFFT's plans, kept for later calls.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <memory>
+#include <mutex>
+
+#include "local/cuda/stream.h"
+#include "local/program/transforms.h"
+
+namespace quarry::local::cuda {
+
+// A batch of transforms over up to three axes; strides in elements. Element (x, y, z) of one, with three axes, lies at
+// ((x embed[1] + y) embed[2] + z) stride from its first.
+struct PlanLayout {
+  struct Side {
+    std::array<int64_t, 3> embed{};
+    int64_t stride = 1, distance = 0;  // between the transforms of the batch
+    friend auto operator<=>(const Side&, const Side&) = default;
+  };
+  int rank = 1;
+  std::array<int64_t, 3> lengths{};
+  Side input, output;
+  int64_t batch = 1;
+  friend auto operator<=>(const PlanLayout&, const PlanLayout&) = default;
+};
+
+// Not for use by two threads at once, but by any number of them in turn: use lock().
+class FftPlan {
+ public:
+  FftPlan(int device, TransformKind kind, DType dtype, const PlanLayout& layout);
+  ~FftPlan();
+  FftPlan(const FftPlan&) = delete;
+  FftPlan& operator=(const FftPlan&) = delete;
+
+  int64_t work_bytes() const { return work_bytes_; }
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  // With the lock held, before execute().
+  void set(cudaStream_t stream, void* work);
+  void execute(void* in, void* out, bool inverse);
+
+ private:
+  const int device_;
+  std::mutex mutex_;
+  int plan_ = 0;
+  int64_t work_bytes_ = 0;
+};
+
+// The plan of a stream (null: of none, for its size). Thread-safe. The plans that the cache forgets wait for their
+// device.
+std::shared_ptr<FftPlan> fft_plan(int device, cudaStream_t stream, TransformKind kind, DType dtype,
+                                  const PlanLayout& layout);
+
+struct FftPlanCacheUse {
+  int64_t plans = 0, made = 0;  // now; ever
+};
+FftPlanCacheUse fft_plan_cache_use();
+
+}  // namespace quarry::local::cuda
