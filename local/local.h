@@ -18,6 +18,7 @@
 #include "local/ndarray/print.h"
 #include "local/ndarray/transfer.h"
 #include "local/ops/creation.h"
+#include "local/ops/fft.h"
 #include "local/ops/fuse.h"
 #include "local/ops/fused.h"
 #include "local/ops/in_place.h"

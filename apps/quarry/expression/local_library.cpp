@@ -103,7 +103,7 @@ const AttributeRow kAttributes[] = {
 std::vector<Row> all_rows() {
   std::vector<Row> all;
   for (auto* rows : {&indexing_rows, &scans_rows, &ufuncs_rows, &sorting_rows, &statistics_rows, &manipulation_rows,
-                     &creation_rows, &types_rows, &math_rows, &random_rows, &linalg_rows}) {
+                     &creation_rows, &types_rows, &math_rows, &fft_rows, &random_rows, &linalg_rows}) {
     for (Row& row : rows()) all.push_back(std::move(row));
   }
   return all;
