@@ -3,6 +3,7 @@
 #include <fftw3.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -12,6 +13,9 @@
 #include <vector>
 
 #include "local/base/error.h"
+#include "local/cpu/arena.h"
+#include "local/cpu/strided.h"
+#include "local/memory/memory_resource.h"
 
 namespace quarry::local::cpu {
 namespace {
@@ -91,7 +95,9 @@ class FftwPlan final : public LinePlan {
   int64_t output_distance() const override { return group_ ? output_bytes_ : spread(output_bytes_); }
   bool keeps_input() const override { return kind_ != TransformKind::half_to_real; }
 
-  void execute(const Lines& in, const Lines& out, int64_t lines, char*) const override {
+  int64_t table_bytes() const override { return std::max(input_bytes_, output_bytes_); }
+
+  void execute(const Lines& in, const Lines& out, int64_t lines, char*, int) const override {
     int64_t line = 0;
     if (group_ && in.distance == input_bytes_ && out.distance == output_bytes_) {
       for (; line + kGroup <= lines; line += kGroup)
@@ -158,6 +164,98 @@ class FftwPlan final : public LinePlan {
   Plan one_ = nullptr, group_ = nullptr;
 };
 
+// Without the operator's recovery of infinities.
+template <class T>
+std::complex<T> product(std::complex<T> x, std::complex<T> y) {
+  return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
+}
+
+// ---- Long lines ----
+
+// A line of n = a b elements as an a x b matrix, row by row: x[s b + t] -> y[q + r a],
+//   y[q + r a] = sum over t of w_b^(rt) (w_n^(qt) (sum over s of w_a^(qs) x[s b + t])),
+// transforms of a along the columns, factors, transforms of b along the rows: twice through memory, and parts for
+// threads.
+template <class T>
+class SplitPlan final : public LinePlan {
+  using Complex = std::complex<T>;
+
+ public:
+  SplitPlan(bool inverse, int64_t a, int64_t b)
+      : a_(a),
+        b_(b),
+        columns_(line_plan(TransformKind::complex, dtype_of_v<T>, inverse, a)),
+        rows_(line_plan(TransformKind::complex, dtype_of_v<T>, inverse, b)),
+        shift_(std::bit_width(static_cast<uint64_t>(a * b)) / 2) {
+    const int64_t n = a * b, step = int64_t{1} << shift_;
+    const auto root = [&](int64_t k) {
+      const std::complex<double> w = unit_root(k, n);
+      return Complex(static_cast<T>(w.real()), static_cast<T>(inverse ? w.imag() : -w.imag()));
+    };
+    for (int64_t k = 0; k < std::min(step, n); ++k) fine_.push_back(root(k));
+    for (int64_t k = 0; k < n; k += step) coarse_.push_back(root(k));
+  }
+
+  int64_t input_distance() const override { return spread(a_ * b_ * kSize); }
+  int64_t output_distance() const override { return spread(a_ * b_ * kSize); }
+  int64_t scratch_bytes(int threads) const override { return middle_bytes() + threads * slot_bytes(); }
+  int64_t table_bytes() const override { return static_cast<int64_t>(fine_.size() + coarse_.size()) * kSize; }
+  bool keeps_input() const override { return true; }
+
+  void execute(const Lines& in, const Lines& out, int64_t lines, char* scratch, int threads) const override {
+    const int64_t row = rows_->input_distance();
+    char* const middle = scratch;
+    char* const slots = scratch + middle_bytes();
+    for (int64_t line = 0; line < lines; ++line) {
+      const char* const from = in.data + line * in.distance;
+      char* const to = out.data + line * out.distance;
+      for_each_unit((b_ + kWidth - 1) / kWidth, threads, [&](int64_t unit, int slot) {
+        const int64_t t = unit * kWidth, count = std::min(kWidth, b_ - t);
+        char* const memory = slots + slot * slot_bytes();
+        const Lines gathered{memory, columns_->input_distance()};
+        const Lines done{memory + kWidth * gathered.distance, columns_->output_distance()};
+        copy_2d(gathered.data, gathered.distance, kSize, from + t * kSize, kSize, b_ * kSize, count, a_, kSize);
+        columns_->execute(gathered, done, count, nullptr, 1);
+        for (int64_t k = 0; k < count; ++k) turn(reinterpret_cast<Complex*>(done.data + k * done.distance), t + k);
+        copy_2d(middle + t * kSize, row, kSize, done.data, kSize, done.distance, a_, count, kSize);
+      });
+      for_each_unit((a_ + kWidth - 1) / kWidth, threads, [&](int64_t unit, int slot) {
+        const int64_t q = unit * kWidth, count = std::min(kWidth, a_ - q);
+        const Lines done{slots + slot * slot_bytes(), rows_->output_distance()};
+        rows_->execute({middle + q * row, row}, done, count, nullptr, 1);
+        copy_2d(to + q * kSize, a_ * kSize, kSize, done.data, kSize, done.distance, b_, count, kSize);
+      });
+    }
+  }
+
+ private:
+  static constexpr int64_t kSize = static_cast<int64_t>(sizeof(Complex)), kWidth = 512 / kSize;
+
+  int64_t middle_bytes() const { return rounded_allocation(a_ * rows_->input_distance()); }
+  int64_t slot_bytes() const {
+    return rounded_allocation(
+        kWidth * std::max(columns_->input_distance() + columns_->output_distance(), rows_->output_distance()));
+  }
+  // y[q] times w_n^(qt)
+  void turn(Complex* y, int64_t t) const {
+    const int64_t mask = (int64_t{1} << shift_) - 1;
+    for (int64_t q = 0, k = 0; q < a_; ++q, k += t)
+      y[q] = product(y[q], product(coarse_[static_cast<size_t>(k >> shift_)], fine_[static_cast<size_t>(k & mask)]));
+  }
+
+  const int64_t a_, b_;
+  const std::shared_ptr<const LinePlan> columns_, rows_;
+  const int shift_;  // w^k = coarse[k >> shift] fine[k & mask]
+  std::vector<Complex> fine_, coarse_;
+};
+
+// The largest divisor up to the root.
+int64_t middle_divisor(int64_t n) {
+  auto a = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  while (n % a != 0) --a;
+  return a;
+}
+
 // ---- Lengths with large prime factors ----
 
 int64_t largest_prime_factor(int64_t n) {
@@ -211,8 +309,12 @@ class ChirpPlan final : public LinePlan {
       if (j > 0) lag[static_cast<size_t>(m_ - j)] = lagged;
       square = (square + 2 * j + 1) % (2 * n);
     }
+    std::vector<char> scratch(static_cast<size_t>(forward_->scratch_bytes(1) + kAllocationAlignment));
+    void* memory = scratch.data();
+    size_t space = scratch.size();
+    std::align(kAllocationAlignment, scratch.size() - kAllocationAlignment, memory, space);
     forward_->execute({reinterpret_cast<char*>(lag.data()), 0}, {reinterpret_cast<char*>(filter_.data()), 0}, 1,
-                      nullptr);
+                      static_cast<char*>(memory), /*threads=*/1);
   }
 
   int64_t input_distance() const override {
@@ -221,29 +323,27 @@ class ChirpPlan final : public LinePlan {
   int64_t output_distance() const override {
     return spread(output_count(kind_, n_) * size(kind_ == TransformKind::half_to_real));
   }
-  int64_t scratch_bytes() const override { return 2 * work_bytes(); }
+  int64_t scratch_bytes(int threads) const override { return 2 * work_bytes() + forward_->scratch_bytes(threads); }
+  int64_t table_bytes() const override { return (n_ + m_) * size(false); }
   bool keeps_input() const override { return true; }
 
-  void execute(const Lines& in, const Lines& out, int64_t lines, char* scratch) const override {
+  void execute(const Lines& in, const Lines& out, int64_t lines, char* scratch, int threads) const override {
     auto* const a = reinterpret_cast<Complex*>(scratch);
     auto* const b = reinterpret_cast<Complex*>(scratch + work_bytes());
+    char* const rest = scratch + 2 * work_bytes();
     for (int64_t line = 0; line < lines; ++line) {
       load(in.data + line * in.distance, a);
       std::fill(a + n_, a + m_, Complex());
-      forward_->execute({reinterpret_cast<char*>(a), 0}, {reinterpret_cast<char*>(b), 0}, 1, nullptr);
+      forward_->execute({reinterpret_cast<char*>(a), 0}, {reinterpret_cast<char*>(b), 0}, 1, rest, threads);
       for (int64_t k = 0; k < m_; ++k) b[k] = product(b[k], filter_[static_cast<size_t>(k)]);
-      backward_->execute({reinterpret_cast<char*>(b), 0}, {reinterpret_cast<char*>(a), 0}, 1, nullptr);
+      backward_->execute({reinterpret_cast<char*>(b), 0}, {reinterpret_cast<char*>(a), 0}, 1, rest, threads);
       store(a, out.data + line * out.distance);
     }
   }
 
  private:
   static int64_t size(bool real) { return static_cast<int64_t>(real ? sizeof(T) : 2 * sizeof(T)); }
-  int64_t work_bytes() const { return spread(m_ * size(false)); }
-  // Without the operator's recovery of infinities.
-  static Complex product(Complex x, Complex y) {
-    return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
-  }
+  int64_t work_bytes() const { return rounded_allocation(m_ * size(false)); }
 
   void load(const char* from, Complex* a) const {
     const Complex* const c = chirp_.data();
@@ -303,13 +403,13 @@ class PlanCache {
     const std::lock_guard lock(mutex_);
     ++made_;
     plans_[key] = {plan, ++clock_};
-    points_ = 0;
-    for (const auto& [other, entry] : plans_) points_ += std::get<int64_t>(other);
-    while (plans_.size() > 1 && (static_cast<int64_t>(plans_.size()) > kMostPlans || points_ > kMostPoints)) {
+    int64_t bytes = 0;
+    for (const auto& [other, entry] : plans_) bytes += entry.plan->table_bytes();
+    while (plans_.size() > 1 && (static_cast<int64_t>(plans_.size()) > kMostPlans || bytes > kMostBytes)) {
       const auto oldest = std::min_element(plans_.begin(), plans_.end(), [](const auto& x, const auto& y) {
         return x.second.last_use < y.second.last_use;
       });
-      points_ -= std::get<int64_t>(oldest->first);
+      bytes -= oldest->second.plan->table_bytes();
       dropped.push_back(std::move(oldest->second.plan));
       plans_.erase(oldest);
     }
@@ -322,13 +422,17 @@ class PlanCache {
 
  private:
   static constexpr int64_t kMostPlans = 128;
-  static constexpr int64_t kMostPoints = int64_t{1} << 22;  // a plan's tables have about as many numbers
+  static constexpr int64_t kMostBytes = int64_t{1} << 26;
 
   template <class T>
   static std::shared_ptr<const LinePlan> make(TransformKind kind, bool inverse, int64_t n) {
     // FFTW's own way (Rader) is slower from about here on.
     constexpr int64_t kLargestFactor = 64;
     if (largest_prime_factor(n) > kLargestFactor) return std::make_shared<ChirpPlan<T>>(kind, inverse, n);
+    // Longer ones do not stay in the cache.
+    constexpr int64_t kLong = int64_t{1} << 17, kShortest = 64;
+    if (kind == TransformKind::complex && n >= kLong && middle_divisor(n) >= kShortest)
+      return std::make_shared<SplitPlan<T>>(inverse, middle_divisor(n), n / middle_divisor(n));
     return std::make_shared<FftwPlan<T>>(kind, inverse, n);
   }
   static std::shared_ptr<const LinePlan> make(const PlanKey& key) {
@@ -342,7 +446,7 @@ class PlanCache {
   };
   std::mutex mutex_;
   std::map<PlanKey, Entry> plans_;
-  int64_t points_ = 0, made_ = 0;
+  int64_t made_ = 0;
   uint64_t clock_ = 0;
 };
 

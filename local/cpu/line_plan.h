@@ -25,10 +25,12 @@ class LinePlan {
   // The distance of lines that execute() likes best.
   virtual int64_t input_distance() const = 0;
   virtual int64_t output_distance() const = 0;
-  virtual int64_t scratch_bytes() const { return 0; }
+  virtual int64_t scratch_bytes(int threads) const { return threads * 0; }
+  virtual int64_t table_bytes() const = 0;  // that the plan holds
   // Whether execute() leaves its input as it is.
   virtual bool keeps_input() const = 0;
-  virtual void execute(const Lines& in, const Lines& out, int64_t lines, char* scratch) const = 0;
+  // With up to `threads` threads of the arena for a line, where it is long; they do not change the result.
+  virtual void execute(const Lines& in, const Lines& out, int64_t lines, char* scratch, int threads) const = 0;
 };
 
 // Kept for later calls, up to a bound. Thread-safe. `inverse` is that of Transform.

@@ -56,22 +56,35 @@ class Blocks {
   }
 
   int64_t units() const { return others_ * strips_; }
-  int64_t slot_bytes() const {
-    return width_ * (plan_->input_distance() + plan_->output_distance()) + rounded_allocation(plan_->scratch_bytes());
-  }
-  int slots(int threads) const {
-    const int64_t most = threads > 0 ? std::min(threads, arena_threads()) : arena_threads();
-    if (units() * width_ * pass_.length < kParallelPoints) return 1;
-    return static_cast<int>(std::clamp<int64_t>(units(), 1, most));
+  // How the threads are spread: over blocks, each with memory of its own, or all over the lines of one after the other.
+  struct Schedule {
+    int slots = 1, threads = 1;  // blocks at a time, threads of each
+    int64_t plan_bytes = 0, slot_bytes = 0;
+    int64_t bytes() const { return slots * slot_bytes; }
+  };
+  Schedule schedule(int threads) const {
+    const int most = threads > 0 ? std::min(threads, arena_threads()) : arena_threads();
+    Schedule result;
+    if (units() * width_ * pass_.length >= kParallelPoints) {
+      const bool divides = plan_->scratch_bytes(most) > plan_->scratch_bytes(1);
+      if (divides && units() < most)
+        result.threads = most;
+      else
+        result.slots = static_cast<int>(std::clamp<int64_t>(units(), 1, most));
+    }
+    result.plan_bytes = rounded_allocation(plan_->scratch_bytes(result.threads));
+    result.slot_bytes =
+        rounded_allocation(width_ * (plan_->input_distance() + plan_->output_distance())) + result.plan_bytes;
+    return result;
   }
 
-  // `memory`: slot_bytes() of the running slot.
-  void run(int64_t unit, char* memory) const {
+  // `memory`: of the running slot.
+  void run(int64_t unit, char* memory, const Schedule& schedule) const {
     const int64_t first = unit % strips_ * width_, count = std::min(width_, lanes_ - first);
     char* const from = static_cast<char*>(pass_.input.data) + in_.run(unit / strips_, 1).offset + first * in_lane_;
     char* const to = static_cast<char*>(pass_.output.data) + out_.run(unit / strips_, 1).offset + first * out_lane_;
     char* const scratch = memory;
-    Lines in{memory + rounded_allocation(plan_->scratch_bytes()), plan_->input_distance()};
+    Lines in{memory + schedule.plan_bytes, plan_->input_distance()};
     Lines out{in.data + width_ * in.distance, plan_->output_distance()};
     if (in_direct_ && fits(from, in_lane_, count)) {
       in = {from, in_lane_};
@@ -84,7 +97,7 @@ class Blocks {
     }
     const bool direct = out_direct_ && fits(to, out_lane_, count);
     if (direct) out = {to, out_lane_};
-    plan_->execute(in, out, count, scratch);
+    plan_->execute(in, out, count, scratch, schedule.threads);
     if (pass_.scale != 1) scale(out, count);
     if (direct) return;
     // copy_2d() transposes by blocks where it writes along the columns.
@@ -229,8 +242,7 @@ class CpuTransforms final : public Transforms {
     if (element_count(t.shape) == 0 || element_count(t.input_shape) == 0) return 0;
     int64_t most = 0;
     for (const Pass& pass : passes_of(t, nullptr)) {
-      const Blocks blocks(pass);
-      most = std::max(most, blocks.slots(0) * rounded_allocation(blocks.slot_bytes()));
+      most = std::max(most, Blocks(pass).schedule(0).bytes());
     }
     return most + middle_bytes(t);
   }
@@ -241,10 +253,10 @@ class CpuTransforms final : public Transforms {
     const Scratch middle(middle_bytes(t), context);
     for (const Pass& pass : passes_of(t, middle.data())) {
       const Blocks blocks(pass);
-      const int slots = blocks.slots(context.threads);
-      const int64_t bytes = rounded_allocation(blocks.slot_bytes());
-      const Scratch memory(slots * bytes, context);
-      for_each_unit(blocks.units(), slots, [&](int64_t unit, int slot) { blocks.run(unit, memory.at(slot * bytes)); });
+      const Blocks::Schedule schedule = blocks.schedule(context.threads);
+      const Scratch memory(schedule.bytes(), context);
+      for_each_unit(blocks.units(), schedule.slots,
+                    [&](int64_t unit, int slot) { blocks.run(unit, memory.at(slot * schedule.slot_bytes), schedule); });
     }
   }
 };

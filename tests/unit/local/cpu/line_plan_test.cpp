@@ -42,7 +42,7 @@ TEST(LinePlan, PlansAreKeptUpToABound) {
   // A plan in use outlives the cache's.
   EXPECT_NE(line_plan(TransformKind::complex, DType::float64, false, 1234), plan);
   std::vector<std::complex<double>> x(1234, 1), y(1234);
-  plan->execute({reinterpret_cast<char*>(x.data()), 0}, {reinterpret_cast<char*>(y.data()), 0}, 1, nullptr);
+  plan->execute({reinterpret_cast<char*>(x.data()), 0}, {reinterpret_cast<char*>(y.data()), 0}, 1, nullptr, 1);
   EXPECT_EQ(y[0], std::complex<double>(1234, 0));
 }
 
@@ -54,9 +54,9 @@ TEST(LinePlan, FromSeveralThreads) {
       for (int64_t n = 1; n <= 300; ++n) {
         const auto plan = line_plan(TransformKind::complex, DType::float64, t % 2 == 0, n);
         std::vector<std::complex<double>> x(static_cast<size_t>(n), 1), y(static_cast<size_t>(n));
-        std::vector<char> scratch(static_cast<size_t>(plan->scratch_bytes() + 1));
-        plan->execute({reinterpret_cast<char*>(x.data()), 0}, {reinterpret_cast<char*>(y.data()), 0}, 1,
-                      scratch.data());
+        std::vector<char> scratch(static_cast<size_t>(plan->scratch_bytes(1) + 1));
+        plan->execute({reinterpret_cast<char*>(x.data()), 0}, {reinterpret_cast<char*>(y.data()), 0}, 1, scratch.data(),
+                      1);
         if (std::abs(y[0] - static_cast<double>(n)) > 1e-12 * static_cast<double>(n)) ++wrong[static_cast<size_t>(t)];
       }
     });
