@@ -99,6 +99,48 @@ void run(const Kind& kind, const Request& request, double scale, DType dtype, co
   engine(context.device).transforms().transform(transform, context);
 }
 
+// The other half of a real array's spectrum: y[k] = conj(y[-k]), for every index of the transformed axes modulo its
+// length. `spectrum` has the first half along the last of the axes.
+void mirror(const Request& request, const NdArray& spectrum, const ExecContext& context) {
+  Program program;
+  const ValueId value = program.input(spectrum.dtype());
+  program.output(program.apply(Op::conjugate, std::array{value}));
+  const int last = request.axes.back();
+  const int64_t n = request.lengths.back(), missing = (n - 1) / 2;
+  if (missing == 0) return;
+  // Index 0 of another axis is its own image; the rest runs backwards.
+  const size_t others = request.axes.size() - 1;
+  for (uint32_t zeros = 0; zeros < (1u << others); ++zeros) {
+    NdArray from = sliced(spectrum, last, missing, missing, -1), to = sliced(spectrum, last, n - missing, missing);
+    for (size_t i = 0; i < others; ++i) {
+      const int axis = request.axes[i];
+      const bool zero = (zeros >> i & 1) != 0;
+      const int64_t count = zero ? 1 : request.lengths[i] - 1;
+      from = sliced(from, axis, zero ? 0 : count, count, zero ? 1 : -1);
+      to = sliced(to, axis, zero ? 0 : 1, count);
+    }
+    if (to.size() == 0) continue;
+    const NdArray *inputs[] = {&from}, *outputs[] = {&to};
+    run_elementwise(program, inputs, outputs, context);
+  }
+}
+
+// The whole spectrum of a real array by half of the work.
+void run_real(const Request& request, double scale, DType dtype, const NdArray& input, const NdArray& result,
+              const ExecContext& context) {
+  Request halved = request;
+  // The half is that of the axis along which the result lies closest.
+  size_t innermost = 0;
+  for (size_t i = 0; i < request.axes.size(); ++i)
+    if (std::abs(result.strides()[request.axes[i]]) < std::abs(result.strides()[request.axes[innermost]]))
+      innermost = i;
+  std::swap(halved.axes[innermost], halved.axes.back());
+  std::swap(halved.lengths[innermost], halved.lengths.back());
+  const NdArray half = sliced(result, halved.axes.back(), 0, halved.lengths.back() / 2 + 1);
+  run(kRfft, halved, scale, dtype, input, half, context);
+  mirror(halved, result, context);
+}
+
 NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, Norm norm,
                     const std::optional<NdArray>& out) {
   for (const int64_t n : request.lengths) check_length(n);
@@ -120,7 +162,10 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
     shape[axis] = halved && kind.kind == TransformKind::real_to_half ? n / 2 + 1 : n;
   }
   const ExecContext context = context_for(a.device());
-  const DType read = kind.kind == TransformKind::real_to_half ? dtype : complex_type(dtype);
+  constexpr size_t kMostMirrored = 3;  // axes: each doubles the number of parts
+  const bool mirrored = kind.kind == TransformKind::complex && !kind.inverse && !is_complex(a.dtype()) &&
+                        request.axes.size() <= kMostMirrored;
+  const DType read = kind.kind == TransformKind::real_to_half || mirrored ? dtype : complex_type(dtype);
   if (input.dtype() != read) input = input.astype(read, context);
   const DType written = kind.kind == TransformKind::half_to_real ? dtype : complex_type(dtype);
   const bool direct =
@@ -128,7 +173,10 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
   if (out && out->ndim() != a.ndim()) throw InvalidArgument("output array has wrong shape.");
   if (direct) check_writable(*out);
   const NdArray result = direct ? *out : NdArray(shape, written, context);
-  run(kind, request, scale, dtype, input, result, context);
+  if (mirrored)
+    run_real(request, scale, dtype, input, result, context);
+  else
+    run(kind, request, scale, dtype, input, result, context);
   if (direct) return result;
   if (out) return store_result(kind.name, result, *out, Casting::same_kind);
   return kind.kind == TransformKind::half_to_real ? result.astype(real_result(a.dtype()), context) : result;
