@@ -1,7 +1,5 @@
 #include "local/cpu/line_plan.h"
 
-#include <fftw3.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,155 +12,12 @@
 
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
+#include "local/cpu/short_plan.h"
 #include "local/cpu/strided.h"
 #include "local/memory/memory_resource.h"
 
 namespace quarry::local::cpu {
 namespace {
-
-// FFTW's planner, which also destroys plans, is one per process; executing a plan needs no lock.
-std::mutex& planner_mutex() {
-  static auto* const mutex = new std::mutex();
-  return *mutex;
-}
-
-template <class T>
-struct Fftw;
-template <>
-struct Fftw<double> {
-  using Plan = fftw_plan;
-  using Complex = fftw_complex;
-  using Axis = fftw_iodim64;
-  static constexpr auto kMalloc = &fftw_malloc;
-  static constexpr auto kFree = &fftw_free;
-  static constexpr auto kDestroy = &fftw_destroy_plan;
-  static constexpr auto kPlanComplex = &fftw_plan_guru64_dft;
-  static constexpr auto kPlanForward = &fftw_plan_guru64_dft_r2c;
-  static constexpr auto kPlanInverse = &fftw_plan_guru64_dft_c2r;
-  static constexpr auto kComplex = &fftw_execute_dft;
-  static constexpr auto kForward = &fftw_execute_dft_r2c;
-  static constexpr auto kInverse = &fftw_execute_dft_c2r;
-};
-template <>
-struct Fftw<float> {
-  using Plan = fftwf_plan;
-  using Complex = fftwf_complex;
-  using Axis = fftwf_iodim64;
-  static constexpr auto kMalloc = &fftwf_malloc;
-  static constexpr auto kFree = &fftwf_free;
-  static constexpr auto kDestroy = &fftwf_destroy_plan;
-  static constexpr auto kPlanComplex = &fftwf_plan_guru64_dft;
-  static constexpr auto kPlanForward = &fftwf_plan_guru64_dft_r2c;
-  static constexpr auto kPlanInverse = &fftwf_plan_guru64_dft_c2r;
-  static constexpr auto kComplex = &fftwf_execute_dft;
-  static constexpr auto kForward = &fftwf_execute_dft_r2c;
-  static constexpr auto kInverse = &fftwf_execute_dft_c2r;
-};
-
-// Elements of a line before and after a transform of n points.
-int64_t input_count(TransformKind kind, int64_t n) { return kind == TransformKind::half_to_real ? n / 2 + 1 : n; }
-int64_t output_count(TransformKind kind, int64_t n) { return kind == TransformKind::real_to_half ? n / 2 + 1 : n; }
-
-int64_t aligned(int64_t bytes) { return (bytes + kLineAlignment - 1) / kLineAlignment * kLineAlignment; }
-// Lines that begin in different sets of the cache, unless they are short.
-int64_t spread(int64_t bytes) {
-  constexpr int64_t kCacheLine = 64, kPage = 4096;
-  return bytes < kPage ? aligned(bytes) : (bytes + kCacheLine - 1) / kCacheLine * kCacheLine + kCacheLine;
-}
-
-template <class T>
-class FftwPlan final : public LinePlan {
-  using Library = Fftw<T>;
-
- public:
-  FftwPlan(TransformKind kind, bool inverse, int64_t n)
-      : kind_(kind),
-        input_bytes_(input_count(kind, n) * size(kind == TransformKind::real_to_half)),
-        output_bytes_(output_count(kind, n) * size(kind == TransformKind::half_to_real)) {
-    one_ = make(n, inverse, 1);
-    if (n <= kShort && input_bytes_ % kLineAlignment == 0 && output_bytes_ % kLineAlignment == 0)
-      group_ = make(n, inverse, kGroup);
-  }
-  FftwPlan(const FftwPlan&) = delete;
-  FftwPlan& operator=(const FftwPlan&) = delete;
-  ~FftwPlan() override {
-    const std::lock_guard lock(planner_mutex());
-    Library::kDestroy(one_);
-    if (group_) Library::kDestroy(group_);
-  }
-
-  int64_t input_distance() const override { return group_ ? input_bytes_ : spread(input_bytes_); }
-  int64_t output_distance() const override { return group_ ? output_bytes_ : spread(output_bytes_); }
-  bool keeps_input() const override { return kind_ != TransformKind::half_to_real; }
-
-  int64_t table_bytes() const override { return std::max(input_bytes_, output_bytes_); }
-
-  void execute(const Lines& in, const Lines& out, int64_t lines, char*, int) const override {
-    int64_t line = 0;
-    if (group_ && in.distance == input_bytes_ && out.distance == output_bytes_) {
-      for (; line + kGroup <= lines; line += kGroup)
-        run(group_, in.data + line * in.distance, out.data + line * out.distance);
-    }
-    for (; line < lines; ++line) run(one_, in.data + line * in.distance, out.data + line * out.distance);
-  }
-
- private:
-  using Plan = typename Library::Plan;
-  using Complex = typename Library::Complex;
-  // A call for every line would cost more than the line.
-  static constexpr int64_t kShort = 64;
-  static constexpr int kGroup = 16;
-
-  static int64_t size(bool real) { return static_cast<int64_t>(real ? sizeof(T) : 2 * sizeof(T)); }
-
-  // Estimated: measuring takes up to seconds at the first call, and long lines are cut into short ones before.
-  Plan make(int64_t n, bool inverse, int64_t lines) const {
-    struct Free {
-      void operator()(void* data) const { Library::kFree(data); }
-    };
-    // FFTW looks at their alignment only.
-    const auto memory = [&](int64_t bytes) {
-      return std::unique_ptr<void, Free>(Library::kMalloc(static_cast<size_t>(bytes * lines)));
-    };
-    const auto in = memory(input_bytes_), out = memory(output_bytes_);
-    if (!in || !out) throw OutOfMemory("cpu: no memory to plan a transform of " + std::to_string(n) + " points");
-    const typename Library::Axis points{n, 1, 1}, batch{lines, input_count(kind_, n), output_count(kind_, n)};
-    const std::lock_guard lock(planner_mutex());
-    Plan plan = nullptr;
-    switch (kind_) {
-      case TransformKind::complex:
-        plan = Library::kPlanComplex(1, &points, 1, &batch, static_cast<Complex*>(in.get()),
-                                     static_cast<Complex*>(out.get()), inverse ? FFTW_BACKWARD : FFTW_FORWARD,
-                                     FFTW_ESTIMATE);
-        break;
-      case TransformKind::real_to_half:
-        plan = Library::kPlanForward(1, &points, 1, &batch, static_cast<T*>(in.get()), static_cast<Complex*>(out.get()),
-                                     FFTW_ESTIMATE);
-        break;
-      case TransformKind::half_to_real:
-        plan = Library::kPlanInverse(1, &points, 1, &batch, static_cast<Complex*>(in.get()), static_cast<T*>(out.get()),
-                                     FFTW_ESTIMATE | FFTW_DESTROY_INPUT);
-        break;
-    }
-    if (plan == nullptr) throw OutOfMemory("cpu: FFTW has no plan for " + std::to_string(n) + " points");
-    return plan;
-  }
-
-  void run(Plan plan, char* in, char* out) const {
-    switch (kind_) {
-      case TransformKind::complex:
-        return Library::kComplex(plan, reinterpret_cast<Complex*>(in), reinterpret_cast<Complex*>(out));
-      case TransformKind::real_to_half:
-        return Library::kForward(plan, reinterpret_cast<T*>(in), reinterpret_cast<Complex*>(out));
-      case TransformKind::half_to_real:
-        return Library::kInverse(plan, reinterpret_cast<Complex*>(in), reinterpret_cast<T*>(out));
-    }
-  }
-
-  const TransformKind kind_;
-  const int64_t input_bytes_, output_bytes_;
-  Plan one_ = nullptr, group_ = nullptr;
-};
 
 // Without the operator's recovery of infinities.
 template <class T>
@@ -215,14 +70,15 @@ class SplitPlan final : public LinePlan {
         const Lines gathered{memory, columns_->input_distance()};
         const Lines done{memory + kWidth * gathered.distance, columns_->output_distance()};
         copy_2d(gathered.data, gathered.distance, kSize, from + t * kSize, kSize, b_ * kSize, count, a_, kSize);
-        columns_->execute(gathered, done, count, nullptr, 1);
+        columns_->execute(gathered, done, count, memory + part_bytes(), 1);
         for (int64_t k = 0; k < count; ++k) turn(reinterpret_cast<Complex*>(done.data + k * done.distance), t + k);
         copy_2d(middle + t * kSize, row, kSize, done.data, kSize, done.distance, a_, count, kSize);
       });
       for_each_unit((a_ + kWidth - 1) / kWidth, threads, [&](int64_t unit, int slot) {
         const int64_t q = unit * kWidth, count = std::min(kWidth, a_ - q);
-        const Lines done{slots + slot * slot_bytes(), rows_->output_distance()};
-        rows_->execute({middle + q * row, row}, done, count, nullptr, 1);
+        char* const memory = slots + slot * slot_bytes();
+        const Lines done{memory, rows_->output_distance()};
+        rows_->execute({middle + q * row, row}, done, count, memory + part_bytes(), 1);
         copy_2d(to + q * kSize, a_ * kSize, kSize, done.data, kSize, done.distance, b_, count, kSize);
       });
     }
@@ -232,9 +88,12 @@ class SplitPlan final : public LinePlan {
   static constexpr int64_t kSize = static_cast<int64_t>(sizeof(Complex)), kWidth = 512 / kSize;
 
   int64_t middle_bytes() const { return rounded_allocation(a_ * rows_->input_distance()); }
-  int64_t slot_bytes() const {
+  int64_t part_bytes() const {
     return rounded_allocation(
         kWidth * std::max(columns_->input_distance() + columns_->output_distance(), rows_->output_distance()));
+  }
+  int64_t slot_bytes() const {
+    return part_bytes() + rounded_allocation(std::max(columns_->scratch_bytes(1), rows_->scratch_bytes(1)));
   }
   // y[q] times w_n^(qt)
   void turn(Complex* y, int64_t t) const {
@@ -433,7 +292,7 @@ class PlanCache {
     constexpr int64_t kLong = int64_t{1} << 17, kShortest = 64;
     if (kind == TransformKind::complex && n >= kLong && middle_divisor(n) >= kShortest)
       return std::make_shared<SplitPlan<T>>(inverse, middle_divisor(n), n / middle_divisor(n));
-    return std::make_shared<FftwPlan<T>>(kind, inverse, n);
+    return short_plan(kind, dtype_of_v<T>, inverse, n);
   }
   static std::shared_ptr<const LinePlan> make(const PlanKey& key) {
     const auto& [kind, dtype, inverse, n] = key;

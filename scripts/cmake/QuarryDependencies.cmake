@@ -11,8 +11,9 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
 find_library(QUARRY_LAPACKE lapacke REQUIRED)
 find_library(QUARRY_SLEEF sleef REQUIRED)
-find_library(QUARRY_FFTW fftw3 REQUIRED)
-find_library(QUARRY_FFTWF fftw3f REQUIRED)
+if(QUARRY_FFTW)
+  pkg_check_modules(fftw REQUIRED IMPORTED_TARGET fftw3 fftw3f)
+endif()
 # GCC brings libbacktrace, which finds source lines in debug information, and its header beside its own headers, where
 # other compilers must not look. Without it the memory profile knows functions, but no lines.
 find_program(QUARRY_GCC NAMES gcc g++)

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "local/cpu/short_plan.h"
 #include "local/cpu/transforms.h"
 
 namespace quarry::local::cpu {
@@ -63,6 +64,28 @@ TEST(LinePlan, FromSeveralThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const int count : wrong) EXPECT_EQ(count, 0);
+}
+
+// The code that serves where FFTW is not, against FFTW.
+TEST(LinePlan, PlainPlansAgree) {
+  for (const TransformKind kind : {TransformKind::complex, TransformKind::real_to_half, TransformKind::half_to_real}) {
+    for (const bool inverse : {false, true}) {
+      for (const int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 30, 61, 64, 77, 100, 128, 360, 1024}) {
+        std::vector<std::complex<double>> x(static_cast<size_t>(n)), y(x.size()), z(x.size());
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] = {std::sin(1 + static_cast<double>(i)), std::cos(static_cast<double>(i * i))};
+        const auto run = [&](const LinePlan& plan, std::vector<std::complex<double>>& to) {
+          std::vector<std::complex<double>> from = x, scratch(static_cast<size_t>(plan.scratch_bytes(1) / 16 + 1));
+          plan.execute({reinterpret_cast<char*>(from.data()), 0}, {reinterpret_cast<char*>(to.data()), 0}, 1,
+                       reinterpret_cast<char*>(scratch.data()), 1);
+        };
+        run(*short_plan(kind, DType::float64, inverse, n), y);
+        run(*plain_plan(kind, DType::float64, inverse, n), z);
+        for (size_t i = 0; i < x.size(); ++i)
+          ASSERT_NEAR(std::abs(y[i] - z[i]), 0, 1e-14 * static_cast<double>(n)) << n << ' ' << i;
+      }
+    }
+  }
 }
 
 // More threads or none: the same bits.

@@ -1,0 +1,10 @@
+// A build without FFTW.
+#include "local/cpu/short_plan.h"
+
+namespace quarry::local::cpu {
+
+std::shared_ptr<const LinePlan> short_plan(TransformKind kind, DType dtype, bool inverse, int64_t length) {
+  return plain_plan(kind, dtype, inverse, length);
+}
+
+}  // namespace quarry::local::cpu
