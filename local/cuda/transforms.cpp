@@ -16,7 +16,8 @@
 namespace quarry::local::cuda {
 namespace {
 
-constexpr int64_t kMostPlaces = 32;  // calls of one plan
+// Calls of one plan: few, or large ones.
+constexpr int64_t kMostPlaces = 32, kMostLargePlaces = 1024, kLargePlace = int64_t{1} << 18;
 
 int64_t input_size(const AxisGroup& g) {
   return itemsize(g.kind == TransformKind::real_to_half ? g.dtype : complex_type(g.dtype));
@@ -87,7 +88,9 @@ std::optional<GroupLayout> layout_of(const AxisGroup& g) {
     plan.output.distance = out_strides[batch] / out_size;
     for (Dims* values : {&extents, &in_strides, &out_strides}) values->erase(batch);
   }
-  if (element_count(extents) > kMostPlaces) return std::nullopt;
+  int64_t points = plan.batch;
+  for (const int64_t n : g.lengths) points *= n;
+  if (element_count(extents) > (points >= kLargePlace ? kMostLargePlaces : kMostPlaces)) return std::nullopt;
   result.places.push_back({});
   const int64_t alignment = itemsize(complex_type(g.dtype));
   for (int d = 0; d < extents.size(); ++d) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "local/device/backends.h"
+#include "local/ops/fft.h"
 #include "local/ops/indexing.h"
 #include "local/ops/manipulation.h"
 #include "local/ops/reduce.h"
@@ -50,6 +51,19 @@ class LargeOnDevices : public test::OnDevice {
 };
 INSTANTIATE_TEST_SUITE_P(All, LargeOnDevices, ::testing::Values(DeviceKind::cpu, DeviceKind::cuda),
                          [](const auto& info) { return std::string(name(info.param)); });
+
+TEST_P(LargeOnDevices, FourierTransformOfRows) {
+  constexpr int64_t kLength = 1 << 16, kRows = kTwo31 / kLength + 3, kNeeded = int64_t{40} << 30;
+  if (backend(GetParam()).info(0).free_bytes < kNeeded) GTEST_SKIP() << "needs 40 GiB of memory";
+  const NdArray x({kRows, kLength}, DType::float32);
+  x.assign((counting(kRows) % 7).astype(DType::float32)[{full_slice, newaxis}]);
+  const NdArray y = ops::fft::rfft(x);
+  ASSERT_EQ(y.shape(), (Dims{kRows, kLength / 2 + 1}));
+  for (const int64_t row : {int64_t{1}, kRows / 2, kRows - 4, kRows - 3, kRows - 2, kRows - 1}) {
+    EXPECT_EQ((y[{row, int64_t{0}}].item<std::complex<float>>()), static_cast<float>(row % 7 * kLength)) << row;
+    EXPECT_EQ((y[{row, int64_t{kLength / 2}}].item<std::complex<float>>()), 0.0f) << row;
+  }
+}
 
 TEST_P(LargeOnDevices, TakeFromALargeArray) {
   const NdArray x = pattern();
