@@ -1,5 +1,7 @@
 """Fourier transforms beside CuPy and NumPy."""
 
+from row_values import uniform
+
 
 def fft_groups(group, scale):
     for dtype in ("complex128", "complex64"):
