@@ -15,6 +15,7 @@
 #include "local/cpu/products.h"
 #include "local/cpu/scanning.h"
 #include "local/cpu/sorting.h"
+#include "local/cpu/sparse.h"
 #include "local/cpu/transforms.h"
 #include "local/memory/scratch.h"
 
@@ -41,7 +42,7 @@ bool same_structure(const Program& a, const Program& b) {
                     same_reduction);
 }
 
-class CpuEngine final : public Engine {
+class CpuEngine final : public Engine, public SparseEngine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const std::shared_ptr<const cpu::Code> code = lowered(program);
@@ -88,6 +89,7 @@ class CpuEngine final : public Engine {
   Products& products() override { return cpu_products(); }
   Scanning& scanning() override { return cpu_scanning(); }
   Sorting& sorting() override { return cpu_sorting(); }
+  SparseProducts& sparse() override { return cpu_sparse(); }
   Transforms& transforms() override { return cpu_transforms(); }
 
  private:

@@ -43,6 +43,13 @@ void fail(cusolverStatus_t status, const char* call) {
   throw DeviceError(message);
 }
 
+void fail(cusparseStatus_t status, const char* call) {
+  const std::string message = fmt::format("{}: {}", function_name(call), cusparseGetErrorString(status));
+  if (status == CUSPARSE_STATUS_ALLOC_FAILED || status == CUSPARSE_STATUS_INSUFFICIENT_RESOURCES)
+    throw OutOfMemory(message);
+  throw DeviceError(message);
+}
+
 void fail(nvrtcResult status, const char* call) {
   throw DeviceError(fmt::format("{}: {}", function_name(call), nvrtcGetErrorString(status)));
 }

@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
+#include <cusparse.h>
 #include <nvrtc.h>
 
 namespace quarry::local::cuda {
@@ -14,6 +15,7 @@ namespace quarry::local::cuda {
 [[noreturn]] void fail(CUresult status, const char* call);
 [[noreturn]] void fail(cublasStatus_t status, const char* call);
 [[noreturn]] void fail(cusolverStatus_t status, const char* call);
+[[noreturn]] void fail(cusparseStatus_t status, const char* call);
 [[noreturn]] void fail(nvrtcResult status, const char* call);
 
 inline void check(cudaError_t status, const char* call) {
@@ -27,6 +29,9 @@ inline void check(cublasStatus_t status, const char* call) {
 }
 inline void check(cusolverStatus_t status, const char* call) {
   if (status != CUSOLVER_STATUS_SUCCESS) fail(status, call);
+}
+inline void check(cusparseStatus_t status, const char* call) {
+  if (status != CUSPARSE_STATUS_SUCCESS) fail(status, call);
 }
 inline void check(nvrtcResult status, const char* call) {
   if (status != NVRTC_SUCCESS) fail(status, call);

@@ -16,6 +16,7 @@
 #include "local/cuda/products.h"
 #include "local/cuda/scanning.h"
 #include "local/cuda/sorting.h"
+#include "local/cuda/sparse.h"
 #include "local/cuda/stream.h"
 #include "local/cuda/transforms.h"
 #include "local/memory/scratch.h"
@@ -47,7 +48,7 @@ bool is_nothing(const Program& program, const Layout& layout) {
   return program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0;
 }
 
-class CudaEngine final : public Engine {
+class CudaEngine final : public Engine, public SparseEngine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const Layout layout = make_layout(program, launch);
@@ -104,6 +105,7 @@ class CudaEngine final : public Engine {
   Products& products() override { return cuda_products(); }
   Scanning& scanning() override { return cuda_scanning(); }
   Sorting& sorting() override { return cuda_sorting(); }
+  SparseProducts& sparse() override { return cuda_sparse(); }
   Transforms& transforms() override { return cuda_transforms(); }
 };
 

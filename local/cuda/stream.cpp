@@ -170,6 +170,15 @@ cusolverDnHandle_t CudaStream::solver() {
   return solver_.get();
 }
 
+cusparseHandle_t CudaStream::sparse() {
+  if (!sparse_) {
+    use_device(index_);
+    QUARRY_CUDA_CALL(cusparseCreate(sparse_.out()));
+    QUARRY_CUDA_CALL(cusparseSetStream(sparse_.get(), stream_.get()));
+  }
+  return sparse_.get();
+}
+
 CudaStream& cuda_stream(Stream* stream) {
   if (stream == nullptr || stream->device().kind != DeviceKind::cuda)
     throw InvalidArgument("a CUDA operation needs a stream of a CUDA device");

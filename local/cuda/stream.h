@@ -4,6 +4,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
+#include <cusparse.h>
 
 #include <exception>
 #include <memory>
@@ -22,6 +23,7 @@ struct Destroy {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
   void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
   void operator()(cusolverDnHandle_t handle) const { cusolverDnDestroy(handle); }
+  void operator()(cusparseHandle_t handle) const { cusparseDestroy(handle); }
 };
 template <class T>
 using Handle = unique_handle<T, Destroy>;
@@ -58,6 +60,7 @@ class CudaStream final : public Stream {
   // This stream's library handles, made at first use. A BLAS call needs set_workspace() first.
   cublasHandle_t blas();
   cusolverDnHandle_t solver();
+  cusparseHandle_t sparse();
 
  private:
   struct Callback {
@@ -71,6 +74,7 @@ class CudaStream final : public Stream {
   Handle<cudaStream_t> stream_;
   Handle<cublasHandle_t> blas_;
   Handle<cusolverDnHandle_t> solver_;
+  Handle<cusparseHandle_t> sparse_;
   std::mutex mutex_;
   std::exception_ptr callback_error_;  // first exception of a callback, thrown by synchronize()
 };

@@ -22,6 +22,7 @@
 #include "local/memory/arena_resource.h"
 #include "local/memory/memory_resource.h"
 #include "local/program/engine.h"
+#include "local/program/sparse.h"
 
 namespace quarry::local {
 namespace {
@@ -206,7 +207,7 @@ class EmulatedStream final : public Stream {
 };
 
 // Queues the CPU engine's calls.
-class EmulatedEngine final : public Engine {
+class EmulatedEngine final : public Engine, public SparseEngine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     return cpu_engine().run_scratch_bytes(program, launch);
@@ -244,6 +245,7 @@ class EmulatedEngine final : public Engine {
   Products& products() override { return emulated_products(); }
   Scanning& scanning() override { return emulated_scanning(); }
   Sorting& sorting() override { return emulated_sorting(); }
+  SparseProducts& sparse() override { return emulated_sparse(); }
   Transforms& transforms() override { return emulated_transforms(); }
 };
 

@@ -8,6 +8,8 @@
 
 namespace quarry::local {
 
+class SparseProducts;  // local/program/sparse.h
+
 // Queues `call` on the context's emulated stream. Scratch is taken and given back in the calling thread, in stream
 // order, in one piece of exactly `scratch_bytes`: a call that takes more fails. `call` gets a context of the CPU.
 void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
@@ -18,6 +20,7 @@ Indexing& emulated_indexing();
 Products& emulated_products();
 Scanning& emulated_scanning();
 Sorting& emulated_sorting();
+SparseProducts& emulated_sparse();
 Transforms& emulated_transforms();
 
 }  // namespace quarry::local

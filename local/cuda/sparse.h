@@ -1,0 +1,9 @@
+#pragma once
+
+#include "local/program/sparse.h"
+
+namespace quarry::local::cuda {
+
+SparseProducts& cuda_sparse();
+
+}  // namespace quarry::local::cuda
