@@ -36,6 +36,7 @@
 #include "local/ops/ufunc_methods.h"
 #include "local/ops/ufuncs.h"
 #include "local/ops/windows.h"
+#include "local/sparse/sparse.h"
 
 namespace quarry::local {
 

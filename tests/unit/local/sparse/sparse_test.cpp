@@ -1,0 +1,247 @@
+// What tests/oracle/sparse.txt does not say: formats kept, errors, large and odd matrices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "local/linalg/linalg.h"
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+#include "local/ops/ufuncs.h"
+#include "local/sparse/sparse.h"
+#include "tests/support/on_devices.h"
+
+namespace quarry::local::sparse {
+namespace {
+
+class Sparse : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(Sparse);
+
+NdArray ints(const std::vector<int64_t>& values) { return from_vector(values); }
+NdArray reals(const std::vector<double>& values) { return from_vector(values); }
+double distance(const NdArray& a, const NdArray& b) {
+  return a.size() == 0 ? 0 : ops::max(ops::absolute(a - b)).item().as_double();
+}
+
+// The message of what `f` throws as an E.
+template <class E, class F>
+std::string message(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  } catch (const std::exception& e) {
+    return std::string("another exception: ") + e.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_P(Sparse, MakersSumDuplicatesOnlyWhenCompressed) {
+  const SparseArray coo = coo_array(reals({1, 2, 3, 4}), ints({2, 0, 2, 1}), ints({1, 3, 1, 0}), Dims{3, 4});
+  EXPECT_EQ(coo.nnz(), 4);
+  EXPECT_FALSE(coo.has_canonical_format());
+  const SparseArray csr = coo.tocsr();
+  EXPECT_EQ(csr.nnz(), 3);
+  EXPECT_TRUE(csr.has_canonical_format());
+  EXPECT_EQ(csr.indptr().dtype(), DType::int32);
+  EXPECT_EQ(to_vector<int32_t>(csr.indptr()), (std::vector<int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(to_vector<int32_t>(csr.indices()), (std::vector<int32_t>{3, 0, 1}));
+  EXPECT_EQ(to_vector<double>(csr.data()), (std::vector<double>{2, 4, 4}));
+  EXPECT_EQ(coo_array(reals({1, 2}), ints({4, 0}), ints({1, 2})).shape(), (Dims{5, 3}));
+  EXPECT_EQ(csr.item(2, 1).as_double(), 4);
+  EXPECT_EQ(csr.item(-1, -4).as_double(), 0);
+}
+
+TEST_P(Sparse, UnsortedAndRepeatedIndicesAreLegalAndKnown) {
+  const SparseArray a = csr_array(reals({1, 2, 3, 4}), ints({3, 1, 1, 0}), ints({0, 3, 4}), Dims{2, 4});
+  EXPECT_FALSE(a.has_sorted_indices());
+  EXPECT_FALSE(a.has_canonical_format());
+  EXPECT_THAT(message<InvalidArgument>([&] { a.check_canonical(); }), testing::HasSubstr("indices: not sorted"));
+  SparseArray sorted = a;
+  sorted.sort_indices();
+  EXPECT_TRUE(sorted.has_sorted_indices());
+  EXPECT_FALSE(sorted.has_canonical_format());
+  EXPECT_THAT(message<InvalidArgument>([&] { sorted.check_canonical(); }), testing::HasSubstr("occurs twice"));
+  sorted.sum_duplicates();
+  EXPECT_TRUE(sorted.has_canonical_format());
+  EXPECT_EQ(sorted.nnz(), 3);
+  EXPECT_EQ(a.nnz(), 4);  // copies made before keep their arrays
+  EXPECT_EQ(distance(a.toarray(), sorted.toarray()), 0);
+  EXPECT_EQ(to_vector<double>(matmul(a, reals({1, 10, 100, 1000}))), (std::vector<double>{1050, 4}));
+}
+
+TEST_P(Sparse, BadPartsAreNamed) {
+  const NdArray data = reals({1, 2}), two = ints({0, 1});
+  const auto csr = [&](const NdArray& indices, const NdArray& indptr) {
+    return message<InvalidArgument>([&] { csr_array(data, indices, indptr, Dims{2, 3}); });
+  };
+  EXPECT_EQ(csr(ints({0, 3}), ints({0, 1, 2})), "indices: position 3 is out of range for an axis of 3");
+  EXPECT_EQ(csr(ints({-1, 1}), ints({0, 1, 2})), "indices: position -1 is out of range for an axis of 3");
+  EXPECT_EQ(csr(two, ints({0, 2})), "indptr has 2 elements, it needs 3");
+  EXPECT_EQ(csr(two, ints({1, 1, 2})), "indptr must start with 0, not 1");
+  EXPECT_EQ(csr(two, ints({0, 1, 3})), "indptr ends with 3, but indices and data have 2 elements");
+  EXPECT_EQ(csr(two, ints({0, 3, 2})), "indptr must not decrease");
+  EXPECT_EQ(csr(ints({0, 1, 1}), ints({0, 1, 2})), "data has 2 elements and indices has 3");
+  EXPECT_THAT(message<TypeError>([&] {
+                csr_array(data, reals({0, 1}), ints({0, 1, 2}));
+              }),
+              testing::HasSubstr("indices must be integers"));
+  EXPECT_THAT(message<InvalidArgument>([&] {
+                coo_array(data, ints({0, 5}), two, Dims{2, 3});
+              }),
+              testing::HasSubstr("row: position 5"));
+  EXPECT_THAT(message<InvalidArgument>([&] {
+                coo_array(data, two, ints({0, 9}), Dims{2, 3});
+              }),
+              testing::HasSubstr("col: position 9"));
+  EXPECT_THAT(message<InvalidArgument>([&] { coo_array(data, ints({0}), two); }), testing::HasSubstr("row has 1"));
+  EXPECT_THAT(message<InvalidArgument>([&] {
+                dia_array(data.reshape({2, 1}), ints({1, 1}), Dims{2, 2});
+              }),
+              testing::HasSubstr("offsets: 1 occurs twice"));
+  EXPECT_THAT(message<InvalidArgument>([&] {
+                dia_array(data.reshape({2, 1}), ints({1}), Dims{2, 2});
+              }),
+              testing::HasSubstr("data has 2 diagonals"));
+  EXPECT_THROW(csr_array(NdArray({2, 2}, DType::float16)), TypeError);
+  EXPECT_THROW(csr_array(reals({1, 2})), InvalidArgument);
+  EXPECT_THROW(SparseArray(Format::csr, {2, -1}), InvalidArgument);
+  EXPECT_THROW(SparseArray(Format::csr, {2, 3, 4}), InvalidArgument);
+  EXPECT_THROW(parse_format("xyz"), InvalidArgument);
+  EXPECT_THROW(parse_format("bsr"), NotSupported);
+  const SparseArray a = csr_array(data, two, ints({0, 1, 2}), Dims{2, 3});
+  EXPECT_THROW(a.tobsr(), NotSupported);
+  EXPECT_THROW(a.todok(), NotSupported);
+  EXPECT_THROW(a.tolil(), NotSupported);
+  EXPECT_THROW(a.row(), InvalidArgument);
+  EXPECT_THROW(a.index(2), IndexError);
+  EXPECT_THROW(a.index(full_slice, -4), IndexError);
+  EXPECT_THROW(a.index(std::vector<int64_t>{0, 2}), IndexError);
+  EXPECT_THROW(a.index(newaxis), IndexError);
+  EXPECT_THROW(a + a.T(), InvalidArgument);
+  EXPECT_THROW(a + Scalar(1), NotSupported);
+  EXPECT_THROW(matmul(a, a), InvalidArgument);
+  EXPECT_THROW(matmul(a, reals({1, 2})), InvalidArgument);
+  EXPECT_THROW(a.power(0), NotSupported);
+  EXPECT_THROW(a.reshape({4, 2}), InvalidArgument);
+  EXPECT_THROW(a.sum(2), IndexError);
+  EXPECT_THROW(SparseArray(Format::csr, {0, 3}).max(), InvalidArgument);
+  EXPECT_THROW(SparseArray(Format::csr, {2, 2}, DType::complex64).argmin(), TypeError);
+}
+
+TEST_P(Sparse, FormatsAreKept) {
+  const SparseArray a = random(6, 6, 0.4, Format::csc, DType::float64, Generator(3));
+  EXPECT_EQ((a + a).format(), Format::csc);
+  EXPECT_EQ((a * 2.0).format(), Format::csc);
+  EXPECT_EQ(a.tocoo().asformat("dia").format(), Format::dia);
+  EXPECT_EQ(a.T().format(), Format::csr);
+  EXPECT_EQ(a.T().T().data().raw(), a.data().raw());
+  EXPECT_EQ(matmul(a, a).format(), Format::csc);
+  EXPECT_EQ(hstack({a, a}).format(), Format::csc);
+  EXPECT_EQ(a.index(Slice{1, 3, {}}).format(), Format::csc);
+  EXPECT_TRUE(issparse(a) && isspmatrix_csc(a) && !isspmatrix_csr(a) && !issparse(a.data()));
+  EXPECT_EQ(swapaxes(a, 0, 1).format(), Format::csr);
+  EXPECT_EQ(permute_dims(a, Axes{1, 0}).format(), Format::csr);
+  EXPECT_EQ((a < Scalar(0.5)).dtype(), DType::bool_);
+  EXPECT_EQ(get_index_dtype({a.indices()}), DType::int32);
+  EXPECT_EQ(get_index_dtype({ints({1})}), DType::int64);
+  EXPECT_EQ(get_index_dtype({ints({1})}, std::nullopt, true), DType::int32);
+  EXPECT_EQ(get_index_dtype({}, int64_t{1} << 31), DType::int64);
+}
+
+TEST_P(Sparse, NanInfinityAndCancellation) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const SparseArray a = csr_array(from_vector<double>({0, nan, 1, inf, 0, -2}, {2, 3}));
+  EXPECT_EQ(a.nnz(), 4);
+  EXPECT_EQ((a - a).nnz(), 2);  // NaN and inf - inf stay
+  EXPECT_TRUE(std::isnan(a.max().item().as_double()));
+  EXPECT_TRUE(std::isnan(a.sum().item().as_double()));
+  EXPECT_EQ(a.argmax().item().as_int64(), 1);
+  EXPECT_EQ(a.argmin().item().as_int64(), 1);
+  EXPECT_EQ(to_vector<int64_t>(a.argmax(0)), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_EQ((a * 0.0).nnz(), 4);  // scaling keeps the structure, SciPy's too
+  SparseArray zeros = csr_array(from_vector<double>({3, 0, 0, 5}, {2, 2})) * 0;
+  zeros.eliminate_zeros();
+  EXPECT_EQ(zeros.nnz(), 0);
+}
+
+TEST_P(Sparse, ProductsAgreeWithDenseOnes) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
+    const SparseArray a = random(300, 200, 0.05, Format::csr, dtype, Generator(1));
+    const SparseArray b = random(200, 170, 0.04, Format::csr, dtype, Generator(2));
+    const NdArray left = a.toarray(), right = b.toarray();
+    const double bound = itemsize(real_type(dtype)) == 8 ? 1e-13 : 1e-5;
+    const SparseArray product = matmul(a, b);
+    product.check_format();
+    product.check_canonical();
+    EXPECT_LT(distance(product.toarray(), local::linalg::matmul(left, right)), bound);
+    EXPECT_LT(distance(matmul(a.tocsc(), b).toarray(), local::linalg::matmul(left, right)), bound);
+    EXPECT_LT(distance(matmul(a, right), local::linalg::matmul(left, right)), bound);
+    EXPECT_LT(distance(matmul(a.tocsc(), right), local::linalg::matmul(left, right)), bound);
+    EXPECT_LT(distance(matmul(left, b), local::linalg::matmul(left, right)), bound);
+    const NdArray x = right[{full_slice, 3}];  // strided
+    EXPECT_LT(distance(matmul(a, x), local::linalg::matmul(left, x)), bound);
+    EXPECT_LT(distance(matmul(a.index(Slice{7, 100, {}}), x), local::linalg::matmul(left, x)[{Slice{7, 100, {}}}]),
+              bound);
+  }
+}
+
+TEST_P(Sparse, LaplacianOfManyUnknowns) {
+  const int64_t side = 300, n = side * side;
+  const NdArray four = from_vector<double>({4}), minus = from_vector<double>({-1});
+  const SparseArray line = diags({four * 0.5, minus, minus}, {0, -1, 1}, Dims{side, side}, Format::csr);
+  const SparseArray a = kronsum(line, line, Format::csr);
+  EXPECT_EQ(a.nnz(), 5 * n - 4 * side);
+  EXPECT_TRUE(a.has_canonical_format());
+  const NdArray x = test::arange({n}).astype(DType::float64);
+  const NdArray grid = x.reshape({side, side});
+  const NdArray y = matmul(a, x).reshape({side, side});
+  // Second differences of a linear function vanish inside.
+  EXPECT_EQ(ops::max(ops::absolute(y[{Slice{1, -1, {}}, Slice{1, -1, {}}}])).item<double>(), 0);
+  EXPECT_EQ((y[{0, 0}].item<double>()), -1 - static_cast<double>(side));
+  EXPECT_EQ((a - a.T()).nnz(), 0);
+  EXPECT_EQ(a.trace().as_double(), 4.0 * static_cast<double>(n));
+  EXPECT_EQ(a.tocsc().tocsr().nnz(), a.nnz());
+  EXPECT_EQ((a != a.tocsc().tocsr()).nnz(), 0);
+  EXPECT_EQ((a != a.todia().tocsr()).nnz(), 0);
+  EXPECT_EQ(distance(a.sum(0), matmul(a, ops::square(x) * 0 + 1)), 0);
+}
+
+TEST_P(Sparse, RandomMatrices) {
+  for (const double density : {0.0, 0.01, 0.5, 1.0}) {
+    const SparseArray a = random(40, 50, density, Format::coo, DType::float32, Generator(9));
+    EXPECT_EQ(a.nnz(), static_cast<int64_t>(density * 2000));
+    EXPECT_EQ(a.tocsr().nnz(), a.nnz());  // no position twice
+    EXPECT_EQ(a.dtype(), DType::float32);
+  }
+  EXPECT_EQ(random(3, 3, 1, Format::csr, DType::int16, Generator(1)).dtype(), DType::int16);
+  EXPECT_EQ(rand(3, 3, 0.5, Format::csr).nnz(), 5);
+  EXPECT_EQ(random_array({3, 3}, 0.5).nnz(), 5);
+  EXPECT_THROW(random(3, 3, 1.5), InvalidArgument);
+  EXPECT_THROW(random(3, 3, std::nan("")), InvalidArgument);
+  const SparseArray first = random(20, 20, 0.1, Format::csr, DType::float64, Generator(4));
+  EXPECT_EQ((first != random(20, 20, 0.1, Format::csr, DType::float64, Generator(4))).nnz(), 0);
+}
+
+TEST_P(Sparse, PositionsBeyond32Bits) {
+  const int64_t huge = int64_t{1} << 40;
+  const SparseArray a =
+      coo_array(reals({1, 2, 4}), ints({huge - 1, 5, huge - 1}), ints({3, huge - 2, 3}), Dims{huge, huge});
+  EXPECT_EQ(a.index_dtype(), DType::int64);
+  SparseArray summed = a;
+  summed.sum_duplicates();
+  EXPECT_EQ(summed.nnz(), 2);
+  EXPECT_EQ(to_vector<double>(summed.data()), (std::vector<double>{2, 5}));
+  EXPECT_EQ(to_vector<int64_t>(summed.T().row()), (std::vector<int64_t>{huge - 2, 3}));
+}
+
+TEST_P(Sparse, Printing) {
+  const SparseArray a = csr_array(from_vector<double>({0, 1.5, 2, 0}, {2, 2}));
+  EXPECT_EQ(
+      a.to_string(),
+      "<csr sparse matrix of dtype 'float64' with 2 stored elements and shape (2, 2)>\n  (0, 1)\t1.5\n  (1, 0)\t2.0");
+}
+
+}  // namespace
+}  // namespace quarry::local::sparse
