@@ -1,0 +1,41 @@
+#include "local/sparse/vectors.h"
+
+#include <cmath>
+
+#include "local/linalg/linalg.h"
+
+namespace quarry::local::sparse::linalg {
+
+double norm2(const NdArray& x) {
+  const double squared = inner(x, x).item().as_complex().real();
+  return std::sqrt(squared < 0 ? 0 : squared);  // NaN stays NaN
+}
+
+Scalar factor_for(const NdArray& x, Complex value) {
+  return Scalar::strong(is_complex(x.dtype()) ? Scalar(value) : Scalar(value.real()), x.dtype());
+}
+
+void add_scaled(const NdArray& y, const Arg& a, const NdArray& x) {
+  Fused f;
+  const auto to = f.input(y);
+  f.run_into(f(Op::add, to, f(Op::multiply, f.input(x), f.input(a))), y);
+}
+
+void scale_add(const NdArray& y, const Arg& a, const NdArray& x) {
+  Fused f;
+  const auto to = f.input(y);
+  f.run_into(f(Op::add, f.input(x), f(Op::multiply, to, f.input(a))), y);
+}
+
+NdArray scaled(const NdArray& x, Complex a) { return apply(Op::multiply, {x, factor_for(x, a)}); }
+NdArray copy_of(const NdArray& x) { return x.copy(context_for(x.device())); }
+NdArray zeros_like(const NdArray& x) {
+  const ExecContext context = context_for(x.device());
+  NdArray result(x.shape(), x.dtype(), context);
+  result.fill(0, context);
+  return result;
+}
+NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? ops::conjugate(x) : x; }
+NdArray matmul(const NdArray& a, const NdArray& b) { return local::linalg::matmul(a, b); }
+
+}  // namespace quarry::local::sparse::linalg
