@@ -1,0 +1,414 @@
+#include "local/sparse/matrix_market.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <complex>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "local/ops/manipulation.h"
+#include "local/sparse/support.h"
+
+namespace quarry::local::sparse {
+namespace {
+
+enum class Field : uint8_t { real, integer, complex, pattern };
+enum class Symmetry : uint8_t { general, symmetric, skew_symmetric, hermitian };
+constexpr const char* kFields[] = {"real", "integer", "complex", "pattern"};
+constexpr const char* kSymmetries[] = {"general", "symmetric", "skew-symmetric", "hermitian"};
+
+template <class E, size_t N>
+std::optional<E> parse_name(const char* const (&names)[N], std::string_view text) {
+  for (size_t i = 0; i < N; ++i)
+    if (text == names[i]) return static_cast<E>(i);
+  return std::nullopt;
+}
+
+struct Header {
+  bool coordinate = true;
+  Field field = Field::real;
+  Symmetry symmetry = Symmetry::general;
+  int64_t rows = 0, columns = 0, entries = 0;
+};
+
+// The lines of a text by number, comments and blank ones left out.
+class Lexer {
+ public:
+  Lexer(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {}
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw IoError(fmt::format("{}:{}: {}", name_, line_, problem));
+  }
+  // False at the end. `comments`: they count as lines.
+  bool next(bool comments = false) {
+    while (at_ < text_.size()) {
+      const size_t end = std::min(text_.find('\n', at_), text_.size());
+      rest_ = text_.substr(at_, end - at_);
+      at_ = end + 1;
+      ++line_;
+      const size_t first = rest_.find_first_not_of(" \t\r");
+      if (first != std::string_view::npos && (comments || rest_[first] != '%')) return true;
+    }
+    ++line_;
+    rest_ = {};
+    return false;
+  }
+  // The next word of the line, empty at its end.
+  std::string_view word() {
+    const size_t begin = rest_.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) return rest_ = {};
+    const size_t end = std::min(rest_.find_first_of(" \t\r", begin), rest_.size());
+    const std::string_view found = rest_.substr(begin, end - begin);
+    rest_.remove_prefix(end);
+    return found;
+  }
+  template <class T>
+  T number(const char* what) {
+    std::string_view text = word();
+    if (text.empty()) fail(fmt::format("{} is missing", what));
+    const std::string_view given = text;
+    if (text.front() == '+') text.remove_prefix(1);
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range) {
+      if constexpr (std::is_floating_point_v<T>) {  // as strtod: 0 or infinity
+        value = std::strtod(std::string(given).c_str(), nullptr);
+        return value;
+      } else {
+        fail(fmt::format("{} '{}' is out of range", what, given));
+      }
+    }
+    if (error != std::errc() || end != text.data() + text.size())
+      fail(fmt::format("{} '{}' is not a number", what, given));
+    return value;
+  }
+  void end_of_line() {
+    const std::string_view left = word();
+    if (!left.empty()) fail(fmt::format("'{}' follows after the numbers of the line", left));
+  }
+  size_t remaining_bytes() const { return text_.size() - std::min(at_, text_.size()); }
+
+ private:
+  std::string_view text_, rest_;
+  std::string name_;
+  size_t at_ = 0;
+  int64_t line_ = 0;
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+void check_symmetry(Lexer& in, const Header& header) {
+  if (header.symmetry != Symmetry::general && header.rows != header.columns)
+    in.fail(fmt::format("a {} matrix is square, this one has {} rows and {} columns",
+                        kSymmetries[static_cast<size_t>(header.symmetry)], header.rows, header.columns));
+  if (header.symmetry == Symmetry::hermitian && header.field != Field::complex)
+    in.fail("a hermitian matrix has the field complex");
+  if (header.symmetry == Symmetry::skew_symmetric && header.field == Field::pattern)
+    in.fail("a pattern is not skew-symmetric");
+}
+
+// Numbers of an array of that symmetry: all, or the lower triangle with or without its diagonal.
+int64_t array_entries(const Header& header) {
+  const int64_t n = header.rows;
+  if (header.symmetry == Symmetry::general) return header.rows * header.columns;
+  return header.symmetry == Symmetry::skew_symmetric ? n * (n - 1) / 2 : n * (n + 1) / 2;
+}
+
+Header read_header(Lexer& in) {
+  if (!in.next(/*comments=*/true)) in.fail("the file is empty");
+  const std::string_view banner = in.word();
+  if (lower(banner) != "%%matrixmarket")
+    in.fail(fmt::format("the file begins with '{}', not with %%MatrixMarket", banner));
+  const std::string object = lower(in.word()), format = lower(in.word()), field = lower(in.word());
+  const std::string symmetry = lower(in.word());
+  if (object != "matrix") in.fail(fmt::format("the object is '{}', not matrix", object));
+  Header header;
+  header.coordinate = format == "coordinate";
+  if (!header.coordinate && format != "array")
+    in.fail(fmt::format("the format is '{}', not coordinate or array", format));
+  const auto known_field = parse_name<Field>(kFields, field == "double" ? "real" : field);
+  if (!known_field) in.fail(fmt::format("the field is '{}', not real, integer, complex or pattern", field));
+  const auto known_symmetry = parse_name<Symmetry>(kSymmetries, symmetry);
+  if (!known_symmetry)
+    in.fail(fmt::format("the symmetry is '{}', not general, symmetric, skew-symmetric or hermitian", symmetry));
+  in.end_of_line();
+  header.field = *known_field;
+  header.symmetry = *known_symmetry;
+  if (!header.coordinate && header.field == Field::pattern) in.fail("an array has values: its field is not pattern");
+  if (!in.next()) in.fail("the line of sizes is missing");
+  header.rows = in.number<int64_t>("the number of rows");
+  header.columns = in.number<int64_t>("the number of columns");
+  if (header.coordinate) header.entries = in.number<int64_t>("the number of entries");
+  in.end_of_line();
+  if (header.rows < 0 || header.columns < 0 || header.entries < 0) in.fail("a size is negative");
+  int64_t elements = 0;
+  if (!header.coordinate && __builtin_mul_overflow(header.rows, header.columns, &elements))
+    in.fail("the array has more elements than 64 bits count");
+  check_symmetry(in, header);
+  if (!header.coordinate) header.entries = array_entries(header);
+  // Every entry takes two bytes at least: sizes that the file cannot hold are not believed.
+  if (header.entries > static_cast<int64_t>(in.remaining_bytes() / 2 + 1))
+    in.fail(fmt::format("the header tells of {} entries, more than the file can hold", header.entries));
+  return header;
+}
+
+template <class T>
+T read_value(Lexer& in, Field field) {
+  if (field == Field::pattern) return T(1);
+  if constexpr (std::is_same_v<T, std::complex<double>>) {
+    const auto real = in.number<double>("the real part");
+    return {real, in.number<double>("the imaginary part")};
+  } else {
+    return in.number<T>("the value");
+  }
+}
+
+template <class T>
+T mirrored(const T& value, Symmetry symmetry) {
+  if (symmetry == Symmetry::skew_symmetric) {
+    if constexpr (std::is_same_v<T, int64_t>) return static_cast<int64_t>(0 - static_cast<uint64_t>(value));
+    return -value;
+  }
+  if constexpr (std::is_same_v<T, std::complex<double>>) {
+    if (symmetry == Symmetry::hermitian) return std::conj(value);
+  }
+  return value;
+}
+
+void check_end(Lexer& in) {
+  if (in.next()) in.fail("there are more lines than the header tells of");
+}
+
+template <class T>
+SparseArray read_coordinates(Lexer& in, const Header& header) {
+  std::vector<int64_t> rows, columns;
+  std::vector<T> values;
+  const size_t expected = static_cast<size_t>(header.entries) * (header.symmetry == Symmetry::general ? 1 : 2);
+  rows.reserve(expected);
+  columns.reserve(expected);
+  values.reserve(expected);
+  const auto put = [&](int64_t row, int64_t column, const T& value) {
+    rows.push_back(row - 1);
+    columns.push_back(column - 1);
+    values.push_back(value);
+  };
+  for (int64_t k = 0; k < header.entries; ++k) {
+    if (!in.next()) in.fail(fmt::format("the file ends after {} of {} entries", k, header.entries));
+    const auto row = in.number<int64_t>("the row"), column = in.number<int64_t>("the column");
+    if (row < 1 || row > header.rows) in.fail(fmt::format("row {} is not between 1 and {}", row, header.rows));
+    if (column < 1 || column > header.columns)
+      in.fail(fmt::format("column {} is not between 1 and {}", column, header.columns));
+    const T value = read_value<T>(in, header.field);
+    in.end_of_line();
+    if (header.symmetry != Symmetry::general && row < column)
+      in.fail(fmt::format("element ({}, {}) is above the diagonal of a {} matrix", row, column,
+                          kSymmetries[static_cast<size_t>(header.symmetry)]));
+    if (header.symmetry == Symmetry::skew_symmetric && row == column)
+      in.fail(fmt::format("element ({}, {}) is on the diagonal of a skew-symmetric matrix", row, column));
+    put(row, column, value);
+    if (header.symmetry != Symmetry::general && row != column) put(column, row, mirrored(value, header.symmetry));
+  }
+  check_end(in);
+  const Dims shape{header.rows, header.columns};
+  const DType index = index_dtype_for(shape, static_cast<int64_t>(values.size()));
+  return SparseArray(Format::coo, shape, from_vector(values), cast(from_vector(rows), index),
+                     cast(from_vector(columns), index));
+}
+
+// Column by column; of a symmetric array the lower triangle.
+template <class T>
+NdArray read_array(Lexer& in, const Header& header) {
+  std::vector<T> values(static_cast<size_t>(header.rows * header.columns));
+  const auto at = [&](int64_t row, int64_t column) -> T& {
+    return values[static_cast<size_t>(row * header.columns + column)];
+  };
+  int64_t read = 0;
+  const bool general = header.symmetry == Symmetry::general;
+  for (int64_t column = 0; column < header.columns; ++column) {
+    const int64_t first = general ? 0 : column + (header.symmetry == Symmetry::skew_symmetric ? 1 : 0);
+    for (int64_t row = first; row < header.rows; ++row, ++read) {
+      if (!in.next()) in.fail(fmt::format("the file ends after {} of {} values", read, header.entries));
+      const T value = read_value<T>(in, header.field);
+      in.end_of_line();
+      if (!general) at(column, row) = mirrored(value, header.symmetry);
+      at(row, column) = value;
+    }
+  }
+  check_end(in);
+  return from_vector(values, Dims{header.rows, header.columns});
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError(fmt::format("{}: cannot be opened", path));
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) throw IoError(fmt::format("{}: cannot be read", path));
+  return text;
+}
+
+}  // namespace
+
+std::variant<SparseArray, NdArray> mmread_text(std::string_view text, const std::string& name) {
+  Lexer in(text, name);
+  const Header header = read_header(in);
+  const auto read = [&]<class T>() -> std::variant<SparseArray, NdArray> {
+    if (header.coordinate) return read_coordinates<T>(in, header);
+    return read_array<T>(in, header);
+  };
+  switch (header.field) {
+    case Field::integer:
+      return read.template operator()<int64_t>();
+    case Field::complex:
+      return read.template operator()<std::complex<double>>();
+    case Field::real:
+    case Field::pattern:
+      return read.template operator()<double>();
+  }
+  __builtin_unreachable();
+}
+
+std::variant<SparseArray, NdArray> mmread(const std::string& path) { return mmread_text(file_text(path), path); }
+
+MatrixMarketInfo mminfo(const std::string& path) {
+  const std::string text = file_text(path);
+  Lexer in(text, path);
+  const Header header = read_header(in);
+  return {header.rows,
+          header.columns,
+          header.entries,
+          header.coordinate ? "coordinate" : "array",
+          kFields[static_cast<size_t>(header.field)],
+          kSymmetries[static_cast<size_t>(header.symmetry)]};
+}
+
+// ---- Writing ----
+
+namespace {
+
+struct Writer {
+  Field field;
+  Symmetry symmetry;
+  int precision;
+  std::string text;
+
+  Writer(DType dtype, const char* format, const MatrixMarketOptions& options) : precision(options.precision) {
+    const Field natural = is_complex(dtype) ? Field::complex : is_float(dtype) ? Field::real : Field::integer;
+    const auto known = parse_name<Field>(kFields, options.field);
+    if (!options.field.empty() && !known)
+      throw InvalidArgument(fmt::format("field: '{}' is none of real, integer, complex, pattern", options.field));
+    field = known.value_or(natural);
+    const auto form = parse_name<Symmetry>(kSymmetries, options.symmetry);
+    if (!form)
+      throw InvalidArgument(
+          fmt::format("symmetry: '{}' is none of general, symmetric, skew-symmetric, hermitian", options.symmetry));
+    symmetry = *form;
+    text = fmt::format("%%MatrixMarket matrix {} {} {}\n", format, kFields[static_cast<size_t>(field)],
+                       kSymmetries[static_cast<size_t>(symmetry)]);
+    if (options.comment.empty()) return;
+    text += '%';
+    for (const char c : options.comment) text += c == '\n' ? std::string("\n%") : std::string(1, c);
+    text += '\n';
+  }
+  bool wants(int64_t row, int64_t column) const {
+    if (symmetry == Symmetry::general) return true;
+    return symmetry == Symmetry::skew_symmetric ? row > column : row >= column;
+  }
+  void real(double value) {
+    auto out = std::back_inserter(text);
+    if (precision < 0)
+      fmt::format_to(out, "{}", value);
+    else
+      fmt::format_to(out, "{:.{}e}", value, std::max(precision - 1, 0));
+  }
+  void value(const Scalar& x) {
+    switch (field) {
+      case Field::pattern:
+        break;
+      case Field::integer:
+        if (kind(x.dtype()) == 'u')
+          fmt::format_to(std::back_inserter(text), "{}", x.as_uint64());
+        else
+          fmt::format_to(std::back_inserter(text), "{}", x.as_int64());
+        break;
+      case Field::real:
+        real(x.as_double());
+        break;
+      case Field::complex:
+        real(x.as_complex().real());
+        text += ' ';
+        real(x.as_complex().imag());
+        break;
+    }
+    text += '\n';
+  }
+};
+
+// The elements of a host array, one after the other.
+class Elements {
+ public:
+  explicit Elements(const NdArray& array)
+      : host_(array.to(kCpu).copy(default_context(kCpu))), bytes_(static_cast<const char*>(host_.raw())) {}
+  Scalar operator[](int64_t i) const { return Scalar::load(host_.dtype(), bytes_ + i * host_.itemsize()); }
+
+ private:
+  NdArray host_;
+  const char* bytes_;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw IoError(fmt::format("{}: cannot be written", path));
+}
+
+}  // namespace
+
+std::string mmwrite_text(const SparseArray& a, const MatrixMarketOptions& options) {
+  Writer writer(a.dtype(), "coordinate", options);
+  const Triplets t = row_triplets(canonical(a));
+  const Elements rows(t.major), columns(t.minor), values(t.data);
+  int64_t count = 0;
+  for (int64_t k = 0; k < t.data.size(); ++k) count += writer.wants(rows[k].as_int64(), columns[k].as_int64()) ? 1 : 0;
+  writer.text += fmt::format("{} {} {}\n", a.rows(), a.columns(), count);
+  for (int64_t k = 0; k < t.data.size(); ++k) {
+    const int64_t row = rows[k].as_int64(), column = columns[k].as_int64();
+    if (!writer.wants(row, column)) continue;
+    fmt::format_to(std::back_inserter(writer.text), "{} {}{}", row + 1, column + 1,
+                   writer.field == Field::pattern ? "" : " ");
+    writer.value(values[k]);
+  }
+  return writer.text;
+}
+
+std::string mmwrite_text(const NdArray& a, const MatrixMarketOptions& options) {
+  if (a.ndim() != 2) throw InvalidArgument("a: a matrix has two dimensions, got shape " + local::to_string(a.shape()));
+  check_dtype(a.dtype(), "a");
+  Writer writer(a.dtype(), "array", options);
+  if (writer.field == Field::pattern) throw InvalidArgument("field: an array has values: pattern is not possible");
+  const int64_t rows = a.shape()[0], columns = a.shape()[1];
+  const Elements values(a);
+  writer.text += fmt::format("{} {}\n", rows, columns);
+  for (int64_t column = 0; column < columns; ++column)
+    for (int64_t row = 0; row < rows; ++row)
+      if (writer.wants(row, column)) writer.value(values[row * columns + column]);
+  return writer.text;
+}
+
+void mmwrite(const std::string& path, const SparseArray& a, const MatrixMarketOptions& options) {
+  write_file(path, mmwrite_text(a, options));
+}
+void mmwrite(const std::string& path, const NdArray& a, const MatrixMarketOptions& options) {
+  write_file(path, mmwrite_text(a, options));
+}
+
+}  // namespace quarry::local::sparse

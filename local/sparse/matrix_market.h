@@ -1,0 +1,41 @@
+// Matrix Market files: coordinate and array format, fields real, integer, complex and pattern, symmetries general,
+// symmetric, skew-symmetric and hermitian.
+//
+// Reading and writing are the host's work. Malformed text throws IoError with file and line number: a header that is
+// none, numbers that are none or out of range, positions outside of the matrix, elements that the symmetry does not
+// allow, too few or too many lines.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "local/sparse/sparse_array.h"
+
+namespace quarry::local::sparse {
+
+struct MatrixMarketInfo {
+  int64_t rows = 0, columns = 0, entries = 0;  // entries: lines of numbers
+  std::string format, field, symmetry;
+};
+MatrixMarketInfo mminfo(const std::string& path);
+
+// COO of float64, int64 or complex128 (pattern: ones of float64), both triangles of a symmetric matrix; a dense array
+// for array format. On the current device.
+std::variant<SparseArray, NdArray> mmread(const std::string& path);
+std::variant<SparseArray, NdArray> mmread_text(std::string_view text, const std::string& name = "<text>");
+
+struct MatrixMarketOptions {
+  std::string comment = {};
+  std::string field = {};            // by the dtype; "pattern" leaves values out
+  int precision = -1;                // digits; by default as many as bring back the same number
+  std::string symmetry = "general";  // of another one only the lower triangle is written; not checked
+};
+// Coordinate format of a sparse matrix, array format of a dense one. Throws IoError where the file cannot be written,
+// InvalidArgument for options that do not exist.
+void mmwrite(const std::string& path, const SparseArray& a, const MatrixMarketOptions& options = {});
+void mmwrite(const std::string& path, const NdArray& a, const MatrixMarketOptions& options = {});
+std::string mmwrite_text(const SparseArray& a, const MatrixMarketOptions& options = {});
+std::string mmwrite_text(const NdArray& a, const MatrixMarketOptions& options = {});
+
+}  // namespace quarry::local::sparse

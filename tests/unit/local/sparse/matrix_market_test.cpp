@@ -1,0 +1,161 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "local/ops/reduce.h"
+#include "local/ops/ufunc.h"
+#include "local/ops/ufuncs.h"
+#include "local/sparse/sparse.h"
+#include "tests/support/on_devices.h"
+
+namespace quarry::local::sparse {
+namespace {
+
+class MatrixMarket : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(MatrixMarket);
+
+SparseArray read(const std::string& text) { return std::get<SparseArray>(mmread_text(text)); }
+NdArray dense(const std::string& text) { return std::get<NdArray>(mmread_text(text)); }
+std::string problem(const std::string& text) {
+  try {
+    mmread_text(text, "a.mtx");
+  } catch (const IoError& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+template <class T>
+std::vector<T> values(const SparseArray& a) {
+  return to_vector<T>(a.toarray());
+}
+
+TEST_P(MatrixMarket, FieldsAndSymmetries) {
+  const SparseArray real = read(
+      "%%MatrixMarket matrix coordinate real general\n% a comment\n\n2 3 3\n1 1 1.5\n  2 3 -2e3 \n% another\n1 2 "
+      "+.25\n");
+  EXPECT_EQ(real.format(), Format::coo);
+  EXPECT_EQ(real.device(), current_device());
+  EXPECT_EQ(values<double>(real), (std::vector<double>{1.5, 0.25, 0, 0, 0, -2000}));
+  EXPECT_EQ(values<int64_t>(read("%%matrixmarket MATRIX Coordinate Integer Symmetric\n2 2 2\n2 1 7\n2 2 -9\n")),
+            (std::vector<int64_t>{0, 7, 7, -9}));
+  EXPECT_EQ(values<double>(read("%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n1 1\n2 1\n")),
+            (std::vector<double>{1, 1, 1, 0}));
+  EXPECT_EQ(values<double>(read("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n")),
+            (std::vector<double>{0, -3, 3, 0}));
+  using C = std::complex<double>;
+  EXPECT_EQ(values<C>(read("%%MatrixMarket matrix coordinate complex hermitian\n2 2 2\n1 1 4 0\n2 1 1 2\n")),
+            (std::vector<C>{4, {1, -2}, {1, 2}, 0}));
+  EXPECT_EQ(to_vector<double>(dense("%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n5\n6\n")),
+            (std::vector<double>{1, 3, 5, 2, 4, 6}));
+  EXPECT_EQ(to_vector<int64_t>(dense("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3\n")),
+            (std::vector<int64_t>{1, 2, 2, 3}));
+  EXPECT_EQ(to_vector<double>(dense("%%MatrixMarket matrix array real skew-symmetric\n2 2\n5\n")),
+            (std::vector<double>{0, -5, 5, 0}));
+  EXPECT_EQ(read("%%MatrixMarket matrix coordinate real general\n0 0 0\n").shape(), (Dims{0, 0}));
+  EXPECT_EQ(dense("%%MatrixMarket matrix array real general\n0 4\n").shape(), (Dims{0, 4}));
+  EXPECT_TRUE(std::isinf(
+      read("%%MatrixMarket matrix coordinate real general\r\n1 1 1\r\n1 1 1e999\r\n").item(0, 0).as_double()));
+}
+
+TEST_P(MatrixMarket, MalformedFilesNameTheLine) {
+  const std::string head = "%%MatrixMarket matrix coordinate real general\n";
+  EXPECT_EQ(problem(""), "a.mtx:1: the file is empty");
+  EXPECT_EQ(problem("hello\n"), "a.mtx:1: the file begins with 'hello', not with %%MatrixMarket");
+  EXPECT_EQ(problem("%%MatrixMarket vector array real general\n"), "a.mtx:1: the object is 'vector', not matrix");
+  EXPECT_EQ(problem("%%MatrixMarket matrix list real general\n"),
+            "a.mtx:1: the format is 'list', not coordinate or array");
+  EXPECT_THAT(problem("%%MatrixMarket matrix array quaternion general\n"), testing::HasSubstr("a.mtx:1: the field is"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix array real upper\n"), testing::HasSubstr("a.mtx:1: the symmetry is"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix array pattern general\n"), testing::HasSubstr("a.mtx:1:"));
+  EXPECT_EQ(problem(head), "a.mtx:2: the line of sizes is missing");
+  EXPECT_EQ(problem(head + "2 2\n"), "a.mtx:2: the number of entries is missing");
+  EXPECT_EQ(problem(head + "2 2 1 7\n1 1 1\n"), "a.mtx:2: '7' follows after the numbers of the line");
+  EXPECT_EQ(problem(head + "2 -2 1\n"), "a.mtx:2: a size is negative");
+  EXPECT_EQ(problem(head + "2 2 2\n1 1 1.0\n"), "a.mtx:4: the file ends after 1 of 2 entries");
+  EXPECT_EQ(problem(head + "2 2 1\n\n3 1 1.0\n"), "a.mtx:4: row 3 is not between 1 and 2");
+  EXPECT_EQ(problem(head + "2 2 1\n1 0 1.0\n"), "a.mtx:3: column 0 is not between 1 and 2");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1 one\n"), "a.mtx:3: the value 'one' is not a number");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1\n"), "a.mtx:3: the value is missing");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1 1 1\n"), "a.mtx:3: '1' follows after the numbers of the line");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1 1\n2 2 2\n"), "a.mtx:4: there are more lines than the header tells of");
+  EXPECT_EQ(problem(head + "2 2 99999999999999999999\n"),
+            "a.mtx:2: the number of entries '99999999999999999999' is out of range");
+  EXPECT_THAT(problem(head + "2 2 9000000000000000000\n1 1 1\n"), testing::HasSubstr("more than the file can hold"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix array real general\n3000000000 3000000000000\n1\n"),
+              testing::HasSubstr("a.mtx:2:"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix coordinate real symmetric\n2 3 0\n"), testing::HasSubstr("is square"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 2 3\n"),
+              testing::HasSubstr("a.mtx:3: element (1, 2) is above the diagonal"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 2 3\n"),
+              testing::HasSubstr("a.mtx:3: element (2, 2) is on the diagonal"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix coordinate real hermitian\n2 2 0\n"), testing::HasSubstr("complex"));
+  EXPECT_THAT(problem("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 1.5\n"),
+              testing::HasSubstr("a.mtx:3:"));
+  EXPECT_THROW(mmread("/nowhere/a.mtx"), IoError);
+}
+
+TEST_P(MatrixMarket, WhatIsWrittenIsReadBack) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("quarry_" + std::to_string(getpid()) + ".mtx")).string();
+  for (const DType dtype : {DType::float64, DType::complex128, DType::int64}) {
+    const SparseArray a = random(7, 9, 0.4, Format::csc, dtype, Generator(1));
+    mmwrite(path, a, {.comment = "two\nlines"});
+    const SparseArray back = std::get<SparseArray>(mmread(path));
+    EXPECT_EQ(back.dtype(), dtype);
+    EXPECT_EQ((back.tocsr() != a.tocsr()).nnz(), 0);
+    mmwrite(path, a.toarray());
+    EXPECT_TRUE(ops::array_equal(std::get<NdArray>(mmread(path)), a.toarray()));
+    const MatrixMarketInfo info = mminfo(path);
+    EXPECT_EQ(info.format, "array");
+    EXPECT_EQ(info.entries, 63);
+  }
+  const SparseArray half = random(5, 5, 0.5, Format::csr, DType::float64, Generator(2)), a = half + half.T();
+  mmwrite(path, a, {.symmetry = "symmetric"});
+  EXPECT_EQ(mminfo(path).symmetry, "symmetric");
+  EXPECT_EQ((std::get<SparseArray>(mmread(path)).tocsr() != a).nnz(), 0);
+  std::filesystem::remove(path);
+  EXPECT_EQ(mmwrite_text(coo_array(from_vector<double>({0.125}), from_vector<int64_t>({1}), from_vector<int64_t>({0}),
+                                   Dims{2, 1})),
+            "%%MatrixMarket matrix coordinate real general\n2 1 1\n2 1 0.125\n");
+  EXPECT_EQ(mmwrite_text(from_vector<double>({1.0 / 3}, {1, 1}), {.precision = 3}),
+            "%%MatrixMarket matrix array real general\n1 1\n3.33e-01\n");
+  EXPECT_EQ(mmwrite_text(half, {.field = "pattern"}).substr(0, 49),
+            "%%MatrixMarket matrix coordinate pattern general\n");
+  EXPECT_THROW(mmwrite_text(half, {.field = "octonion"}), InvalidArgument);
+  EXPECT_THROW(mmwrite_text(half, {.symmetry = "upper"}), InvalidArgument);
+  EXPECT_THROW(mmwrite_text(from_vector<double>({1})), InvalidArgument);
+  EXPECT_THROW(mmwrite("/nowhere/a.mtx", half), IoError);
+}
+
+TEST_P(MatrixMarket, ComponentsOfGraphs) {
+  const auto graph = [](int64_t n, const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+    return coo_array(from_vector(std::vector<double>(from.size(), 1.0)), from_vector(from), from_vector(to),
+                     Dims{n, n});
+  };
+  const auto labels = [](const csgraph::Components& c) { return to_vector<int32_t>(c.labels); };
+  const SparseArray a = graph(7, {0, 1, 2, 4, 5, 4}, {1, 2, 0, 5, 6, 6});
+  const csgraph::Components weak = csgraph::connected_components(a);
+  EXPECT_EQ(weak.count, 3);
+  EXPECT_EQ(labels(weak), (std::vector<int32_t>{0, 0, 0, 1, 2, 2, 2}));
+  const csgraph::Components strong = csgraph::connected_components(a, true, "strong");
+  EXPECT_EQ(strong.count, 5);
+  EXPECT_EQ(labels(strong), (std::vector<int32_t>{0, 0, 0, 1, 2, 3, 4}));
+  // A long path, numbered against its direction.
+  std::vector<int64_t> from, to;
+  for (int64_t i = 0; i + 1 < 5000; ++i) from.push_back(i * 7 % 5000), to.push_back((i + 1) * 7 % 5000);
+  EXPECT_EQ(csgraph::connected_components(graph(5000, from, to)).count, 1);
+  from.push_back(to.back()), to.push_back(from.front());
+  EXPECT_EQ(csgraph::connected_components(graph(5000, from, to), true, "strong").count, 1);
+  EXPECT_EQ(csgraph::connected_components(SparseArray(Format::csr, {4, 4})).count, 4);
+  EXPECT_EQ(csgraph::connected_components(SparseArray(Format::csr, {0, 0})).count, 0);
+  EXPECT_THROW(csgraph::connected_components(a, true, "both"), InvalidArgument);
+  EXPECT_THROW(csgraph::connected_components(a.index(0)), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace quarry::local::sparse
