@@ -1,16 +1,11 @@
 #include "local/cuda/compiler.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <string_view>
 
 #include "local/base/error.h"
 #include "local/base/log.h"
@@ -30,9 +25,54 @@ struct DestroyProgram {
 using ProgramHandle = unique_handle<nvrtcProgram, DestroyProgram>;
 
 // No contraction: a fused program rounds where the eager operations do. Division and square root are IEEE's by default.
-const std::vector<std::string>& common_options() {
-  static const std::vector<std::string> options = {"-std=c++20", "--fmad=false", "-default-device", "-w"};
+constexpr const char* kOptions[] = {"-std=c++20", "--fmad=false", "-default-device", "-w"};
+
+// Headers of the toolkit for raw sources, where it is installed.
+std::string toolkit_headers() {
+  for (const char* variable : {"CUDA_PATH", "CUDA_HOME"})
+    if (const char* folder = std::getenv(variable); folder != nullptr && *folder != '\0')
+      return std::string(folder) + "/include";
+  return "/usr/local/cuda/include";
+}
+
+// Options that a compilation has beside its target; those of the source win.
+std::vector<std::string> options_of(const ModuleSource& source) {
+  std::vector<std::string> options;
+  const auto contradicted = [&source](std::string_view option) {
+    const std::string_view key = option.substr(0, option.find('='));
+    return std::any_of(source.options.begin(), source.options.end(), [&](const std::string& given) {
+      const std::string_view bare =
+          std::string_view(given).starts_with("--") ? std::string_view(given).substr(1) : given;
+      const std::string_view wanted = key.starts_with("--") ? key.substr(1) : key;
+      return bare.substr(0, bare.find('=')) == wanted;
+    });
+  };
+  for (const std::string_view option : kOptions) {
+    if (source.raw && option != "-std=c++20" && option != "-w") continue;
+    if (!contradicted(option)) options.emplace_back(option);
+  }
+  if (source.raw) options.push_back("-I" + toolkit_headers());
+  options.insert(options.end(), source.options.begin(), source.options.end());
   return options;
+}
+
+// What raw sources get by #include <quarry/kernel.h>.
+const std::string& kernel_header() {
+  static const std::string text = "#pragma once\n" + std::string(embedded_types) + embedded_op_functions +
+                                  "\n#define QUARRY_KERNEL_COMPLEX\n" + embedded_kernel_types;
+  return text;
+}
+constexpr const char* kKernelHeader = "quarry/kernel.h";
+
+std::string log_of(nvrtcProgram program) {
+  size_t size = 0;
+  std::string log;
+  if (nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 1) {
+    log.resize(size);
+    nvrtcGetProgramLog(program, log.data());
+    log.resize(size - 1);
+  }
+  return log;
 }
 
 std::string compiler_version() {
@@ -60,36 +100,6 @@ Target target_of(Architecture architecture) {
   return {fmt::format("-arch=compute_{}", best), false};
 }
 
-// 64 bits of a text; two seeds give independent values.
-uint64_t hash(const std::string& text, uint64_t seed) {
-  uint64_t h = seed ^ (text.size() * 0x9e3779b97f4a7c15u);
-  const auto mix = [&h](uint64_t word) {
-    h = (h ^ word) * 0xff51afd7ed558ccdu;
-    h ^= h >> 32;
-    h *= 0xc4ceb9fe1a85ec53u;
-    h ^= h >> 29;
-  };
-  size_t i = 0;
-  for (; i + 8 <= text.size(); i += 8) {
-    uint64_t word;
-    std::memcpy(&word, text.data() + i, 8);
-    mix(word);
-  }
-  uint64_t last = 0;
-  std::memcpy(&last, text.data() + i, text.size() - i);
-  mix(last);
-  return h;
-}
-
-constexpr char kMagic[8] = {'q', 'r', 'y', 'k', 'e', 'r', 'n', '1'};
-constexpr uint64_t kChecksumSeed = 0x51f15eed;
-
-struct EntryHeader {
-  char magic[8];
-  uint64_t bytes;
-  uint64_t checksum;
-};
-
 }  // namespace
 
 Architecture architecture_of(int index) {
@@ -109,136 +119,88 @@ const std::string& prelude() {
   return text;
 }
 
-std::string compile(const std::string& source, Architecture architecture) {
+CompiledModule compile(const ModuleSource& source, Architecture architecture) {
   const TraceScope scope("compile kernel", "compute");
   const Target target = target_of(architecture);
   ProgramHandle program;
-  const std::string text = prelude() + source;
-  QUARRY_CUDA_CALL(nvrtcCreateProgram(program.out(), text.c_str(), "quarry.cu", 0, nullptr, nullptr));
+  // The user's lines are those of the file "source".
+  const std::string text = source.raw ? "#line 1 \"source\"\n" + source.text : prelude() + source.text;
+  const char* headers[] = {kernel_header().c_str()};
+  const char* header_names[] = {kKernelHeader};
+  QUARRY_CUDA_CALL(
+      nvrtcCreateProgram(program.out(), text.c_str(), "quarry.cu", source.raw ? 1 : 0, headers, header_names));
+  if (source.raw)
+    for (const std::string& name : source.kernels)
+      QUARRY_CUDA_CALL(nvrtcAddNameExpression(program.get(), name.c_str()));
+  const std::vector<std::string> given = options_of(source);
   std::vector<const char*> options{target.option.c_str()};
-  for (const std::string& option : common_options()) options.push_back(option.c_str());
+  for (const std::string& option : given) options.push_back(option.c_str());
   const nvrtcResult result = nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
-  if (result != NVRTC_SUCCESS) {
-    size_t size = 0;
-    std::string log;
-    if (nvrtcGetProgramLogSize(program.get(), &size) == NVRTC_SUCCESS && size > 1) {
-      log.resize(size);
-      nvrtcGetProgramLog(program.get(), log.data());
+  if (result != NVRTC_SUCCESS)
+    throw SourceRefused(fmt::format("nvrtcCompileProgram: {}", nvrtcGetErrorString(result)), log_of(program.get()));
+  CompiledModule compiled;
+  compiled.names = source.kernels;
+  if (source.raw) {
+    for (std::string& name : compiled.names) {
+      const char* lowered = nullptr;
+      QUARRY_CUDA_CALL(nvrtcGetLoweredName(program.get(), name.c_str(), &lowered));
+      name = lowered;
     }
-    throw DeviceError(fmt::format("nvrtcCompileProgram: {}\n{}", nvrtcGetErrorString(result), log));
   }
   size_t size = 0;
-  std::string code;
   if (target.machine_code) {
     QUARRY_CUDA_CALL(nvrtcGetCUBINSize(program.get(), &size));
-    code.resize(size);
-    QUARRY_CUDA_CALL(nvrtcGetCUBIN(program.get(), code.data()));
+    compiled.code.resize(size);
+    QUARRY_CUDA_CALL(nvrtcGetCUBIN(program.get(), compiled.code.data()));
   } else {
     QUARRY_CUDA_CALL(nvrtcGetPTXSize(program.get(), &size));
-    code.resize(size);
-    QUARRY_CUDA_CALL(nvrtcGetPTX(program.get(), code.data()));
+    compiled.code.resize(size);
+    QUARRY_CUDA_CALL(nvrtcGetPTX(program.get(), compiled.code.data()));
   }
-  return code;
+  return compiled;
 }
 
-DiskCache::DiskCache(std::string folder) : folder_(std::move(folder)) {}
-
-std::string DiskCache::default_folder() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  std::filesystem::path folder;
-  if (const std::string own = variable("QUARRY_CACHE_DIR"); !own.empty())
-    folder = own;
-  else if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
-    folder = std::filesystem::path(cache) / "quarry" / "kernels";
-  else if (const std::string home = variable("HOME"); !home.empty())
-    folder = std::filesystem::path(home) / ".cache" / "quarry" / "kernels";
-  else {
-    log(LogLevel::warn, "kernels are not cached: none of QUARRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
-    return "";
-  }
-  std::error_code error;
-  if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), error);
-  ::mkdir(folder.c_str(), 0700);  // whether it was there already or cannot be made shows below
-  struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    log(LogLevel::warn, fmt::format("kernels are not cached: the folder {} cannot be made", folder.string()));
-    return "";
-  }
-  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    // Code from a folder that others can write to would be theirs.
-    log(LogLevel::warn, fmt::format("kernels are not cached: {} is writable by others", folder.string()));
-    return "";
-  }
-  return folder.string();
+std::string compile(const std::string& source, Architecture architecture) {
+  return compile(ModuleSource{source}, architecture).code;
 }
 
-std::string DiskCache::name_of(const std::string& source, Architecture architecture) {
+std::string CompiledModule::packed(const ModuleSource& source) const {
+  if (!source.raw) return code;
+  std::string text;
+  for (const std::string& name : names) text += name + '\n';
+  return text + code;
+}
+
+CompiledModule CompiledModule::unpacked(const ModuleSource& source, const std::string& text) {
+  if (!source.raw) return {text, source.kernels};
+  CompiledModule compiled;
+  size_t at = 0;
+  for (size_t i = 0; i < source.kernels.size(); ++i) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    compiled.names.push_back(text.substr(at, end - at));
+    at = std::min(end + 1, text.size());
+  }
+  compiled.code = text.substr(at);
+  return compiled;
+}
+
+std::string cache_name(const ModuleSource& source, Architecture architecture) {
   std::string text = compiler_version() + target_of(architecture).option;
-  for (const std::string& option : common_options()) text += option;
-  text += prelude();
-  text += source;
-  return fmt::format("{:016x}{:016x}", hash(text, 1), hash(text, 2));
+  for (const std::string& option : options_of(source)) text += option;
+  text += source.raw ? kernel_header() : prelude();
+  if (source.raw)
+    for (const std::string& name : source.kernels) text += name + '\n';
+  text += source.text;
+  return content_name(text);
 }
 
-void DiskCache::warn_once(std::atomic_flag& warned, const std::string& message) const {
-  if (!warned.test_and_set()) log(LogLevel::warn, message);
-}
-
-bool DiskCache::load(const std::string& name, std::string& code) const {
-  if (folder_.empty()) return false;
-  const auto damaged = [&] {
-    warn_once(warned_damaged_, fmt::format("a cached kernel is damaged and compiled anew: {}/{}", folder_, name));
-    return false;
-  };
-  std::ifstream file(folder_ + "/" + name, std::ios::binary);
-  if (!file) return false;
-  std::stringstream content;
-  content << file.rdbuf();
-  const std::string all = content.str();
-  EntryHeader header;
-  if (all.size() < sizeof header) return damaged();
-  std::memcpy(&header, all.data(), sizeof header);
-  std::string payload = all.substr(sizeof header);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != payload.size() ||
-      header.checksum != hash(payload, kChecksumSeed))
-    return damaged();
-  code = std::move(payload);
-  return true;
-}
-
-// A cache that cannot be written costs time, not correctness: nothing here throws.
-void DiskCache::store(const std::string& name, const std::string& code) const noexcept try {
-  if (folder_.empty()) return;
-  static std::atomic<int> serial = 0;
-  const std::string path = folder_ + "/" + name;
-  const std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), serial++);
-  EntryHeader header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.bytes = code.size();
-  header.checksum = hash(code, kChecksumSeed);
-  bool whole = false;
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char*>(&header), sizeof header);
-    file.write(code.data(), static_cast<std::streamsize>(code.size()));
-    file.close();
-    whole = file.good();
-  }
-  if (whole && ::rename(temporary.c_str(), path.c_str()) == 0) return;
-  ::unlink(temporary.c_str());
-  warn_once(warned_unwritable_, fmt::format("kernels are not cached: cannot write to {}", folder_));
-} catch (...) {
-}
-
-Module::Module(const std::string& code, const std::vector<std::string>& kernels) {
-  CUlibrary library = nullptr;
-  QUARRY_CUDA_CALL(driver().library_load_data(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-  for (const std::string& name : kernels) {
+Module::Module(const CompiledModule& compiled, const ModuleSource& source) : names_(compiled.names) {
+  QUARRY_CUDA_CALL(
+      driver().library_load_data(&library_, compiled.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  for (size_t i = 0; i < names_.size(); ++i) {
     CUkernel kernel = nullptr;
-    QUARRY_CUDA_CALL(driver().library_get_kernel(&kernel, library, name.c_str()));
+    if (!source.raw || !source.kernels[i].starts_with('&'))
+      QUARRY_CUDA_CALL(driver().library_get_kernel(&kernel, library_, names_[i].c_str()));
     // A kernel of a library is good in every context, and cuLaunchKernel takes it in place of a function.
     kernels_.push_back(reinterpret_cast<CUfunction>(kernel));
   }
@@ -261,12 +223,12 @@ const Module& ModuleCache::get(const std::string& key, int device, const std::fu
   try {
     static const DiskCache disk(DiskCache::default_folder());
     const ModuleSource source = make_source();
-    const std::string name = DiskCache::name_of(source.text, architecture);
-    std::string code;
+    const std::string name = cache_name(source, architecture);
+    std::string text;
     const Module* module = nullptr;
-    if (disk.load(name, code)) {
+    if (disk.load(name, text)) {
       try {
-        module = new Module(code, source.kernels);
+        module = new Module(CompiledModule::unpacked(source, text), source);
       } catch (const DeviceError&) {
         module = nullptr;
         log(LogLevel::warn,
@@ -274,9 +236,9 @@ const Module& ModuleCache::get(const std::string& key, int device, const std::fu
       }
     }
     if (module == nullptr) {
-      code = compile(source.text, architecture);
-      disk.store(name, code);
-      module = new Module(code, source.kernels);
+      const CompiledModule compiled = compile(source, architecture);
+      disk.store(name, compiled.packed(source));
+      module = new Module(compiled, source);
     }
     promise.set_value(module);
     return *module;

@@ -3,7 +3,6 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -11,6 +10,9 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "local/base/error.h"
+#include "local/program/disk_cache.h"
 
 namespace quarry::local::cuda {
 
@@ -20,49 +22,62 @@ using Architecture = int;
 // The device's own; asked from the runtime once per device.
 Architecture architecture_of(int index);
 
-// Machine code (a cubin), or PTX where NVRTC does not know the architecture yet. Needs no driver and no GPU. The
-// source is preceded by prelude(). Throws DeviceError with the compiler's log.
-std::string compile(const std::string& source, Architecture architecture);
-
-// What every kernel starts with: the headers of embedded.h.
-const std::string& prelude();
-
-// Compiled code by name, one file each, written by rename. Entries that do not read back whole are ignored, as is a
-// folder that cannot be written to; each is logged once as a warning.
-class DiskCache {
- public:
-  // Empty folder: no caching.
-  explicit DiskCache(std::string folder);
-  // QUARRY_CACHE_DIR, else $XDG_CACHE_HOME/quarry/kernels, else ~/.cache/quarry/kernels; made with mode 0700. Empty
-  // where that cannot be, or where others could write there, which is logged.
-  static std::string default_folder();
-  // Changes with anything that changes the code: source, prelude, options, compiler version, architecture.
-  static std::string name_of(const std::string& source, Architecture architecture);
-
-  bool load(const std::string& name, std::string& code) const;
-  void store(const std::string& name, const std::string& code) const noexcept;
-  const std::string& folder() const { return folder_; }
-
- private:
-  void warn_once(std::atomic_flag& warned, const std::string& message) const;
-
-  std::string folder_;
-  mutable std::atomic_flag warned_damaged_, warned_unwritable_;
-};
-
-// A loaded module: kernels by their extern "C" names. Lives as long as the process.
-class Module {
- public:
-  Module(const std::string& code, const std::vector<std::string>& kernels);
-  CUfunction kernel(size_t i) const { return kernels_[i]; }
-
- private:
-  std::vector<CUfunction> kernels_;
-};
-
 struct ModuleSource {
   std::string text;
-  std::vector<std::string> kernels;  // in the order of Module::kernel()
+  std::vector<std::string> kernels = {};  // in the order of Module::kernel()
+  std::vector<std::string> options = {};  // beside the usual ones, which they may contradict
+  // CUDA source as the user wrote it: no prelude, contraction as CUDA's; `kernels` are functions and variables
+  // ("&name") as C++ names them.
+  bool raw = false;
+};
+
+// What the compiler refused, with its log.
+class SourceRefused : public DeviceError {
+ public:
+  explicit SourceRefused(const std::string& result, std::string log)
+      : DeviceError(result + '\n' + log), log_(std::move(log)) {}
+  const std::string& log() const noexcept { return log_; }
+
+ private:
+  std::string log_;
+};
+
+struct CompiledModule {
+  std::string code;                // machine code (a cubin), or PTX where NVRTC does not know the architecture yet
+  std::vector<std::string> names;  // of the kernels in it
+
+  // As one text for the disk cache. Machine code alone where the source has the kernels' names.
+  std::string packed(const ModuleSource& source) const;
+  static CompiledModule unpacked(const ModuleSource& source, const std::string& text);
+};
+
+// Needs no driver and no GPU. Throws SourceRefused.
+CompiledModule compile(const ModuleSource& source, Architecture architecture);
+// The code alone.
+std::string compile(const std::string& source, Architecture architecture);
+
+// What every kernel but raw ones starts with: the headers of embedded.h.
+const std::string& prelude();
+
+// The name in the disk cache. Changes with anything that changes the code: source, prelude, options, compiler version,
+// architecture.
+std::string cache_name(const ModuleSource& source, Architecture architecture);
+inline std::string cache_name(const std::string& source, Architecture architecture) {
+  return cache_name(ModuleSource{source}, architecture);
+}
+
+// A loaded module: kernels by their names in it. Lives as long as the process.
+class Module {
+ public:
+  Module(const CompiledModule& compiled, const ModuleSource& source);
+  CUfunction kernel(size_t i) const { return kernels_[i]; }  // null for a variable
+  const std::string& name(size_t i) const { return names_[i]; }
+  CUlibrary library() const { return library_; }
+
+ private:
+  CUlibrary library_ = nullptr;
+  std::vector<std::string> names_;
+  std::vector<CUfunction> kernels_;
 };
 
 // Modules by key. The first call with a key compiles (others with that key wait), later ones look up.

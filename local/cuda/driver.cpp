@@ -21,8 +21,15 @@ Driver load() {
   find(driver.library_load_data, "cuLibraryLoadData");
   find(driver.library_unload, "cuLibraryUnload");
   find(driver.library_get_kernel, "cuLibraryGetKernel");
+  find(driver.library_get_global, "cuLibraryGetGlobal");
   find(driver.kernel_get_function, "cuKernelGetFunction");
+  find(driver.kernel_get_attribute, "cuKernelGetAttribute");
+  find(driver.kernel_set_attribute, "cuKernelSetAttribute");
+  find(driver.device_get, "cuDeviceGet");
   find(driver.launch_kernel, "cuLaunchKernel");
+  // Of CUDA 12.4; without it the sizes of a raw kernel's arguments go unchecked.
+  driver.kernel_get_param_info =
+      reinterpret_cast<decltype(driver.kernel_get_param_info)>(dlsym(library, "cuKernelGetParamInfo"));
   return driver;
 }
 

@@ -11,7 +11,12 @@ struct Driver {
   decltype(&cuLibraryLoadData) library_load_data = nullptr;
   decltype(&cuLibraryUnload) library_unload = nullptr;
   decltype(&cuLibraryGetKernel) library_get_kernel = nullptr;
+  decltype(&cuLibraryGetGlobal) library_get_global = nullptr;
   decltype(&cuKernelGetFunction) kernel_get_function = nullptr;
+  decltype(&cuKernelGetAttribute) kernel_get_attribute = nullptr;
+  decltype(&cuKernelSetAttribute) kernel_set_attribute = nullptr;
+  decltype(&cuKernelGetParamInfo) kernel_get_param_info = nullptr;
+  decltype(&cuDeviceGet) device_get = nullptr;
   decltype(&cuLaunchKernel) launch_kernel = nullptr;
 };
 

@@ -1,12 +1,13 @@
-// Headers as text, for the sources of generated kernels (embed.cmake).
+// Headers as text, for the sources of generated kernels, beside those of local/program/embedded.h.
 #pragma once
+
+#include "local/program/embedded.h"
 
 namespace quarry::local::cuda {
 
-extern const char* const embedded_types;         // local/cuda/kernel/types.cuh
-extern const char* const embedded_op_functions;  // local/program/op_functions.h
-extern const char* const embedded_support;       // local/cuda/kernel/support.cuh
-extern const char* const embedded_indexing;      // local/cuda/kernel/indexing.cuh
-extern const char* const embedded_scan;          // local/cuda/kernel/scan.cuh
+extern const char* const embedded_types;     // local/cuda/kernel/types.cuh
+extern const char* const embedded_support;   // local/cuda/kernel/support.cuh
+extern const char* const embedded_indexing;  // local/cuda/kernel/indexing.cuh
+extern const char* const embedded_scan;      // local/cuda/kernel/scan.cuh
 
 }  // namespace quarry::local::cuda

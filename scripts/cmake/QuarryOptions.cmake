@@ -59,3 +59,17 @@ function(quarry_layer name)
   set_target_properties(quarry_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   set_property(GLOBAL APPEND PROPERTY QUARRY_LAYERS quarry_${name})
 endfunction()
+
+# quarry_embed(TARGET HEADER h NAMESPACE n FILES file... NAMES name...): string constants with the files' texts.
+function(quarry_embed target)
+  cmake_parse_arguments(ARG "" "HEADER;NAMESPACE" "FILES;NAMES" ${ARGN})
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/QuarryEmbed.cmake)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DHEADER=${ARG_HEADER} -DNAMESPACE=${ARG_NAMESPACE} "-DNAMES=${ARG_NAMES}"
+            "-DFILES=${ARG_FILES}" -P ${script}
+    DEPENDS ${ARG_FILES} ${script}
+    VERBATIM)
+  target_sources(${target} PRIVATE ${output})
+endfunction()

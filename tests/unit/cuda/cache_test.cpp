@@ -115,10 +115,10 @@ TEST_F(KernelCache, WorksWithoutAFolder) {
 }
 
 TEST(KernelCacheName, ChangesWithSourceAndArchitecture) {
-  const std::string name = DiskCache::name_of("source", 90);
-  EXPECT_EQ(name, DiskCache::name_of("source", 90));
-  EXPECT_NE(name, DiskCache::name_of("source ", 90));
-  EXPECT_NE(name, DiskCache::name_of("source", 80));
+  const std::string name = cache_name("source", 90);
+  EXPECT_EQ(name, cache_name("source", 90));
+  EXPECT_NE(name, cache_name("source ", 90));
+  EXPECT_NE(name, cache_name("source", 80));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-# Writes OUTPUT, a C++ file that defines one string constant per header.
-# cmake -DOUTPUT=FILE -DNAMES=a;b -DFILES=x;y -P embed.cmake
-set(text "#include \"local/cuda/embedded.h\"\n\nnamespace quarry::local::cuda {\n")
+# Writes OUTPUT, a C++ file that defines one string constant per header: those that HEADER declares, in NAMESPACE.
+# cmake -DOUTPUT=FILE -DHEADER=h -DNAMESPACE=n -DNAMES=a;b -DFILES=x;y -P QuarryEmbed.cmake
+set(text "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
 foreach(name file IN ZIP_LISTS NAMES FILES)
   file(READ ${file} content)
   string(REPLACE "#pragma once" "" content "${content}")
+  # Headers of this repository are embedded themselves.
+  string(REGEX REPLACE "#include \"[^\"]*\"" "" content "${content}")
   # Adjacent literals keep each one below the length every compiler takes.
   string(LENGTH "${content}" length)
   set(offset 0)
@@ -15,5 +17,5 @@ foreach(name file IN ZIP_LISTS NAMES FILES)
   endwhile()
   string(APPEND text ";\n")
 endforeach()
-string(APPEND text "}  // namespace quarry::local::cuda\n")
+string(APPEND text "}  // namespace ${NAMESPACE}\n")
 file(WRITE ${OUTPUT} "${text}")
