@@ -11,6 +11,7 @@
 #include "local/device/benchmark.h"
 #include "local/device/exec_context.h"
 #include "local/device/range.h"
+#include "local/kernel/kernel.h"
 #include "local/memory/pools.h"
 #include "local/memory/profile.h"
 #include "local/ndarray/dlpack.h"

@@ -10,6 +10,7 @@
 #include "local/cpu/decompositions.h"
 #include "local/cpu/indexing.h"
 #include "local/cpu/interpreter.h"
+#include "local/cpu/kernels.h"
 #include "local/cpu/layout.h"
 #include "local/cpu/linalg.h"
 #include "local/cpu/products.h"
@@ -89,6 +90,7 @@ class CpuEngine final : public Engine, public SparseEngine {
   Products& products() override { return cpu_products(); }
   Scanning& scanning() override { return cpu_scanning(); }
   Sorting& sorting() override { return cpu_sorting(); }
+  UserKernels& kernels() override { return cpu_kernels(); }
   SparseProducts& sparse() override { return cpu_sparse(); }
   Transforms& transforms() override { return cpu_transforms(); }
 

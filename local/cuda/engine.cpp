@@ -9,6 +9,7 @@
 #include "local/cuda/decompositions.h"
 #include "local/cuda/driver.h"
 #include "local/cuda/indexing.h"
+#include "local/cuda/kernels.h"
 #include "local/cuda/launch.h"
 #include "local/cuda/layout.h"
 #include "local/cuda/linalg.h"
@@ -105,6 +106,7 @@ class CudaEngine final : public Engine, public SparseEngine {
   Products& products() override { return cuda_products(); }
   Scanning& scanning() override { return cuda_scanning(); }
   Sorting& sorting() override { return cuda_sorting(); }
+  UserKernels& kernels() override { return cuda_kernels(); }
   SparseProducts& sparse() override { return cuda_sparse(); }
   Transforms& transforms() override { return cuda_transforms(); }
 };

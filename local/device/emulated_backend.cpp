@@ -245,6 +245,7 @@ class EmulatedEngine final : public Engine, public SparseEngine {
   Products& products() override { return emulated_products(); }
   Scanning& scanning() override { return emulated_scanning(); }
   Sorting& sorting() override { return emulated_sorting(); }
+  UserKernels& kernels() override { return emulated_kernels(); }
   SparseProducts& sparse() override { return emulated_sparse(); }
   Transforms& transforms() override { return emulated_transforms(); }
 };

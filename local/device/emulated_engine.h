@@ -20,6 +20,7 @@ Indexing& emulated_indexing();
 Products& emulated_products();
 Scanning& emulated_scanning();
 Sorting& emulated_sorting();
+UserKernels& emulated_kernels();
 SparseProducts& emulated_sparse();
 Transforms& emulated_transforms();
 

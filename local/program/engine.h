@@ -41,6 +41,7 @@ class Indexing;        // local/program/indexing.h
 class Products;        // local/program/products.h
 class Scanning;        // local/program/scanning.h
 class Sorting;         // local/program/sorting.h
+class UserKernels;     // local/program/kernels.h
 class Transforms;      // local/program/transforms.h
 
 // Implemented by local/cpu and local/cuda. All calls queue their work on context.stream; scratch comes from
@@ -74,6 +75,7 @@ class Engine {
   virtual Products& products() = 0;
   virtual Scanning& scanning() = 0;
   virtual Sorting& sorting() = 0;
+  virtual UserKernels& kernels() = 0;
   virtual Transforms& transforms() = 0;
 };
 

@@ -1,0 +1,170 @@
+#include "local/kernel/kernel.h"
+
+#include <fmt/format.h>
+
+#include "local/kernel/signature.h"
+#include "local/ops/apply.h"
+#include "local/ops/launch.h"
+#include "local/ops/reduce.h"
+#include "local/program/engine.h"
+#include "local/program/kernel_text.h"
+
+namespace quarry::local {
+namespace {
+
+// What a reduction's snippets call their values.
+constexpr const char* kReductionNames[] = {"a", "b"};
+
+void check_one(const KernelSignature& signature) {
+  if (signature.outputs() != 1)
+    throw InvalidArgument(
+        fmt::format("kernel '{}' has {} outputs: use call()", signature.kernel(), signature.outputs()));
+}
+
+// Arrays that one element of which would be written twice.
+void check_outputs(const KernelSignature& signature, std::span<const NdArray> outputs) {
+  for (size_t a = 0; a < outputs.size(); ++a) {
+    check_writable(outputs[a]);
+    for (size_t b = 0; b < a; ++b)
+      if (may_overlap(outputs[a], outputs[b]))
+        throw InvalidArgument(fmt::format("kernel '{}': two outputs share memory", signature.kernel()));
+  }
+}
+
+KernelCode typed(const KernelCode& code, const BoundArguments& bound) {
+  KernelCode made = code;
+  made.types = bound.types();
+  made.parameters = bound.parameters();
+  return made;
+}
+
+// The C++ type that states of a reduction have.
+std::string reduce_type_of(const std::string& wanted, const BoundArguments& bound,
+                           const std::vector<KernelParameter>& parameters, size_t inputs) {
+  if (wanted.empty()) {
+    const DType dtype = parameters[inputs].dtype;
+    const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+    return kernel_type_name(half ? DType::float32 : dtype);
+  }
+  for (const auto& [name, dtype] : bound.types())
+    if (name == wanted) return kernel_type_name(dtype);
+  const std::optional<DType> dtype = parse_dtype(wanted);
+  // "float" and "int" are C++ here, as in the code beside it.
+  return dtype && wanted != "float" && wanted != "int" ? kernel_type_name(*dtype) : wanted;
+}
+
+}  // namespace
+
+ElementwiseKernel::ElementwiseKernel(const std::string& inputs, const std::string& outputs,
+                                     const std::string& operation, const std::string& name,
+                                     const KernelOptions& options)
+    : signature_(std::make_shared<KernelSignature>(name, inputs, outputs)), codes_(std::make_shared<KernelCodes>()) {
+  code_.name = name;
+  code_.preamble = options.preamble;
+  code_.options = options.options;
+  code_.operation = operation;
+}
+
+void ElementwiseKernel::check_one_output() const { check_one(*signature_); }
+
+std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const CallOptions& options) const {
+  BoundArguments bound(*signature_, args);
+  Dims space = bound.shape(/*outputs=*/true);
+  if (options.size) {
+    if (bound.has_elements())
+      throw InvalidArgument(fmt::format("kernel '{}': size is for calls whose arrays are all raw", code_.name));
+    if (*options.size < 0)
+      throw InvalidArgument(fmt::format("kernel '{}': the size {} is negative", code_.name, *options.size));
+    space = Dims{*options.size};
+  } else if (bound.has_raw() && !bound.has_elements()) {
+    throw InvalidArgument(
+        fmt::format("kernel '{}': the size of the loop is undecided: every array is raw, so give size", code_.name));
+  }
+  const ExecContext context = context_for(bound.device());
+  const std::shared_ptr<const KernelCode> found = codes_->get(bound.key(), [&] { return typed(code_, bound); });
+  const KernelCode& code = *found;
+  std::vector<NdArray> outputs;
+  for (size_t p = signature_->inputs(); p < code.parameters.size(); ++p) {
+    const NdArray* given = bound.array(p);
+    const bool raw = code.parameters[p].kind == KernelParameter::Kind::raw;
+    if (given == nullptr && raw)
+      throw InvalidArgument(
+          fmt::format("kernel '{}': the raw output '{}' must be given", code_.name, code.parameters[p].name));
+    if (given != nullptr && !raw && !(given->shape() == space))
+      throw InvalidArgument(fmt::format("kernel '{}': output '{}' has shape {}, the arguments broadcast to {}",
+                                        code_.name, code.parameters[p].name, to_string(given->shape()),
+                                        to_string(space)));
+    outputs.push_back(given != nullptr ? *given : NdArray(space, code.parameters[p].dtype, context));
+  }
+  check_outputs(*signature_, outputs);
+  KernelLaunch launch;
+  launch.shape = space;
+  launch.arguments = bound.launch(code.parameters, space, outputs, context);
+  if (element_count(space) != 0) engine(context.device).kernels().run(code, launch, context);
+  return outputs;
+}
+
+ReductionKernel::ReductionKernel(const std::string& inputs, const std::string& outputs, const std::string& map,
+                                 const std::string& reduce, const std::string& post, const std::string& identity,
+                                 const std::string& name, const KernelOptions& options)
+    : signature_(std::make_shared<KernelSignature>(name, inputs, outputs, kReductionNames)),
+      codes_(std::make_shared<KernelCodes>()) {
+  code_.name = name;
+  code_.reduces = true;
+  code_.preamble = options.preamble;
+  code_.options = options.options;
+  code_.map = map;
+  code_.reduce = reduce;
+  code_.post = post;
+  code_.identity = identity;
+  code_.reduce_type = options.reduce_type;
+  for (size_t p = signature_->inputs(); p < signature_->parameters().size(); ++p)
+    if (signature_->parameters()[p].raw)
+      throw InvalidArgument(fmt::format("kernel '{}': an output of a reduction is not raw", name));
+}
+
+void ReductionKernel::check_one_output() const { check_one(*signature_); }
+
+std::vector<NdArray> ReductionKernel::run(std::span<const Arg> args, const CallOptions& options) const {
+  BoundArguments bound(*signature_, args);
+  if (!bound.has_elements())
+    throw InvalidArgument(
+        fmt::format("kernel '{}' has nothing to reduce: no input is an array, but for raw ones", code_.name));
+  const Dims space = bound.shape(/*outputs=*/false);
+  const uint32_t mask = options.axis.mask(space.size());
+  const Dims kept = reduced_shape(space, mask, /*keepdims=*/true);
+  const Dims shape = reduced_shape(space, mask, options.keepdims);
+  if (code_.identity.empty() && element_count(space) == 0 && element_count(kept) != 0)
+    throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity", code_.name));
+  const ExecContext context = context_for(bound.device());
+  const std::shared_ptr<const KernelCode> found = codes_->get(bound.key(), [&] {
+    KernelCode made = typed(code_, bound);
+    made.reduce_type = reduce_type_of(code_.reduce_type, bound, made.parameters, signature_->inputs());
+    return made;
+  });
+  const KernelCode& code = *found;
+  std::vector<NdArray> outputs, aligned;  // as they are returned, and with the reduced axes as 1
+  for (size_t p = signature_->inputs(); p < code.parameters.size(); ++p) {
+    const NdArray* given = bound.array(p);
+    if (given != nullptr && !(given->shape() == shape))
+      throw InvalidArgument(fmt::format("kernel '{}': output '{}' has shape {}, the result {}", code_.name,
+                                        code.parameters[p].name, to_string(given->shape()), to_string(shape)));
+    outputs.push_back(given != nullptr ? *given : NdArray(shape, code.parameters[p].dtype, context));
+    Dims strides;
+    for (int d = 0, own = 0; d < space.size(); ++d) {
+      const bool reduced = (mask >> d & 1u) != 0;
+      strides.push_back(reduced ? 0 : outputs.back().strides()[own]);
+      own += !reduced || options.keepdims ? 1 : 0;
+    }
+    aligned.emplace_back(outputs.back().buffer(), outputs.back().dtype(), kept, strides, outputs.back().offset());
+  }
+  check_outputs(*signature_, outputs);
+  KernelLaunch launch;
+  launch.shape = space;
+  launch.reduce_axes = mask;
+  launch.arguments = bound.launch(code.parameters, space, aligned, context);
+  if (element_count(kept) != 0) engine(context.device).kernels().run(code, launch, context);
+  return outputs;
+}
+
+}  // namespace quarry::local
