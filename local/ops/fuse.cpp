@@ -17,6 +17,8 @@ namespace quarry::local {
 namespace {
 
 constexpr int kNone = -1;
+// Index values of a trace from this axis on are positions: number k of Trace::positions.
+constexpr int kPosition = 1000;
 
 size_t at(int i) { return static_cast<size_t>(i); }
 
@@ -47,7 +49,8 @@ struct Copied {
   std::vector<ValueId> ids;                    // of the old values; kNone for those that were not needed
 };
 
-void copy_values(const Program& from, std::span<const ValueId> roots, Program& to, Copied& copied) {
+// Positions are those in `space`.
+void copy_values(const Program& from, std::span<const ValueId> roots, const Dims& space, Program& to, Copied& copied) {
   std::vector<bool> needed(from.values().size(), false);
   for (const ValueId root : roots) needed[at(root)] = true;
   for (size_t i = from.values().size(); i-- > 0;) {
@@ -70,7 +73,7 @@ void copy_values(const Program& from, std::span<const ValueId> roots, Program& t
         copied.ids[i] = to.constant(from.constants()[at(value.slot)], value.dtype);
         break;
       case Value::Kind::index:
-        copied.ids[i] = to.index(value.slot);
+        copied.ids[i] = reduced_position(to, space, Axes().mask(space.size()));
         break;
       case Value::Kind::op:
         copied.ids[i] = value.op == Op::cast
@@ -110,8 +113,9 @@ class Trace {
   std::vector<Reduced> reductions;
   std::vector<Result> results;
   std::vector<Parameter> parameters;
-  std::vector<int> exponents;  // inputs that integers are raised to
-  bool reusable = true;        // another call with the same dtypes needs no trace of its own
+  std::vector<ValueId> positions;  // the value whose element each position is one of
+  std::vector<int> exponents;      // inputs that integers are raised to
+  bool reusable = true;            // another call with the same dtypes needs no trace of its own
 
   void record(std::span<const Arg> args, const FusionCache::Tracer& tracer) {
     std::vector<ops::Traced> traced;
@@ -166,6 +170,14 @@ class Trace {
     if (x.id_ < 0)
       throw NotSupported(fmt::format("{}() of a literal in a fused function", local::info(reduction).name));
     return x.trace_->reduce_value(reduction, x, axes, options);
+  }
+
+  static ops::Traced position_of(const ops::Traced& x) {
+    if (x.reduction_ >= 0 || x.id_ < 0)
+      throw NotSupported("a position in a fused function is that in an array, or in what is made of arrays");
+    Trace& trace = *x.trace_;
+    trace.positions.push_back(x.id_);
+    return trace.of(trace.program.index(kPosition + static_cast<int>(trace.positions.size()) - 1));
   }
 
   static DType dtype_of(const ops::Traced& x) {
@@ -273,6 +285,7 @@ class Trace {
       if (!needed[i]) continue;
       const Value& value = program.values()[i];
       if (value.kind == Value::Kind::input) inputs[at(value.slot)] = true;
+      if (value.kind == Value::Kind::index) needed[at(positions[at(value.slot - kPosition)])] = true;
       for (int k = 0; k < value.nargs; ++k) needed[at(value.args[k])] = true;
     }
     return inputs;
@@ -336,8 +349,8 @@ class Call {
 
   // Positions are counted with the extents as constants: such programs serve one shape.
   bool has_positions(const Group& group) const {
-    return std::any_of(group.reduced.begin(), group.reduced.end(),
-                       [&](size_t r) { return info(executed(reduced(r))).has_position; });
+    return !trace_.positions.empty() || std::any_of(group.reduced.begin(), group.reduced.end(),
+                                                    [&](size_t r) { return info(executed(reduced(r))).has_position; });
   }
 
   GroupProgram make(const Group& group) const {
@@ -345,7 +358,7 @@ class Call {
     std::vector<ValueId> roots;
     for (const size_t r : group.elementwise) roots.push_back(trace_.results[r].value);
     for (const size_t r : group.reduced) roots.push_back(reduced(r).value);
-    copy_values(trace_.program, roots, made.program, made.copied);
+    copy_values(trace_.program, roots, group.space, made.program, made.copied);
     for (const size_t r : group.elementwise) made.program.output(made.copied.ids[at(trace_.results[r].value)]);
     const bool empty = element_count(group.space) == 0;
     for (size_t k = 0; k < group.reduced.size(); ++k) {
@@ -442,7 +455,7 @@ class Call {
     Program program;
     Copied copied;
     const ValueId roots[] = {value};
-    copy_values(trace_.program, roots, program, copied);
+    copy_values(trace_.program, roots, reduced_shape(group.space, group.mask, /*keepdims=*/true), program, copied);
     program.output(copied.ids[at(value)]);
     if (!trace_.parameters.empty()) set_parameters(program, copied);
     const Dims kept = reduced_shape(group.space, group.mask, /*keepdims=*/true);
@@ -559,6 +572,7 @@ Traced Traced::astype(DType dtype) const { return Trace::cast(*this, dtype); }
 Traced record(Op op, std::initializer_list<Traced> args, std::optional<DType> dtype) {
   return Trace::apply(op, std::span(args.begin(), args.size()), dtype, /*is_operator=*/false);
 }
+Traced position_of(const Traced& x) { return Trace::position_of(x); }
 Traced record_operator(Op op, std::initializer_list<Traced> args) {
   return Trace::apply(op, std::span(args.begin(), args.size()), std::nullopt, /*is_operator=*/true);
 }

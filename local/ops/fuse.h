@@ -51,6 +51,10 @@ class Traced {
   int parameter_ = -1;  // the literal is this argument of the call
 };
 
+// Where the element is in `x`, counted in C order: int64. What random numbers are a function of:
+// random_normal(position_of(x), seed, stream, DType::float32), seed and stream strong uint64 scalars.
+Traced position_of(const Traced& x);
+
 // Records one operation. Throws TypeError and InvalidArgument as apply() does, NotSupported for a value that was
 // reduced.
 Traced record(Op op, std::initializer_list<Traced> args, std::optional<DType> dtype = std::nullopt);

@@ -258,6 +258,20 @@ TEST_P(Fuse, RandomNumbersAreThoseOfTheOperations) {
                                 DType::float32) *
                   2,
               "normal");
+  // Those of a generator: element by element a function of seed, stream and position.
+  const NdArray x = quarry::test::arange({7, 30}).astype(DType::float32);
+  const auto noisy = fuse([](auto a, auto seed, auto stream) {
+    return a + ql::random_normal(ql::position_of(a), seed, stream, DType::float32);
+  });
+  ql::Generator generator = ql::default_rng(5);
+  for (uint64_t stream = 0; stream < 2; ++stream) {
+    const NdArray wanted = x + generator.standard_normal(ql::Ints{7, 30}, DType::float32);
+    expect_same(noisy(x, ql::Scalar::strong(5, DType::uint64), ql::Scalar::strong(stream, DType::uint64)), wanted,
+                "of a generator");
+  }
+  expect_same(fuse([](auto a) { return ql::position_of(a); })(x), quarry::test::arange({7, 30}), "positions");
+  expect_same(fuse([](auto a) { return ql::max(ql::position_of(a) % 7, 0); })(x),
+              ql::max(quarry::test::arange({7, 30}) % 7, 0), "reduced positions");
 }
 
 TEST_P(Fuse, Mistakes) {
