@@ -5,6 +5,7 @@ A group has statements that make its arrays; everything is dropped after it. `sc
 flat array; sizes follow from it.
 """
 
+from kernel_rows import kernel_groups
 from fft_rows import fft_groups
 from linalg_rows import linalg_groups
 from row_values import uniform
@@ -15,6 +16,7 @@ class Group:
         self.name = name
         self.variables = variables
         self.rows = []
+        self.setup = ""  # the peer's alone
 
     def row(self, name, expression, moved=None, peer=None):
         self.rows.append((name, expression, moved, peer))
@@ -234,6 +236,7 @@ def groups(scale):
 
     linalg_groups(group, scale)
     program_groups(group, scale)
+    kernel_groups(group, uniform, scale)
     fft_groups(group, scale)
 
     # ---- ten elements: the cost of a call ----

@@ -1,7 +1,8 @@
 // Times expressions over local arrays, as a co-process of scripts/bench/local: one request a line on standard input,
 // its fields separated by tabs, one JSON object a line on standard output.
 //   set NAME EXPR            makes a variable
-//   time EXPR SECONDS        median time of a call, from five batches of about SECONDS each: {"seconds": 0.001}
+//   time EXPR SECONDS        median time of a call, from five batches of about SECONDS each: {"seconds": 0.001}; of
+//                            "@NAME EXPR EXPR ..." of the kernel of that name (kernel_calls.h) on these arrays
 //   clear                    forgets all variables and gives unused memory back
 // usage: bench_local cpu|cuda|emulated THREADS
 #include <fmt/format.h>
@@ -9,8 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,7 @@
 #include "apps/quarry/expression/parser.h"
 #include "local/cpu/cpu_engine.h"
 #include "local/memory/memory_resource.h"
+#include "tests/bench/kernel_calls.h"
 
 namespace quarry {
 namespace {
@@ -28,11 +32,11 @@ using apps::expression::Source;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double median_seconds(const Source& source, const Expr& expr, Environment& environment, double seconds_each) {
+double median_seconds(const std::function<void()>& call, double seconds_each) {
   local::Stream& stream = *local::current_context().stream;
   const auto batch = [&](int count) {
     const double begin = now();
-    for (int i = 0; i < count; ++i) evaluate(source, expr, environment);
+    for (int i = 0; i < count; ++i) call();
     stream.synchronize();
     return (now() - begin) / count;
   };
@@ -58,6 +62,21 @@ std::vector<std::string> fields_of(const std::string& line) {
   return fields;
 }
 
+// "@NAME EXPR EXPR ..." as a call; the expressions have no blanks.
+std::function<void()> named_call(const std::string& text, Environment& environment) {
+  std::istringstream words(text.substr(1));
+  std::string name;
+  words >> name;
+  std::vector<local::NdArray> arrays;
+  for (std::string word; words >> word;) {
+    const Source source{word, "", 0};
+    const apps::expression::Value value = evaluate(source, *apps::expression::parse(source), environment);
+    if (value.as<local::NdArray>() == nullptr) throw local::TypeError(word + " is no array");
+    arrays.push_back(*value.as<local::NdArray>());
+  }
+  return [&call = kernel_call(name), arrays = std::move(arrays)] { call(arrays); };
+}
+
 nlohmann::json answer(const std::vector<std::string>& fields, Environment& environment) {
   if (fields[0] == "clear") {
     environment.variables.clear();
@@ -66,9 +85,12 @@ nlohmann::json answer(const std::vector<std::string>& fields, Environment& envir
     return nlohmann::json::object();
   }
   const bool timed = fields[0] == "time";
+  if (timed && fields.at(1).starts_with('@'))
+    return {{"seconds", median_seconds(named_call(fields[1], environment), std::stod(fields.at(2)))}};
   const Source source{fields.at(timed ? 1 : 2), "", 0};
   const apps::expression::ExprPtr expr = apps::expression::parse(source);
-  if (timed) return {{"seconds", median_seconds(source, *expr, environment, std::stod(fields.at(2)))}};
+  if (timed)
+    return {{"seconds", median_seconds([&] { evaluate(source, *expr, environment); }, std::stod(fields.at(2)))}};
   environment.variables[fields.at(1)] = evaluate(source, *expr, environment);
   return nlohmann::json::object();
 }
