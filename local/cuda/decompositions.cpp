@@ -223,7 +223,8 @@ class Runner {
 
   void run(const Lu& task) {
     const auto [stack, m, n, k] = sizes(task.a);
-    if (m == n && batched(stack.count, n)) {
+    if (batched(stack) && (m != n || task.complete)) return lu_of_stack(task, stream_);
+    if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
         const Addresses a(stack, task.dtype, context_);
         with_blas(task.dtype, n, n, n, [&](cublasHandle_t blas) {

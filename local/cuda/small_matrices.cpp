@@ -239,6 +239,75 @@ template <class T> QUARRY_FN void jacobi(const Params& p) {
 }
 )cuda";
 
+// LAPACK's getf2, a block per matrix: cuBLAS's batched routine takes square matrices, leaves singular ones unfinished
+// and chooses complex pivots by another measure.
+constexpr const char* kLu = R"cuda(
+QUARRY_FN float weight(float x) { return fabsf(x); }
+QUARRY_FN double weight(double x) { return fabs(x); }
+template <class T> QUARRY_FN T weight(cx<T> x) { return weight(x.re) + weight(x.im); }
+QUARRY_FN float quotient(float x, float y) { return x / y; }
+QUARRY_FN double quotient(double x, double y) { return x / y; }
+template <class T> QUARRY_FN cx<T> quotient(cx<T> x, cx<T> y) {
+  const T size = weight(y);
+  const cx<T> unit = scaled(y, 1 / size);
+  return scaled(product(x, conj(unit)), 1 / (square(unit) * size));
+}
+template <class T> QUARRY_FN void lu(const Params& p) {
+  using R = Real<T>;
+  __shared__ R weights[32];
+  __shared__ int64_t rows_of[32];
+  const int64_t count = p.s[3], m = p.s[4], n = p.s[5], k = m < n ? m : n;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (int64_t matrix = blockIdx.x; matrix < count; matrix += gridDim.x) {
+    T* const a = reinterpret_cast<T*>(p.s[0]) + matrix * m * n;
+    int32_t* const pivots = reinterpret_cast<int32_t*>(p.s[1]) + matrix * k;
+    int32_t singular = 0;
+    for (int64_t j = 0; j < k; ++j) {
+      // The first of the largest. NaN counts in row j alone, where it stays.
+      R best = weight(a[j + j * m]);
+      int64_t row = j;
+      for (int64_t i = j + 1 + threadIdx.x; i < m; i += blockDim.x) {
+        const R other = weight(a[i + j * m]);
+        if (other > best) best = other, row = i;
+      }
+      for (int step = 16; step > 0; step /= 2) {
+        const R other = across(best, step);
+        const int64_t other_row = __shfl_xor_sync(0xffffffffu, row, step);
+        if (other > best || (other == best && other_row < row)) best = other, row = other_row;
+      }
+      if (lane == 0) weights[warp] = best, rows_of[warp] = row;
+      __syncthreads();
+      for (int i = 0; i < warps; ++i)
+        if (weights[i] > best || (weights[i] == best && rows_of[i] < row)) best = weights[i], row = rows_of[i];
+      if (threadIdx.x == 0) pivots[j] = static_cast<int32_t>(row + 1);
+      if (row != j) {
+        for (int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+          const T upper = a[j + c * m];
+          a[j + c * m] = a[row + c * m];
+          a[row + c * m] = upper;
+        }
+      }
+      __syncthreads();
+      if (best == 0) {
+        if (singular == 0) singular = static_cast<int32_t>(j + 1);
+        continue;  // the column below is 0
+      }
+      const T pivot = a[j + j * m];
+      for (int64_t i = j + 1 + threadIdx.x; i < m; i += blockDim.x) a[i + j * m] = quotient(a[i + j * m], pivot);
+      __syncthreads();
+      for (int64_t c = j + 1 + warp; c < n; c += warps) {
+        const T factor = a[j + c * m];
+        for (int64_t i = j + 1 + lane; i < m; i += 32)
+          a[i + c * m] = difference(a[i + c * m], product(a[i + j * m], factor));
+      }
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) reinterpret_cast<int32_t*>(p.s[2])[matrix] = singular;
+    __syncthreads();
+  }
+}
+)cuda";
+
 // Swaps follow one another; their numbers come from shared memory.
 constexpr const char* kRowOrder = R"cuda(
 extern "C" __global__ void __launch_bounds__(256) row_order(const __grid_constant__ Params p) {
@@ -358,6 +427,8 @@ Family family_of(SmallMatrices kernels) {
       return {kFormQ, {"form"}};
     case SmallMatrices::jacobi:
       return {kJacobi, {"jacobi"}};
+    case SmallMatrices::lu:
+      return {kLu, {"lu"}};
     case SmallMatrices::row_order:
       return {kRowOrder, {}};
     case SmallMatrices::signs:
@@ -416,6 +487,16 @@ void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& st
   const int64_t threads = std::clamp((n + 1) / 2 * 32, kLeastThreads, kMostThreads);
   launch_kernel(module_of(SmallMatrices::jacobi, task.dtype, stream).kernel(0), std::min(task.a.count, kMostBlocks), 1,
                 static_cast<int>(threads), slots, stream);
+}
+
+void lu_of_stack(const Lu& task, CudaStream& stream) {
+  std::vector<int64_t> slots = {address(task.a.data), address(task.pivots), address(task.info),
+                                task.a.count,         task.a.rows,          task.a.columns};
+  slots.resize(kSlots);
+  constexpr int kThreads = 256;
+  constexpr int64_t kMostBlocks = 1 << 20;
+  launch_kernel(module_of(SmallMatrices::lu, task.dtype, stream).kernel(0), std::min(task.a.count, kMostBlocks), 1,
+                kThreads, slots, stream);
 }
 
 void row_order(const RowOrder& task, CudaStream& stream) {

@@ -123,7 +123,7 @@ std::pair<NdArray, bool> cho_factor(const NdArray& a, bool lower = false, bool o
                                     bool check_finite = true);
 NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b, bool overwrite_b = false,
                   bool check_finite = true);
-// The exponential of square matrices, by Pade approximants of degree 13 with scaling and squaring (Higham 2005).
+// The exponential of square matrices, by Pade approximants with scaling and squaring (Higham 2005).
 NdArray expm(const NdArray& A);
 // The principal square root of Hermitian matrices, complex where an eigenvalue is negative. Throws InvalidArgument for
 // others.

@@ -254,43 +254,81 @@ NdArray linalg_trace(const NdArray& x, int64_t offset, std::optional<DType> dtyp
 
 // ---- Functions of matrices ----
 
+namespace {
+
+// The approximant of degree `terms` - 1, (v - u)^-1 (v + u) with u odd and v even in a: its coefficients, and the
+// largest 1-norm for which it is exact to the last bit in float32 and float64 (Higham 2005; 0: not used).
+struct Pade {
+  int terms;
+  double coefficients[14];
+  double single_bound, double_bound;
+  double bound(DType dtype) const { return real_type(dtype) == DType::float32 ? single_bound : double_bound; }
+};
+constexpr Pade kPade[] = {
+    {4, {120, 60, 12, 1}, 4.258730016922831e-1, 1.495585217958292e-2},
+    {6, {30240, 15120, 3360, 420, 30, 1}, 1.880152677804762, 2.539398330063230e-1},
+    {8, {17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1}, 3.925724783138660, 9.504178996162932e-1},
+    {10,
+     {17643225600, 8821612800, 2075673600, 302702400, 30270240, 2162160, 110880, 3960, 90, 1},
+     0,
+     2.097847961257068},
+    {14,
+     {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+      670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1},
+     0,
+     5.371920351148152},
+};
+// The smallest that serves without scaling, else the largest.
+const Pade& approximant(double size, DType dtype) {
+  const Pade* last = nullptr;
+  for (const Pade& pade : kPade) {
+    if (pade.bound(dtype) == 0) continue;
+    last = &pade;
+    if (size <= pade.bound(dtype)) break;
+  }
+  return *last;
+}
+
+std::pair<NdArray, NdArray> pade_terms(const NdArray& a, const Pade& pade) {
+  const double* const b = pade.coefficients;
+  const int64_t n = a.shape(-1);
+  const NdArray one = identities({}, n, n, a.dtype());
+  std::vector<NdArray> even{one, matmul(a, a)};  // a^0, a^2, a^4 ...
+  const bool largest = pade.terms == 14;
+  const int powers = largest ? 4 : pade.terms / 2;
+  while (static_cast<int>(even.size()) < powers) even.push_back(matmul(even.back(), even[1]));
+  // The sum of even powers from `first` with every second coefficient from b[from].
+  const auto combined = [&](int from, int first) {
+    NdArray sum = multiply(even[static_cast<size_t>(first)], b[from]);
+    for (int i = first + 1; i < powers; ++i) sum = add(sum, multiply(even[static_cast<size_t>(i)], b[from += 2]));
+    return sum;
+  };
+  if (!largest) return {matmul(a, combined(1, 0)), combined(0, 0)};
+  // Degree 13 needs no power above the sixth (Paterson and Stockmeyer).
+  return {matmul(a, add(matmul(even[3], combined(9, 1)), combined(1, 0))),
+          add(matmul(even[3], combined(8, 1)), combined(0, 0))};
+}
+
+}  // namespace
+
 NdArray expm(const NdArray& A) {
   check_square(A);
   const Precision precision = precision_of(A);
   const DType dtype = precision.compute;
   const DeviceScope scope(context_for(A.device()));
-  const int64_t n = A.shape(-1);
   NdArray a = converted(A, dtype);
   if (A.size() == 0) return converted(a, precision.result);
-  // Scaled by 2^-s to a 1-norm of at most theta_13, below which the approximant of degree 13 has full precision.
-  constexpr double kTheta = 5.371920351148152;
   const NdArray size = norm_of_matrices(a, NormOrder(1.0));
-  const NdArray steps = maximum(ceil(log2(divide(size, kTheta))), 0);
-  const double most = max(steps).item().as_double();
-  if (!std::isfinite(most)) return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), precision.result);
-  a = multiply(a, exp2(negative(steps))[{ellipsis, newaxis, newaxis}]);
-  const NdArray a2 = matmul(a, a), a4 = matmul(a2, a2), a6 = matmul(a4, a2);
-  const NdArray one = identities({}, n, n, dtype);
-  constexpr double b[] = {64764752532480000.,
-                          32382376266240000.,
-                          7771770303897600.,
-                          1187353796428800.,
-                          129060195264000.,
-                          10559470521600.,
-                          670442572800.,
-                          33522128640.,
-                          1323241920.,
-                          40840800.,
-                          960960.,
-                          16380.,
-                          182.,
-                          1.};
-  const auto combined = [&](double c6, double c4, double c2) {
-    return add(add(multiply(a6, c6), multiply(a4, c4)), multiply(a2, c2));
-  };
-  const NdArray u =
-      matmul(a, add(add(matmul(a6, combined(b[13], b[11], b[9])), combined(b[7], b[5], b[3])), multiply(one, b[1])));
-  const NdArray v = add(add(matmul(a6, combined(b[12], b[10], b[8])), combined(b[6], b[4], b[2])), multiply(one, b[0]));
+  const double largest = max(size).item().as_double();
+  if (!std::isfinite(largest))
+    return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), precision.result);
+  const Pade& pade = approximant(largest, dtype);
+  const double bound = pade.bound(dtype);
+  // Matrices beyond the bound are scaled by 2^-s.
+  const NdArray steps = maximum(ceil(log2(divide(size, bound))), 0);
+  const double most = largest > bound ? max(steps).item().as_double() : 0;
+  if (most > 0) a = multiply(a, exp2(negative(steps))[{ellipsis, newaxis, newaxis}]);
+  const auto [u, v] = pade_terms(a, pade);
   NdArray result = solve(subtract(v, u), add(v, u));
   // Each matrix is squared as often as it was halved.
   const NdArray squarings = steps[{ellipsis, newaxis, newaxis}];

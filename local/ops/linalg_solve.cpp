@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -22,7 +23,6 @@ using namespace linalg;
 
 namespace {
 
-constexpr const char* kSingular = "Singular matrix";
 constexpr const char* kNotFinite = "array must not contain infs or NaNs";
 
 // SciPy's check, a ValueError.
@@ -82,16 +82,40 @@ void check_device(const NdArray& a, const NdArray& b) {
   common_device(both);
 }
 
+// A matrix as the engines take it, column by column; or `transposed`, so that they see its transpose. A copy only where
+// neither is there.
+struct SeenMatrix {
+  NdArray columns;
+  bool transposed;
+};
+SeenMatrix seen(const NdArray& a, DType dtype, bool transposed_serves) {
+  const bool as_is = a.dtype() == dtype;
+  const NdArray columns = swapped(a);
+  if (as_is && columns.is_contiguous()) return {columns, false};
+  if (as_is && transposed_serves && a.is_contiguous()) return {a, true};
+  return {copied(columns, dtype), false};
+}
+
+// The engine reads an array that is not new.
+void use_here(const NdArray& a) { a.buffer()->use(context_for(a.device()).stream); }
+
 void solve_by_lu(const NdArray& factors, const NdArray& pivots, MatrixOp op, const RightHandSides& sides, DType dtype) {
   if (sides.empty()) return;
   const NdArray lu = sides.repeated(factors, 2), swaps = sides.repeated(pivots, 1);
+  use_here(lu);
   run(LuSolve{dtype, op, stack_of(lu), swaps.data<int32_t>(), sides.stack()}, lu);
 }
 
-void solve_by_triangle(const NdArray& columns, Triangle triangle, MatrixOp op, bool unit, const RightHandSides& sides,
+void solve_by_triangle(const NdArray& matrix, Triangle triangle, MatrixOp op, bool unit, const RightHandSides& sides,
                        DType dtype) {
   if (sides.empty()) return;
-  const NdArray a = sides.repeated(columns, 2);
+  const SeenMatrix given = seen(matrix, dtype, op != MatrixOp::conjugate_transpose || !is_complex(dtype));
+  const NdArray a = sides.repeated(given.columns, 2);
+  use_here(a);
+  if (given.transposed) {
+    triangle = triangle == Triangle::lower ? Triangle::upper : Triangle::lower;
+    op = op == MatrixOp::none ? MatrixOp::transpose : MatrixOp::none;
+  }
   run(TriangularSolve{dtype, triangle, op, unit, stack_of(a), sides.stack()}, a);
 }
 
@@ -105,9 +129,19 @@ NdArray parity(const NdArray& pivots, DType dtype) {
   return where(equal(bitwise_and(swaps, 1), 0), full_like(swaps, 1, dtype), full_like(swaps, -1, dtype));
 }
 
-// 0 where a matrix is singular.
-NdArray unless_singular(const LuOfTranspose& lu, const NdArray& value, const Arg& otherwise) {
-  return where(equal(lu.info.array(), 0), value, otherwise);
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// `otherwise` where a matrix is singular, NaN where it has NaN.
+NdArray unless_singular(const LuOfTranspose& lu, const NdArray& a, const NdArray& value, double otherwise) {
+  const NdArray instead = where(unknown(lu.info, a), kNan, otherwise).astype(value.dtype());
+  return where(equal(lu.info.array(), 0), value, instead);
+}
+// After check_singular(): x is NaN for the matrices that were not factored.
+NdArray unless_unknown(const Info& info, const NdArray& x, int core) {
+  if (!info.any()) return x;
+  NdArray failed = not_equal(info.array(), 0);
+  for (int d = 0; d < core; ++d) failed = failed[{ellipsis, newaxis}];
+  return where(failed, kNan, x);
 }
 
 NdArray conjugate_transpose(const NdArray& a) { return is_complex(a.dtype()) ? conjugate(swapped(a)) : swapped(a); }
@@ -120,17 +154,17 @@ NdArray solve(const NdArray& a, const NdArray& b) {
   const Precision precision = precision_of(a, b);
   const RightHandSides sides(a, b, b.ndim() == 1, precision.compute);
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
-  lu.info.check(kSingular);
+  check_singular(lu.info, a);
   solve_by_lu(lu.factors, lu.pivots, MatrixOp::transpose, sides, precision.compute);
-  return converted(sides.solution(), precision.result);
+  return converted(unless_unknown(lu.info, sides.solution(), b.ndim() == 1 ? 1 : 2), precision.result);
 }
 
 NdArray inv(const NdArray& a) {
   check_square(a);
   const Precision precision = precision_of(a);
   const Inverses result = inverses(a, precision.compute);
-  result.info.check(kSingular);
-  return converted(result.values, precision.result);
+  check_singular(result.info, a);
+  return converted(unless_unknown(result.info, result.values, 2), precision.result);
 }
 
 NdArray det(const NdArray& a) {
@@ -138,7 +172,8 @@ NdArray det(const NdArray& a) {
   const Precision precision = precision_of(a);
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
   const NdArray product = prod(diagonal_of(lu.factors), -1);
-  return converted(unless_singular(lu, multiply(product, parity(lu.pivots, precision.compute)), 0), precision.result);
+  return converted(unless_singular(lu, a, multiply(product, parity(lu.pivots, precision.compute)), 0),
+                   precision.result);
 }
 
 SlogdetResult slogdet(const NdArray& a) {
@@ -149,9 +184,9 @@ SlogdetResult slogdet(const NdArray& a) {
   const NdArray signs = is_complex(pivots.dtype()) ? divide(pivots, sizes) : sign(pivots);
   const NdArray product = multiply(prod(signs, -1), parity(lu.pivots, precision.compute));
   const NdArray logarithm = sum(log(sizes), -1);
-  return {
-      converted(unless_singular(lu, product, 0), precision.result),
-      converted(unless_singular(lu, logarithm, -std::numeric_limits<double>::infinity()), real_type(precision.result))};
+  return {converted(unless_singular(lu, a, product, 0), precision.result),
+          converted(unless_singular(lu, a, logarithm, -std::numeric_limits<double>::infinity()),
+                    real_type(precision.result))};
 }
 
 namespace {
@@ -165,8 +200,16 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   if (factor.size() == 0) return factor;
   run(Cholesky{dtype, upper ? Triangle::lower : Triangle::upper, stack_of(factor), info.data()}, a);
   // Libraries differ in what they say of NaN.
-  const NdArray failed = logical_or(not_equal(info.array(), 0), any(isnan(diagonal_of(factor)), -1));
-  if (any(failed).item<bool>()) throw LinAlgError("Matrix is not positive definite");
+  Program program;
+  const ValueId told = program.input(DType::int32), pivot = program.input(dtype);
+  const ValueId failed = program.apply(Op::not_equal, std::array{told, program.constant(Scalar(0), DType::int32)});
+  const ValueId unknown = program.apply(Op::isnan, std::array{pivot});
+  program.reduce(Reduction::any, std::array{program.apply(Op::logical_or, std::array{failed, unknown})}, DType::bool_);
+  const NdArray pivots = diagonal_of(factor), status = info.array()[{ellipsis, newaxis}].broadcast_to(pivots.shape());
+  const NdArray* inputs[] = {&status, &pivots};
+  const uint32_t every = (uint32_t{1} << pivots.ndim()) - 1;
+  const NdArray state = run_reductions(program, inputs, pivots.shape(), every, context_for(a.device()))[0];
+  if (state.item().as_bool()) throw LinAlgError("Matrix is not positive definite");
   keep_triangle(factor, upper ? Triangle::upper : Triangle::lower);
   return factor;
 }
@@ -301,7 +344,27 @@ PlainLu plain_lu(const NdArray& a, DType dtype) {
   const int64_t k = std::min(a.shape(-2), a.shape(-1));
   PlainLu result{copied(swapped(a), dtype), NdArray(joined(batch, {k}), DType::int32, context)};
   const Info info(batch, context);
-  if (a.size() != 0) run(Lu{dtype, stack_of(result.columns), result.pivots.data<int32_t>(), info.data()}, a);
+  if (a.size() != 0)
+    run(Lu{dtype, stack_of(result.columns), result.pivots.data<int32_t>(), info.data(),
+           /*complete=*/true},
+        a);
+  return result;
+}
+
+// The upper triangle of each matrix, or the lower one with ones on the diagonal.
+NdArray triangular(const NdArray& a, Triangle triangle, DType dtype) {
+  const ExecContext context = context_for(a.device());
+  const NdArray result(a.shape(), dtype, context);
+  Program program;
+  const ValueId x = program.cast(program.input(a.dtype()), dtype);
+  const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
+  const bool lower = triangle == Triangle::lower;
+  const ValueId inside = program.apply(lower ? Op::greater : Op::less_equal, std::array{row, column});
+  const ValueId rest = lower ? program.cast(program.apply(Op::equal, std::array{row, column}), dtype)
+                             : program.constant(Scalar(0), dtype);
+  program.output(program.apply(Op::where, std::array{inside, x, rest}));
+  const NdArray *inputs[] = {&a}, *outputs[] = {&result};
+  run_elementwise(program, inputs, outputs, context);
   return result;
 }
 
@@ -324,17 +387,21 @@ ArrayTuple lu(const NdArray& a, bool permute_l, bool, bool check_finite, bool p_
   const PlainLu plain = plain_lu(a, precision.compute);
   const DeviceScope scope(context_for(a.device()));
   const NdArray both = swapped(plain.columns);
-  const NdArray l =
-      tril(both[{ellipsis, Slice{0, k, 1}}], -1) + identities(linalg::batch_of(a), m, k, precision.compute);
-  const NdArray u = converted(triu(both[{ellipsis, Slice{0, k, 1}, full_slice}]), precision.result);
+  const NdArray lower = triangular(both[{ellipsis, Slice{0, k, 1}}], Triangle::lower, precision.result);
+  const NdArray u = triangular(both[{ellipsis, Slice{0, k, 1}, full_slice}], Triangle::upper, precision.result);
   const NdArray order = row_order(plain.pivots, m);  // P^T a = L U: row i of L is row order[i] of P L
   const NdArray place = argsort(order);
-  const NdArray lower = converted(l, precision.result);
   if (permute_l) return {take_along_axis(lower, place[{ellipsis, newaxis}].broadcast_to(lower.shape()), -2), u};
   if (p_indices) return {place, lower, u};
   // P[i, j] = 1 where row i of a is row j of L U.
-  const NdArray p = equal(place[{ellipsis, newaxis}], arange(m));
-  return {converted(p, real_type(precision.result)), lower, u};
+  const NdArray p(joined(linalg::batch_of(a), {m, m}), real_type(precision.result), current_context());
+  const NdArray rows = place[{ellipsis, newaxis}].broadcast_to(p.shape());
+  Program program;
+  const ValueId here = program.apply(Op::equal, std::array{program.input(DType::int64), program.index(p.ndim() - 1)});
+  program.output(program.cast(here, p.dtype()));
+  const NdArray *inputs[] = {&rows}, *outputs[] = {&p};
+  run_elementwise(program, inputs, outputs, current_context());
+  return {p, lower, u};
 }
 
 std::pair<NdArray, NdArray> lu_factor(const NdArray& a, bool, bool check_finite) {
@@ -373,8 +440,8 @@ NdArray lu_solve(const std::pair<NdArray, NdArray>& lu_and_piv, const NdArray& b
   if (piv.size() != 0 && any(logical_or(less(piv, 0), greater_equal(piv, factors.shape(-1)))).item<bool>())
     throw InvalidArgument(fmt::format("pivots must lie in [0, {})", factors.shape(-1)));
   const RightHandSides sides(factors, b, is_vector(b), precision.compute);
-  solve_by_lu(copied(swapped(factors), precision.compute), add(piv, 1).astype(DType::int32), op, sides,
-              precision.compute);
+  solve_by_lu(seen(factors, precision.compute, /*transposed_serves=*/false).columns, add(piv, 1).astype(DType::int32),
+              op, sides, precision.compute);
   return converted(sides.solution(), precision.result);
 }
 
@@ -393,8 +460,7 @@ NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<
   if (!unit_diagonal && a.size() != 0 && any(equal(diagonal_of(a), 0)).item<bool>())
     throw LinAlgError("singular matrix: a diagonal element is zero");
   const RightHandSides sides(a, b, is_vector(b), precision.compute);
-  solve_by_triangle(copied(swapped(a), precision.compute), lower ? Triangle::lower : Triangle::upper, op, unit_diagonal,
-                    sides, precision.compute);
+  solve_by_triangle(a, lower ? Triangle::lower : Triangle::upper, op, unit_diagonal, sides, precision.compute);
   return converted(sides.solution(), precision.result);
 }
 
@@ -411,12 +477,11 @@ NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b,
   check_values(b, check_finite);
   const Precision precision = precision_of(c, b);
   const RightHandSides sides(c, b, is_vector(b), precision.compute);
-  const NdArray columns = copied(swapped(c), precision.compute);
   const Triangle triangle = lower ? Triangle::lower : Triangle::upper;
   const MatrixOp first = lower ? MatrixOp::none : MatrixOp::conjugate_transpose;
   const MatrixOp second = lower ? MatrixOp::conjugate_transpose : MatrixOp::none;
   for (const MatrixOp op : {first, second})
-    solve_by_triangle(columns, triangle, op, /*unit=*/false, sides, precision.compute);
+    solve_by_triangle(c, triangle, op, /*unit=*/false, sides, precision.compute);
   return converted(sides.solution(), precision.result);
 }
 

@@ -88,11 +88,32 @@ void run(const Decomposition& task, const NdArray& like) {
   engine(context.device).decompositions().run(task, context);
 }
 
-void Info::check(const char* message) const {
+bool Info::any() const {
   const int64_t count = values_.size();
-  if (count == 0) return;
+  if (count == 0) return false;
   const NdArray worst = count == 1 ? values_ : reduce(Reduction::max, values_);
-  if (worst.item<int32_t>() != 0) throw LinAlgError(message);
+  return worst.item<int32_t>() != 0;
+}
+void Info::check(const char* message) const {
+  if (any()) throw LinAlgError(message);
+}
+
+NdArray unknown(const Info& info, const NdArray& a) {
+  const NdArray failed = ops::not_equal(info.array(), 0);
+  if (!is_float(a.dtype()) && !is_complex(a.dtype())) return ops::logical_and(failed, false);
+  if (a.size() == 0) return failed;
+  Program program;
+  const ValueId x = program.input(a.dtype());
+  program.reduce(Reduction::any, std::array{program.apply(Op::isnan, std::array{x})}, DType::bool_);
+  const NdArray* inputs[] = {&a};
+  const uint32_t core = uint32_t{3} << (a.ndim() - 2);
+  const NdArray found = run_reductions(program, inputs, a.shape(), core, context_for(a.device()))[0];
+  return ops::logical_and(failed, found.reshape(failed.shape()));
+}
+void check_singular(const Info& info, const NdArray& a) {
+  if (!info.any()) return;
+  const NdArray singular = ops::greater(ops::not_equal(info.array(), 0), unknown(info, a));
+  if (ops::any(singular).item<bool>()) throw LinAlgError("Singular matrix");
 }
 
 void keep_triangle(const NdArray& a, Triangle triangle) {

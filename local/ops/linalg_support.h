@@ -42,12 +42,20 @@ class Info {
   Info(const Dims& batch, const ExecContext& context) : values_(batch, DType::int32, context) {}
   int32_t* data() const { return values_.data<int32_t>(); }
   const NdArray& array() const { return values_; }
+  // Whether one is not 0. Blocks.
+  bool any() const;
   // Throws LinAlgError with the text where one is not 0. Blocks.
   void check(const char* message) const;
 
  private:
   NdArray values_;
 };
+
+// Whether a matrix of `a` is singular by `info`, which does not count for matrices with NaN: what is made of those is
+// NaN (unknown()). Throws LinAlgError "Singular matrix". Blocks; reads `a` again only where info has something to say.
+void check_singular(const Info& info, const NdArray& a);
+// Per matrix: not factored because of NaN.
+NdArray unknown(const Info& info, const NdArray& a);
 
 // In place: zeros outside of the triangle of each matrix: below (lower) or above the diagonal only what is stored there
 // stays. An `upper` triangle keeps elements (i, j) with j >= i, a lower one j <= i.

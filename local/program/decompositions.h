@@ -24,12 +24,15 @@ struct MatrixStack {
 enum class MatrixOp : uint8_t { none, transpose, conjugate_transpose };
 
 // P a = L U in place, by partial pivoting: L's diagonal is 1 and not stored. Rows were swapped in turn: i with
-// pivots[i] - 1, min(rows, columns) of them per matrix. info: a pivot is 0.
+// pivots[i] - 1, min(rows, columns) of them per matrix. info: a pivot is 0; a library may say so of NaN. `complete`
+// asks for the factors of such matrices too, and for LAPACK's choice of pivots, the largest |re| + |im|; else any large
+// element may be the pivot.
 struct Lu {
   DType dtype;
   MatrixStack a;
   int32_t* pivots;
   int32_t* info;
+  bool complete = false;
 };
 // b becomes the solution of op(a) x = b, from what Lu left of square a; a.count is b.count.
 struct LuSolve {

@@ -353,6 +353,20 @@ TEST_P(LinalgOps, ExponentialsAndRoots) {
     EXPECT_NEAR((many[{i, 0, 0}].item<double>()), std::cos(angle), 1e-15 * std::max(1.0, angle) * 4);
     EXPECT_NEAR((many[{i, 1, 0}].item<double>()), std::sin(angle), 1e-15 * std::max(1.0, angle) * 4);
   }
+  // Norms for every degree: exp(a) exp(-a) = 1.
+  for (const DType dtype : kDTypes) {
+    for (const double size : {1e-3, 0.01, 0.1, 0.4, 0.9, 2.0, 4.0, 9.0}) {
+      NdArray a = random({7, 7}, dtype);
+      a = (a * Scalar(size) / ops::norm(a, 1.0)).astype(dtype);
+      const NdArray there = ops::expm(a), back = ops::expm(-a);
+      EXPECT_LT(largest(ops::matmul(wide(there), wide(back)) - ops::eye(7)),
+                kRatio * 7 * precision(dtype) * largest(there) * largest(back));
+      // A series has the same value.
+      NdArray term = ops::eye(7), sum = term;
+      for (int k = 1; k < 60; ++k) term = ops::matmul(term, wide(a)) / Scalar(static_cast<double>(k)), sum = sum + term;
+      EXPECT_LT(largest(sum - wide(there)), kRatio * 7 * precision(dtype) * std::exp(size));
+    }
+  }
   const NdArray nilpotent = from_vector<double>({0, 1, 2, 0, 0, 3, 0, 0, 0}, {3, 3});
   EXPECT_LT(largest(ops::expm(nilpotent) - from_vector<double>({1, 1, 3.5, 0, 1, 3, 0, 0, 1}, {3, 3})), 1e-14);
   EXPECT_TRUE(ops::all(ops::isnan(ops::expm(ops::full({2, 2}, NAN)))).item<bool>());
@@ -433,6 +447,15 @@ TEST_P(LinalgOps, Refuses) {
     EXPECT_THROW(ops::eig(ops::full({3, 3}, bad)), LinAlgError);
     EXPECT_THROW(ops::lstsq(ops::full({3, 3}, bad), ops::ones({3})), LinAlgError);
   }
+  // A matrix with NaN is not singular, and leaves its neighbours alone.
+  const NdArray unknown = ops::stack({good, ops::full({2, 2}, NAN), good * 2.0});
+  for (const NdArray& x : {ops::inv(unknown), ops::solve(unknown, unknown)}) {
+    EXPECT_TRUE(ops::all(ops::isnan(x[{1}])).item<bool>());
+    EXPECT_EQ(largest(ops::matmul(x[{0}], good) - good), 0);
+    EXPECT_FALSE(ops::any(ops::isnan(x[{2}])).item<bool>());
+  }
+  EXPECT_EQ(ops::det(unknown).to_string(), "[ 1. nan  4.]");
+  EXPECT_THROW(ops::inv(ops::stack({singular, ops::full({2, 2}, NAN)})), LinAlgError);
   // The device works on.
   EXPECT_EQ(ops::det(good).item<double>(), 1);
 }
