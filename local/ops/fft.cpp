@@ -148,8 +148,14 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
   if (kind.kind == TransformKind::real_to_half && is_complex(a.dtype()))
     throw TypeError(fmt::format("ufunc 'rfft' not supported for the input types: {}", name(a.dtype())));
   const DType dtype = precision(a.dtype());
+  // NumPy goes axis by axis, and only the first one finds 16-bit floats.
+  const bool backwards = kind.kind != TransformKind::half_to_real;
+  const DType real = request.axes.size() == 1 ? real_result(a.dtype()) : dtype;
   double scale = 1;
-  for (const int64_t n : request.lengths) scale *= factor(divide, n, real_result(a.dtype()));
+  for (size_t i = 0; i < request.lengths.size(); ++i) {
+    const bool first = i == (backwards ? request.lengths.size() - 1 : 0);
+    scale *= factor(divide, request.lengths[i], first ? real_result(a.dtype()) : dtype);
+  }
 
   NdArray input = a;
   Dims shape = a.shape();
@@ -179,7 +185,7 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
     run(kind, request, scale, dtype, input, result, context);
   if (direct) return result;
   if (out) return store_result(kind.name, result, *out, Casting::same_kind);
-  return kind.kind == TransformKind::half_to_real ? result.astype(real_result(a.dtype()), context) : result;
+  return kind.kind == TransformKind::half_to_real && real != dtype ? result.astype(real, context) : result;
 }
 
 // The length that a transform along an axis has by default.
@@ -241,7 +247,6 @@ NdArray conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply(Op::
 
 // (position, or where `wraps`, position - n from the middle on) / (n d)
 NdArray frequencies(int64_t n, double d, int64_t count, bool wraps, std::optional<Device> device) {
-  if (n < 0) throw InvalidArgument("negative dimensions are not allowed");
   if (static_cast<double>(n) * d == 0) throw InvalidArgument("float division by zero: n * d is 0");
   const ExecContext context = device ? context_for(*device) : current_context();
   const NdArray result({count}, DType::float64, context);
@@ -319,10 +324,11 @@ NdArray irfft2(const NdArray& a, const Lengths& s, const Lengths& axes, Norm nor
 }
 
 NdArray fftfreq(int64_t n, double d, std::optional<Device> device) {
+  if (n < 0) throw InvalidArgument("negative dimensions are not allowed");
   return frequencies(n, d, n, /*wraps=*/true, device);
 }
 NdArray rfftfreq(int64_t n, double d, std::optional<Device> device) {
-  return frequencies(n, d, n / 2 + 1, /*wraps=*/false, device);
+  return frequencies(n, d, n < 0 ? 0 : n / 2 + 1, /*wraps=*/false, device);
 }
 NdArray fftshift(const NdArray& x, const Axes& axes) { return shifted(x, axes, 1); }
 NdArray ifftshift(const NdArray& x, const Axes& axes) { return shifted(x, axes, -1); }

@@ -1,12 +1,12 @@
 // Fourier transforms, as NumPy's numpy.fft. C++ names are those of the module: quarry::local::fft::rfft2.
 //
 // float32 and complex64 are computed in single precision, as are the 16-bit floats; everything else in double. Results
-// are complex64 or complex128; those of irfft and hfft real, float16 and bfloat16 where the input was. `norm` is
-// "backward" (which none means: the inverse divides by the number of points), "ortho" (both divide by its root) or
-// "forward" (the forward one divides). A length cuts the axis off or fills it up with zeros. `out` takes the result,
-// converted as same_kind allows, and may share memory with `a`.
-// Throw InvalidArgument for lengths below 1, another norm and an `out` of another shape; IndexError for axes; TypeError
-// for a complex input where a real one is wanted, and where `out` cannot hold the result. None waits for its result.
+// are complex64 or complex128; those of irfft and hfft real, float16 and bfloat16 where the input was (but float32
+// along several axes). `norm` is "backward" (which none means: the inverse divides by the number of points), "ortho"
+// (both divide by its root) or "forward" (the forward one divides). A length cuts the axis off or fills it up with
+// zeros. `out` takes the result, converted as same_kind allows, and may share memory with `a`. Throw InvalidArgument
+// for lengths below 1, another norm and an `out` of another shape; IndexError for axes; TypeError for a complex input
+// where a real one is wanted, and where `out` cannot hold the result. None waits for its result.
 #pragma once
 
 #include "local/ops/arguments.h"
@@ -53,9 +53,9 @@ NdArray rfft2(const NdArray& a, const Lengths& s = {}, const Lengths& axes = las
 NdArray irfft2(const NdArray& a, const Lengths& s = {}, const Lengths& axes = last_two(), Norm norm = {},
                const std::optional<NdArray>& out = {});
 
-// 0, 1 ... in steps of 1 / (n d), the upper half negative; float64. Throws InvalidArgument for n d == 0 and n < 0.
+// 0, 1 ... in steps of 1 / (n d), the upper half negative; float64. Throws InvalidArgument for n d == 0, and for n < 0.
 NdArray fftfreq(int64_t n, double d = 1.0, std::optional<Device> device = {});
-// Not negative: n / 2 + 1 of them.
+// Not negative: n / 2 + 1 of them, none for n < 0.
 NdArray rfftfreq(int64_t n, double d = 1.0, std::optional<Device> device = {});
 // Rolls the axes, by default all, by half of their lengths, rounded down: the zero frequency comes to the middle.
 NdArray fftshift(const NdArray& x, const Axes& axes = {});
