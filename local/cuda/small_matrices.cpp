@@ -100,19 +100,19 @@ template <class T> QUARRY_FN void form(const Params& p) {
 
 // One-sided Jacobi (Hestenes 1958; Demmel, Veselic 1992): rotations of pairs of columns until all are orthogonal, so
 // that a V = U diag(values). A block works on one matrix, each of its warps on a pair; the pairs of a round are
-// disjoint (a tournament's schedule). Columns shorter than the square root of the smallest number, after the matrix was
-// scaled to 1, count as 0; their columns of u are 0 and `incomplete` is set.
+// disjoint (a tournament's schedule). Columns whose products are no normal numbers, after the matrix was scaled to 1, count
+// as 0; their columns of u are 0 and `incomplete` is set.
 constexpr const char* kJacobi = R"cuda(
 template <class R> struct limits;
 template <> struct limits<float> {
   QUARRY_FN float epsilon() { return 1.1920929e-7f; }
-  QUARRY_FN float least_square() { return 1e-36f; }
+  QUARRY_FN float least_square() { return 1e-30f; }  // epsilon times it is a normal number
   QUARRY_FN float steep() { return 1e9f; }
   static const int kMostPower = 120;
 };
 template <> struct limits<double> {
   QUARRY_FN double epsilon() { return 2.220446049250313e-16; }
-  QUARRY_FN double least_square() { return 1e-300; }
+  QUARRY_FN double least_square() { return 1e-290; }
   QUARRY_FN double steep() { return 1e18; }
   static const int kMostPower = 1000;
 };

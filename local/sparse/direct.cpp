@@ -17,6 +17,9 @@
 namespace quarry::local::sparse::linalg {
 namespace {
 
+// Right-hand sides in a vector or matrix: what reshape() cannot tell where there are no rows.
+int64_t columns_of(const NdArray& b) { return b.ndim() == 1 ? 1 : b.shape()[1]; }
+
 void check_square(const SparseArray& a) {
   if (a.rows() != a.columns())
     throw InvalidArgument("a: expected a square matrix, got shape " + local::to_string(a.shape()));
@@ -76,7 +79,7 @@ NdArray SuperLU::solve(const NdArray& b, std::string_view trans) const {
   }
   const ExecContext host = default_context(kCpu);
   // By columns, in this matrix's dtype.
-  const NdArray x = b.to(kCpu).reshape({n_, -1}).T().astype(dtype_, host);
+  const NdArray x = b.to(kCpu).reshape({n_, columns_of(b)}).T().astype(dtype_, host);
   if (factors_ && x.size() > 0) factors_->solve(x.raw(), x.shape()[0], trans[0]);
   return x.T().copy(host).reshape(b.shape()).to(b.device());
 }
@@ -149,7 +152,7 @@ NdArray spsolve_triangular(const SparseArray& a, const NdArray& b, bool lower, b
   if (!unit_diagonal && any(ops::equal(matrix.diagonal(), zero(dtype))))
     throw LinAlgError("a: the matrix is singular: there is a zero on its diagonal");
   const ExecContext context = context_of(b);
-  const NdArray right = b.reshape({a.rows(), -1}).T().astype(dtype, context);  // by columns
+  const NdArray right = b.reshape({a.rows(), columns_of(b)}).T().astype(dtype, context);  // by columns
   const NdArray x(right.shape(), dtype, context);
   if (x.size() > 0) {
     for (NdArray* array : {&lines.data, &lines.indices, &lines.offsets})

@@ -5,9 +5,10 @@ A group has statements that make its arrays; everything is dropped after it. `sc
 flat array; sizes follow from it.
 """
 
-from kernel_rows import kernel_groups
 from fft_rows import fft_groups
+from kernel_rows import kernel_groups
 from linalg_rows import linalg_groups
+from random_rows import random_groups
 from row_values import uniform
 
 
@@ -238,6 +239,7 @@ def groups(scale):
     program_groups(group, scale)
     kernel_groups(group, uniform, scale)
     fft_groups(group, scale)
+    random_groups(group, scale)
 
     # ---- ten elements: the cost of a call ----
     g = group("ten elements", x="arange(10.0)", y="arange(10.0) + 1", i="arange(10)[::-1].copy()")

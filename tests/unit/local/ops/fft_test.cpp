@@ -151,6 +151,7 @@ TEST_P(Fft, OfAnyLayout) {
       EXPECT_LE(distance(values(fft::fft(view, {}, axis)), values(fft::fft(packed, {}, axis))), kClose);
       EXPECT_LE(distance(values(fft::rfft(view.real(), {}, axis)), values(fft::rfft(packed.real().copy(), {}, axis))),
                 1e-15);
+      if (view.shape()[static_cast<int>(axis)] == 1) continue;  // one element of a half spectrum gives none
       EXPECT_LE(distance(values(fft::irfft(view, {}, axis)), values(fft::irfft(packed, {}, axis))), kClose);
     }
     EXPECT_LE(distance(values(fft::fftn(view)), values(fft::fftn(packed))), kClose);
