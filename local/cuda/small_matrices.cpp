@@ -100,8 +100,8 @@ template <class T> QUARRY_FN void form(const Params& p) {
 
 // One-sided Jacobi (Hestenes 1958; Demmel, Veselic 1992): rotations of pairs of columns until all are orthogonal, so
 // that a V = U diag(values). A block works on one matrix, each of its warps on a pair; the pairs of a round are
-// disjoint (a tournament's schedule). Columns whose products are no normal numbers, after the matrix was scaled to 1, count
-// as 0; their columns of u are 0 and `incomplete` is set.
+// disjoint (a tournament's schedule). Columns whose products are no normal numbers, after the matrix was scaled to 1,
+// count as 0; their columns of u are 0 and `incomplete` is set.
 constexpr const char* kJacobi = R"cuda(
 template <class R> struct limits;
 template <> struct limits<float> {
