@@ -36,7 +36,7 @@ std::string path_of(const std::string& program) {
   const char* variable = std::getenv("PATH");
   std::istringstream folders(variable == nullptr ? "/usr/bin:/bin" : variable);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";

@@ -222,7 +222,8 @@ class Runner {
   }
 
   void run(const Lu& task) {
-    const auto [stack, m, n, k] = sizes(task.a);
+    const MatrixStack& stack = task.a;
+    const int64_t m = stack.rows, n = stack.columns, k = std::min(m, n);
     if (batched(stack) && (m != n || task.complete)) return lu_of_stack(task, stream_);
     if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
@@ -344,7 +345,8 @@ class Runner {
   }
 
   void run(const Qr& task) {
-    const auto [stack, m, n, k] = sizes(task.a);
+    const MatrixStack& stack = task.a;
+    const int64_t m = stack.rows, n = stack.columns, k = std::min(m, n);
     const int64_t item = itemsize(task.dtype);
     if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
@@ -468,13 +470,6 @@ class Runner {
   }
 
  private:
-  struct Sizes {
-    const MatrixStack& stack;
-    int64_t m, n, k;
-  };
-  static Sizes sizes(const MatrixStack& stack) {
-    return {stack, stack.rows, stack.columns, std::min(stack.rows, stack.columns)};
-  }
   static bool batched(int64_t count, int64_t extent) { return count > 1 && extent <= kMostBatched; }
   static bool batched(const MatrixStack& a) { return a.count > 1 && a.elements() <= kMostBatched * kMostBatched; }
   cusolverDnHandle_t solver() { return stream_.solver(); }

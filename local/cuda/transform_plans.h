@@ -2,9 +2,9 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <memory>
 #include <mutex>
+#include <tuple>
 
 #include "local/cuda/stream.h"
 #include "local/program/transforms.h"
@@ -17,13 +17,18 @@ struct PlanLayout {
   struct Side {
     std::array<int64_t, 3> embed{};
     int64_t stride = 1, distance = 0;  // between the transforms of the batch
-    friend auto operator<=>(const Side&, const Side&) = default;
+    friend bool operator<(const Side& x, const Side& y) {
+      return std::tie(x.embed, x.stride, x.distance) < std::tie(y.embed, y.stride, y.distance);
+    }
   };
   int rank = 1;
   std::array<int64_t, 3> lengths{};
   Side input, output;
   int64_t batch = 1;
-  friend auto operator<=>(const PlanLayout&, const PlanLayout&) = default;
+  friend bool operator<(const PlanLayout& x, const PlanLayout& y) {
+    return std::tie(x.rank, x.lengths, x.input, x.output, x.batch) <
+           std::tie(y.rank, y.lengths, y.input, y.output, y.batch);
+  }
 };
 
 // Not for use by two threads at once, but by any number of them in turn: use lock().

@@ -187,7 +187,7 @@ class Job {
     scale_output();
   }
 
-  void run_forward(std::vector<int> axes) {
+  void run_forward(const std::vector<int>& axes) {
     const Dims half = half_extents(t_);
     const bool whole = t_.input_shape == t_.shape;
     AxisGroup first = half_group(axes, t_.shape, t_.input, half, t_.output);

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <optional>
-#include <source_location>
 #include <string>
 
 #include "local/device/device.h"
@@ -14,12 +13,10 @@ namespace quarry::local {
 // a range of the caller's is seen as "layer 1 / matmul". Costs some nanoseconds where ranges are not shown.
 class Range {
  public:
-  // `name` must live as long as the process, as a literal does.
-  explicit Range(const char* name);
+  // `name` must live as long as the process, as a literal does; by default that of the function which makes the range.
+  explicit Range(const char* name = __builtin_FUNCTION());
   // Any text; it is kept.
   explicit Range(const std::string& name);
-  // The function that makes it.
-  explicit Range(const std::source_location& where = std::source_location::current()) : Range(where.function_name()) {}
   ~Range();
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "local/device/range.h"
@@ -55,7 +56,7 @@ class MemoryProfile final : public MemoryHook {
   struct Key {
     std::vector<uintptr_t> stack;
     RangeNames ranges;
-    auto operator<=>(const Key&) const = default;
+    bool operator<(const Key& other) const { return std::tie(stack, ranges) < std::tie(other.stack, other.ranges); }
   };
   struct Bytes {
     int64_t used = 0, acquired = 0, allocations = 0;

@@ -178,7 +178,7 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
       out && out->dtype() == written && out->shape() == shape && out->device() == a.device() && !may_overlap(*out, a);
   if (out && out->ndim() != a.ndim()) throw InvalidArgument("output array has wrong shape.");
   if (direct) check_writable(*out);
-  const NdArray result = direct ? *out : NdArray(shape, written, context);
+  NdArray result = direct ? *out : NdArray(shape, written, context);
   if (mirrored)
     run_real(request, scale, dtype, input, result, context);
   else
@@ -249,7 +249,7 @@ NdArray conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply(Op::
 NdArray frequencies(int64_t n, double d, int64_t count, bool wraps, std::optional<Device> device) {
   if (static_cast<double>(n) * d == 0) throw InvalidArgument("float division by zero: n * d is 0");
   const ExecContext context = device ? context_for(*device) : current_context();
-  const NdArray result({count}, DType::float64, context);
+  NdArray result({count}, DType::float64, context);
   Program program;
   ValueId position = program.index(0);
   if (wraps) {

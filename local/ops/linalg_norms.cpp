@@ -380,7 +380,7 @@ NdArray block_diag(const std::vector<NdArray>& arrs) {
     blocks.push_back(block);
   }
   const ExecContext context = context_for(local::common_device(blocks));
-  const NdArray result(joined(batch, {rows, columns}), local::result_type(operands), context);
+  NdArray result(joined(batch, {rows, columns}), local::result_type(operands), context);
   result.fill(0, context);
   int64_t row = 0, column = 0;
   for (const NdArray& block : blocks) {

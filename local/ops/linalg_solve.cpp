@@ -196,7 +196,7 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   check_square(a);
   const Info info(linalg::batch_of(a), context_for(a.device()));
   // The engine sees the transposes: of a lower triangle an upper one, whose U^H U = a^T makes L = U^T.
-  const NdArray factor = copied(a, dtype);
+  NdArray factor = copied(a, dtype);
   if (factor.size() == 0) return factor;
   run(Cholesky{dtype, upper ? Triangle::lower : Triangle::upper, stack_of(factor), info.data()}, a);
   // Libraries differ in what they say of NaN.
@@ -354,7 +354,7 @@ PlainLu plain_lu(const NdArray& a, DType dtype) {
 // The upper triangle of each matrix, or the lower one with ones on the diagonal.
 NdArray triangular(const NdArray& a, Triangle triangle, DType dtype) {
   const ExecContext context = context_for(a.device());
-  const NdArray result(a.shape(), dtype, context);
+  NdArray result(a.shape(), dtype, context);
   Program program;
   const ValueId x = program.cast(program.input(a.dtype()), dtype);
   const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
@@ -371,7 +371,7 @@ NdArray triangular(const NdArray& a, Triangle triangle, DType dtype) {
 // The permutation that row swaps amount to: row i of the swapped matrix was row order[i] (..., m).
 NdArray row_order(const NdArray& pivots, int64_t m) {
   const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
-  const NdArray order(joined(batch, {m}), DType::int64, context_for(pivots.device()));
+  NdArray order(joined(batch, {m}), DType::int64, context_for(pivots.device()));
   if (order.size() != 0)
     run(RowOrder{pivots.data<int32_t>(), element_count(batch), pivots.shape(-1), m, order.data<int64_t>()}, pivots);
   return order;

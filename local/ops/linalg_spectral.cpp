@@ -130,7 +130,7 @@ Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
 // the second one the imaginary part of the first eigenvalue's. `columns` is (..., n, n) with eigenvectors in rows.
 NdArray unpacked(const NdArray& columns, const NdArray& values) {
   const ExecContext context = context_for(columns.device());
-  const NdArray result(columns.shape(), values.dtype(), context);
+  NdArray result(columns.shape(), values.dtype(), context);
   // The neighbours of each row; what they hold at the ends is not used.
   const NdArray before = roll(columns, 1, -2), after = roll(columns, -1, -2);
   const NdArray side = values.imag()[{ellipsis, newaxis}];

@@ -99,7 +99,7 @@ void Info::check(const char* message) const {
 }
 
 NdArray unknown(const Info& info, const NdArray& a) {
-  const NdArray failed = ops::not_equal(info.array(), 0);
+  NdArray failed = ops::not_equal(info.array(), 0);
   if (!is_float(a.dtype()) && !is_complex(a.dtype())) return ops::logical_and(failed, false);
   if (a.size() == 0) return failed;
   Program program;
@@ -129,7 +129,7 @@ void keep_triangle(const NdArray& a, Triangle triangle) {
 
 NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype) {
   const ExecContext context = current_context();
-  const NdArray result(joined(batch, {rows, columns}), dtype, context);
+  NdArray result(joined(batch, {rows, columns}), dtype, context);
   Program program;
   const int last = result.ndim() - 1;
   program.output(
@@ -190,7 +190,7 @@ NdArray reflection_signs(const NdArray& top) {
   const DType real = real_type(top.dtype());
   if (n <= kMost) {
     const NdArray work = copied(top, top.dtype());
-    const NdArray signs({n}, real, context_for(top.device()));
+    NdArray signs({n}, real, context_for(top.device()));
     run(ReflectionSigns{top.dtype(), stack_of(work), signs.raw()}, top);
     return signs;
   }

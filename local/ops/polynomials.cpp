@@ -92,7 +92,7 @@ NdArray in_double(const NdArray& a) {
   return a.astype(is_complex(a.dtype()) ? DType::complex128 : DType::float64);
 }
 NdArray eigenvalues(const NdArray& a) {
-  const NdArray values = eigvals(in_double(a));
+  NdArray values = eigvals(in_double(a));
   if (real_type(a.dtype()) != DType::float32) return values;
   return values.astype(is_complex(values.dtype()) ? DType::complex64 : DType::float32);
 }

@@ -228,7 +228,7 @@ NdArray random_values(Generator& rng, int64_t count, DType dtype) {
   if (is_float(dtype)) return rng.random(Ints(count), dtype);
   if (is_complex(dtype)) {
     const DType part = real_type(dtype);
-    const NdArray values({count}, dtype, current_context());
+    NdArray values({count}, dtype, current_context());
     values.real().assign(rng.random(Ints(count), part));
     values.imag().assign(rng.random(Ints(count), part));
     return values;
@@ -257,11 +257,11 @@ SparseArray random(int64_t m, int64_t n, double density, Format format, DType dt
   return coo.asformat(format);
 }
 SparseArray rand(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
-  return random(m, n, density, format, dtype, std::move(rng));
+  return random(m, n, density, format, dtype, rng);
 }
 SparseArray random_array(const Dims& shape, double density, Format format, DType dtype, std::optional<Generator> rng) {
   check_shape(shape);
-  return random(shape[0], shape[1], density, format, dtype, std::move(rng));
+  return random(shape[0], shape[1], density, format, dtype, rng);
 }
 
 namespace {

@@ -72,7 +72,7 @@ NdArray SuperLU::solve(const NdArray& b, std::string_view trans) const {
                                       local::to_string(shape())));
   if (is_complex(b.dtype()) && !is_complex(dtype_)) {  // the parts on their own
     const NdArray real = solve(b.real(), trans), imag = solve(b.imag(), trans);
-    const NdArray result(b.shape(), promote_types(dtype_, DType::complex64), context_of(b));
+    NdArray result(b.shape(), promote_types(dtype_, DType::complex64), context_of(b));
     result.real().assign(real, context_of(b));
     result.imag().assign(imag, context_of(b));
     return result;

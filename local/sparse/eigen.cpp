@@ -200,7 +200,7 @@ EigenResult lanczos(const LinearOperator& a, int64_t k, const EigenOptions& opti
         to_vector<Complex>(coefficients[{-1}].copy(default_context(coefficients.device())).astype(DType::complex128));
     const std::vector<int64_t> best = wanted(values, k, which);
     const double scale = std::pow(epsilon(dtype), 2.0 / 3);
-    const auto converged = std::count_if(best.begin(), best.end(), [&](int64_t i) {
+    const auto converged = std::count_if(best.begin(), best.end(), [&, &values = values](int64_t i) {
       const double residual = length * std::abs(last[static_cast<size_t>(i)]);
       return residual <= tol * std::max(scale, std::abs(values[static_cast<size_t>(i)]));
     });

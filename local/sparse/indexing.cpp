@@ -35,7 +35,7 @@ NdArray checked_positions(const NdArray& given, int64_t extent, int axis) {
   if (given.ndim() > 1)
     throw IndexError(fmt::format("an index array of axis {} has shape {}: values_at() takes pairs of positions", axis,
                                  local::to_string(given.shape())));
-  const NdArray positions = as_positions(given.ndim() == 0 ? given.reshape({1}) : given, "safe");
+  NdArray positions = as_positions(given.ndim() == 0 ? given.reshape({1}) : given, "safe");
   if (positions.size() == 0) return positions;
   const int64_t least = ops::min(positions).item().as_int64(), most = ops::max(positions).item().as_int64();
   if (least < -extent || most >= extent)
@@ -241,7 +241,7 @@ int64_t diagonal_length(const Dims& shape, int64_t k) {
 
 NdArray SparseArray::diagonal(int64_t k) const {
   const int64_t length = diagonal_length(shape_, k);
-  const NdArray result = zeros(length, dtype(), device());
+  NdArray result = zeros(length, dtype(), device());
   if (length == 0) return result;
   const Triplets t = row_triplets(canonical(*this));
   const NdArray minor = cast(t.minor, DType::int64), major = cast(t.major, DType::int64);

@@ -115,7 +115,7 @@ LinearOperator LinearOperator::adjoint() const {
 
 // A^T x = conj(A^H conj(x)).
 LinearOperator LinearOperator::transpose() const {
-  const LinearOperator h = adjoint();
+  LinearOperator h = adjoint();
   if (!is_complex(dtype_)) return h;
   const auto conjugated = [](const Apply& apply) -> Apply {
     if (!apply) return {};

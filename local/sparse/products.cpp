@@ -46,7 +46,7 @@ MatrixView view_of(const NdArray& m) { return {m.raw(), m.shape()[0], m.shape()[
 // The lines' matrix (or its transpose) times b (k, n) of the same dtype, by the engine.
 NdArray float_product(const Lines& lines, bool transpose, const NdArray& b) {
   const ExecContext context = context_of(lines.data);
-  const NdArray c({transpose ? lines.extent : lines.count, b.shape()[1]}, b.dtype(), context);
+  NdArray c({transpose ? lines.extent : lines.count, b.shape()[1]}, b.dtype(), context);
   if (c.size() == 0) return c;
   if (lines.data.size() == 0) {
     c.fill(0, context);

@@ -88,7 +88,7 @@ NdArray extreme_of(Op op, const SparseArray& a, std::optional<int64_t> axis) {
   // Over all elements no positions are needed.
   const SparseArray summed = canonical(a);
   const int64_t stored = summed.data().size(), total = element_count(a.shape());
-  const NdArray none = zeros(1, a.dtype(), a.device()).reshape({});
+  NdArray none = zeros(1, a.dtype(), a.device()).reshape({});
   if (stored == 0) return none;
   const NdArray best = reduce(op == Op::maximum ? Reduction::max : Reduction::min, summed.data());
   return stored == total ? best : apply(op, {best, none});

@@ -27,7 +27,6 @@ namespace quarry {
 namespace {
 
 using apps::expression::Environment;
-using apps::expression::Expr;
 using apps::expression::Source;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

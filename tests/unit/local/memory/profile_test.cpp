@@ -9,7 +9,6 @@
 #include "local/ops/ufunc.h"
 #include "tests/support/on_devices.h"
 
-using quarry::local::DType;
 using quarry::local::NdArray;
 
 namespace profiled {  // a user's program

@@ -14,7 +14,6 @@ namespace quarry::local {
 namespace {
 
 using test::arange;
-using test::counting;
 
 class OnDevices : public test::OnDevice {};
 QUARRY_ON_EVERY_DEVICE(OnDevices);

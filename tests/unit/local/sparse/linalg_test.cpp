@@ -21,9 +21,9 @@ NdArray reals(const std::vector<double>& values) { return from_vector(values); }
 double size_of(const NdArray& x) { return std::sqrt(ops::sum(ops::square(ops::absolute(x))).item().as_double()); }
 NdArray normal(const Ints& shape, DType dtype = DType::float64, uint64_t seed = 5) {
   Generator generator(seed);
-  const NdArray real = generator.standard_normal(shape, real_type(dtype));
+  NdArray real = generator.standard_normal(shape, real_type(dtype));
   if (!is_complex(dtype)) return real;
-  const NdArray result(real.shape(), dtype);
+  NdArray result(real.shape(), dtype);
   result.real().assign(real);
   result.imag().assign(generator.standard_normal(shape, real_type(dtype)));
   return result;
