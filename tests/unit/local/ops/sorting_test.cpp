@@ -295,8 +295,8 @@ TEST_P(Sorts, SelectionsOfKeysThatAgreeInTheirFirstBits) {
     for (const int others : {0, 3, 60000, 120000}) {
       std::vector<int64_t> values(static_cast<size_t>(n));
       for (int64_t i = 0; i < n; ++i) {
-        const auto low = static_cast<int64_t>(random() & ((uint64_t{1} << bits) - 1));
-        values[static_cast<size_t>(i)] = i < others ? static_cast<int64_t>(random()) : (int64_t{1} << 62) / 3 + low;
+        const uint64_t low = random() & ((uint64_t{1} << bits) - 1);
+        values[static_cast<size_t>(i)] = static_cast<int64_t>(i < others ? random() : (uint64_t{1} << 62) / 3 + low);
       }
       const NdArray a = from_vector(values);
       const std::vector<int64_t> kth{0, n / 4, n / 2, n - 2};
