@@ -17,9 +17,6 @@
 namespace quarry::local::sparse::linalg {
 namespace {
 
-// Right-hand sides in a vector or matrix: what reshape() cannot tell where there are no rows.
-int64_t columns_of(const NdArray& b) { return b.ndim() == 1 ? 1 : b.shape()[1]; }
-
 void check_square(const SparseArray& a) {
   if (a.rows() != a.columns())
     throw InvalidArgument("a: expected a square matrix, got shape " + local::to_string(a.shape()));

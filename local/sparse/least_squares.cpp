@@ -11,6 +11,28 @@
 namespace quarry::local::sparse::linalg {
 namespace {
 
+// The stopping rules that lsqr and lsmr share (Paige, Saunders 1982): SciPy's istop, or 0 to go on.
+struct StopTests {
+  double residual, least_squares, condition;
+};
+struct StopTolerances {
+  double a, b, condition;
+};
+struct StopNorms {
+  double a, x, b;
+};
+int64_t stop_reason(const StopTests& tests, const StopTolerances& tolerances, const StopNorms& norms, bool last) {
+  const double relative = tests.residual / (1 + norms.a * norms.x / norms.b);
+  const double residual = tolerances.b + tolerances.a * norms.a * norms.x / norms.b;
+  if (tests.residual <= residual) return 1;
+  if (tests.least_squares <= tolerances.a) return 2;
+  if (tests.condition <= tolerances.condition) return 3;
+  if (1 + relative <= 1) return 4;
+  if (1 + tests.least_squares <= 1) return 5;
+  if (1 + tests.condition <= 1) return 6;
+  return last ? 7 : 0;
+}
+
 // A rotation of (a, b) to (r, 0).
 struct Rotation {
   double c, s, r;
@@ -137,15 +159,8 @@ LsqrResult lsqr(const LinearOperator& a, const NdArray& b, double damp, double a
     result.r1norm = std::copysign(std::sqrt(std::abs(r1_squared)), r1_squared);
     const double test1 = result.r2norm / b_norm, test2 = result.arnorm / (result.anorm * result.r2norm + eps);
     const double test3 = 1 / (result.acond + eps);
-    const double t1 = test1 / (1 + result.anorm * result.xnorm / b_norm);
-    const double rtol = btol + atol * result.anorm * result.xnorm / b_norm;
-    if (result.itn >= limit) result.istop = 7;
-    if (1 + test3 <= 1) result.istop = 6;
-    if (1 + test2 <= 1) result.istop = 5;
-    if (1 + t1 <= 1) result.istop = 4;
-    if (test3 <= ctol) result.istop = 3;
-    if (test2 <= atol) result.istop = 2;
-    if (test1 <= rtol) result.istop = 1;
+    result.istop = stop_reason({test1, test2, test3}, {atol, btol, ctol}, {result.anorm, result.xnorm, b_norm},
+                               result.itn >= limit);
     if (result.istop != 0) break;
   }
   return finish();
@@ -219,15 +234,9 @@ LsmrResult lsmr(const LinearOperator& a, const NdArray& b, double damp, double a
     const double test1 = result.normr / b_norm;
     const double test2 = result.norma * result.normr != 0 ? result.normar / (result.norma * result.normr)
                                                           : std::numeric_limits<double>::infinity();
-    const double test3 = 1 / result.conda, t1 = test1 / (1 + result.norma * result.normx / b_norm);
-    const double rtol = btol + atol * result.norma * result.normx / b_norm;
-    if (result.itn >= limit) result.istop = 7;
-    if (1 + test3 <= 1) result.istop = 6;
-    if (1 + test2 <= 1) result.istop = 5;
-    if (1 + t1 <= 1) result.istop = 4;
-    if (test3 <= ctol) result.istop = 3;
-    if (test2 <= atol) result.istop = 2;
-    if (test1 <= rtol) result.istop = 1;
+    const double test3 = 1 / result.conda;
+    result.istop = stop_reason({test1, test2, test3}, {atol, btol, ctol}, {result.norma, result.normx, b_norm},
+                               result.itn >= limit);
     if (result.istop != 0) break;
   }
   return finish();

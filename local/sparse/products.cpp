@@ -133,7 +133,7 @@ NdArray matmul(const SparseArray& a, const NdArray& b) {
   common_device(arrays);
   if (b.ndim() < 1 || b.ndim() > 2 || b.shape()[0] != a.columns()) mismatch(a.shape(), b.shape());
   const DType dtype = product_dtype(a.dtype(), b.dtype());
-  const NdArray right = packed(cast(b, dtype)).reshape({b.shape()[0], b.ndim() == 1 ? 1 : b.shape()[1]});
+  const NdArray right = packed(cast(b, dtype)).reshape({b.shape()[0], columns_of(b)});
   const bool transpose = a.format() == Format::csc && engine_knows(dtype);
   const SparseArray left = transpose ? a : a.tocsr();
   NdArray result;

@@ -81,6 +81,9 @@ SparseArray canonical(const SparseArray& a);
 Triplets row_triplets(const SparseArray& a);
 SparseArray from_dense(const NdArray& dense, Format format);
 
+// Right-hand sides in a vector or a matrix: what reshape() cannot tell where there are no rows.
+inline int64_t columns_of(const NdArray& b) { return b.ndim() == 1 ? 1 : b.shape()[1]; }
+
 // For the engines: dtype must be one that they know. The arrays must outlive the use.
 CompressedRows compressed_view(const Lines& lines);
 
