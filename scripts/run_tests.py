@@ -18,6 +18,22 @@ def allowed_skips(path):
     return [line for line in lines if line]
 
 
+def failures_in(output):
+    """Of a failed test's output what is about its failures: all of it but GoogleTest's cases that passed or were skipped."""
+    kept, case = [], []
+    for line in output.splitlines():
+        case.append(line)
+        if re.match(r"\[ +(OK|SKIPPED) +\]", line):
+            case = []
+        elif re.match(r"\[ +FAILED +\]", line):
+            kept += case
+            case = []
+        elif re.match(r"\[[-=]+\]", line):
+            case = []
+    kept += case
+    return "\n".join(kept[-400:])
+
+
 def main():
     build, options = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
     source = pathlib.Path(__file__).resolve().parent.parent
@@ -30,10 +46,11 @@ def main():
     environment = dict(os.environ, GTEST_OUTPUT=f"xml:{results}{os.sep}")
     environment.setdefault("QUARRY_TEST_DATA", str(source.parent / "shared" / "data"))
     junit = results / "ctest.junit"
-    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--timeout", "900", "--no-tests=error", "--parallel", str(os.cpu_count()), "--output-junit", str(junit), *options]
+    command = ["ctest", "--test-dir", str(build), "--timeout", "900", "--no-tests=error", "--parallel", str(os.cpu_count()), "--output-junit", str(junit), *options]
     status = subprocess.run(command, env=environment).returncode
 
     passed, failed, skipped = 0, [], []
+    outputs = []
     googletest_programs = set()
     for file in sorted(results.glob("*.xml")):
         googletest_programs.add(re.sub(r"(_\d+)?$", "", file.stem))
@@ -49,6 +66,7 @@ def main():
     for case in xml.parse(junit).getroot().iter("testcase"):
         if case.get("status") == "fail":
             failed.append(f"ctest {case.get('name')}")
+            outputs.append((case.get("name"), failures_in(case.findtext("system-out") or "")))
         elif case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None:
             skipped.append((f"ctest {case.get('name')}", "not run"))
         elif f"test_{case.get('name')}" not in googletest_programs:
@@ -57,6 +75,8 @@ def main():
     allowed = allowed_skips(source / "tests" / "allowed_skips.txt")
     unexpected = [name for name, _ in skipped if not any(fnmatch.fnmatch(name, pattern) for pattern in allowed)]
     print()
+    for name, output in outputs:
+        print(f"--- output of {name}\n{output}")
     for name, reason in skipped:
         print(f"skipped: {name}: {reason}")
     for name in failed:

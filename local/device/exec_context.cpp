@@ -1,5 +1,6 @@
 #include "local/device/exec_context.h"
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -15,12 +16,11 @@ class StreamStore {
   Stream* take(Device device) {
     {
       const std::lock_guard lock(mutex_);
-      for (size_t i = 0; i < idle_.size(); ++i) {
-        if (idle_[i]->device() == device) {
-          Stream* stream = idle_[i];
-          idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
-          return stream;
-        }
+      const auto last = std::find_if(idle_.rbegin(), idle_.rend(), [&](Stream* s) { return s->device() == device; });
+      if (last != idle_.rend()) {
+        Stream* stream = *last;
+        idle_.erase(std::next(last).base());
+        return stream;
       }
     }
     return backend(device.kind).create_stream(device.index, StreamRole::compute).release();
