@@ -3,6 +3,7 @@
 //   set NAME EXPR            makes a variable
 //   time EXPR SECONDS        median time of a call, from five batches of about SECONDS each: {"seconds": 0.001}; of
 //                            "@NAME EXPR EXPR ..." of the kernel of that name (kernel_calls.h) on these arrays
+//   first EXPR               times of the first call and of a later one: {"first": 0.09, "later": 4e-6}
 //   clear                    forgets all variables and gives unused memory back
 // usage: bench_local cpu|cuda|emulated THREADS
 #include <fmt/format.h>
@@ -51,6 +52,23 @@ double median_seconds(const std::function<void()>& call, double seconds_each) {
   return times[kBatches / 2];
 }
 
+// What a program sees that uses a function for the first time, and later on.
+nlohmann::json first_and_later(const std::function<void()>& call) {
+  local::Stream& stream = *local::current_context().stream;
+  const auto seconds = [&] {
+    const double begin = now();
+    call();
+    stream.synchronize();
+    return now() - begin;
+  };
+  const double first = seconds();
+  constexpr int kCalls = 9;
+  std::vector<double> times;
+  for (int i = 0; i < kCalls; ++i) times.push_back(seconds());
+  std::nth_element(times.begin(), times.begin() + kCalls / 2, times.end());
+  return {{"first", first}, {"later", times[kCalls / 2]}};
+}
+
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;
   for (size_t begin = 0; begin <= line.size();) {
@@ -83,13 +101,15 @@ nlohmann::json answer(const std::vector<std::string>& fields, Environment& envir
     local::current_context().memory->free_unused();
     return nlohmann::json::object();
   }
-  const bool timed = fields[0] == "time";
-  if (timed && fields.at(1).starts_with('@'))
-    return {{"seconds", median_seconds(named_call(fields[1], environment), std::stod(fields.at(2)))}};
+  const bool first = fields[0] == "first", timed = first || fields[0] == "time";
+  const auto times = [&](const std::function<void()>& call) -> nlohmann::json {
+    if (first) return first_and_later(call);
+    return {{"seconds", median_seconds(call, std::stod(fields.at(2)))}};
+  };
+  if (timed && fields.at(1).starts_with('@')) return times(named_call(fields[1], environment));
   const Source source{fields.at(timed ? 1 : 2), "", 0};
   const apps::expression::ExprPtr expr = apps::expression::parse(source);
-  if (timed)
-    return {{"seconds", median_seconds([&] { evaluate(source, *expr, environment); }, std::stod(fields.at(2)))}};
+  if (timed) return times([&] { evaluate(source, *expr, environment); });
   environment.variables[fields.at(1)] = evaluate(source, *expr, environment);
   return nlohmann::json::object();
 }
