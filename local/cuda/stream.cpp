@@ -57,6 +57,7 @@ CudaStream::CudaStream(int index, StreamRole role) : index_(index) {
 }
 
 CudaStream::~CudaStream() {
+  retire();
   // Callbacks refer to this object; destroying a CUDA stream does not wait for them.
   if (cudaSetDevice(index_) == cudaSuccess) cudaStreamSynchronize(stream_.get());
 }

@@ -34,6 +34,7 @@ class CpuEvent final : public Event {
 
 class CpuStream final : public Stream {
  public:
+  ~CpuStream() override { retire(); }
   Device device() const override { return kCpu; }
   void copy(void* to, const void* from, int64_t bytes) override {
     if (bytes > 0) std::memmove(to, from, static_cast<size_t>(bytes));

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
 
 #include "local/base/error.h"
 #include "local/device/backends.h"
@@ -112,5 +115,44 @@ bool available(DeviceKind kind) {
 }
 
 Engine& engine(Device device) { return backend(device.kind).engine(); }
+
+namespace {
+
+struct LiveStreams {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, Stream*> by_id;
+  static LiveStreams& instance() {
+    static LiveStreams& streams = *new LiveStreams;  // some streams live as long as the process
+    return streams;
+  }
+};
+
+uint64_t next_stream_id() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
+}  // namespace
+
+Stream::Stream() : id_(next_stream_id()) {
+  LiveStreams& live = LiveStreams::instance();
+  const std::lock_guard lock(live.mutex);
+  live.by_id.emplace(id_, this);
+}
+
+void Stream::retire() noexcept {
+  LiveStreams& live = LiveStreams::instance();
+  const std::lock_guard lock(live.mutex);
+  live.by_id.erase(id_);
+}
+
+bool Stream::with_live(uint64_t id, const std::function<void(Stream&)>& use) {
+  LiveStreams& live = LiveStreams::instance();
+  const std::lock_guard lock(live.mutex);
+  const auto found = live.by_id.find(id);
+  if (found == live.by_id.end()) return false;
+  use(*found->second);
+  return true;
+}
 
 }  // namespace quarry::local

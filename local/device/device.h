@@ -48,7 +48,14 @@ class Event {
 // thread-safe, except host_callback's callee.
 class Stream {
  public:
-  virtual ~Stream() = default;
+  Stream();
+  virtual ~Stream() { retire(); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  // Of this process, never given twice.
+  uint64_t id() const { return id_; }
+  // Calls `use` with the stream of that number, which cannot go meanwhile. False if it is gone, and its work done.
+  static bool with_live(uint64_t id, const std::function<void(Stream&)>& use);
   virtual Device device() const = 0;
   // Copies between this device and the host or inside this device; host memory should be pinned. The buffers must live
   // until the work is done.
@@ -61,6 +68,13 @@ class Stream {
   virtual void host_callback(std::function<void()> function) = 0;  // must not call the device's API
   virtual void synchronize() = 0;                   // blocks; throws DeviceError, or what an emulated operation threw
   virtual void* native() const { return nullptr; }  // cudaStream_t on a GPU
+
+ protected:
+  // To begin every destructor with; one of a stream that works asynchronously ends by waiting for the work.
+  void retire() noexcept;
+
+ private:
+  const uint64_t id_;
 };
 
 enum class StreamRole : uint8_t { compute, to_device, to_host };

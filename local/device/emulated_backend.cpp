@@ -86,6 +86,7 @@ class EmulatedStream final : public Stream {
   EmulatedStream(int index, uint64_t seed, int64_t longest_delay_us)
       : index_(index), random_(seed), longest_delay_us_(longest_delay_us), thread_([this] { work(); }) {}
   ~EmulatedStream() override {
+    retire();
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;

@@ -18,6 +18,11 @@ constexpr int64_t kSlabGranularity = int64_t{2} << 20;
 // How many blocks of a close size are looked at for one that needs no wait.
 constexpr int kFitCandidates = 8;
 constexpr size_t kHoldersInMessages = 5;
+// What is kept in bins: blocks up to a size, up to a total.
+constexpr int64_t kLargestBinned = int64_t{64} << 10;
+constexpr int64_t kMostBinned = int64_t{2} << 20;
+// How many blocks of a bin are looked at for one of the same stream.
+constexpr size_t kBinCandidates = 4;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -47,7 +52,10 @@ std::unique_ptr<SlabPool> SlabPool::pinned(DeviceKind kind, int64_t bytes, int64
 }
 
 SlabPool::SlabPool(Device device, DeviceKind kind, int64_t slab_bytes, int64_t limit_bytes, Pages pages)
-    : device_(device), backend_(backend(kind)), slab_bytes_(slab_bytes), limit_(limit_bytes), pages_(pages) {}
+    : device_(device), backend_(backend(kind)), slab_bytes_(slab_bytes), limit_(limit_bytes), pages_(pages) {
+  // A lazy pool counts the pages that free blocks may hold.
+  if (pages_ != Pages::lazy) bins_.resize(kLargestBinned / kAllocationAlignment + 1);
+}
 
 void* SlabPool::take_slab(int64_t bytes) {
   if (pages_ == Pages::pinned) return backend_.allocate_pinned(bytes);
@@ -87,6 +95,7 @@ void SlabPool::release_slab(const Slab& slab) noexcept {
 }
 
 SlabPool::~SlabPool() {
+  empty_bins();
   for (FreeSet* set : {&touched_, &untouched_}) {
     for (Block* block : *set) {
       for (const Use& use : block->uses) {
@@ -181,7 +190,7 @@ SlabPool::Block* SlabPool::find(FreeSet& set, int64_t bytes, Stream* stream) {
   for (int i = 0; i < kFitCandidates && candidate != set.end(); ++i, ++candidate) {
     if ((*candidate)->bytes > (*best)->bytes + (*best)->bytes / 8) break;
     const bool ready = std::all_of((*candidate)->uses.begin(), (*candidate)->uses.end(), [&](const Use& use) {
-      return (stream && use.stream == stream) || use.event->done();
+      return (stream && use.stream == stream->id()) || use.event->done();
     });
     if (ready) return *candidate;
   }
@@ -223,6 +232,10 @@ SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t r
                                   requested, used_, limit_, held()));
   }
   if (Block* block = find(touched_, bytes, stream)) return block;
+  if (binned_blocks_ > 0) {
+    empty_bins();
+    if (Block* block = find(touched_, bytes, stream)) return block;
+  }
   if (pages_ == Pages::lazy) {
     while (used_ + touched_free_ + bytes > limit_ && !touched_.empty()) discard(*touched_.rbegin());
     if (Block* block = find(untouched_, bytes, stream)) return block;
@@ -264,11 +277,15 @@ void* SlabPool::take(int64_t bytes, Stream* stream) {
   void* result;
   {
     const std::lock_guard lock(mutex_);
-    Block* block = find_or_grow(rounded, stream, bytes);
-    remove_free(block);
-    split(block, rounded);
+    Block* block = take_from_bin(rounded, stream);
+    if (block == nullptr) {
+      block = find_or_grow(rounded, stream, bytes);
+      remove_free(block);
+      split(block, rounded);
+      given_blocks_.emplace(block->data, block);
+    }
     for (Use& use : block->uses) {
-      if (stream && use.stream == stream) continue;
+      if (stream && use.stream == stream->id()) continue;
       if (stream)
         stream->wait(*use.event);
       else
@@ -278,7 +295,6 @@ void* SlabPool::take(int64_t bytes, Stream* stream) {
     block->touched = true;
     block->requested = bytes;
     block->holder = current_ranges();
-    used_blocks_.emplace(block->data, block);
     used_ += rounded;
     requested_ += bytes;
     ++allocations_;
@@ -299,9 +315,9 @@ void* SlabPool::take(int64_t bytes, Stream* stream) {
   return result;
 }
 
-std::shared_ptr<Event> SlabPool::recorded_event(Stream* stream) {
+std::shared_ptr<Event> SlabPool::recorded_event(Stream& stream) noexcept try {
+  const Device owner = stream.device();
   std::unique_ptr<Event> event;
-  const Device owner = stream->device();
   const auto idle =
       std::find_if(idle_events_.begin(), idle_events_.end(), [&](const auto& e) { return e.first == owner; });
   if (idle == idle_events_.end()) {
@@ -311,32 +327,84 @@ std::shared_ptr<Event> SlabPool::recorded_event(Stream* stream) {
     std::swap(*idle, idle_events_.back());
     idle_events_.pop_back();
   }
-  stream->record(*event);
+  stream.record(*event);
   return {event.release(), [this, owner](Event* e) { idle_events_.emplace_back(owner, e); }};
+} catch (...) {
+  try {
+    stream.synchronize();
+  } catch (...) {  // whoever waits for that stream hears of it
+  }
+  return nullptr;
 }
 
 void SlabPool::give_back(void* data, Stream* stream) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = used_blocks_.find(data);
-  if (found == used_blocks_.end()) return;  // not ours: nothing sensible can be done in a noexcept function
+  const auto found = given_blocks_.find(data);
+  // Not ours, or given back before: nothing sensible can be done in a noexcept function.
+  if (found == given_blocks_.end() || found->second->binned) return;
   Block* block = found->second;
-  used_blocks_.erase(found);
   used_ -= block->bytes;
   requested_ -= block->requested;
-  if (stream && stream->device().kind != DeviceKind::cpu) {
-    try {
-      block->uses.push_back({stream, recorded_event(stream)});
-    } catch (...) {  // no event: wait here instead
-      try {
-        stream->synchronize();
-      } catch (...) {
-      }
-    }
+  if (stream && stream->device().kind == DeviceKind::cpu) stream = nullptr;  // its work is done
+  if (put_into_bin(block, stream)) return;
+  given_blocks_.erase(found);
+  if (stream) {
+    if (std::shared_ptr<Event> event = recorded_event(*stream)) block->uses.push_back({stream->id(), std::move(event)});
   }
   insert_free(block);
 }
 
+SlabPool::Block* SlabPool::take_from_bin(int64_t bytes, Stream* stream) {
+  if (binned_blocks_ == 0 || bytes > kLargestBinned || (limit_ >= 0 && bytes > limit_ - used_)) return nullptr;
+  std::vector<Binned>& bin = bins_[static_cast<size_t>(bytes / kAllocationAlignment)];
+  const uint64_t id = stream ? stream->id() : 0;
+  for (size_t i = bin.size(), tries = 0; i-- > 0 && tries < kBinCandidates; ++tries) {
+    if (bin[i].stream != 0 && bin[i].stream != id) continue;
+    Block* block = bin[i].block;
+    bin.erase(bin.begin() + static_cast<std::ptrdiff_t>(i));
+    block->binned = false;
+    binned_bytes_ -= bytes;
+    --binned_blocks_;
+    return block;
+  }
+  return nullptr;
+}
+
+bool SlabPool::put_into_bin(Block* block, const Stream* stream) {
+  if (bins_.empty() || block->bytes > kLargestBinned || binned_bytes_ + block->bytes > kMostBinned) return false;
+  std::vector<Binned>& bin = bins_[static_cast<size_t>(block->bytes / kAllocationAlignment)];
+  try {
+    bin.push_back({block, stream ? stream->id() : 0});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  block->binned = true;
+  binned_bytes_ += block->bytes;
+  ++binned_blocks_;
+  return true;
+}
+
+void SlabPool::empty_bins() {
+  if (binned_blocks_ == 0) return;
+  std::map<uint64_t, std::shared_ptr<Event>> events;  // one for all blocks of a stream; null: its work is done
+  for (std::vector<Binned>& bin : bins_) {
+    for (const Binned& entry : bin) {
+      if (entry.stream != 0) {
+        auto [event, added] = events.try_emplace(entry.stream);
+        if (added) Stream::with_live(entry.stream, [&](Stream& live) { event->second = recorded_event(live); });
+        if (event->second) entry.block->uses.push_back({entry.stream, event->second});
+      }
+      given_blocks_.erase(entry.block->data);
+      entry.block->binned = false;
+      insert_free(entry.block);
+    }
+    bin.clear();
+  }
+  binned_bytes_ = binned_blocks_ = 0;
+}
+
 bool SlabPool::free_unused_slabs() {
+  empty_bins();
   bool any = false;
   for (size_t i = 0; i < slabs_.size();) {
     Slab* slab = slabs_[i].get();
@@ -432,8 +500,8 @@ PoolStatistics SlabPool::statistics() const {
           .peak_used_bytes = peak_,
           .peak_acquired_bytes = std::max(peak_acquired_, acquired),
           .limit_bytes = limit_,
-          .used_blocks = static_cast<int64_t>(used_blocks_.size()),
-          .free_blocks = static_cast<int64_t>(touched_.size()),
+          .used_blocks = static_cast<int64_t>(given_blocks_.size()) - binned_blocks_,
+          .free_blocks = static_cast<int64_t>(touched_.size()) + binned_blocks_,
           .slabs = static_cast<int64_t>(slabs_.size()),
           .allocations = allocations_,
           .acquisitions = acquisitions_};
@@ -446,7 +514,8 @@ std::vector<MemoryHolder> SlabPool::holders(size_t most) const {
 
 std::vector<MemoryHolder> SlabPool::locked_holders(size_t most) const {
   std::map<std::pair<RangeNames, int64_t>, int64_t> blocks;  // of a size in the same ranges
-  for (const auto& [data, block] : used_blocks_) ++blocks[{block->holder, block->bytes}];
+  for (const auto& [data, block] : given_blocks_)
+    if (!block->binned) ++blocks[{block->holder, block->bytes}];
   std::vector<MemoryHolder> holders;
   holders.reserve(blocks.size());
   for (const auto& [key, count] : blocks) holders.push_back({to_string(key.first), key.second, count});
@@ -494,8 +563,9 @@ std::vector<std::pair<void*, int64_t>> SlabPool::slabs() const {
   return list;
 }
 
-int64_t SlabPool::largest_free_bytes() const {
+int64_t SlabPool::largest_free_bytes() {
   const std::lock_guard lock(mutex_);
+  empty_bins();
   int64_t largest = touched_.empty() ? 0 : (*touched_.rbegin())->bytes;
   if (!untouched_.empty()) largest = std::max(largest, (*untouched_.rbegin())->bytes);
   return limit_ >= 0 ? std::min(largest, limit_ - used_) : largest;

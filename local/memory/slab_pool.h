@@ -42,6 +42,10 @@ struct MemoryHolder {
 // Memory given back on a stream may be reused at once on that stream; on another one after an event recorded at the
 // deallocation, which the pool makes the other stream wait for.
 //
+// Small blocks are first kept as they are, in bins by size, for the next request of that size on the same stream: no
+// search, no merging and no event, which is what a short operation on a GPU would otherwise wait for. They go to the
+// other free blocks, with an event recorded then, when a request finds no memory or unused slabs are given back.
+//
 // A *fixed* pool promises never to hand out more than its bytes. On a device it takes them as one slab at the start. On
 // the CPU it reserves several times as much address space, so that a request that is within the limit does not fail for
 // fragmentation, and gives pages of free blocks back to the system before new ones would bring used pages above the
@@ -96,7 +100,7 @@ class SlabPool final : public MemoryResource {
   // The slabs, for sharing by IPC and for tests.
   std::vector<std::pair<void*, int64_t>> slabs() const;
   // Bytes of the largest request that would succeed without growing.
-  int64_t largest_free_bytes() const;
+  int64_t largest_free_bytes();
 
  private:
   struct Slab {
@@ -104,7 +108,7 @@ class SlabPool final : public MemoryResource {
     int64_t bytes;
   };
   struct Use {
-    Stream* stream;
+    uint64_t stream;  // its id
     std::shared_ptr<Event> event;
   };
   struct Block {
@@ -115,7 +119,8 @@ class SlabPool final : public MemoryResource {
     RangeNames holder{};        // used: the ranges that it was allocated in
     Block* previous = nullptr;  // neighbours in the slab
     Block* next = nullptr;
-    bool free = false;
+    bool free = false;      // in a set of free blocks
+    bool binned = false;    // free, in a bin
     bool touched = true;    // may hold pages; false only in a fixed pool on the CPU
     std::vector<Use> uses;  // free: what may still be running on the memory
   };
@@ -128,11 +133,18 @@ class SlabPool final : public MemoryResource {
     bool operator()(int64_t bytes, const Block* b) const { return bytes < b->bytes; }
   };
   using FreeSet = std::pmr::set<Block*, BySize>;
+  struct Binned {
+    Block* block;
+    uint64_t stream;  // its last use's; 0: it is idle
+  };
 
   enum class Pages : uint8_t { device, lazy, pinned };
   SlabPool(Device device, DeviceKind kind, int64_t slab_bytes, int64_t limit_bytes, Pages pages);
   void* take(int64_t bytes, Stream* stream);
   void give_back(void* data, Stream* stream) noexcept;
+  Block* take_from_bin(int64_t bytes, Stream* stream);
+  bool put_into_bin(Block* block, const Stream* stream);
+  void empty_bins();
   MemoryEvent event_of(int64_t requested, int64_t bytes, void* data) const;
   void check_limit_settable() const;
   std::vector<MemoryHolder> locked_holders(size_t most) const;
@@ -152,7 +164,8 @@ class SlabPool final : public MemoryResource {
   void discard_all();
   bool free_unused_slabs();
   Block* make_block();
-  std::shared_ptr<Event> recorded_event(Stream* stream);
+  // Null where there is no event to be had: then the stream's work is done.
+  std::shared_ptr<Event> recorded_event(Stream& stream) noexcept;
   FreeSet& set_of(const Block* block) { return block->touched ? touched_ : untouched_; }
 
   const Device device_;
@@ -164,6 +177,7 @@ class SlabPool final : public MemoryResource {
   int64_t used_ = 0, peak_ = 0, acquired_ = 0, peak_acquired_ = 0, requested_ = 0;
   int64_t allocations_ = 0, acquisitions_ = 0;
   int64_t touched_free_ = 0;
+  int64_t binned_bytes_ = 0, binned_blocks_ = 0;
   std::vector<std::pair<Device, std::unique_ptr<Event>>> idle_events_;
   std::pmr::unsynchronized_pool_resource nodes_;
   std::vector<std::unique_ptr<Slab>> slabs_;
@@ -171,7 +185,8 @@ class SlabPool final : public MemoryResource {
   std::vector<Block*> spare_;
   FreeSet touched_{&nodes_};
   FreeSet untouched_{&nodes_};
-  std::pmr::unordered_map<void*, Block*> used_blocks_{&nodes_};
+  std::pmr::unordered_map<void*, Block*> given_blocks_{&nodes_};  // used or binned
+  std::vector<std::vector<Binned>> bins_;                         // by size in units of kAllocationAlignment
 };
 
 }  // namespace quarry::local

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -39,14 +41,14 @@ TEST(FixedPool, UsesTheLastByteAndNotOneMore) {
 
 TEST(FixedPool, TakesTheBestFit) {
   const auto pool = SlabPool::fixed(kEmulated, kMiB);
-  void* a = pool->allocate(4096, nullptr);
+  void* a = pool->allocate(256 * 1024, nullptr);
   void* keep1 = pool->allocate(256, nullptr);
-  void* b = pool->allocate(1024, nullptr);
+  void* b = pool->allocate(128 * 1024, nullptr);
   void* keep2 = pool->allocate(256, nullptr);
-  pool->deallocate(a, 4096, nullptr);
-  pool->deallocate(b, 1024, nullptr);
-  EXPECT_EQ(pool->allocate(1000, nullptr), b);
-  EXPECT_EQ(pool->allocate(3000, nullptr), a);
+  pool->deallocate(a, 256 * 1024, nullptr);
+  pool->deallocate(b, 128 * 1024, nullptr);
+  EXPECT_EQ(pool->allocate(127 * 1024, nullptr), b);
+  EXPECT_EQ(pool->allocate(200 * 1024, nullptr), a);
   pool->deallocate(keep1, 256, nullptr);
   pool->deallocate(keep2, 256, nullptr);
 }
@@ -68,6 +70,56 @@ TEST(FixedPool, ReusesAtOnceOnTheSameStream) {
   void* idle = pool->allocate(kMiB, nullptr);  // idle memory: waits for the stream
   EXPECT_TRUE(released);
   pool->deallocate(idle, kMiB, nullptr);
+}
+
+TEST(FixedPool, SmallBlocksAreKeptForTheirStream) {
+  constexpr int64_t kBytes = 4096;
+  const auto pool = SlabPool::fixed(kEmulated, 2 * kBytes);
+  auto stream = backend(DeviceKind::emulated).create_stream(0, StreamRole::compute);
+  bool released = false;
+  std::atomic<bool> gate{false};
+  stream->host_callback([&] {
+    while (!gate) std::this_thread::yield();
+    released = true;
+  });
+  void* first = pool->allocate(kBytes, stream.get());
+  void* second = pool->allocate(kBytes - 1, stream.get());
+  pool->deallocate(first, kBytes, stream.get());
+  pool->deallocate(first, kBytes, stream.get());  // a mistake that does no harm
+  EXPECT_EQ(pool->used_bytes(), kBytes);
+  EXPECT_EQ(pool->statistics().used_blocks, 1);
+  EXPECT_EQ(pool->statistics().free_blocks, 1);
+  EXPECT_EQ(pool->allocate(kBytes - 255, stream.get()), first);  // of the same rounded size, without a wait
+  pool->deallocate(first, kBytes - 255, stream.get());
+  pool->deallocate(second, kBytes - 1, stream.get());
+  EXPECT_EQ(pool->statistics().free_blocks, 2);
+  const auto other = backend(DeviceKind::emulated).create_stream(0, StreamRole::compute);
+  void* both = pool->allocate(2 * kBytes, other.get());  // merged; the other stream waits, not the host
+  EXPECT_EQ(both, first);
+  EXPECT_FALSE(released);
+  bool seen = false;
+  other->host_callback([&] { seen = released; });
+  gate = true;
+  other->synchronize();
+  EXPECT_TRUE(seen);
+  pool->deallocate(both, 2 * kBytes, other.get());
+  EXPECT_EQ(pool->largest_free_bytes(), 2 * kBytes);
+}
+
+TEST(FixedPool, SmallBlocksOfAStreamThatIsGoneAreIdle) {
+  const auto pool = SlabPool::fixed(kEmulated, 4096);
+  auto stream = backend(DeviceKind::emulated).create_stream(0, StreamRole::compute);
+  bool written = false;
+  stream->host_callback([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    written = true;
+  });
+  void* data = pool->allocate(4096, stream.get());
+  pool->deallocate(data, 4096, stream.get());
+  stream.reset();
+  EXPECT_EQ(pool->allocate(4096, nullptr), data);
+  EXPECT_TRUE(written);
+  pool->deallocate(data, 4096, nullptr);
 }
 
 TEST(FixedPool, OnTheCpuFragmentsDoNotRefuseWhatTheLimitAllows) {
