@@ -15,6 +15,7 @@
 #include "local/cpu/linalg.h"
 #include "local/cpu/products.h"
 #include "local/cpu/scanning.h"
+#include "local/cpu/sobol.h"
 #include "local/cpu/sorting.h"
 #include "local/cpu/sparse.h"
 #include "local/cpu/transforms.h"
@@ -43,7 +44,7 @@ bool same_structure(const Program& a, const Program& b) {
                     same_reduction);
 }
 
-class CpuEngine final : public Engine, public SparseEngine {
+class CpuEngine final : public Engine, public RandomEngine, public SparseEngine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const std::shared_ptr<const cpu::Code> code = lowered(program);
@@ -88,6 +89,7 @@ class CpuEngine final : public Engine, public SparseEngine {
   Decompositions& decompositions() override { return cpu_decompositions(); }
   Indexing& indexing() override { return cpu_indexing(); }
   Products& products() override { return cpu_products(); }
+  RandomWords& random_words() override { return cpu_random_words(); }
   Scanning& scanning() override { return cpu_scanning(); }
   Sorting& sorting() override { return cpu_sorting(); }
   UserKernels& kernels() override { return cpu_kernels(); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "local/base/error.h"
+#include "local/cuda/bit_generators.h"
 #include "local/cuda/check.h"
 #include "local/cuda/codegen.h"
 #include "local/cuda/compiler.h"
@@ -49,7 +50,7 @@ bool is_nothing(const Program& program, const Layout& layout) {
   return program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0;
 }
 
-class CudaEngine final : public Engine, public SparseEngine {
+class CudaEngine final : public Engine, public RandomEngine, public SparseEngine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const Layout layout = make_layout(program, launch);
@@ -104,6 +105,7 @@ class CudaEngine final : public Engine, public SparseEngine {
   Decompositions& decompositions() override { return cuda_decompositions(); }
   Indexing& indexing() override { return cuda_indexing(); }
   Products& products() override { return cuda_products(); }
+  RandomWords& random_words() override { return cuda_random_words(); }
   Scanning& scanning() override { return cuda_scanning(); }
   Sorting& sorting() override { return cuda_sorting(); }
   UserKernels& kernels() override { return cuda_kernels(); }

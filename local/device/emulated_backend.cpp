@@ -21,6 +21,7 @@
 #include "local/device/emulated_engine.h"
 #include "local/memory/arena_resource.h"
 #include "local/memory/memory_resource.h"
+#include "local/program/bit_generators.h"
 #include "local/program/engine.h"
 #include "local/program/sparse.h"
 
@@ -208,7 +209,7 @@ class EmulatedStream final : public Stream {
 };
 
 // Queues the CPU engine's calls.
-class EmulatedEngine final : public Engine, public SparseEngine {
+class EmulatedEngine final : public Engine, public RandomEngine, public SparseEngine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     return cpu_engine().run_scratch_bytes(program, launch);
@@ -244,6 +245,7 @@ class EmulatedEngine final : public Engine, public SparseEngine {
   Decompositions& decompositions() override { return emulated_decompositions(); }
   Indexing& indexing() override { return emulated_indexing(); }
   Products& products() override { return emulated_products(); }
+  RandomWords& random_words() override { return emulated_random_words(); }
   Scanning& scanning() override { return emulated_scanning(); }
   Sorting& sorting() override { return emulated_sorting(); }
   UserKernels& kernels() override { return emulated_kernels(); }

@@ -8,6 +8,7 @@
 
 namespace quarry::local {
 
+class RandomWords;     // local/program/bit_generators.h
 class SparseProducts;  // local/program/sparse.h
 
 // Queues `call` on the context's emulated stream. Scratch is taken and given back in the calling thread, in stream
@@ -18,6 +19,7 @@ void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
 Decompositions& emulated_decompositions();
 Indexing& emulated_indexing();
 Products& emulated_products();
+RandomWords& emulated_random_words();
 Scanning& emulated_scanning();
 Sorting& emulated_sorting();
 UserKernels& emulated_kernels();

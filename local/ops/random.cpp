@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <random>
 
 #include "local/device/range.h"
 #include "local/ops/apply.h"
@@ -31,21 +30,11 @@ Term log(Term x) { return map(Op::log, x); }
 Term share(Term a, Term b) { return 1.0 / (1.0 + map(Op::exp, b - a)); }
 
 Term noncentral(Recipe& recipe, Term df, Term nonc) {
-  const Term terms = recipe.apply(Op::random_poisson, {recipe.bits(), nonc * 0.5});
+  const Term terms = recipe.apply(Op::random_poisson, {recipe.key(), nonc * 0.5});
   return 2.0 * recipe.gamma(df * 0.5 + terms);
 }
 
 }  // namespace
-
-Generator default_rng(std::optional<int64_t> seed) {
-  if (!seed) {
-    std::random_device entropy;
-    const uint64_t high = entropy();
-    return Generator((high << 32) | entropy());
-  }
-  if (*seed < 0) throw InvalidArgument(fmt::format("expected non-negative integer, got the seed {}", *seed));
-  return Generator(static_cast<uint64_t>(*seed));
-}
 
 NdArray Generator::random(const Size& size, DType dtype, const Out& out) {
   const Range named("random.random");
@@ -277,8 +266,7 @@ NdArray Generator::vonmises(const Arg& mu, const Arg& kappa, const Size& size, D
   check_parameter("mu", mu, kAnyReal);
   check_parameter("kappa", kappa, kNonNegative);
   Recipe recipe(*this, DType::float64, {&mu, &kappa}, size);
-  const Term angle =
-      recipe.apply(Op::random_von_mises, {recipe.bits(), recipe.parameter(kappa)}) + recipe.parameter(mu);
+  const Term angle = recipe.apply(Op::random_von_mises, {recipe.key(), recipe.parameter(kappa)}) + recipe.parameter(mu);
   constexpr double kTurn = 2 * std::numbers::pi;
   return recipe.make(angle - kTurn * map(Op::rint, angle / kTurn), dtype);
 }

@@ -1,10 +1,22 @@
-// Random numbers: NumPy's Generator over Philox4x32-10.
+// Random numbers: NumPy's Generator, over Philox4x32-10 or another bit generator.
 //
 // Every draw takes the next stream of the generator: key = (seed, stream), counter = C-order element index. A result
 // depends on the seed, on the draws before it, on its shape, dtype and parameters, and on nothing else: the order of
 // the draws is the only state. Bits, integers, uniforms and normals are the same on every device; distributions by
 // rejection are the same for any number of threads and differ between CPU and GPU at most where the last bit of a
 // logarithm decides. They are the distributions of NumPy's Generator, not its bits.
+//
+// Of the other bit generators XORWOW, MRG32k3a, MT19937 and MTGP32 are cuRAND's and run on a GPU only. A draw takes
+// their next words, which are stored before they are used: one of 32 bits per element, two where 64 bits are needed.
+// Quasi- random generators (Sobol32, Sobol64 and their scrambled forms) give points of the unit cube. A draw of d n
+// elements takes n points of their d dimensions: in C order first all first coordinates, then all second ones, as
+// cuRAND, so that random((d, n)) has a point in each column. Sobol's points are those of cuRAND and, in 32 bits, of
+// SciPy, the same on every device: Joe and Kuo's direction numbers (new-joe-kuo-6) in the order of the Gray code, from
+// the origin on; of 1111 dimensions on the CPU and 20000 on a GPU. The scrambled points of the CPU (Matousek's linear
+// scramble and a random shift of the digits, by seed) are not those of a GPU (cuRAND's, which knows no seed). Normals
+// are quantiles of the uniforms for all of these, not Box and Muller's. From quasi-random points come what takes one
+// number per element and no rejection: uniforms, normals, integers, exponentials and what a formula gives from one of
+// them; the other functions throw NotSupported.
 //
 // Parameters broadcast, with `size` (the result's shape; none: the shape of the parameters) and with `out`. Results are
 // on the device of the parameters' arrays, else on the current one. dtype is float32 or float64, of counts int64. All
@@ -18,8 +30,26 @@
 #include <variant>
 
 #include "local/ops/arguments.h"
+#include "local/program/bit_generators.h"
 
 namespace quarry::local {
+
+// Bit generators for Generator(...). `seed` is not negative; none is one from the operating system. `offset` words, or
+// points, are left out; for MT19937 and MTGP32 they are made and dropped. `ordering` is one of cuRAND's: "default",
+// "best", "seeded", "legacy", "dynamic" (NotSupported at the first draw where the generator lacks it). Words of 32
+// bits. A draw throws NotSupported where the device has no such generator. Throw InvalidArgument.
+BitGenerator XORWOW(std::optional<int64_t> seed = {}, int64_t offset = 0, std::string_view ordering = "default");
+BitGenerator MRG32k3a(std::optional<int64_t> seed = {}, int64_t offset = 0, std::string_view ordering = "default");
+BitGenerator MT19937(std::optional<int64_t> seed = {}, int64_t offset = 0, std::string_view ordering = "default");
+BitGenerator MTGP32(std::optional<int64_t> seed = {}, int64_t offset = 0, std::string_view ordering = "default");
+// The generator of default_rng(): `offset` counts draws.
+BitGenerator Philox(std::optional<int64_t> seed = {}, int64_t offset = 0);
+// Points of `dimensions`, at most 20000, from point `offset` on. There are 2^32 points of Sobol32.
+BitGenerator Sobol32(int64_t dimensions = 1, int64_t offset = 0);
+BitGenerator Sobol64(int64_t dimensions = 1, int64_t offset = 0);
+// `seed` chooses the scramble on the CPU. A GPU has one: NotSupported there for seeds other than 0.
+BitGenerator ScrambledSobol32(int64_t dimensions = 1, int64_t seed = 0, int64_t offset = 0);
+BitGenerator ScrambledSobol64(int64_t dimensions = 1, int64_t seed = 0, int64_t offset = 0);
 
 // Not for several threads at once. Copies continue alike.
 class Generator {
@@ -27,10 +57,12 @@ class Generator {
   using Size = std::optional<Ints>;
   using Out = std::optional<NdArray>;
 
-  explicit Generator(uint64_t seed) : seed_(seed) {}
-  uint64_t seed() const { return seed_; }
-  uint64_t stream() const { return stream_; }  // of the next draw
-  uint64_t next_stream() { return stream_++; }
+  explicit Generator(uint64_t seed) { bits_.seed = seed; }
+  explicit Generator(const BitGenerator& bits) : bits_(bits) {}
+  uint64_t seed() const { return bits_.seed; }
+  const BitGenerator& bit_generator() const { return bits_; }  // at the next draw
+  // Leaves out `delta` draws (Philox), words or points, or goes back. Throws InvalidArgument before the beginning.
+  void advance(int64_t delta);
 
   // [0, 1): multiples of 2^-24 or 2^-53.
   NdArray random(const Size& size = {}, DType dtype = DType::float64, const Out& out = {});
@@ -107,8 +139,7 @@ class Generator {
  private:
   NdArray permutation_of(int64_t n, Device device);
 
-  uint64_t seed_;
-  uint64_t stream_ = 0;
+  BitGenerator bits_;
 };
 
 // Without a seed one from the operating system. Throws InvalidArgument for a negative one.

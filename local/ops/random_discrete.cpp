@@ -112,7 +112,7 @@ NdArray Generator::binomial(const Arg& n, const Arg& p, const Size& size) {
   check_parameter("p", p, kProbability);
   Recipe recipe(*this, DType::float64, {&n, &p}, size);
   const Term trials = recipe.parameter(n, DType::int64);
-  const Term count = recipe.apply(Op::random_binomial, {recipe.bits(), trials.as(DType::float64), recipe.parameter(p)});
+  const Term count = recipe.apply(Op::random_binomial, {recipe.key(), trials.as(DType::float64), recipe.parameter(p)});
   return recipe.make(map(Op::minimum, as_count(count), trials), DType::int64);
 }
 
@@ -120,7 +120,7 @@ NdArray Generator::poisson(const Arg& lam, const Size& size) {
   const Range named("random.poisson");
   check_parameter("lam", lam, kPoisson);
   Recipe recipe(*this, DType::float64, {&lam}, size);
-  return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.bits(), recipe.parameter(lam)})), DType::int64);
+  return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.key(), recipe.parameter(lam)})), DType::int64);
 }
 
 // ceil(E / -log(1 - p)): P(X > k) = (1 - p)^k.
@@ -145,7 +145,7 @@ NdArray Generator::negative_binomial(const Arg& n, const Arg& p, const Size& siz
   Recipe recipe(*this, DType::float64, {&n, &p}, size);
   const Term q = recipe.parameter(p), mean = recipe.gamma(recipe.parameter(n)) * ((1.0 - q) / q);
   const Term bounded = map(Op::minimum, mean, mean.like(kPoisson.high));
-  return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.bits(), bounded})), DType::int64);
+  return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.key(), bounded})), DType::int64);
 }
 
 NdArray Generator::hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& nsample, const Size& size) {
@@ -163,7 +163,7 @@ NdArray Generator::hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& 
     check_none(Op::less, apply(Op::add, {ngood, nbad}, DType::float64), nsample, kTooFew);
   Recipe recipe(*this, DType::int64, {&ngood, &nbad, &nsample}, size);
   const Term good = recipe.parameter(ngood), both = good * good.like(4294967296.0) + recipe.parameter(nbad);
-  return recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.bits(), both, recipe.parameter(nsample)}));
+  return recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.key(), both, recipe.parameter(nsample)}));
 }
 
 // A. W. Kemp, Efficient Generation of Logarithmically Distributed Pseudo-Random Variables (1981), LK.
@@ -182,7 +182,7 @@ NdArray Generator::zipf(const Arg& a, const Size& size) {
   const Range named("random.zipf");
   check_parameter("a", a, kZipf);
   Recipe recipe(*this, DType::float64, {&a}, size);
-  return recipe.make(as_count(recipe.apply(Op::random_zipf, {recipe.bits(), recipe.parameter(a)})), DType::int64);
+  return recipe.make(as_count(recipe.apply(Op::random_zipf, {recipe.key(), recipe.parameter(a)})), DType::int64);
 }
 
 std::string Generator::bytes(int64_t length) {

@@ -45,7 +45,7 @@ NdArray Generator::permutation_of(int64_t n, Device device) {
   const Range named("random.permutation_of");
   const DeviceScope scope(context_for(device));
   Recipe recipe(*this, DType::float64, {}, Ints(n));
-  return ops::argsort(recipe.make(recipe.bits(), DType::uint64));
+  return ops::argsort(recipe.make(recipe.key(), DType::uint64));
 }
 
 NdArray Generator::permutation(const std::variant<int64_t, NdArray>& x, int64_t axis) {
@@ -91,7 +91,7 @@ NdArray Generator::permuted(const NdArray& x, std::optional<int64_t> axis, const
   } else {
     const DeviceScope scope(context_for(x.device()));
     Recipe recipe(*this, DType::float64, {}, ints(x.shape()));
-    const NdArray keys = recipe.make(recipe.bits(), DType::uint64);
+    const NdArray keys = recipe.make(recipe.key(), DType::uint64);
     result = ops::take_along_axis(x, ops::argsort(keys, *axis), *axis);
   }
   if (!out) return result;

@@ -7,6 +7,7 @@
 
 #include "local/ops/apply.h"
 #include "local/ops/launch.h"
+#include "local/ops/random_words.h"
 #include "local/ops/reduce.h"
 #include "local/ops/statistics_support.h"
 
@@ -185,12 +186,29 @@ ValueId Recipe::index() {
 }
 
 Term Recipe::draw(Op op, DType dtype) {
-  const Term seed = constant(generator_.seed(), DType::uint64),
-             stream = constant(generator_.next_stream(), DType::uint64);
+  const BitGenerator bits = generator_.bit_generator();
+  generator_.advance(1);
+  const Term seed = constant(bits.seed, DType::uint64), stream = constant(bits.offset, DType::uint64);
   return apply(op, {Term(this, index()), seed, stream}, dtype);
 }
 
+Term Recipe::uniform() { return philox() ? draw(Op::random_uniform, dtype_) : Words(*this).uniform(); }
+
+Term Recipe::normal() { return philox() ? draw(Op::random_normal, dtype_) : Words(*this).normal(); }
+
+Term Recipe::bits() { return philox() ? draw(Op::random_bits, DType::uint64) : Words(*this).bits(); }
+
+Term Recipe::key() {
+  const BitGenerator::Kind kind = generator_.bit_generator().kind;
+  if (is_quasi_random(kind)) {
+    throw NotSupported(
+        fmt::format("{}: this distribution or order takes more than one number per element", name(kind)));
+  }
+  return bits();
+}
+
 Term Recipe::open_uniform() {
+  if (!philox()) return Words(*this).open_uniform();
   const Term u = uniform();
   return map(Op::maximum, u, u.like(dtype_ == DType::float32 ? 0x1p-25 : 0x1p-54));
 }

@@ -56,6 +56,7 @@ class Recipe {
     friend Term map(Op op, Term a, Term b) { return a.recipe_->apply(op, {a, b}); }
     friend Term where(Term condition, Term a, Term b) { return a.recipe_->apply(Op::where, {condition, a, b}); }
     Term like(double value) const { return {recipe_, recipe_->program_.constant(value, recipe_->program_.dtype(id_))}; }
+    DType dtype() const { return recipe_->program_.dtype(id_); }
     Term as(DType dtype) const { return {recipe_, recipe_->program_.cast(id_, dtype)}; }
 
    private:
@@ -74,22 +75,28 @@ class Recipe {
   Term apply(Op op, std::initializer_list<Term> args, std::optional<DType> dtype = std::nullopt);
 
   // Each a stream of its own.
-  Term uniform() { return draw(Op::random_uniform, dtype_); }
-  Term normal() { return draw(Op::random_normal, dtype_); }
-  Term bits() { return draw(Op::random_bits, DType::uint64); }
+  Term uniform();
+  Term normal();
+  // uint64.
+  Term bits();
+  // The same as the key of an element's own draws. Throws NotSupported for quasi-random generators, whose numbers are
+  // no such keys.
+  Term key();
   // (0, 1): zero counts as the middle between it and the next value.
   Term open_uniform();
   // Exponential of mean 1: -log(1 - u).
   Term exponential();
   // float64.
-  Term gamma(Term shape) { return apply(Op::random_gamma, {bits(), shape.as(DType::float64)}); }
-  Term log_gamma(Term shape) { return apply(Op::random_log_gamma, {bits(), shape.as(DType::float64)}); }
+  Term gamma(Term shape) { return apply(Op::random_gamma, {key(), shape.as(DType::float64)}); }
+  Term log_gamma(Term shape) { return apply(Op::random_log_gamma, {key(), shape.as(DType::float64)}); }
 
   // The array: `out`, or a new one of that dtype.
   NdArray make(Term result, DType dtype);
   NdArray make(Term result) { return make(result, dtype_); }
 
  private:
+  friend class Words;
+  bool philox() const { return generator_.bit_generator().kind == BitGenerator::Kind::philox; }
   Term draw(Op op, DType dtype);
   ValueId index();
 
@@ -102,6 +109,7 @@ class Recipe {
   Program program_;
   std::deque<NdArray> inputs_;
   ValueId index_ = -1;
+  bool has_words_ = false;
 };
 
 using Term = Recipe::Term;

@@ -90,7 +90,7 @@ NdArray Generator::multinomial(const Arg& n, const NdArray& pvals, const Size& s
     Recipe recipe(*this, DType::float64, {&trials, &probability}, ints(shape));
     const Term all = recipe.parameter(trials);
     const NdArray count = recipe.make(
-        recipe.apply(Op::random_binomial, {recipe.bits(), all, recipe.parameter(probability)}), DType::int64);
+        recipe.apply(Op::random_binomial, {recipe.key(), all, recipe.parameter(probability)}), DType::int64);
     result[{ellipsis, j}].assign(count);
     left = left - count;
   }
@@ -126,7 +126,7 @@ NdArray Generator::multivariate_hypergeometric(const std::vector<int64_t>& color
     Recipe recipe(*this, DType::int64, {&sample}, ints(shape));
     const Term both = recipe.constant((good << 32) | total, DType::int64);
     const NdArray count =
-        recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.bits(), both, recipe.parameter(sample)}));
+        recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.key(), both, recipe.parameter(sample)}));
     result[{ellipsis, j}].assign(count);
     left = left - count;
   }
@@ -141,6 +141,10 @@ NdArray Generator::multivariate_normal(const NdArray& mean, const NdArray& cov, 
     throw InvalidArgument("method must be one of {'eigh', 'svd', 'cholesky'}");
   if (check_valid != "warn" && check_valid != "raise" && check_valid != "ignore")
     throw InvalidArgument("check_valid must equal 'warn', 'raise', or 'ignore'");
+  if (is_quasi_random(bits_.kind)) {
+    throw NotSupported(
+        fmt::format("multivariate_normal with {}: transform standard_normal((dimensions, count))", name(bits_.kind)));
+  }
   if (mean.ndim() != 1) throw InvalidArgument("mean must be 1 dimensional");
   if (cov.ndim() != 2 || cov.shape()[0] != cov.shape()[1])
     throw InvalidArgument("cov must be 2 dimensional and square");

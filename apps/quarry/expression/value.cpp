@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "local/ops/random.h"
+
 namespace quarry::apps::expression {
 
 using local::InvalidArgument;
@@ -80,7 +82,8 @@ std::string repr(const Value& value, const std::function<std::string(const Value
   }
   if (const auto* module = value.as<ModuleValue>()) return "<module '" + module->name + "'>";
   if (value.is<EllipsisValue>()) return "Ellipsis";
-  if (value.is<GeneratorValue>()) return "Generator(Philox)";
+  if (const auto* generator = value.as<GeneratorValue>())
+    return std::string("Generator(") + name(generator->generator->bit_generator().kind) + ")";
   return value.is_none() ? "None" : "<function>";
 }
 
