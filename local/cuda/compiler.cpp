@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "local/base/error.h"
@@ -209,7 +210,7 @@ Module::Module(const CompiledModule& compiled, const ModuleSource& source) : nam
 const Module& ModuleCache::get(const std::string& key, int device, const std::function<ModuleSource()>& make_source) {
   const Architecture architecture = architecture_of(device);
   const std::string full_key = fmt::format("{}@{}", key, architecture);
-  std::promise<const Module*> promise;
+  std::optional<std::promise<const Module*>> promise;
   std::shared_future<const Module*> found;
   {
     const std::lock_guard lock(mutex_);
@@ -217,7 +218,7 @@ const Module& ModuleCache::get(const std::string& key, int device, const std::fu
     if (place != modules_.end())
       found = place->second;
     else
-      modules_.emplace(full_key, promise.get_future().share());
+      modules_.emplace(full_key, promise.emplace().get_future().share());
   }
   if (found.valid()) return *found.get();
   try {
@@ -240,10 +241,10 @@ const Module& ModuleCache::get(const std::string& key, int device, const std::fu
       disk.store(name, compiled.packed(source));
       module = new Module(compiled, source);
     }
-    promise.set_value(module);
+    promise->set_value(module);
     return *module;
   } catch (...) {
-    promise.set_exception(std::current_exception());
+    promise->set_exception(std::current_exception());
     const std::lock_guard lock(mutex_);
     modules_.erase(full_key);  // whoever waits gets this error; the next call tries again
     throw;

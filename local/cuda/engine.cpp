@@ -12,6 +12,7 @@
 #include "local/cuda/indexing.h"
 #include "local/cuda/kernels.h"
 #include "local/cuda/launch.h"
+#include "local/cuda/launch_memo.h"
 #include "local/cuda/layout.h"
 #include "local/cuda/linalg.h"
 #include "local/cuda/plan.h"
@@ -60,16 +61,25 @@ class CudaEngine final : public Engine, public RandomEngine, public SparseEngine
 
   void run(const Program& program, const Launch& launch, const ExecContext& context) override {
     CudaStream& stream = cuda_stream(context.stream);
-    const Layout layout = make_layout(program, launch);
-    if (is_nothing(program, layout)) return;
-    Plan plan = make_plan(program, layout, /*naming=*/false);
-    const Module& module = module_cache().get(program.key() + '|' + plan.key(), stream.device().index, [&] {
-      return make_source(program, make_plan(program, layout, /*naming=*/true));
-    });
-    if (!plan.split) {
+    const int device = stream.device().index;
+    static thread_local LaunchMemo memo;
+    std::string key = program.key();
+    LaunchMemo::Entry* known = memo.find(key, program, launch, device);
+    if (known == nullptr) {
+      const Layout layout = make_layout(program, launch);
+      if (is_nothing(program, layout)) return;
+      Plan plan = make_plan(program, layout, /*naming=*/false);
+      const Module& module = module_cache().get(key + '|' + plan.key(), device, [&] {
+        return make_source(program, make_plan(program, layout, /*naming=*/true));
+      });
+      known = &memo.keep({std::move(key), device, launch, std::move(plan), &module});
+    }
+    const Module& module = *known->module;
+    if (Plan& plan = known->plan; !plan.split) {
       launch_kernel(module.kernel(0), plan.grid_x, plan.grid_y, kBlockThreads, plan.slots.values(), stream);
       return;
     }
+    Plan plan = known->plan;  // hooks of the allocation may launch others
     const Scratch partial(plan.scratch_bytes(), context);
     int64_t offset = 0;
     for (size_t i = 0; i < plan.states.size(); ++i) {

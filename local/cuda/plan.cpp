@@ -1,6 +1,7 @@
 #include "local/cuda/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +12,6 @@
 namespace quarry::local::cuda {
 namespace {
 
-constexpr int kVectorBytes = 16;
 constexpr int64_t kNarrowLimit = int64_t{1} << 31;
 // Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device.
 constexpr int64_t kFillBlocks = 2112;
@@ -118,32 +118,46 @@ int find_tile_axis(const Layout& layout) {
   return -1;
 }
 
-void add_constants(Slots& slots, const Program& program) {
-  for (size_t i = 0; i < program.constants().size(); ++i) {
-    int64_t words[2] = {0, 0};
-    const Scalar& constant = program.constants()[i];
-    constant.store(constant.dtype(), words);
-    slots.add(words[0], "c{}", i);
-    slots.add(words[1], "c{}_high", i);
+// What a kernel calls the operands of a kind.
+const char* prefix_of(Slots::Varying kind) {
+  switch (kind) {
+    case Slots::Varying::constant:
+      return "c";
+    case Slots::Varying::input:
+      return "in";
+    case Slots::Varying::output:
+      return "out";
+    case Slots::Varying::state:
+      return "st";
   }
+  return "";
 }
 
-void add_operand(Slots& slots, const LayoutOperand& operand, const PlanOperand& plan, const char* prefix, size_t i) {
-  slots.add_pointer(operand.data, prefix, i);
+int64_t address_word(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
+
+std::array<int64_t, 2> constant_words(const Scalar& constant) {
+  std::array<int64_t, 2> words = {0, 0};
+  constant.store(constant.dtype(), words.data());
+  return words;
+}
+
+void add_operand(Slots& slots, const LayoutOperand& operand, const PlanOperand& plan, Slots::Varying kind, size_t i) {
+  slots.add_pointer(operand.data, kind, i);
   for (size_t d = 0; d < operand.strides.size(); ++d)
-    if (plan.moves >> d & 1u) slots.add(operand.strides[d], "{}{}_{}", prefix, i, d);
+    if (plan.moves >> d & 1u) slots.add(operand.strides[d], "{}{}_{}", prefix_of(kind), i, d);
 }
 
 // Constants, index offsets and operands: what every kernel of the program needs.
 void add_common(Plan& plan, const Program& program, const Layout& layout) {
-  add_constants(plan.slots, program);
+  for (size_t i = 0; i < program.constants().size(); ++i) plan.slots.add_constant(program.constants()[i], i);
   for (const Value& value : program.values())
     if (value.kind == Value::Kind::index)
       plan.slots.add(layout.index_offset[static_cast<size_t>(value.slot)], "x{}", value.slot);
   for (int d = 0; d < plan.ndim; ++d) plan.slots.add(layout.extents[static_cast<size_t>(d)], "e{}", d);
-  for (size_t i = 0; i < plan.inputs.size(); ++i) add_operand(plan.slots, layout.inputs[i], plan.inputs[i], "in", i);
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    add_operand(plan.slots, layout.inputs[i], plan.inputs[i], Slots::Varying::input, i);
   for (size_t i = 0; i < plan.outputs.size(); ++i)
-    add_operand(plan.slots, layout.outputs[i], plan.outputs[i], "out", i);
+    add_operand(plan.slots, layout.outputs[i], plan.outputs[i], Slots::Varying::output, i);
 }
 
 // Number of steps along an axis and what divides by it.
@@ -211,7 +225,8 @@ void plan_tile(Plan& plan, const Program& program, const Layout& layout, bool fo
 
 void add_states(Plan& plan, const Layout& layout) {
   if (!plan.split) {
-    for (size_t i = 0; i < plan.states.size(); ++i) add_operand(plan.slots, layout.states[i], plan.states[i], "st", i);
+    for (size_t i = 0; i < plan.states.size(); ++i)
+      add_operand(plan.slots, layout.states[i], plan.states[i], Slots::Varying::state, i);
     return;
   }
   plan.partial_slot = plan.slots.size();
@@ -227,7 +242,8 @@ void add_states(Plan& plan, const Layout& layout) {
   slots.add(plan.segments, "segments");
   plan.merge_partial_slot = slots.size();
   for (size_t i = 0; i < plan.states.size(); ++i) slots.add(0, "pt{}", i);
-  for (size_t i = 0; i < plan.states.size(); ++i) add_operand(slots, layout.states[i], plan.states[i], "st", i);
+  for (size_t i = 0; i < plan.states.size(); ++i)
+    add_operand(slots, layout.states[i], plan.states[i], Slots::Varying::state, i);
 }
 
 void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
@@ -334,6 +350,39 @@ void append(std::string& key, const std::vector<PlanOperand>& operands) {
 }
 
 }  // namespace
+
+void Slots::add_constant(const Scalar& value, size_t number) {
+  const std::array<int64_t, 2> words = constant_words(value);
+  varying_.push_back({Varying::constant, number, size()});
+  add(words[0], "c{}", number);
+  add(words[1], "c{}_high", number);
+}
+
+void Slots::add_pointer(void* data, Varying kind, size_t number) {
+  varying_.push_back({kind, number, size()});
+  add(address_word(data), "{}{}", prefix_of(kind), number);
+}
+
+void Slots::refresh(const Program& program, const Launch& launch) {
+  for (const VaryingSlot& varying : varying_) {
+    switch (varying.kind) {
+      case Varying::constant: {
+        const std::array<int64_t, 2> words = constant_words(program.constants()[varying.number]);
+        std::copy(words.begin(), words.end(), values_.begin() + static_cast<std::ptrdiff_t>(varying.slot));
+        break;
+      }
+      case Varying::input:
+        values_[varying.slot] = address_word(launch.inputs[varying.number].data);
+        break;
+      case Varying::output:
+        values_[varying.slot] = address_word(launch.outputs[varying.number].data);
+        break;
+      case Varying::state:
+        values_[varying.slot] = address_word(launch.states[varying.number].data);
+        break;
+    }
+  }
+}
 
 std::string Plan::key() const {
   std::string key =

@@ -19,6 +19,7 @@ namespace quarry::local::cuda {
 
 inline constexpr int kBlockThreads = 256;  // kBlock in kernel/support.cuh
 inline constexpr int kTile = 32;
+inline constexpr int kVectorBytes = 16;  // of the widest access
 
 // How a thread reaches its `lanes` elements along the innermost axis.
 enum class Access : char {
@@ -44,16 +45,25 @@ class Slots {
     if (naming_) names_.push_back(fmt::format(name, std::forward<Args>(args)...));
     values_.push_back(value);
   }
-  void add_pointer(void* data, const char* prefix, size_t number) {
-    add(static_cast<int64_t>(reinterpret_cast<intptr_t>(data)), "{}{}", prefix, number);
-  }
+  // Slots that differ between launches of one plan: `number` counts the program's constants (of two slots each) or the
+  // launch's operands of a kind.
+  enum class Varying : uint8_t { constant, input, output, state };
+  void add_constant(const Scalar& value, size_t number);
+  void add_pointer(void* data, Varying kind, size_t number);
+  // The values of another launch.
+  void refresh(const Program& program, const Launch& launch);
   const std::vector<int64_t>& values() const { return values_; }
   std::vector<int64_t>& values() { return values_; }
   const std::vector<std::string>& names() const { return names_; }
   size_t size() const { return values_.size(); }
 
  private:
+  struct VaryingSlot {
+    Varying kind;
+    size_t number, slot;
+  };
   bool naming_;
+  std::vector<VaryingSlot> varying_;
   std::vector<int64_t> values_;
   std::vector<std::string> names_;
 };

@@ -1,0 +1,38 @@
+// Launches that a program repeats: the plan of an earlier launch of the same program over the same geometry, so that a
+// short operation does not wait for planning.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "local/cuda/plan.h"
+
+namespace quarry::local::cuda {
+
+class Module;
+
+class LaunchMemo {
+ public:
+  struct Entry {
+    std::string key;  // the program's
+    int device = 0;
+    Launch launch;
+    Plan plan;
+    const Module* module = nullptr;
+  };
+
+  // An earlier launch that differs in addresses (equally aligned ones) and the program's constants at most, its plan's
+  // slots as this launch needs them; null where there is none. `key` is the program's.
+  Entry* find(const std::string& key, const Program& program, const Launch& launch, int device);
+  // Takes the place of another launch if need be.
+  Entry& keep(Entry entry);
+
+ private:
+  static size_t place(const std::string& key, const Launch& launch, int device);
+
+  static constexpr size_t kEntries = 128;
+  std::array<std::unique_ptr<Entry>, kEntries> entries_;
+};
+
+}  // namespace quarry::local::cuda
