@@ -343,25 +343,45 @@ LobpcgResult lobpcg(const LinearOperator& a, const NdArray& X, const LobpcgOptio
   const auto turned = [&](const Block& block, const NdArray& by) {
     return Block{matmul(block.x, by), matmul(block.ax, by), options.B ? matmul(block.bx, by) : matmul(block.x, by)};
   };
-  // The best k vectors of a space, and the coefficients that make them.
+  struct Best {
+    Block x;
+    NdArray values, coefficients;  // of x in the space's columns
+  };
+  // The best k vectors of a space. Its columns are made orthonormal twice (A. Stathopoulos, K. Wu, A Block
+  // Orthogonalization Procedure with Constant Synchronization Requirements, 2002): near convergence they depend on each
+  // other but for rounding, and once would leave errors of the inverse of their smallest singular value squared.
   const auto rayleigh_ritz = [&](const Block& space) {
     const NdArray white = whitening(matmul(adjoint(space.x), space.bx));
-    const int64_t rank = white.shape()[1];
-    if (rank < k) throw InvalidArgument("X: its columns are linearly dependent");
-    const auto [values, vectors] =
-        local::linalg::eigh(matmul(adjoint(white), matmul(matmul(adjoint(space.x), space.ax), white)));
+    if (white.shape()[1] < k) throw InvalidArgument("X: its columns are linearly dependent");
+    const Block once = turned(space, white);
+    const NdArray again = whitening(matmul(adjoint(once.x), once.bx));
+    const Block basis = turned(once, again);
+    const int64_t rank = again.shape()[1];
+    const auto [values, vectors] = local::linalg::eigh(matmul(adjoint(basis.x), basis.ax));
     const Slice ends = options.largest ? Slice{rank - 1, rank == k ? std::nullopt : std::optional(rank - 1 - k), -1}
                                        : Slice{0, k, std::nullopt};
-    return std::pair(copy_of(values[{ends}]), matmul(white, vectors[{full_slice, ends}]));
+    const NdArray chosen = vectors[{full_slice, ends}];
+    return Best{turned(basis, chosen), copy_of(values[{ends}]), matmul(white, matmul(again, chosen))};
   };
   Block x = made(constrained(own(X)));
-  auto [values, coefficients] = rayleigh_ritz(x);
-  x = turned(x, coefficients);
+  Best best = rayleigh_ritz(x);
+  x = best.x;
   std::optional<Block> p;
+  bool exact = true;  // whether x.ax is a's image of x but for one product's rounding
   LobpcgResult result;
   for (int64_t iteration = 0;; ++iteration) {
-    const NdArray residual = x.ax - x.bx * values;
-    const NdArray norms = ops::sqrt(ops::sum(ops::square(ops::absolute(residual)), Axes(0)));
+    const auto residual_of = [&] { return x.ax - x.bx * best.values; };
+    const auto norms_of = [](const NdArray& m) { return ops::sqrt(ops::sum(ops::square(ops::absolute(m)), Axes(0))); };
+    NdArray residual = residual_of();
+    NdArray norms = norms_of(residual);
+    if (!exact && ops::max(norms).item().as_double() <= tol) {
+      // Images that are combined step by step gather errors: the end is seen with new ones, or not reached.
+      best = rayleigh_ritz(made(x.x));
+      x = best.x;
+      p.reset();
+      residual = residual_of();
+      norms = norms_of(residual);
+    }
     result.residual_norms.push_back(norms);
     if (ops::max(norms).item().as_double() <= tol || iteration >= options.maxiter) break;
     NdArray w = constrained(options.M ? own(options.M->matmat(residual)) : residual);
@@ -375,18 +395,19 @@ LobpcgResult lobpcg(const LinearOperator& a, const NdArray& X, const LobpcgOptio
       bxs.push_back(p->bx);
     }
     const Block space{ops::concatenate(xs, 1), ops::concatenate(axs, 1), ops::concatenate(bxs, 1)};
-    std::tie(values, coefficients) = rayleigh_ritz(space);
+    best = rayleigh_ritz(space);
+    exact = false;
     // The new directions are the part of the new vectors that the old ones do not span.
     const Block others{columns_of(space.x, k, space.x.shape()[1]), columns_of(space.ax, k, space.x.shape()[1]),
                        columns_of(space.bx, k, space.x.shape()[1])};
-    const NdArray rest = coefficients[{Slice{k, std::nullopt, std::nullopt}}];
+    const NdArray rest = best.coefficients[{Slice{k, std::nullopt, std::nullopt}}];
     p = turned(others, rest);
     const NdArray sizes = ops::sqrt(ops::sum(ops::square(ops::absolute(p->x)), Axes(0)));
     const NdArray scale = ops::where(sizes == Scalar(0), Scalar::strong(Scalar(1), sizes.dtype()), sizes);
     p = Block{p->x / scale, p->ax / scale, p->bx / scale};
-    x = turned(space, coefficients);
+    x = best.x;
   }
-  result.values = values;
+  result.values = best.values;
   result.vectors = x.x;
   return result;
 }

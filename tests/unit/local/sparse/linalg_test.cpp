@@ -331,6 +331,25 @@ TEST_P(SparseLinalg, Lobpcg) {
   EXPECT_THROW(lobpcg(a, start * 0), InvalidArgument);
 }
 
+// Near convergence the directions of a step depend on each other but for rounding, differently for every start.
+TEST(SparseLinalgOnTheCpu, LobpcgFromManyStarts) {
+  for (const DType dtype : {DType::float64, DType::float32}) {
+    const SparseArray a = laplacian(10, dtype);
+    const NdArray all = local::linalg::eigh(laplacian(10).toarray()).first;
+    LobpcgOptions options;
+    options.maxiter = 300;
+    options.tol = dtype == DType::float64 ? 1e-7 : 1e-4;
+    for (uint64_t seed = 0; seed < 30; ++seed) {
+      options.largest = seed % 2 == 0;
+      const LobpcgResult result = lobpcg(a, normal({100, 4}, dtype, seed), options);
+      const NdArray expected = options.largest ? all[{Slice{-1, -5, -1}}] : all[{Slice{0, 4, {}}}];
+      EXPECT_LT(result.residual_norms.size(), 200u) << local::name(dtype) << " " << seed;
+      EXPECT_LT(size_of(result.values.astype(DType::float64) - expected), 10 * *options.tol)
+          << local::name(dtype) << " " << seed;
+    }
+  }
+}
+
 TEST_P(SparseLinalg, Operators) {
   const SparseArray a = random(6, 4, 0.5, Format::csc, DType::complex128, Generator(3));
   const NdArray dense = a.toarray(), x = normal(4, DType::complex128), y = normal(6, DType::complex128);
