@@ -1,28 +1,9 @@
 // The product of --size (4096) layers of 512 x 512 float64 numbers into one layer: by a raw kernel that accumulates in
 // global memory, by one that accumulates in a register, and, as CUDA source needs a GPU, by an elementwise kernel that
 // runs everywhere; checked against the CPU.
+#include "apps/examples/layers_kernel.h"
 #include "apps/examples/options.h"
 namespace ql = quarry::local;
-
-namespace {
-
-constexpr const char* kSource = R"(
-extern "C" __global__ void in_memory(const double* layers, double* product, int count, int size) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= size) return;
-  product[i] = 1;
-  for (int k = 0; k < count; ++k) product[i] *= layers[(long long)k * size + i];
-}
-extern "C" __global__ void in_register(const double* layers, double* product, int count, int size) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= size) return;
-  double value = 1;
-  for (int k = 0; k < count; ++k) value *= layers[(long long)k * size + i];
-  product[i] = value;
-}
-)";
-
-}  // namespace
 
 int main(int argc, char** argv) {
   const examples::Options options(argc, argv, 4096);
@@ -35,16 +16,13 @@ int main(int argc, char** argv) {
     checks.expect(ql::allclose(product.to(ql::kCpu), wanted, 1e-12, 0), what);
   };
 
-  const ql::ElementwiseKernel anywhere("raw T layers, int64 count", "T product",
-                                       "T value = 1;\n"
-                                       "for (long long k = 0; k < count; ++k) value *= layers[k * n + i];\n"
-                                       "product = value",
+  const ql::ElementwiseKernel anywhere("raw T layers, int64 count", "T product", examples::kLayersSnippet,
                                        "multiply_layers");
   const ql::NdArray product = ql::zeros(ql::Dims{side, side});
   check(anywhere(layers, count, product), "the elementwise kernel");
   options.time("elementwise kernel", [&] { anywhere(layers, count, product); });
 
-  const ql::RawModule module(kSource, {"in_memory", "in_register"});
+  const ql::RawModule module(examples::kLayersSource, {"in_memory", "in_register"});
   for (const char* name : {"in_memory", "in_register"}) {
     const ql::RawKernel kernel = module.function(name);
     const ql::NdArray out = ql::zeros(ql::Dims{side, side});

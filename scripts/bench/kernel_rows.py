@@ -1,30 +1,31 @@
 """Rows of user kernels and fused functions. What quarry calls is compiled into bench_local ("@NAME x y": see
 tests/bench/kernel_calls.h); the peer's is CuPy's kernel of the same text, or NumPy's operations."""
 
-SETUP = """
+import pathlib
+
+LAYERS = pathlib.Path(__file__).resolve().parents[2] / "apps/examples/layers_kernel.h"
+LAYERS_SOURCE = LAYERS.read_text().split('R"cuda(')[1].split(')cuda"')[0]
+
+# Fused functions have names: CuPy's kernels take them.
+SETUP = f"""
+layers_source = {LAYERS_SOURCE!r}
+""" + """
+def generic_function(x, y, z):
+    return x * y + z
+
+def chain_function(x):
+    return sqrt(x * x + 1) * exp(-x)
+
+def sum_function(x):
+    return sum(sqrt(x * x + 1) * exp(-x))
+
 try:
     add_kernel = ElementwiseKernel("T x, T y", "T z", "z = x + y", "bench_add")
     generic_kernel = ElementwiseKernel("T x, T y, T z", "T w", "w = (x * y) + z", "bench_generic")
     chain_kernel = ElementwiseKernel("T x", "T z", "z = sqrt(x * x + 1) * exp(-x)", "bench_chain")
     norm_kernel = ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "bench_norm")
-    layers_source = r'''
-    extern "C" __global__ void in_memory(const double* layers, double* product, int count, int size) {
-      const int i = blockIdx.x * blockDim.x + threadIdx.x;
-      if (i >= size) return;
-      product[i] = 1;
-      for (int k = 0; k < count; ++k) product[i] *= layers[(long long)k * size + i];
-    }
-    extern "C" __global__ void in_register(const double* layers, double* product, int count, int size) {
-      const int i = blockIdx.x * blockDim.x + threadIdx.x;
-      if (i >= size) return;
-      double value = 1;
-      for (int k = 0; k < count; ++k) value *= layers[(long long)k * size + i];
-      product[i] = value;
-    }'''
     raw = {name: RawKernel(layers_source, name) for name in ("in_memory", "in_register")}
-    generic_fused = fuse(lambda x, y, z: x * y + z)
-    chain_fused = fuse(lambda x: sqrt(x * x + 1) * exp(-x))
-    sum_fused = fuse(lambda x: sum(sqrt(x * x + 1) * exp(-x)))
+    generic_fused, chain_fused, sum_fused = fuse(generic_function), fuse(chain_function), fuse(sum_function)
 
     def layers(name, x):
         count, size = x.shape[0], x.shape[1] * x.shape[2]
@@ -33,9 +34,9 @@ try:
         return out
 except NameError:
     add_kernel = add
-    generic_kernel = generic_fused = lambda x, y, z: x * y + z
-    chain_kernel = chain_fused = lambda x: sqrt(x * x + 1) * exp(-x)
-    sum_fused = lambda x: sum(sqrt(x * x + 1) * exp(-x))
+    generic_kernel = generic_fused = generic_function
+    chain_kernel = chain_fused = chain_function
+    sum_fused = sum_function
 
     def norm_kernel(x, axis=None):
         return sqrt(sum(x * x, axis=axis))

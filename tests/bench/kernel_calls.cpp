@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "apps/examples/layers_kernel.h"
 #include "local/local.h"
 
 namespace quarry {
@@ -12,34 +13,16 @@ namespace {
 namespace ql = local;
 using ql::NdArray;
 
-constexpr const char* kLayers = R"(
-extern "C" __global__ void in_memory(const double* layers, double* product, int count, int size) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= size) return;
-  product[i] = 1;
-  for (int k = 0; k < count; ++k) product[i] *= layers[(long long)k * size + i];
-}
-extern "C" __global__ void in_register(const double* layers, double* product, int count, int size) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= size) return;
-  double value = 1;
-  for (int k = 0; k < count; ++k) value *= layers[(long long)k * size + i];
-  product[i] = value;
-}
-)";
-
 // On the CPU, where raw kernels do not run, the same by an elementwise kernel.
 void multiply_layers(const NdArray& x, const char* name) {
   const NdArray product(ql::Dims{x.shape(1), x.shape(2)}, ql::DType::float64);
   if (x.device().kind != ql::DeviceKind::cuda) {
-    static const ql::ElementwiseKernel layers(
-        "raw T layers, int64 count", "T product",
-        "T value = 1; for (long long k = 0; k < count; ++k) value *= layers[k * n + i]; product = value",
-        "bench_layers");
+    static const ql::ElementwiseKernel layers("raw T layers, int64 count", "T product", examples::kLayersSnippet,
+                                              "bench_layers");
     layers(x, x.shape(0), product);
     return;
   }
-  static const ql::RawModule module(kLayers, {"in_memory", "in_register"});
+  static const ql::RawModule module(examples::kLayersSource, {"in_memory", "in_register"});
   const int64_t size = product.size();
   module.function(name)({(size + 255) / 256}, {256},
                         {x, product, static_cast<int>(x.shape(0)), static_cast<int>(size)});
