@@ -1,16 +1,132 @@
-// Random numbers by element index. Runs of consecutive indices, which is what an index generator along the last axis
-// gives, evaluate whole Philox blocks side by side; other indices one by one. The values are the same.
+// Random numbers by element index, and samples by rejection. Runs of consecutive indices, which is what an index
+// generator along the last axis gives, evaluate whole Philox blocks side by side; other indices one by one. Samples
+// whose parameters repeat share what depends on those, and try their first block side by side. The values are those of
+// local/program/op_functions.h.
+#include <immintrin.h>
+
+#include <array>
+#include <optional>
+
 #include "local/cpu/loops/map.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {
 
-constexpr int64_t kBlocks = 64;  // evaluated side by side
+// ---- Philox blocks side by side ----
 
+// Lanes of 64 bits that hold 32-bit words; what is above them is not used.
+#if defined(__AVX512F__)
+constexpr int kLanes = 8;
+#elif defined(__AVX2__)
+constexpr int kLanes = 4;
+#else
+constexpr int kLanes = 2;
+#endif
+typedef uint64_t Lanes __attribute__((vector_size(kLanes * 8)));
+
+inline Lanes products(Lanes words, uint64_t factor) {
+  const Lanes factors = Lanes{} + factor;
+#if defined(__AVX512F__)
+  return reinterpret_cast<Lanes>(
+      _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(words), reinterpret_cast<__m512i>(factors)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Lanes>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(words), reinterpret_cast<__m256i>(factors)));
+#else
+  return reinterpret_cast<Lanes>(_mm_mul_epu32(reinterpret_cast<__m128i>(words), reinterpret_cast<__m128i>(factors)));
+#endif
+}
+
+inline Lanes load(const uint64_t* from) {
+  Lanes lanes;
+  std::memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+inline void store(uint64_t* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
+
+constexpr int kBlocks = 64;  // evaluated side by side
+
+// word64(block, 0) and word64(block, 1) of kBlocks blocks.
+struct Blocks {
+  alignas(64) uint64_t first[kBlocks];
+  alignas(64) uint64_t second[kBlocks];
+};
+
+// Ten rounds of two groups of lanes, whose multiplications overlap. key(round, word, group) is a key's word.
+template <class Key>
+inline void philox_rounds(Lanes (&c)[4][2], const Key& key) {
+  for (int round = 0; round < 10; ++round) {
+    for (int g = 0; g < 2; ++g) {
+      const Lanes p0 = products(c[0][g], 0xD2511F53u), p1 = products(c[2][g], 0xCD9E8D57u);
+      c[0][g] = (p1 >> 32) ^ c[1][g] ^ key(round, 0, g);
+      c[2][g] = (p0 >> 32) ^ c[3][g] ^ key(round, 1, g);
+      c[1][g] = p1;
+      c[3][g] = p0;
+    }
+  }
+}
+inline void store_words(const Lanes (&c)[4][2], int at, Blocks& blocks) {
+  const Lanes low = Lanes{} + 0xffffffffu;
+  for (int g = 0; g < 2; ++g) {
+    store(blocks.first + at + g * kLanes, (c[0][g] & low) | (c[1][g] << 32));
+    store(blocks.second + at + g * kLanes, (c[2][g] & low) | (c[3][g] << 32));
+  }
+}
+
+constexpr uint32_t kKeySteps[2] = {0x9E3779B9u, 0xBB67AE85u};
+
+// fn::random_block() of kBlocks successive numbers.
+void stream_blocks(uint64_t block, uint64_t seed, uint64_t stream, Blocks& blocks) {
+  uint64_t keys[10][2];
+  for (uint32_t round = 0; round < 10; ++round) {
+    keys[round][0] = static_cast<uint32_t>(seed) + round * kKeySteps[0];
+    keys[round][1] = static_cast<uint32_t>(stream) + round * kKeySteps[1];
+  }
+  Lanes count{};
+  for (int i = 0; i < kLanes; ++i) count[i] = static_cast<uint64_t>(i);
+  for (int at = 0; at < kBlocks; at += 2 * kLanes) {
+    Lanes c[4][2];
+    for (int g = 0; g < 2; ++g) {
+      c[0][g] = count + (block + static_cast<uint64_t>(at + g * kLanes));
+      c[1][g] = c[0][g] >> 32;
+      c[2][g] = Lanes{} + (seed >> 32);
+      c[3][g] = Lanes{} + (stream >> 32);
+    }
+    philox_rounds(c, [&](int round, int word, int) { return Lanes{} + keys[round][word]; });
+    store_words(c, at, blocks);
+  }
+}
+
+// Block number `draw` of kBlocks elements with keys of their own (fn::next_block()).
+void element_blocks(const uint64_t* elements, uint32_t draw, Blocks& blocks) {
+  for (int at = 0; at < kBlocks; at += 2 * kLanes) {
+    Lanes c[4][2], keys[2][2];
+    for (int g = 0; g < 2; ++g) {
+      const Lanes element = load(elements + at + g * kLanes);
+      keys[0][g] = element & 0xffffffffu;
+      keys[1][g] = element >> 32;
+      c[0][g] = Lanes{} + draw;
+      c[1][g] = c[2][g] = c[3][g] = Lanes{};
+    }
+    philox_rounds(c, [&](int round, int word, int g) {
+      return keys[word][g] + static_cast<uint64_t>(static_cast<uint32_t>(round) * kKeySteps[word]);
+    });
+    store_words(c, at, blocks);
+  }
+}
+
+// ---- Numbers by index ----
+
+// The values of the blocks, in their order.
 struct Bits {
   template <class T>
-  static void of_block(const fn::philox_block& block, T* out) {
-    for (int i = 0; i < fn::values_per_block<T>; ++i) out[i] = fn::bits_of_block<T>(block, i);
+  static void of_blocks(const Blocks& blocks, T* out) {
+    uint64_t words[2 * kBlocks];
+    for (int b = 0; b < kBlocks; ++b) {
+      words[2 * b] = blocks.first[b];
+      words[2 * b + 1] = blocks.second[b];
+    }
+    std::memcpy(out, words, sizeof words);
   }
   template <class T>
   static T of_index(int64_t index, uint64_t seed, uint64_t stream) {
@@ -19,8 +135,17 @@ struct Bits {
 };
 struct Uniform {
   template <class T>
-  static void of_block(const fn::philox_block& block, T* out) {
-    for (int i = 0; i < fn::values_per_block<T>; ++i) out[i] = fn::uniform_of_block<T>(block, i);
+  static void of_blocks(const Blocks& blocks, T* out) {
+    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr int kCount = kBlocks * fn::values_per_block<T>;
+    Word words[kCount];
+    Bits::of_blocks(blocks, words);
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (sizeof(T) == 4)
+        out[i] = fn::uniform32(words[i]);
+      else
+        out[i] = fn::uniform64(words[i]);
+    }
   }
   template <class T>
   static T of_index(int64_t index, uint64_t seed, uint64_t stream) {
@@ -29,11 +154,27 @@ struct Uniform {
 };
 struct Normal {
   template <class T>
-  static void of_block(const fn::philox_block& block, T* out) {
-    for (int i = 0; i < fn::values_per_block<T> / 2; ++i) {
-      const fn::sincos_pair<T> pair = fn::normals_of_block<T>(block, i);
-      out[2 * i] = pair.cosine;
-      out[2 * i + 1] = pair.sine;
+  static void of_blocks(const Blocks& blocks, T* out) {
+    constexpr int kPairs = kBlocks * fn::values_per_block<T> / 2;
+    T u[kPairs], v[kPairs], cosine[kPairs], sine[kPairs];
+    if constexpr (sizeof(T) == 4) {
+      uint64_t words[kPairs];
+      Bits::of_blocks(blocks, words);
+      for (int i = 0; i < kPairs; ++i) u[i] = fn::uniform32(static_cast<uint32_t>(words[i]));
+      for (int i = 0; i < kPairs; ++i) v[i] = fn::uniform32(static_cast<uint32_t>(words[i] >> 32));
+    } else {
+      for (int i = 0; i < kPairs; ++i) u[i] = fn::uniform64(blocks.first[i]);
+      for (int i = 0; i < kPairs; ++i) v[i] = fn::uniform64(blocks.second[i]);
+    }
+    for (int i = 0; i < kPairs; ++i) u[i] = math::sqrt(T(-2) * fn::shared_log(T(1) - u[i]));
+    for (int i = 0; i < kPairs; ++i) {
+      const fn::sincos_pair<T> turn = fn::shared_sincos_turns(v[i]);
+      cosine[i] = u[i] * turn.cosine;
+      sine[i] = u[i] * turn.sine;
+    }
+    for (int i = 0; i < kPairs; ++i) {
+      out[2 * i] = cosine[i];
+      out[2 * i + 1] = sine[i];
     }
   }
   template <class T>
@@ -42,41 +183,525 @@ struct Normal {
   }
 };
 
+// How many elements from the first on have successive indices of one stream.
+int64_t run_of(const int64_t* index, const uint64_t* seeds, const uint64_t* streams, int64_t n) {
+  const auto first = static_cast<uint64_t>(index[0]);
+  uint64_t other = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    other |= (static_cast<uint64_t>(index[i]) ^ (first + static_cast<uint64_t>(i))) | (seeds[i] ^ seeds[0]) |
+             (streams[i] ^ streams[0]);
+  }
+  if (other == 0) return n;
+  int64_t run = 1;
+  while (static_cast<uint64_t>(index[run]) == first + static_cast<uint64_t>(run) && seeds[run] == seeds[0] &&
+         streams[run] == streams[0])
+    ++run;
+  return run;
+}
+
+template <class Kind, class T>
+void random_run(T* out, int64_t first, uint64_t seed, uint64_t stream, int64_t run) {
+  constexpr int kPerBlock = fn::values_per_block<T>;
+  constexpr int64_t kValues = kBlocks * kPerBlock;
+  int64_t done = 0;
+  for (; done < run && (first + done) % kPerBlock != 0; ++done)
+    out[done] = Kind::template of_index<T>(first + done, seed, stream);
+  Blocks blocks;
+  while (run - done >= kPerBlock) {
+    const int64_t many = run - done < kValues ? (run - done) / kPerBlock * kPerBlock : kValues;
+    stream_blocks(static_cast<uint64_t>(first + done) / kPerBlock, seed, stream, blocks);
+    if (many == kValues) {
+      Kind::template of_blocks<T>(blocks, out + done);
+    } else {
+      T values[kValues];
+      Kind::template of_blocks<T>(blocks, values);
+      std::memcpy(out + done, values, static_cast<size_t>(many) * sizeof(T));
+    }
+    done += many;
+  }
+  for (; done < run; ++done) out[done] = Kind::template of_index<T>(first + done, seed, stream);
+}
+
 template <class Kind, class T>
 void random_loop(void* out, const void* const* args, int64_t n) {
-  constexpr int per_block = fn::values_per_block<T>;
   const int64_t* index = static_cast<const int64_t*>(args[0]);
   const uint64_t* seeds = static_cast<const uint64_t*>(args[1]);
   const uint64_t* streams = static_cast<const uint64_t*>(args[2]);
   T* r = static_cast<T*>(out);
-  int64_t i = 0;
-  while (i < n) {
-    const int64_t first = index[i];
-    const uint64_t seed = seeds[i], stream = streams[i];
-    int64_t run = 1;
-    while (i + run < n && index[i + run] == first + run && seeds[i + run] == seed && streams[i + run] == stream) ++run;
-    int64_t done = 0;
-    while (done < run && (first + done) % per_block != 0) {
-      r[i + done] = Kind::template of_index<T>(first + done, seed, stream);
-      ++done;
-    }
-    while (run - done >= per_block) {
-      const int64_t blocks = (run - done) / per_block < kBlocks ? (run - done) / per_block : kBlocks;
-      const uint64_t block = static_cast<uint64_t>(first + done) / per_block;
-      uint32_t w[4][kBlocks];
-      for (int64_t b = 0; b < kBlocks; ++b) {
-        const fn::philox_block x = fn::random_block(block + static_cast<uint64_t>(b), seed, stream);
-        for (int k = 0; k < 4; ++k) w[k][b] = x.w[k];
-      }
-      T values[kBlocks * per_block];
-      for (int64_t b = 0; b < kBlocks; ++b)
-        Kind::template of_block<T>(fn::philox_block{{w[0][b], w[1][b], w[2][b], w[3][b]}}, values + b * per_block);
-      std::memcpy(r + i + done, values, static_cast<size_t>(blocks * per_block) * sizeof(T));
-      done += blocks * per_block;
-    }
-    for (; done < run; ++done) r[i + done] = Kind::template of_index<T>(first + done, seed, stream);
+  for (int64_t i = 0; i < n;) {
+    const int64_t run = run_of(index + i, seeds + i, streams + i, n - i);
+    random_run<Kind>(r + i, index[i], seeds[i], streams[i], run);
     i += run;
   }
+}
+
+// ---- Samples by rejection ----
+//
+// A sampler is made for parameters. Where it `fits` them, sample() gives the values of kBlocks elements.
+
+// 32-bit words: the lower and the upper ones of the second word64().
+double lower_word(uint64_t words) { return static_cast<double>(static_cast<int64_t>(words & 0xffffffffu)); }
+double upper_word(uint64_t words) { return static_cast<double>(static_cast<int64_t>(words >> 32)); }
+
+// The first attempt of fn::gamma_of_large_shape() and its squeeze; `log`: the logarithms.
+template <bool log>
+class GammaSampler {
+ public:
+  using Value = double;
+
+  GammaSampler(double shape, double)
+      : fits(shape > 0 && !fn::isinf(shape)),
+        shape_(shape),
+        d_((shape < 1 ? shape + 1 : shape) - 1.0 / 3),
+        c_(1 / math::sqrt(9 * d_)) {}
+
+  const bool fits;
+
+  void sample(const uint64_t* keys, double* out) const {
+    const bool small = shape_ < 1;
+    Blocks blocks;
+    double below[kBlocks];  // of a small shape: the uniform that takes the sample of shape + 1 there
+    if (small) {
+      element_blocks(keys, 0, blocks);
+      for (int i = 0; i < kBlocks; ++i) below[i] = fn::positive_uniform(blocks.first[i]);
+    }
+    element_blocks(keys, small ? 1 : 0, blocks);
+    attempt(keys, blocks, out);
+    if constexpr (log) {
+      for (int i = 0; i < kBlocks; ++i) out[i] = math::log(out[i]);
+      for (int i = 0; small && i < kBlocks; ++i) out[i] += math::log(below[i]) / shape_;
+    } else {
+      for (int i = 0; small && i < kBlocks; ++i) out[i] *= math::pow(below[i], 1 / shape_);
+    }
+  }
+
+ private:
+  void attempt(const uint64_t* keys, const Blocks& blocks, double* out) const {
+    const double c = c_, d = d_;
+    double x[kBlocks], u[kBlocks];
+    uint64_t open[kBlocks];
+    for (int i = 0; i < kBlocks; ++i) x[i] = math::sqrt(-2 * fn::shared_log(fn::positive_uniform(blocks.first[i])));
+    for (int i = 0; i < kBlocks; ++i) u[i] = lower_word(blocks.second[i]) * 2.3283064365386963e-10;
+    for (int i = 0; i < kBlocks; ++i) x[i] = x[i] * fn::shared_sincos_turns(u[i]).cosine;
+    for (int i = 0; i < kBlocks; ++i) u[i] = (upper_word(blocks.second[i]) + 0.5) * 2.3283064365386963e-10;
+    for (int i = 0; i < kBlocks; ++i) {
+      const double t = 1 + c * x[i], v = t * t * t, x2 = x[i] * x[i];
+      open[i] = t > 0 && u[i] < 1 - 0.0331 * x2 * x2 ? 0 : 1;
+      out[i] = d * v;
+    }
+    for (int i = 0; i < kBlocks; ++i)
+      if (open[i] != 0) out[i] = settled(keys[i], x[i], u[i]);
+  }
+  // Where the squeeze of the first attempt failed.
+  double settled(uint64_t key, double x, double u) const {
+    const double t = 1 + c_ * x, v = t * t * t, x2 = x * x;
+    if (t > 0 && math::log(u) < 0.5 * x2 + d_ * (1 - v + math::log(v))) return d_ * v;
+    fn::element_draws draws{key, shape_ < 1 ? 2u : 1u};
+    return fn::gamma_of_large_shape(draws, shape_ < 1 ? shape_ + 1 : shape_);
+  }
+
+  const double shape_, d_, c_;
+};
+
+// Counts by inversion: the masses of 0, 1, ... up to the last one that op_functions.h looks at.
+class Masses {
+ public:
+  static constexpr int kMost = 128;
+  // next(mass, k): the mass of k from that of k - 1; ends(mass, k): whether k is the last one.
+  template <class Next, class Ends>
+  bool fill(double mass, const Next& next, const Ends& ends) {
+    for (last_ = 0; last_ < kMost; ++last_) {
+      if (last_ > 0) mass = next(mass, static_cast<double>(last_));
+      masses_[static_cast<size_t>(last_)] = mass;
+      if (ends(mass, static_cast<double>(last_))) return true;
+    }
+    return false;
+  }
+  void sample(const uint64_t* keys, double* out) const {
+    Blocks blocks;
+    element_blocks(keys, 0, blocks);
+    for (int i = 0; i < kBlocks; ++i) out[i] = count(fn::uniform64(blocks.first[i]));
+  }
+
+ private:
+  double count(double u) const {
+    int k = 0;
+    for (; k < last_ && u >= masses_[static_cast<size_t>(k)]; ++k) u -= masses_[static_cast<size_t>(k)];
+    return k;
+  }
+
+  int last_ = 0;
+  std::array<double, kMost> masses_{};
+};
+
+// Values of a function of a count, computed when first asked for; around `centre` they are kept.
+class KnownValues {
+ public:
+  explicit KnownValues(double centre) : first_(centre > kMost / 2 ? math::floor(centre) - kMost / 2 : 0) {
+    known_.fill(fn::quiet_nan<double>());
+  }
+  template <class F>
+  double at(double k, const F& f) {
+    const double place = k - first_;
+    if (!(place >= 0 && place < kMost)) return f(k);
+    double& value = known_[static_cast<size_t>(place)];
+    if (fn::isnan(value)) value = f(k);
+    return value;
+  }
+
+ private:
+  static constexpr int kMost = 256;
+  double first_;
+  std::array<double, kMost> known_;
+};
+
+// Hoermann's transformed rejection with squeeze: counts floor((2 a / us + b) u + centre + rest), at most `most`.
+struct TransformedRejection {
+  double a, b, centre, rest, squeeze, scale, most;
+  bool corners;  // leave out where us < 0.013 and v > us
+
+  // The first attempts; where the squeeze is not enough, log_mass(k) decides, and further attempts.
+  template <class LogMass>
+  void sample(const uint64_t* keys, const LogMass& log_mass, double* out) const {
+    const TransformedRejection t = *this;
+    Blocks blocks;
+    element_blocks(keys, 0, blocks);
+    double u[kBlocks], v[kBlocks];
+    uint64_t open[kBlocks];
+    for (int i = 0; i < kBlocks; ++i) u[i] = fn::uniform64(blocks.first[i]) - 0.5;
+    for (int i = 0; i < kBlocks; ++i) v[i] = fn::positive_uniform(blocks.second[i]);
+    for (int i = 0; i < kBlocks; ++i) {
+      const double us = 0.5 - (u[i] < 0 ? -u[i] : u[i]);
+      const double k = math::floor((2 * t.a / us + t.b) * u[i] + t.centre + t.rest);
+      open[i] = us >= 0.07 && v[i] <= t.squeeze && k >= 0 && k <= t.most ? 0 : 1;
+      out[i] = k;
+    }
+    for (int i = 0; i < kBlocks; ++i) {
+      if (open[i] == 0) continue;
+      for (fn::element_draws draws{keys[i], 1}; !accepts(u[i], v[i], log_mass, out[i]);) {
+        const fn::philox_block block = fn::next_block(draws);
+        u[i] = fn::uniform64(fn::word64(block, 0)) - 0.5;
+        v[i] = fn::positive_uniform(fn::word64(block, 1));
+      }
+    }
+  }
+
+ private:
+  template <class LogMass>
+  bool accepts(double u, double v, const LogMass& log_mass, double& k) const {
+    const double us = 0.5 - (u < 0 ? -u : u);
+    if (us <= 0) return false;
+    k = math::floor((2 * a / us + b) * u + centre + rest);
+    if (k < 0 || k > most) return false;
+    if (us >= 0.07 && v <= squeeze) return true;
+    if (corners && us < 0.013 && v > us) return false;
+    return math::log(v * scale / (a / (us * us) + b)) <= log_mass(k);
+  }
+};
+
+class PoissonSampler {
+ public:
+  using Value = double;
+
+  PoissonSampler(double mean, double) : fits(mean >= 0 && !fn::isinf(mean)), mean_(mean), log_masses_(mean) {
+    if (!fits) return;
+    if (mean < 10) {
+      masses_.fill(
+          math::exp(-mean), [mean](double mass, double k) { return mass * (mean / k); },
+          [mean](double mass, double k) { return k > mean && mass < 1e-17; });
+      return;
+    }
+    const double b = 0.931 + 2.53 * math::sqrt(mean), a = -0.059 + 0.02483 * b;
+    hat_ = {a, b, mean, 0.43, 0.9277 - 3.6224 / (b - 2), 1.1239 + 1.1328 / (b - 3.4), fn::infinity<double>(), true};
+  }
+
+  const bool fits;
+
+  void sample(const uint64_t* keys, double* out) {
+    if (mean_ < 10) return masses_.sample(keys, out);
+    const double mean = mean_;
+    hat_.sample(
+        keys,
+        [this, mean](double k) {
+          return log_masses_.at(k, [mean](double x) { return fn::poisson_log_mass(x, mean); });
+        },
+        out);
+  }
+
+ private:
+  const double mean_;
+  Masses masses_;
+  TransformedRejection hat_{};
+  KnownValues log_masses_;
+};
+
+class BinomialSampler {
+ public:
+  using Value = double;
+
+  BinomialSampler(double n, double p)
+      : fits(n > 0 && !fn::isinf(n) && p > 0 && p < 1), n_(n), p_(p), s_(p > 0.5 ? 1 - p : p), log_masses_(n * s_) {
+    if (!fits) return;
+    const double s = s_, odds = s / (1 - s);
+    if (n * s < 10) {
+      fits = masses_.fill(
+          math::exp(n * math::log1p(-s)), [=](double mass, double k) { return mass * ((n - k + 1) / k * odds); },
+          [=](double mass, double k) { return k >= n || (k > n * s && mass < 1e-17); });
+      return;
+    }
+    const double deviation = math::sqrt(n * s * (1 - s)), centre = n * s + 0.5;
+    const double b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * s;
+    hat_ = {a, b, centre, 0, 0.92 - 4.2 / b, (2.83 + 5.1 / b) * deviation, n, false};
+    mode_ = fn::binomial_log_mass(math::floor((n + 1) * s), n, s);
+  }
+
+  bool fits;
+
+  void sample(const uint64_t* keys, double* out) {
+    const double n = n_, s = s_, mode = mode_;
+    if (n * s < 10) {
+      masses_.sample(keys, out);
+    } else {
+      const auto log_mass = [=](double k) { return fn::binomial_log_mass(k, n, s) - mode; };
+      hat_.sample(
+          keys, [&](double k) { return log_masses_.at(k, log_mass); }, out);
+    }
+    for (int i = 0; p_ > 0.5 && i < kBlocks; ++i) out[i] = n - out[i];
+  }
+
+ private:
+  const double n_, p_, s_;
+  Masses masses_;
+  TransformedRejection hat_{};
+  double mode_ = 0;
+  KnownValues log_masses_;
+};
+
+// Logarithms of the factorials of integers n >= 0.
+double log_factorial(double n) {
+  static const auto known = [] {
+    std::array<double, 1024> values{};
+    for (size_t i = 0; i < values.size(); ++i) values[i] = fn::log_factorial(static_cast<double>(i));
+    return values;
+  }();
+  return n < static_cast<double>(known.size()) ? known[static_cast<size_t>(n)] : fn::log_factorial(n);
+}
+
+// fn::random_hypergeometric().
+template <class T>
+class HypergeometricSampler {
+ public:
+  using Value = T;
+
+  HypergeometricSampler(T good_bad, T sample)
+      : good_(static_cast<uint64_t>(good_bad) >> 32),
+        bad_(static_cast<uint64_t>(good_bad) & 0xffffffffu),
+        drawn_(static_cast<uint64_t>(sample)),
+        log_masses_(0) {
+    const uint64_t total = good_ + bad_;
+    if (drawn_ > total) return;
+    rest_ = total - drawn_;
+    fewer_ = drawn_ < rest_ ? drawn_ : rest_;
+    fits = true;
+    if (fewer_ < kFew) return;
+    const double n = static_cast<double>(total);
+    m_ = static_cast<double>(fewer_);
+    low_ = static_cast<double>(good_ < bad_ ? good_ : bad_);
+    high_ = n - low_;
+    const double mean = m_ * (low_ / n), variance = (n - m_) * m_ * (low_ / n) * (high_ / n) / (n - 1);
+    mean_ = mean;
+    width_ = 1.7155277699214135 * math::sqrt(variance + 0.5) + 0.8989161620588988;
+    top_ = mass(math::floor((m_ + 1) * (low_ + 1) / (n + 2)));
+    log_masses_ = KnownValues(mean);
+    const double most = m_ < low_ ? m_ : low_, reach = math::floor(mean + 0.5 + 16 * math::sqrt(variance + 0.5));
+    end_ = most + 1 < reach ? most + 1 : reach;
+  }
+
+  bool fits = false;
+
+  void sample(const uint64_t* keys, T* out) {
+    if (fewer_ < kFew) return draw_one_by_one(keys, out);
+    Blocks tries[2];
+    for (uint32_t draw = 0; draw < 2; ++draw) element_blocks(keys, draw, tries[draw]);
+    for (int i = 0; i < kBlocks; ++i) {
+      double x = 0;
+      bool done =
+          accepted(tries[0].first[i], tries[0].second[i], x) || accepted(tries[1].first[i], tries[1].second[i], x);
+      for (fn::element_draws draws{keys[i], 2}; !done;) {
+        const fn::philox_block block = fn::next_block(draws);
+        done = accepted(fn::word64(block, 0), fn::word64(block, 1), x);
+      }
+      uint64_t k = static_cast<uint64_t>(x);
+      if (good_ > bad_) k = fewer_ - k;
+      out[i] = static_cast<T>(drawn_ > rest_ ? good_ - k : k);
+    }
+  }
+
+ private:
+  static constexpr uint64_t kFew = 10;
+
+  void draw_one_by_one(const uint64_t* keys, T* out) const {
+    uint64_t left_good[kBlocks];
+    for (uint64_t& left : left_good) left = good_;
+    Blocks blocks;
+    for (uint64_t draw = 0; draw < fewer_; ++draw) {
+      element_blocks(keys, static_cast<uint32_t>(draw), blocks);
+      const uint64_t left = good_ + bad_ - draw;
+      for (int i = 0; i < kBlocks; ++i) left_good[i] -= math::umulhi(blocks.first[i], left) < left_good[i] ? 1 : 0;
+    }
+    for (int i = 0; i < kBlocks; ++i) {
+      const uint64_t k = good_ - left_good[i];
+      out[i] = static_cast<T>(drawn_ > rest_ ? good_ - k : k);
+    }
+  }
+  double mass(double x) const {
+    return log_factorial(x) + log_factorial(low_ - x) + log_factorial(m_ - x) + log_factorial(high_ - m_ + x);
+  }
+  bool accepted(uint64_t first, uint64_t second, double& x) {
+    const double u = fn::positive_uniform(first), v = fn::uniform64(second);
+    x = mean_ + 0.5 + width_ * (v - 0.5) / u;
+    if (x < 0 || x >= end_) return false;
+    x = math::floor(x);
+    const double t = log_masses_.at(x, [this](double k) { return top_ - mass(k); });
+    if (u * (4 - u) - 3 <= t) return true;
+    if (u * (u - t) >= 1) return false;
+    return 2 * math::log(u) <= t;
+  }
+
+  const uint64_t good_, bad_, drawn_;
+  uint64_t rest_ = 0, fewer_ = 0;
+  double m_ = 0, low_ = 0, high_ = 0, mean_ = 0, width_ = 0, top_ = 0, end_ = 0;
+  KnownValues log_masses_;
+};
+
+class ZipfSampler {
+ public:
+  using Value = double;
+
+  ZipfSampler(double a, double) : fits(a > 1 && a < 1025), e_(a - 1) {
+    if (!fits) return;
+    b1_ = math::expm1(e_ * 0.69314718055994530942);
+    span_ = math::expm1(-e_ * 43.66827237527655449);
+    for (size_t x = 1; x < kKnown; ++x) known_[x] = rise(static_cast<double>(x));
+  }
+
+  const bool fits;
+
+  void sample(const uint64_t* keys, double* out) const {
+    Blocks blocks;
+    element_blocks(keys, 0, blocks);
+    for (int i = 0; i < kBlocks; ++i) {
+      uint64_t first = blocks.first[i], second = blocks.second[i];
+      for (fn::element_draws draws{keys[i], 1}; !accepted(first, second, out[i]);) {
+        const fn::philox_block block = fn::next_block(draws);
+        first = fn::word64(block, 0);
+        second = fn::word64(block, 1);
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kKnown = 32;
+  double rise(double x) const { return math::expm1(e_ * math::log1p(1 / x)); }
+  bool accepted(uint64_t first, uint64_t second, double& x) const {
+    constexpr double kMost = 9223372036854774784.0;
+    const double t = fn::uniform64(first), v = fn::uniform64(second);
+    x = math::floor(math::exp(-math::log1p(t * span_) / e_));
+    if (!(x >= 1 && x <= kMost)) return false;
+    const double t1 = x < kKnown ? known_[static_cast<size_t>(x)] : rise(x);
+    return v * x * t1 / b1_ <= (t1 + 1) / (b1_ + 1);
+  }
+
+  const double e_;
+  double b1_ = 0, span_ = 0;
+  std::array<double, kKnown> known_{};
+};
+
+// fn::random_von_mises() between its limits.
+class VonMisesSampler {
+ public:
+  using Value = double;
+
+  VonMisesSampler(double kappa, double) : fits(kappa >= 1e-5 && kappa <= 1e6), kappa_(kappa) {
+    const double r = 1 + math::sqrt(1 + 4 * kappa * kappa), rho = (r - math::sqrt(2 * r)) / (2 * kappa);
+    s_ = (1 + rho * rho) / (2 * rho);
+  }
+
+  const bool fits;
+
+  void sample(const uint64_t* keys, double* out) const {
+    Blocks blocks;
+    element_blocks(keys, 0, blocks);
+    const double s = s_, kappa = kappa_;
+    double z[kBlocks], w[kBlocks], y[kBlocks], v[kBlocks];
+    for (int i = 0; i < kBlocks; ++i) z[i] = 0.5 * fn::uniform64(blocks.first[i]);
+    for (int i = 0; i < kBlocks; ++i) z[i] = fn::shared_sincos_turns(z[i]).cosine;
+    for (int i = 0; i < kBlocks; ++i) v[i] = (lower_word(blocks.second[i]) + 0.5) * 2.3283064365386963e-10;
+    for (int i = 0; i < kBlocks; ++i) {
+      w[i] = (1 + s * z[i]) / (s + z[i]);
+      y[i] = kappa * (s - w[i]);
+    }
+    for (int i = 0; i < kBlocks; ++i) {
+      uint64_t second = blocks.second[i];
+      for (fn::element_draws draws{keys[i], 1}; !accepts(y[i], v[i]);) {
+        const fn::philox_block block = fn::next_block(draws);
+        second = fn::word64(block, 1);
+        z[i] = fn::shared_sincos_turns(0.5 * fn::uniform64(fn::word64(block, 0))).cosine;
+        w[i] = (1 + s * z[i]) / (s + z[i]);
+        y[i] = kappa * (s - w[i]);
+        v[i] = fn::open_uniform(block.w[2]);
+      }
+      const double angle = math::acos(w[i] < -1 ? -1.0 : w[i] > 1 ? 1.0 : w[i]);
+      out[i] = second >> 32 & 1 ? -angle : angle;
+    }
+  }
+
+ private:
+  static bool accepts(double y, double v) { return y * (2 - y) - v >= 0 || math::log(y / v) + 1 - y >= 0; }
+
+  const double kappa_;
+  double s_ = 0;
+};
+
+template <class T>
+bool all_equal(const T* values) {
+  uint64_t bits[kBlocks], other = 0;
+  static_assert(sizeof(T) == 8);
+  std::memcpy(bits, values, sizeof bits);
+  for (const uint64_t value : bits) other |= value ^ bits[0];
+  return other == 0;
+}
+template <class T>
+bool same_bits(T a, T b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+template <class Row, class Sampler>
+void sampler_loop(void* out, const void* const* args, int64_t n) {
+  using T = typename Sampler::Value;
+  const uint64_t* keys = static_cast<const uint64_t*>(args[0]);
+  const T* y = static_cast<const T*>(args[1]);
+  const T* z = static_cast<const T*>(args[Row::arity == 3 ? 2 : 1]);
+  T* r = static_cast<T*>(out);
+  std::optional<Sampler> sampler;
+  T made_y{}, made_z{};
+  int64_t i = 0;
+  for (; i + kBlocks <= n; i += kBlocks) {
+    const T this_y = y[i], this_z = z[i];
+    if (!all_equal(y + i) || !all_equal(z + i)) {
+      sampler.reset();
+    } else if (!sampler || !same_bits(made_y, this_y) || !same_bits(made_z, this_z)) {
+      sampler.emplace(this_y, this_z);
+      made_y = this_y;
+      made_z = this_z;
+    }
+    if (!sampler || !sampler->fits) {
+      for (int64_t j = i; j < i + kBlocks; ++j) r[j] = Row::template apply<T>(keys[j], y[j], z[j]);
+      continue;
+    }
+    sampler->sample(keys + i, r + i);
+  }
+  for (; i < n; ++i) r[i] = Row::template apply<T>(keys[i], y[i], z[i]);
 }
 
 }  // namespace
@@ -94,15 +719,15 @@ void register_random(Loops& loops) {
   entry(Op::random_integers, DType::int64) = map_loop<row_random_integers, int64_t, uint64_t, int64_t, int64_t>;
   entry(Op::random_integers, DType::uint64) = map_loop<row_random_integers, uint64_t, uint64_t, uint64_t, uint64_t>;
   entry(Op::random_hypergeometric, DType::int64) =
-      map_loop<row_random_hypergeometric, int64_t, uint64_t, int64_t, int64_t>;
+      sampler_loop<row_random_hypergeometric, HypergeometricSampler<int64_t>>;
   entry(Op::random_hypergeometric, DType::uint64) =
-      map_loop<row_random_hypergeometric, uint64_t, uint64_t, uint64_t, uint64_t>;
-  entry(Op::random_gamma, DType::float64) = map_loop<row_random_gamma, double, uint64_t, double, double>;
-  entry(Op::random_log_gamma, DType::float64) = map_loop<row_random_log_gamma, double, uint64_t, double, double>;
-  entry(Op::random_poisson, DType::float64) = map_loop<row_random_poisson, double, uint64_t, double, double>;
-  entry(Op::random_binomial, DType::float64) = map_loop<row_random_binomial, double, uint64_t, double, double>;
-  entry(Op::random_zipf, DType::float64) = map_loop<row_random_zipf, double, uint64_t, double, double>;
-  entry(Op::random_von_mises, DType::float64) = map_loop<row_random_von_mises, double, uint64_t, double, double>;
+      sampler_loop<row_random_hypergeometric, HypergeometricSampler<uint64_t>>;
+  entry(Op::random_gamma, DType::float64) = sampler_loop<row_random_gamma, GammaSampler<false>>;
+  entry(Op::random_log_gamma, DType::float64) = sampler_loop<row_random_log_gamma, GammaSampler<true>>;
+  entry(Op::random_poisson, DType::float64) = sampler_loop<row_random_poisson, PoissonSampler>;
+  entry(Op::random_binomial, DType::float64) = sampler_loop<row_random_binomial, BinomialSampler>;
+  entry(Op::random_zipf, DType::float64) = sampler_loop<row_random_zipf, ZipfSampler>;
+  entry(Op::random_von_mises, DType::float64) = sampler_loop<row_random_von_mises, VonMisesSampler>;
 }
 
 }  // namespace quarry::local::cpu::QUARRY_LEVEL

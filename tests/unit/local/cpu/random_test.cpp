@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -77,6 +78,96 @@ TEST(Random, ValuesDependOnTheIndexOnly) {
   check_positions<double>(Op::random_uniform, DType::float64, &fn::random_uniform<double>);
   check_positions<float>(Op::random_normal, DType::float32, &fn::random_normal<float>);
   check_positions<double>(Op::random_normal, DType::float64, &fn::random_normal<double>);
+}
+
+// Samples of keys by the engine, with constant parameters or arrays of them.
+template <class T>
+std::vector<T> sample(Op op, DType dtype, const std::vector<uint64_t>& keys,
+                      const std::vector<std::vector<T>>& arrays) {
+  Program p;
+  Launch launch;
+  const auto n = static_cast<int64_t>(keys.size());
+  launch.shape = {n};
+  std::vector<uint64_t> own_keys = keys;
+  std::vector<std::vector<T>> own = arrays;
+  std::vector<ValueId> args{p.input(DType::uint64)};
+  launch.inputs.push_back({own_keys.data(), {8}});
+  for (std::vector<T>& values : own) {
+    if (values.size() == 1) {
+      args.push_back(p.constant(Scalar(values[0]), dtype));
+      continue;
+    }
+    args.push_back(p.input(dtype));
+    launch.inputs.push_back({values.data(), {sizeof(T)}});
+  }
+  p.output(p.apply(op, args, op == Op::random_hypergeometric ? std::optional<DType>(dtype) : std::nullopt));
+  std::vector<T> out(keys.size());
+  launch.outputs = {{out.data(), {sizeof(T)}}};
+  ExecContext context;
+  context.memory = &default_pool(kCpu);
+  cpu_engine().run(p, launch, context);
+  return out;
+}
+
+template <class T, class F>
+void check_samples(Op op, DType dtype, const std::vector<std::vector<T>>& parameters, const F& function) {
+  constexpr size_t kCount = 3001;
+  std::vector<uint64_t> keys(kCount);
+  for (size_t i = 0; i < kCount; ++i) keys[i] = fn::random_bits<uint64_t>(static_cast<int64_t>(i), 11, 12);
+  const size_t count = parameters[0].size();
+  std::vector<std::vector<T>> varying(count, std::vector<T>(kCount));
+  for (const std::vector<T>& given : parameters) {
+    std::vector<std::vector<T>> constants;
+    for (const T& value : given) constants.push_back({value});
+    const std::vector<T> out = sample<T>(op, dtype, keys, constants);
+    for (size_t i = 0; i < kCount; ++i) {
+      const T expected = function(keys[i], given);
+      ASSERT_EQ(std::memcmp(&out[i], &expected, sizeof(T)), 0)
+          << name(dtype) << " operation " << static_cast<int>(op) << ": " << given[0] << " " << given.back();
+    }
+  }
+  // Runs of parameters of many lengths.
+  for (size_t i = 0; i < kCount; ++i) {
+    const auto row = static_cast<size_t>(std::sqrt(static_cast<double>(i) * 7)) % parameters.size();
+    for (size_t k = 0; k < count; ++k) varying[k][i] = parameters[row][k];
+  }
+  const std::vector<T> out = sample<T>(op, dtype, keys, varying);
+  for (size_t i = 0; i < kCount; ++i) {
+    std::vector<T> given;
+    for (size_t k = 0; k < count; ++k) given.push_back(varying[k][i]);
+    const T expected = function(keys[i], given);
+    ASSERT_EQ(std::memcmp(&out[i], &expected, sizeof(T)), 0) << "operation " << static_cast<int>(op) << " at " << i;
+  }
+}
+
+TEST(Random, SamplesAreThoseOfTheFunctions) {
+  using Given = std::vector<double>;
+  const double nan = std::nan("");
+  check_samples<double>(Op::random_gamma, DType::float64, {{2.5}, {0.5}, {1}, {0.01}, {1e9}, {0}, {-1}, {nan}},
+                        [](uint64_t key, const Given& g) { return fn::random_gamma(key, g[0]); });
+  check_samples<double>(Op::random_log_gamma, DType::float64, {{2.5}, {0.5}, {1}, {1e-3}, {0}, {nan}},
+                        [](uint64_t key, const Given& g) { return fn::random_log_gamma(key, g[0]); });
+  check_samples<double>(Op::random_poisson, DType::float64, {{4}, {0}, {9.999}, {10}, {37}, {1e5}, {1e18}, {-1}},
+                        [](uint64_t key, const Given& g) { return fn::random_poisson(key, g[0]); });
+  check_samples<double>(
+      Op::random_binomial, DType::float64,
+      {{40, 0.3}, {40, 0.7}, {5, 0.3}, {1, 1}, {0, 0.5}, {20, 0.5}, {1e6, 1e-6}, {1e15, 0.4}, {10, 0}, {10, nan}},
+      [](uint64_t key, const Given& g) { return fn::random_binomial(key, g[0], g[1]); });
+  check_samples<double>(Op::random_zipf, DType::float64, {{2}, {1.01}, {30}, {1000}, {2000}, {1}},
+                        [](uint64_t key, const Given& g) { return fn::random_zipf(key, g[0]); });
+  check_samples<double>(Op::random_von_mises, DType::float64, {{4}, {1e-9}, {1e-6}, {1e-5}, {0.3}, {1e5}, {1e7}, {nan}},
+                        [](uint64_t key, const Given& g) { return fn::random_von_mises(key, g[0]); });
+  const auto both = [](int64_t good, int64_t bad) { return good << 32 | bad; };
+  check_samples<int64_t>(
+      Op::random_hypergeometric, DType::int64,
+      {{both(20, 30), 10},
+       {both(30, 20), 45},
+       {both(30, 20), 60},
+       {both(5, 5), 3},
+       {both(0, 40), 12},
+       {both(999999999, 999999999), 1000000000},
+       {both(5000, 3000), 7000}},
+      [](uint64_t key, const std::vector<int64_t>& g) { return fn::random_hypergeometric<int64_t>(key, g[0], g[1]); });
 }
 
 TEST(Random, UniformsAreTheBitsScaled) {
