@@ -76,6 +76,9 @@ DType real_type(DType dtype) {
   return dtype;
 }
 
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+DType widened(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+
 std::optional<DType> parse_dtype(std::string_view text) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (text == kRows[static_cast<size_t>(i)].name) return static_cast<DType>(i);

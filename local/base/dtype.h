@@ -48,6 +48,8 @@ bool is_integer(DType dtype);  // signed or unsigned, not bool
 bool is_float(DType dtype);
 bool is_complex(DType dtype);
 DType real_type(DType dtype);  // complex64 -> float32, complex128 -> float64, others themselves
+bool is_half(DType dtype);     // float16 or bfloat16
+DType widened(DType dtype);    // float32 for these two, whose values are computed in it, others themselves
 // By NumPy's name ("float64", also the aliases "float", "int", "complex", "f8", "<f8" ...); nothing if unknown.
 std::optional<DType> parse_dtype(std::string_view text);
 

@@ -91,6 +91,12 @@ std::string to_string(const Dims& dims) {
   return text + (dims.size() == 1 ? ",)" : ")");
 }
 
+std::string compact_shape(const Dims& shape) {
+  std::string text = to_string(shape);
+  std::erase(text, ' ');
+  return text;
+}
+
 Region Region::whole(const Dims& shape) { return box(Dims(shape.size(), 0), shape); }
 
 Region Region::box(const Dims& start, const Dims& count) { return {start, count, Dims(count.size(), 1)}; }

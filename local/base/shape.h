@@ -89,6 +89,8 @@ Dims broadcast_shapes(const Dims& a, const Dims& b);
 int normalize_axis(int64_t axis, int ndim);
 // "(3, 4)" as Python prints a tuple.
 std::string to_string(const Dims& dims);
+// "(3,4)" as NumPy's C code writes shapes in messages.
+std::string compact_shape(const Dims& shape);
 
 // A strided box of an array: element i along axis d is start[d] + i * step[d], i in [0, count[d]). step may be
 // negative.

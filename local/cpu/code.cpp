@@ -9,9 +9,6 @@
 namespace quarry::local::cpu {
 namespace {
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-DType widened(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
-
 class Lowering {
  public:
   Lowering(const Program& program, const Loops& loops)

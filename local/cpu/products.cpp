@@ -22,7 +22,6 @@ constexpr int64_t kFewResults = 4096;
 // Multiplications that are worth handing out as a piece of work.
 constexpr int64_t kGrain = 1 << 15;
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 int64_t aligned(int64_t bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
 }

@@ -99,7 +99,7 @@ Recurrence recurrence(Op op, DType dtype) {
 }
 
 void store_carry(Op op, DType dtype, const void* carry, char* out) {
-  const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+  const bool half = is_half(dtype);
   if (!half || info(op).rule == OpRule::storage) {
     std::memcpy(out, carry, static_cast<size_t>(itemsize(dtype)));
     return;

@@ -34,8 +34,7 @@ NdArray syrk(const NdArray& a) {
 std::pair<NdArray, NdArray> eigh(const NdArray& a, Triangle triangle) {
   if (a.ndim() != 2 || a.shape(0) != a.shape(1))
     throw InvalidArgument(fmt::format("eigh takes a square matrix, not shape {}", to_string(a.shape())));
-  if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
-    throw TypeError(fmt::format("array type {} is unsupported in linalg", name(a.dtype())));
+  if (is_half(a.dtype())) throw TypeError(fmt::format("array type {} is unsupported in linalg", name(a.dtype())));
   const ExecContext context = context_for(a.device());
   const DType dtype = engine_has_gemm(a.dtype()) ? a.dtype() : DType::float64;
   const int64_t n = a.shape(0);

@@ -191,7 +191,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
     if (!fits_out)
       throw InvalidArgument(
           fmt::format("non-broadcastable output operand with shape {} doesn't match the broadcast shape {}",
-                      compact(array->shape()), compact(broadcast_shapes(shapes))));
+                      compact_shape(array->shape()), compact_shape(broadcast_shapes(shapes))));
     shape = array->shape();
   }
 
@@ -267,12 +267,6 @@ void check_where(const NdArray& where) {
   if (where.dtype() != DType::bool_)
     throw TypeError(fmt::format("Cannot cast array data from dtype('{}') to dtype('bool') according to the rule 'safe'",
                                 name(where.dtype())));
-}
-
-std::string compact(const Dims& shape) {
-  std::string text = to_string(shape);
-  std::erase(text, ' ');
-  return text;
 }
 
 void check_writable(const NdArray& out) {

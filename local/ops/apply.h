@@ -37,8 +37,6 @@ inline std::vector<NdArray> apply(const MultiOutput& function, std::span<const A
 ValueId bind_literal(Program& program, Op op, const Scalar& literal, DType wanted);
 // Throws TypeError unless the mask is bool ("Cannot cast array data from dtype('int64') to dtype('bool') ...").
 void check_where(const NdArray& where);
-// The shape as NumPy's iterator prints it, "(2,3)".
-std::string compact(const Dims& shape);
 // Throws InvalidArgument where a write would reach one element twice (an output that is a broadcast view).
 void check_writable(const NdArray& out);
 

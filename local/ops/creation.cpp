@@ -115,7 +115,7 @@ Scalar sum_of(const Scalar& a, const Scalar& b, bool integers) {
 // Fills with first + i * (next - first), as NumPy does for every dtype: halves in float32, integers modulo 2^n.
 void fill_range(const NdArray& result, const Scalar& first, const Scalar& next, const ExecContext& context) {
   const DType dtype = result.dtype();
-  const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+  const bool half = is_half(dtype);
   const DType loop = half ? DType::float32 : is_integer(dtype) ? DType::int64 : dtype;
   const Scalar begin = Scalar::strong(first, dtype), second = Scalar::strong(next, dtype);
   Scalar delta;

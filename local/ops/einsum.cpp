@@ -46,7 +46,7 @@ Term without_repeats(const NdArray& array, const std::string& letters, const Ein
 NdArray contract_at_once(const std::vector<Term>& operands, const std::string& output, const EinsumTerms& terms,
                          const ExecContext& context) {
   const DType dtype = operands[0].array.dtype();
-  const bool half = dtype == DType::float16 || dtype == DType::bfloat16, boolean = dtype == DType::bool_;
+  const bool half = is_half(dtype), boolean = dtype == DType::bool_;
   const DType sum = half ? DType::float32 : dtype;
   std::string order = output;
   for (const Term& operand : operands)
@@ -126,7 +126,7 @@ DType loop_dtype(const EinsumTerms& terms, std::optional<DType> dtype, Casting c
       throw TypeError(
           fmt::format("Iterator operand {} dtype could not be cast from dtype('{}') to dtype('{}') "
                       "according to the rule '{}'",
-                      i, name(terms.operands[i].dtype()), name(loop), casting_name(casting)));
+                      i, name(terms.operands[i].dtype()), name(loop), name(casting)));
     }
   }
   return loop;
@@ -148,12 +148,12 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
     throw TypeError(
         fmt::format("Iterator requested dtype could not be cast from dtype('{}') to dtype('{}'), the "
                     "operand {} dtype, according to the rule '{}'",
-                    name(loop), name(out->dtype()), terms.operands.size(), casting_name(casting)));
+                    name(loop), name(out->dtype()), terms.operands.size(), name(casting)));
   }
   const bool* chosen = std::get_if<bool>(&optimize);
   const bool unspecified = (chosen && !*chosen) || std::holds_alternative<std::monostate>(optimize);
   ContractionPath path = find_path(terms, unspecified ? EinsumOptimize(true) : optimize);
-  const bool half = loop == DType::float16 || loop == DType::bfloat16;
+  const bool half = is_half(loop);
   const DType between = half && path.size() > 1 ? DType::float32 : loop;
 
   std::vector<Term> left;

@@ -8,21 +8,10 @@
 
 namespace quarry::local {
 
-std::string_view casting_name(Casting casting) {
-  constexpr std::string_view kNames[] = {"no", "equiv", "safe", "same_kind", "unsafe"};
-  return kNames[static_cast<size_t>(casting)];
-}
-
-std::string compact_shape(const Dims& shape) {
-  std::string text = "(";
-  for (int d = 0; d < shape.size(); ++d) text += fmt::format("{}{}", d == 0 ? "" : ",", shape[d]);
-  return text + (shape.size() == 1 ? ",)" : ")");
-}
-
 NdArray store_result(std::string_view name, const NdArray& result, const NdArray& out, Casting casting) {
   if (!can_cast(result.dtype(), out.dtype(), casting)) {
     throw TypeError(fmt::format("Cannot cast ufunc '{}' output from dtype('{}') to dtype('{}') with casting rule '{}'",
-                                name, local::name(result.dtype()), local::name(out.dtype()), casting_name(casting)));
+                                name, local::name(result.dtype()), local::name(out.dtype()), local::name(casting)));
   }
   if (broadcast_shapes(result.shape(), out.shape()) != out.shape())
     throw InvalidArgument(

@@ -9,12 +9,6 @@
 
 namespace quarry::local {
 
-// "same_kind" ...
-std::string_view casting_name(Casting casting);
-
-// "(2,3)", as NumPy prints shapes in its messages about operands.
-std::string compact_shape(const Dims& shape);
-
 // Writes `result` to `out`, broadcasting, and returns it. Throws TypeError where `casting` forbids the conversion, and
 // InvalidArgument where the shapes do not fit, with NumPy's texts about the ufunc `name`.
 NdArray store_result(std::string_view name, const NdArray& result, const NdArray& out, Casting casting);

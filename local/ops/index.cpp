@@ -90,7 +90,7 @@ Dims broadcast_positions(const std::vector<ArrayIndex>& arrays, const std::vecto
     return broadcast_shapes(shapes);
   } catch (const InvalidArgument&) {
     std::string list;
-    for (const Dims& shape : shapes) list += plain_shape(shape) + " ";
+    for (const Dims& shape : shapes) list += compact_shape(shape) + " ";
     throw IndexError("shape mismatch: indexing arrays could not be broadcast together with shapes " + list);
   }
 }
@@ -323,7 +323,7 @@ void write(const NdArray& array, const Resolved& index, const Arg& given) {
   if (!broadcasts_to(value.shape(), shape)) {
     throw InvalidArgument(
         fmt::format("shape mismatch: value array of shape {} could not be broadcast to indexing result of shape {}",
-                    plain_shape(value.shape()), plain_shape(shape)));
+                    compact_shape(value.shape()), compact_shape(shape)));
   }
   if (nothing(index)) return;
   Resolved apart = index;
@@ -359,7 +359,7 @@ void update(const NdArray& array, std::span<const IndexTerm> index, Op op, const
     throw InvalidArgument(
         fmt::format("non-broadcastable output operand with shape {} doesn't match the broadcast "
                     "shape {}",
-                    plain_shape(before.shape()), plain_shape(after.shape())));
+                    compact_shape(before.shape()), compact_shape(after.shape())));
   }
   write(array, resolved, after);
 }
@@ -400,7 +400,7 @@ void ufunc_at(Op op, const NdArray& array, std::span<const IndexTerm> index, con
     operand_value = apart_from(operand_value, array);
     if (!broadcasts_to(operand_value.shape(), shape))
       throw InvalidArgument(fmt::format("array of shape {} is not broadcastable to correct shape {}",
-                                        plain_shape(operand_value.shape()), plain_shape(shape)));
+                                        compact_shape(operand_value.shape()), compact_shape(shape)));
   }
   if (nothing(resolved)) return;
   for (ArrayIndex& one : resolved.arrays) one.positions = apart_from(one.positions, array);

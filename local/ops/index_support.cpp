@@ -32,12 +32,6 @@ NdArray scalar_array(const Scalar& value, DType dtype, Device device) {
 
 }  // namespace
 
-std::string plain_shape(const Dims& shape) {
-  std::string text = "(";
-  for (int d = 0; d < shape.size(); ++d) text += fmt::format("{}{}", d > 0 ? "," : "", shape[d]);
-  return text + (shape.size() == 1 ? ",)" : ")");
-}
-
 IndexMode parse_index_mode(std::string_view mode) {
   if (mode == "raise") return IndexMode::raise;
   if (mode == "wrap") return IndexMode::wrap;

@@ -7,8 +7,6 @@
 
 namespace quarry::local {
 
-// "(2,3)", as NumPy's C code writes shapes in messages.
-std::string plain_shape(const Dims& shape);
 IndexMode parse_index_mode(std::string_view mode);
 
 // The value as an array of `dtype` on `device`: a scalar is 0-d. Throws what Python's assignment of a literal throws

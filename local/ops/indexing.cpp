@@ -179,7 +179,7 @@ IndexedElements along_axis(const NdArray& arr, const NdArray& positions, int axi
     if (d == axis || shape[d] == arr.shape()[d] || arr.shape()[d] == 1) continue;
     if (shape[d] != 1) {
       throw IndexError(fmt::format("shape mismatch: indexing arrays could not be broadcast together with shapes {} {}",
-                                   plain_shape(positions.shape()), plain_shape(arr.shape())));
+                                   compact_shape(positions.shape()), compact_shape(arr.shape())));
     }
     shape[d] = arr.shape()[d];
   }
@@ -234,7 +234,7 @@ void put_along_axis(const NdArray& arr, const NdArray& indices, const Arg& value
   if (!fits) {
     throw InvalidArgument(
         fmt::format("shape mismatch: value array of shape {} could not be broadcast to indexing result of shape {}",
-                    plain_shape(value.shape()), plain_shape(shape)));
+                    compact_shape(value.shape()), compact_shape(shape)));
   }
   const NdArray* const arrays[] = {&positions};
   if (element_count(shape) > 0) run_scatter(arr, to, arrays, value);
@@ -353,7 +353,7 @@ void copyto(const NdArray& dst, const Arg& src, Casting casting, const Arg& wher
   while (source.ndim() > dst.ndim() && source.shape()[0] == 1) source = source[{0}];
   if (source.ndim() > dst.ndim()) {
     throw InvalidArgument(fmt::format("could not broadcast input array from shape {} into shape {}",
-                                      plain_shape(source.shape()), plain_shape(dst.shape())));
+                                      compact_shape(source.shape()), compact_shape(dst.shape())));
   }
   run_copy_where(packed, source.broadcast_to(dst.shape()), dst);
 }

@@ -21,7 +21,6 @@
 namespace quarry::local::linalg {
 namespace {
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 DType inexact(DType dtype) { return is_float(dtype) || is_complex(dtype) ? dtype : DType::float64; }
 Precision precision(DType result) { return {is_half(result) ? DType::float32 : result, result}; }
 

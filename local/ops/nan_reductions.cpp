@@ -114,7 +114,7 @@ NdArray ptp(const NdArray& a, const Axes& axis, const std::optional<NdArray>& ou
   const Dims shape = reduced_shape(a.shape(), axis.mask(a.ndim()), keepdims);
   if (out && !(out->shape() == shape))
     throw InvalidArgument(fmt::format("output parameter for ptp has shape {} but the result has {}",
-                                      compact(out->shape()), compact(shape)));
+                                      compact_shape(out->shape()), compact_shape(shape)));
   UfuncOptions last;
   last.out = out;
   return apply(Op::subtract, {reduce(Reduction::max, a, axis, options), reduce(Reduction::min, a, axis, options)},

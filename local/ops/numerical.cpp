@@ -22,7 +22,6 @@ DType promoted(const NdArray& a, const NdArray& b) {
   const PromotionOperand operands[] = {{a.dtype(), false}, {b.dtype(), false}};
   return result_type(operands);
 }
-DType sum_dtype(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
 NdArray part(const NdArray& vector, int64_t first, int64_t count) { return vector[{Slice{first, first + count, 1}}]; }
 
 NdArray in_line(const NdArray& vector, DType dtype, const ExecContext& context) {
@@ -33,7 +32,7 @@ NdArray in_line(const NdArray& vector, DType dtype, const ExecContext& context) 
 NdArray sliding_products(const NdArray& a_in, const NdArray& v_in, std::string_view mode) {
   const NdArray* both[] = {&a_in, &v_in};
   const ExecContext context = context_for(common_device(both));
-  const DType dtype = promoted(a_in, v_in), sum = sum_dtype(dtype);
+  const DType dtype = promoted(a_in, v_in), sum = widened(dtype);
   const int64_t elements = a_in.size(), taps = v_in.size();
   int64_t before = 0, results = elements;
   if (mode == "full") {

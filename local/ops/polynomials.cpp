@@ -87,8 +87,7 @@ NdArray on_device(const std::vector<T>& values, DType dtype, Device device) {
 
 // NumPy's linalg computes in double precision and takes no 16-bit floats.
 NdArray in_double(const NdArray& a) {
-  if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
-    throw TypeError(fmt::format("array type {} is unsupported in linalg", name(a.dtype())));
+  if (is_half(a.dtype())) throw TypeError(fmt::format("array type {} is unsupported in linalg", name(a.dtype())));
   return a.astype(is_complex(a.dtype()) ? DType::complex128 : DType::float64);
 }
 NdArray eigenvalues(const NdArray& a) {

@@ -165,7 +165,7 @@ NdArray gufunc(const Signature& signature, const NdArray& x1, const NdArray& x2,
     if (!can_cast(inputs[i]->dtype(), dtype, options.casting))
       throw TypeError(
           fmt::format("Cannot cast ufunc '{}' input {} from dtype('{}') to dtype('{}') with casting rule '{}'",
-                      signature.name, i, name(inputs[i]->dtype()), name(dtype), casting_name(options.casting)));
+                      signature.name, i, name(inputs[i]->dtype()), name(dtype), name(options.casting)));
   }
   std::optional<NdArray> out;
   if (options.out) {

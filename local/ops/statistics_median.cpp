@@ -13,7 +13,7 @@ namespace {
 // The mean of the middle elements, or the middle one (`single`). `probe` is an element of each row: its NaN counts.
 NdArray middle(const NdArray& low, const NdArray& high, bool single, const NdArray& probe) {
   const DType dtype = accumulate_dtype(Reduction::mean, low.dtype());
-  const DType wide = dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype;
+  const DType wide = widened(dtype);
   Fused fused;
   Fused::Value result = fused.cast(fused.input(low), wide);
   if (!single) result = fused(Op::add, result, fused.cast(fused.input(high), wide));

@@ -28,19 +28,14 @@ constexpr ReductionTypes kTypes[] = {
 #undef QUARRY_REDUCTION
 };
 
-// 16-bit floats accumulate in float32.
-DType value_dtype(DType accumulate) {
-  return accumulate == DType::float16 || accumulate == DType::bfloat16 ? DType::float32 : accumulate;
-}
-
 DType field_dtype(Field field, DType accumulate) {
   switch (field) {
     case Field::value:
-      return value_dtype(accumulate);
+      return widened(accumulate);
     case Field::exact:
       return accumulate;
     case Field::real_value:
-      return real_type(value_dtype(accumulate));
+      return real_type(widened(accumulate));
     case Field::boolean:
       return DType::bool_;
     case Field::position:
@@ -307,7 +302,7 @@ Program combine_program(Reduction reduction, DType accumulate) {
   Recorded a[3]{}, b[3]{};
   for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
   for (size_t i = 0; i < fields.size(); ++i) b[i] = {&program, program.input(fields[i])};
-  const Recorder r{program, value_dtype(accumulate), real_type(value_dtype(accumulate))};
+  const Recorder r{program, widened(accumulate), real_type(widened(accumulate))};
   const auto& [a0, a1, a2] = a;
   const auto& [b0, b1, b2] = b;
   // One row becomes a case; `r.` reaches every function through a using-like lambda over the recorder.
@@ -337,7 +332,7 @@ Program finalize_program(Reduction reduction, DType accumulate, double ddof, std
   const std::vector<DType> fields = state_dtypes(reduction, accumulate);
   Recorded a[3]{};
   for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
-  Recorder r{program, value_dtype(accumulate), real_type(value_dtype(accumulate))};
+  Recorder r{program, widened(accumulate), real_type(widened(accumulate))};
   if (reduction == Reduction::var || reduction == Reduction::std)
     r.ddof = {&program, program.constant(Scalar(ddof), r.real)};
   struct Rows : Recorder {

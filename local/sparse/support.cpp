@@ -19,7 +19,7 @@
 namespace quarry::local::sparse {
 
 void check_dtype(DType dtype, const char* argument) {
-  if (dtype == DType::float16 || dtype == DType::bfloat16)
+  if (is_half(dtype))
     throw TypeError(fmt::format("{}: sparse matrices do not support dtype {}", argument, local::name(dtype)));
 }
 
