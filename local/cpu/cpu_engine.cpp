@@ -44,7 +44,7 @@ bool same_structure(const Program& a, const Program& b) {
                     same_reduction);
 }
 
-class CpuEngine final : public Engine, public RandomEngine, public SparseEngine {
+class CpuEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const std::shared_ptr<const cpu::Code> code = lowered(program);

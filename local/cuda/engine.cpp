@@ -51,7 +51,7 @@ bool is_nothing(const Program& program, const Layout& layout) {
   return program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0;
 }
 
-class CudaEngine final : public Engine, public RandomEngine, public SparseEngine {
+class CudaEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const Layout layout = make_layout(program, launch);

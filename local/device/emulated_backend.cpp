@@ -209,7 +209,7 @@ class EmulatedStream final : public Stream {
 };
 
 // Queues the CPU engine's calls.
-class EmulatedEngine final : public Engine, public RandomEngine, public SparseEngine {
+class EmulatedEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     return cpu_engine().run_scratch_bytes(program, launch);

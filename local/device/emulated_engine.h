@@ -8,9 +8,6 @@
 
 namespace quarry::local {
 
-class RandomWords;     // local/program/bit_generators.h
-class SparseProducts;  // local/program/sparse.h
-
 // Queues `call` on the context's emulated stream. Scratch is taken and given back in the calling thread, in stream
 // order, in one piece of exactly `scratch_bytes`: a call that takes more fails. `call` gets a context of the CPU.
 void queue_emulated(const ExecContext& context, int64_t scratch_bytes,

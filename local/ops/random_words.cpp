@@ -138,7 +138,7 @@ Term Words::take(DType dtype) {
   Generator& generator = recipe_.generator_;
   const int64_t count = element_count(recipe_.shape_);
   const int64_t words = count * (itemsize(dtype) / word_size(bits_.kind));
-  RandomWords& source = random_words(recipe_.device_);
+  RandomWords& source = engine(recipe_.device_).random_words();
   source.check(bits_);
   int64_t steps = words;
   if (is_quasi_random(bits_.kind)) {

@@ -57,12 +57,4 @@ class RandomWords {
   virtual void fill(const BitGenerator& bits, void* words, int64_t count, const ExecContext& context) = 0;
 };
 
-// What every engine is besides, as SparseEngine.
-class RandomEngine {
- public:
-  virtual ~RandomEngine() = default;
-  virtual RandomWords& random_words() = 0;
-};
-inline RandomWords& random_words(Device device) { return dynamic_cast<RandomEngine&>(engine(device)).random_words(); }
-
 }  // namespace quarry::local

@@ -39,14 +39,16 @@ struct MatrixView {
 class Decompositions;  // local/program/decompositions.h
 class Indexing;        // local/program/indexing.h
 class Products;        // local/program/products.h
+class RandomWords;     // local/program/bit_generators.h
 class Scanning;        // local/program/scanning.h
 class Sorting;         // local/program/sorting.h
+class SparseProducts;  // local/program/sparse.h
 class UserKernels;     // local/program/kernels.h
 class Transforms;      // local/program/transforms.h
 
-// Implemented by local/cpu and local/cuda. All calls queue their work on context.stream; scratch comes from
-// context.memory and is at most what the
-// *_scratch_bytes() function says. Thread-safe for different streams.
+// Implemented by local/cpu and local/cuda, and queued by the emulated device. All calls queue their work on
+// context.stream; scratch comes from context.memory and is at most what the *_scratch_bytes() function says.
+// Thread-safe for different streams.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -73,8 +75,10 @@ class Engine {
   virtual Decompositions& decompositions() = 0;
   virtual Indexing& indexing() = 0;
   virtual Products& products() = 0;
+  virtual RandomWords& random_words() = 0;
   virtual Scanning& scanning() = 0;
   virtual Sorting& sorting() = 0;
+  virtual SparseProducts& sparse() = 0;
   virtual UserKernels& kernels() = 0;
   virtual Transforms& transforms() = 0;
 };

@@ -62,12 +62,4 @@ class SparseProducts {
   virtual void solve(const SparseTriangularSolve& solve, const ExecContext& context) = 0;
 };
 
-// What every engine is besides: the family is an interface of its own, so that little depends on it.
-class SparseEngine {
- public:
-  virtual ~SparseEngine() = default;
-  virtual SparseProducts& sparse() = 0;
-};
-inline SparseProducts& sparse_products(Device device) { return dynamic_cast<SparseEngine&>(engine(device)).sparse(); }
-
 }  // namespace quarry::local

@@ -160,7 +160,8 @@ NdArray spsolve_triangular(const SparseArray& a, const NdArray& b, bool lower, b
       return MatrixView{m.raw(), m.shape()[1], m.shape()[0], 1, m.shape()[1]};
     };
     const Triangle triangle = lower != transpose ? Triangle::lower : Triangle::upper;
-    sparse_products(context.device)
+    engine(context.device)
+        .sparse()
         .solve({compressed_view(lines), triangle, unit_diagonal, transpose, view(right), view(x)}, context);
   }
   return x.T().copy(context).reshape(b.shape());

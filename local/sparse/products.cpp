@@ -55,7 +55,7 @@ NdArray float_product(const Lines& lines, bool transpose, const NdArray& b) {
   use(lines, context);
   use(b, context);
   use(c, context);
-  sparse_products(context.device).multiply({compressed_view(lines), transpose, view_of(b), view_of(c)}, context);
+  engine(context.device).sparse().multiply({compressed_view(lines), transpose, view_of(b), view_of(c)}, context);
   return c;
 }
 
@@ -96,7 +96,8 @@ Lines engine_product(const Lines& a, const Lines& b) {
   use(a, context);
   use(b, context);
   use(c.offsets, context);
-  sparse_products(context.device)
+  engine(context.device)
+      .sparse()
       .multiply_sparse(
           compressed_view(a), compressed_view(b), c.offsets.raw(),
           [&](int64_t nonzeros) {
