@@ -15,13 +15,7 @@ namespace {
 // What a reduction's snippets call their values.
 constexpr const char* kReductionNames[] = {"a", "b"};
 
-void check_one(const KernelSignature& signature) {
-  if (signature.outputs() != 1)
-    throw InvalidArgument(
-        fmt::format("kernel '{}' has {} outputs: use call()", signature.kernel(), signature.outputs()));
-}
-
-// Arrays that one element of which would be written twice.
+// Throws InvalidArgument where an element would be written twice.
 void check_outputs(const KernelSignature& signature, std::span<const NdArray> outputs) {
   for (size_t a = 0; a < outputs.size(); ++a) {
     check_writable(outputs[a]);
@@ -41,11 +35,7 @@ KernelCode typed(const KernelCode& code, const BoundArguments& bound) {
 // The C++ type that states of a reduction have.
 std::string reduce_type_of(const std::string& wanted, const BoundArguments& bound,
                            const std::vector<KernelParameter>& parameters, size_t inputs) {
-  if (wanted.empty()) {
-    const DType dtype = parameters[inputs].dtype;
-    const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
-    return kernel_type_name(half ? DType::float32 : dtype);
-  }
+  if (wanted.empty()) return kernel_type_name(widened(parameters[inputs].dtype));
   for (const auto& [name, dtype] : bound.types())
     if (name == wanted) return kernel_type_name(dtype);
   const std::optional<DType> dtype = parse_dtype(wanted);
@@ -53,21 +43,63 @@ std::string reduce_type_of(const std::string& wanted, const BoundArguments& boun
   return dtype && wanted != "float" && wanted != "int" ? kernel_type_name(*dtype) : wanted;
 }
 
+KernelCode code_of(const std::string& name, const KernelOptions& options) {
+  KernelCode code;
+  code.name = name;
+  code.preamble = options.preamble;
+  code.options = options.options;
+  return code;
+}
+
+KernelCode elementwise_code(const std::string& name, const std::string& operation, const KernelOptions& options) {
+  KernelCode code = code_of(name, options);
+  code.operation = operation;
+  return code;
+}
+
+KernelCode reduction_code(const std::string& name, const std::string& map, const std::string& reduce,
+                          const std::string& post, const std::string& identity, const KernelOptions& options) {
+  KernelCode code = code_of(name, options);
+  code.reduces = true;
+  code.map = map;
+  code.reduce = reduce;
+  code.post = post;
+  code.identity = identity;
+  code.reduce_type = options.reduce_type;
+  return code;
+}
+
+std::shared_ptr<const KernelSignature> reduction_signature(const std::string& name, const std::string& inputs,
+                                                           const std::string& outputs) {
+  auto signature = std::make_shared<KernelSignature>(name, inputs, outputs, kReductionNames);
+  for (size_t p = signature->inputs(); p < signature->parameters().size(); ++p)
+    if (signature->parameters()[p].raw)
+      throw InvalidArgument(fmt::format("kernel '{}': an output of a reduction is not raw", name));
+  return signature;
+}
+
 }  // namespace
+
+template <class Options>
+SnippetKernel<Options>::SnippetKernel(std::shared_ptr<const KernelSignature> signature, KernelCode code)
+    : signature_(std::move(signature)), codes_(std::make_shared<KernelCodes>()), code_(std::move(code)) {}
+
+template <class Options>
+void SnippetKernel<Options>::check_one_output() const {
+  if (signature_->outputs() != 1)
+    throw InvalidArgument(fmt::format("kernel '{}' has {} outputs: use call()", code_.name, signature_->outputs()));
+}
+
+template class SnippetKernel<ElementwiseOptions>;
+template class SnippetKernel<ReductionOptions>;
 
 ElementwiseKernel::ElementwiseKernel(const std::string& inputs, const std::string& outputs,
                                      const std::string& operation, const std::string& name,
                                      const KernelOptions& options)
-    : signature_(std::make_shared<KernelSignature>(name, inputs, outputs)), codes_(std::make_shared<KernelCodes>()) {
-  code_.name = name;
-  code_.preamble = options.preamble;
-  code_.options = options.options;
-  code_.operation = operation;
-}
+    : SnippetKernel(std::make_shared<KernelSignature>(name, inputs, outputs),
+                    elementwise_code(name, operation, options)) {}
 
-void ElementwiseKernel::check_one_output() const { check_one(*signature_); }
-
-std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const CallOptions& options) const {
+std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const ElementwiseOptions& options) const {
   BoundArguments bound(*signature_, args);
   Dims space = bound.shape(/*outputs=*/true);
   if (options.size) {
@@ -107,25 +139,10 @@ std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const Cal
 ReductionKernel::ReductionKernel(const std::string& inputs, const std::string& outputs, const std::string& map,
                                  const std::string& reduce, const std::string& post, const std::string& identity,
                                  const std::string& name, const KernelOptions& options)
-    : signature_(std::make_shared<KernelSignature>(name, inputs, outputs, kReductionNames)),
-      codes_(std::make_shared<KernelCodes>()) {
-  code_.name = name;
-  code_.reduces = true;
-  code_.preamble = options.preamble;
-  code_.options = options.options;
-  code_.map = map;
-  code_.reduce = reduce;
-  code_.post = post;
-  code_.identity = identity;
-  code_.reduce_type = options.reduce_type;
-  for (size_t p = signature_->inputs(); p < signature_->parameters().size(); ++p)
-    if (signature_->parameters()[p].raw)
-      throw InvalidArgument(fmt::format("kernel '{}': an output of a reduction is not raw", name));
-}
+    : SnippetKernel(reduction_signature(name, inputs, outputs),
+                    reduction_code(name, map, reduce, post, identity, options)) {}
 
-void ReductionKernel::check_one_output() const { check_one(*signature_); }
-
-std::vector<NdArray> ReductionKernel::run(std::span<const Arg> args, const CallOptions& options) const {
+std::vector<NdArray> ReductionKernel::run(std::span<const Arg> args, const ReductionOptions& options) const {
   BoundArguments bound(*signature_, args);
   if (!bound.has_elements())
     throw InvalidArgument(

@@ -39,76 +39,78 @@ struct KernelOptions {
 class KernelCodes;      // signature.h
 class KernelSignature;  // signature.h
 
-// For each element of the broadcast arguments, a snippet that sets the outputs.
+// What kernels made of snippets have in common: declared parameters, and how they are called.
 //
 // Parameters are "TYPE NAME", separated by commas. TYPE is a dtype's name, or generic (one letter, or a name that
 // begins with a capital): then the arguments that have it decide it, and must agree. "raw TYPE NAME" is the whole
 // array, which the snippet indexes.
-class ElementwiseKernel {
+template <class Options>
+class SnippetKernel {
+ public:
+  using CallOptions = Options;
+
+  // The outputs: those given after the inputs, or new ones in C order. Literals are weak. Throws TypeError (number of
+  // arguments, types), InvalidArgument (shapes, devices), CompileError, NotSupported (no compiler), OutOfMemory. Does
+  // not wait for the results.
+  std::vector<NdArray> call(std::initializer_list<Arg> args, const Options& options = {}) const {
+    return run(std::span(args.begin(), args.size()), options);
+  }
+  // The one output, with default options. Throws InvalidArgument where there are several.
+  template <class... Args>
+  NdArray operator()(const Args&... args) const {
+    check_one_output();
+    return call({Arg(args)...})[0];
+  }
+
+ protected:
+  SnippetKernel(std::shared_ptr<const KernelSignature> signature, KernelCode code);
+  SnippetKernel(const SnippetKernel&) = default;
+  SnippetKernel(SnippetKernel&&) noexcept = default;
+  SnippetKernel& operator=(const SnippetKernel&) = default;
+  SnippetKernel& operator=(SnippetKernel&&) noexcept = default;
+  ~SnippetKernel() = default;
+
+  std::shared_ptr<const KernelSignature> signature_;
+  std::shared_ptr<KernelCodes> codes_;
+  KernelCode code_;  // without types
+
+ private:
+  virtual std::vector<NdArray> run(std::span<const Arg> args, const Options& options) const = 0;
+  void check_one_output() const;
+};
+
+struct ElementwiseOptions {
+  std::optional<int64_t> size = std::nullopt;  // of the loop, where every array is raw
+};
+struct ReductionOptions {
+  Axes axis = {};  // all axes
+  bool keepdims = false;
+};
+
+// For each element of the broadcast arguments, a snippet that sets the outputs.
+class ElementwiseKernel final : public SnippetKernel<ElementwiseOptions> {
  public:
   // Throws InvalidArgument for declarations that make no sense. Compiles nothing.
   ElementwiseKernel(const std::string& inputs, const std::string& outputs, const std::string& operation,
                     const std::string& name = "kernel", const KernelOptions& options = {});
 
-  struct CallOptions {
-    std::optional<int64_t> size = std::nullopt;  // of the loop, where every array is raw
-  };
-  // The outputs: those given after the inputs, or new ones in C order. Literals are weak. Throws TypeError (number of
-  // arguments, types), InvalidArgument (shapes, devices), CompileError, NotSupported (no compiler), OutOfMemory. Does
-  // not wait for the results.
-  std::vector<NdArray> call(std::initializer_list<Arg> args, const CallOptions& options) const {
-    return run(std::span(args.begin(), args.size()), options);
-  }
-  std::vector<NdArray> call(std::initializer_list<Arg> args) const { return call(args, CallOptions()); }
-  // The one output; InvalidArgument where there are several.
-  template <class... Args>
-  NdArray operator()(const Args&... args) const {
-    check_one_output();
-    return call({Arg(args)...})[0];
-  }
-
  private:
-  std::vector<NdArray> run(std::span<const Arg> args, const CallOptions& options) const;
-  void check_one_output() const;
-
-  std::shared_ptr<const KernelSignature> signature_;
-  std::shared_ptr<KernelCodes> codes_;
-  KernelCode code_;  // without types
+  std::vector<NdArray> run(std::span<const Arg> args, const ElementwiseOptions& options) const override;
 };
 
-// y = post(reduce(map(x0), map(x1), ...)): `map` is an expression over the inputs, `reduce` one over a and b, which is
-// associative and commutative, `post` a snippet that sets the outputs from a. `identity` is an expression; empty for
-// none. Terms are combined in an order that depends on shapes and strides only.
-class ReductionKernel {
+// y = post(reduce(map(x0), map(x1), ...)) over all axes or some: `map` is an expression over the inputs, `reduce` one
+// over a and b, which is associative and commutative, `post` a snippet that sets the outputs from a. `identity` is an
+// expression; empty for none. Terms are combined in an order that depends on shapes and strides only.
+class ReductionKernel final : public SnippetKernel<ReductionOptions> {
  public:
+  // As ElementwiseKernel's. Calls throw IndexError besides for axes, InvalidArgument for no terms where there is no
+  // identity.
   ReductionKernel(const std::string& inputs, const std::string& outputs, const std::string& map,
                   const std::string& reduce, const std::string& post, const std::string& identity = "",
                   const std::string& name = "reduce_kernel", const KernelOptions& options = {});
 
-  struct CallOptions {
-    Axes axis = {};
-    bool keepdims = false;
-  };
-  // As ElementwiseKernel::call(). Throws IndexError besides for axes, InvalidArgument for no terms where there is no
-  // identity.
-  std::vector<NdArray> call(std::initializer_list<Arg> args, const CallOptions& options) const {
-    return run(std::span(args.begin(), args.size()), options);
-  }
-  std::vector<NdArray> call(std::initializer_list<Arg> args) const { return call(args, CallOptions()); }
-  // Over all axes.
-  template <class... Args>
-  NdArray operator()(const Args&... args) const {
-    check_one_output();
-    return call({Arg(args)...})[0];
-  }
-
  private:
-  std::vector<NdArray> run(std::span<const Arg> args, const CallOptions& options) const;
-  void check_one_output() const;
-
-  std::shared_ptr<const KernelSignature> signature_;
-  std::shared_ptr<KernelCodes> codes_;
-  KernelCode code_;
+  std::vector<NdArray> run(std::span<const Arg> args, const ReductionOptions& options) const override;
 };
 
 // A grid or a block.
