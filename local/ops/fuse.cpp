@@ -243,15 +243,14 @@ class Trace {
   ops::Traced reduce_value(Reduction reduction, const ops::Traced& x, const Axes& axes, const ReduceOptions& options) {
     Reduced reduced{reduction,   x.id_, axes, options.keepdims, accumulate_dtype(reduction, program.dtype(x.id_)),
                     options.ddof};
-    const char* name = local::info(reduction).name;
-    if (options.ddof != 0 && !takes_ddof(reduction))
-      throw TypeError(fmt::format("{}() got an unexpected keyword argument 'ddof'", name));
+    const ReductionInfo& row = info(reduction);
+    if (options.ddof != 0 && !row.takes_ddof)
+      throw TypeError(fmt::format("{}() got an unexpected keyword argument 'ddof'", row.name));
     if (options.dtype) {
-      if (!takes_dtype(reduction))
-        throw TypeError(fmt::format("{}() got an unexpected keyword argument 'dtype'", name));
+      if (!row.takes_dtype) throw TypeError(fmt::format("{}() got an unexpected keyword argument 'dtype'", row.name));
       const bool inexact = is_float(*options.dtype) || is_complex(*options.dtype);
-      if (!takes_initial(reduction) && (!inexact || (takes_ddof(reduction) && is_complex(*options.dtype))))
-        throw NotSupported(fmt::format("{}() with dtype {} in a fused function", name, local::name(*options.dtype)));
+      if (!row.takes_initial && (!inexact || (row.takes_ddof && is_complex(*options.dtype))))
+        throw NotSupported(fmt::format("{}() with dtype {} in a fused function", row.name, name(*options.dtype)));
       reduced.accumulate = *options.dtype;
     }
     ops::Traced value(Scalar(0));
@@ -365,7 +364,7 @@ class Call {
       const Trace::Reduced& wanted = reduced(group.reduced[k]);
       std::vector<ValueId> args{made.copied.ids[at(wanted.value)]};
       DType accumulate = wanted.accumulate;
-      if (takes_ddof(wanted.reduction) && !empty) {
+      if (info(wanted.reduction).takes_ddof && !empty) {
         // Less one element of each result, as reduce() does.
         accumulate = widened(accumulate);
         const ValueId pilot = made.program.input(trace_.program.dtype(wanted.value));

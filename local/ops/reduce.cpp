@@ -150,7 +150,7 @@ struct Reducer {
     const Dims space = broadcast_shapes(x.shape(), center.shape());
     if (!(space == x.shape()))
       throw InvalidArgument(fmt::format("the mean of shape {} does not broadcast to the array's shape {}",
-                                        compact(center.shape()), compact(x.shape())));
+                                        compact_shape(center.shape()), compact_shape(x.shape())));
     std::vector<const NdArray*> inputs{&x, &center};
     if (where) inputs.push_back(&*where);
     const NdArray total = run_reductions(program, inputs, space, mask, context)[0];
@@ -232,10 +232,6 @@ bool is_extreme(Reduction reduction) { return reduction == Reduction::min || red
 
 }  // namespace
 
-bool takes_ddof(Reduction reduction) { return reduction == Reduction::var || reduction == Reduction::std; }
-
-DType widened(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
-
 ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask) {
   ValueId position = -1;
   for (int d = 0; d < shape.size(); ++d) {
@@ -313,30 +309,6 @@ Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims) {
   return result;
 }
 
-bool takes_dtype(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::prod:
-    case Reduction::mean:
-    case Reduction::var:
-    case Reduction::std:
-      return true;
-    case Reduction::min:
-    case Reduction::max:
-    case Reduction::any:
-    case Reduction::all:
-    case Reduction::argmin:
-    case Reduction::argmax:
-    case Reduction::count_nonzero:
-      return false;
-  }
-  return false;
-}
-
-bool takes_initial(Reduction reduction) {
-  return is_extreme(reduction) || reduction == Reduction::sum || reduction == Reduction::prod;
-}
-
 std::vector<NdArray> run_reductions(const Program& program, std::span<const NdArray* const> inputs, const Dims& space,
                                     uint32_t mask, const ExecContext& context,
                                     std::span<const NdArray* const> outputs) {
@@ -373,7 +345,7 @@ NdArray deliver(const char* function, const NdArray& result, const Dims& shape, 
         function, out->ndim(), wanted.size(), keepdims ? " (must match the operand's when keepdims=True)" : ""));
   if (!(out->shape() == wanted))
     throw InvalidArgument(fmt::format("output parameter for reduction operation {} has shape {} but the result has {}",
-                                      function, compact(out->shape()), compact(wanted)));
+                                      function, compact_shape(out->shape()), compact_shape(wanted)));
   check_writable(*out);
   cast_into(reshaped, *out);
   return *out;
@@ -387,20 +359,20 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     if (given && !taken)
       throw TypeError(fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
   };
-  refuse(options.dtype.has_value(), takes_dtype(reduction), "dtype");
-  refuse(options.ddof != 0, takes_ddof(reduction), "ddof");
-  refuse(options.mean.has_value(), takes_ddof(reduction), "mean");
-  refuse(options.initial.has_value(), takes_initial(reduction), "initial");
+  refuse(options.dtype.has_value(), row.takes_dtype, "dtype");
+  refuse(options.ddof != 0, row.takes_ddof, "ddof");
+  refuse(options.mean.has_value(), row.takes_ddof, "mean");
+  refuse(options.initial.has_value(), row.takes_initial, "initial");
   refuse(options.where.has_value(), !row.has_position, "where");
   check_axes(reduction, axes, mask, x.ndim());
   DType accumulate = accumulate_dtype(reduction, x.dtype());
   std::optional<DType> converted;  // the result of mean, var and std in an integer dtype
   if (options.dtype) {
     accumulate = *options.dtype;
-    if (!is_float(accumulate) && !is_complex(accumulate) && !takes_initial(reduction)) {
+    if (!is_float(accumulate) && !is_complex(accumulate) && !row.takes_initial) {
       converted = accumulate;
       accumulate = DType::float64;
-    } else if (takes_ddof(reduction) && is_complex(accumulate)) {
+    } else if (row.takes_ddof && is_complex(accumulate)) {
       converted = accumulate;
     }
   } else if (options.out && (reduction == Reduction::sum || reduction == Reduction::prod)) {
@@ -448,13 +420,13 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     if (!(space == x.shape())) {
       if (space.size() != x.ndim())
         throw InvalidArgument(fmt::format("where of shape {} does not broadcast to the array's shape {}",
-                                          compact(options.where->shape()), compact(x.shape())));
+                                          compact_shape(options.where->shape()), compact_shape(x.shape())));
       return reduce(reduction, x.broadcast_to(space), axes, options);
     }
     reducer.where = options.where->broadcast_to(x.shape());
   }
 
-  if (takes_ddof(reduction) && (options.where || options.mean))
+  if (row.takes_ddof && (options.where || options.mean))
     return finish(reducer.variance(reduction, accumulate, options.ddof, options.mean));
   if (reduction == Reduction::mean && options.where) {
     const auto [sum, count] = reducer.sum_and_count(accumulate);
@@ -484,7 +456,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
   } else if (options.where && !is_extreme(reduction)) {
     const NdArray* inputs[] = {&x, &*reducer.where};
     states = run_reductions(cached_masked(reduction, x.dtype(), accumulate), inputs, x.shape(), mask, context);
-  } else if (takes_ddof(reduction) && !empty) {
+  } else if (row.takes_ddof && !empty) {
     const NdArray pilot = pilot_of(x, kept);
     const NdArray* inputs[] = {&x, &pilot};
     states =

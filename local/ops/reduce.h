@@ -10,10 +10,6 @@ namespace quarry::local {
 // The shape of a reduction over the axes of `mask`.
 Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims);
 
-// Whether the row takes NumPy's dtype=, and initial=.
-bool takes_dtype(Reduction reduction);
-bool takes_initial(Reduction reduction);
-
 // Queues a program that ends in reductions over the axes of `mask` of `space`, to which the inputs broadcast. The
 // states have the kept axes, and the others as 1. Nothing runs where no state has elements.
 // `outputs` are those of the program, over the space.
@@ -32,9 +28,6 @@ Reduction executed_reduction(Reduction reduction, DType accumulate, Device devic
 // The result, with the kept axes as 1, from the states of executed_reduction().
 NdArray finish_states(Reduction reduction, DType accumulate, double ddof, std::span<const NdArray> states,
                       const ExecContext& context);
-// The 16-bit floats as float32, in which var and std shift them.
-DType widened(DType dtype);
-bool takes_ddof(Reduction reduction);
 
 // What is written into `out` and returned, or `result` itself: `result` with the kept axes as 1 becomes the shape that
 // keepdims asks for. `function` is for messages. Casts to `out` without a rule, as NumPy's reductions do. Throws

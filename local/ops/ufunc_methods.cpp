@@ -179,10 +179,10 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
   if (const auto reduction = reduction_of(op)) {
     ReduceOptions plain = options;
     plain.dtype.reset();
-    if (takes_dtype(*reduction)) plain.dtype = loop;
+    if (info(*reduction).takes_dtype) plain.dtype = loop;
     const bool truth = info(op).rule == OpRule::logical;
     if (truth) plain.initial.reset(), plain.out.reset();
-    const NdArray values = takes_dtype(*reduction) || truth ? array : as_dtype(array, loop);
+    const NdArray values = info(*reduction).takes_dtype || truth ? array : as_dtype(array, loop);
     if (!truth || !(options.initial || options.out)) return reduce(*reduction, values, axis, plain);
     plain.keepdims = true;
     NdArray result = reduce(*reduction, values, axis, plain);
@@ -245,8 +245,8 @@ NdArray ufunc_accumulate(Op op, const NdArray& array, int64_t axis, std::optiona
   const int along = normalize_axis(axis, array.ndim());
   const DType loop = fold_dtype(op, array.dtype(), dtype, out);
   if (out && !(out->shape() == array.shape()))
-    throw InvalidArgument(fmt::format("the output of accumulate has shape {}, the array {}", compact(out->shape()),
-                                      compact(array.shape())));
+    throw InvalidArgument(fmt::format("the output of accumulate has shape {}, the array {}",
+                                      compact_shape(out->shape()), compact_shape(array.shape())));
   if (out) check_writable(*out);
   const bool direct = out && out->dtype() == loop && !may_overlap(array, *out);
   NdArray result = direct ? *out : NdArray(array.shape(), loop, context_for(array.device()));
@@ -277,7 +277,8 @@ NdArray ufunc_reduceat(Op op, const NdArray& array, const NdArray& indices, int6
   if (array.ndim() == 0) throw TypeError("cannot reduceat on a scalar");
   const int along = normalize_axis(axis, array.ndim());
   if (indices.ndim() != 1)
-    throw InvalidArgument(fmt::format("reduceat takes one-dimensional indices, not {}", compact(indices.shape())));
+    throw InvalidArgument(
+        fmt::format("reduceat takes one-dimensional indices, not {}", compact_shape(indices.shape())));
   if (!is_integer(indices.dtype()) && indices.size() > 0)
     throw TypeError(
         fmt::format("Cannot cast array data from dtype('{}') to dtype('int64') according to the rule 'safe'",
@@ -293,8 +294,8 @@ NdArray ufunc_reduceat(Op op, const NdArray& array, const NdArray& indices, int6
   Dims shape = array.shape();
   shape[along] = static_cast<int64_t>(begins.size());
   if (out && !(out->shape() == shape))
-    throw InvalidArgument(
-        fmt::format("the output of reduceat has shape {}, the result {}", compact(out->shape()), compact(shape)));
+    throw InvalidArgument(fmt::format("the output of reduceat has shape {}, the result {}", compact_shape(out->shape()),
+                                      compact_shape(shape)));
   const ExecContext context = context_for(array.device());
   const DeviceScope scope(context);
   const NdArray result(shape, loop, context);

@@ -21,6 +21,7 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
 
 // Stringification of empty macro arguments gives "".
 constexpr const char* or_null(const char* text) { return text[0] ? text : nullptr; }
+constexpr bool is_value(std::string_view field) { return field == "value" || field == "exact"; }
 constexpr int field_count(std::string_view f1, std::string_view f2) { return f2 != "none" ? 3 : f1 != "none" ? 2 : 1; }
 
 constexpr std::array<ReductionInfo, kReductionCount> kReductions = {{
@@ -31,6 +32,9 @@ constexpr std::array<ReductionInfo, kReductionCount> kReductions = {{
    std::string_view(#empty) == "has_identity",                                                              \
    field_count(#f1, #f2),                                                                                   \
    std::string_view(#f0) == "exact" && std::string_view(#f1) == "position",                                 \
+   std::string_view(#accumulate) != "same",                                                                 \
+   is_value(#f0) && std::string_view(#f1) == "none",                                                        \
+   std::string_view(#finalize).find("ddof") != std::string_view::npos,                                      \
    {#c0, or_null(#c1), or_null(#c2)},                                                                       \
    #finalize},
 #include "local/ops/reduction.def"

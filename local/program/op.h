@@ -75,6 +75,9 @@ struct ReductionInfo {
   bool has_identity;  // false: NumPy raises ValueError for no elements ("zero-size array to reduction operation ...")
   int fields;         // of the state
   bool has_position;  // takes (value, int64 position)
+  // NumPy's keywords, which follow from the row: a dtype to accumulate in, where it is not that of the values; a first
+  // value, where states are values; ddof.
+  bool takes_dtype, takes_initial, takes_ddof;
   // Device-neutral C++ expressions as in reduction.def; null beyond `fields`.
   const char* combine[3];
   const char* finalize;

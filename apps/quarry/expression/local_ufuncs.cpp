@@ -191,50 +191,31 @@ void add_local_ufuncs(Registry& registry) {
 
 namespace {
 
-// What a reduction's signature has besides (a, axis=None).
-struct ReductionSignature {
-  const char* text;
-  bool dtype, initial, ddof, where;
-};
-
-ReductionSignature reduction_signature(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::prod:
-      return {"axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True)", true, true, false, true};
-    case Reduction::min:
-    case Reduction::max:
-      return {"axis=None, out=None, keepdims=False, initial=None, where=True)", false, true, false, true};
-    case Reduction::mean:
-      return {"axis=None, dtype=None, out=None, keepdims=False, *, where=True)", true, false, false, true};
-    case Reduction::var:
-    case Reduction::std:
-      return {
-          "axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None, "
-          "correction=None)",
-          true, false, true, true};
-    case Reduction::any:
-    case Reduction::all:
-      return {"axis=None, out=None, keepdims=False, *, where=True)", false, false, false, true};
-    case Reduction::argmin:
-    case Reduction::argmax:
-      return {"axis=None, out=None, *, keepdims=False)", false, false, false, false};
-    case Reduction::count_nonzero:
-      break;
-  }
-  return {"axis=None, *, keepdims=False)", false, false, false, false};
+// What a reduction's signature has besides the array.
+std::string reduction_parameters(Reduction reduction, const local::ReductionInfo& row) {
+  if (reduction == Reduction::count_nonzero) return "axis=None, *, keepdims=False)";
+  if (row.has_position) return "axis=None, out=None, *, keepdims=False)";
+  std::string text = "axis=None, ";
+  if (row.takes_dtype) text += "dtype=None, ";
+  text += "out=None, ";
+  if (row.takes_ddof) text += "ddof=0, ";
+  text += row.takes_initial ? "keepdims=False, initial=None, where=True" : "keepdims=False, *, where=True";
+  if (row.takes_ddof) text += ", mean=None, correction=None";
+  return text + ")";
 }
 
-Handler reduction_handler(Reduction reduction, const ReductionSignature& signature) {
-  return [reduction, signature](const Arguments& args, Session&) -> Value {
+Handler reduction_handler(Reduction reduction) {
+  return [reduction](const Arguments& args, Session&) -> Value {
+    const local::ReductionInfo& row = local::info(reduction);
+    const bool is_count = reduction == Reduction::count_nonzero;  // without `out` and `where`
     local::ReduceOptions options;
     Keep keep;
     options.keepdims = to_truth(args["keepdims"], "keepdims");
-    if (signature.dtype) options.dtype = dtype_of(args["dtype"]);
-    if (reduction != Reduction::count_nonzero) options.out = out_of(args["out"]);
-    if (signature.initial) options.initial = Convert<std::optional<Scalar>>::from(args["initial"], "initial", keep);
-    if (signature.where) options.where = where_of(args["where"]);
-    if (signature.ddof) {
+    if (row.takes_dtype) options.dtype = dtype_of(args["dtype"]);
+    if (!is_count) options.out = out_of(args["out"]);
+    if (row.takes_initial) options.initial = Convert<std::optional<Scalar>>::from(args["initial"], "initial", keep);
+    if (!is_count && !row.has_position) options.where = where_of(args["where"]);
+    if (row.takes_ddof) {
       if (args.given("ddof") && args.given("correction")) {
         throw InvalidArgument("ddof and correction can't be provided simultaneously.");
       }
@@ -242,16 +223,16 @@ Handler reduction_handler(Reduction reduction, const ReductionSignature& signatu
       options.ddof = to_real_number(args[given], given);
     }
     const NdArray x = Convert<NdArray>::from(args.values()[0], args.function().name + "(): a", keep);
-    if (local::info(reduction).has_position && args["axis"].sequence() != nullptr) {
+    if (row.has_position && args["axis"].sequence() != nullptr) {
       throw TypeError("axis must be an integer, not a " + type_name(args["axis"]));
     }
     // Means count along the axis, so that an array without axes has none, unlike sum() and others.
-    const bool counts = reduction == Reduction::mean || signature.ddof;
+    const bool counts = reduction == Reduction::mean || row.takes_ddof;
     if (counts && x.ndim() == 0 && args["axis"].is<Int>()) {
       throw local::IndexError("axis " + to_string(*args["axis"].as<Int>()) +
                               " is out of bounds for array of dimension 0");
     }
-    if (signature.ddof) options.mean = Convert<std::optional<NdArray>>::from(args["mean"], "mean", keep);
+    if (row.takes_ddof) options.mean = Convert<std::optional<NdArray>>::from(args["mean"], "mean", keep);
     return local::reduce(reduction, x, axes_of(args["axis"]), options);
   };
 }
@@ -262,15 +243,15 @@ void add_local_reductions(Registry& registry) {
   for (int i = 0; i < local::kReductionCount; ++i) {
     const auto reduction = static_cast<Reduction>(i);
     const local::ReductionInfo& row = local::info(reduction);
-    const ReductionSignature signature = reduction_signature(reduction);
+    const std::string parameters = reduction_parameters(reduction, row);
     std::vector<std::string> names = words(row.aliases);
     names.emplace_back(row.name);
     for (const std::string& name : names) {
       if (registry.function(name) != nullptr) continue;
-      registry.add_function(name, std::string("(a, ") + signature.text, reduction_handler(reduction, signature));
+      registry.add_function(name, "(a, " + parameters, reduction_handler(reduction));
     }
     if (reduction != Reduction::count_nonzero && registry.method(row.name) == nullptr) {
-      registry.add_method(row.name, std::string("(self, ") + signature.text, reduction_handler(reduction, signature));
+      registry.add_method(row.name, "(self, " + parameters, reduction_handler(reduction));
     }
   }
 }

@@ -47,38 +47,21 @@ void add_ufuncs(Registry& registry) {
   }
 }
 
-struct ReductionSignature {
-  std::string parameters;
-  bool dtype = false, ddof = false;
-};
-
-ReductionSignature reduction_signature(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::prod:
-    case Reduction::mean:
-      return {"axis=None, dtype=None, *, keepdims=False)", true, false};
-    case Reduction::var:
-    case Reduction::std:
-      return {"axis=None, dtype=None, *, ddof=0, keepdims=False, correction=None)", true, true};
-    case Reduction::min:
-    case Reduction::max:
-    case Reduction::any:
-    case Reduction::all:
-    case Reduction::argmin:
-    case Reduction::argmax:
-    case Reduction::count_nonzero:
-      break;
-  }
-  return {"axis=None, *, keepdims=False)", false, false};
+// What a reduction's signature has besides the array.
+std::string reduction_parameters(const local::ReductionInfo& row) {
+  std::string text = "axis=None, ";
+  if (row.takes_dtype) text += "dtype=None, ";
+  text += row.takes_ddof ? "*, ddof=0, keepdims=False, correction=None)" : "*, keepdims=False)";
+  return text;
 }
 
-Handler reduction_handler(Reduction reduction, const ReductionSignature& signature, const char* operand) {
-  return [reduction, signature, operand](const Arguments& args, Session&) -> Value {
+Handler reduction_handler(Reduction reduction, const char* operand) {
+  return [reduction, operand](const Arguments& args, Session&) -> Value {
+    const local::ReductionInfo& row = local::info(reduction);
     ReduceOptions options;
     options.keepdims = to_bool(args["keepdims"], "keepdims");
-    if (signature.dtype) options.dtype = to_optional_dtype(args["dtype"], "dtype");
-    if (signature.ddof) {
+    if (row.takes_dtype) options.dtype = to_optional_dtype(args["dtype"], "dtype");
+    if (row.takes_ddof) {
       if (args.given("ddof") && args.given("correction")) {
         throw InvalidArgument("ddof and correction cannot be given together");
       }
@@ -93,14 +76,14 @@ void add_reductions(Registry& registry) {
   for (int i = 0; i < local::kReductionCount; ++i) {
     const auto reduction = static_cast<Reduction>(i);
     const local::ReductionInfo& row = local::info(reduction);
-    const ReductionSignature signature = reduction_signature(reduction);
+    const std::string parameters = reduction_parameters(row);
     std::vector<std::string> names = words(row.aliases);
     names.emplace_back(row.name);
     for (const std::string& name : names) {
-      registry.add_function(name, "(a, " + signature.parameters, reduction_handler(reduction, signature, "a"));
+      registry.add_function(name, "(a, " + parameters, reduction_handler(reduction, "a"));
     }
     if (reduction != Reduction::count_nonzero) {
-      registry.add_method(row.name, "(self, " + signature.parameters, reduction_handler(reduction, signature, "self"));
+      registry.add_method(row.name, "(self, " + parameters, reduction_handler(reduction, "self"));
     }
   }
 }
