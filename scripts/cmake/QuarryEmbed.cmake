@@ -1,10 +1,16 @@
 # Writes OUTPUT, a C++ file that defines one string constant per header: those that HEADER declares, in NAMESPACE.
-# cmake -DOUTPUT=FILE -DHEADER=h -DNAMESPACE=n -DNAMES=a;b -DFILES=x;y -P QuarryEmbed.cmake
+# cmake -DOUTPUT=FILE -DROOT=DIR -DHEADER=h -DNAMESPACE=n -DNAMES=a;b -DFILES=x;y -P QuarryEmbed.cmake
 set(text "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
 foreach(name file IN ZIP_LISTS NAMES FILES)
   file(READ ${file} content)
   string(REPLACE "#pragma once" "" content "${content}")
-  # Headers of this repository are embedded themselves.
+  # The parts of a header stand in it; headers of this repository are embedded themselves.
+  string(REGEX MATCHALL "#include \"[^\"]*[.]inl\"" includes "${content}")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "#include \"(.*)\"" "\\1" part "${include}")
+    file(READ ${ROOT}/${part} text_of_part)
+    string(REPLACE "${include}" "${text_of_part}" content "${content}")
+  endforeach()
   string(REGEX REPLACE "#include \"[^\"]*\"" "" content "${content}")
   # Adjacent literals keep each one below the length every compiler takes.
   string(LENGTH "${content}" length)

@@ -61,16 +61,17 @@ function(quarry_layer name)
   set_property(GLOBAL APPEND PROPERTY QUARRY_LAYERS quarry_${name})
 endfunction()
 
-# quarry_embed(TARGET HEADER h NAMESPACE n FILES file... NAMES name...): string constants with the files' texts.
+# quarry_embed(TARGET HEADER h NAMESPACE n FILES file... NAMES name... [PARTS file...]): string constants with the files'
+# texts; PARTS are what these include.
 function(quarry_embed target)
-  cmake_parse_arguments(ARG "" "HEADER;NAMESPACE" "FILES;NAMES" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER;NAMESPACE" "FILES;NAMES;PARTS" ${ARGN})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded.cpp)
   set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/QuarryEmbed.cmake)
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DHEADER=${ARG_HEADER} -DNAMESPACE=${ARG_NAMESPACE} "-DNAMES=${ARG_NAMES}"
-            "-DFILES=${ARG_FILES}" -P ${script}
-    DEPENDS ${ARG_FILES} ${script}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DROOT=${PROJECT_SOURCE_DIR} -DHEADER=${ARG_HEADER} -DNAMESPACE=${ARG_NAMESPACE}
+            "-DNAMES=${ARG_NAMES}" "-DFILES=${ARG_FILES}" -P ${script}
+    DEPENDS ${ARG_FILES} ${ARG_PARTS} ${script}
     VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()
