@@ -6,6 +6,7 @@
 
 #include "local/cuda/compiler.h"
 #include "local/cuda/plan.h"
+#include "local/cuda/program_text.h"
 
 namespace quarry::local::cuda {
 
@@ -19,8 +20,6 @@ ModuleSource make_source(const Program& program, const Plan& plan, const std::st
 // "QUARRY_FN T name(A a0, B a1) { ... }": the first output of an elementwise program without indexes and constants, of
 // one element of each input.
 std::string make_function(const Program& program, const std::string& name);
-// Type of an element in kernels.
-const char* type_name(DType dtype);
 // Kernels of kernel/scan.cuh.
 enum class ScanKernel : uint8_t { lines, warps, look, fold, fold_warp };
 // One of them, for a binary operation on `dtype` over values of `input`; folds are of `dtype`.

@@ -1,0 +1,197 @@
+#include "local/cuda/kernel_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "local/base/error.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+std::vector<ValueId> roots_of(const Program& program) {
+  std::vector<ValueId> roots = program.outputs();
+  for (const ProgramReduction& reduction : program.reductions())
+    roots.insert(roots.end(), reduction.args.begin(), reduction.args.end());
+  return roots;
+}
+
+}  // namespace
+
+KernelWriter::KernelWriter(const Program& program, const Plan& plan, std::string suffix)
+    : program_(program), plan_(plan), suffix_(std::move(suffix)), needed_(reachable(program, roots_of(program))) {
+  input_used_.assign(plan.inputs.size(), false);
+  for (size_t id = 0; id < needed_.size(); ++id) {
+    const Value& value = program.values()[id];
+    if (!needed_[id]) continue;
+    if (value.kind == Value::Kind::input) input_used_[static_cast<size_t>(value.slot)] = true;
+    if (value.kind == Value::Kind::index) index_axes_.push_back(value.slot);
+  }
+  w_.line("namespace quarry::local::k{} {{", suffix_);
+  w_.line("struct Params {{ int64_t s[{}]; }};", std::max<size_t>(1, plan_.slots.size()));
+  w_.line("using Index = {};", plan_.wide ? "uint64_t" : "uint32_t");
+  w_.line("constexpr int V = {}, U = {}, G = {};", plan_.lanes, plan_.unroll, plan_.group);
+  write_compute();
+}
+
+ModuleSource KernelWriter::finish() {
+  w_.raw("}");
+  ModuleSource source;
+  source.text = w_.take();
+  source.kernels.push_back("quarry_run" + suffix_);
+  if (plan_.split) source.kernels.push_back("quarry_merge" + suffix_);
+  return source;
+}
+
+// ---- One element: inputs and positions to outputs and the values that are reduced ----
+
+void KernelWriter::write_compute() {
+  w_.open("struct Results");
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{};", out_type(i), i);
+  for (size_t r = 0; r < program_.reductions().size(); ++r)
+    for (size_t i = 0; i < program_.reductions()[r].args.size(); ++i)
+      w_.line("{} m{}_{};", type_name(program_.dtype(program_.reductions()[r].args[i])), r, i);
+  w_.close("};");
+  std::string arguments = "const Params& p";
+  for (size_t i = 0; i < plan_.inputs.size(); ++i)
+    if (input_used_[i]) arguments += fmt::format(", {} a{}", in_type(i), i);
+  for (const int axis : index_axes_) arguments += fmt::format(", int64_t g{}", axis);
+  w_.open(fmt::format("QUARRY_FN Results compute({})", arguments));
+  write_values(w_, program_, needed_, [this](const Value& value) -> std::string {
+    switch (value.kind) {
+      case Value::Kind::input:
+        return value.swapped ? fmt::format("swapped(a{})", value.slot) : fmt::format("a{}", value.slot);
+      case Value::Kind::constant:
+        return fmt::format("parameter<{}>(p.s + {})", type_name(value.dtype), slot_of(fmt::format("c{}", value.slot)));
+      case Value::Kind::index:
+        return fmt::format("g{}", value.slot);
+      case Value::Kind::op:
+        break;
+    }
+    return "";
+  });
+  w_.line("Results r;");
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("r.o{} = v{};", i, program_.outputs()[i]);
+  for (size_t r = 0; r < program_.reductions().size(); ++r)
+    for (size_t i = 0; i < program_.reductions()[r].args.size(); ++i)
+      w_.line("r.m{}_{} = v{};", r, i, program_.reductions()[r].args[i]);
+  w_.line("return r;");
+  w_.close();
+}
+
+size_t KernelWriter::slot_of(const std::string& name) const {
+  const auto& names = plan_.slots.names();
+  const auto place = std::find(names.begin(), names.end(), name);
+  QUARRY_CHECK(place != names.end());
+  return static_cast<size_t>(place - names.begin());
+}
+
+std::string KernelWriter::call_compute(const std::function<std::string(size_t)>& element,
+                                       const std::function<std::string(int)>& coordinate,
+                                       const std::string& lane) const {
+  std::string text = "compute(p";
+  for (size_t i = 0; i < plan_.inputs.size(); ++i)
+    if (input_used_[i]) text += ", " + element(i);
+  for (const int axis : index_axes_) {
+    const int own = plan_.axis_of[static_cast<size_t>(axis)];
+    text += fmt::format(", x{}", axis);
+    if (own >= 0) text += " + " + coordinate(own);
+    if (own >= 0 && own == plan_.lane_axis() && !lane.empty()) text += " + " + lane;
+  }
+  return text + ")";
+}
+
+// ---- Addresses ----
+
+void KernelWriter::write_parameters(const Slots& slots) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const std::string& name = slots.names()[i];
+    if (name[0] == 'c' && name != "chunks") continue;  // constants are read by compute()
+    w_.line("[[maybe_unused]] const int64_t {} = p.s[{}];", name, i);
+  }
+}
+
+void KernelWriter::write_split(const std::vector<int>& axes, const char* rest) {
+  for (size_t k = axes.size(); k-- > 0;) {
+    const int axis = axes[k];
+    if (k == 0) {
+      w_.line("const Index q{} = {};", axis, rest);
+    } else {
+      w_.line("const Index r{} = divide_by({}, d{});", axis, rest, axis);
+      w_.line("const Index q{} = {} - r{} * static_cast<Index>(n{});", axis, rest, axis, axis);
+      w_.line("{} = r{};", rest, axis);
+    }
+  }
+}
+
+std::string KernelWriter::offsets(const PlanOperand& operand, const std::string& name, const std::vector<int>& axes,
+                                  const char* coordinate) {
+  std::string text;
+  for (const int axis : axes)
+    if (operand.moves >> axis & 1u) text += fmt::format(" + {}{} * {}_{}", coordinate, axis, name, axis);
+  return text;
+}
+
+std::vector<int> KernelWriter::axes_where(bool reduced, bool with_lane_axis) const {
+  std::vector<int> axes;
+  for (int d = 0; d < plan_.ndim; ++d)
+    if (plan_.is_reduced(d) == reduced && (with_lane_axis || d != plan_.lane_axis())) axes.push_back(d);
+  return axes;
+}
+
+// ---- Loads and stores ----
+
+void KernelWriter::write_load(size_t i, const std::string& address, const std::string& to, bool full) {
+  const std::string count = full ? "V" : "count";
+  switch (plan_.inputs[i].access) {
+    case Access::vector:
+      if (full)
+        w_.line("load_vector({}, {});", address, to);
+      else
+        w_.line("if (count == V) load_vector({0}, {1}); else load_strided({0}, sizeof({2}), count, {1});", address, to,
+                in_type(i));
+      break;
+    case Access::element:
+      w_.line("load_strided({}, sizeof({}), {}, {});", address, in_type(i), count, to);
+      break;
+    case Access::strided:
+      w_.line("load_strided({}, in{}_{}, {}, {});", address, i, plan_.lane_axis(), count, to);
+      break;
+    case Access::broadcast:
+      w_.line("{}[0] = load_one<{}>({});", to, in_type(i), address);
+      break;
+    case Access::tiled:
+      QUARRY_CHECK(!"a tiled operand outside of a tile kernel");
+  }
+}
+
+void KernelWriter::write_store(size_t i, const std::string& address, const std::string& from, bool full) {
+  const std::string count = full ? "V" : "count";
+  switch (plan_.outputs[i].access) {
+    case Access::vector:
+      if (full)
+        w_.line("store_vector({}, {});", address, from);
+      else
+        w_.line("if (count == V) store_vector({0}, {1}); else store_strided({0}, sizeof({2}), count, {1});", address,
+                from, out_type(i));
+      break;
+    case Access::element:
+      w_.line("store_strided({}, sizeof({}), {}, {});", address, out_type(i), count, from);
+      break;
+    case Access::strided:
+      w_.line("store_strided({}, out{}_{}, {}, {});", address, i, plan_.lane_axis(), count, from);
+      break;
+    case Access::broadcast:  // an axis of extent 1
+      w_.line("store_one({}, {}[0]);", address, from);
+      break;
+    case Access::tiled:
+      QUARRY_CHECK(!"outputs are never tiled");
+  }
+}
+
+void KernelWriter::open_kernel(const char* name, const char* params) {
+  w_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__(kBlock) {}{}(const __grid_constant__ {} p)", name,
+                      suffix_, params));
+}
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,63 @@
+// What the kernels of a program have in common: parameters, addresses, loads and stores, and compute(), one element of
+// the program. Private to the code generator.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "local/cuda/codegen.h"
+#include "local/cuda/program_text.h"
+
+namespace quarry::local::cuda {
+
+class KernelWriter {
+ protected:
+  // Begins the namespace, with what every kernel uses.
+  KernelWriter(const Program& program, const Plan& plan, std::string suffix);
+  // Ends it.
+  ModuleSource finish();
+
+  std::string in(size_t i) const { return fmt::format("in{}", i); }
+  const char* in_type(size_t i) const { return type_name(plan_.inputs[i].dtype); }
+  const char* out_type(size_t i) const { return type_name(plan_.outputs[i].dtype); }
+
+  // compute(p, a0, ..., g0, ...) with element expressions; `lane` is added to positions along the lane axis.
+  std::string call_compute(const std::function<std::string(size_t)>& element,
+                           const std::function<std::string(int)>& coordinate, const std::string& lane) const;
+
+  void write_parameters(const Slots& slots);
+  // Splits `rest` into steps along `axes` (outermost first): q{axis}, and i{axis} where no scale applies.
+  void write_split(const std::vector<int>& axes, const char* rest);
+  // " + i1 * in0_1 ..." over the given axes.
+  static std::string offsets(const PlanOperand& operand, const std::string& name, const std::vector<int>& axes,
+                             const char* coordinate = "i");
+  std::vector<int> axes_where(bool reduced, bool with_lane_axis) const;
+
+  // Loads V elements of input i at `address` into `to`; `count` may be less than V unless `full`.
+  void write_load(size_t i, const std::string& address, const std::string& to, bool full);
+  void write_store(size_t i, const std::string& address, const std::string& from, bool full);
+  std::string lane_of(size_t i, const std::string& array, const std::string& lane) const {
+    return plan_.inputs[i].access == Access::broadcast ? array + "[0]" : fmt::format("{}[{}]", array, lane);
+  }
+  void open_kernel(const char* name, const char* params);
+
+  const Program& program_;
+  const Plan& plan_;
+  const std::string suffix_;
+  const std::vector<bool> needed_;
+  std::vector<bool> input_used_;
+  TextWriter w_;
+
+ private:
+  void write_compute();
+  size_t slot_of(const std::string& name) const;
+
+  std::vector<int> index_axes_;
+};
+
+// The source of a program's kernels, without and with reductions.
+ModuleSource elementwise_source(const Program& program, const Plan& plan, const std::string& suffix);
+ModuleSource reduction_source(const Program& program, const Plan& plan, const std::string& suffix);
+
+}  // namespace quarry::local::cuda
