@@ -68,8 +68,6 @@ const char* word_name(int width) {
   }
 }
 
-int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
-
 // ---- Operations on one element ----
 
 // The last operation of an update, less the cast of its result.

@@ -24,8 +24,6 @@ constexpr int64_t kMaxSegments = 1024;  // of one result
 constexpr int kUnroll = 4;              // accesses in flight per thread and operand
 constexpr int kStrip = 32;              // threads along the columns of a block
 
-int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 enum class Load : char { vector = 'v', contiguous = 'c', broadcast = 'b', strided = 's' };
 
 struct KernelPlan {

@@ -29,8 +29,6 @@ const char* kind_name(MaskKernel::Kind kind) {
   return "";
 }
 
-int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
-
 struct MaskLaunch {
   // `shape` and operands are over axes that are merged already.
   MaskLaunch(MaskKernel::Kind kind, const Mask& mask, const Dims& shape, const Operand* first, const Operand* second,

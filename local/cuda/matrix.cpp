@@ -38,8 +38,6 @@ const BlasType& blas_type(DType dtype) {
 
 cudaDataType data_type(DType dtype) { return blas_type(dtype).data; }
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-
 int64_t workspace_bytes(DType dtype, int64_t m, int64_t n, int64_t k) {
   // 32 MiB is what cuBLAS recommends for Hopper; small products need less.
   constexpr double kLeast = 1 << 20, kMost = 32 << 20;

@@ -11,7 +11,6 @@ namespace quarry::local::cuda {
 
 // Throws TypeError but for the floating-point and complex dtypes.
 cudaDataType data_type(DType dtype);
-bool is_half(DType dtype);
 
 // A row-major matrix is the transpose of the column-major matrix at the same address.
 bool is_row_major(const MatrixView& m);

@@ -17,7 +17,6 @@ constexpr int64_t kNarrowLimit = int64_t{1} << 31;
 constexpr int64_t kFillBlocks = 2112;
 constexpr int64_t kMaxSegments = 8192;
 
-int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t floor_power_of_two(int64_t x) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
 }
@@ -79,27 +78,11 @@ int64_t state_bytes(const Layout& layout) {
   return bytes;
 }
 
+// Reductions that accumulate in a dtype of their own round; the others choose among the values.
 bool sums_floats(const Program& program) {
-  for (const ProgramReduction& reduction : program.reductions()) {
-    if (!is_float(reduction.accumulate) && !is_complex(reduction.accumulate)) continue;
-    switch (reduction.reduction) {
-      case Reduction::sum:
-      case Reduction::prod:
-      case Reduction::mean:
-      case Reduction::var:
-      case Reduction::std:
-        return true;
-      case Reduction::min:
-      case Reduction::max:
-      case Reduction::any:
-      case Reduction::all:
-      case Reduction::argmin:
-      case Reduction::argmax:
-      case Reduction::count_nonzero:
-        break;
-    }
-  }
-  return false;
+  return std::any_of(program.reductions().begin(), program.reductions().end(), [](const ProgramReduction& r) {
+    return info(r.reduction).takes_dtype && (is_float(r.accumulate) || is_complex(r.accumulate));
+  });
 }
 
 // The axis along which an input is contiguous while the outputs are not; -1 where no input asks for tiles.

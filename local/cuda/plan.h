@@ -20,6 +20,7 @@ namespace quarry::local::cuda {
 inline constexpr int kBlockThreads = 256;  // kBlock in kernel/support.cuh
 inline constexpr int kTile = 32;
 inline constexpr int kVectorBytes = 16;  // of the widest access
+constexpr int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How a thread reaches its `lanes` elements along the innermost axis.
 enum class Access : char {

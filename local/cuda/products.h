@@ -1,3 +1,4 @@
+// The GPU engine's family of local/program/products.h.
 #pragma once
 
 #include "local/cuda/compiler.h"

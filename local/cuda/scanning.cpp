@@ -14,6 +14,7 @@
 #include "local/cuda/codegen.h"
 #include "local/cuda/embedded.h"
 #include "local/cuda/engine.h"
+#include "local/cuda/kernel/scan_slots.h"
 #include "local/cuda/launch.h"
 #include "local/cuda/plan.h"
 #include "local/memory/scratch.h"
@@ -21,46 +22,14 @@
 namespace quarry::local::cuda {
 namespace {
 
-// The slots of kernel/scan.cuh.
-enum Slot : size_t {
-  s_in,
-  s_out,
-  s_length,
-  s_in_step,
-  s_out_step,
-  s_lanes,
-  s_in_lane,
-  s_out_lane,
-  s_lines,
-  s_segments,
-  s_per_segment,
-  s_partial,
-  s_partial_line,
-  s_partial_segment,
-  s_mode,
-  s_dense,
-  s_tiles,
-  s_chain,
-  s_flags,
-  s_ticket,
-  s_ranges,
-  s_begins,
-  s_ends,
-  s_axes,
-  s_first_axis
-};
-constexpr size_t kSlots = 116;
-enum Mode : int64_t { m_scan, m_fold, m_continue };
+using namespace scan;  // NOLINT(google-build-using-namespace): the names of the slots
 
 constexpr int64_t kFillThreads = 270336;  // as many as the largest GPUs hold; a constant for the same reason
 constexpr int64_t kManyWarps = 2048;      // lines that keep the memory busy with a warp each
 constexpr int64_t kShort = 64;            // no longer lines take a thread each
 constexpr int64_t kWarpsPerBlock = kBlockThreads / 32;
 
-int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
 int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 // What a chain is computed in.
 DType wide(Op op, DType dtype) { return is_half(dtype) && info(op).rule != OpRule::storage ? DType::float32 : dtype; }
 
@@ -112,17 +81,19 @@ std::vector<int64_t> line_slots(const Dims& shape, int axis, const Operand& in, 
   return slots;
 }
 
-// Elements of a warp's tile: V and C of kernel/scan.cuh.
+// What a lane accesses at once, and the elements of a warp's tile.
+int64_t neighbours(DType input, DType dtype) {
+  return neighbours_of(static_cast<int>(std::max(itemsize(input), itemsize(dtype))));
+}
 int64_t tile_elements(DType input, DType dtype) {
-  const int64_t widest = std::max(itemsize(input), itemsize(dtype)), neighbours = 16 / widest;
-  return 32 * neighbours * (neighbours >= 8 ? 2 : neighbours == 4 ? 4 : 8);
+  const int64_t lane = neighbours(input, dtype);
+  return 32 * lane * chunks_of(static_cast<int>(lane));
 }
 
 // Whether lines are dense and begin at multiples of what a lane accesses at once.
 bool is_dense(const std::vector<int64_t>& slots, DType input, DType dtype) {
-  const int64_t neighbours = 16 / std::max(itemsize(input), itemsize(dtype));
   const auto dense = [&](DType type, size_t base, size_t step, size_t lane, size_t axis_step) {
-    const int64_t unit = neighbours * itemsize(type);
+    const int64_t unit = neighbours(input, dtype) * itemsize(type);
     bool aligned = slots[step] == itemsize(type) && slots[base] % unit == 0 && slots[lane] % unit == 0;
     for (int64_t d = 0; d < slots[s_axes]; ++d)
       aligned = aligned && slots[s_first_axis + 3 * static_cast<size_t>(d) + axis_step] % unit == 0;
@@ -156,7 +127,6 @@ ScanPlan plan_scan(Op op, DType input, DType dtype, const std::vector<int64_t>& 
     const int64_t tile = tile_elements(input, dtype);
     plan.kernel = lines >= kManyWarps || length <= 4 * tile ? ScanKernel::warps : ScanKernel::look;
     if (plan.kernel == ScanKernel::look) {
-      constexpr int64_t kFan = 32;
       plan.tiles = ceil_divide(length, kWarpsPerBlock * tile);
       const int64_t groups = ceil_divide(plan.tiles, kFan);
       plan.entries = lines * (plan.tiles + groups + ceil_divide(groups, kFan));

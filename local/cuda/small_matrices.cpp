@@ -446,8 +446,6 @@ const Module& module_of(SmallMatrices kernels, DType dtype, const CudaStream& st
   return module_cache().get(fmt::format("small_matrices {} {}", static_cast<int>(kernels), name(dtype)),
                             stream.device().index, [=] { return small_matrices_source(kernels, dtype); });
 }
-int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }
-
 }  // namespace
 
 ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype) {

@@ -1,3 +1,4 @@
+// The GPU engine's family of local/program/sparse.h.
 #pragma once
 
 #include "local/program/sparse.h"

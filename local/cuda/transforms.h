@@ -1,3 +1,4 @@
+// The GPU engine's family of local/program/transforms.h.
 #pragma once
 
 #include <optional>

@@ -52,29 +52,37 @@ QUARRY_FN bool adjust(int64_t& at, int64_t extent) {
   return true;
 }
 
-template <class Index, int Axes, int Indices, int Mode_>
-QUARRY_FN Element locate(const int64_t* s, int64_t point) {
-  using Layout = ElementSlots<Axes, Indices>;
-  Element e{0, 0, 0, 0, true};
-  int64_t offset[Indices > 0 ? Indices : 1] = {};
-  Index rest = static_cast<Index>(point);
+// Calls visit(d, axis, coordinate) for the axes of a position in C order, the last one first; the slots of an axis,
+// from `axis` on, begin with its extent and divider.
+template <class Index, int Axes, int PerAxis, class Visit>
+QUARRY_FN void for_each_coordinate(const int64_t* axes, int64_t position, const Visit& visit) {
+  Index rest = static_cast<Index>(position);
 #pragma unroll
   for (int d = Axes - 1; d >= 0; --d) {
-    const int64_t* axis = s + 8 + d * Layout::per_axis;
+    const int64_t* axis = axes + d * PerAxis;
     Index at = rest;
     if (d > 0) {
       const Index next = divide_by(rest, axis[1]);
       at = rest - next * static_cast<Index>(axis[0]);
       rest = next;
     }
-    const int64_t wide = static_cast<int64_t>(at);
-    e.array += wide * axis[2];
-    e.other += wide * axis[3];
-    e.rank += wide * axis[4];
-    e.key += wide * axis[5];
-#pragma unroll
-    for (int k = 0; k < Indices; ++k) offset[k] += wide * axis[6 + k];
+    visit(d, axis, static_cast<int64_t>(at));
   }
+}
+
+template <class Index, int Axes, int Indices, int Mode_>
+QUARRY_FN Element locate(const int64_t* s, int64_t point) {
+  using Layout = ElementSlots<Axes, Indices>;
+  Element e{0, 0, 0, 0, true};
+  int64_t offset[Indices > 0 ? Indices : 1] = {};
+  for_each_coordinate<Index, Axes, Layout::per_axis>(s + 8, point, [&](int, const int64_t* axis, int64_t at) {
+    e.array += at * axis[2];
+    e.other += at * axis[3];
+    e.rank += at * axis[4];
+    e.key += at * axis[5];
+#pragma unroll
+    for (int k = 0; k < Indices; ++k) offset[k] += at * axis[6 + k];
+  });
 #pragma unroll
   for (int k = 0; k < Indices; ++k) {
     const int64_t* index = s + Layout::first_index + 4 * k;
@@ -231,6 +239,7 @@ QUARRY_FN void update_in_order(const int64_t* s) {
 
 // Slots: 0 number of elements, 1 mask, 2 offsets, 3 first operand, 4 second operand, 5 and 6 numbers of the function,
 // 7 free; then per axis: extent, divider, strides of both operands.
+constexpr int kMaskAxis = 4;
 constexpr int kMaskTile = 16384, kMaskRound = 4096;  // a round is 16 elements for each of 256 threads
 
 // Bit i: mask[i], i < 16.
@@ -252,19 +261,10 @@ QUARRY_FN uint32_t mask_bits(const uint8_t* mask, int64_t first, int64_t element
 template <class Index, int Axes>
 QUARRY_FN void mask_offsets(const int64_t* s, int64_t position, int64_t& first, int64_t& second) {
   first = second = 0;
-  Index rest = static_cast<Index>(position);
-#pragma unroll
-  for (int d = Axes - 1; d >= 0; --d) {
-    const int64_t* axis = s + 8 + 4 * d;
-    Index at = rest;
-    if (d > 0) {
-      const Index next = divide_by(rest, axis[1]);
-      at = rest - next * static_cast<Index>(axis[0]);
-      rest = next;
-    }
-    first += static_cast<int64_t>(at) * axis[2];
-    second += static_cast<int64_t>(at) * axis[3];
-  }
+  for_each_coordinate<Index, Axes, kMaskAxis>(s + 8, position, [&](int, const int64_t* axis, int64_t at) {
+    first += at * axis[2];
+    second += at * axis[3];
+  });
 }
 
 QUARRY_FN uint32_t warp_sum(uint32_t x) {
@@ -377,18 +377,8 @@ QUARRY_FN void positions(const int64_t* s) {
     if constexpr (Axes == 0) {
       to[number * s[5]] = position;
     } else {
-      Index rest = static_cast<Index>(position);
-#pragma unroll
-      for (int d = Axes - 1; d >= 0; --d) {
-        const int64_t* axis = s + 8 + 4 * d;
-        Index at = rest;
-        if (d > 0) {
-          const Index next = divide_by(rest, axis[1]);
-          at = rest - next * static_cast<Index>(axis[0]);
-          rest = next;
-        }
-        to[number * s[5] + d * s[6]] = static_cast<int64_t>(at);
-      }
+      for_each_coordinate<Index, Axes, kMaskAxis>(
+          s + 8, position, [&](int d, const int64_t*, int64_t at) { to[number * s[5] + d * s[6]] = at; });
     }
   });
 }

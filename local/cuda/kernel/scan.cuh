@@ -1,38 +1,9 @@
-// Scans and folds along one axis (local/cuda/scanning.cpp). Embedded inside a namespace that has defined In, T, W (what
-// is computed in) and W combine(W, W).
+// Scans and folds along one axis (local/cuda/scanning.cpp). Embedded behind scan_slots.h, inside of its namespace,
+// which has defined In, T, W (what is computed in) and W combine(W, W).
 
-enum Slot {
-  s_in,
-  s_out,
-  s_length,
-  s_in_step,
-  s_out_step,
-  s_lanes,  // lines that are neighbours along one axis
-  s_in_lane,
-  s_out_lane,
-  s_lines,  // of all other axes
-  s_segments,
-  s_per_segment,
-  s_partial,  // W, one per line and segment
-  s_partial_line,
-  s_partial_segment,
-  s_mode,
-  s_dense,  // lines lie dense and aligned in input and output
-  s_tiles,  // of a line
-  s_chain,  // the values that look() publishes
-  s_flags,
-  s_ticket,  // where it is among the flags
-  s_ranges,
-  s_begins,
-  s_ends,
-  s_axes,  // how many more axes; then extent, step of in, step of out of each, outermost first
-  s_first_axis
-};
 struct Params {
-  int64_t s[116];
+  int64_t s[kSlots];
 };
-// What becomes of a segment: its scan, its fold as a partial result, or its scan after all segments before it.
-enum Mode { m_scan, m_fold, m_continue };
 
 template <class S>
 QUARRY_FN W widen(S x) {
@@ -113,8 +84,8 @@ QUARRY_FN void run_lines(const Params& p) {
 // A warp's tile is C chunks; in a chunk every lane has V neighbours. Elements are combined inside the lane, lanes by
 // shuffles, then chunks in order: one grouping, however the memory lies.
 constexpr int kWidest = sizeof(In) > sizeof(T) ? sizeof(In) : sizeof(T);
-constexpr int V = 16 / kWidest;
-constexpr int C = V >= 8 ? 2 : V == 4 ? 4 : 8;
+constexpr int V = neighbours_of(kWidest);
+constexpr int C = chunks_of(V);
 constexpr int kChunk = 32 * V, kTile = C * kChunk;
 
 template <class X, class F>
@@ -248,10 +219,9 @@ QUARRY_FN void run_warps(const Params& p) {
 // ---- Few lines: a block per tile, one read ----
 
 // Blocks take the tiles in order by a ticket, so that a block waits for blocks that run already. Every tile publishes
-// its fold. 32 tiles are a group, 32 groups a section; the last tile of a group publishes the group's fold, the last of
-// a section the fold of everything up to there. A tile's prefix is then sections, groups of its section, tiles of its
-// group: always the same grouping, unlike a look-back that takes what happens to be ready.
-constexpr int kFan = 32;
+// its fold. kFan tiles are a group, kFan groups a section; the last tile of a group publishes the group's fold, the
+// last of a section the fold of everything up to there. A tile's prefix is then sections, groups of its section, tiles
+// of its group: always the same grouping, unlike a look-back that takes what happens to be ready.
 
 // Values and flags in memory: of tiles, of groups, of sections; per line.
 struct Chain {
