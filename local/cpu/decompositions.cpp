@@ -62,17 +62,6 @@ void trsm(CBLAS_UPLO uplo, CBLAS_TRANSPOSE op, CBLAS_DIAG diag, int n, int k, co
     cblas_ztrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, &one, a, n, b, n);
 }
 
-template <class T>
-struct real_of {
-  using type = T;
-};
-template <class R>
-struct real_of<std::complex<R>> {
-  using type = R;
-};
-template <class T>
-using Real = typename real_of<T>::type;
-
 lapack_int narrow(int64_t n) {
   if (n > INT_MAX) throw NotSupported(fmt::format("an extent of {} is beyond LAPACK's 32-bit sizes", n));
   return static_cast<lapack_int>(n);

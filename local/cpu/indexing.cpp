@@ -10,6 +10,7 @@
 #include "local/cpu/masks.h"
 #include "local/cpu/strided.h"
 #include "local/cpu/update.h"
+#include "local/cpu/words.h"
 
 namespace quarry::local {
 namespace cpu {
@@ -17,10 +18,6 @@ namespace {
 
 constexpr int64_t kBlock = 256;
 constexpr int64_t kUnitElements = 1 << 15;  // least work of one unit
-
-struct Bytes16 {
-  uint64_t low, high;
-};
 
 // Whether the position is inside its axis; it is moved there where the mode says so.
 template <IndexMode mode>
@@ -246,17 +243,6 @@ void check_positions(const IndexedElements& elements, int threads) {
       }
     });
   }
-}
-
-template <class T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-template <class T>
-void store(char* to, T value) {
-  std::memcpy(to, &value, sizeof value);
 }
 
 // Moves n elements or runs between the array and the other operand.

@@ -86,18 +86,7 @@ void tiled_syrk(double alpha, const MatrixView& a, double beta, const MatrixView
   });
 }
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-
 // ---- Hermitian eigenproblem ----
-
-template <class T>
-struct real_of {
-  using type = T;
-};
-template <class R>
-struct real_of<std::complex<R>> {
-  using type = R;
-};
 
 struct EighSizes {
   int64_t work, real_work, int_work;  // elements
@@ -117,7 +106,7 @@ int64_t aligned(int64_t bytes) {
 
 template <class T>
 int64_t eigh_bytes(int64_t n) {
-  using R = typename real_of<T>::type;
+  using R = Real<T>;
   const EighSizes sizes = eigh_sizes<T>(n);
   return aligned(n * n * static_cast<int64_t>(sizeof(T))) + aligned(sizes.work * static_cast<int64_t>(sizeof(T))) +
          aligned(sizes.real_work * static_cast<int64_t>(sizeof(R))) +
@@ -126,7 +115,7 @@ int64_t eigh_bytes(int64_t n) {
 
 template <class T>
 void eigh_typed(Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors, char* scratch) {
-  using R = typename real_of<T>::type;
+  using R = Real<T>;
   const int64_t n = a.rows;
   const EighSizes sizes = eigh_sizes<T>(n);
   if (sizes.work > INT_MAX || sizes.real_work > INT_MAX)

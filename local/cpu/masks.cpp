@@ -7,41 +7,10 @@
 
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
+#include "local/cpu/words.h"
 
 namespace quarry::local::cpu {
 namespace {
-
-struct Bytes16 {
-  uint64_t low, high;
-};
-
-template <class F>
-decltype(auto) with_width(int64_t itemsize, const F& f) {
-  switch (itemsize) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      QUARRY_CHECK(itemsize == 16);
-      return f(Bytes16{});
-  }
-}
-
-template <class T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-template <class T>
-void store(char* to, T value) {
-  std::memcpy(to, &value, sizeof value);
-}
 
 int64_t count_bytes(const uint8_t* mask, int64_t n) {
   int64_t count = 0;

@@ -19,6 +19,17 @@ inline constexpr int64_t kMatrixTile = 512;  // edge of an output tile
 
 template <class T>
 inline constexpr bool is_complex_v = !std::is_arithmetic_v<T>;
+// The type of the parts of a complex number, else T.
+template <class T>
+struct real_of {
+  using type = T;
+};
+template <class R>
+struct real_of<std::complex<R>> {
+  using type = R;
+};
+template <class T>
+using Real = typename real_of<T>::type;
 
 // Sets OpenBLAS's thread count once; before the first call of a BLAS or LAPACK function.
 void one_thread_per_call();

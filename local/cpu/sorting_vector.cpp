@@ -17,71 +17,46 @@ namespace {
 
 using Register = __m512i;
 
-struct Lanes32 {
-  using Key = uint32_t;
-  using Mask = __mmask16;
-  static constexpr int kLanes = 16;
-  static constexpr Key kLast = ~Key{0};
-  QUARRY_INLINE Register all(Key x) { return _mm512_set1_epi32(static_cast<int>(x)); }
-  QUARRY_INLINE Register load(const Key* p) { return _mm512_loadu_si512(p); }
-  QUARRY_INLINE Register load(const Key* p, Mask mask) { return _mm512_mask_loadu_epi32(all(kLast), mask, p); }
-  QUARRY_INLINE void store(Key* p, Register x) { _mm512_storeu_si512(p, x); }
-  QUARRY_INLINE void store(Key* p, Mask mask, Register x) { _mm512_mask_storeu_epi32(p, mask, x); }
-  QUARRY_INLINE Register min(Register a, Register b) { return _mm512_min_epu32(a, b); }
-  QUARRY_INLINE Register max(Register a, Register b) { return _mm512_max_epu32(a, b); }
-  // Of two keys in each lane the greater one in the lanes of the mask, else the lesser one.
-  QUARRY_INLINE Register ordered(Mask greater, Register a, Register b) {
-    return _mm512_mask_max_epu32(min(a, b), greater, a, b);
-  }
-  QUARRY_INLINE void order(Register& low, Register& high) {
-    const Register least = min(low, high);
-    high = max(low, high);
-    low = least;
-  }
-  QUARRY_INLINE Mask sign(Register x) { return _mm512_movepi32_mask(x); }
-  QUARRY_INLINE Register select(Mask mask, Register a, Register b) { return _mm512_mask_blend_epi32(mask, b, a); }
-  QUARRY_INLINE Mask less(Register a, Register b) { return _mm512_cmplt_epu32_mask(a, b); }
-  QUARRY_INLINE Register compress(Mask mask, Register x) { return _mm512_maskz_compress_epi32(mask, x); }
-  QUARRY_INLINE Register reverse(Register x) { return mirrored<16>(x); }
-  // Each group of so many lanes reversed.
-  template <int Group>
-  QUARRY_INLINE Register mirrored(Register x) {
-    const Register lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    return _mm512_permutexvar_epi32(_mm512_xor_si512(lanes, _mm512_set1_epi32(Group - 1)), x);
-  }
-};
-
-struct Lanes64 {
-  using Key = uint64_t;
-  using Mask = __mmask8;
-  static constexpr int kLanes = 8;
-  static constexpr Key kLast = ~Key{0};
-  QUARRY_INLINE Register all(Key x) { return _mm512_set1_epi64(static_cast<long long>(x)); }
-  QUARRY_INLINE Register load(const Key* p) { return _mm512_loadu_si512(p); }
-  QUARRY_INLINE Register load(const Key* p, Mask mask) { return _mm512_mask_loadu_epi64(all(kLast), mask, p); }
-  QUARRY_INLINE void store(Key* p, Register x) { _mm512_storeu_si512(p, x); }
-  QUARRY_INLINE void store(Key* p, Mask mask, Register x) { _mm512_mask_storeu_epi64(p, mask, x); }
-  QUARRY_INLINE Register min(Register a, Register b) { return _mm512_min_epu64(a, b); }
-  QUARRY_INLINE Register max(Register a, Register b) { return _mm512_max_epu64(a, b); }
-  QUARRY_INLINE Register ordered(Mask greater, Register a, Register b) {
-    return _mm512_mask_max_epu64(min(a, b), greater, a, b);
-  }
-  QUARRY_INLINE void order(Register& low, Register& high) {
-    const Register least = min(low, high);
-    high = max(low, high);
-    low = least;
-  }
-  QUARRY_INLINE Mask sign(Register x) { return _mm512_movepi64_mask(x); }
-  QUARRY_INLINE Register select(Mask mask, Register a, Register b) { return _mm512_mask_blend_epi64(mask, b, a); }
-  QUARRY_INLINE Mask less(Register a, Register b) { return _mm512_cmplt_epu64_mask(a, b); }
-  QUARRY_INLINE Register compress(Mask mask, Register x) { return _mm512_maskz_compress_epi64(mask, x); }
-  QUARRY_INLINE Register reverse(Register x) { return mirrored<8>(x); }
-  template <int Group>
-  QUARRY_INLINE Register mirrored(Register x) {
-    const Register lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-    return _mm512_permutexvar_epi64(_mm512_xor_si512(lanes, _mm512_set1_epi64(Group - 1)), x);
-  }
-};
+// Keys of 32 or of 64 bits in a register; the last arguments are the numbers of the lanes, the last one first.
+#define QUARRY_LANES(bits, lanes, ...)                                                                                \
+  struct Lanes##bits {                                                                                                \
+    using Key = uint##bits##_t;                                                                                       \
+    using Mask = __mmask##lanes;                                                                                      \
+    static constexpr int kLanes = lanes;                                                                              \
+    static constexpr Key kLast = ~Key{0};                                                                             \
+    QUARRY_INLINE Register all(Key x) { return _mm512_set1_epi##bits(static_cast<int##bits##_t>(x)); }                \
+    QUARRY_INLINE Register load(const Key* p) { return _mm512_loadu_si512(p); }                                       \
+    QUARRY_INLINE Register load(const Key* p, Mask mask) { return _mm512_mask_loadu_epi##bits(all(kLast), mask, p); } \
+    QUARRY_INLINE void store(Key* p, Register x) { _mm512_storeu_si512(p, x); }                                       \
+    QUARRY_INLINE void store(Key* p, Mask mask, Register x) { _mm512_mask_storeu_epi##bits(p, mask, x); }             \
+    QUARRY_INLINE Register min(Register a, Register b) { return _mm512_min_epu##bits(a, b); }                         \
+    QUARRY_INLINE Register max(Register a, Register b) { return _mm512_max_epu##bits(a, b); }                         \
+    /* Of two keys in each lane the greater one in the lanes of the mask, else the lesser one. */                     \
+    QUARRY_INLINE Register ordered(Mask greater, Register a, Register b) {                                            \
+      return _mm512_mask_max_epu##bits(min(a, b), greater, a, b);                                                     \
+    }                                                                                                                 \
+    QUARRY_INLINE void order(Register& low, Register& high) {                                                         \
+      const Register least = min(low, high);                                                                          \
+      high = max(low, high);                                                                                          \
+      low = least;                                                                                                    \
+    }                                                                                                                 \
+    QUARRY_INLINE Mask sign(Register x) { return _mm512_movepi##bits##_mask(x); }                                     \
+    QUARRY_INLINE Register select(Mask mask, Register a, Register b) {                                                \
+      return _mm512_mask_blend_epi##bits(mask, b, a);                                                                 \
+    }                                                                                                                 \
+    QUARRY_INLINE Mask less(Register a, Register b) { return _mm512_cmplt_epu##bits##_mask(a, b); }                   \
+    QUARRY_INLINE Register compress(Mask mask, Register x) { return _mm512_maskz_compress_epi##bits(mask, x); }       \
+    QUARRY_INLINE Register reverse(Register x) { return mirrored<lanes>(x); }                                         \
+    /* Each group of so many lanes reversed. */                                                                       \
+    template <int Group>                                                                                              \
+    QUARRY_INLINE Register mirrored(Register x) {                                                                     \
+      const Register positions = _mm512_set_epi##bits(__VA_ARGS__);                                                   \
+      return _mm512_permutexvar_epi##bits(_mm512_xor_si512(positions, _mm512_set1_epi##bits(Group - 1)), x);          \
+    }                                                                                                                 \
+  };
+QUARRY_LANES(32, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+QUARRY_LANES(64, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#undef QUARRY_LANES
 
 // ---- networks ----
 

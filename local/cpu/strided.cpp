@@ -3,13 +3,10 @@
 #include <cstring>
 
 #include "local/base/error.h"
+#include "local/cpu/words.h"
 
 namespace quarry::local::cpu {
 namespace {
-
-struct Bytes16 {
-  uint64_t low, high;
-};
 
 // A block of a transposition whose rows and columns are whole cache lines, each read and written once.
 template <class T>
