@@ -77,22 +77,9 @@ std::pair<Array, Array> frexp(const Operand& x);
   inline Array operator symbol(const Array& x, const Array& y) { return name(x, y); }  \
   inline Array operator symbol(const Array& x, const Scalar& y) { return name(x, y); } \
   inline Array operator symbol(const Scalar& x, const Array& y) { return name(x, y); }
-QUARRY_OPERATOR(+, add)
-QUARRY_OPERATOR(-, subtract)
-QUARRY_OPERATOR(*, multiply)
-QUARRY_OPERATOR(/, divide)
-QUARRY_OPERATOR(%, remainder)
-QUARRY_OPERATOR(==, equal)
-QUARRY_OPERATOR(!=, not_equal)
-QUARRY_OPERATOR(<, less)
-QUARRY_OPERATOR(<=, less_equal)
-QUARRY_OPERATOR(>, greater)
-QUARRY_OPERATOR(>=, greater_equal)
-QUARRY_OPERATOR(&, bitwise_and)
-QUARRY_OPERATOR(|, bitwise_or)
-QUARRY_OPERATOR(^, bitwise_xor)
-QUARRY_OPERATOR(<<, left_shift)
-QUARRY_OPERATOR(>>, right_shift)
+#define QUARRY_COMPARISON QUARRY_OPERATOR
+#include "local/ops/operators.def"
+#undef QUARRY_COMPARISON
 #undef QUARRY_OPERATOR
 inline Array operator-(const Array& x) { return negative(x); }
 inline Array operator+(const Array& x) { return positive(x); }

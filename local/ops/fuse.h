@@ -117,26 +117,13 @@ std::pair<Traced, Traced> frexp(const A& x) {
 #include "local/ops/reduction.def"
 #undef QUARRY_REDUCTION
 
-#define QUARRY_TRACED_OPERATOR(symbol, name) \
-  template <class A, class B>                \
+#define QUARRY_OPERATOR(symbol, name) \
+  template <class A, class B>         \
   requires TracedCall<A, B> Traced operator symbol(const A& x, const B& y) { return record_operator(Op::name, {x, y}); }
-QUARRY_TRACED_OPERATOR(+, add)
-QUARRY_TRACED_OPERATOR(-, subtract)
-QUARRY_TRACED_OPERATOR(*, multiply)
-QUARRY_TRACED_OPERATOR(/, divide)
-QUARRY_TRACED_OPERATOR(%, remainder)
-QUARRY_TRACED_OPERATOR(&, bitwise_and)
-QUARRY_TRACED_OPERATOR(|, bitwise_or)
-QUARRY_TRACED_OPERATOR(^, bitwise_xor)
-QUARRY_TRACED_OPERATOR(<<, left_shift)
-QUARRY_TRACED_OPERATOR(>>, right_shift)
-QUARRY_TRACED_OPERATOR(==, equal)
-QUARRY_TRACED_OPERATOR(!=, not_equal)
-QUARRY_TRACED_OPERATOR(<, less)
-QUARRY_TRACED_OPERATOR(<=, less_equal)
-QUARRY_TRACED_OPERATOR(>, greater)
-QUARRY_TRACED_OPERATOR(>=, greater_equal)
-#undef QUARRY_TRACED_OPERATOR
+#define QUARRY_COMPARISON QUARRY_OPERATOR
+#include "local/ops/operators.def"
+#undef QUARRY_COMPARISON
+#undef QUARRY_OPERATOR
 template <TracedValue A>
 Traced operator-(const A& x) {
   return record_operator(Op::negative, {x});

@@ -6,23 +6,14 @@
 
 namespace quarry::local {
 
-#define QUARRY_IN_PLACE(symbol, name)                                     \
-  inline const NdArray& operator symbol(const NdArray& x, const Arg& y) { \
-    UfuncOptions options;                                                 \
-    options.out = x;                                                      \
-    apply(Op::name, {x, y}, options);                                     \
-    return x;                                                             \
+#define QUARRY_OPERATOR(symbol, name)                                        \
+  inline const NdArray& operator symbol##=(const NdArray& x, const Arg& y) { \
+    UfuncOptions options;                                                    \
+    options.out = x;                                                         \
+    apply(Op::name, {x, y}, options);                                        \
+    return x;                                                                \
   }
-QUARRY_IN_PLACE(+=, add)
-QUARRY_IN_PLACE(-=, subtract)
-QUARRY_IN_PLACE(*=, multiply)
-QUARRY_IN_PLACE(/=, divide)
-QUARRY_IN_PLACE(%=, remainder)
-QUARRY_IN_PLACE(&=, bitwise_and)
-QUARRY_IN_PLACE(|=, bitwise_or)
-QUARRY_IN_PLACE(^=, bitwise_xor)
-QUARRY_IN_PLACE(<<=, left_shift)
-QUARRY_IN_PLACE(>>=, right_shift)
-#undef QUARRY_IN_PLACE
+#include "local/ops/operators.def"
+#undef QUARRY_OPERATOR
 
 }  // namespace quarry::local

@@ -138,22 +138,13 @@ class Elements {
     return *this;
   }
   const Elements& operator=(const Elements& other) const { return *this = Arg(other.get()); }
-#define QUARRY_UPDATE(symbol, name)                         \
-  const Elements& operator symbol(const Arg& value) const { \
-    ops::update(array_, index_, Op::name, value);           \
-    return *this;                                           \
+#define QUARRY_OPERATOR(symbol, name)                          \
+  const Elements& operator symbol##=(const Arg& value) const { \
+    ops::update(array_, index_, Op::name, value);              \
+    return *this;                                              \
   }
-  QUARRY_UPDATE(+=, add)
-  QUARRY_UPDATE(-=, subtract)
-  QUARRY_UPDATE(*=, multiply)
-  QUARRY_UPDATE(/=, divide)
-  QUARRY_UPDATE(%=, remainder)
-  QUARRY_UPDATE(&=, bitwise_and)
-  QUARRY_UPDATE(|=, bitwise_or)
-  QUARRY_UPDATE(^=, bitwise_xor)
-  QUARRY_UPDATE(<<=, left_shift)
-  QUARRY_UPDATE(>>=, right_shift)
-#undef QUARRY_UPDATE
+#include "local/ops/operators.def"
+#undef QUARRY_OPERATOR
 
  private:
   NdArray array_;

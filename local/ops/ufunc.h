@@ -1,6 +1,5 @@
 // The eager elementwise functions: one per row of ufunc.def, by NumPy's names. What apply() says holds for all.
 //   ops::add(a, b), ops::sqrt(x, {.out = y}), ops::where(condition, x, y), ops::clip(x, low, high); a + b, -a, a < b
-//   ...
 #pragma once
 
 #include <utility>
@@ -47,22 +46,9 @@ std::pair<NdArray, NdArray> frexp(const Arg& x, OptionalDType dtype = {});
   inline NdArray operator symbol(const NdArray& x, const NdArray& y) { return apply(Op::name, {x, y}); } \
   inline NdArray operator symbol(const NdArray& x, const Scalar& y) { return apply(Op::name, {x, y}); }  \
   inline NdArray operator symbol(const Scalar& x, const NdArray& y) { return apply(Op::name, {x, y}); }
-QUARRY_OPERATOR(+, add)
-QUARRY_OPERATOR(-, subtract)
-QUARRY_OPERATOR(*, multiply)
-QUARRY_OPERATOR(/, divide)
-QUARRY_OPERATOR(%, remainder)
-QUARRY_OPERATOR(&, bitwise_and)
-QUARRY_OPERATOR(|, bitwise_or)
-QUARRY_OPERATOR(^, bitwise_xor)
-QUARRY_OPERATOR(<<, left_shift)
-QUARRY_OPERATOR(>>, right_shift)
-QUARRY_OPERATOR(==, equal)
-QUARRY_OPERATOR(!=, not_equal)
-QUARRY_OPERATOR(<, less)
-QUARRY_OPERATOR(<=, less_equal)
-QUARRY_OPERATOR(>, greater)
-QUARRY_OPERATOR(>=, greater_equal)
+#define QUARRY_COMPARISON QUARRY_OPERATOR
+#include "local/ops/operators.def"
+#undef QUARRY_COMPARISON
 #undef QUARRY_OPERATOR
 inline NdArray operator-(const NdArray& x) { return apply(Op::negative, {x}); }
 inline NdArray operator+(const NdArray& x) { return apply(Op::positive, {x}); }
