@@ -34,14 +34,8 @@ class Evaluation {
   Evaluation(const EvalOptions& options, Job& job) : options_(options), job_(job) {}
 
   int run() {
-    for (const std::string& text : options_.inputs) {
-      const Input input = parse_input(text);
-      check_name(input);
-      if (environment_.variables.contains(input.name)) {
-        throw InvalidArgument("-i: the name '" + input.name + "' is given twice");
-      }
+    for (const Input& input : parse_inputs(options_.inputs))
       environment_.variables.emplace(input.name, open_hdf5(input.file, input.object));
-    }
     environment_.session.random = random::Generator(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
   }

@@ -1,5 +1,6 @@
 #include "apps/quarry/eval_input.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -26,12 +27,19 @@ Input parse_input(const std::string& text) {
   return {name, place.file, place.object};
 }
 
-void check_name(const Input& input) {
-  const expression::Source source{input.name, "", 0};
-  const expression::ExprPtr parsed = expression::parse(source);
-  if (!std::holds_alternative<expression::Name>(parsed->node)) {
-    throw InvalidArgument("-i: '" + input.name + "' is a word of the expression language and cannot name an input");
+std::vector<Input> parse_inputs(const std::vector<std::string>& texts) {
+  std::vector<Input> inputs;
+  for (const std::string& text : texts) {
+    Input input = parse_input(text);
+    const expression::Source source{input.name, "", 0};
+    const expression::ExprPtr parsed = expression::parse(source);
+    if (!std::holds_alternative<expression::Name>(parsed->node))
+      throw InvalidArgument("-i: '" + input.name + "' is a word of the expression language and cannot name an input");
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const Input& other) { return other.name == input.name; }))
+      throw InvalidArgument("-i: the name '" + input.name + "' is given twice");
+    inputs.push_back(std::move(input));
   }
+  return inputs;
 }
 
 std::string read_text(const std::string& path) {

@@ -20,8 +20,8 @@ struct Input {
   std::string name, file, object;
 };
 Input parse_input(const std::string& text);
-// Throws InvalidArgument for names that can be no variables in expressions.
-void check_name(const Input& input);
+// Several. Throws InvalidArgument for names that can be no variables in expressions, and for those given twice.
+std::vector<Input> parse_inputs(const std::vector<std::string>& texts);
 
 // The contents of a file. Throws InvalidArgument.
 std::string read_text(const std::string& path);

@@ -84,14 +84,8 @@ class LocalEvaluation {
   }
 
   int run() {
-    for (const std::string& text : options_.inputs) {
-      const Input input = parse_input(text);
-      check_name(input);
-      if (environment_.variables.contains(input.name)) {
-        throw InvalidArgument("-i: the name '" + input.name + "' is given twice");
-      }
+    for (const Input& input : parse_inputs(options_.inputs))
       environment_.variables.emplace(input.name, read_input(input));
-    }
     return options_.script.empty() ? run_expression() : run_script();
   }
 

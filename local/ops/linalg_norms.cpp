@@ -86,6 +86,14 @@ NdArray kept(const NdArray& reduced, const Dims& shape, std::span<const int> axe
   return reduced.reshape(full);
 }
 
+// All axes where none is named.
+std::vector<int64_t> listed(const Axes& axis, int ndim) {
+  if (!axis.none()) return axis.list();
+  std::vector<int64_t> axes(static_cast<size_t>(ndim));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  return axes;
+}
+
 }  // namespace
 
 NdArray norm(const NdArray& x_in, const NormOrder& ord, const Axes& axis, bool keepdims) {
@@ -96,13 +104,7 @@ NdArray norm(const NdArray& x_in, const NormOrder& ord, const Axes& axis, bool k
     if (!ord || (is_frobenius(ord) && ndim == 2) || (p && *p == 2 && ndim == 1))
       return root_of_squares(x, {}, keepdims);
   }
-  std::vector<int64_t> axes;
-  if (axis.none()) {
-    axes.resize(static_cast<size_t>(ndim));
-    std::iota(axes.begin(), axes.end(), int64_t{0});
-  } else {
-    axes = axis.list();
-  }
+  const std::vector<int64_t> axes = listed(axis, ndim);
   if (axes.size() == 1) return vector_norm_along(x, ord, axes[0], keepdims);
   if (axes.size() != 2) throw InvalidArgument("Improper number of dimensions to norm.");
   const std::array<int, 2> both = {normalize_axis(axes[0], ndim), normalize_axis(axes[1], ndim)};
@@ -116,14 +118,7 @@ NdArray matrix_norm(const NdArray& x, bool keepdims, const NormOrder& ord) { ret
 NdArray vector_norm(const NdArray& x_in, const Axes& axis, bool keepdims, const NormOrder& ord) {
   const NdArray x = inexact(x_in);
   const int ndim = x.ndim();
-  std::vector<int64_t> axes;
-  if (axis.none()) {
-    axes.resize(static_cast<size_t>(ndim));
-    std::iota(axes.begin(), axes.end(), int64_t{0});
-  } else {
-    axes = axis.list();
-  }
-  const std::vector<int> normal = normalize_axes(axes, ndim, "repeated axis");
+  const std::vector<int> normal = normalize_axes(listed(axis, ndim), ndim, "repeated axis");
   std::vector<int64_t> order(normal.begin(), normal.end());
   Dims shape{1};
   for (const int d : normal) shape[0] *= x.shape()[d];
