@@ -1,3 +1,4 @@
+// Hints at misspelt names.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// The command-line tool, for main() and for tests.
 #pragma once
 
 #include <string>

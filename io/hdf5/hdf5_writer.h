@@ -1,3 +1,4 @@
+// Writing chunks of a dataset that exists already, at their offsets.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// The CPU engine's family of local/program/indexing.h.
 #pragma once
 
 #include "local/program/indexing.h"

@@ -1,3 +1,4 @@
+// The CPU engine's family of local/program/products.h.
 #pragma once
 
 #include "local/program/products.h"

@@ -1,3 +1,4 @@
+// The CPU engine's family of local/program/scanning.h.
 #pragma once
 
 #include "local/program/scanning.h"

@@ -1,3 +1,4 @@
+// The CPU engine's family of local/program/sorting.h.
 #pragma once
 
 #include "local/program/sorting.h"

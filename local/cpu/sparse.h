@@ -1,3 +1,4 @@
+// The CPU engine's family of local/program/sparse.h.
 #pragma once
 
 #include "local/program/sparse.h"

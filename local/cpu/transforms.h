@@ -1,3 +1,4 @@
+// The CPU engine's family of local/program/transforms.h.
 #pragma once
 
 #include "local/program/transforms.h"

@@ -1,3 +1,4 @@
+// element = f(element, value) at positions, one after the other.
 #pragma once
 
 #include <cstdint>

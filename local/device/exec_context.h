@@ -1,3 +1,4 @@
+// Where work runs: device, stream and memory, and the calling thread's current device.
 #pragma once
 
 #include "local/device/device.h"

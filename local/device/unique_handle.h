@@ -1,3 +1,4 @@
+// Owners of vendors' handles.
 #pragma once
 
 #include <utility>

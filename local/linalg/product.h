@@ -23,10 +23,9 @@ MatrixView view_of(const NdArray& m);
 // The labels of one operand's axes.
 using Labels = std::vector<int>;
 
-// The einsum of two operands, for labels that each operand has at most once and
-// with one extent: the result's axes are those of `out`, labels
-// that are not in `out` are summed over. As one batched matrix product, or elementwise where nothing is summed over
-// both. Both operands have `dtype`. The result may be a transposed view.
+// The einsum of two operands of one dtype, for labels that each operand has at most once and with one extent: the
+// result's axes are those of `out`, labels that are not in `out` are summed over. As one batched matrix product, or
+// elementwise where nothing is summed over both. The result may be a transposed view.
 NdArray contract(const NdArray& a, const Labels& a_labels, const NdArray& b, const Labels& b_labels, const Labels& out,
                  const ExecContext& context);
 

@@ -1,3 +1,4 @@
+// A memory resource over a given piece of memory.
 #pragma once
 
 #include "local/memory/memory_resource.h"

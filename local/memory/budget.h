@@ -1,3 +1,4 @@
+// The limit of a memory tier, and reservations under it.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Temporary memory of one operation.
 #pragma once
 
 #include "local/device/exec_context.h"

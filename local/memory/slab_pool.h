@@ -1,3 +1,4 @@
+// The pool behind arrays: slabs of a device, cut into blocks.
 #pragma once
 
 #include <deque>

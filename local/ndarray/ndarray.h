@@ -48,15 +48,16 @@ void check_element_count(int64_t count, const Dims& shape);
 class NdArray {
  public:
   NdArray() = default;  // 0-d float64, no data; only to be assigned to
-  // Uninitialised, C order.
+  // Uninitialised, C order. Throws InvalidArgument for negative extents and more bytes than 64 bits count, OutOfMemory.
   NdArray(const Dims& shape, DType dtype, const ExecContext& context = current_context());
+  // A view of a buffer, with the first element at its byte `offset_bytes`. Not checked.
   NdArray(std::shared_ptr<Buffer> buffer, DType dtype, const Dims& shape, const Dims& strides_bytes,
           int64_t offset_bytes);
 
   DType dtype() const { return dtype_; }
   const Dims& shape() const { return shape_; }
-  int64_t shape(int64_t axis) const { return shape_[normalize_axis(axis, ndim())]; }
-  const Dims& strides() const { return strides_; }  // bytes
+  int64_t shape(int64_t axis) const { return shape_[normalize_axis(axis, ndim())]; }  // throws IndexError
+  const Dims& strides() const { return strides_; }                                    // bytes
   int ndim() const { return shape_.size(); }
   int64_t size() const { return element_count(shape_); }
   int64_t itemsize() const { return local::itemsize(dtype_); }
@@ -65,14 +66,15 @@ class NdArray {
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   int64_t offset() const { return offset_; }  // bytes
   bool is_contiguous() const;                 // C order, no gaps
-  void* raw() const;                          // address of the first element
-  // Throws TypeError unless T is the array's dtype.
+  void* raw() const;                          // address of the first element, on the array's device
+  // The same address. Throws TypeError unless T is the array's dtype.
   template <class T>
   T* data() const {
     check_type(dtype_of_v<T>);
     return static_cast<T*>(raw());
   }
-  // The value of a one-element array on any device (blocks). Throws InvalidArgument for any other size.
+  // The value of a one-element array on any device (blocks), in the second form converted as astype() does. Throws
+  // InvalidArgument for any other size.
   Scalar item() const;
   template <class T>
   T item() const {
@@ -81,24 +83,36 @@ class NdArray {
     return value;
   }
 
-  // Views.
+  // Views: they share the memory and cost nothing.
+
+  // Basic indexing (ops::get() takes arrays and masks besides). Throws IndexError, InvalidArgument for a step of 0.
   NdArray operator[](std::span<const IndexItem> index) const;
   NdArray operator[](std::initializer_list<IndexItem> index) const {
     return (*this)[std::span<const IndexItem>(index.begin(), index.size())];
   }
-  NdArray transpose(std::span<const int64_t> axes = {}) const;  // reversed axes by default
+  // The axes in that order, by default reversed. Throws IndexError for an axis, InvalidArgument for no permutation.
+  NdArray transpose(std::span<const int64_t> axes = {}) const;
   NdArray T() const { return transpose(); }
+  // With strides of 0 along axes that repeat. Throws InvalidArgument.
   NdArray broadcast_to(const Dims& shape) const;
-  // Throws InvalidArgument.
-  NdArray reshape(const Dims& shape) const;  // one extent may be -1; a view where strides allow, else a copy
-  NdArray real() const;                      // complex: a view of the real parts; else itself
-  NdArray imag() const;                      // complex: a view; else zeros
+  // The elements in C order under another shape, of which one extent may be -1; a copy where strides do not allow a
+  // view. Throws InvalidArgument for another number of elements.
+  NdArray reshape(const Dims& shape) const;
+  NdArray real() const;  // complex: a view of the real parts; else itself
+  NdArray imag() const;  // complex: a view; else new zeros
+
+  // Copies, and writes into this array. They are queued on the context, or, where it is for another device, on the
+  // default one of the array's, and not waited for.
 
   NdArray copy(const ExecContext& context = current_context()) const;  // C order
+  // A copy in C order, converted as NumPy's astype does (casting "unsafe").
   NdArray astype(DType dtype, const ExecContext& context = current_context()) const;
-  NdArray to(Device device) const;  // a copy there, or itself if already there; blocks
-  void assign(const NdArray& value, const ExecContext& context =
-                                        current_context()) const;  // self[...] = value: broadcasts, casts (same_kind)
+  // A copy there, or itself if already there. Blocks.
+  NdArray to(Device device) const;
+  // self[...] = value, which may be on another device and share memory with this array. Throws InvalidArgument where it
+  // does not broadcast, TypeError where it does not cast by same_kind.
+  void assign(const NdArray& value, const ExecContext& context = current_context()) const;
+  // Throws InvalidArgument for an integer literal that does not fit.
   void fill(const Scalar& value, const ExecContext& context = current_context()) const;
 
   // As NumPy's str() and repr() with default print options.

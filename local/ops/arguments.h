@@ -14,7 +14,8 @@
 
 namespace quarry::local {
 
-// An argument of an eager function: an array, or a literal (weak, NEP 50) or strong scalar. Refers to the array.
+// An argument of an eager function: an array, or a literal (weak, NEP 50) or strong scalar. Refers to the array, which
+// must outlive it.
 class Arg {
  public:
   Arg(const NdArray& array) : array_(&array) {}
@@ -78,19 +79,19 @@ using ArrayFunction = std::function<NdArray(std::span<const NdArray>)>;
 
 // NumPy's keyword arguments of a ufunc call.
 struct UfuncOptions {
-  std::optional<DType> dtype = std::nullopt;  // forces the loop
-  std::optional<NdArray> out = std::nullopt;  // the result is written there and returned; the inputs broadcast to it
-  std::optional<NdArray> where =
-      std::nullopt;  // bool, broadcast; elsewhere `out` keeps its values (uninitialised if new)
+  std::optional<DType> dtype = std::nullopt;    // forces the loop
+  std::optional<NdArray> out = std::nullopt;    // the result is written there and returned; the inputs broadcast to it
+  std::optional<NdArray> where = std::nullopt;  // bool, broadcast; elsewhere `out` keeps its values (zeros if new)
   Casting casting = Casting::same_kind;
 };
 
+// NumPy's keyword arguments of a reduction. A function throws TypeError for one that NumPy's does not take.
 struct ReduceOptions {
   bool keepdims = false;
-  std::optional<DType> dtype = std::nullopt;  // sum, prod, mean, var, std: what they are accumulated in
-  double ddof = 0;                            // var, std (NumPy's correction= is another name)
-  std::optional<NdArray> out = std::nullopt;
-  std::optional<Scalar> initial = std::nullopt;  // sum, prod, min, max
+  std::optional<DType> dtype = std::nullopt;     // sum, prod, mean, var, std: what they are accumulated in
+  double ddof = 0;                               // var, std (NumPy's correction= is another name)
+  std::optional<NdArray> out = std::nullopt;     // of the result's shape; any dtype: the result is cast
+  std::optional<Scalar> initial = std::nullopt;  // sum, prod, min, max: precedes the elements
   std::optional<NdArray> where = std::nullopt;   // bool, broadcast: the elements that take part
   std::optional<NdArray> mean = std::nullopt;    // var, std: the mean with keepdims, where it is known already
 };

@@ -52,8 +52,9 @@ using NormOrder = std::optional<std::variant<double, std::string>>;
 // x of a x = b by LU with partial pivoting; b is a vector if it has one axis, else matrices. Throws LinAlgError
 // "Singular matrix".
 NdArray solve(const NdArray& a, const NdArray& b);
+// Throws LinAlgError "Singular matrix".
 NdArray inv(const NdArray& a);
-NdArray det(const NdArray& a);
+NdArray det(const NdArray& a);            // one number per matrix, 0 where singular
 SlogdetResult slogdet(const NdArray& a);  // (sign, log|det|); 0 and -inf where singular
 // L with L L^H = a, or U with U^H U = a; one triangle is read.
 NdArray cholesky(const NdArray& a, bool upper = false);
@@ -68,6 +69,8 @@ std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdAr
 using PinvTolerance = std::variant<std::string, std::optional<NdArray>>;
 NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond = std::nullopt, bool hermitian = false,
              const PinvTolerance& rtol = std::string("no value"));
+// x with tensordot(a, x, x.ndim) = b, and the inverse of that map; `axes` of a are moved to its end first, the first
+// `ind` axes of a are those of b. Throw LinAlgError where a is not square as a matrix over these axes.
 NdArray tensorsolve(const NdArray& a, const NdArray& b, const std::optional<Ints>& axes = std::nullopt);
 NdArray tensorinv(const NdArray& a, int64_t ind = 2);
 
@@ -86,9 +89,13 @@ NdArray eigvalsh(const NdArray& a, std::string_view UPLO = "L");
 
 // ---- Numbers about a matrix ----
 
+// Norms of vectors (one axis), of matrices (two), or, without `axis` and `ord`, of all elements; real. ord of vectors:
+// a number, inf or -inf (2); of matrices 1, -1, 2, -2, inf, -inf, "fro" or "nuc" ("fro"). Throws InvalidArgument for
+// another.
 NdArray norm(const NdArray& x, const NormOrder& ord = std::nullopt, const Axes& axis = {}, bool keepdims = false);
 NdArray matrix_norm(const NdArray& x, bool keepdims = false, const NormOrder& ord = std::string("fro"));
 NdArray vector_norm(const NdArray& x, const Axes& axis = {}, bool keepdims = false, const NormOrder& ord = 2.0);
+// norm(x, p) norm(inv(x), p), for nothing and 2 the ratio of singular values; infinite where singular.
 NdArray cond(const NdArray& x, const NormOrder& p = std::nullopt);
 // Singular values above tol; the default is the largest times rtol, whose default is the larger extent times the
 // precision.
@@ -97,6 +104,7 @@ NdArray matrix_rank(const NdArray& A, const std::optional<NdArray>& tol = std::n
 
 // ---- Products and parts; the array API's forms of functions that NumPy has elsewhere ----
 
+// By repeated squaring; of the inverse for n < 0.
 NdArray matrix_power(const NdArray& a, int64_t n);
 // The product of several matrices, in the order that takes the fewest multiplications.
 NdArray multi_dot(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out = std::nullopt);

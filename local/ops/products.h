@@ -1,10 +1,10 @@
 // Products of vectors, matrices and tensors, by NumPy's names.
 //
 // Sums are accumulated in an order that depends on shapes and strides only, and on whether one operand is a transposed
-// view of the other; float16 and bfloat16 accumulate in float32;
-// bool multiplies by `and` and sums by `or`; integers wrap. The result's dtype is the promoted one. Results are new, in
-// C order, on the arrays' device; no call waits for its result. All throw InvalidArgument where shapes do not fit, with
-// NumPy's texts, or where the arrays are on different devices.
+// view of the other; float16 and bfloat16 accumulate in float32; bool multiplies by `and` and sums by `or`; integers
+// wrap. The result's dtype is the promoted one. Results are new, in C order, on the arrays' device; no call waits for
+// its result. All throw InvalidArgument where shapes do not fit, with NumPy's texts, or where the arrays are on
+// different devices.
 #pragma once
 
 #include <optional>

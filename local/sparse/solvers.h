@@ -26,8 +26,9 @@ struct Solution {
   int64_t info = 0;
 };
 
-Solution cg(const LinearOperator& a, const NdArray& b,
-            const SolveOptions& options = {});  // Hermitian positive definite
+// For a Hermitian positive-definite a.
+Solution cg(const LinearOperator& a, const NdArray& b, const SolveOptions& options = {});
+// For any square a.
 Solution cgs(const LinearOperator& a, const NdArray& b, const SolveOptions& options = {});
 Solution bicgstab(const LinearOperator& a, const NdArray& b, const SolveOptions& options = {});
 // `maxiter` counts restarts (cycles). The callback gets the residual's norm relative to ||b||, 0-d ("pr_norm"), or the

@@ -1,3 +1,4 @@
+// Where tests find real data files.
 #pragma once
 
 #include <cstdlib>

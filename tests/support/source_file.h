@@ -1,3 +1,4 @@
+// Where tests find files of the source tree.
 #pragma once
 
 #include <filesystem>
