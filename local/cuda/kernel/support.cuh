@@ -1,7 +1,7 @@
 // Loads, stores, index arithmetic and shuffles of generated kernels. Embedded after local/program/op_functions.h.
 namespace quarry::local {
 
-constexpr int kBlock = 256;  // threads of every generated kernel but the tiled one (kBlockThreads in codegen.h)
+constexpr int kBlock = 256;  // threads of every generated kernel but the tiled one (kBlockThreads in plan.h)
 
 // n / d by the multiplier and shift that make_divider() packed; n < 2^31.
 QUARRY_FN uint32_t divide_by(uint32_t n, int64_t packed) {
