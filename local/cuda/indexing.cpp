@@ -17,7 +17,6 @@
 namespace quarry::local::cuda {
 namespace {
 
-constexpr int64_t kVector = 16;  // bytes of the widest access
 constexpr int64_t kRecordBytes = kAllocationAlignment;
 
 const char* mode_name(IndexMode mode) {
@@ -325,7 +324,7 @@ void fit_width(CompactElements& c) {
   if (last < 0 || e.array.strides[last] != c.itemsize || c.other.strides[last] != c.itemsize) return;
   for (const AxisIndex& index : e.indices)
     if (index.positions.strides[last] != 0) return;
-  while (c.itemsize < kVector && e.shape[last] % 2 == 0 && fits(c.itemsize * 2, last)) {
+  while (c.itemsize < kVectorBytes && e.shape[last] % 2 == 0 && fits(c.itemsize * 2, last)) {
     c.itemsize *= 2;
     e.shape[last] /= 2;
   }
