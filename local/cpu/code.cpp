@@ -26,6 +26,10 @@ class Lowering {
     code_.values.push_back(value);
     return static_cast<int>(code_.values.size() - 1);
   }
+  int push_index(CodeIndex index) {
+    code_.indexes.push_back(std::move(index));
+    return push({CodeValue::Kind::index, DType::int64, static_cast<int>(code_.indexes.size() - 1)});
+  }
   int emit(MapLoop loop, DType dtype, std::initializer_list<int> args) {
     QUARRY_CHECK(loop != nullptr);
     const int out = push({CodeValue::Kind::result, dtype});
@@ -72,7 +76,7 @@ class Lowering {
         return out;
       }
       case Value::Kind::index: {
-        const int out = push({CodeValue::Kind::index, DType::int64, v.slot});
+        const int out = push_index({{{v.slot}}});
         code_.instructions.push_back({nullptr, 0, {}, out});
         return out;
       }
@@ -102,6 +106,30 @@ class Lowering {
                     : v.nargs == 2 ? emit(loop, computed, {args[0], args[1]})
                                    : emit(loop, computed, {args[0], args[1], args[2]});
     return convert(out, v.dtype);
+  }
+
+  // Whether the value is linear in the position, as positions of argmin and argmax are.
+  bool is_index(ValueId id, CodeIndex* index) const {
+    const auto value_of = [&](ValueId v) -> const Value& { return program_.values()[static_cast<size_t>(v)]; };
+    const Value& v = value_of(id);
+    if (v.kind == Value::Kind::index) {
+      index->steps.push_back({v.slot});
+      return true;
+    }
+    if (v.kind != Value::Kind::op || v.op != Op::add || v.loop != DType::int64) return false;
+    const Value& scaled = value_of(v.args[0]);
+    const Value& last = value_of(v.args[1]);
+    if (scaled.kind != Value::Kind::op || scaled.op != Op::multiply || last.kind != Value::Kind::index) return false;
+    const Value& scale = value_of(scaled.args[1]);
+    if (scale.kind != Value::Kind::constant || !is_index(scaled.args[0], index)) return false;
+    index->steps.push_back({last.slot, scale.slot});
+    return true;
+  }
+  int position(ValueId id) {
+    CodeIndex index;
+    const int made = is_index(id, &index) ? push_index(std::move(index)) : value(id);
+    code_.values[static_cast<size_t>(made)].contiguous = true;
+    return made;
   }
 
   void add_reduction(const ProgramReduction& source) {
@@ -149,12 +177,13 @@ class Lowering {
         r.count = 0;
         break;
     }
-    r.value = truth ? convert(wide_value(source.args[0]), DType::bool_) : wide_value(source.args[0]);
+    const DType own = program_.dtype(source.args[0]);
+    if (truth && loops_.reduce_columns[static_cast<int>(r.accumulator)][static_cast<int>(own)])
+      r.value = value(source.args[0]);
+    else
+      r.value = truth ? convert(wide_value(source.args[0]), DType::bool_) : wide_value(source.args[0]);
     r.dtype = code_.values[static_cast<size_t>(r.value)].dtype;
-    if (source.args.size() == 2) {
-      r.position = value(source.args[1]);
-      code_.values[static_cast<size_t>(r.position)].contiguous = true;
-    }
+    if (source.args.size() == 2) r.position = position(source.args[1]);
     const std::vector<DType> fields = state_dtypes(source.reduction, source.accumulate);
     r.fields = static_cast<int>(fields.size());
     for (int i = 0; i < r.fields; ++i) {
@@ -206,6 +235,9 @@ class Lowering {
       }
       if (last[static_cast<size_t>(in.out)] < 0) free.push_back(code_.values[static_cast<size_t>(in.out)].buffer);
     }
+    for (const CodeReduction& r : code_.reductions)  // positions that no instruction makes
+      if (r.position >= 0 && code_.values[static_cast<size_t>(r.position)].buffer < 0)
+        take(code_.values[static_cast<size_t>(r.position)]);
   }
 
   const Program& program_;

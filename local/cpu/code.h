@@ -12,7 +12,7 @@ namespace quarry::local::cpu {
 struct CodeValue {
   enum class Kind : uint8_t { input, constant, index, result } kind;
   DType dtype;
-  int slot = -1;            // input: operand; index: axis; constant: position in Program::constants()
+  int slot = -1;            // input: operand; index: of Code::indexes; constant: position in Program::constants()
   bool swapped = false;     // input
   bool contiguous = false;  // needed without gaps between the rows of a tile
   int buffer = -1;          // scratch tile that holds it, unless it is read or written in place
@@ -25,11 +25,21 @@ struct Instruction {
   int out;
 };
 
+// Integers that are linear in the position: step by step, what there is times the constant `scale` (-1: none) plus the
+// index along the axis.
+struct CodeIndex {
+  struct Step {
+    int axis;
+    int scale = -1;  // position in Program::constants()
+  };
+  std::vector<Step> steps;
+};
+
 struct CodeReduction {
   Accumulator accumulator;
   DType dtype;  // of the loop
   int value;
-  int position = -1;
+  int position = -1;  // a value; one that is an index is brought into the tile only where it is needed
   int fields;
   DType wide[3];   // of the fields while reducing
   DType state[3];  // of the fields as stored
@@ -42,6 +52,7 @@ struct Code {
   std::vector<Instruction> instructions;
   std::vector<int> outputs;  // values
   std::vector<CodeReduction> reductions;
+  std::vector<CodeIndex> indexes;
   std::vector<int> constant_values;      // values
   std::vector<int64_t> buffer_itemsize;  // per scratch tile
 };

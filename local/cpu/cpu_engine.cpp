@@ -48,7 +48,7 @@ class CpuEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
     const std::shared_ptr<const cpu::Code> code = lowered(program);
-    const cpu::Layout layout = cpu::make_layout(*code, launch);
+    const cpu::Layout layout = cpu::make_layout(*code, program.constants(), launch);
     return cpu::ScratchMap(*code, layout).bytes(slots_for(layout.units(), 0));
   }
 
@@ -56,7 +56,7 @@ class CpuEngine final : public Engine {
     QUARRY_CHECK(static_cast<int>(launch.inputs.size()) == program.inputs());
     QUARRY_CHECK(launch.outputs.size() == program.outputs().size());
     const std::shared_ptr<const cpu::Code> code = lowered(program);
-    const cpu::Layout layout = cpu::make_layout(*code, launch);
+    const cpu::Layout layout = cpu::make_layout(*code, program.constants(), launch);
     const cpu::ScratchMap map(*code, layout);
     const int slots = slots_for(layout.units(), context.threads);
     const Scratch scratch(map.bytes(slots), context);

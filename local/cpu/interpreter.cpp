@@ -92,10 +92,6 @@ class Interpreter {
       only_copies_ = only_copies_ && value.kind == CodeValue::Kind::input && !value.swapped &&
                      launch.inputs[static_cast<size_t>(value.slot)].data != launch.outputs[o].data;
     }
-    int index = 0;
-    index_number_.assign(code.values.size(), -1);
-    for (size_t v = 0; v < code.values.size(); ++v)
-      if (code.values[v].kind == CodeValue::Kind::index) index_number_[v] = index++;
   }
 
   void run() {
@@ -226,8 +222,8 @@ class Interpreter {
     View& view = worker.views[static_cast<size_t>(id)];
     if (value.kind == CodeValue::Kind::index) {
       view = {tile_buffer(worker, value), row};
-      const int64_t origin = launch_.index_offset.empty() ? 0 : launch_.index_offset[value.slot];
-      const Addressing& at = layout_.indexes[static_cast<size_t>(index_number_[static_cast<size_t>(id)])];
+      const int64_t origin = layout_.indexes[static_cast<size_t>(value.slot)].first;
+      const Addressing& at = layout_.indexes[static_cast<size_t>(value.slot)].at;
       const int direct = direct_output_[static_cast<size_t>(id)];
       if (direct >= 0 && !value.contiguous)
         place(layout_.outputs[static_cast<size_t>(direct)], launch_.outputs[static_cast<size_t>(direct)].data, tile,
@@ -358,27 +354,51 @@ class Interpreter {
     }
   }
 
+  // The index that the positions of a reduction are, or null.
+  const IndexAddressing* index_of(const CodeReduction& r) const {
+    if (r.position < 0 || code_.values[static_cast<size_t>(r.position)].kind != CodeValue::Kind::index) return nullptr;
+    return &layout_.indexes[static_cast<size_t>(code_.values[static_cast<size_t>(r.position)].slot)];
+  }
+  // From places among the reduced positions of a tile that begins with `first` to indexes.
+  void number(const IndexAddressing& index, int64_t first, int64_t* places, int64_t count) const {
+    const AxisGroup& group = layout_.rows_reduced ? index.at.inner : index.at.outer;
+    if (group.single_run()) {
+      const int64_t step = group.inner_stride(), begin = index.first + first * step;
+      for (int64_t k = 0; k < count; ++k) places[k] = begin + places[k] * step;
+    } else {
+      for (int64_t k = 0; k < count; ++k) places[k] = index.first + group.run(first + places[k], 1).offset;
+    }
+  }
+
   // Reduces one kept tile over one segment.
   void reduce_tile(Worker& worker, std::vector<Stack>& stacks, int64_t kept_tile, int64_t segment) const {
     int64_t kept, count;
     layout_.kept_range(kept_tile, &kept, &count);
     const int64_t begin = segment * layout_.segment_length;
-    const int64_t end = std::min(layout_.reduced, begin + layout_.segment_length), step = layout_.reduced_tile();
-    for (int64_t at = begin; at < end; at += step) {
-      const int64_t n = std::min(step, end - at);
+    const int64_t end = std::min(layout_.reduced, begin + layout_.segment_length);
+    int64_t n = 0;
+    for (int64_t at = begin; at < end; at += n) {
+      n = layout_.reduced_count(at, end);
       const Tile tile = layout_.rows_reduced ? Tile{kept, count, at, n} : Tile{at, n, kept, count};
       evaluate(worker, tile);
       for (size_t i = 0; i < stacks.size(); ++i) {
         const CodeReduction& r = code_.reductions[i];
         Stack& stack = stacks[i];
+        const IndexAddressing* order = index_of(r);
+        if (order && !order->increasing) {
+          load(worker, tile, r.position);
+          order = nullptr;
+        }
         const View& view = worker.views[static_cast<size_t>(r.value)];
         const int64_t* positions =
-            r.position < 0 ? nullptr
-                           : reinterpret_cast<const int64_t*>(worker.views[static_cast<size_t>(r.position)].data);
+            r.position < 0 || order
+                ? nullptr
+                : reinterpret_cast<const int64_t*>(worker.views[static_cast<size_t>(r.position)].data);
         const auto& table = layout_.rows_reduced ? loops_.reduce_columns : loops_.reduce_rows;
         table[static_cast<int>(r.accumulator)][static_cast<int>(r.dtype)](
             view.data, positions, tile.outer_count, tile.inner_count, view.row_bytes, stack.free.fields);
         if (r.count >= 0) std::fill_n(static_cast<int64_t*>(stack.free.fields[r.count]), count, n);
+        if (order) number(*order, at, static_cast<int64_t*>(stack.free.fields[1]), count);
         size_t level = 0;
         for (; stack.count >> level & 1; ++level) {
           combine(r, stack.levels[level], stack.free, count);
@@ -481,7 +501,6 @@ class Interpreter {
   std::vector<bool> direct_;        // per output
   bool only_copies_ = false;        // the outputs are inputs
   std::vector<int> direct_output_;  // per value: the output it may be computed into, or -1
-  std::vector<int> index_number_;   // per value: among the index values
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kMapTile = 1024;        // elements: a few tiles of 8 bytes stay in L1
 constexpr int64_t kReadTile = 4096;       // of programs that only reduce what they read
 constexpr int64_t kColumnTile = 512;      // states side by side
+constexpr int64_t kColumnTiles = 4;       // a tile of columns is so many times larger: it is read once
 constexpr int64_t kUnit = 64 * 1024;      // elements of one unit of parallel work
 constexpr int64_t kEnoughUnits = 64;      // kept units above which the reduced axes are not split
 constexpr int64_t kMaxUnits = 256;        // kept units times segments
@@ -24,6 +25,7 @@ int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 struct Operands {
   std::vector<const Dims*> strides;
   std::vector<Dims> index_strides;
+  std::vector<int64_t> index_first;
 };
 
 // Whether axis a walks in larger steps than axis b: the first operand that distinguishes them decides.
@@ -65,7 +67,8 @@ void add_addressing(Layout& layout, const Launch& launch, const Operands& operan
   };
   for (const Operand& operand : launch.inputs) layout.inputs.push_back(both(operand.strides));
   for (const Operand& operand : launch.outputs) layout.outputs.push_back(both(operand.strides));
-  for (const Dims& strides : operands.index_strides) layout.indexes.push_back(both(strides));
+  for (size_t i = 0; i < operands.index_strides.size(); ++i)
+    layout.indexes.push_back({both(operands.index_strides[i]), operands.index_first[i]});
   layout.outer = positions(launch, outer);
   layout.inner = positions(launch, inner);
 }
@@ -110,19 +113,31 @@ void lay_out_reduction(Layout& layout, const Code& code, const Launch& launch, c
   bool maps = false;
   for (const Instruction& in : code.instructions) maps = maps || in.loop != nullptr;
   const int64_t tile = maps ? kMapTile : kReadTile;
+  // The innermost axes of one group, and those of the other outside of them.
+  int64_t inner_row = 1, outer_row = 1;
+  size_t rest = axes.size();
+  for (; rest > 0 && is_reduced(axes[rest - 1]) == layout.rows_reduced; --rest)
+    inner_row *= launch.shape[axes[rest - 1]];
+  for (; rest > 0 && is_reduced(axes[rest - 1]) != layout.rows_reduced; --rest)
+    outer_row *= launch.shape[axes[rest - 1]];
   layout.kept_row = std::max<int64_t>(1, layout.kept);
+  layout.reduced_row = std::max<int64_t>(1, layout.reduced);
   if (layout.rows_reduced) {
-    layout.tile_inner = std::max<int64_t>(1, std::min(layout.reduced, tile));
-    layout.tile_outer = std::max<int64_t>(1, std::min(layout.kept, tile / layout.tile_inner));
+    // Rows that would be parts of several runs of memory are cut, if the tile has room for as many short ones.
+    if (inner_row > 0 && inner_row * std::min(outer_row, tile / inner_row) >= kMapTile) {
+      layout.reduced_row = inner_row;
+      if (outer_row >= kShortestKeptRow) layout.kept_row = outer_row;
+    }
+    layout.tile_inner = std::max<int64_t>(1, std::min(layout.reduced_row, tile));
+    layout.tile_outer = std::max<int64_t>(1, std::min(layout.kept_row, tile / layout.tile_inner));
     layout.kept_tile = layout.tile_outer;
   } else {
     // Columns side by side in memory: the innermost axes that are kept.
-    int64_t row = 1;
-    for (size_t i = axes.size(); i-- > 0 && !is_reduced(axes[i]);) row *= launch.shape[axes[i]];
-    if (row >= kShortestKeptRow) layout.kept_row = row;
+    if (inner_row >= kShortestKeptRow) layout.kept_row = inner_row;
+    if (outer_row >= kShortestKeptRow) layout.reduced_row = outer_row;
     layout.tile_inner = std::max<int64_t>(1, std::min(layout.kept_row, kColumnTile));
-    const int64_t rows = 2 * tile / layout.tile_inner;
-    layout.tile_outer = std::max<int64_t>(1, std::min(layout.reduced, rows));
+    const int64_t rows = kColumnTiles * tile / layout.tile_inner;
+    layout.tile_outer = std::max<int64_t>(1, std::min(layout.reduced_row, rows));
     layout.kept_tile = layout.tile_inner;
   }
 
@@ -134,6 +149,17 @@ void lay_out_reduction(Layout& layout, const Code& code, const Launch& launch, c
   const int64_t step = layout.reduced_tile();
   layout.segment_length = std::max<int64_t>(1, ceil_div(ceil_div(layout.reduced, segments), step)) * step;
   layout.segments = std::max<int64_t>(1, ceil_div(layout.reduced, layout.segment_length));
+
+  for (IndexAddressing& index : layout.indexes) {
+    const Dims& strides = operands.index_strides[static_cast<size_t>(&index - layout.indexes.data())];
+    index.increasing = true;
+    for (int d : kept) index.increasing = index.increasing && strides[d] == 0;
+    int64_t reach = 0;
+    for (size_t i = reduced.size(); i-- > 0;) {
+      index.increasing = index.increasing && strides[reduced[i]] > reach;
+      reach += strides[reduced[i]] * (launch.shape[reduced[i]] - 1);
+    }
+  }
 }
 
 }  // namespace
@@ -156,18 +182,28 @@ int64_t Layout::units() const {
 }
 
 int Layout::stack_levels() const {
-  const int64_t tiles = std::max<int64_t>(1, ceil_div(segment_length, reduced_tile()));
+  // Whole tiles, and those that end with a row or a segment.
+  const int64_t tiles = segment_length / reduced_tile() + segment_length / reduced_row + 2;
   return std::bit_width(static_cast<uint64_t>(tiles));
 }
 
-Layout make_layout(const Code& code, const Launch& launch) {
+Layout make_layout(const Code& code, const std::vector<Scalar>& constants, const Launch& launch) {
   Operands operands;
-  for (const CodeValue& value : code.values)
-    if (value.kind == CodeValue::Kind::index) {
-      Dims strides(launch.shape.size());
-      strides[value.slot] = 1;
-      operands.index_strides.push_back(std::move(strides));
+  for (const CodeIndex& index : code.indexes) {
+    Dims strides(launch.shape.size());
+    int64_t first = 0;
+    for (const CodeIndex::Step& step : index.steps) {
+      if (step.scale >= 0) {
+        const int64_t scale = constants[static_cast<size_t>(step.scale)].as_int64();
+        for (int d = 0; d < strides.size(); ++d) strides[d] *= scale;
+        first *= scale;
+      }
+      strides[step.axis] += 1;
+      if (!launch.index_offset.empty()) first += launch.index_offset[step.axis];
     }
+    operands.index_strides.push_back(std::move(strides));
+    operands.index_first.push_back(first);
+  }
   for (const Operand& operand : launch.outputs) operands.strides.push_back(&operand.strides);
   for (const Operand& operand : launch.inputs) operands.strides.push_back(&operand.strides);
   for (const Dims& strides : operands.index_strides) operands.strides.push_back(&strides);

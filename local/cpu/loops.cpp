@@ -17,6 +17,7 @@ namespace quarry::local::cpu {
   void register_random(Loops& loops);   \
   void register_sums(Loops& loops);     \
   void register_folds(Loops& loops);    \
+  void register_extremes(Loops& loops); \
   const Loops& loops() {                \
     static const Loops table = [] {     \
       Loops loops{};                    \
@@ -27,6 +28,7 @@ namespace quarry::local::cpu {
       register_random(loops);           \
       register_sums(loops);             \
       register_folds(loops);            \
+      register_extremes(loops);         \
       return loops;                     \
     }();                                \
     return table;                       \

@@ -12,8 +12,8 @@ namespace quarry::local::cpu {
 using MapLoop = void (*)(void* out, const void* const* args, int64_t n);
 
 // Reduces a tile of `rows` x `columns` elements whose rows begin row_bytes apart: along the columns (one state per row)
-// or along the rows (one state per column). `positions` has the layout of a contiguous tile. Writes the fields, less
-// the count of mean and var, which the caller knows.
+// or along the rows (one state per column). `positions` has the layout of a contiguous tile; without, a position is the
+// number of the column or row. Writes the fields, less the count of mean and var, which the caller knows.
 using ReduceLoop = void (*)(const void* x, const int64_t* positions, int64_t rows, int64_t columns, int64_t row_bytes,
                             void* const* fields);
 // a = a combined with b, n states; the fields are all there.

@@ -15,6 +15,7 @@ void register_casts(Loops& loops);
 void register_random(Loops& loops);
 void register_sums(Loops& loops);
 void register_folds(Loops& loops);
+void register_extremes(Loops& loops);
 
 namespace {
 

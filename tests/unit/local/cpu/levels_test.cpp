@@ -22,7 +22,7 @@ using cpu::Level;
 void run_at(Level level, const Program& program, const Launch& launch, int slots) {
   const cpu::Loops& loops = cpu::loops(level);
   const cpu::Code code = cpu::lower(program, loops);
-  const cpu::Layout layout = cpu::make_layout(code, launch);
+  const cpu::Layout layout = cpu::make_layout(code, program.constants(), launch);
   const cpu::ScratchMap map(code, layout);
   std::vector<char> scratch(static_cast<size_t>(map.bytes(slots)) + 256);
   char* aligned = scratch.data() + (256 - reinterpret_cast<uintptr_t>(scratch.data()) % 256);
