@@ -74,12 +74,12 @@ class Interpreter {
         scratch_(scratch),
         slots_(slots),
         partials_(scratch + map_.slot_bytes * slots) {
-    // An output that shares memory with an input is written when its tile is done, for an input may be read late.
+    // An output that shares memory with an input is written when its tile is done, unless that is not read any more.
     for (size_t o = 0; o < launch.outputs.size(); ++o) {
       const CodeValue::Kind kind = code.values[static_cast<size_t>(code.outputs[o])].kind;
       bool in_place = kind == CodeValue::Kind::result || kind == CodeValue::Kind::index;
       for (size_t i = 0; i < launch.inputs.size(); ++i)
-        in_place = in_place && launch.inputs[i].data != launch.outputs[o].data;
+        in_place = in_place && (launch.inputs[i].data != launch.outputs[o].data || replaces(o, i));
       for (size_t p = 0; p < o; ++p) in_place = in_place && code.outputs[p] != code.outputs[o];
       direct_.push_back(in_place);
     }
@@ -104,6 +104,35 @@ class Interpreter {
   }
 
  private:
+  // Whether output `o` may take the place of input `i` as soon as it is made: element for element, by the last
+  // instruction that reads it.
+  bool replaces(size_t o, size_t i) const {
+    if (launch_.inputs[i].strides != launch_.outputs[o].strides) return false;
+    const auto reads = [&](int id) {
+      const CodeValue& value = code_.values[static_cast<size_t>(id)];
+      return value.kind == CodeValue::Kind::input && value.slot == static_cast<int>(i);
+    };
+    const int made = code_.outputs[o];
+    if (code_.values[static_cast<size_t>(made)].kind != CodeValue::Kind::result) return false;
+    bool done = false;
+    for (const Instruction& in : code_.instructions) {
+      if (!in.loop) {
+        const CodeValue& value = code_.values[static_cast<size_t>(in.out)];
+        if (reads(in.out) && (value.swapped || value.dtype != code_.values[static_cast<size_t>(made)].dtype))
+          return false;
+        continue;
+      }
+      for (int k = 0; k < in.nargs; ++k)
+        if (done && reads(in.args[k])) return false;
+      done = done || in.out == made;
+    }
+    for (const int id : code_.outputs)
+      if (reads(id)) return false;
+    for (const CodeReduction& r : code_.reductions)
+      if (reads(r.value)) return false;
+    return true;
+  }
+
   // One thread's state.
   struct Worker {
     Worker(const Interpreter& owner, int slot)

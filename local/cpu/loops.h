@@ -8,7 +8,7 @@
 
 namespace quarry::local::cpu {
 
-// out[i] = f(args[0][i], ...) for i in [0, n): contiguous elements; only byte swapping allows `out` to be an argument.
+// out[i] = f(args[0][i], ...) for i in [0, n): contiguous elements. `out` may be an argument of the same dtype.
 using MapLoop = void (*)(void* out, const void* const* args, int64_t n);
 
 // Reduces a tile of `rows` x `columns` elements whose rows begin row_bytes apart: along the columns (one state per row)

@@ -48,18 +48,24 @@ void vector_loop(void* out, const void* const* args, int64_t n) {
 }
 
 // The functions that SLEEF gives up on before they overflow (or that overflow inside): such elements, finite with an
-// infinite result, are computed again by libm. The tile of the result is never that of the argument.
+// infinite result, are computed again by libm.
 template <class F, class Row>
 void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
   using T = typename F::element;
-  vector_loop<F>(out, args, n);
-  const T* x = static_cast<const T*>(args[0]);
-  T* r = static_cast<T*>(out);
-  int64_t lost = 0;
+  constexpr int64_t kPart = 256;
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = n - begin < kPart ? n - begin : kPart;
+    T x[kPart];  // the result may take the argument's place
+    std::memcpy(x, static_cast<const T*>(args[0]) + begin, static_cast<size_t>(count) * sizeof(T));
+    const void* const part[] = {x};
+    T* r = static_cast<T*>(out) + begin;
+    vector_loop<F>(r, part, count);
+    int64_t lost = 0;
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) lost += fn::isfinite(x[i]) && !fn::isfinite(r[i]) ? 1 : 0;
-  for (int64_t i = 0; lost > 0 && i < n; ++i)
-    if (fn::isfinite(x[i]) && !fn::isfinite(r[i])) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
+    for (int64_t i = 0; i < count; ++i) lost += fn::isfinite(x[i]) && !fn::isfinite(r[i]) ? 1 : 0;
+    for (int64_t i = 0; lost > 0 && i < count; ++i)
+      if (fn::isfinite(x[i]) && !fn::isfinite(r[i])) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
+  }
 }
 
 #define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                             \
