@@ -15,6 +15,7 @@
 #include "local/cpu/linalg.h"
 #include "local/cpu/products.h"
 #include "local/cpu/scanning.h"
+#include "local/cpu/small.h"
 #include "local/cpu/sobol.h"
 #include "local/cpu/sorting.h"
 #include "local/cpu/sparse.h"
@@ -56,6 +57,7 @@ class CpuEngine final : public Engine {
     QUARRY_CHECK(static_cast<int>(launch.inputs.size()) == program.inputs());
     QUARRY_CHECK(launch.outputs.size() == program.outputs().size());
     const std::shared_ptr<const cpu::Code> code = lowered(program);
+    if (cpu::run_small(*code, loops_, program.constants(), launch)) return;
     const cpu::Layout layout = cpu::make_layout(*code, program.constants(), launch);
     const cpu::ScratchMap map(*code, layout);
     const int slots = slots_for(layout.units(), context.threads);
