@@ -8,6 +8,7 @@
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
 #include "local/cpu/masks.h"
+#include "local/cpu/offsets.h"
 #include "local/cpu/strided.h"
 #include "local/cpu/update.h"
 #include "local/cpu/words.h"
@@ -42,11 +43,10 @@ int64_t byte_offset(int64_t at, int64_t stride) {
 }
 
 // Writes the offsets of n positions, or adds them to what is there. False if one is outside its axis.
-template <IndexMode mode, bool adding, bool packed>
+template <IndexMode mode, bool adding>
 bool make_offsets(int64_t* offsets, int64_t n, const AxisIndex& index, const char* positions, int64_t step) {
   bool good = true;
   const int64_t extent = index.extent, stride = index.stride;
-  if constexpr (packed) step = sizeof(int64_t);
   for (int64_t i = 0; i < n; ++i) {
     int64_t at;
     std::memcpy(&at, positions + i * step, sizeof at);
@@ -60,14 +60,18 @@ bool make_offsets(int64_t* offsets, int64_t n, const AxisIndex& index, const cha
 template <IndexMode mode>
 bool make_offsets(bool adding, int64_t* offsets, int64_t n, const AxisIndex& index, const char* positions,
                   int64_t step) {
-  if (adding) return make_offsets<mode, /*adding=*/true, /*packed=*/false>(offsets, n, index, positions, step);
-  if (step == static_cast<int64_t>(sizeof(int64_t)))
-    return make_offsets<mode, /*adding=*/false, /*packed=*/true>(offsets, n, index, positions, step);
-  return make_offsets<mode, /*adding=*/false, /*packed=*/false>(offsets, n, index, positions, step);
+  if (adding) return make_offsets<mode, /*adding=*/true>(offsets, n, index, positions, step);
+  return make_offsets<mode, /*adding=*/false>(offsets, n, index, positions, step);
 }
 
 bool make_offsets(IndexMode mode, bool adding, int64_t* offsets, int64_t n, const AxisIndex& index,
                   const char* positions, int64_t step) {
+  static const OffsetLoop loops[] = {
+      offset_loop(cpu_level(), IndexMode::raise), offset_loop(cpu_level(), IndexMode::wrap),
+      offset_loop(cpu_level(), IndexMode::clip), offset_loop(cpu_level(), IndexMode::unchecked)};
+  const OffsetLoop packed = loops[static_cast<int>(mode)];
+  if (packed && !adding && step == static_cast<int64_t>(sizeof(int64_t)))
+    return packed(offsets, reinterpret_cast<const int64_t*>(positions), n, index.extent, index.stride);
   switch (mode) {
     case IndexMode::raise:
       return make_offsets<IndexMode::raise>(adding, offsets, n, index, positions, step);
@@ -286,6 +290,21 @@ void move_elements(int64_t bytes, char* array, const int64_t* offsets, char* oth
   }
 }
 
+// A block of elements of a vector, without the preparations that more of them need. False where they are not that, or
+// where a position is outside its axis.
+bool gather_few(const IndexedElements& from, const Operand& to, int64_t itemsize) {
+  if (from.shape.size() != 1 || from.shape[0] > kBlock || from.indices.size() != 1 || from.array.strides[0] != 0)
+    return false;
+  int64_t offsets[kBlock];
+  const AxisIndex& index = from.indices[0];
+  if (!make_offsets(from.mode, /*adding=*/false, offsets, from.shape[0], index,
+                    static_cast<const char*>(index.positions.data), index.positions.strides[0]))
+    return false;
+  move_elements</*reading=*/true>(itemsize, static_cast<char*>(from.array.data), offsets, static_cast<char*>(to.data),
+                                  to.strides[0], from.shape[0]);
+  return true;
+}
+
 template <bool reading>
 void move_block(const Walk& walk, char* array, const int64_t* offsets, char* other, int64_t step, int64_t n) {
   const int64_t size = walk.c.itemsize;
@@ -395,6 +414,7 @@ class CpuIndexing final : public Indexing {
       if (from.mode == IndexMode::raise) cpu::check_positions(from, context.threads);
       return;
     }
+    if (cpu::gather_few(from, to, itemsize)) return;
     const cpu::Walk walk(compact(from, to, itemsize));
     const cpu::Units units(walk.count, walk.run);
     std::atomic<bool> good = true;
