@@ -9,6 +9,7 @@
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
 #include "local/cpu/sorting_counts.h"
+#include "local/cpu/sorting_ends.h"
 #include "local/cpu/sorting_radix.h"
 #include "local/cpu/sorting_vector.h"
 #include "local/memory/scratch.h"
@@ -191,6 +192,18 @@ class CpuSorting final : public Sorting {
         to += item;
       }
     }
+  }
+
+  bool ends(DType dtype, const void* in, int64_t* out, Rows rows, int64_t k, bool last,
+            const ExecContext& context) override {
+    constexpr int64_t kFew = 16;  // of the row
+    if (is_complex(dtype) || k > rows.length / kFew) return false;
+    const int64_t row_bytes = rows.length * itemsize(dtype);
+    const Schedule schedule(rows, context.threads);
+    schedule.run(rows, context.threads, [&](int64_t row, int, int) {
+      end_positions(dtype, static_cast<const char*>(in) + row * row_bytes, rows.length, k, last, out + row * k);
+    });
+    return true;
   }
 
   void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,

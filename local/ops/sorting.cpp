@@ -115,6 +115,22 @@ std::vector<int64_t> positions(const Ints& kth, const NdArray& a, std::optional<
   return result;
 }
 
+// Positions of the k last or first elements of every sorted row; the rows are packed.
+NdArray end_positions(const NdArray& rows, int64_t k, bool last, const ExecContext& context) {
+  Dims shape = rows.shape();
+  shape.back() = k;
+  NdArray order(shape, DType::int64, context);
+  if (order.size() == 0) return order;
+  use(rows, context);
+  if (engine(context.device)
+          .sorting()
+          .ends(rows.dtype(), rows.raw(), order.data<int64_t>(), rows_of(rows), k, last, context))
+    return order;
+  const int64_t n = rows.shape().back();
+  const Slice chosen = last ? Slice{n - k, std::nullopt, std::nullopt} : Slice{std::nullopt, k, std::nullopt};
+  return packed(argpartition(rows, last ? n - k : k - 1)[{ellipsis, chosen}], context);
+}
+
 bool parse_side(std::string_view side) {
   if (side == "right") return true;
   if (side != "left") throw InvalidArgument(fmt::format("search side must be 'left' or 'right' (got '{}')", side));
@@ -287,9 +303,7 @@ std::pair<NdArray, NdArray> top_k(const NdArray& a, int64_t k, int64_t axis, boo
   if (k < 0 || k > n) throw InvalidArgument(fmt::format("k(={}) out of bounds ({})", k, n));
   const ExecContext context = context_for(a.device());
   const NdArray rows = packed(to_last_axis(a, d), context);
-  const Slice chosen = largest ? Slice{n - k, std::nullopt, std::nullopt} : Slice{std::nullopt, k, std::nullopt};
-  NdArray order = k == 0 ? NdArray(rows.shape(), DType::int64, context) : argpartition(rows, largest ? n - k : k - 1);
-  order = packed(order[{ellipsis, chosen}], context);
+  NdArray order = end_positions(rows, k, largest, context);
   NdArray values = take_along_axis(rows, order, -1);
   const NdArray ranks = argsorted_rows(values, context);
   const NdArray wanted = largest ? ranks[{ellipsis, Slice{std::nullopt, std::nullopt, -1}}] : ranks;

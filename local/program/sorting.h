@@ -47,6 +47,12 @@ class Sorting {
   virtual void select(DType dtype, const void* in, void* out, Rows rows, const std::vector<int64_t>& kth,
                       const ExecContext& context) = 0;
 
+  // The positions of the k first (`last`: last) elements of every sorted row, 0 < k, ascending; of equal elements the
+  // first are the earlier ones. False where argpartition() is the way to find them; nothing is done then.
+  virtual bool ends(DType, const void*, int64_t*, Rows, int64_t /*k*/, bool /*last*/, const ExecContext&) {
+    return false;
+  }
+
   // For each of the `values` of a row, the number of elements of the sorted row that come before it (`right`: or are
   // equal). As many rows of values as of sorted elements. No scratch.
   virtual void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row,
