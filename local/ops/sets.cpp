@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "local/ops/fused.h"
 #include "local/ops/indexing.h"
 #include "local/ops/launch.h"
 #include "local/ops/reduce.h"
@@ -46,13 +47,17 @@ NdArray filled(int64_t count, DType dtype, const Scalar& value, const ExecContex
 
 // Which elements of a sorted array differ from the one before.
 NdArray run_starts(const NdArray& sorted, bool equal_nan, const ExecContext& context) {
-  NdArray flags = filled(sorted.shape()[0], DType::bool_, true, context);
-  if (flags.size() < 2) return flags;
-  const NdArray before = without_last(sorted), after = without_first(sorted);
-  NdArray differ = not_equal(after, before);
+  NdArray flags({sorted.shape()[0]}, DType::bool_, context);
+  if (flags.size() == 0) return flags;
+  part(flags, 0, 1).fill(true, context);
+  if (flags.size() == 1) return flags;
+  Fused fused;
+  const auto before = fused.input(without_last(sorted)), after = fused.input(without_first(sorted));
+  auto differ = fused(Op::not_equal, after, before);
+  // Behind a NaN are NaN alone.
   if (equal_nan && (is_float(sorted.dtype()) || is_complex(sorted.dtype())))
-    differ = logical_and(differ, logical_not(logical_and(isnan(after), isnan(before))));
-  without_first(flags).assign(differ, context);
+    differ = fused(Op::logical_and, differ, fused(Op::equal, before, before));
+  fused.run_into(differ, without_first(flags));
   return flags;
 }
 
