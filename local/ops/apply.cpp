@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <limits>
 #include <unordered_map>
 
 #include "local/ops/launch.h"
@@ -139,6 +141,44 @@ Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
     }
   }
   return inputs;
+}
+
+// The axes of an array from the largest to the smallest steps in memory; those of one element come first.
+std::array<int, kMaxDims> memory_order(const NdArray& array) {
+  std::array<int, kMaxDims> order{};
+  const auto step = [&](int d) {
+    return array.shape()[d] == 1 ? std::numeric_limits<int64_t>::max() : std::abs(array.strides()[d]);
+  };
+  for (int d = 0; d < array.ndim(); ++d) {
+    int place = d;
+    for (; place > 0 && step(order[static_cast<size_t>(place - 1)]) < step(d); --place)
+      order[static_cast<size_t>(place)] = order[static_cast<size_t>(place - 1)];
+    order[static_cast<size_t>(place)] = d;
+  }
+  return order;
+}
+
+// NumPy's order 'K': the result's axes are in memory as those of the inputs, where these agree, so that neither is read
+// or written across. Else C order.
+NdArray make_result(const Inputs& inputs, DType dtype, const ExecContext& context) {
+  std::optional<std::array<int, kMaxDims>> order;
+  for (const NdArray* array : inputs.span()) {
+    if (array->shape() != inputs.shape) continue;  // broadcast
+    if (array->is_contiguous()) return {inputs.shape, dtype, context};
+    const auto own = memory_order(*array);
+    if (order && *order != own) return {inputs.shape, dtype, context};
+    order = own;
+  }
+  const int ndim = inputs.shape.size();
+  if (!order || std::is_sorted(order->begin(), order->begin() + ndim)) return {inputs.shape, dtype, context};
+  Dims shape = inputs.shape;
+  std::array<int64_t, kMaxDims> back{};
+  for (int d = 0; d < ndim; ++d) {
+    const int axis = (*order)[static_cast<size_t>(d)];
+    shape[d] = inputs.shape[axis];
+    back[static_cast<size_t>(axis)] = d;
+  }
+  return NdArray(shape, dtype, context).transpose(std::span(back.data(), static_cast<size_t>(ndim)));
 }
 
 // Operand for operand the same elements in the same places.
@@ -282,7 +322,7 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
     const ValueId value = program.outputs()[0];
     // Only a loop of integers checks its exponents.
     if (op == Op::power) check_power(args, program.dtype(value), nullptr);
-    NdArray result(inputs.shape, program.dtype(value), context);
+    NdArray result = make_result(inputs, program.dtype(value), context);
     const NdArray* out[] = {&result};
     run_elementwise(program, inputs.span(), out, context);
     return result;

@@ -9,9 +9,10 @@
 
 namespace quarry::local {
 
-// One ufunc over broadcast arguments; `dtype` forces the loop as NumPy's dtype=. The result is new, in C order, on the
-// arrays' device. Throws TypeError (no loop), InvalidArgument (shapes that do not broadcast, devices that differ, a
-// literal out of range, a negative power of integers), OutOfMemory. Does not wait for the result.
+// One ufunc over broadcast arguments; `dtype` forces the loop as NumPy's dtype=. The result is new, on the arrays'
+// device, in C order or with its axes in memory as the arguments' where these agree. Throws TypeError (no loop),
+// InvalidArgument (shapes that do not broadcast, devices that differ, a literal out of range, a negative power of
+// integers), OutOfMemory. Does not wait for the result.
 NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype = std::nullopt);
 inline NdArray apply(Op op, std::initializer_list<Arg> args, std::optional<DType> dtype = std::nullopt) {
   return apply(op, std::span<const Arg>(args.begin(), args.size()), dtype);
