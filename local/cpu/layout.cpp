@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMapTile = 1024;        // elements: a few tiles of 8 bytes stay in L1
 constexpr int64_t kReadTile = 4096;       // of programs that only reduce what they read
+constexpr int64_t kPlaceTile = 16384;     // the same of those that look for positions
 constexpr int64_t kColumnTile = 512;      // states side by side
 constexpr int64_t kColumnTiles = 4;       // a tile of columns is so many times larger: it is read once
 constexpr int64_t kUnit = 64 * 1024;      // elements of one unit of parallel work
@@ -112,7 +113,10 @@ void lay_out_reduction(Layout& layout, const Code& code, const Launch& launch, c
 
   bool maps = false;
   for (const Instruction& in : code.instructions) maps = maps || in.loop != nullptr;
-  const int64_t tile = maps ? kMapTile : kReadTile;
+  // Positions come out the same for any tile; a long one is searched once for its extreme.
+  bool positions = true;
+  for (const CodeReduction& r : code.reductions) positions = positions && r.position >= 0;
+  const int64_t tile = maps ? kMapTile : positions ? kPlaceTile : kReadTile;
   // The innermost axes of one group, and those of the other outside of them.
   int64_t inner_row = 1, outer_row = 1;
   size_t rest = axes.size();

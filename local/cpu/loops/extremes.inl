@@ -78,6 +78,17 @@ inline T across(typename lanes_of<T, bytes>::type lanes) {
   }
 }
 
+// Whether a lane of a comparison of T is true.
+template <class T, int bytes, class M>
+inline bool any_of(const M& mask) {
+  using Word = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  Word words[bytes / static_cast<int>(sizeof(Word))], any = 0;
+  static_assert(sizeof words == sizeof mask);
+  std::memcpy(words, &mask, sizeof words);
+  for (const Word word : words) any |= word;
+  return any != 0;
+}
+
 // The extreme of n elements, n > 0. Elements may be looked at twice.
 template <class F, class T>
 T extreme(const T* x, int64_t n) {
@@ -102,11 +113,8 @@ T extreme(const T* x, int64_t n) {
     for (; i + kGroup <= n; i += kGroup) add(x + i);
     if (i < n) add(x + n - kGroup);
     if constexpr (kFloating<T>) {
-      using Word = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-      Word words[width], any = 0;
-      std::memcpy(words, &nan, sizeof words);
-      for (const Word word : words) any |= word;
-      for (i = 0; any != 0 && i < n; ++i)
+      const bool any = any_of<T, kRegister>(nan);
+      for (i = 0; any && i < n; ++i)
         if (fn::isnan(x[i])) return x[i];
     }
     for (int step = registers / 2; step > 0; step /= 2)
@@ -143,10 +151,27 @@ int64_t extreme_strips(const char* x, int64_t rows, int64_t begin, int64_t colum
     const char* p = x + begin * static_cast<int64_t>(sizeof(T));
     V best[registers];
     for (int k = 0; k < registers; ++k) best[k] = load<T, bytes>(p + k * bytes);
+    [[maybe_unused]] auto nan = best[0] != best[0];
+    if constexpr (kFloating<T>)
+      for (int k = 1; k < registers; ++k) nan |= best[k] != best[k];
     for (int64_t r = 1; r < rows; ++r) {
       p += row_bytes;
 #pragma GCC unroll 16
-      for (int k = 0; k < registers; ++k) best[k] = further<F, T>(best[k], load<T, bytes>(p + k * bytes));
+      for (int k = 0; k < registers; ++k) {
+        const V v = load<T, bytes>(p + k * bytes);
+        best[k] = F::beyond(best[k], v) ? v : best[k];
+        if constexpr (kFloating<T>) nan |= v != v;
+      }
+    }
+    if constexpr (kFloating<T>) {
+      if (any_of<T, bytes>(nan)) {  // again, with an eye on each NaN
+        p = x + begin * static_cast<int64_t>(sizeof(T));
+        for (int k = 0; k < registers; ++k) best[k] = load<T, bytes>(p + k * bytes);
+        for (int64_t r = 1; r < rows; ++r) {
+          p += row_bytes;
+          for (int k = 0; k < registers; ++k) best[k] = further<F, T>(best[k], load<T, bytes>(p + k * bytes));
+        }
+      }
     }
     std::memcpy(out + begin, best, sizeof best);
   }
