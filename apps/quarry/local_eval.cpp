@@ -191,18 +191,7 @@ int run_local_eval(const EvalOptions& options) {
   }
 }
 
-std::string display_local(const Value& value) {
-  if (const NdArray* array = value.as<NdArray>()) return array->to_string();
-  if (const auto* text = value.as<std::string>()) return *text;
-  if (const auto* dtype = value.as<expression::DTypeValue>()) return local::name(dtype->dtype);
-  // A 0-d array prints as the NumPy scalar that NumPy would have made: np.float64(1.5).
-  return repr(value, [](const Value& item) {
-    const NdArray& array = *item.as<NdArray>();
-    if (array.ndim() > 0) return array.repr();
-    if (array.dtype() == DType::bool_) return "np." + array.to_string() + "_";
-    return std::string("np.") + local::name(array.dtype()) + "(" + array.to_string() + ")";
-  });
-}
+std::string display_local(const Value& value) { return expression::local_text(value); }
 
 int print_functions(bool local) {
   const expression::Library& library = local ? expression::local_library() : expression::chunked_library();

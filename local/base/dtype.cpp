@@ -50,15 +50,32 @@ int weak_rank(char kind_letter) {
   }
 }
 
-// Float to integer as the x86 conversions behind NumPy's astype: truncation, out of range gives the lowest int64,
-// narrower types wrap.
+// Float to integer as astype() does on every device (local/program/op_functions.h): out of range it is the lowest
+// number of 32 bits for narrow targets, else of 64; uint32 and uint64 convert their upper half apart.
 int64_t float_to_int64(double value) {
-  if (!(value >= -0x1p63 && value < 0x1p63)) return INT64_MIN;
-  return static_cast<int64_t>(value);
+  return value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : INT64_MIN;
 }
 uint64_t float_to_uint64(double value) {
-  if (value >= 0x1p63 && value < 0x1p64) return static_cast<uint64_t>(value);
-  return static_cast<uint64_t>(float_to_int64(value));
+  constexpr uint64_t kHigh = uint64_t{1} << 63;
+  return value >= 0x1p63 ? static_cast<uint64_t>(float_to_int64(value - 0x1p63)) ^ kHigh
+                         : static_cast<uint64_t>(float_to_int64(value));
+}
+int32_t float_to_int32(double value) {
+  return value > -0x1p31 - 1 && value < 0x1p31 ? static_cast<int32_t>(value) : INT32_MIN;
+}
+template <class T>
+T float_to_integer(double value) {
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    return float_to_uint64(value);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return float_to_int64(value);
+  } else if constexpr (std::is_same_v<T, uint32_t>) {
+    constexpr uint32_t kHigh = uint32_t{1} << 31;
+    return value >= 0x1p31 ? static_cast<uint32_t>(float_to_int32(value - 0x1p31)) ^ kHigh
+                           : static_cast<uint32_t>(float_to_int32(value));
+  } else {
+    return static_cast<T>(float_to_int32(value));
+  }
 }
 
 }  // namespace
@@ -232,8 +249,8 @@ void Scalar::store(DType dtype, void* out) const {
     if constexpr (std::is_same_v<T, bool>) {
       value = as_bool();
     } else if constexpr (std::is_integral_v<T>) {
-      // Narrow integers wrap from 64 bits; float32 range rules below 32 bits follow the 32-bit conversion.
-      value = static_cast<T>(std::is_unsigned_v<T> ? as_uint64() : static_cast<uint64_t>(as_int64()));
+      value = is_integer(dtype_) || kind(dtype_) == 'b' ? static_cast<T>(static_cast<uint64_t>(int_))
+                                                        : float_to_integer<T>(real_);
     } else if constexpr (std::is_floating_point_v<T>) {
       value = static_cast<T>(as_double());
     } else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {

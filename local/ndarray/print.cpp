@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -171,8 +172,12 @@ int decimal_digits(DType dtype) {
 // One format for all numbers of an array.
 class FloatFormat {
  public:
-  FloatFormat(DType dtype, const std::vector<double>& values, const PrintOptions& options, char sign)
+  // `zero_dimensional`: the one number of an array without axes.
+  FloatFormat(DType dtype, const std::vector<double>& values, const PrintOptions& options, char sign, FloatMode mode,
+              bool zero_dimensional)
       : dtype_(dtype), options_(options), sign_(sign) {
+    const bool oldest = options.legacy == PrintLegacy::v1_13;
+    if (oldest && !zero_dimensional && sign_ == '-') sign_ = ' ';
     double largest = 0, smallest = INFINITY;
     bool any_finite = false, any_special = false, negative_infinity = false, negative = false;
     for (double value : values) {
@@ -188,12 +193,12 @@ class FloatFormat {
       smallest = std::min(smallest, std::fabs(value));
     }
     if (largest > 0) {
-      const double cutoff = std::pow(10.0, std::min(8, decimal_digits(dtype)));
+      const int digits = options.legacy == PrintLegacy::none ? std::min(8, decimal_digits(dtype)) : 8;
+      const double cutoff = std::pow(10.0, digits);
       exponential_ =
           largest >= cutoff ||
           (!options.suppress && (smallest < rounded_to(dtype, 0.0001) || rounded_to(dtype, largest / smallest) > 1000));
     }
-    const FloatMode mode = options.floatmode;
     if (mode != FloatMode::unique && options.precision < 0)
       throw InvalidArgument(fmt::format("precision must be >= 0, not {}", options.precision));
     Precision first;
@@ -201,6 +206,8 @@ class FloatFormat {
     if (mode != FloatMode::unique) first.most = options.precision;
     precision_ = first;
     if (any_finite && exponential_) {
+      first.unique = first.unique && (!oldest || mode == FloatMode::unique);
+      precision_.unique = first.unique;
       size_t exponent_digits = 2, fraction = 0;
       for (double value : values) {
         if (!std::isfinite(value)) continue;
@@ -209,6 +216,7 @@ class FloatFormat {
         fraction = std::max(fraction, s.fraction.size());
         exponent_digits = std::max(exponent_digits, std::to_string(std::abs(s.exponent)).size());
       }
+      if (oldest) left_ = 3;  // two blanks and a sign
       exponent_digits_ = static_cast<int>(exponent_digits);
       precision_.most = precision_.least = static_cast<int>(fraction);
       right_ = exponent_digits + 2 + fraction;
@@ -217,13 +225,14 @@ class FloatFormat {
         if (!std::isfinite(value)) continue;
         const std::string text = positional(dtype_, value, first, sign_ == '+');
         const size_t point = text.find('.');
-        left_ = std::max(left_, point);
+        const size_t sign_size = text[0] == '-' || text[0] == '+' ? 1 : 0;
+        left_ = std::max(left_, oldest ? point - sign_size + 1 : point);
         right_ = std::max(right_, text.size() - point - 1);
       }
       if (mode == FloatMode::fixed || mode == FloatMode::maxprec_equal)
         precision_.most = precision_.least = static_cast<int>(right_);
     }
-    if (sign_ == ' ' && any_finite && !negative) ++left_;
+    if (!oldest && sign_ == ' ' && any_finite && !negative) ++left_;
     if (any_special) {
       const size_t beside = right_ + 1, nan = options.nanstr.size();
       const size_t infinity = options.infstr.size() + (sign_ != '-' || negative_infinity ? 1 : 0);
@@ -276,9 +285,26 @@ std::vector<std::string> format_integers(const std::vector<Scalar>& values, bool
   return words;
 }
 
+// The user's text of such elements, or null.
+const ElementTexts::mapped_type* users_text(DType dtype, const ElementTexts& texts) {
+  if (texts.empty()) return nullptr;
+  std::array<std::string_view, 2> names{"bool", ""};
+  if (is_integer(dtype)) names = {"int", "int_kind"};
+  if (is_float(dtype)) names = {"float", "float_kind"};
+  if (is_complex(dtype)) names = {"complexfloat", "complex_kind"};
+  for (const std::string_view name : {names[0], names[1], std::string_view("all")})
+    if (const auto found = texts.find(name); found != texts.end() && found->second) return &found->second;
+  return nullptr;
+}
+
 // Formats the elements of one array.
 std::vector<std::string> format_elements(DType dtype, const std::vector<Scalar>& values, bool zero_dimensional,
                                          const PrintOptions& options) {
+  if (const auto* text = users_text(dtype, options.formatter)) {
+    std::vector<std::string> words;
+    for (const Scalar& value : values) words.push_back((*text)(value));
+    return words;
+  }
   if (is_integer(dtype)) return format_integers(values, kind(dtype) == 'u', options.sign);
   std::vector<std::string> words;
   words.reserve(values.size());
@@ -291,12 +317,15 @@ std::vector<std::string> format_elements(DType dtype, const std::vector<Scalar>&
     reals.push_back(component(v, false));
     if (is_complex(dtype)) imaginaries.push_back(component(v, true));
   }
-  const FloatFormat real_format(real_type(dtype), reals, options, options.sign);
+  const bool parts = is_complex(dtype) && options.legacy == PrintLegacy::v1_13;  // have modes of their own
+  const FloatFormat real_format(real_type(dtype), reals, options, options.sign,
+                                parts ? FloatMode::maxprec_equal : options.floatmode, zero_dimensional);
   if (!is_complex(dtype)) {
     for (double v : reals) words.push_back(real_format(v));
     return words;
   }
-  const FloatFormat imaginary_format(real_type(dtype), imaginaries, options, '+');
+  const FloatFormat imaginary_format(real_type(dtype), imaginaries, options, '+',
+                                     parts ? FloatMode::maxprec : options.floatmode, zero_dimensional);
   for (size_t i = 0; i < values.size(); ++i) {
     std::string imaginary = imaginary_format(imaginaries[i]);
     imaginary.insert(imaginary.find_last_not_of(' ') + 1, "j");
@@ -347,13 +376,14 @@ Shown gather(const NdArray& array, bool summarise, const Edges& edges) {
 class Layout {
  public:
   Layout(const Dims& shape, const Dims& shown, const std::vector<std::string>& words, std::string separator,
-         bool summarise, const Edges& edges)
+         bool summarise, const Edges& edges, bool oldest)
       : shape_(shape),
         shown_(shown),
         words_(words),
         separator_(std::move(separator)),
         summarise_(summarise),
-        edges_(edges) {
+        edges_(edges),
+        oldest_(oldest) {
     bare_separator_ = separator_.substr(0, separator_.find_last_not_of(' ') + 1);
   }
 
@@ -363,23 +393,24 @@ class Layout {
     const int64_t count = shown_[axis];
     std::string text;
     if (axis == shape_.size() - 1) {
-      const int64_t room = width - static_cast<int64_t>(std::max<size_t>(bare_separator_.size(), 1));
+      const int64_t room = width - static_cast<int64_t>(std::max<size_t>(bare_separator_.size(), oldest_ ? 0 : 1));
       std::string line = indent;
       for (int64_t i = 0; i < count; ++i) {
         if (cut && i == edges_.leading) {
           extend(text, line, "...", room, indent);
-          line += separator_;
+          line += oldest_ ? ", " : separator_;
         }
-        extend(text, line, words_[next_++], room, indent);
-        if (i + 1 < count) line += separator_;
+        const bool last = i + 1 == count;
+        extend_lines(text, line, words_[next_++], last && oldest_ ? width : room, indent);
+        if (!last) line += separator_;
       }
       text += line;
     } else {
       const std::string deeper = indent + ' ';
       const std::string between = bare_separator_ + std::string(static_cast<size_t>(shape_.size() - axis - 1), '\n');
       for (int64_t i = 0; i < count; ++i) {
-        if (cut && i == edges_.leading) text.append(indent).append("...").append(between);
-        text.append(indent).append(format(axis + 1, deeper, width - 1));
+        if (cut && i == edges_.leading) text.append(indent).append("...").append(oldest_ ? ", \n" : between);
+        text.append(indent).append(format(axis + 1, deeper, oldest_ ? width : width - 1));
         if (i + 1 < count) text.append(between);
       }
     }
@@ -387,14 +418,41 @@ class Layout {
   }
 
  private:
+  static void end_line(std::string& text, const std::string& line) {
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
   // Appends to the line, or begins a new one if that helps.
-  static void extend(std::string& text, std::string& line, const std::string& word, int64_t room,
-                     const std::string& indent) {
-    if (static_cast<int64_t>(line.size() + word.size()) > room && line.size() > indent.size()) {
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  void extend(std::string& text, std::string& line, const std::string& word, int64_t room,
+              const std::string& indent) const {
+    if (static_cast<int64_t>(line.size() + word.size()) > room && (oldest_ || line.size() > indent.size())) {
+      end_line(text, line);
       line = indent;
     }
     line += word;
+  }
+  // The same for a word of the user's that may have several lines, which stay below each other.
+  void extend_lines(std::string& text, std::string& line, const std::string& word, int64_t room,
+                    const std::string& indent) const {
+    if (oldest_ || word.find('\n') == std::string::npos) return extend(text, line, word, room, indent);
+    std::vector<std::string> parts;
+    size_t widest = 0;
+    for (size_t begin = 0; begin < word.size();) {
+      const size_t end = std::min(word.find('\n', begin), word.size());
+      parts.push_back(word.substr(begin, end - begin));
+      widest = std::max(widest, parts.back().size());
+      begin = end + 1;
+    }
+    if (static_cast<int64_t>(line.size() + widest) > room && line.size() > indent.size()) {
+      end_line(text, line);
+      line = indent;
+    }
+    const std::string below(line.size(), ' ');
+    line += parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) {
+      end_line(text, line);
+      line = below + parts[i];
+    }
+    line.append(widest - parts.back().size(), ' ');
   }
 
   const Dims& shape_;
@@ -404,19 +462,30 @@ class Layout {
   std::string bare_separator_;
   const bool summarise_;
   const Edges edges_;
+  const bool oldest_;  // NumPy 1.13's lines
   size_t next_ = 0;
 };
+
+// repr() of the Python number that item() of the array gives.
+std::string python_number(const Scalar& value) {
+  const DType dtype = value.dtype();
+  if (is_float(dtype)) return to_string(Scalar::strong(value, DType::float64));
+  return to_string(is_complex(dtype) ? Scalar::strong(value, DType::complex128) : value);
+}
 
 // `part` is the array of `shape`, or only its corners where the array is summarised.
 std::string format_part(const NdArray& part, const Dims& shape, const PrintOptions& options,
                         const std::string& separator, size_t prefix, size_t suffix) {
+  const bool oldest = options.legacy == PrintLegacy::v1_13;
+  if (oldest && shape.empty()) return python_number(part.item());
   if (element_count(shape) == 0) return "[]";
   const bool summarise = element_count(shape) > options.threshold;
   const Edges edges(options);
   const Shown shown = gather(part, summarise, edges);
   const std::vector<std::string> words = format_elements(part.dtype(), shown.values, shape.empty(), options);
-  Layout layout(shape, shown.shape, words, separator, summarise, edges);
-  return layout.format(0, std::string(prefix + 1, ' '), options.linewidth - static_cast<int64_t>(suffix));
+  Layout layout(shape, shown.shape, words, separator, summarise, edges, oldest);
+  return layout.format(0, std::string(prefix + 1, ' '),
+                       options.linewidth - (oldest ? 0 : static_cast<int64_t>(suffix)));
 }
 
 std::string repr_of_part(const NdArray& part, const Dims& shape, const PrintOptions& options) {
@@ -424,17 +493,19 @@ std::string repr_of_part(const NdArray& part, const Dims& shape, const PrintOpti
   std::string text = open + format_part(part, shape, options, ", ", open.size(), 1);
   std::string extras;
   const int64_t size = element_count(shape);
-  if ((size == 0 && shape.size() != 1) || size > options.threshold) extras = "shape=" + to_string(shape);
+  const bool tells_shape = options.legacy == PrintLegacy::none && size > options.threshold;
+  if ((size == 0 && shape.size() != 1) || tells_shape) extras = "shape=" + to_string(shape);
   const DType dtype = part.dtype();
-  const bool implied =
-      dtype == DType::bool_ || dtype == DType::int64 || dtype == DType::float64 || dtype == DType::complex128;
+  const bool oldest = options.legacy == PrintLegacy::v1_13;
+  const bool implied = (dtype == DType::bool_ && !oldest) || dtype == DType::int64 || dtype == DType::float64 ||
+                       dtype == DType::complex128;
   if (!implied || size == 0) extras += (extras.empty() ? "dtype=" : ", dtype=") + std::string(name(dtype));
   if (extras.empty()) return text + ")";
   text += ',';
   extras += ')';
   const size_t newline = text.rfind('\n');
   const size_t last = newline == std::string::npos ? text.size() : text.size() - newline - 1;
-  if (static_cast<int64_t>(last + extras.size() + 1) > options.linewidth)
+  if (!oldest && static_cast<int64_t>(last + extras.size() + 1) > options.linewidth)
     return text + '\n' + std::string(open.size(), ' ') + extras;
   return text + ' ' + extras;
 }
@@ -479,12 +550,12 @@ std::string to_string(const Scalar& value) {
 
 const PrintOptions& print_options() { return thread_options(); }
 
-void set_print_options(const PrintOptions& options) {
+void set_print_options(PrintOptions options) {
   if (options.sign != '-' && options.sign != '+' && options.sign != ' ')
     throw InvalidArgument("sign option must be one of ' ', '+', or '-'");
   if (options.precision < 0) throw InvalidArgument(fmt::format("precision must be >= 0, not {}", options.precision));
   if (options.edgeitems < 0) throw InvalidArgument(fmt::format("edgeitems must be >= 0, not {}", options.edgeitems));
-  thread_options() = options;
+  thread_options() = std::move(options);
 }
 
 std::string format_array(const NdArray& array, const PrintOptions& options, const std::string& separator,
@@ -493,11 +564,13 @@ std::string format_array(const NdArray& array, const PrintOptions& options, cons
 }
 
 std::string format_repr(const NdArray& array, const PrintOptions& options) {
+  if (options.override_repr) return options.override_repr(array);
   return repr_of_part(array, array.shape(), options);
 }
 
 std::string NdArray::to_string() const {
-  return ndim() == 0 ? local::to_string(item()) : format_array(*this, print_options());
+  if (ndim() > 0) return format_array(*this, print_options());
+  return print_options().legacy == PrintLegacy::v1_13 ? python_number(item()) : local::to_string(item());
 }
 
 std::string NdArray::repr() const { return format_repr(*this, print_options()); }
@@ -532,23 +605,50 @@ FloatMode parse_float_mode(std::string_view text) {
       "floatmode option must be one of \"fixed\", \"unique\", \"maxprec\", \"maxprec_equal\", not \"{}\"", text));
 }
 
+char parse_sign(std::string_view text) {
+  if (text != "-" && text != "+" && text != " ")
+    throw InvalidArgument(fmt::format("sign option must be one of ' ', '+', or '-', not '{}'", text));
+  return text.front();
+}
+
+std::optional<PrintLegacy> parse_legacy(const Legacy& legacy) {
+  if (const bool* on = std::get_if<bool>(&legacy)) return *on ? std::nullopt : std::optional(PrintLegacy::none);
+  constexpr std::pair<std::string_view, PrintLegacy> kNames[] = {{"1.13", PrintLegacy::v1_13},
+                                                                 {"1.21", PrintLegacy::v1_21},
+                                                                 {"1.25", PrintLegacy::v1_25},
+                                                                 {"2.1", PrintLegacy::v2_1},
+                                                                 {"2.2", PrintLegacy::v2_2}};
+  for (const auto& [name, mode] : kNames)
+    if (name == std::get<std::string_view>(legacy)) return mode;
+  return std::nullopt;
+}
+
+// The current options with those that are given.
+PrintOptions changed_options(std::optional<int64_t> precision, std::optional<int64_t> threshold,
+                             std::optional<int64_t> edgeitems, std::optional<int64_t> linewidth,
+                             std::optional<bool> suppress, std::optional<std::string_view> sign,
+                             std::optional<std::string_view> floatmode, const std::optional<Legacy>& legacy) {
+  PrintOptions options = options_with(linewidth, precision, suppress);
+  if (threshold) options.threshold = *threshold;
+  if (edgeitems && *edgeitems < 0) throw InvalidArgument(fmt::format("edgeitems must be >= 0, not {}", *edgeitems));
+  if (edgeitems) options.edgeitems = *edgeitems;
+  if (floatmode) options.floatmode = parse_float_mode(*floatmode);
+  if (sign) options.sign = parse_sign(*sign);
+  if (legacy) options.legacy = parse_legacy(*legacy).value_or(options.legacy);
+  return options;
+}
+
 }  // namespace
 
 std::string array2string(const NdArray& a, std::optional<int64_t> max_line_width, std::optional<int64_t> precision,
                          std::optional<bool> suppress_small, std::string_view separator, std::string_view prefix,
-                         std::optional<int64_t> threshold, std::optional<int64_t> edgeitems,
-                         std::optional<std::string_view> sign, std::optional<std::string_view> floatmode,
-                         std::string_view suffix) {
-  PrintOptions options = options_with(max_line_width, precision, suppress_small);
-  if (threshold) options.threshold = *threshold;
-  if (edgeitems && *edgeitems < 0) throw InvalidArgument(fmt::format("edgeitems must be >= 0, not {}", *edgeitems));
-  if (edgeitems) options.edgeitems = *edgeitems;
-  if (sign) {
-    if (*sign != "-" && *sign != "+" && *sign != " ")
-      throw InvalidArgument(fmt::format("sign option must be one of ' ', '+', or '-', not '{}'", *sign));
-    options.sign = sign->front();
-  }
-  if (floatmode) options.floatmode = parse_float_mode(*floatmode);
+                         const std::optional<ElementTexts>& formatter, std::optional<int64_t> threshold,
+                         std::optional<int64_t> edgeitems, std::optional<std::string_view> sign,
+                         std::optional<std::string_view> floatmode, std::string_view suffix,
+                         const std::optional<Legacy>& legacy) {
+  PrintOptions options =
+      changed_options(precision, threshold, edgeitems, max_line_width, suppress_small, sign, floatmode, legacy);
+  if (formatter) options.formatter = *formatter;
   return format_array(a, options, std::string(separator), std::string(prefix), std::string(suffix));
 }
 
@@ -559,8 +659,50 @@ std::string array_repr(const NdArray& arr, std::optional<int64_t> max_line_width
 
 std::string array_str(const NdArray& a, std::optional<int64_t> max_line_width, std::optional<int64_t> precision,
                       std::optional<bool> suppress_small) {
-  if (a.ndim() == 0) return local::to_string(a.item());
-  return format_array(a, options_with(max_line_width, precision, suppress_small));
+  const PrintOptions options = options_with(max_line_width, precision, suppress_small);
+  if (a.ndim() == 0) return options.legacy == PrintLegacy::v1_13 ? python_number(a.item()) : local::to_string(a.item());
+  return format_array(a, options);
+}
+
+namespace {
+
+PrintOptions all_options(std::optional<int64_t> precision, std::optional<int64_t> threshold,
+                         std::optional<int64_t> edgeitems, std::optional<int64_t> linewidth,
+                         std::optional<bool> suppress, std::optional<std::string> nanstr,
+                         std::optional<std::string> infstr, const std::optional<ElementTexts>& formatter,
+                         std::optional<std::string_view> sign, std::optional<std::string_view> floatmode,
+                         const std::optional<Legacy>& legacy,
+                         const std::optional<std::function<std::string(const NdArray&)>>& override_repr) {
+  PrintOptions options = changed_options(precision, threshold, edgeitems, linewidth, suppress, sign, floatmode, legacy);
+  if (nanstr) options.nanstr = std::move(*nanstr);
+  if (infstr) options.infstr = std::move(*infstr);
+  options.formatter = formatter.value_or(ElementTexts{});
+  options.override_repr = override_repr.value_or(nullptr);
+  if (options.legacy == PrintLegacy::v1_13) options.sign = '-';
+  return options;
+}
+
+}  // namespace
+
+void set_printoptions(std::optional<int64_t> precision, std::optional<int64_t> threshold,
+                      std::optional<int64_t> edgeitems, std::optional<int64_t> linewidth, std::optional<bool> suppress,
+                      std::optional<std::string> nanstr, std::optional<std::string> infstr,
+                      const std::optional<ElementTexts>& formatter, std::optional<std::string_view> sign,
+                      std::optional<std::string_view> floatmode, const std::optional<Legacy>& legacy,
+                      const std::optional<std::function<std::string(const NdArray&)>>& override_repr) {
+  set_print_options(all_options(precision, threshold, edgeitems, linewidth, suppress, std::move(nanstr),
+                                std::move(infstr), formatter, sign, floatmode, legacy, override_repr));
+}
+
+PrintScope printoptions(std::optional<int64_t> precision, std::optional<int64_t> threshold,
+                        std::optional<int64_t> edgeitems, std::optional<int64_t> linewidth,
+                        std::optional<bool> suppress, std::optional<std::string> nanstr,
+                        std::optional<std::string> infstr, const std::optional<ElementTexts>& formatter,
+                        std::optional<std::string_view> sign, std::optional<std::string_view> floatmode,
+                        const std::optional<Legacy>& legacy,
+                        const std::optional<std::function<std::string(const NdArray&)>>& override_repr) {
+  return PrintScope(all_options(precision, threshold, edgeitems, linewidth, suppress, std::move(nanstr),
+                                std::move(infstr), formatter, sign, floatmode, legacy, override_repr));
 }
 
 }  // namespace ops

@@ -25,7 +25,8 @@ struct CachedProgram {
 
 // Nothing for a call whose program is made anew.
 std::optional<uint64_t> cache_key(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
-  uint64_t key = static_cast<uint64_t>(op) * 32 + (dtype ? static_cast<uint64_t>(*dtype) + 1 : 0);
+  uint64_t key = static_cast<uint64_t>(op) * (kMaxArgs + 1) + args.size();
+  key = key * 32 + (dtype ? static_cast<uint64_t>(*dtype) + 1 : 0);
   for (const Arg& arg : args) {
     if (!arg.array() && !arg.scalar().weak()) return std::nullopt;
     key = key * 32 + (arg.array() ? 1 + static_cast<uint64_t>(arg.array()->dtype())
@@ -39,6 +40,11 @@ std::optional<uint64_t> cache_key(Op op, std::span<const Arg> args, std::optiona
 bool takes_any_literal(Op op) {
   const OpRule rule = info(op).rule;
   return rule == OpRule::comparison || rule == OpRule::logical || rule == OpRule::select;
+}
+
+// What integer literals must fit that become constants of `wanted`: the exponents of ldexp are C ints.
+DType literal_range(Op op, DType wanted) {
+  return info(op).rule == OpRule::scale && is_integer(wanted) ? DType::int32 : wanted;
 }
 
 bool fits(const Scalar& scalar, DType wanted) {
@@ -63,7 +69,17 @@ std::array<ValueId, kMaxArgs> bind_arguments(Program& program, Op op, std::span<
 OpTypes resolve_arguments(Op op, std::span<const Arg> args, std::optional<DType> dtype, Casting casting) {
   std::array<PromotionOperand, kMaxArgs> operands{};
   for (size_t i = 0; i < args.size(); ++i) operands[i] = args[i].promotion();
-  return resolve(op, std::span(operands.data(), args.size()), dtype, casting);
+  const std::span<const PromotionOperand> given(operands.data(), args.size());
+  try {
+    return resolve(op, given, dtype, casting);
+  } catch (const TypeError&) {
+    // As in NumPy, a literal out of range is the first mistake where the rule allows literals to adapt.
+    if (!dtype || casting == Casting::equiv) throw;
+    const OpTypes types = resolve(op, given, dtype, Casting::unsafe);
+    for (size_t i = 0; i < args.size(); ++i)
+      if (!args[i].array() && !takes_any_literal(op)) check_weak_fits(args[i].scalar(), types.args[i]);
+    throw;
+  }
 }
 
 Program make_program(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
@@ -94,7 +110,8 @@ const Program* cached_program(Op op, std::span<const Arg> args, std::optional<DT
   int slot = 0;
   for (const Arg& arg : args) {
     if (arg.array()) continue;
-    const DType wanted = entry->program.constants()[static_cast<size_t>(slot)].dtype();
+    const DType constant = entry->program.constants()[static_cast<size_t>(slot)].dtype();
+    const DType wanted = literal_range(op, constant);
     if (is_integer(wanted) && is_integer(arg.scalar().dtype()) && !fits(arg.scalar(), wanted)) return nullptr;
     entry->program.set_constant(slot++, arg.scalar());
   }
@@ -120,9 +137,13 @@ struct Inputs {
   std::span<const NdArray* const> span() const { return {arrays.data(), count}; }
 };
 
-Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
+void check_count(std::span<const Arg> args) {
   if (args.size() > kMaxArgs)
     throw InvalidArgument(fmt::format("a ufunc takes at most {} operands, got {}", kMaxArgs, args.size()));
+}
+
+Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
+  check_count(args);
   Inputs inputs;
   for (const Arg& arg : args)
     if (arg.array()) inputs.arrays[inputs.count++] = arg.array();
@@ -136,7 +157,7 @@ Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
     try {
       inputs.shape = broadcast_shapes(std::span<const Dims>(shapes.data(), inputs.count));
     } catch (const InvalidArgument&) {
-      resolve_arguments(op, args, dtype, Casting::unsafe);  // dtypes without a loop are the first mistake
+      resolve_arguments(op, args, dtype, Casting::same_kind);  // dtypes without a loop are the first mistake
       throw;
     }
   }
@@ -197,13 +218,24 @@ bool same_elements(const NdArray& in, const NdArray& out, const Dims& shape) {
 std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std::span<const Arg> args,
                                  const UfuncOptions& options, std::span<const std::optional<NdArray>> out) {
   const Range named(name);
-  Inputs inputs = inputs_of(ops[0], args, options.dtype);
+  check_count(args);
+  // Dtypes first: they are checked before shapes, as in NumPy.
   const OpTypes types = resolve_arguments(ops[0], args, options.dtype, options.casting);
   if (options.dtype && ops.size() > 1)
     for (Op op : ops)
       if (info(op).result != OpInfo::Result::same)
         throw TypeError(
             fmt::format("No loop matching the specified signature and casting was found for ufunc {}", name));
+  const auto forced = [&](size_t k) {
+    return info(ops[k]).result == OpInfo::Result::same || ops.size() == 1 ? options.dtype : std::nullopt;
+  };
+  for (size_t k = 0; k < std::min(ops.size(), out.size()); ++k) {
+    if (!out[k]) continue;
+    const DType result = k == 0 ? types.result : resolve_arguments(ops[k], args, forced(k), options.casting).result;
+    if (!can_cast(result, out[k]->dtype(), options.casting))
+      bad_output_cast(name, args.size() + k, ops.size(), result, out[k]->dtype(), options.casting);
+  }
+  const Inputs inputs = inputs_of(ops[0], args, options.dtype);
 
   // Devices and shapes.
   std::vector<const NdArray*> all(inputs.arrays.begin(), inputs.arrays.begin() + static_cast<int64_t>(inputs.count));
@@ -246,14 +278,9 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
   std::vector<NdArray> results, written;  // what is returned, and what the program writes
   std::vector<ValueId> values;
   for (size_t k = 0; k < ops.size(); ++k) {
-    const std::optional<DType> dtype =
-        info(ops[k]).result == OpInfo::Result::same || ops.size() == 1 ? options.dtype : std::nullopt;
-    values.push_back(program.apply(ops[k], std::span(ids.data(), args.size()), dtype));
-    const DType result = program.dtype(values[k]);
+    values.push_back(program.apply(ops[k], std::span(ids.data(), args.size()), forced(k)));
     const NdArray* given = k < out.size() && out[k] ? &*out[k] : nullptr;
-    if (given && !can_cast(result, given->dtype(), options.casting))
-      bad_output_cast(name, args.size() + k, ops.size(), result, given->dtype(), options.casting);
-    results.push_back(given ? *given : NdArray(shape, result, context));
+    results.push_back(given ? *given : NdArray(shape, program.dtype(values[k]), context));
     bool apart = true;
     for (size_t j = 0; j < k; ++j) apart = apart && !may_overlap(results[j], results[k]);
     written.push_back(apart ? results[k] : NdArray(shape, results[k].dtype(), context));
@@ -297,7 +324,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
 ValueId bind_literal(Program& program, Op op, const Scalar& scalar, DType wanted) {
   if (!scalar.weak()) return program.constant(scalar, scalar.dtype());
   if (!takes_any_literal(op))
-    check_weak_fits(scalar, wanted);
+    check_weak_fits(scalar, literal_range(op, wanted));
   else if (info(op).rule != OpRule::select && is_integer(wanted) && is_integer(scalar.dtype()) && !fits(scalar, wanted))
     return program.constant(scalar, scalar.dtype());
   return program.constant(scalar, wanted);

@@ -167,6 +167,8 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
   const bool scalars = !start.array() && !stop.array();
   const Device owner = scalars ? device.value_or(current_context().device) : device_of({&start, &stop});
   const DType loop = inexact_type(start, stop), wanted = dtype.value_or(loop);
+  if (is_integer(wanted) && is_complex(loop))
+    throw TypeError("ufunc 'floor' not supported for the input types (complex numbers do not round to integers)");
   const int64_t parts = endpoint ? num - 1 : num;
 
   // Two numbers are worked on by the host; what becomes of them are constants of the kernel.
@@ -207,7 +209,7 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
       const ValueId chosen[] = {program.apply(Op::equal, last), bind(to), y};
       y = program.apply(Op::where, chosen);
     }
-    if (is_integer(wanted) && !is_complex(loop)) {
+    if (is_integer(wanted)) {
       const ValueId args[] = {y};
       y = program.apply(Op::floor, args);
     }

@@ -132,6 +132,12 @@ DType loop_dtype(const EinsumTerms& terms, std::optional<DType> dtype, Casting c
   return loop;
 }
 
+bool same_letters(std::string a, std::string b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
 }  // namespace
 
 NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out, const EinsumOptimize& optimize,
@@ -139,6 +145,12 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
   const Range named("einsum");
   const Order layout = parse_order(order);
   const EinsumTerms terms = parse_einsum(operands);
+  if (terms.operands.size() == 1 && !out) {
+    // Without a sum it is a view, whatever dtype and order are asked for, as NumPy's.
+    const Term only = without_repeats(terms.operands[0], terms.inputs[0], terms);
+    if (same_letters(only.labels, terms.output))
+      return linalg::sum_to(only.array, labels_of(only.labels), labels_of(terms.output));
+  }
   std::vector<const NdArray*> arrays;
   for (const NdArray& array : terms.operands) arrays.push_back(&array);
   if (out) arrays.push_back(&*out);
@@ -150,8 +162,7 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
                     "operand {} dtype, according to the rule '{}'",
                     name(loop), name(out->dtype()), terms.operands.size(), name(casting)));
   }
-  const bool* chosen = std::get_if<bool>(&optimize);
-  const bool unspecified = (chosen && !*chosen) || std::holds_alternative<std::monostate>(optimize);
+  const bool unspecified = std::holds_alternative<std::monostate>(optimize);
   ContractionPath path = find_path(terms, unspecified ? EinsumOptimize(true) : optimize);
   const bool half = is_half(loop);
   const DType between = half && path.size() > 1 ? DType::float32 : loop;
@@ -173,11 +184,7 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
     left.push_back(contract(taken, kept, terms, context));
   }
   NdArray result = between == loop ? left[0].array : left[0].array.astype(loop, context);
-  // A view of the operand stays one.
-  if (!out)
-    return terms.operands.size() == 1 && may_overlap(result, terms.operands[0])
-               ? result
-               : laid_out(result, layout, terms.operands);
+  if (!out) return laid_out(result, layout, terms.operands);
   if (out->shape() != result.shape()) {
     throw InvalidArgument(
         fmt::format("operands could not be broadcast together with remapped shapes [original->remapped]: the output {} "

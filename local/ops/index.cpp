@@ -342,6 +342,7 @@ NdArray get(const NdArray& array, std::span<const IndexTerm> index) {
 
 void set(const NdArray& array, std::span<const IndexTerm> index, const Arg& value) {
   const Range named("setitem");
+  if (!value.array()) check_literal(value.scalar(), array.dtype());
   write(array, resolve(array, index), value);
 }
 

@@ -9,20 +9,6 @@
 namespace quarry::local {
 namespace {
 
-// What Python raises where a number cannot become an element at all.
-void check_literal(const Scalar& value, DType dtype) {
-  if (!value.weak()) return;
-  check_weak_fits(value, dtype);
-  if (is_complex(value.dtype()) && !is_complex(dtype) && dtype != DType::bool_) {
-    throw TypeError(fmt::format("{} argument must be a string or a real number, not 'complex'",
-                                is_integer(dtype) ? "int()" : "float()"));
-  }
-  if (is_integer(dtype) && is_float(value.dtype()) && !std::isfinite(value.as_double())) {
-    throw InvalidArgument(
-        fmt::format("cannot convert float {} to integer", std::isnan(value.as_double()) ? "NaN" : "infinity"));
-  }
-}
-
 NdArray scalar_array(const Scalar& value, DType dtype, Device device) {
   const ExecContext context = context_for(device);
   NdArray result({}, dtype, context);
@@ -31,6 +17,23 @@ NdArray scalar_array(const Scalar& value, DType dtype, Device device) {
 }
 
 }  // namespace
+
+void check_literal(const Scalar& value, DType dtype) {
+  if (!value.weak()) return;
+  check_weak_fits(value, dtype);
+  if (is_complex(value.dtype()) && !is_complex(dtype) && dtype != DType::bool_) {
+    throw TypeError(fmt::format("{} argument must be a string or a real number, not 'complex'",
+                                is_integer(dtype) ? "int()" : "float()"));
+  }
+  if (!is_integer(dtype) || !is_float(value.dtype())) return;
+  const double number = value.as_double();
+  if (!std::isfinite(number))
+    throw InvalidArgument(fmt::format("cannot convert float {} to integer", std::isnan(number) ? "NaN" : "infinity"));
+  const double whole = std::trunc(number);
+  if (whole >= -0x1p63 && whole < 0x1p63) return check_weak_fits(static_cast<int64_t>(whole), dtype);
+  if (whole >= 0 && whole < 0x1p64) return check_weak_fits(static_cast<uint64_t>(whole), dtype);
+  throw InvalidArgument(fmt::format("Python integer {:.0f} out of bounds for {}", whole, name(dtype)));
+}
 
 IndexMode parse_index_mode(std::string_view mode) {
   if (mode == "raise") return IndexMode::raise;

@@ -9,8 +9,11 @@ namespace quarry::local {
 
 IndexMode parse_index_mode(std::string_view mode);
 
-// The value as an array of `dtype` on `device`: a scalar is 0-d. Throws what Python's assignment of a literal throws
-// (out of range, complex to real, NaN or infinity to integers).
+// What Python raises where a number cannot become an element: InvalidArgument out of the dtype's range (floats after
+// truncation) and for NaN or infinity to integers, TypeError for complex to real. Values that are not literals are
+// cast.
+void check_literal(const Scalar& value, DType dtype);
+// The value as an array of `dtype` on `device`: a scalar is 0-d. Throws what check_literal() does.
 NdArray value_array(const Arg& value, DType dtype, Device device);
 // The same with the value's own dtype; literals take that of result_type() alone.
 NdArray plain_array(const Arg& value, Device device);

@@ -8,6 +8,7 @@
 
 #include "local/device/range.h"
 #include "local/ops/index_support.h"
+#include "local/ops/placement.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
 
@@ -98,8 +99,7 @@ NdArray first_true(const std::vector<NdArray>& conditions, const std::vector<Arg
         inputs.push_back(array);
         return program.cast(program.input(array->dtype()), dtype);
       }
-      if (arg.scalar().weak()) check_weak_fits(arg.scalar(), dtype);
-      return program.constant(arg.scalar(), dtype);
+      return program.constant(arg.scalar(), dtype);  // wraps where it does not fit
     };
     // Inputs come before everything else in a program's slots; `result` itself continues.
     ValueId value = first ? value_of(otherwise) : value_of(result);
@@ -302,6 +302,7 @@ void place(const NdArray& arr, const NdArray& mask, const NdArray& vals) {
   const NdArray* const all[] = {&arr, &mask, &vals};
   common_device(all);
   const NdArray packed = packed_mask(apart_from(mask, arr)).reshape(arr.shape());
+  check_cast(vals.dtype(), arr.dtype(), Casting::safe);
   const NdArray values = flattened(apart_from(value_array(vals, arr.dtype(), arr.device()), arr));
   if (values.size() == 0) {
     if (CountedMask(packed).count() > 0) throw InvalidArgument("Cannot insert from an empty array!");
@@ -315,6 +316,7 @@ void putmask(const NdArray& a, const NdArray& mask, const NdArray& values) {
   check_same_size(a, mask, "putmask");
   const NdArray* const all[] = {&a, &mask, &values};
   common_device(all);
+  check_cast(values.dtype(), a.dtype(), Casting::safe);
   if (values.size() == 0 || a.size() == 0) return;
   const NdArray packed = packed_mask(apart_from(mask, a)).reshape(a.shape());
   const NdArray flat = flattened(apart_from(value_array(values, a.dtype(), a.device()), a));
@@ -325,17 +327,21 @@ void putmask(const NdArray& a, const NdArray& mask, const NdArray& values) {
 void copyto(const NdArray& dst, const Arg& src, Casting casting, const Arg& where) {
   const Range named("copyto");
   const PromotionOperand from = src.promotion();
-  // A literal may become any kind that is not below its own; whether it fits is value_array()'s matter.
+  // A literal may become any kind that is not below its own, of its very dtype under the strict rules.
+  const bool strict = casting == Casting::equiv || (casting == Casting::no && from.dtype == DType::bool_);
   const auto rank = [](DType dtype) { return std::string_view("bifc").find(kind(dtype) == 'u' ? 'i' : kind(dtype)); };
-  const bool allowed = from.weak && casting != Casting::unsafe ? rank(from.dtype) <= rank(dst.dtype())
-                                                               : can_cast(from.dtype, dst.dtype(), casting);
+  const bool adapts = from.weak && casting != Casting::unsafe && !strict;
+  const bool allowed = adapts ? rank(from.dtype) <= rank(dst.dtype()) : can_cast(from.dtype, dst.dtype(), casting);
   if (!allowed) {
     constexpr const char* rules[] = {"no", "equiv", "safe", "same_kind", "unsafe"};
     throw TypeError(fmt::format("Cannot cast {} from dtype('{}') to dtype('{}') according to the rule '{}'",
                                 src.array() ? "array data" : "scalar", name(from.dtype), name(dst.dtype()),
                                 rules[static_cast<size_t>(casting)]));
   }
-  const NdArray value = value_array(src, dst.dtype(), dst.device());
+  // An integer must fit; other numbers that the rule lets through are cast.
+  if (from.weak) check_weak_fits(src.scalar(), dst.dtype());
+  const NdArray value = src.array() ? value_array(src, dst.dtype(), dst.device())
+                                    : value_array(Scalar::strong(src.scalar(), dst.dtype()), dst.dtype(), dst.device());
   const ExecContext context = context_for(dst.device());
   if (!where.array()) {
     if (where.scalar().as_bool()) dst.assign(value, context);

@@ -126,7 +126,9 @@ NdArray insert_many(const AlongAxis& at, const NdArray& given, const NdArray& va
 
 NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, std::optional<int64_t> axis) {
   const Range named("repeat");
-  const AlongAxis at = along_axis(a, axis);
+  // A 0-d array has the axes 0 and -1 here.
+  const bool lone = a.ndim() == 0 && axis && (*axis == 0 || *axis == -1);
+  const AlongAxis at = along_axis(a, lone ? std::nullopt : axis);
   const auto& [array, along] = at;
   const NdArray* counts = std::get_if<NdArray>(&repeats);
   if (counts && counts->size() > 0) check_cast(counts->dtype(), DType::int64, Casting::safe);
@@ -134,7 +136,7 @@ NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, 
   const int64_t size = array.shape()[along];
   if (!counts || counts->size() == 1) {
     const int64_t times = counts ? counts->item().as_int64() : std::get<int64_t>(repeats);
-    if (times < 0) throw InvalidArgument(fmt::format("repeats may not contain negative values: {}", times));
+    if (times < 0 && size > 0) throw InvalidArgument(fmt::format("repeats may not contain negative values: {}", times));
     Dims shape = array.shape(), spread = array.shape();
     if (__builtin_mul_overflow(shape[along], times, &shape[along]))
       throw InvalidArgument(fmt::format("the result of {} repetitions is too large", times));

@@ -110,6 +110,10 @@ NdArray matrix_power(const NdArray& a, int64_t n);
 NdArray multi_dot(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out = std::nullopt);
 NdArray linalg_cross(const NdArray& x1, const NdArray& x2, int64_t axis = -1);
 NdArray linalg_outer(const NdArray& x1, const NdArray& x2);
+NdArray linalg_matmul(const NdArray& x1, const NdArray& x2);
+NdArray linalg_tensordot(const NdArray& x1, const NdArray& x2,
+                         const std::variant<int64_t, std::vector<Ints>>& axes = 2);
+NdArray linalg_vecdot(const NdArray& x1, const NdArray& x2, int64_t axis = -1);
 NdArray linalg_diagonal(const NdArray& x, int64_t offset = 0);
 NdArray linalg_trace(const NdArray& x, int64_t offset = 0, std::optional<DType> dtype = std::nullopt);
 

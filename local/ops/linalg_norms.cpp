@@ -242,6 +242,13 @@ NdArray linalg_outer(const NdArray& x1, const NdArray& x2) {
                                       x1.ndim(), x2.ndim()));
   return outer(x1, x2);
 }
+NdArray linalg_matmul(const NdArray& x1, const NdArray& x2) { return matmul(x1, x2); }
+NdArray linalg_tensordot(const NdArray& x1, const NdArray& x2, const std::variant<int64_t, std::vector<Ints>>& axes) {
+  return tensordot(x1, x2, axes);
+}
+NdArray linalg_vecdot(const NdArray& x1, const NdArray& x2, int64_t axis) {
+  return vecdot(x1, x2, std::nullopt, std::nullopt, axis);
+}
 NdArray linalg_diagonal(const NdArray& x, int64_t offset) { return diagonal(x, offset, -2, -1); }
 NdArray linalg_trace(const NdArray& x, int64_t offset, std::optional<DType> dtype) {
   return trace(x, offset, -2, -1, dtype);

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "local/ops/indexing.h"
 #include "local/ops/launch.h"
 #include "local/ops/placement.h"
 
@@ -260,7 +261,7 @@ NdArray rot90(const NdArray& m, int64_t k, const Ints& axes) {
   }
 }
 
-NdArray broadcast_to(const NdArray& array, const Ints& shape) {
+NdArray broadcast_to(const NdArray& array, const Ints& shape, bool /*subok*/) {
   const Dims wanted = shape_of(shape);
   for (int64_t extent : wanted)
     if (extent < 0) {
@@ -270,7 +271,7 @@ NdArray broadcast_to(const NdArray& array, const Ints& shape) {
   return array.broadcast_to(wanted);
 }
 
-std::vector<NdArray> broadcast_arrays(const std::vector<NdArray>& args) {
+std::vector<NdArray> broadcast_arrays(const std::vector<NdArray>& args, bool /*subok*/) {
   const Dims shape = args.empty() ? Dims() : local::broadcast_shapes(shapes_of(args));
   std::vector<NdArray> results;
   results.reserve(args.size());
@@ -298,7 +299,8 @@ Broadcast broadcast(const std::vector<NdArray>& args) {
   return result;
 }
 
-NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Axes& axis) {
+NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Axes& axis, bool /*subok*/,
+                            bool /*writeable*/) {
   const std::vector<int64_t>& window = window_shape.values();
   for (int64_t extent : window)
     if (extent < 0) throw InvalidArgument(fmt::format("`window_shape` cannot contain negative values: {}", extent));
@@ -365,7 +367,7 @@ NdArray as_strided(const NdArray& x, const std::optional<Dims>& given_shape, con
   return with_strides(x, shape, strides, x.offset());
 }
 
-NdArray copy(const NdArray& a, std::string_view order) { return in_order(a, parse_order(order)); }
+NdArray copy(const NdArray& a, std::string_view order, bool /*subok*/) { return in_order(a, parse_order(order)); }
 NdArray copy_method(const NdArray& a, std::string_view order) { return in_order(a, parse_order(order)); }
 
 NdArray ascontiguousarray(const NdArray& a, std::optional<DType> dtype) {
@@ -425,6 +427,22 @@ NdArray view(const NdArray& a, std::optional<DType> dtype) {
   a.raw();
   return NdArray(a.buffer(), wanted, shape, strides, a.offset());
 }
+
+NdArray getfield(const NdArray& a, DType dtype, int64_t offset) {
+  const int64_t size = local::itemsize(dtype);
+  if (offset < 0 || offset + size > a.itemsize())
+    throw InvalidArgument(fmt::format("Need {} <= offset <= {} for requested type but received offset = {}", 0,
+                                      a.itemsize() - size, offset));
+  if (offset % std::min<int64_t>(size, 8) != 0)
+    throw InvalidArgument(fmt::format("a field of {} cannot begin at byte {}", name(dtype), offset));
+  a.raw();
+  return NdArray(a.buffer(), dtype, a.shape(), a.strides(), a.offset() + offset);
+}
+void setfield(const NdArray& a, const Arg& val, DType dtype, int64_t offset) {
+  set(getfield(a, dtype, offset), {Ellipsis{}}, val);
+}
+
+NdArray to_device(const NdArray& a, Device device) { return a.to(device); }
 
 NdArray byteswap(const NdArray& a, bool inplace) {
   const ExecContext context = context_for(a.device());

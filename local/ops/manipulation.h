@@ -6,6 +6,7 @@
 // shapes that do not fit and for arrays on different devices, TypeError for casts that are not allowed, OutOfMemory.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -69,8 +70,8 @@ NdArray rot90(const NdArray& m, int64_t k = 1, const Ints& axes = {0, 1});
 // --- Broadcasting and windows ----------------------------------------------------------------------------------------
 
 // Read-only in NumPy: elements that share memory here are the caller's care.
-NdArray broadcast_to(const NdArray& array, const Ints& shape);
-std::vector<NdArray> broadcast_arrays(const std::vector<NdArray>& args);
+NdArray broadcast_to(const NdArray& array, const Ints& shape, bool subok = false);
+std::vector<NdArray> broadcast_arrays(const std::vector<NdArray>& args, bool subok = false);
 Dims broadcast_shapes(const std::vector<Ints>& args);
 struct Broadcast {
   Dims shape;
@@ -80,7 +81,8 @@ struct Broadcast {
 };
 Broadcast broadcast(const std::vector<NdArray>& args);
 // Every window of `window_shape` along `axis` (all axes by default), whose extents follow as new axes. A view.
-NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Axes& axis = {});
+NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Axes& axis = {}, bool subok = false,
+                            bool writeable = false);
 // A view with other extents and strides in bytes. Throws InvalidArgument where an element would lie outside of the
 // memory of x.
 NdArray as_strided(const NdArray& x, const std::optional<Dims>& shape = std::nullopt,
@@ -126,10 +128,18 @@ NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats,
 NdArray roll(const NdArray& a, const Ints& shift, const Axes& axis = {});
 // The elements in C order, over and over, as many as `new_shape` has.
 NdArray resize(const NdArray& a, const Ints& new_shape);
-// Modes constant, edge, linear_ramp, maximum, mean, median, minimum, reflect, symmetric, wrap, empty. `pad_width`,
-// `stat_length`, `constant_values` and `end_values` broadcast to (ndim, 2). A keyword that the mode does not know
-// throws InvalidArgument.
-NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mode = "constant",
+// Elements before and after by axis, of which the last entry counts; other axes get none.
+using AxisWidths = std::vector<std::pair<int64_t, std::pair<int64_t, int64_t>>>;
+// Changes one line of the padded array in place: a view of it along `axis`, and how many elements at its ends are
+// padding (0 so far along this axis and later ones).
+using PadFunction = std::function<void(const NdArray& line, std::pair<int64_t, int64_t> widths, int64_t axis)>;
+// Modes constant, edge, linear_ramp, maximum, mean, median, minimum, reflect, symmetric, wrap, empty, or a function
+// that is called with every line along axis 0, then along axis 1 and so on. `pad_width` as an array, `stat_length`,
+// `constant_values` and `end_values` broadcast to (ndim, 2). Throws InvalidArgument for a keyword that the mode does
+// not know and for negative widths, IndexError for an axis that does not exist, TypeError for widths that are no
+// integers.
+NdArray pad(const NdArray& array, const std::variant<AxisWidths, NdArray>& pad_width,
+            const std::variant<std::string_view, PadFunction>& mode = "constant",
             const std::optional<NdArray>& stat_length = std::nullopt,
             const std::optional<NdArray>& constant_values = std::nullopt,
             const std::optional<NdArray>& end_values = std::nullopt,
@@ -157,7 +167,7 @@ NdArray triu(const NdArray& m, int64_t k = 0);
 // --- Copies and methods ----------------------------------------------------------------------------------------------
 
 // `order` is that of the new array's memory.
-NdArray copy(const NdArray& a, std::string_view order = "K");
+NdArray copy(const NdArray& a, std::string_view order = "K", bool subok = false);
 NdArray ascontiguousarray(const NdArray& a, std::optional<DType> dtype = std::nullopt);
 NdArray asfortranarray(const NdArray& a, std::optional<DType> dtype = std::nullopt);
 NdArray astype(const NdArray& x, DType dtype, bool copy = true, std::optional<Device> device = std::nullopt);
@@ -173,6 +183,12 @@ NdArray transpose_method(const NdArray& a, const std::vector<Axes>& axes);
 // The same bytes as elements of another dtype. Where sizes differ the last axis must be contiguous and its bytes a
 // multiple of the new size. Throws InvalidArgument.
 NdArray view(const NdArray& a, std::optional<DType> dtype = std::nullopt);
+// A view of the part of every element that a smaller dtype makes of its bytes from `offset` on, and an assignment to
+// it. Throws InvalidArgument where the part reaches beyond the element.
+NdArray getfield(const NdArray& a, DType dtype, int64_t offset = 0);
+void setfield(const NdArray& a, const Arg& val, DType dtype, int64_t offset = 0);
+// The array, or a copy of it on the device.
+NdArray to_device(const NdArray& a, Device device);
 // The bytes of every element (of each part of a complex one) in the other order.
 NdArray byteswap(const NdArray& a, bool inplace = false);
 

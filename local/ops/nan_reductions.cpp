@@ -77,14 +77,15 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
   return reduce(reduction, replaced(a, reduction == Reduction::argmax ? -infinity : infinity), axes, options);
 }
 
-void check_out(const NdArray& a, const std::optional<NdArray>& out) {
+void check_inexact(const NdArray& a, std::optional<DType> dtype, const std::optional<NdArray>& out) {
+  if (dtype && has_nan(a.dtype()) && !has_nan(*dtype)) throw TypeError("If a is inexact, then dtype must be inexact");
   if (out && has_nan(a.dtype()) && !has_nan(out->dtype())) throw TypeError("If a is inexact, then out must be inexact");
 }
 
 NdArray spread(Reduction reduction, const NdArray& a, const Axes& axis, std::optional<DType> dtype,
                const std::optional<NdArray>& out, double ddof, bool keepdims, const std::optional<NdArray>& where,
                const std::optional<NdArray>& mean, std::optional<double> correction) {
-  check_out(a, out);
+  check_inexact(a, dtype, out);
   ReduceOptions options;
   options.dtype = dtype;
   options.ddof = correction.value_or(ddof);
@@ -147,7 +148,7 @@ NdArray nanargmax(const NdArray& a, std::optional<int64_t> axis, const std::opti
 }
 NdArray nanmean(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                 bool keepdims, const std::optional<NdArray>& where) {
-  check_out(a, out);
+  check_inexact(a, dtype, out);
   ReduceOptions options{.keepdims = keepdims, .dtype = dtype, .out = out, .where = where};
   if (has_nan(a.dtype())) options.where = valid(a, where);
   return reduce(Reduction::mean, a, axis, options);

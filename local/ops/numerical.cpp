@@ -208,8 +208,9 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
   const NdArray* all[] = {&x_in, &xp_in, &fp_in};
   const ExecContext context = context_for(common_device(all));
   const bool complex = is_complex(fp_in.dtype());
+  // With a period the positions are cast, as in NumPy.
   for (const NdArray* array : {&x_in, &xp_in})
-    if (is_complex(array->dtype()))
+    if (is_complex(array->dtype()) && !period)
       throw TypeError(
           "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'");
   NdArray x = x_in.astype(DType::float64, context), xp = xp_in.astype(DType::float64, context);
@@ -323,7 +324,7 @@ NdArray apply_over_axes(const ArrayFunction& func, const NdArray& a, const Ints&
 }
 
 NdArray piecewise(const NdArray& x, const NdArray& condlist,
-                  const std::vector<std::variant<ArrayFunction, NdArray>>& funclist, const std::vector<NdArray>& args) {
+                  const std::vector<std::variant<ArrayFunction, Arg>>& funclist, const std::vector<NdArray>& args) {
   const Range named("piecewise");
   const ExecContext context = context_for(x.device());
   NdArray conditions = condlist.astype(DType::bool_);
@@ -337,7 +338,7 @@ NdArray piecewise(const NdArray& x, const NdArray& condlist,
   for (int64_t i = 0; i < functions; ++i) {
     const NdArray mask = i < count ? conditions[{i}] : apply(Op::logical_not, {ops::any(conditions, 0)});
     const auto& function = funclist[static_cast<size_t>(i)];
-    if (const NdArray* value = std::get_if<NdArray>(&function)) {
+    if (const Arg* value = std::get_if<Arg>(&function)) {
       set(result, {mask}, *value);
       continue;
     }

@@ -30,7 +30,6 @@ NdArray apply_over_axes(const ArrayFunction& func, const NdArray& a, const Ints&
 // Where a condition holds, what its function gives for those elements of x, or its value. One more function than
 // conditions: where none holds. Blocks.
 NdArray piecewise(const NdArray& x, const NdArray& condlist,
-                  const std::vector<std::variant<ArrayFunction, NdArray>>& funclist,
-                  const std::vector<NdArray>& args = {});
+                  const std::vector<std::variant<ArrayFunction, Arg>>& funclist, const std::vector<NdArray>& args = {});
 
 }  // namespace quarry::local::ops

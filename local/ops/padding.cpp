@@ -78,18 +78,55 @@ struct Widths {
   int64_t left = 0, right = 0;
 };
 
+void check_width(const Widths& widths) {
+  if (widths.left < 0 || widths.right < 0)
+    throw InvalidArgument(fmt::format("index can't contain negative values, not ({}, {})", widths.left, widths.right));
+}
+
 std::vector<Widths> as_widths(const NdArray& values, int ndim) {
   std::vector<Widths> result;
+  // Widths for no axis are checked all the same.
+  for (const double value : to_vector<double>(values.astype(DType::float64)))
+    if (value < 0) throw InvalidArgument("index can't contain negative values");
   for (const Pair& pair : as_pairs(values, ndim)) {
     const Widths widths{static_cast<int64_t>(std::nearbyint(pair[0].as_double())),
                         static_cast<int64_t>(std::nearbyint(pair[1].as_double()))};
-    if (widths.left < 0 || widths.right < 0) {
-      throw InvalidArgument(
-          fmt::format("index can't contain negative values, not ({}, {})", widths.left, widths.right));
-    }
+    check_width(widths);
     result.push_back(widths);
   }
   return result;
+}
+
+std::vector<Widths> widths_of(const std::variant<AxisWidths, NdArray>& given, int ndim) {
+  if (const NdArray* array = std::get_if<NdArray>(&given)) {
+    if (kind(array->dtype()) != 'i') {
+      throw TypeError(fmt::format("`pad_width` must be of integral type, not {}", name(array->dtype())));
+    }
+    return as_widths(*array, ndim);
+  }
+  std::vector<Widths> result(static_cast<size_t>(ndim));
+  for (const auto& [axis, sides] : std::get<AxisWidths>(given)) {
+    const int normal = normalize_axis(axis, ndim);
+    const Widths widths{sides.first, sides.second};
+    check_width(widths);
+    result[static_cast<size_t>(normal)] = widths;
+  }
+  return result;
+}
+
+// Calls the function with every line of the padded array, along one axis after the other.
+void pad_lines(const NdArray& padded, const std::vector<Widths>& widths, const PadFunction& function) {
+  for (int axis = 0; axis < padded.ndim(); ++axis) {
+    const NdArray lines = moveaxis(padded, axis, -1);
+    const Dims outer(std::vector<int64_t>(lines.shape().begin(), lines.shape().end() - 1));
+    const Widths& w = widths[static_cast<size_t>(axis)];
+    std::vector<IndexItem> index(static_cast<size_t>(outer.size()), IndexItem(int64_t{0}));
+    for (int64_t i = 0; i < element_count(outer); ++i) {
+      int64_t rest = i;
+      for (int d = outer.size(); d-- > 0; rest /= outer[d]) index[static_cast<size_t>(d)] = rest % outer[d];
+      function(lines[index], {w.left, w.right}, axis);
+    }
+  }
 }
 
 // One axis of the result while its edges are written.
@@ -130,7 +167,7 @@ class PaddedAxis {
     const int64_t all = size();
     const int64_t left = lengths ? std::min(lengths->left, all) : all;
     const int64_t right = lengths ? std::min(lengths->right, all) : all;
-    if ((left == 0 || right == 0) && mode != Mode::mean)
+    if ((left == 0 || right == 0) && (mode == Mode::maximum || mode == Mode::minimum))
       throw InvalidArgument("stat_length of 0 yields no value for padding");
     const NdArray first = value_of(mode, part(0, left));
     const NdArray last = left == all && right == all ? first : value_of(mode, part(all - right, right));
@@ -177,8 +214,9 @@ class PaddedAxis {
     return is_integer(region_.dtype()) && is_float(value.dtype()) ? ops::rint(value) : value;
   }
 
-  // The mean of the middle one or two; NaN if there is one.
+  // The mean of the middle one or two; NaN if there is one, or nothing.
   NdArray median(const NdArray& chunk) const {
+    if (chunk.shape()[axis_] == 0) return ops::mean(chunk, axis_, {.keepdims = true});
     const NdArray sorted = ops::sort(chunk, axis_);
     const int64_t count = chunk.shape()[axis_], middle = count % 2 ? 1 : 2;
     const NdArray last = sliced(sorted, axis_, std::max<int64_t>(count - 1, 0), 1);
@@ -198,19 +236,20 @@ class PaddedAxis {
 
 }  // namespace
 
-NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mode,
-            const std::optional<NdArray>& stat_length, const std::optional<NdArray>& constant_values,
-            const std::optional<NdArray>& end_values, std::optional<std::string_view> reflect_type) {
+NdArray pad(const NdArray& array, const std::variant<AxisWidths, NdArray>& pad_width,
+            const std::variant<std::string_view, PadFunction>& mode, const std::optional<NdArray>& stat_length,
+            const std::optional<NdArray>& constant_values, const std::optional<NdArray>& end_values,
+            std::optional<std::string_view> reflect_type) {
   const Range named("pad");
-  if (kind(pad_width.dtype()) != 'i') {
-    throw TypeError(fmt::format("`pad_width` must be of integral type, not {}", name(pad_width.dtype())));
-  }
   const int ndim = array.ndim();
-  const std::vector<Widths> widths = as_widths(pad_width, ndim);
-  const Mode how = parse_mode(mode, {{"stat_length", stat_length.has_value()},
-                                     {"constant_values", constant_values.has_value()},
-                                     {"end_values", end_values.has_value()},
-                                     {"reflect_type", reflect_type.has_value()}});
+  const std::vector<Widths> widths = widths_of(pad_width, ndim);
+  const PadFunction* function = std::get_if<PadFunction>(&mode);
+  const Mode how = function
+                       ? Mode::constant
+                       : parse_mode(std::get<std::string_view>(mode), {{"stat_length", stat_length.has_value()},
+                                                                       {"constant_values", constant_values.has_value()},
+                                                                       {"end_values", end_values.has_value()},
+                                                                       {"reflect_type", reflect_type.has_value()}});
   Dims shape = array.shape();
   for (int d = 0; d < ndim; ++d) {
     const Widths& w = widths[static_cast<size_t>(d)];
@@ -235,7 +274,9 @@ NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mod
   const auto pairs = [&](const std::optional<NdArray>& values) {
     return values ? as_pairs(*values, ndim) : std::vector<Pair>(static_cast<size_t>(ndim), Pair{zero, zero});
   };
-  const std::vector<Pair> values = how == Mode::constant ? pairs(constant_values) : pairs(end_values);
+  const std::vector<Pair> values = how == Mode::linear_ramp ? pairs(end_values)
+                                   : function               ? pairs(std::nullopt)
+                                                            : pairs(constant_values);
   std::optional<std::vector<Widths>> lengths;
   if (stat_length) lengths = as_widths(*stat_length, ndim);
   const bool odd = reflect_type && *reflect_type == "odd";
@@ -272,6 +313,7 @@ NdArray pad(const NdArray& array, const NdArray& pad_width, std::string_view mod
         break;
     }
   }
+  if (function) pad_lines(result, widths, *function);
   return result;
 }
 

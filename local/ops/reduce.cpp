@@ -8,6 +8,7 @@
 #include <memory>
 #include <tuple>
 
+#include "local/ops/index_support.h"
 #include "local/ops/launch.h"
 #include "local/ops/ufunc.h"
 
@@ -185,7 +186,7 @@ struct Reducer {
 
 // The identity of min and max beside a literal: the literal itself, which must fit.
 Scalar initial_value(const Scalar& initial, DType dtype) {
-  check_weak_fits(initial, dtype);
+  check_literal(initial, dtype);
   return Scalar::strong(initial, dtype);
 }
 
@@ -250,13 +251,10 @@ ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask) {
 
 void check_reducible(Reduction reduction, const Dims& shape, uint32_t mask) {
   const ReductionInfo& row = info(reduction);
-  if (row.has_identity || element_count(shape) != 0) return;
-  if (row.has_position && reduced_count(shape, mask) == 0)
-    throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
-  if (element_count(reduced_shape(shape, mask, /*keepdims=*/true)) != 0) {
-    throw InvalidArgument(
-        fmt::format("zero-size array to reduction operation {} which has no identity", reducing_name(reduction)));
-  }
+  if (row.has_identity || reduced_count(shape, mask) != 0) return;
+  if (row.has_position) throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
+  throw InvalidArgument(
+      fmt::format("zero-size array to reduction operation {} which has no identity", reducing_name(reduction)));
 }
 
 void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim) {
@@ -365,6 +363,10 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
   refuse(options.initial.has_value(), row.takes_initial, "initial");
   refuse(options.where.has_value(), !row.has_position, "where");
   check_axes(reduction, axes, mask, x.ndim());
+  // Means count along the axis, so that an array without axes has none, unlike sum() and others.
+  const bool counts = reduction == Reduction::mean || row.takes_ddof;
+  if (counts && x.ndim() == 0 && !options.where && !axes.none() && !axes.list().empty())
+    throw IndexError(fmt::format("axis {} is out of bounds for array of dimension 0", axes.list()[0]));
   DType accumulate = accumulate_dtype(reduction, x.dtype());
   std::optional<DType> converted;  // the result of mean, var and std in an integer dtype
   if (options.dtype) {
@@ -415,13 +417,9 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     return finish(integer_moment(reduction, x, axes, *converted, options.ddof));
   Reducer reducer{x, mask, kept, context, std::nullopt};
   if (options.where) {
-    // NumPy broadcasts the array to the mask as well.
-    const Dims space = broadcast_shapes(x.shape(), options.where->shape());
-    if (!(space == x.shape())) {
-      if (space.size() != x.ndim())
-        throw InvalidArgument(fmt::format("where of shape {} does not broadcast to the array's shape {}",
-                                          compact_shape(options.where->shape()), compact_shape(x.shape())));
-      return reduce(reduction, x.broadcast_to(space), axes, options);
+    if (!(broadcast_shapes(x.shape(), options.where->shape()) == x.shape())) {
+      throw InvalidArgument(fmt::format("where of shape {} does not broadcast to the array's shape {}",
+                                        compact_shape(options.where->shape()), compact_shape(x.shape())));
     }
     reducer.where = options.where->broadcast_to(x.shape());
   }

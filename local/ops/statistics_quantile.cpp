@@ -181,6 +181,11 @@ NdArray of_weighted_rows(const Request& request, const NdArray& rows, const NdAr
 NdArray quantiles_of(const Request& request) {
   const NdArray rows = packed(merged_last(request.a, request.mask), context_for(request.a.device()));
   const int64_t length = rows.shape().back();
+  if (length == 0 && request.quantiles() == 0) {
+    const bool picks = picks_elements(request.method, request.q.dtype());
+    return NdArray({0}, picks ? rows.dtype() : promote_types(rows.dtype(), request.q.dtype()),
+                   context_for(rows.device()));
+  }
   if (length == 0) throw IndexError("index -1 is out of bounds for axis 0 with size 0");
   if (request.weights)
     return of_weighted_rows(request, rows,

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "local/ops/apply.h"
+#include "local/ops/index_support.h"
 #include "local/ops/launch.h"
 #include "local/ops/reduce.h"
 #include "local/ops/ufunc.h"
@@ -17,6 +18,13 @@ namespace {
 
 void check_binary(Op op, const char* method) {
   if (info(op).arity != 2) throw InvalidArgument(fmt::format("{} only supported for binary functions", method));
+}
+
+// A 0-d array has the axes 0 and -1, but nothing along them.
+void check_not_scalar(const NdArray& array, int64_t axis, const char* method) {
+  if (array.ndim() > 0) return;
+  if (axis != 0 && axis != -1) throw IndexError(fmt::format("axis {} is out of bounds for array of dimension 0", axis));
+  throw TypeError(fmt::format("cannot {} on a scalar", method));
 }
 
 [[noreturn]] void no_loop(Op op) {
@@ -191,7 +199,7 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
   }
 
   const auto identity = identity_of(op, loop);
-  if (options.initial) check_weak_fits(*options.initial, loop);
+  if (options.initial) check_literal(*options.initial, loop);
   const auto initial = options.initial ? std::optional(Scalar::strong(*options.initial, loop)) : std::nullopt;
   if (options.where) {
     check_where(*options.where);
@@ -241,7 +249,7 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
 NdArray ufunc_accumulate(Op op, const NdArray& array, int64_t axis, std::optional<DType> dtype,
                          const std::optional<NdArray>& out) {
   check_binary(op, "accumulate");
-  if (array.ndim() == 0) throw TypeError("cannot accumulate on a scalar");
+  check_not_scalar(array, axis, "accumulate");
   const int along = normalize_axis(axis, array.ndim());
   const DType loop = fold_dtype(op, array.dtype(), dtype, out);
   if (out && !(out->shape() == array.shape()))
@@ -274,7 +282,7 @@ NdArray ufunc_outer(Op op, const Arg& a, const Arg& b, const UfuncOptions& optio
 NdArray ufunc_reduceat(Op op, const NdArray& array, const NdArray& indices, int64_t axis, std::optional<DType> dtype,
                        const std::optional<NdArray>& out) {
   check_binary(op, "reduceat");
-  if (array.ndim() == 0) throw TypeError("cannot reduceat on a scalar");
+  check_not_scalar(array, axis, "reduceat");
   const int along = normalize_axis(axis, array.ndim());
   if (indices.ndim() != 1)
     throw InvalidArgument(

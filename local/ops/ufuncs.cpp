@@ -73,7 +73,9 @@ NdArray isclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bo
   const Range named("isclose");
   Fused f;
   const V x = f.input(a);
-  V y = f.input(b);
+  // An integer literal counts as a float, so that any fits.
+  const bool whole = !b.array() && b.scalar().weak() && is_integer(b.scalar().dtype());
+  V y = f.input(whole ? Arg(b.scalar().as_double()) : b);
   const PromotionOperand operands[] = {b.promotion(), {DType::float64, true}};
   if (b.array()) y = f.cast(y, result_type(operands));
   const V bound = f(Op::add, f.input(atol), f(Op::multiply, f.input(rtol), f(Op::absolute, y)));
@@ -258,9 +260,10 @@ NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min, const st
 }
 
 NdArray clip_method(const NdArray& a, const std::optional<Arg>& min, const std::optional<Arg>& max,
-                    const std::optional<NdArray>& out) {
+                    const std::optional<NdArray>& out, const std::optional<NdArray>& where, Casting casting,
+                    std::optional<DType> dtype) {
   const Range named("clip");
-  return clip_between(a, min, max, out);
+  return clip_between(a, min, max, out, {}, {}, where, casting, dtype);
 }
 
 }  // namespace quarry::local::ops

@@ -36,7 +36,8 @@ NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min = {}, con
                      const std::optional<Arg>& max = {}, const std::optional<NdArray>& where = {},
                      Casting casting = Casting::same_kind, std::optional<DType> dtype = {});
 NdArray clip_method(const NdArray& a, const std::optional<Arg>& min = {}, const std::optional<Arg>& max = {},
-                    const std::optional<NdArray>& out = {});
+                    const std::optional<NdArray>& out = {}, const std::optional<NdArray>& where = {},
+                    Casting casting = Casting::same_kind, std::optional<DType> dtype = {});
 
 // max - min.
 NdArray ptp(const NdArray& a, const Axes& axis = {}, const std::optional<NdArray>& out = {}, bool keepdims = false);

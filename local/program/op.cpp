@@ -253,8 +253,11 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
       (dtype || casting != Casting::same_kind)) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const DType wanted = types.args[i + first];
-      const bool literal = deciding[i].weak && weak_fits(in[i], wanted);
-      if (!literal && !can_cast(in[i], wanted, casting))
+      // As in NumPy, "equiv" takes a literal as what it is alone, and "no" lets numbers adapt, but not truth values.
+      const bool strict = casting == Casting::equiv || (casting == Casting::no && deciding[i].dtype == DType::bool_);
+      const bool literal = deciding[i].weak && (strict ? deciding[i].dtype == wanted : weak_fits(in[i], wanted));
+      const bool adapts = deciding[i].weak && strict;
+      if (!literal && (adapts || !can_cast(in[i], wanted, casting)))
         throw TypeError(fmt::format(
             "Cannot cast ufunc '{}' input {}from dtype('{}') to dtype('{}') with casting rule '{}'", row.name,
             row.arity > 1 ? fmt::format("{} ", i) : "", name(in[i]), name(wanted), name(casting)));

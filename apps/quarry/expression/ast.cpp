@@ -113,6 +113,11 @@ struct Printer {
     for (const ExprPtr& item : e.items) text += " " + to_string(*item);
     return text + ")";
   }
+  std::string operator()(const Dict& e) const {
+    std::string text = "(dict";
+    for (const auto& [key, value] : e.items) text += " " + to_string(*key) + ": " + to_string(*value);
+    return text + ")";
+  }
   std::string operator()(const Lambda& e) const {
     std::string text = "(lambda";
     for (size_t i = 0; i < e.parameters.size(); ++i) {

@@ -96,6 +96,10 @@ struct Sequence {
   std::vector<ExprPtr> items;
 };
 
+struct Dict {
+  std::vector<std::pair<ExprPtr, ExprPtr>> items;
+};
+
 struct Lambda {
   std::vector<std::string> parameters;
   std::vector<ExprPtr> defaults;  // one per parameter; null: none
@@ -105,7 +109,7 @@ struct Lambda {
 struct Expr {
   Span span;
   std::variant<NoneLiteral, EllipsisLiteral, Literal, Name, Unary, Binary, Compare, BoolOp, Conditional, Call,
-               Attribute, Subscript, SliceRange, Sequence, Lambda>
+               Attribute, Subscript, SliceRange, Sequence, Dict, Lambda>
       node;
   int depth = 1;  // levels below and including this one
 };

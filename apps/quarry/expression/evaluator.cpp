@@ -1,5 +1,6 @@
 #include "apps/quarry/expression/evaluator.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/quarry/suggest.h"
@@ -47,6 +48,13 @@ Value string_subscript(const std::string& text, const Value& index) {
   return std::string(1, text[position_in(to_int64(index, "string indices"), text.size(), "string")]);
 }
 
+Value dict_subscript(const DictValue& dict, const Value& key) {
+  for (const auto& [name, value] : dict.items) {
+    if (same_value(name, key)) return value;
+  }
+  throw local::IndexError("the dict has no key " + repr(key, [](const Value&) { return std::string("array"); }));
+}
+
 bool is_numpy(std::string_view name) { return name == "np" || name == "numpy"; }
 
 class Evaluator {
@@ -78,27 +86,15 @@ class Evaluator {
 
   bool any_array(const Value& a, const Value& b) const { return library_.is_array(a) || library_.is_array(b); }
 
+  bool holds_array(const Value& value) const {
+    const SequenceValue* sequence = value.sequence();
+    if (sequence == nullptr) return library_.is_array(value);
+    return std::any_of(sequence->items.begin(), sequence->items.end(), [&](const Value& v) { return holds_array(v); });
+  }
   bool equal_values(const Value& a, const Value& b) const {
-    const std::optional<Number> x = a.number(), y = b.number();
-    if (x && y) return compare(CompareOp::equal, *x, *y);
-    if (a.is<std::string>() && b.is<std::string>()) return *a.as<std::string>() == *b.as<std::string>();
-    if (a.is<DTypeValue>() && b.is<DTypeValue>()) return a.as<DTypeValue>()->dtype == b.as<DTypeValue>()->dtype;
-    // As NumPy: a dtype equals its name.
-    if (a.is<DTypeValue>() && b.is<std::string>()) {
-      return local::parse_dtype(*b.as<std::string>()) == a.as<DTypeValue>()->dtype;
-    }
-    if (a.is<std::string>() && b.is<DTypeValue>()) return equal_values(b, a);
-    const SequenceValue* s = a.sequence();
-    const SequenceValue* t = b.sequence();
-    if (s != nullptr && t != nullptr) {
-      if (s->is_list != t->is_list || s->items.size() != t->items.size()) return false;
-      for (size_t i = 0; i < s->items.size(); ++i) {
-        if (!equal_values(s->items[i], t->items[i])) return false;
-      }
-      return true;
-    }
-    if (any_array(a, b)) throw TypeError("'" + type_name(a) + "' and '" + type_name(b) + "' cannot be compared");
-    return a.variant().index() == b.variant().index() && (a.is_none() || a.is<EllipsisValue>());
+    if (holds_array(a) || holds_array(b))
+      throw TypeError("'" + type_name(a) + "' and '" + type_name(b) + "' cannot be compared");
+    return same_value(a, b);
   }
 
   Value binary_values(BinaryOp op, const Value& left, const Value& right) {
@@ -152,6 +148,7 @@ class Evaluator {
     if (const std::optional<Number> number = value.number()) return truth(*number);
     if (const auto* text = value.as<std::string>()) return !text->empty();
     if (const SequenceValue* sequence = value.sequence()) return !sequence->items.empty();
+    if (const DictValue* dict = value.dict()) return !dict->items.empty();
     return !value.is_none();
   }
 
@@ -324,6 +321,8 @@ class Evaluator {
       if (const Function* found = library_.registry().function(function->function->name + "." + node.name)) {
         return FunctionValue{found, nullptr};
       }
+      if (std::optional<Value> value = library_.function_attribute(function->function->name, node.name)) return *value;
+      if (node.name == "__name__") return function->function->name;
     }
     throw ExpressionError(source_, node.name_span,
                           "'" + type_name(object) + "' object has no attribute '" + node.name + "'");
@@ -390,6 +389,7 @@ class Evaluator {
       if (const auto* module = object.as<ModuleValue>(); module != nullptr && module->name == "s_") return index;
       if (const SequenceValue* sequence = object.sequence()) return sequence_subscript(*sequence, index);
       if (const auto* text = object.as<std::string>()) return string_subscript(*text, index);
+      if (const DictValue* dict = object.dict()) return dict_subscript(*dict, index);
       throw ExpressionError(source_, expr.span, "'" + type_name(object) + "' object is not subscriptable");
     });
   }
@@ -410,6 +410,24 @@ class Evaluator {
     std::vector<Value> items;
     for (const ExprPtr& item : node.items) items.push_back(run(*item));
     return node.is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+  }
+
+  // As Python's: the last value of a key counts, in the place of the first.
+  Value eval(const Expr&, const Dict& node) {
+    std::vector<std::pair<Value, Value>> items;
+    for (const auto& [key_expr, value_expr] : node.items) {
+      Value key = run(*key_expr), value = run(*value_expr);
+      if (!key.number() && !key.is<std::string>() && !key.is_none()) {
+        throw ExpressionError(source_, key_expr->span, "a " + type_name(key) + " cannot be a key of a dict");
+      }
+      const auto found =
+          std::find_if(items.begin(), items.end(), [&](const auto& item) { return same_value(item.first, key); });
+      if (found != items.end())
+        found->second = std::move(value);
+      else
+        items.emplace_back(std::move(key), std::move(value));
+    }
+    return Value::dict(std::move(items));
   }
 
   // The parameters of the lambdas around are captured by value; variables are looked up when it is called.

@@ -64,6 +64,8 @@ std::vector<Parameter> parse_signature(const std::string& signature) {
       for (Parameter& p : parameters) p.kind = Parameter::Kind::positional_only;
     } else if (item == "*") {
       kind = Parameter::Kind::keyword_only;
+    } else if (item.starts_with("**")) {
+      parameters.push_back({Parameter::Kind::keywords, item.substr(2), Value::dict({})});
     } else if (item[0] == '*') {
       parameters.push_back({Parameter::Kind::variadic, item.substr(1), Value::tuple(std::vector<Value>{})});
       kind = Parameter::Kind::keyword_only;
@@ -90,7 +92,7 @@ std::string quoted_list(const std::vector<std::string>& names) {
 [[noreturn]] void too_many(const Function& function, size_t given) {
   size_t least = 0, most = 0;
   for (const Parameter& p : function.parameters) {
-    if (p.kind == Parameter::Kind::keyword_only) continue;
+    if (p.kind == Parameter::Kind::keyword_only || p.kind == Parameter::Kind::keywords) continue;
     ++most;
     least += p.default_value ? 0 : 1;
   }
@@ -109,7 +111,8 @@ Arguments bind(const Function& function, std::vector<Value> positional, std::vec
 
   size_t next = 0;
   for (size_t i = 0; i < positional.size(); ++next) {
-    if (next == parameters.size() || parameters[next].kind == Parameter::Kind::keyword_only) {
+    if (next == parameters.size() || parameters[next].kind == Parameter::Kind::keyword_only ||
+        parameters[next].kind == Parameter::Kind::keywords) {
       too_many(function, positional.size());
     }
     given[next] = true;
@@ -121,14 +124,20 @@ Arguments bind(const Function& function, std::vector<Value> positional, std::vec
     values[next] = std::move(positional[i++]);
   }
 
+  const bool takes_any = !parameters.empty() && parameters.back().kind == Parameter::Kind::keywords;
+  std::vector<std::pair<Value, Value>> others;
   for (KeywordValue& keyword : keywords) {
     const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) {
-      return p.name == keyword.name && p.kind != Parameter::Kind::variadic;
+      return p.name == keyword.name && p.kind != Parameter::Kind::variadic && p.kind != Parameter::Kind::keywords;
     });
+    if (found == parameters.end() && takes_any) {
+      others.emplace_back(std::move(keyword.name), std::move(keyword.value));
+      continue;
+    }
     if (found == parameters.end()) {
       std::vector<std::string> names;
       for (const Parameter& p : parameters) {
-        if (p.kind != Parameter::Kind::positional_only && p.kind != Parameter::Kind::variadic) names.push_back(p.name);
+        if (p.kind == Parameter::Kind::positional || p.kind == Parameter::Kind::keyword_only) names.push_back(p.name);
       }
       throw TypeError(function.name + "() got an unexpected keyword argument '" + keyword.name + "'" +
                       suggestion(keyword.name, names));
@@ -142,6 +151,11 @@ Arguments bind(const Function& function, std::vector<Value> positional, std::vec
     }
     values[position] = std::move(keyword.value);
     given[position] = true;
+  }
+
+  if (!others.empty()) {
+    values.back() = Value::dict(std::move(others));
+    given.back() = true;
   }
 
   std::vector<std::string> missing;

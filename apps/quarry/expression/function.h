@@ -18,12 +18,12 @@ struct Session {
 };
 
 struct Parameter {
-  enum class Kind : uint8_t { positional_only, positional, variadic, keyword_only } kind;
+  enum class Kind : uint8_t { positional_only, positional, variadic, keyword_only, keywords } kind;
   std::string name;
   std::optional<Value> default_value;
 };
 
-// Bound arguments: one value per parameter; a variadic parameter holds a tuple.
+// Bound arguments: one value per parameter; *args holds a tuple, **kwargs a dict.
 class Arguments {
  public:
   Arguments(const Function& function, std::vector<Value> values, std::vector<bool> given)

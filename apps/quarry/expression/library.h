@@ -33,6 +33,8 @@ class Library {
   virtual Value subscript(const Value& array, const Value& index) const = 0;
   virtual std::optional<Value> attribute(const Value& array, std::string_view name) const = 0;
   virtual std::vector<std::string> attribute_names() const = 0;
+  // Of a function: add.nin.
+  virtual std::optional<Value> function_attribute(std::string_view, std::string_view) const { return std::nullopt; }
   // dtype(value) and, for Python's types, int(value) of an array; numbers of Python's types are the evaluator's.
   virtual Value convert(const DTypeValue& type, const Value& value) const = 0;
 

@@ -38,18 +38,22 @@ local::Casting Convert<local::Casting>::from(const Value& value, const std::stri
                         ")");
 }
 
-local::ArrayFunction Convert<local::ArrayFunction>::from(const Value& value, const std::string& what, Keep&) {
-  if (const auto* dtype = value.as<DTypeValue>()) {
-    return [type = dtype->dtype](std::span<const NdArray> args) { return args[0].astype(type); };
+Value call_function(const Value& function, std::vector<Value> positional, std::vector<KeywordValue> keywords) {
+  if (const auto* dtype = function.as<DTypeValue>()) {
+    if (positional.size() != 1 || !keywords.empty()) throw TypeError("a dtype takes one argument when called");
+    return to_ndarray(positional[0]).astype(dtype->dtype);
   }
-  const auto* function = value.as<FunctionValue>();
-  if (function == nullptr) throw TypeError(what + " must be a function, not " + type_name(value));
-  return [function = *function](std::span<const NdArray> args) {
-    std::vector<Value> positional;
-    if (function.self) positional.push_back(*function.self);
-    positional.insert(positional.end(), args.begin(), args.end());
-    Session session;
-    return to_ndarray(function.function->handler(bind(*function.function, std::move(positional), {}), session));
+  const auto* called = function.as<FunctionValue>();
+  QUARRY_CHECK(called != nullptr);
+  if (called->self) positional.insert(positional.begin(), *called->self);
+  Session session;
+  return called->function->handler(bind(*called->function, std::move(positional), std::move(keywords)), session);
+}
+
+local::ArrayFunction Convert<local::ArrayFunction>::from(const Value& value, const std::string& what, Keep&) {
+  if (!fits(value)) throw TypeError(what + " must be a function, not " + type_name(value));
+  return [value](std::span<const NdArray> args) {
+    return to_ndarray(call_function(value, std::vector<Value>(args.begin(), args.end())));
   };
 }
 

@@ -16,6 +16,11 @@ struct Keep {
   std::deque<NdArray> arrays;
 };
 
+// Calls a function or a dtype of the language.
+Value call_function(const Value& function, std::vector<Value> positional, std::vector<KeywordValue> keywords = {});
+inline Value to_value_of(const NdArray& array) { return array; }
+inline Value to_value_of(const Scalar& scalar) { return from_scalar(scalar); }
+
 // Whether a value is meant for a parameter of type T (which decides between the types of a std::variant), and its
 // conversion; `what` names the parameter.
 template <class T>
@@ -153,6 +158,20 @@ template <>
 struct Convert<std::monostate> {
   static bool fits(const Value& value) { return value.is_none(); }
   static std::monostate from(const Value&, const std::string&, Keep&) { return {}; }
+};
+// Functions that return text: of an element (a 0-d array) or of an array.
+template <class T>
+struct Convert<std::function<std::string(const T&)>> {
+  static bool fits(const Value& value) { return value.is<FunctionValue>() || value.is<DTypeValue>(); }
+  static std::function<std::string(const T&)> from(const Value& value, const std::string& what, Keep&) {
+    if (!fits(value)) throw local::TypeError(what + " must be a function, not " + type_name(value));
+    return [value, what](const T& argument) {
+      const Value result = call_function(value, {Value(to_value_of(argument))});
+      const auto* text = result.as<std::string>();
+      if (text == nullptr) throw local::TypeError(what + " must return a string, not " + type_name(result));
+      return *text;
+    };
+  }
 };
 template <class T>
 struct Convert<std::optional<T>> {

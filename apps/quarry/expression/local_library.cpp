@@ -3,8 +3,11 @@
 #include "apps/quarry/expression/table_names.h"
 #include "local/linalg/linalg.h"
 #include "local/ops/apply.h"
+#include "local/ops/placement.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace quarry::apps::expression {
 
@@ -79,6 +82,16 @@ NdArray swapped(const NdArray& a) {
   return a.transpose(axes);
 }
 
+// The memory layout, as far as arrays of handles to shared buffers have one: who owns memory, and whether it may be
+// written, is not said of an array.
+Value flags_of(const NdArray& a) {
+  static constexpr const char* kFields[] = {"c_contiguous", "f_contiguous", "contiguous", "forc",
+                                            "fnc",          "aligned",      "writeable"};
+  const bool c = a.is_contiguous(), f = local::is_fortran_contiguous(a);
+  SequenceValue tuple{false, {c, f, c, c || f, f && !c, true, true}, kFields};
+  return std::make_shared<const SequenceValue>(std::move(tuple));
+}
+
 struct AttributeRow {
   std::string_view name;
   Value (*get)(const NdArray& array);
@@ -97,6 +110,7 @@ const AttributeRow kAttributes[] = {
     {"real", [](const NdArray& a) { return Value(a.real()); }},
     {"imag", [](const NdArray& a) { return Value(a.imag()); }},
     {"flat", [](const NdArray& a) { return Value(a.reshape({-1})); }},
+    {"flags", flags_of},
     {"device", [](const NdArray& a) { return Value(local::to_string(a.device())); }},
 };
 
@@ -111,10 +125,79 @@ std::vector<Row> all_rows() {
 
 // What is wrong with a row, or nothing.
 std::string problem(const Row& row) {
-  const size_t parameters = parse_signature(row.signature).size();
+  const std::vector<Parameter> signature = parse_signature(row.signature);
+  const auto parameters = static_cast<size_t>(std::count_if(
+      signature.begin(), signature.end(), [](const Parameter& p) { return p.kind != Parameter::Kind::keywords; }));
   if (parameters == row.parameters) return "";
   return fmt::format("{}{}: the C++ function has {} parameters, the signature {}", row.symbol, row.signature,
                      row.parameters, parameters);
+}
+
+// The functions among the arguments get the keywords that the signature has no name for, as NumPy passes them on.
+Value with_keywords(const Value& value, const DictValue& keywords) {
+  if (const SequenceValue* sequence = value.sequence()) {
+    std::vector<Value> items;
+    for (const Value& item : sequence->items) items.push_back(with_keywords(item, keywords));
+    return sequence->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+  }
+  if (!value.is<FunctionValue>()) return value;
+  std::vector<KeywordValue> more;
+  for (const auto& [name, item] : keywords.items) more.push_back({*name.as<std::string>(), item});
+  auto function = std::make_shared<Function>();
+  function->name = "<function>";
+  function->parameters = parse_signature("(*args)");
+  function->handler = [value, more](const Arguments& args, Session&) {
+    return call_function(value, args["args"].sequence()->items, more);
+  };
+  return FunctionValue{function.get(), nullptr, function};
+}
+
+Handler passing_keywords(const Handler& handler) {
+  return [handler](const Arguments& args, Session& session) -> Value {
+    std::vector<Value> values = args.values();
+    const DictValue& keywords = *values.back().dict();
+    if (keywords.items.empty()) return handler(args, session);
+    bool any = false;
+    for (size_t i = 0; i + 1 < values.size(); ++i) {
+      values[i] = with_keywords(values[i], keywords);
+      any = any || values[i].is<FunctionValue>() || values[i].sequence() != nullptr;
+    }
+    if (!any)
+      throw TypeError(args.function().name + "() got an unexpected keyword argument '" +
+                      *keywords.items[0].first.as<std::string>() + "'");
+    return handler(Arguments(args.function(), std::move(values), std::vector<bool>(args.values().size(), true)),
+                   session);
+  };
+}
+
+// Arguments whose Python numbers become elements of a known dtype one by one, so that those that do not fit raise.
+struct Elements {
+  std::string_view function;
+  size_t values, target;  // the target is an array or a dtype
+};
+constexpr Elements kElements[] = {{"array", 0, 1},          {"asarray", 0, 1},
+                                  {"asanyarray", 0, 1},     {"ascontiguousarray", 0, 1},
+                                  {"asfortranarray", 0, 1}, {"put", 2, 0},
+                                  {"putmask", 2, 0},        {"place", 2, 0},
+                                  {"insert", 2, 0},         {"put_along_axis", 2, 0},
+                                  {"fill_diagonal", 1, 0}};
+
+Handler converting_elements(const Handler& handler, const Elements& row) {
+  return [handler, row](const Arguments& args, Session& session) -> Value {
+    std::vector<Value> values = args.values();
+    Value& given = values[row.values];
+    const Value& target = values[row.target];
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool* copies = args.function().parameters[i].name == "copy" ? values[i].as<bool>() : nullptr;
+      if (copies != nullptr && !*copies && !given.is<NdArray>())
+        throw InvalidArgument("Unable to avoid copy while creating an array as requested.");
+    }
+    const bool known = target.is<NdArray>() || Convert<DType>::fits(target);
+    if (known && !given.is<NdArray>() && is_local_operand(given))
+      given = to_ndarray(given, target.is<NdArray>() ? target.as<NdArray>()->dtype() : to_dtype(target, "dtype"));
+    return handler(Arguments(args.function(), std::move(values), std::vector<bool>(args.values().size(), true)),
+                   session);
+  };
 }
 
 class LocalLibrary final : public Library {
@@ -178,9 +261,13 @@ class LocalLibrary final : public Library {
     return names;
   }
 
+  std::optional<Value> function_attribute(std::string_view function, std::string_view name) const override {
+    return ufunc_attribute(function, name);
+  }
+
   Value convert(const DTypeValue& type, const Value& value) const override {
+    if (!type.python_type) return to_ndarray(value, type.dtype);
     const NdArray array = to_ndarray(value);
-    if (!type.python_type) return array.astype(type.dtype);
     if (type.dtype == DType::bool_) return *truth(array);
     if (array.size() != 1 || array.ndim() != 0) {
       throw TypeError("only 0-dimensional arrays can be converted to Python scalars");
@@ -213,7 +300,14 @@ class LocalLibrary final : public Library {
     if (const std::string wrong = problem(row); !wrong.empty()) {
       handler = [wrong](const Arguments&, Session&) -> Value { throw local::InternalError(wrong); };
     }
+    if (const std::vector<Parameter> all = parse_signature(row.signature);
+        !all.empty() && all.back().kind == Parameter::Kind::keywords) {
+      handler = passing_keywords(handler);
+    }
     for (const std::string& name : words(row.names)) {
+      const auto* found = std::find_if(std::begin(kElements), std::end(kElements),
+                                       [&](const Elements& one) { return one.function == name; });
+      if (found != std::end(kElements)) handler = converting_elements(handler, *found);
       if (row.is_method) {
         registry_.add_method(name, row.signature, handler, row.summary);
       } else {

@@ -1,6 +1,9 @@
 // Python's built-in functions, and methods of arrays that have no row in local/ops/function.def.
+#include <algorithm>
+
 #include "apps/quarry/expression/library.h"
 #include "apps/quarry/expression/local_tables.h"
+#include "local/ndarray/print.h"
 #include "local/ops/apply.h"
 
 namespace quarry::apps::expression {
@@ -96,33 +99,58 @@ Value item(const Arguments& args, Session&) {
   return nested_list(part.reshape({}).to(local::kCpu));
 }
 
-Value as_type(const Arguments& args, Session&) {
-  Keep keep;
-  const NdArray& array = self(args);
-  const DType type = to_dtype(args["dtype"], "dtype");
-  const auto casting = Convert<local::Casting>::from(args["casting"], "casting", keep);
-  if (!local::can_cast(array.dtype(), type, casting)) {
-    throw TypeError(std::string("Cannot cast array data from dtype('") + local::name(array.dtype()) + "') to dtype('" +
-                    local::name(type) + "') according to the rule " + repr(*args["casting"].as<std::string>()));
-  }
-  return array.astype(type);
-}
-
 Value conjugate(const Arguments& args, Session&) { return apply_local(local::Op::conjugate, args.values()); }
+
+// The axes of what a basic index names, or nothing for other indices.
+std::optional<int> axes_of_basic(const Value& key, const NdArray& array) {
+  const SequenceValue* tuple = key.sequence();
+  const bool several = tuple != nullptr && !tuple->is_list;
+  const std::span<const Value> parts = several ? std::span<const Value>(tuple->items) : std::span(&key, 1);
+  const bool basic = std::all_of(parts.begin(), parts.end(), [](const Value& part) {
+    return part.is<Int>() || part.is<local::Slice>() || part.is_none() || part.is<EllipsisValue>();
+  });
+  if (!basic) return std::nullopt;
+  return local_subscript(array, key).as<NdArray>()->ndim();
+}
 
 Value get_item(const Arguments& args, Session&) { return local_subscript(self(args), args["key"]); }
 
+// Numbers in a list become elements one by one, as in NumPy. A part of the array cannot take more axes than it has.
 Value set_item(const Arguments& args, Session&) {
   Keep keep;
-  local::ops::set(self(args), index_terms(args["key"]), Convert<local::Arg>::from(args["value"], "value", keep));
+  const NdArray& array = self(args);
+  Value value = args["value"];
+  const std::vector<local::IndexTerm> terms = index_terms(args["key"]);
+  if (value.sequence() != nullptr) {
+    NdArray elements = to_ndarray(value, array.dtype());
+    if (const std::optional<int> axes = axes_of_basic(args["key"], array); axes && elements.ndim() > *axes)
+      throw InvalidArgument("setting an array element with a sequence.");
+    value = std::move(elements);
+  }
+  local::ops::set(array, terms, Convert<local::Arg>::from(value, "value", keep));
   return Value();
 }
 
-Value fill(const Arguments& args, Session&) {
-  const NdArray value = to_ndarray(args["value"]);
-  if (value.ndim() != 0) throw InvalidArgument("fill() takes a scalar");
-  self(args).fill(value.item());
-  return Value();
+// str() and repr().
+Value as_text(const Arguments& args, Session&) { return local_text(args["object"]); }
+Value as_representation(const Arguments& args, Session&) { return local_repr(args["object"]); }
+
+Value printing(const Arguments&, Session&) {
+  const local::PrintOptions& options = local::print_options();
+  constexpr const char* kModes[] = {"fixed", "unique", "maxprec", "maxprec_equal"};
+  constexpr const char* kVersions[] = {"1.13", "1.21", "1.25", "2.1", "2.2"};
+  const auto text = [](const auto& value) { return Value(std::string(value)); };
+  const bool current = options.legacy == local::PrintLegacy::none;
+  return Value::dict({{text("edgeitems"), Value(options.edgeitems)},
+                      {text("threshold"), Value(options.threshold)},
+                      {text("floatmode"), text(kModes[static_cast<size_t>(options.floatmode)])},
+                      {text("precision"), Value(options.precision)},
+                      {text("suppress"), Value(options.suppress)},
+                      {text("linewidth"), Value(options.linewidth)},
+                      {text("nanstr"), text(options.nanstr)},
+                      {text("infstr"), text(options.infstr)},
+                      {text("sign"), text(std::string(1, options.sign))},
+                      {text("legacy"), current ? Value(false) : text(kVersions[static_cast<size_t>(options.legacy)])}});
 }
 
 }  // namespace
@@ -134,18 +162,19 @@ void add_local_builtins(Registry& registry) {
   registry.add_function("list", "(iterable=(), /)", make_list, "The items as a list.");
   registry.add_function("tuple", "(iterable=(), /)", make_tuple, "The items as a tuple.");
   registry.add_function("dtype", "(dtype)", make_dtype, "The dtype of a name.");
+  registry.add_function("str", "(object='', /)", as_text, "The object as text.");
+  registry.add_function("repr", "(object, /)", as_representation, "The object as Python writes it.");
+  registry.add_function("get_printoptions", "()", printing, "How arrays are printed, without functions.");
 }
 
 void add_local_methods(Registry& registry) {
   const auto add = [&](const char* name, const char* signature, const Handler& handler) {
     if (registry.method(name) == nullptr) registry.add_method(name, signature, handler);
   };
-  add("tolist", "(self)", to_list);
-  add("item", "(self, *args)", item);
-  add("astype", "(self, dtype, order='K', casting='unsafe', subok=True, copy=True)", as_type);
-  add("conj", "(self)", conjugate);
-  add("conjugate", "(self)", conjugate);
-  add("fill", "(self, value)", fill);
+  add("tolist", "(self, /)", to_list);
+  add("item", "(self, /, *args)", item);
+  add("conj", "(self, /)", conjugate);
+  add("conjugate", "(self, /)", conjugate);
   add("__getitem__", "(self, key, /)", get_item);
   add("__setitem__", "(self, key, value, /)", set_item);
 
@@ -159,7 +188,7 @@ void add_local_methods(Registry& registry) {
     if (function == nullptr || registry.method(name) != nullptr) continue;
     const std::string& signature = function->signature;
     const size_t end = signature.find_first_of(",)=");
-    registry.add_method(name, "(self" + signature.substr(end), function->handler, function->summary);
+    registry.add_method(name, "(self, /" + signature.substr(end), function->handler, function->summary);
   }
 }
 

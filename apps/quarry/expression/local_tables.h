@@ -16,6 +16,8 @@ void add_local_methods(Registry& registry);
 
 // One ufunc of local/ops/ufunc.def over values.
 Value apply_local(local::Op op, std::span<const Value> args, const local::UfuncOptions& options = {});
+// nin, nout, nargs, ntypes, types, identity, signature of a ufunc; nothing for other names and functions.
+std::optional<Value> ufunc_attribute(std::string_view function, std::string_view name);
 // The entries of an index: of a tuple one each, else one. Throws IndexError.
 std::vector<local::IndexTerm> index_terms(const Value& index);
 // x[index], with any index. Throws IndexError.

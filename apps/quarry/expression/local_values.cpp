@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "local/ndarray/print.h"
 #include "local/ops/apply.h"
+#include "local/ops/index_support.h"
 
 namespace quarry::apps::expression {
 
@@ -77,6 +79,7 @@ void assign_items(const Value& value, const NdArray& place) {
   }
   if (const std::optional<Number> number = value.number()) {
     if (place.ndim() != 0) throw InvalidArgument(kRagged);
+    local::check_literal(to_scalar(*number), place.dtype());
     place.fill(to_scalar(*number));
     return;
   }
@@ -104,7 +107,7 @@ NdArray to_ndarray(const Value& value, std::optional<DType> dtype) {
   if (const std::optional<Number> number = value.number()) {
     const Scalar scalar = to_scalar(*number);
     const DType type = dtype.value_or(scalar.dtype());
-    local::check_weak_fits(scalar, type);
+    local::check_literal(scalar, type);
     NdArray result({}, type);
     result.fill(Scalar::strong(scalar, type));
     return result;
@@ -124,10 +127,28 @@ NdArray to_ndarray(const Value& value, std::optional<DType> dtype) {
   const auto item = static_cast<size_t>(local::itemsize(type));
   std::vector<std::byte> bytes(numbers.size() * item);
   for (size_t i = 0; i < numbers.size(); ++i) {
-    local::check_weak_fits(numbers[i], type);
+    local::check_literal(numbers[i], type);
     numbers[i].store(type, bytes.data() + i * item);
   }
   return local::from_bytes(bytes.data(), type, shape);
+}
+
+std::string local_repr(const Value& value) {
+  return repr(value, [](const Value& item) {
+    const NdArray& array = *item.as<NdArray>();
+    if (array.ndim() > 0) return array.repr();
+    if (local::print_options().legacy <= local::PrintLegacy::v1_25) return array.to_string();
+    if (array.dtype() == DType::bool_) return "np." + array.to_string() + "_";
+    const std::string text = array.to_string();  // of a complex number with parentheses
+    return std::string("np.") + local::name(array.dtype()) + (text[0] == '(' ? text : "(" + text + ")");
+  });
+}
+
+std::string local_text(const Value& value) {
+  if (const NdArray* array = value.as<NdArray>()) return array->to_string();
+  if (const auto* text = value.as<std::string>()) return *text;
+  if (const auto* dtype = value.as<DTypeValue>()) return local::name(dtype->dtype);
+  return local_repr(value);
 }
 
 std::vector<Value> items_of(const Value& value, const std::string& what) {

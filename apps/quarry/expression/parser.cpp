@@ -422,7 +422,7 @@ class Parser {
     if (take_op("...")) return make(begin, EllipsisLiteral{}, 0);
     if (take_op("(")) return parenthesised(begin);
     if (take_op("[")) return list(begin);
-    if (at_op("{")) fail(token.span, "dictionaries and sets are not part of quarry's expressions");
+    if (take_op("{")) return dict(begin);
     fail(token.span, "invalid syntax: expected an expression, found " + found(token));
   }
 
@@ -457,6 +457,22 @@ class Parser {
       if (!take_op(",")) break;
     }
     expect_op("]");
+    return make(begin, std::move(result), depth);
+  }
+
+  ExprPtr dict(int64_t begin) {
+    Dict result;
+    int depth = 0;
+    while (!at_op("}")) {
+      ExprPtr key = expression();
+      if (at_op(",") || at_op("}")) fail({begin, last_end()}, "sets are not part of quarry's expressions");
+      expect_op(":");
+      ExprPtr value = expression();
+      depth = std::max({depth, key->depth, value->depth});
+      result.items.emplace_back(std::move(key), std::move(value));
+      if (!take_op(",")) break;
+    }
+    expect_op("}");
     return make(begin, std::move(result), depth);
   }
 

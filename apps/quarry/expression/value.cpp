@@ -1,5 +1,6 @@
 #include "apps/quarry/expression/value.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "local/ops/random.h"
@@ -21,6 +22,42 @@ Value Value::tuple(const Dims& dims) {
   std::vector<Value> items;
   for (const int64_t extent : dims) items.emplace_back(extent);
   return tuple(std::move(items));
+}
+
+Value Value::dict(std::vector<std::pair<Value, Value>> items) {
+  return std::make_shared<const DictValue>(DictValue{std::move(items)});
+}
+
+const DictValue* Value::dict() const {
+  const auto* pointer = std::get_if<std::shared_ptr<const DictValue>>(&value_);
+  return pointer != nullptr ? pointer->get() : nullptr;
+}
+
+const Value* DictValue::find(std::string_view key) const {
+  for (const auto& [name, value] : items) {
+    const auto* text = name.as<std::string>();
+    if (text != nullptr && *text == key) return &value;
+  }
+  return nullptr;
+}
+
+bool same_value(const Value& a, const Value& b) {
+  const std::optional<Number> x = a.number(), y = b.number();
+  if (x && y) return compare(CompareOp::equal, *x, *y);
+  if (a.is<std::string>() && b.is<std::string>()) return *a.as<std::string>() == *b.as<std::string>();
+  if (a.is<DTypeValue>() && b.is<DTypeValue>()) return a.as<DTypeValue>()->dtype == b.as<DTypeValue>()->dtype;
+  // As NumPy: a dtype equals its name.
+  if (a.is<DTypeValue>() && b.is<std::string>()) {
+    return local::parse_dtype(*b.as<std::string>()) == a.as<DTypeValue>()->dtype;
+  }
+  if (a.is<std::string>() && b.is<DTypeValue>()) return same_value(b, a);
+  const SequenceValue* s = a.sequence();
+  const SequenceValue* t = b.sequence();
+  if (s != nullptr && t != nullptr) {
+    return s->is_list == t->is_list &&
+           std::equal(s->items.begin(), s->items.end(), t->items.begin(), t->items.end(), same_value);
+  }
+  return a.variant().index() == b.variant().index() && (a.is_none() || a.is<EllipsisValue>());
 }
 
 const SequenceValue* Value::sequence() const {
@@ -49,6 +86,7 @@ struct TypeName {
   std::string operator()(const DTypeValue&) const { return "dtype"; }
   std::string operator()(const local::Slice&) const { return "slice"; }
   std::string operator()(const std::shared_ptr<const SequenceValue>& s) const { return s->is_list ? "list" : "tuple"; }
+  std::string operator()(const std::shared_ptr<const DictValue>&) const { return "dict"; }
   std::string operator()(const FunctionValue&) const { return "function"; }
   std::string operator()(const ModuleValue&) const { return "module"; }
   std::string operator()(const GeneratorValue&) const { return "Generator"; }
@@ -74,6 +112,13 @@ std::string repr(const Value& value, const std::function<std::string(const Value
     }
     if (!sequence->is_list && sequence->items.size() == 1 && sequence->fields.empty()) text += ",";
     return text + (sequence->is_list ? "]" : ")");
+  }
+  if (const DictValue* dict = value.dict()) {
+    std::string text = "{";
+    for (const auto& [key, item] : dict->items) {
+      text += (text.size() > 1 ? ", " : "") + repr(key, array) + ": " + repr(item, array);
+    }
+    return text + "}";
   }
   if (value.is<Array>() || value.is<local::NdArray>()) return array(value);
   if (const auto* dtype = value.as<DTypeValue>()) return std::string("dtype('") + local::name(dtype->dtype) + "')";

@@ -30,6 +30,7 @@ struct DTypeValue {
   DType dtype;
   bool python_type = false;
 };
+struct DictValue;
 struct SequenceValue {
   bool is_list = false;
   std::vector<Value> items;
@@ -52,8 +53,8 @@ struct GeneratorValue {
 class Value {
  public:
   using Variant = std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue,
-                               local::Slice, std::shared_ptr<const SequenceValue>, FunctionValue, ModuleValue,
-                               GeneratorValue, Array, local::NdArray>;
+                               local::Slice, std::shared_ptr<const SequenceValue>, std::shared_ptr<const DictValue>,
+                               FunctionValue, ModuleValue, GeneratorValue, Array, local::NdArray>;
   Value() = default;
   template <class T>
   requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
@@ -66,6 +67,7 @@ class Value {
   static Value tuple(std::vector<Value> items);
   static Value list(std::vector<Value> items);
   static Value tuple(const Dims& dims);
+  static Value dict(std::vector<std::pair<Value, Value>> items);
 
   template <class T>
   bool is() const {
@@ -78,6 +80,7 @@ class Value {
   bool is_none() const { return is<None>(); }
   // The items of a tuple or list, or null.
   const SequenceValue* sequence() const;
+  const DictValue* dict() const;  // or null
   // A Python number (bool, int, float, complex), if it is one.
   std::optional<Number> number() const;
   const Variant& variant() const { return value_; }
@@ -86,6 +89,14 @@ class Value {
   Variant value_ = None{};
 };
 
+// As Python's == of numbers, strings, dtypes, None, and tuples and lists of such; false for anything else.
+bool same_value(const Value& a, const Value& b);
+
+struct DictValue {
+  std::vector<std::pair<Value, Value>> items;  // each key once
+  // The value of a string key, or null.
+  const Value* find(std::string_view key) const;
+};
 std::string type_name(const Value& value);  // as Python's type(x).__name__
 // Python's repr() of anything but arrays; those are given by `array`, called with each array in turn.
 std::string repr(const Value& value, const std::function<std::string(const Value&)>& array);

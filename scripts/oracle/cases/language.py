@@ -73,7 +73,41 @@ def reductions():
     yield case("var(a, correction=1, ddof=1)", a=sample("float64", (5, 3)))
 
 
+def dicts_and_texts():
+    for text in ["{'a': 1, 'b': (2, 3)}['b']", "{1: 2}[1]", "{1: 2, 1: 3}[1.0]", "{None: 4}[None]", "{'a': 1}['b']", "{}[0]",
+                 "1 if {} else 2", "1 if {0: 0} else 2", "{(1, 2)[0]: 'x'}[1]", "str(3)", "str(1.5)", "str('a')", "repr('a')", "str((1, 'b'))",
+                 "str([1, 2.0])", "repr(None)", "str(True)", "str({'a': 1})", "repr({1: [2]})", "str(1j)", "str()", "str(1e300)"]:
+        if text in ("{'a': 1}['b']", "{}[0]"):  # a KeyError in Python, an IndexError here
+            continue
+        yield case(text)
+    for dtype in DTYPES:
+        if dtype == "bfloat16":
+            continue
+        for shape in [(), (3,), (2, 2)]:
+            yield case("str(a)", a=sample(dtype, shape))
+            yield case("repr(a)" if shape else "repr(a[()])", a=sample(dtype, shape))
+            yield case("repr((a[...], 1))", a=sample(dtype, shape)) if shape else case("repr((a[()], 1))", a=sample(dtype, shape))
+
+
+def memory_layout():
+    for a in layouts(sample("int16", (2, 3))):
+        for name in ["c_contiguous", "f_contiguous", "contiguous", "forc", "fnc", "aligned", "writeable"]:
+            yield case(f"a.flags.{name}", a=a)
+            yield case(f"a.T.flags.{name}", a=a)
+    for shape in [(), (1,), (0, 3), (1, 5)]:
+        yield case("(a.flags.c_contiguous, a.flags.f_contiguous)", a=sample("int8", shape))
+    for dtype in ["complex64", "complex128", "int32", "int64", "float64"]:
+        a = sample(dtype, (2, 3))
+        for field in ["int16", "float32", "uint8", "int32, 0", "int32, 4", "int16, offset=2", "float32, 4", "int8, 3", "float64, 8", "int8, -1", dtype]:
+            yield case(f"a.getfield({field})", a=strided(a))
+            yield case(f"(a.setfield(3, {field}), a)", a=strided(a))
+    yield case("a.to_device('cpu')", a=sample("int8", (2,)))
+    yield case("a.to_device('nowhere')", a=sample("int8", (2,)))
+
+
 def cases():
+    yield from dicts_and_texts()
+    yield from memory_layout()
     yield from operators()
     yield from subscripts()
     yield from attributes()

@@ -230,6 +230,27 @@ def padding():
                  "pad(a, 1, 'constant', stat_length=2)", "pad(a, ((1, 2), (3, 4), (5, 6)))",
                  "pad(a, 1, 'mean', stat_length=-1)"]:
         yield case(text, a=a)
+    # Widths by axis, and functions.
+    cube = sample("int16", (2, 3, 2))
+    for width in ["{0: 1}", "{1: (1, 2)}", "{0: 2, 2: (0, 1)}", "{-1: (2, 0)}", "{}", "{0: 1, -3: 2}", "{3: 1}", "{0: -1}", "{1: (0, -1)}", "{-4: 1}"]:
+        for b in layouts(cube):
+            yield case(f"pad(a, {width})", a=b)
+        yield case(f"pad(a, {width}, 'edge')", a=cube)
+        yield case(f"pad(a, {width}, mode='reflect', reflect_type='odd')", a=cube)
+        if width != "{}":  # NumPy has no dtype of no widths
+            yield case(f"pad(a, {width}, 'constant', constant_values=3)", a=sample("float32", ()))
+    ends = "lambda v, w, axis, kw: (v.__setitem__(slice(None, w[0]), 10 + axis), v.__setitem__(slice(len(v) - w[1], None), v[w[0]]))"
+    for dtype in ["int32", "float64", "bool", "complex64", "uint8"]:
+        for width in ["1", "(2, 1)", "((0, 2), (1, 0))", "{1: 2}", "0"]:
+            yield case(f"pad(a, {width}, {ends})", a=strided(sample(dtype, (3, 2))))
+    yield case(f"pad(a, 1, {ends})", a=cube)
+    yield case(f"pad(a, ((1, 2),), mode={ends})", a=sample("int8", (4,)))
+    yield case("pad(a, 2, lambda v, w, axis, kw: None)", a=sample("int8", (2, 2)))
+    yield case("pad(a, 2, lambda v, w, axis, kw: None)", a=sample("int8", ()))
+    yield case("pad(a, 1, lambda v, w, axis, kw: v.__setitem__(9, 1))", a=sample("int8", (2, 2)))
+    yield case("pad(a, 1, lambda v, w: None)", a=sample("int8", (2, 2)))
+    yield case("pad(a, -1)", a=sample("int8", ()))
+    yield case("pad(a, 1, 'median', stat_length=0)", a=sample("float64", (2, 2)))
     yield case("pad(a, 3, 'reflect', reflect_type='odd')", a=sample("float32", (3, 3)), norm=4)
     yield case("pad(a, 2, 'median')", a=np.array([1.0, np.nan, 2.0]))
 

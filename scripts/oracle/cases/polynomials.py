@@ -1,5 +1,5 @@
 """Polynomials, sliding products, interpolation, and functions over slices (local/ops/functions/math.def)."""
-from expressions import NUMPY_DTYPES, SOME, case, layouts, sample
+from expressions import INTEGERS, NUMPY_DTYPES, SOME, case, layouts, sample
 import numpy as np
 
 NORM = 32
@@ -14,6 +14,12 @@ def sliding():
         for one in NUMPY_DTYPES:
             for other in NUMPY_DTYPES:
                 yield case(f"{name}(a, b)", a=sample(one, (6,)), b=sample(other, (3,), seed=1), norm=NORM)
+        for dtype in INTEGERS:
+            info = np.iinfo(dtype)
+            extreme = np.array([info.max, info.min, 3, info.max, 0, 7, info.min], dtype)
+            for mode in ["full", "same", "valid"]:
+                for m in (1, 2, 3, 7):
+                    yield case(f"{name}(a, b, '{mode}')", a=extreme, b=np.ascontiguousarray(extreme[::-1][:m]))
         for a in layouts(sample("float64", (8,))):
             for b in layouts(sample("float64", (3,), seed=1)):
                 yield case(f"{name}(a, b, mode='same')", a=a, b=b, norm=NORM)

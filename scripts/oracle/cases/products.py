@@ -157,7 +157,28 @@ def einsums():
         yield case(name, a=a, b=b)
 
 
+def without_intermediates():
+    """optimize=False and None, explicit paths, and views."""
+    for dtype in ["int8", "uint16", "int64", "float32", "complex128", "bool"]:
+        a, b, c = sample(dtype, (3, 4)), sample(dtype, (4, 2), seed=1), sample(dtype, (2, 5), seed=2)
+        for how in ["False", "None", "True", "['einsum_path', (0, 1), (0, 1)]", "['einsum_path', (1, 2), (0, 1)]", "['einsum_path', (0, 1, 2)]"]:
+            for text in ["ij,jk,kl->il", "ij,jk,kl", "ij,jk,kl->", "ij,jk,kl->j", "ij,jk,kl->ijkl", "ij,jk,kl->lki"]:
+                yield case(f"einsum('{text}', a, b, c, optimize={how})", a=a, b=b, c=c, norm=32)
+    for text in ["i,i,i,i->", "i,i,i,i->i", "i,j,k,l->", "...i,i,i...,i->...", "ii,i,i,i"]:
+        i = sample("int32", (3,))
+        shapes = {"i": i, "j": i, "k": i, "l": i, "...i": sample("int32", (2, 3)), "i...": sample("int32", (3, 1)), "ii": sample("int32", (3, 3))}
+        names = dict(zip("abcd", (shapes[part] for part in text.split("->")[0].split(","))))
+        for how in ["False", "True", "'optimal'"]:
+            yield case(f"einsum('{text}', a, b, c, d, optimize={how})", names)
+    for text in ["ij->ji", "ii->i", "ij", "...ij->...ji", "ijj->ij"]:
+        for dtype in ["bool", "int16", "float16", "complex64"]:
+            a = sample(dtype, (3, 3, 3) if len(text.split("->")[0].replace("...", "")) == 3 else (3, 3))
+            for option in ["dtype=float64", "dtype=int8", "dtype=complex64, casting='no'", "order='F'"]:
+                yield case(f"einsum('{text}', a, {option})", a=a)
+
+
 def cases():
+    yield from without_intermediates()
     yield from matrix_products()
     yield from product_options()
     yield from einsums()

@@ -6,6 +6,7 @@ quarry differs from NumPy by decision:
 - complex64 powers are accurate to 4 spacings, NumPy's to some hundred; the signs of zero parts of complex powers differ.
 - ldexp has no reduce and accumulate. `a ** 2` of bool has the dtype of power(a, 2), not int8.
 - maximum(0.0, -0.0) and the like are either zero, as in NumPy, whose answer depends on the position.
+- signature= with some inputs left open takes those as they are; NumPy looks for a loop.
 - bfloat16 has every loop that float16 has; NumPy with ml_dtypes has fewer, and those are left out here.
 """
 from expressions import BOOL, COMPLEX, DTYPES, FLOATS, INTEGERS, case, layouts, rng, sample
@@ -344,7 +345,33 @@ def functions():
                    ulp=16 if "i0" in text or "sinc" in text else 4 if "angle" in text or "abs" in text else 0)
 
 
+def signatures():
+    """signature=, and what ufuncs say of themselves."""
+    for signature in ["'dd->d'", "'ff->f'", "'bb->b'",  "(float64, float64, float64)", "(None, None, float32)", "(int8, int8, int8)",
+                      "'ii->d'", "'dd->dd'", "'zz->z'", "3", "(float64,)", "'FF->F'", "'??->?'"]:
+        for dtype in ["int8", "float32", "bool", "complex64"]:
+            a, b = sample(dtype, (3,)), sample(dtype, (3,), seed=1)
+            for name in ["add", "subtract", "multiply", "divide", "less", "logical_and", "arctan2", "bitwise_and"]:
+                if signature in ("(float64,)",  "3", "'dd->dd'", "'zz->z'") and name != "add":
+                    continue
+                yield case(f"{name}(a, b, signature={signature})", a=a, b=b, ulp=4)
+                yield case(f"{name}(a, b, signature={signature}, casting='unsafe')", a=a, b=b, ulp=4)
+    for text in ["sqrt(a, signature='f->f')", "sqrt(a, signature='d->d')", "sqrt(a, signature=(float32, float32))", "add(a, 1, signature='ff->f')",
+                 "add(a, 300, signature='bb->b', casting='unsafe')", "add(a, a, signature='dd->d', dtype=float64)",
+                 "isfinite(a, signature='f->?')", "isfinite(a, signature='d->f')", "absolute(a, signature='F->f')"]:
+        for dtype in ["int8", "float16", "float64"]:
+            yield case(text, a=abs(sample(dtype, (4,))), ulp=2)
+    for name in UNARY + BINARY + TWO_RESULTS:
+        if name in ("real", "imag"):
+            continue
+        for attribute in ["nin", "nout", "nargs", "signature", "__name__"]:
+            yield case(f"{name}.{attribute}")
+        if name not in ("maximum", "minimum"):
+            yield case(f"{name}.identity")
+
+
 def cases():
+    yield from signatures()
     yield from unary()
     yield from large_values()
     yield from binary()

@@ -26,6 +26,34 @@ struct Convert<local::Blocks> {
   }
 };
 
+template <>
+struct Convert<local::ops::AxisWidths> {
+  static bool fits(const Value& value) { return value.dict() != nullptr; }
+  static local::ops::AxisWidths from(const Value& value, const std::string& what, Keep& keep) {
+    local::ops::AxisWidths widths;
+    for (const auto& [axis, width] : value.dict()->items) {
+      const bool both = width.is<Int>();
+      if (!both && !Convert<std::pair<int64_t, int64_t>>::fits(width))
+        throw local::TypeError(what + " must hold integers and pairs of integers, not " + type_name(width));
+      const int64_t n = both ? to_int64(width, what) : 0;
+      widths.emplace_back(to_int64(axis, what),
+                          both ? std::pair(n, n) : Convert<std::pair<int64_t, int64_t>>::from(width, what, keep));
+    }
+    return widths;
+  }
+};
+
+// function(vector, widths, axis, kwargs), as NumPy calls it.
+template <>
+struct Convert<local::ops::PadFunction> {
+  static bool fits(const Value& value) { return value.is<FunctionValue>(); }
+  static local::ops::PadFunction from(const Value& value, const std::string&, Keep&) {
+    return [value](const NdArray& line, std::pair<int64_t, int64_t> widths, int64_t axis) {
+      call_function(value, {line, to_value(widths), Value(axis), Value::dict({})});
+    };
+  }
+};
+
 std::vector<Row> manipulation_rows() {
   return {
 #define QUARRY_FUNCTION(symbol, names, signature, summary) QUARRY_BOUND_ROW(false, symbol, names, signature, summary)
