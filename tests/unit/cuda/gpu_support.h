@@ -1,4 +1,5 @@
-// Runs a launch on the CPU and on the GPU and compares every byte or value that it wrote.
+// Runs a launch on the CPU and on the GPU and compares every byte or value that it wrote. What compares serves
+// generated kernels on the host too (kernels_on_host.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -232,30 +233,85 @@ class DeviceArrays {
   std::vector<std::pair<void*, int64_t>> blocks_;
 };
 
-// Whether both engines write the same, within `ulps`; elements that are not written must stay as they were.
-inline ::testing::AssertionResult same_on_gpu(Comparison c, double ulps) {
+// What no kernel writes: bytes of outputs and states that must stay where they are no elements.
+inline void clear_results(Comparison& c) {
   for (auto* group : {&c.outputs, &c.states})
     for (HostArray& array : *group) std::memset(array.bytes.data(), 0xa5, array.bytes.size());
-  Dims state_shape = c.shape;
-  for (int d = 0; d < c.shape.size(); ++d)
-    if (c.reduce_axes >> d & 1u) state_shape[d] = 1;
+}
+
+// Over the host's arrays.
+inline Launch launch_of(Comparison& c) {
   Launch launch;
   launch.shape = c.shape;
   launch.index_offset = c.index_offset;
   launch.reduce_axes = c.reduce_axes;
-  Launch device_launch = launch;
-  const ExecContext cpu = current_context(), gpu = gpu_context();
+  for (HostArray& array : c.inputs) launch.inputs.push_back(array.operand());
+  for (HostArray& array : c.outputs) launch.outputs.push_back(array.operand());
+  for (HostArray& array : c.states) launch.states.push_back(array.operand());
+  return launch;
+}
+
+// Runs the cleared `c` on the CPU. Whether `results`, the bytes of outputs and states after a kernel ran, are the same
+// within `ulps`; elements that are not written must stay as they were.
+inline ::testing::AssertionResult same_as_cpu(Comparison& c, std::vector<std::vector<char>> results, double ulps) {
+  Dims state_shape = c.shape;
+  for (int d = 0; d < c.shape.size(); ++d)
+    if (c.reduce_axes >> d & 1u) state_shape[d] = 1;
+  engine(kCpu).run(c.program, launch_of(c), current_context());
+
+  size_t number = 0;
+  for (auto* group : {&c.outputs, &c.states})
+    for (HostArray& array : *group) {
+      std::vector<char>& got = results[number++];
+      std::string message;
+      int wrong = 0;
+      dispatch(array.dtype, [&]<class T>() {
+        for_each_element(group == &c.states ? state_shape : c.shape, array.strides,
+                         [&](const Dims& at, int64_t offset) {
+                           T expected, actual;
+                           std::memcpy(&expected, array.bytes.data() + array.offset + offset, sizeof(T));
+                           std::memcpy(&actual, got.data() + array.offset + offset, sizeof(T));
+                           std::memcpy(got.data() + array.offset + offset, &expected, sizeof(T));
+                           if (close(actual, expected, ulps)) return;
+                           if (++wrong > 4) return;
+                           message += fmt::format("\n  at {}: {} by the kernel, {} on the CPU", to_string(at),
+                                                  show(actual), show(expected));
+                           if (group == &c.states) return;
+                           for (HostArray& input : c.inputs)
+                             dispatch(input.dtype, [&]<class S>() {
+                               int64_t place = input.offset;
+                               for (int d = 0; d < c.shape.size(); ++d) place += at[d] * input.strides[d];
+                               S value;
+                               std::memcpy(&value, input.bytes.data() + place, sizeof(S));
+                               message += fmt::format(" [{}]", show(value));
+                             });
+                         });
+      });
+      if (wrong > 0)
+        return ::testing::AssertionFailure() << "output " << number - 1 << ": " << wrong << " differ" << message;
+      if (got != array.bytes)
+        return ::testing::AssertionFailure() << "output " << number - 1 << " wrote outside its elements";
+    }
+  return ::testing::AssertionSuccess();
+}
+
+// Whether both engines write the same, within `ulps`.
+inline ::testing::AssertionResult same_on_gpu(Comparison c, double ulps) {
+  clear_results(c);
+  Launch launch = launch_of(c);
+  launch.inputs.clear();
+  launch.outputs.clear();
+  launch.states.clear();
+  const ExecContext gpu = gpu_context();
   std::vector<std::vector<char>> results;
   {
     DeviceArrays arrays(gpu);
     for (auto* group : {&c.inputs, &c.outputs, &c.states}) {
-      auto& to = group == &c.inputs    ? device_launch.inputs
-                 : group == &c.outputs ? device_launch.outputs
-                                       : device_launch.states;
+      auto& to = group == &c.inputs ? launch.inputs : group == &c.outputs ? launch.outputs : launch.states;
       for (HostArray& array : *group) to.push_back(arrays.upload(array));
     }
     const int64_t before = gpu.memory->used_bytes();
-    engine(kGpu).run(c.program, device_launch, gpu);
+    engine(kGpu).run(c.program, launch, gpu);
     gpu.stream->synchronize();
     if (gpu.memory->used_bytes() != before) return ::testing::AssertionFailure() << "scratch is not given back";
     size_t block = c.inputs.size();
@@ -265,45 +321,7 @@ inline ::testing::AssertionResult same_on_gpu(Comparison c, double ulps) {
         arrays.download(block++, results.back());
       }
   }
-  for (HostArray& array : c.inputs) launch.inputs.push_back(array.operand());
-  for (HostArray& array : c.outputs) launch.outputs.push_back(array.operand());
-  for (HostArray& array : c.states) launch.states.push_back(array.operand());
-  engine(kCpu).run(c.program, launch, cpu);
-
-  size_t number = 0;
-  for (auto* group : {&c.outputs, &c.states})
-    for (HostArray& array : *group) {
-      std::vector<char>& got = results[number++];
-      std::string message;
-      int wrong = 0;
-      dispatch(array.dtype, [&]<class T>() {
-        for_each_element(
-            group == &c.states ? state_shape : c.shape, array.strides, [&](const Dims& at, int64_t offset) {
-              T expected, actual;
-              std::memcpy(&expected, array.bytes.data() + array.offset + offset, sizeof(T));
-              std::memcpy(&actual, got.data() + array.offset + offset, sizeof(T));
-              std::memcpy(got.data() + array.offset + offset, &expected, sizeof(T));
-              if (close(actual, expected, ulps)) return;
-              if (++wrong > 4) return;
-              message +=
-                  fmt::format("\n  at {}: {} on the GPU, {} on the CPU", to_string(at), show(actual), show(expected));
-              if (group == &c.states) return;
-              for (HostArray& input : c.inputs)
-                dispatch(input.dtype, [&]<class S>() {
-                  int64_t place = input.offset;
-                  for (int d = 0; d < c.shape.size(); ++d) place += at[d] * input.strides[d];
-                  S value;
-                  std::memcpy(&value, input.bytes.data() + place, sizeof(S));
-                  message += fmt::format(" [{}]", show(value));
-                });
-            });
-      });
-      if (wrong > 0)
-        return ::testing::AssertionFailure() << "output " << number - 1 << ": " << wrong << " differ" << message;
-      if (got != array.bytes)
-        return ::testing::AssertionFailure() << "output " << number - 1 << " wrote outside its elements";
-    }
-  return ::testing::AssertionSuccess();
+  return same_as_cpu(c, std::move(results), ulps);
 }
 
 }  // namespace quarry::local::cuda

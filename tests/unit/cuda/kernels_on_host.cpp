@@ -1,0 +1,92 @@
+#include "tests/unit/cuda/kernels_on_host.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "local/base/error.h"
+#include "local/cpu/system_compiler.h"
+#include "local/cuda/embedded.h"
+#include "local/cuda/layout.h"
+#include "tests/support/source_file.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+std::string text_of(const char* path) {
+  std::ifstream file(test::source_file(path));
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw IoError(fmt::format("cannot read {}", path));
+  return text.str();
+}
+
+}  // namespace
+
+size_t KernelsOnHost::add(const Program& program, const Launch& launch, const PlanOverrides& overrides) {
+  const Layout layout = make_layout(program, launch);
+  const size_t number = jobs_.size();
+  jobs_.push_back({});
+  Job& job = jobs_.back();
+  if (program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0) return number;
+  job.plan = make_plan(program, layout, /*naming=*/true, overrides);
+  std::string& name = names_[program.key() + '|' + job.plan.key()];
+  if (name.empty()) {
+    name = std::to_string(sources_.size());
+    const ModuleSource made = make_source(program, job.plan, name);
+    std::string text = made.text;
+    // A kernel's parameters have a type of its own.
+    const char* const types[] = {"Params", "MergeParams"};
+    for (size_t i = 0; i < made.kernels.size(); ++i)
+      text += fmt::format(
+          "extern \"C\" __attribute__((visibility(\"default\"))) void call_{0}(const void* p) {{\n"
+          "  quarry::local::k{1}::{0}(*static_cast<const quarry::local::k{1}::{2}*>(p));\n}}\n",
+          made.kernels[i], name, types[i]);
+    sources_.push_back(std::move(text));
+  }
+  job.name = name;
+  return number;
+}
+
+void KernelsOnHost::compile() {
+  // The compiler's time matters more than the code's.
+  std::string source = "#pragma GCC optimize(\"O1\")\n";
+  for (const char* text : {embedded_half, embedded_device_math, embedded_op_functions}) source += text;
+  source += text_of("tests/unit/cuda/block_on_host.inl");
+  source += embedded_support;
+  source = std::accumulate(sources_.begin(), sources_.end(), std::move(source));
+  object_ = cpu::compile_and_load(source, {});
+}
+
+std::string KernelsOnHost::call(const std::string& kernel, int64_t grid_x, int64_t grid_y, const Slots& slots) const {
+  using Call = void (*)(const void*);
+  using Run = const char* (*)(Call, const void*, int64_t, int64_t);
+  const auto run = reinterpret_cast<Run>(::dlsym(object_, "run"));
+  const auto function = reinterpret_cast<Call>(::dlsym(object_, ("call_" + kernel).c_str()));
+  QUARRY_CHECK(run != nullptr && function != nullptr);
+  const char* const message = run(function, slots.values().data(), grid_x, grid_y);
+  return message == nullptr ? "" : kernel + ": " + message;
+}
+
+std::string KernelsOnHost::run(size_t number) {
+  Job& job = jobs_[number];
+  if (job.name.empty()) return "";
+  Plan& plan = job.plan;
+  std::vector<std::vector<char>> partial;
+  if (plan.split)
+    for (size_t i = 0; i < plan.states.size(); ++i) {
+      partial.emplace_back(static_cast<size_t>(plan.results * plan.segments * itemsize(plan.states[i].dtype)), '\xa5');
+      const auto address = static_cast<int64_t>(reinterpret_cast<intptr_t>(partial.back().data()));
+      plan.slots.values()[plan.partial_slot + i] = address;
+      plan.merge_slots.values()[plan.merge_partial_slot + i] = address;
+    }
+  std::string message = call("quarry_run" + job.name, plan.grid_x, plan.grid_y, plan.slots);
+  if (plan.split && message.empty())
+    message = call("quarry_merge" + job.name, plan.merge_grid, /*grid_y=*/1, plan.merge_slots);
+  return message;
+}
+
+}  // namespace quarry::local::cuda
