@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "local/base/error.h"
 #include "local/cuda/kernel_writer.h"
+#include "local/program/combining.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -85,7 +87,14 @@ std::vector<std::string> first_values(const ProgramReduction& reduction, const s
 class ReductionWriter : private KernelWriter {
  public:
   ReductionWriter(const Program& program, const Plan& plan, const std::string& suffix)
-      : KernelWriter(program, plan, suffix) {}
+      : KernelWriter(program, plan, suffix) {
+    const auto& reductions = program.reductions();
+    ordered_ = std::any_of(reductions.begin(), reductions.end(), [this](const auto& r) { return in_order(r); });
+    if (ordered_) {
+      combine_level_ = "combine_in_order";
+      combine_tree_ = "combine_elements";
+    }
+  }
 
   ModuleSource make() {
     write_state();
@@ -122,23 +131,11 @@ class ReductionWriter : private KernelWriter {
     });
     w_.line("return s;");
     w_.close();
-    w_.open("QUARRY_FN State combine(const State& a, const State& b)");
-    w_.line("State s;");
-    for_fields([&](size_t r, const std::vector<DType>& fields) {
-      const ProgramReduction& reduction = program_.reductions()[r];
-      const Program merge = combine_program(reduction.reduction, reduction.accumulate);
-      w_.open("");
-      write_values(w_, merge, reachable(merge, merge.outputs()), [&](const Value& value) {
-        if (value.kind == Value::Kind::constant) return literal(merge.constants()[static_cast<size_t>(value.slot)]);
-        const size_t slot = static_cast<size_t>(value.slot);
-        return slot < fields.size() ? fmt::format("a.f{}", bases[r] + slot)
-                                    : fmt::format("b.f{}", bases[r] + slot - fields.size());
-      });
-      for (size_t i = 0; i < fields.size(); ++i) w_.line("s.f{} = v{};", bases[r] + i, merge.outputs()[i]);
-      w_.close();
-    });
-    w_.line("return s;");
-    w_.close();
+    write_combine("combine", StatesKnown::nothing);
+    if (ordered_) {
+      write_combine(combine_level_, StatesKnown::in_order);
+      write_combine(combine_tree_, StatesKnown::in_order_all);
+    }
 
     // Lane 0 of each group of W threads gets the group's state; all threads of the block take part.
     w_.raw("template <int W>");
@@ -165,6 +162,37 @@ class ReductionWriter : private KernelWriter {
     w_.close();
   }
 
+  void write_combine(const char* name, StatesKnown known) {
+    const auto bases = field_bases(program_);
+    w_.open(fmt::format("QUARRY_FN State {}(const State& a, const State& b)", name));
+    w_.line("State s;");
+    for_fields([&](size_t r, const std::vector<DType>& fields) {
+      const ProgramReduction& reduction = program_.reductions()[r];
+      const Program merge = combine_program(reduction.reduction, reduction.accumulate,
+                                            in_order(reduction) ? known : StatesKnown::nothing);
+      w_.open("");
+      write_values(w_, merge, reachable(merge, merge.outputs()), [&](const Value& value) {
+        if (value.kind == Value::Kind::constant) return literal(merge.constants()[static_cast<size_t>(value.slot)]);
+        const size_t slot = static_cast<size_t>(value.slot);
+        return slot < fields.size() ? fmt::format("a.f{}", bases[r] + slot)
+                                    : fmt::format("b.f{}", bases[r] + slot - fields.size());
+      });
+      for (size_t i = 0; i < fields.size(); ++i) w_.line("s.f{} = v{};", bases[r] + i, merge.outputs()[i]);
+      w_.close();
+    });
+    w_.line("return s;");
+    w_.close();
+  }
+
+  // Whether a thread meets the reduction's positions in ascending order: they are those along the only reduced axis.
+  bool in_order(const ProgramReduction& reduction) const {
+    if (!info(reduction.reduction).has_position || std::popcount(plan_.reduced) != 1) return false;
+    const Value& position = program_.values()[static_cast<size_t>(reduction.args[1])];
+    if (position.kind != Value::Kind::index) return false;
+    const int axis = plan_.axis_of[static_cast<size_t>(position.slot)];
+    return axis >= 0 && plan_.is_reduced(axis);
+  }
+
   void write_shuffle() {
     w_.raw("State other;");
     for (size_t i = 0; i < plan_.states.size(); ++i) w_.line("other.f{0} = shuffle_down(s.f{0}, distance, warp);", i);
@@ -183,7 +211,8 @@ class ReductionWriter : private KernelWriter {
   // s[0] becomes the state of s[0] ... s[count - 1], as a balanced tree in element order.
   void write_tree(int count) {
     for (int half = 1; half < count; half *= 2)
-      for (int i = 0; i + half < count; i += 2 * half) w_.line("s[{0}] = combine(s[{0}], s[{1}]);", i, i + half);
+      for (int i = 0; i + half < count; i += 2 * half)
+        w_.line("s[{0}] = {2}(s[{0}], s[{1}]);", i, i + half, combine_tree_);
   }
 
   // Each level holds at most 16 states of the level below, so that rounding errors grow with the depth, not the count.
@@ -346,7 +375,7 @@ class ReductionWriter : private KernelWriter {
     write_chunk_outputs(reduced_axes, true);
     w_.close();
     write_tree(plan_.unroll * plan_.lanes);
-    w_.raw("level0 = combine(level0, s[0]);");
+    w_.line("level0 = {}(level0, s[0]);", combine_level_);
     write_cascade("");
     w_.close();
 
@@ -360,7 +389,7 @@ class ReductionWriter : private KernelWriter {
     w_.open("for (int v = 0; v < V; ++v)");
     w_.open("if (v < count)");
     w_.line("const Results r = {};", chunk_compute(reduced_axes));
-    w_.raw("level0 = combine(level0, first(r));");
+    w_.line("level0 = {}(level0, first(r));", combine_level_);
     for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("o{}[v] = r.o{};", i, i);
     w_.close();
     w_.close();
@@ -415,7 +444,7 @@ class ReductionWriter : private KernelWriter {
         w_.raw("#pragma unroll");
         w_.line("for (int u = 0; u < {}; ++u) s[u] = first({});", unroll, chunk_compute(reduced_axes));
         write_tree(unroll);
-        w_.raw("level0[v] = combine(level0[v], s[0]);");
+        w_.line("level0[v] = {}(level0[v], s[0]);", combine_level_);
         w_.close();
       } else {
         w_.line("State t[V][{}];", unroll);
@@ -434,7 +463,7 @@ class ReductionWriter : private KernelWriter {
         w_.open("for (int v = 0; v < V; ++v)");
         w_.raw("auto& s = t[v];");
         write_tree(unroll);
-        w_.raw("level0[v] = combine(level0[v], s[0]);");
+        w_.line("level0[v] = {}(level0[v], s[0]);", combine_level_);
         w_.close();
       }
       write_cascade("[v]");
@@ -507,6 +536,11 @@ class ReductionWriter : private KernelWriter {
     w_.close();
     w_.close();
   }
+
+  // Within a thread, which meets elements in order: a level with the elements after it, elements with those after them.
+  bool ordered_ = false;
+  const char* combine_level_ = "combine";
+  const char* combine_tree_ = "combine";
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "local/base/error.h"
+#include "local/program/combining.h"
 
 namespace quarry::local {
 namespace {
@@ -57,6 +58,7 @@ struct Recorded {
 struct Recorder {
   Program& program;
   DType value, real;
+  StatesKnown known = StatesKnown::nothing;
   Recorded ddof{};
   mutable ValueId zero = -1;
 
@@ -84,8 +86,12 @@ struct Recorder {
   Recorded where(Recorded x, Recorded y, Recorded z) const { return record(Op::where, x, y, z); }
 
   // Whether the first state (extreme a0 at a1) is kept: the other is empty, or this one is no later and no worse.
-  Recorded first_wins(Op better, Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
+  Recorded first_wins(Op better, Op no_worse, Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
     const Recorded zero = lit(0);
+    if (known != StatesKnown::nothing) {
+      const Recorded kept = logical_or(record(no_worse, a0, b0), record(Op::isnan, a0));
+      return known == StatesKnown::in_order_all ? kept : logical_and(record(Op::greater_equal, a1, zero), kept);
+    }
     const Recorded a_nan = record(Op::isnan, a0), b_nan = record(Op::isnan, b0);
     const Recorded earlier = record(Op::less, a1, b1);
     const Recorded tie = logical_or(record(Op::equal, a0, b0), logical_and(a_nan, b_nan));
@@ -94,10 +100,10 @@ struct Recorder {
     return logical_and(record(Op::greater_equal, a1, zero), logical_or(record(Op::less, b1, zero), kept));
   }
   Recorded first_is_min(Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
-    return first_wins(Op::less, a0, a1, b0, b1);
+    return first_wins(Op::less, Op::less_equal, a0, a1, b0, b1);
   }
   Recorded first_is_max(Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
-    return first_wins(Op::greater, a0, a1, b0, b1);
+    return first_wins(Op::greater, Op::greater_equal, a0, a1, b0, b1);
   }
   // Mean and squared distances of two parts with counts a0, b0, means a1, b1 and squared distances a2, b2.
   Recorded chan_mean(Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
@@ -297,12 +303,16 @@ DType accumulate_dtype(Reduction reduction, DType input) {
 }
 
 Program combine_program(Reduction reduction, DType accumulate) {
+  return combine_program(reduction, accumulate, StatesKnown::nothing);
+}
+
+Program combine_program(Reduction reduction, DType accumulate, StatesKnown known) {
   Program program;
   const std::vector<DType> fields = state_dtypes(reduction, accumulate);
   Recorded a[3]{}, b[3]{};
   for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
   for (size_t i = 0; i < fields.size(); ++i) b[i] = {&program, program.input(fields[i])};
-  const Recorder r{program, widened(accumulate), real_type(widened(accumulate))};
+  const Recorder r{program, widened(accumulate), real_type(widened(accumulate)), known};
   const auto& [a0, a1, a2] = a;
   const auto& [b0, b1, b2] = b;
   // One row becomes a case; `r.` reaches every function through a using-like lambda over the recorder.
