@@ -44,26 +44,34 @@ struct EmulatedOptions {
   int64_t longest_delay_us = environment_number("QUARRY_EMULATED_DELAY_US", 100);
 };
 
-// The part of an event that outlives it while a stream still has to reach it.
+// One record of an event. Streams that wait for it keep it: as on a GPU, recording the event anew does not change what
+// they wait for.
 struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
-  int64_t recorded = 0, reached = 0;
-  std::chrono::steady_clock::time_point time;  // of the last one reached
-  std::exception_ptr error;                    // of the stream when it was reached
+  bool reached = false;
+  std::chrono::steady_clock::time_point time{};  // when it was reached
+  std::exception_ptr error;                      // of the stream then
+
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return reached; });
+  }
 };
 
 class EmulatedEvent final : public Event {
  public:
   bool done() override {
-    const std::lock_guard lock(state_->mutex);
-    return state_->reached == state_->recorded;
+    const auto last = state();
+    if (!last) return true;
+    const std::lock_guard lock(last->mutex);
+    return last->reached;
   }
   void synchronize() override {
-    std::unique_lock lock(state_->mutex);
-    const int64_t target = state_->recorded;
-    state_->changed.wait(lock, [&] { return state_->reached >= target; });
-    if (state_->error) std::rethrow_exception(state_->error);
+    const auto last = state();
+    if (!last) return;
+    last->wait();
+    if (last->error) std::rethrow_exception(last->error);
   }
   double seconds_since(Event& earlier) override {
     auto* begin = dynamic_cast<EmulatedEvent*>(&earlier);
@@ -71,15 +79,26 @@ class EmulatedEvent final : public Event {
     if (!from || !to) throw InvalidArgument("emulated: a time needs two events that were recorded and reached");
     return std::chrono::duration<double>(*to - *from).count();
   }
-  const std::shared_ptr<EventState>& state() const { return state_; }
+  // The last record; null before the first.
+  std::shared_ptr<EventState> state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+  std::shared_ptr<EventState> new_state() {
+    auto made = std::make_shared<EventState>();
+    const std::lock_guard lock(mutex_);
+    return state_ = std::move(made);
+  }
 
  private:
   std::optional<std::chrono::steady_clock::time_point> time() const {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->recorded == 0 || state_->reached != state_->recorded) return std::nullopt;
-    return state_->time;
+    const auto last = state();
+    if (!last) return std::nullopt;
+    const std::lock_guard lock(last->mutex);
+    return last->reached ? std::optional(last->time) : std::nullopt;
   }
-  std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
+  mutable std::mutex mutex_;
+  std::shared_ptr<EventState> state_;
 };
 
 class EmulatedStream final : public Stream {
@@ -110,16 +129,10 @@ class EmulatedStream final : public Stream {
     enqueue([=] { std::memset(to, value, static_cast<size_t>(bytes)); });
   }
   void record(Event& event) override {
-    const auto state = dynamic_cast<EmulatedEvent&>(event).state();
-    int64_t ticket;
-    {
-      const std::lock_guard lock(state->mutex);
-      ticket = ++state->recorded;
-    }
     // Runs after a failure too: whoever waits must not hang.
-    enqueue_always([this, state, ticket] {
+    enqueue_always([this, state = dynamic_cast<EmulatedEvent&>(event).new_state()] {
       const std::lock_guard lock(state->mutex);
-      state->reached = std::max(state->reached, ticket);
+      state->reached = true;
       state->time = std::chrono::steady_clock::now();
       state->error = error();
       state->changed.notify_all();
@@ -128,16 +141,7 @@ class EmulatedStream final : public Stream {
   void wait(Event& event) override {
     auto* emulated = dynamic_cast<EmulatedEvent*>(&event);
     if (!emulated) return event.synchronize();
-    const auto state = emulated->state();
-    int64_t target;
-    {
-      const std::lock_guard lock(state->mutex);
-      target = state->recorded;
-    }
-    enqueue_always([state, target] {
-      std::unique_lock lock(state->mutex);
-      state->changed.wait(lock, [&] { return state->reached >= target; });
-    });
+    if (auto state = emulated->state()) enqueue_always([state = std::move(state)] { state->wait(); });
   }
   void host_callback(std::function<void()> function) override { enqueue_always(std::move(function)); }
   void synchronize() override {

@@ -102,6 +102,30 @@ TEST(Emulated, AnUnsynchronisedReadShows) {
   EXPECT_GT(late, 0);
 }
 
+TEST(Emulated, RecordingAnEventAnewDoesNotChangeWhatIsWaitedFor) {
+  Backend& owner = backend(DeviceKind::emulated);
+  const auto slow = owner.create_stream(0, StreamRole::compute), waiting = owner.create_stream(0, StreamRole::compute),
+             quick = owner.create_stream(0, StreamRole::compute);
+  const auto event = owner.create_event(0);
+  EXPECT_TRUE(event->done());
+  std::atomic<bool> gate{false}, released{false};
+  bool seen = false;
+  slow->host_callback([&] {
+    while (!gate) std::this_thread::yield();
+    released = true;
+  });
+  slow->record(*event);
+  EXPECT_FALSE(event->done());
+  waiting->wait(*event);
+  waiting->host_callback([&] { seen = released; });
+  quick->record(*event);
+  event->synchronize();
+  EXPECT_FALSE(released);
+  gate = true;
+  waiting->synchronize();
+  EXPECT_TRUE(seen);
+}
+
 TEST(Emulated, ErrorsSurfaceAtSynchronize) {
   Backend& owner = backend(DeviceKind::emulated);
   const auto stream = owner.create_stream(1, StreamRole::compute);
