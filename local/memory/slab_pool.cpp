@@ -390,9 +390,10 @@ void SlabPool::empty_bins() {
   for (std::vector<Binned>& bin : bins_) {
     for (const Binned& entry : bin) {
       if (entry.stream != 0) {
-        auto [event, added] = events.try_emplace(entry.stream);
-        if (added) Stream::with_live(entry.stream, [&](Stream& live) { event->second = recorded_event(live); });
-        if (event->second) entry.block->uses.push_back({entry.stream, event->second});
+        const auto [place, added] = events.try_emplace(entry.stream);
+        std::shared_ptr<Event>& event = place->second;
+        if (added) Stream::with_live(entry.stream, [&](Stream& live) { event = recorded_event(live); });
+        if (event) entry.block->uses.push_back({entry.stream, event});
       }
       given_blocks_.erase(entry.block->data);
       entry.block->binned = false;
