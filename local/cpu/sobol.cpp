@@ -100,7 +100,7 @@ void write_points(const Directions<T>& v, T shift, uint64_t first, int64_t count
     const uint64_t above = i >> kLowBits, from = i % kLow, many = std::min(kLow - from, end - i);
     T base = shift;
     for (uint64_t gray = above ^ (above >> 1); gray != 0; gray &= gray - 1)
-      base ^= v[static_cast<size_t>(std::countr_zero(gray) + kLowBits)];
+      base ^= v[static_cast<size_t>(std::countr_zero(gray)) + kLowBits];
     if (above & 1) base ^= v[kLowBits - 1];
     for (uint64_t k = 0; k < many; ++k) out[k] = base ^ low[from + k];
     out += many;

@@ -267,7 +267,7 @@ void add_local_ufuncs(Registry& registry) {
     if (registry.function(name) != nullptr) continue;
     if (op == Op::real || op == Op::imag) {  // functions in NumPy
       registry.add_function(name, "(val)",
-                            [op](const Arguments& args, Session&) { return apply_local(op, args.values()); });
+                            [op = op](const Arguments& args, Session&) { return apply_local(op, args.values()); });
       continue;
     }
     registry.add_function(name, kUfuncSignatures[local::info(op).arity], ufunc_handler(op));
