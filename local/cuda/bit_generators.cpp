@@ -21,35 +21,6 @@ using Ordering = BitGenerator::Ordering;
 
 constexpr int64_t kMostDimensions = 20000;  // of cuRAND's direction vectors
 
-const char* status_name(curandStatus_t status) {
-  struct Name {
-    curandStatus_t status;
-    const char* text;
-  };
-  constexpr Name kNames[] = {{CURAND_STATUS_VERSION_MISMATCH, "header and library differ in version"},
-                             {CURAND_STATUS_NOT_INITIALIZED, "generator not initialised"},
-                             {CURAND_STATUS_ALLOCATION_FAILED, "no memory"},
-                             {CURAND_STATUS_TYPE_ERROR, "generator of the wrong type"},
-                             {CURAND_STATUS_OUT_OF_RANGE, "argument out of range"},
-                             {CURAND_STATUS_LENGTH_NOT_MULTIPLE, "length is no multiple of the dimensions"},
-                             {CURAND_STATUS_DOUBLE_PRECISION_REQUIRED, "the device has no double precision"},
-                             {CURAND_STATUS_LAUNCH_FAILURE, "kernel launch failed"},
-                             {CURAND_STATUS_PREEXISTING_FAILURE, "an earlier failure"},
-                             {CURAND_STATUS_INITIALIZATION_FAILED, "CUDA failed to initialise"},
-                             {CURAND_STATUS_ARCH_MISMATCH, "the device lacks a feature"},
-                             {CURAND_STATUS_INTERNAL_ERROR, "internal error"}};
-  for (const Name& name : kNames)
-    if (name.status == status) return name.text;
-  return "error";
-}
-
-void check(curandStatus_t status, const char* call) {
-  if (status == CURAND_STATUS_SUCCESS) return;
-  const std::string message = fmt::format("{}: {} ({})", call, status_name(status), static_cast<int>(status));
-  if (status == CURAND_STATUS_ALLOCATION_FAILED) throw OutOfMemory(message);
-  throw DeviceError(message);
-}
-
 curandRngType_t vendor_type(Kind kind) {
   switch (kind) {
     case Kind::philox:

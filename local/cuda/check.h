@@ -5,6 +5,8 @@
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <cufft.h>
+#include <curand.h>
 #include <cusolverDn.h>
 #include <cusparse.h>
 #include <nvrtc.h>
@@ -16,6 +18,8 @@ namespace quarry::local::cuda {
 [[noreturn]] void fail(cublasStatus_t status, const char* call);
 [[noreturn]] void fail(cusolverStatus_t status, const char* call);
 [[noreturn]] void fail(cusparseStatus_t status, const char* call);
+[[noreturn]] void fail(cufftResult status, const char* call);
+[[noreturn]] void fail(curandStatus_t status, const char* call);
 [[noreturn]] void fail(nvrtcResult status, const char* call);
 
 inline void check(cudaError_t status, const char* call) {
@@ -32,6 +36,12 @@ inline void check(cusolverStatus_t status, const char* call) {
 }
 inline void check(cusparseStatus_t status, const char* call) {
   if (status != CUSPARSE_STATUS_SUCCESS) fail(status, call);
+}
+inline void check(cufftResult status, const char* call) {
+  if (status != CUFFT_SUCCESS) fail(status, call);
+}
+inline void check(curandStatus_t status, const char* call) {
+  if (status != CURAND_STATUS_SUCCESS) fail(status, call);
 }
 inline void check(nvrtcResult status, const char* call) {
   if (status != NVRTC_SUCCESS) fail(status, call);

@@ -1,48 +1,16 @@
 #include "local/cuda/transform_plans.h"
 
 #include <cufftXt.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
 
-#include "local/base/error.h"
 #include "local/cuda/check.h"
 
 namespace quarry::local::cuda {
 namespace {
-
-const char* status_name(cufftResult status) {
-  struct Name {
-    cufftResult status;
-    const char* text;
-  };
-  constexpr Name kNames[] = {{CUFFT_INVALID_PLAN, "invalid plan"},
-                             {CUFFT_ALLOC_FAILED, "no memory"},
-                             {CUFFT_INVALID_TYPE, "invalid type"},
-                             {CUFFT_INVALID_VALUE, "invalid value"},
-                             {CUFFT_INTERNAL_ERROR, "internal error"},
-                             {CUFFT_EXEC_FAILED, "execution failed"},
-                             {CUFFT_SETUP_FAILED, "the library failed to initialise"},
-                             {CUFFT_INVALID_SIZE, "invalid size"},
-                             {CUFFT_UNALIGNED_DATA, "unaligned data"},
-                             {CUFFT_INVALID_DEVICE, "invalid device"},
-                             {CUFFT_NO_WORKSPACE, "no workspace"},
-                             {CUFFT_NOT_IMPLEMENTED, "not implemented"},
-                             {CUFFT_NOT_SUPPORTED, "not supported"}};
-  for (const Name& name : kNames)
-    if (name.status == status) return name.text;
-  return "error";
-}
-
-void check(cufftResult status, const char* call) {
-  if (status == CUFFT_SUCCESS) return;
-  const std::string message = fmt::format("{}: {} ({})", call, status_name(status), static_cast<int>(status));
-  if (status == CUFFT_ALLOC_FAILED) throw OutOfMemory(message);
-  throw DeviceError(message);
-}
 
 cudaDataType data_type(DType dtype, bool complex) {
   if (dtype == DType::float32) return complex ? CUDA_C_32F : CUDA_R_32F;
