@@ -39,6 +39,7 @@ class ElementwiseWriter : private KernelWriter {
       write_load(i, fmt::format("reinterpret_cast<const char*>(in{}){}", i, offsets(plan_.inputs[i], in(i), axes)),
                  fmt::format("a{}", i), false);
     }
+    write_lane_draws();
     for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{}[V];", out_type(i), i);
     w_.raw("#pragma unroll");
     w_.open("for (int v = 0; v < V; ++v)");

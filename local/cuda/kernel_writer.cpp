@@ -26,6 +26,7 @@ KernelWriter::KernelWriter(const Program& program, const Plan& plan, std::string
     if (!needed_[id]) continue;
     if (value.kind == Value::Kind::input) input_used_[static_cast<size_t>(value.slot)] = true;
     if (value.kind == Value::Kind::index) index_axes_.push_back(value.slot);
+    if (is_lane_draw(value)) lane_draws_.push_back(id);
   }
   w_.line("namespace quarry::local::k{} {{", suffix_);
   w_.line("struct Params {{ int64_t s[{}]; }};", std::max<size_t>(1, plan_.slots.size()));
@@ -43,6 +44,33 @@ ModuleSource KernelWriter::finish() {
   return source;
 }
 
+// ---- Random numbers ----
+
+// Whether a thread's lanes have successive indices of one stream, so that they can share its blocks.
+bool KernelWriter::is_lane_draw(const Value& value) const {
+  if (plan_.kind != Plan::Kind::map || value.kind != Value::Kind::op || info(value.op).rule != OpRule::random)
+    return false;
+  const auto argument = [&](size_t i) -> const Value& { return program_.values()[static_cast<size_t>(value.args[i])]; };
+  return argument(0).kind == Value::Kind::index &&
+         plan_.axis_of[static_cast<size_t>(argument(0).slot)] == plan_.lane_axis() &&
+         argument(1).kind == Value::Kind::constant && argument(2).kind == Value::Kind::constant;
+}
+
+void KernelWriter::write_lane_draws() {
+  for (const size_t id : lane_draws_) {
+    const Value& value = program_.values()[id];
+    const auto argument = [&](size_t i) -> const Value& {
+      return program_.values()[static_cast<size_t>(value.args[i])];
+    };
+    const char* const kind = value.op == Op::random_bits      ? "lane_bits"
+                             : value.op == Op::random_uniform ? "lane_uniforms"
+                                                              : "lane_normals";
+    w_.line("{} d{}[V];", type_name(value.dtype), id);
+    w_.line("draw_lanes<{}>(x{} + i{}, {}, {}, d{});", kind, argument(0).slot, plan_.lane_axis(), constant(argument(1)),
+            constant(argument(2)), id);
+  }
+}
+
 // ---- One element: inputs and positions to outputs and the values that are reduced ----
 
 void KernelWriter::write_compute() {
@@ -56,20 +84,22 @@ void KernelWriter::write_compute() {
   for (size_t i = 0; i < plan_.inputs.size(); ++i)
     if (input_used_[i]) arguments += fmt::format(", {} a{}", in_type(i), i);
   for (const int axis : index_axes_) arguments += fmt::format(", int64_t g{}", axis);
+  for (const size_t id : lane_draws_) arguments += fmt::format(", {} d{}", type_name(program_.values()[id].dtype), id);
   w_.open(fmt::format("QUARRY_FN Results compute({})", arguments));
-  write_values(w_, program_, needed_, [this](const Value& value) -> std::string {
+  const auto leaf = [this](const Value& value) -> std::string {
     switch (value.kind) {
       case Value::Kind::input:
         return value.swapped ? fmt::format("swapped(a{})", value.slot) : fmt::format("a{}", value.slot);
       case Value::Kind::constant:
-        return fmt::format("parameter<{}>(p.s + {})", type_name(value.dtype), slot_of(fmt::format("c{}", value.slot)));
+        return constant(value);
       case Value::Kind::index:
         return fmt::format("g{}", value.slot);
       case Value::Kind::op:
         break;
     }
     return "";
-  });
+  };
+  write_values(w_, program_, needed_, leaf, lane_draws_);
   w_.line("Results r;");
   for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("r.o{} = v{};", i, program_.outputs()[i]);
   for (size_t r = 0; r < program_.reductions().size(); ++r)
@@ -77,6 +107,10 @@ void KernelWriter::write_compute() {
       w_.line("r.m{}_{} = v{};", r, i, program_.reductions()[r].args[i]);
   w_.line("return r;");
   w_.close();
+}
+
+std::string KernelWriter::constant(const Value& value) const {
+  return fmt::format("parameter<{}>(p.s + {})", type_name(value.dtype), slot_of(fmt::format("c{}", value.slot)));
 }
 
 size_t KernelWriter::slot_of(const std::string& name) const {
@@ -98,6 +132,7 @@ std::string KernelWriter::call_compute(const std::function<std::string(size_t)>&
     if (own >= 0) text += " + " + coordinate(own);
     if (own >= 0 && own == plan_.lane_axis() && !lane.empty()) text += " + " + lane;
   }
+  for (const size_t id : lane_draws_) text += fmt::format(", d{}[{}]", id, lane);
   return text + ")";
 }
 

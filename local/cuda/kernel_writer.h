@@ -41,6 +41,8 @@ class KernelWriter {
     return plan_.inputs[i].access == Access::broadcast ? array + "[0]" : fmt::format("{}[{}]", array, lane);
   }
   void open_kernel(const char* name, const char* params);
+  // d{id}[V] of lane_draws_, at the coordinate i{lane axis}.
+  void write_lane_draws();
 
   const Program& program_;
   const Plan& plan_;
@@ -50,10 +52,13 @@ class KernelWriter {
   TextWriter w_;
 
  private:
+  bool is_lane_draw(const Value& value) const;
   void write_compute();
+  std::string constant(const Value& value) const;
   size_t slot_of(const std::string& name) const;
 
   std::vector<int> index_axes_;
+  std::vector<size_t> lane_draws_;  // values that are drawn for all lanes of a thread together
 };
 
 // The source of a program's kernels, without and with reductions.

@@ -156,6 +156,17 @@ void plan_operands(Plan& plan, const Layout& layout) {
   for (const auto& operand : layout.states) plan.states.push_back(plan_operand(operand, plan.lane_axis(), /*lanes=*/1));
 }
 
+// Random numbers without rejection: arithmetic bounds them, not memory.
+bool draws_numbers(const Program& program) {
+  bool draws = false;
+  for (const Value& value : program.values()) {
+    if (value.kind != Value::Kind::op) continue;
+    if (info(value.op).rule == OpRule::sampler || value.op == Op::random_hypergeometric) return false;
+    draws = draws || info(value.op).rule == OpRule::random;
+  }
+  return draws;
+}
+
 void plan_map(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
   const Sizes sizes = lane_sizes(layout, plan.lane_axis());
   // One 16-byte access of the widest operand, but at least four bytes of the narrowest.
@@ -165,6 +176,9 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   const auto lane_axis = static_cast<size_t>(plan.lane_axis());
   for (const LayoutOperand& output : layout.outputs)
     if (std::abs(output.strides[lane_axis]) > itemsize(output.dtype)) lanes = 1;
+  // Two Philox blocks share the round keys and the positions of a thread.
+  if (lanes > 1 && draws_numbers(program) && layout.extents.back() >= kFillBlocks * kBlockThreads * 2 * lanes)
+    lanes *= 2;
   plan.lanes = static_cast<int>(lanes);
   plan_operands(plan, layout);
 

@@ -1,5 +1,7 @@
 #include "local/cuda/program_text.h"
 
+#include <algorithm>
+
 #include "local/base/error.h"
 
 namespace quarry::local::cuda {
@@ -56,10 +58,14 @@ std::vector<bool> reachable(const Program& program, const std::vector<ValueId>& 
 }
 
 void write_values(TextWriter& w, const Program& program, const std::vector<bool>& needed,
-                  const std::function<std::string(const Value&)>& leaf) {
+                  const std::function<std::string(const Value&)>& leaf, const std::vector<size_t>& given) {
   for (size_t id = 0; id < program.values().size(); ++id) {
     if (!needed[id]) continue;
     const Value& value = program.values()[id];
+    if (std::find(given.begin(), given.end(), id) != given.end()) {
+      w.line("const {0} v{1} = d{1};", type_name(value.dtype), id);
+      continue;
+    }
     if (value.kind != Value::Kind::op) {
       w.line("const {} v{} = {};", type_name(value.dtype), id, leaf(value));
       continue;

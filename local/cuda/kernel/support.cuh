@@ -105,6 +105,62 @@ QUARRY_FN T parameter(const int64_t* slots) {
   return value;
 }
 
+// ---- Random numbers of a thread's lanes ----
+
+// The values of a Philox block, and that of an index alone.
+struct lane_bits {
+  template <class T>
+  QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
+#pragma unroll
+    for (int i = 0; i < fn::values_per_block<T>; ++i) out[i] = fn::bits_of_block<T>(block, i);
+  }
+  template <class T>
+  QUARRY_FN T of_index(int64_t index, uint64_t seed, uint64_t stream) {
+    return fn::random_bits<T>(index, seed, stream);
+  }
+};
+struct lane_uniforms {
+  template <class T>
+  QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
+#pragma unroll
+    for (int i = 0; i < fn::values_per_block<T>; ++i) out[i] = fn::uniform_of_block<T>(block, i);
+  }
+  template <class T>
+  QUARRY_FN T of_index(int64_t index, uint64_t seed, uint64_t stream) {
+    return fn::random_uniform<T>(index, seed, stream);
+  }
+};
+struct lane_normals {
+  template <class T>
+  QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
+#pragma unroll
+    for (int i = 0; i < fn::values_per_block<T>; i += 2) {
+      const fn::sincos_pair<T> pair = fn::normals_of_block<T>(block, i / 2);
+      out[i] = pair.cosine;
+      out[i + 1] = pair.sine;
+    }
+  }
+  template <class T>
+  QUARRY_FN T of_index(int64_t index, uint64_t seed, uint64_t stream) {
+    return fn::random_normal<T>(index, seed, stream);
+  }
+};
+// Of N indices from `first` on. Whole blocks where it begins one, which all threads of a launch do or none does: they
+// begin N indices apart.
+template <class Kind, class T, int N>
+QUARRY_FN void draw_lanes(int64_t first, uint64_t seed, uint64_t stream, T (&out)[N]) {
+  constexpr int count = fn::values_per_block<T>;
+  const uint64_t begin = static_cast<uint64_t>(first);
+  if (N % count == 0 && begin % count == 0) {
+#pragma unroll
+    for (int i = 0; i + count <= N; i += count)
+      Kind::template of_block<T>(fn::random_block(begin / count + i / count, seed, stream), out + i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = Kind::template of_index<T>(first + i, seed, stream);
+  }
+}
+
 // ---- Exchange between lanes of a warp ----
 
 template <class T>

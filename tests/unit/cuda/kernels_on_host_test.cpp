@@ -288,6 +288,78 @@ TEST_F(KernelsOnHostTest, Positions) {
   check();
 }
 
+// ---- Random numbers ----
+
+Program random_numbers(Op op, DType dtype) {
+  Program program;
+  const ValueId seed = program.constant(Scalar(uint64_t{0x0123456789abcdef}), DType::uint64);
+  const ValueId stream = program.constant(Scalar(uint64_t{1} << 40 | 7), DType::uint64);
+  program.output(program.apply(op, std::array{program.index(0), seed, stream}, dtype));
+  return program;
+}
+
+// Lanes share Philox blocks where they begin one; the bits are those of an element alone.
+TEST_F(KernelsOnHostTest, RandomNumbersAtEveryOffset) {
+  const int64_t starts[] = {0, 1, 2, 3, 4, 5, 6, 7, 1000, (int64_t{1} << 32) * 4 - 8, (int64_t{1} << 34) - 5};
+  for (const auto& [op, dtype] :
+       {std::pair{Op::random_bits, DType::uint32}, std::pair{Op::random_bits, DType::uint64},
+        std::pair{Op::random_uniform, DType::float32}, std::pair{Op::random_uniform, DType::float64},
+        std::pair{Op::random_normal, DType::float32}, std::pair{Op::random_normal, DType::float64}}) {
+    const Program program = random_numbers(op, dtype);
+    for (const int64_t start : starts)
+      for (const int64_t count : {1, 2, 3, 4, 5, 7, 8, 1003}) {
+        Comparison c = elementwise(program, Dims{count});
+        c.index_offset = Dims{start};
+        add(fmt::format("op {} {} from {}, {}", static_cast<int>(op), name(dtype), start, count), c,
+            {Fill::interesting}, 0, {.force_wide = start == 3});
+      }
+    for (const int64_t stride : {2, -1}) {
+      Comparison c = elementwise(program, Dims{301});
+      c.outputs[0] = make_array(dtype, Dims{301}, Dims{stride * itemsize(dtype)});
+      add(fmt::format("op {} {} stride {}", static_cast<int>(op), name(dtype), stride), c, {Fill::interesting}, 0);
+    }
+    Comparison unaligned = elementwise(program, Dims{301});
+    unaligned.outputs[0] = make_array(dtype, Dims{301}, Dims{itemsize(dtype)}, itemsize(dtype));
+    add("unaligned", unaligned, {Fill::interesting}, 0);
+    // Two accesses of a thread.
+    constexpr int64_t kMany = (int64_t{1} << 22) + (int64_t{1} << 18) + 3;
+    Comparison many = elementwise(program, Dims{kMany});
+    many.index_offset = Dims{4};
+    const Plan& plan =
+        add(fmt::format("op {} {} many", static_cast<int>(op), name(dtype)), many, {Fill::interesting}, 0);
+    EXPECT_EQ(plan.lanes, 32 / itemsize(dtype));
+  }
+  check();
+}
+
+// Among other values, along axes where lanes have no successive indices, and as the keys of samples.
+TEST_F(KernelsOnHostTest, RandomNumbersInPrograms) {
+  for (const int axis : {0, 1}) {
+    Program program;
+    const ValueId x = program.input(DType::float64), index = program.index(axis);
+    const auto draw = [&](Op op, DType dtype, uint64_t stream) {
+      return program.apply(op,
+                           std::array{index, program.constant(Scalar(uint64_t{5}), DType::uint64),
+                                      program.constant(Scalar(stream), DType::uint64)},
+                           dtype);
+    };
+    const ValueId normal = draw(Op::random_normal, DType::float64, 1);
+    program.output(program.apply(Op::add, std::array{normal, x}));
+    program.output(draw(Op::random_uniform, DType::float32, 2));
+    program.output(program.apply(
+        Op::random_poisson,
+        std::array{draw(Op::random_bits, DType::uint64, 3), program.constant(Scalar(4.0), DType::float64)},
+        DType::float64));
+    for (const Dims& shape : {Dims{5, 33}, Dims{64, 64}, Dims{33, 5}, Dims{1, 100}, Dims{100, 1}}) {
+      Comparison c = elementwise(program, shape);
+      c.index_offset = Dims{2, 6};
+      add(fmt::format("along {}, {}", axis, to_string(shape)), c, {Fill::interesting}, 0);
+    }
+    add("transposed", elementwise(program, Dims{40, 33}, {{Dims{8, 40 * 8}}}), {Fill::interesting}, 0);
+  }
+  check();
+}
+
 // ---- Reductions ----
 
 // A launch of reductions: shape, bits of the reduced axes, strides of the input in elements (empty: contiguous).
