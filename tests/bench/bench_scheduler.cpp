@@ -1,96 +1,284 @@
-// What a task costs: graphs of empty tasks, timed per task.
-//   bench_scheduler [TASKS]
+// What tasks cost: rates of empty ones, the smallest task that is worth its scheduling (METG of Task Bench), memory per
+// task, and chunks on a device. One JSON object a line; scripts/bench/scheduler prints the table.
+//   bench_scheduler [--device cpu|cuda|emulated] [--threads N] [--quick] [--tasks N] [empty|metg|memory|chunks ...]
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <string>
+#include <cstring>
 
 #include "scheduler/executor.h"
+#include "scheduler_rows.h"
+
+namespace quarry::bench {
+
+using namespace scheduler;
+using Clock = std::chrono::steady_clock;
+
+void report(const nlohmann::json& row) {
+  fmt::print("{}\n", row.dump());
+  std::fflush(stdout);
+}
+
+bool wanted(const SchedulerOptions& options, const std::string& row) {
+  return options.rows.empty() || std::ranges::count(options.rows, row) > 0;
+}
 
 namespace {
 
-using namespace quarry;
-using namespace quarry::scheduler;
-
-class Empty final : public TaskBody {
- public:
-  std::string name(int64_t) const override { return "empty"; }
-  void run(TaskRun&) override {}
-};
-
-int64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  int64_t size = 0, resident = 0;
-  statm >> size >> resident;
-  return resident * 4096;
+// Work that no clock is asked for, so that another process on the core makes it longer, as it would real work.
+double burn(int64_t steps) {
+  double x = 1;
+  for (int64_t i = 0; i < steps; ++i) x = x * 1.0000001 + 1e-9;
+  return x;
 }
 
-enum class Shape { independent, chains, lanes };
+double seconds_of(const auto& call) {
+  const auto begin = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
-// chains: 64 chains side by side, each task reads the block before it. lanes: read, compute, write per chunk.
-void build(Graph& graph, Shape shape, int64_t tasks) {
-  const int32_t body = graph.add_body(std::make_unique<Empty>());
-  const auto add = [&](LaneKind lane, std::span<const BlockId> inputs, std::span<const BlockId> outputs) {
-    TaskDecl decl;
-    decl.body = body;
-    decl.lane = lane;
-    decl.position = decl.index = graph.task_count();
-    decl.inputs = inputs;
-    decl.outputs = outputs;
-    graph.add_task(decl);
+double step_seconds() {
+  constexpr int64_t kSteps = 2'000'000;
+  volatile double sink = 0;
+  double best = 1;
+  for (int i = 0; i < 9; ++i) best = std::min(best, seconds_of([&] { sink = burn(kSteps); }));
+  static_cast<void>(sink);
+  return best / kSteps;
+}
+
+class Burn final : public TaskBody {
+ public:
+  explicit Burn(int64_t steps) : steps_(steps) {}
+  std::string name(int64_t) const override { return "burn"; }
+  void run(TaskRun&) override {
+    if (steps_ == 0) return;
+    volatile double sink = burn(steps_);
+    static_cast<void>(sink);
+  }
+
+ private:
+  int64_t steps_;
+};
+
+enum class Pattern { trivial, stencil, fft, tree };
+constexpr std::array kPatterns = {Pattern::trivial, Pattern::stencil, Pattern::fft, Pattern::tree};
+const char* name(Pattern pattern) {
+  switch (pattern) {
+    case Pattern::trivial:
+      return "trivial";
+    case Pattern::stencil:
+      return "stencil";
+    case Pattern::fft:
+      return "fft";
+    case Pattern::tree:
+      return "tree";
+  }
+  return "";
+}
+
+// Points of the step before that point `i` of step `t` reads; `width` is a power of two, as Task Bench defines the
+// patterns.
+int inputs_of(Pattern pattern, int64_t t, int64_t i, int64_t width, std::array<int64_t, 3>& points) {
+  int count = 0;
+  const auto add = [&](int64_t point) {
+    if (point >= 0 && point < width) points[static_cast<size_t>(count++)] = point;
   };
-  switch (shape) {
-    case Shape::independent:
-      for (int64_t t = 0; t < tasks; ++t) add(LaneKind::compute, {}, {});
-      return;
-    case Shape::chains: {
-      BlockId last[64] = {};
-      for (int64_t t = 0; t < tasks; ++t) {
-        BlockId& before = last[t % 64];
-        const BlockId out = graph.add_block(256);
-        add(LaneKind::compute, {&before, t < 64 ? 0u : 1u}, {&out, 1});
-        before = out;
-      }
-      return;
+  if (t == 0) return 0;
+  switch (pattern) {
+    case Pattern::trivial:
+      break;
+    case Pattern::stencil:
+      for (const int64_t point : {i - 1, i, i + 1}) add(point);
+      break;
+    case Pattern::fft: {
+      const int levels = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(width))) - 1);
+      const int64_t far = int64_t{1} << ((t - 1) % levels);
+      for (const int64_t point : {i - far, i, i + far}) add(point);
+      break;
     }
-    case Shape::lanes:
-      for (int64_t t = 0; t < tasks; t += 3) {
-        const BlockId in = graph.add_block(4096), out = graph.add_block(4096);
-        add(LaneKind::io, {}, {&in, 1});
-        add(LaneKind::compute, {&in, 1}, {&out, 1});
-        add(LaneKind::io, {&out, 1}, {});
+    case Pattern::tree:
+      add(i / 2);
+      break;
+  }
+  return count;
+}
+
+struct Shape {
+  Pattern pattern = Pattern::trivial;
+  int64_t width = 64;
+  int64_t steps = 1000;
+  int64_t tasks() const {
+    int64_t sum = 0;
+    for (int64_t t = 0; t < steps; ++t) sum += points(t);
+    return sum;
+  }
+  int64_t points(int64_t t) const {
+    return pattern == Pattern::tree && t < 62 ? std::min(width, int64_t{1} << t) : width;
+  }
+};
+
+void build(Graph& graph, const Shape& shape, int64_t burn_steps) {
+  const int32_t body = graph.add_body(std::make_unique<Burn>(burn_steps));
+  std::vector<BlockId> before(static_cast<size_t>(shape.width)), now(before);
+  std::array<int64_t, 3> points{};
+  for (int64_t t = 0; t < shape.steps; ++t) {
+    for (int64_t i = 0; i < shape.points(t); ++i) {
+      std::array<BlockId, 3> inputs{};
+      const int count = inputs_of(shape.pattern, t, i, shape.width, points);
+      for (size_t k = 0; k < static_cast<size_t>(count); ++k) inputs[k] = before[static_cast<size_t>(points[k])];
+      TaskDecl decl;
+      decl.body = body;
+      decl.position = decl.index = graph.task_count();
+      decl.inputs = std::span(inputs).first(static_cast<size_t>(count));
+      if (shape.pattern != Pattern::trivial) {
+        now[static_cast<size_t>(i)] = graph.add_block(16);
+        decl.outputs = std::span(now).subspan(static_cast<size_t>(i), 1);
       }
-      return;
+      graph.add_task(decl);
+    }
+    std::swap(before, now);
   }
 }
 
-void measure(const char* name, Shape shape, int64_t tasks, int threads) {
-  const int64_t before = resident_bytes();
-  Graph graph;
-  build(graph, shape, tasks);
-  const int64_t graph_bytes = resident_bytes() - before;
+std::unique_ptr<Executor> make_executor(const SchedulerOptions& options, int threads) {
   ExecutorConfig config;
+  config.device = options.device;
   config.memory_bytes = 64 << 20;
+  config.host_bytes = options.device.kind == local::DeviceKind::cpu ? 0 : 64 << 20;
   config.spill_dir = "/tmp";
   config.compute_threads = threads;
-  const auto executor = Executor::create(config);
-  const auto begin = std::chrono::steady_clock::now();
-  executor->run(graph);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto n = static_cast<double>(graph.task_count());
-  fmt::print("{:12} {} compute threads  {:9} tasks  {:6.2f} us/task  {:5.0f} bytes/task in the graph\n", name, threads,
-             graph.task_count(), seconds / n * 1e6, static_cast<double>(graph_bytes) / n);
+  return Executor::create(config);
+}
+
+double run_seconds(Executor& executor, const Shape& shape, int64_t burn_steps) {
+  Graph graph;
+  build(graph, shape, burn_steps);
+  return seconds_of([&] { executor.run(graph); });
+}
+
+void empty_rows(const SchedulerOptions& options) {
+  const int64_t width = 64, steps = options.quick ? 500 : 10000;
+  for (const int threads : {1, options.threads}) {
+    for (const Pattern pattern : kPatterns) {
+      const auto executor = make_executor(options, threads);
+      const Shape shape{pattern, width, steps};
+      run_seconds(*executor, {pattern, width, 100}, 0);
+      std::vector<double> times;
+      for (int i = 0; i < (options.quick ? 1 : 5); ++i) times.push_back(run_seconds(*executor, shape, 0));
+      std::ranges::sort(times);
+      const double seconds = times[times.size() / 2] / static_cast<double>(shape.tasks());
+      report({{"name", fmt::format("empty tasks, {}, {} thread{}", name(pattern), threads, threads == 1 ? "" : "s")},
+              {"seconds_per_task", seconds},
+              {"per_second_and_core", 1 / seconds / threads},
+              {"threads", threads}});
+    }
+    if (options.threads == 1) return;
+  }
+}
+
+// The share of the threads' time that tasks of `burn_steps` get: the best of a few runs.
+double efficiency(const SchedulerOptions& options, Executor& executor, Pattern pattern, int64_t width,
+                  double task_seconds, int64_t burn_steps) {
+  const double total = options.quick ? 0.005 : 0.05;  // of all threads
+  const auto steps = static_cast<int64_t>(total / task_seconds / static_cast<double>(width));
+  const Shape shape{pattern, width, std::max<int64_t>(steps, 20)};
+  double best = 0;
+  for (int i = 0; i < (options.quick ? 1 : 5); ++i) {
+    const double seconds = run_seconds(executor, shape, burn_steps);
+    best = std::max(best, static_cast<double>(shape.tasks()) * task_seconds / options.threads / seconds);
+  }
+  return best;
+}
+
+void metg_rows(const SchedulerOptions& options) {
+  constexpr double kLeast = 0.125e-6, kMost = 256e-6;
+  const double step = step_seconds();
+  const auto executor = make_executor(options, options.threads);
+  for (const int64_t width : {int64_t{8} * options.threads, int64_t{1} * options.threads}) {
+    for (const Pattern pattern : kPatterns) {
+      // From above: the last duration before the efficiency falls below a half, interpolated.
+      double above = kMost, share_above = 1;
+      nlohmann::json curve = nlohmann::json::array();
+      for (double seconds = kMost; seconds >= kLeast; seconds /= std::sqrt(2.0)) {
+        const auto burn_steps = std::max<int64_t>(1, std::llround(seconds / step));
+        const double exact = static_cast<double>(burn_steps) * step;
+        const double share = efficiency(options, *executor, pattern, width, exact, burn_steps);
+        curve.push_back({exact, share});
+        if (share < 0.5) {
+          const double part = share_above > share ? (share_above - 0.5) / (share_above - share) : 0;
+          above = above * std::pow(exact / above, std::clamp(part, 0.0, 1.0));
+          break;
+        }
+        above = exact;
+        share_above = share;
+      }
+      report({{"name", fmt::format("METG {}, {} threads, width {}", name(pattern), options.threads, width)},
+              {"metg_seconds", above},
+              {"width", width},
+              {"threads", options.threads},
+              {"curve", curve}});
+    }
+  }
+}
+
+// Largest resident set of this process: run it alone.
+void memory_row(const SchedulerOptions& options) {
+  const Shape shape{Pattern::stencil, 1000, std::max<int64_t>(options.tasks / 1000, 1)};
+  const auto executor = make_executor(options, options.threads);
+  Graph graph;
+  const double building = seconds_of([&] { build(graph, shape, 0); });
+  const double running = seconds_of([&] { executor->run(graph); });
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  report({{"name", "stencil of many tasks on one rank"},
+          {"tasks", shape.tasks()},
+          {"peak_resident_bytes", usage.ru_maxrss * 1024},
+          {"build_seconds", building},
+          {"run_seconds", running}});
+}
+
+int run(int argc, char** argv) {
+  SchedulerOptions options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+    if (word == "--device") {
+      const auto kind = local::parse_device_kind(value());
+      if (!kind) return 2;
+      options.device = {*kind, 0};
+    } else if (word == "--threads") {
+      options.threads = std::max(1, std::atoi(value().c_str()));
+    } else if (word == "--tasks") {
+      options.tasks = std::atoll(value().c_str());
+    } else if (word == "--quick") {
+      options.quick = true;
+    } else {
+      options.rows.push_back(word);
+    }
+  }
+  const bool cpu = options.device.kind == local::DeviceKind::cpu;
+  if (wanted(options, "empty")) empty_rows(options);
+  if (cpu && wanted(options, "metg")) metg_rows(options);
+  if (cpu && std::ranges::count(options.rows, "memory") > 0) memory_row(options);
+  if (wanted(options, "chunks")) chunk_rows(options);
+  return 0;
 }
 
 }  // namespace
+}  // namespace quarry::bench
 
 int main(int argc, char** argv) {
-  const int64_t tasks = argc > 1 ? std::atoll(argv[1]) : 1000000;
-  for (const int threads : {1, 2}) {
-    measure("independent", Shape::independent, tasks, threads);
-    measure("chains", Shape::chains, tasks, threads);
-    measure("lanes", Shape::lanes, tasks, threads);
+  try {
+    return quarry::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_scheduler: {}\n", e.what());
+    return 1;
   }
 }

@@ -1,0 +1,29 @@
+// Rows of bench_scheduler.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "local/device/device.h"
+
+namespace quarry::bench {
+
+struct SchedulerOptions {
+  local::Device device;
+  int threads = 2;
+  bool quick = false;             // small sizes, few repeats
+  int64_t tasks = 10'000'000;     // of the memory row
+  std::vector<std::string> rows;  // empty: all of the device
+};
+
+// One JSON object a line.
+void report(const nlohmann::json& row);
+
+// Chunks through the public functions: what the host spends on a task, rates against the ceilings of the run.
+void chunk_rows(const SchedulerOptions& options);
+
+bool wanted(const SchedulerOptions& options, const std::string& row);
+
+}  // namespace quarry::bench
