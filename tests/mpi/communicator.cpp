@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -59,6 +60,10 @@ TEST(Communicator, RanksAndNodes) {
   }
   if (!launched()) {
     EXPECT_STREQ(job().transport(), "self");
+  }
+  if (const char* ranks = std::getenv("QUARRY_TEST_RANKS_PER_HOST")) {
+    EXPECT_EQ(job().node_size(), std::atoi(ranks));
+    EXPECT_EQ(job().node_rank(), job().rank() % std::atoi(ranks));
   }
 }
 
@@ -122,10 +127,25 @@ TEST(PointToPoint, SixtyFourMebibytes) {
   EXPECT_TRUE(in == pattern(bytes, static_cast<uint64_t>(previous_rank())));
 }
 
-TEST(PointToPoint, FiveGibibytes) {
+int64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (int64_t kibibytes = 0; file >> name; file.ignore(256, '\n')) {
+    if (name == "MemAvailable:" && file >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+}
+
+// Above what 31 bits count, and what one call of MPI takes; on two ranks, one way, so that memory is enough.
+class Large : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(Large, SendAndBroadcast) {
+  const int64_t bytes = GetParam();
   if (std::getenv("QUARRY_SLOW_TESTS") == nullptr) GTEST_SKIP() << "QUARRY_SLOW_TESTS is not set";
-  if (job().size() != 2) GTEST_SKIP() << "takes 10 GiB on two ranks";
-  const int64_t bytes = (int64_t{5} << 30) + 3;
+  if (job().size() != 2) GTEST_SKIP() << "runs on two ranks";
+  int64_t enough = available_memory_bytes() > 3 * bytes ? 1 : 0;
+  job().all_reduce(std::span(&enough, 1), ReduceOp::min);
+  if (!enough) GTEST_SKIP() << "needs " << 3 * bytes << " bytes of memory";
   std::vector<uint8_t> data(static_cast<size_t>(bytes));
   if (job().rank() == 0) {
     for (int64_t i = 0; i < bytes; i += 4093) data[static_cast<size_t>(i)] = static_cast<uint8_t>(i / 4093);
@@ -144,6 +164,48 @@ TEST(PointToPoint, FiveGibibytes) {
     for (int64_t i = 0; i < bytes; i += 4093) wrong += data[static_cast<size_t>(i)] != static_cast<uint8_t>(i / 4093);
     EXPECT_EQ(wrong, 0);
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, Large,
+                         ::testing::Values(int64_t{1} << 30, (int64_t{1} << 31) + 1, (int64_t{5} << 30) + 3));
+
+TEST(PointToPoint, EveryBitOfATagCounts) {
+  std::vector<uint64_t> tags{0, ~uint64_t{0}};
+  for (int bit = 0; bit < 64; ++bit) tags.push_back(uint64_t{1} << bit);
+  std::vector<std::unique_ptr<Request>> requests;
+  for (const uint64_t& tag : tags) requests.push_back(job().send(&tag, sizeof tag, next_rank(), tag));
+  for (size_t i = tags.size(); i-- > 0;) {
+    uint64_t got = 1234567;
+    job().receive(&got, sizeof got, previous_rank(), tags[i])->wait();
+    EXPECT_EQ(got, tags[i]);
+  }
+  for (auto& request : requests) request->wait();
+}
+
+TEST(PointToPoint, ThousandsOfMessagesThatNobodyWaitsForYet) {
+  // Small ones travel with their announcement, large ones stay where they are until the receive.
+  constexpr int64_t kCount = 4000, kLarge = 8192;
+  std::vector<int64_t> large(kLarge / sizeof(int64_t) * 16);
+  std::iota(large.begin(), large.end(), int64_t{0});
+  std::vector<std::unique_ptr<Request>> requests;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const auto tag = static_cast<uint64_t>(i % 16);
+    if (i % 8 == 0) {
+      requests.push_back(job().send(large.data() + i % 16, kLarge, next_rank(), tag));
+    } else {
+      requests.push_back(job().send(&i, sizeof i, next_rank(), tag));
+    }
+  }
+  job().barrier();
+  int64_t wrong = 0;
+  std::vector<int64_t> in(kLarge / sizeof(int64_t));
+  for (int64_t i = 0; i < kCount; ++i) {
+    const bool is_large = i % 8 == 0;
+    job().receive(in.data(), is_large ? kLarge : 8, previous_rank(), static_cast<uint64_t>(i % 16))->wait();
+    wrong += in[0] != (is_large ? i % 16 : i);
+  }
+  for (auto& request : requests) request->wait();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(PointToPoint, SameTagKeepsOrderAcrossSizes) {
@@ -226,6 +288,27 @@ TEST(PointToPoint, UnmatchedReceiveCanBeDropped) {
   job().receive(again.data(), 1000, previous_rank(), 77)->wait();
   EXPECT_EQ(in[0], 1);
   EXPECT_EQ(again[999], 2);
+}
+
+TEST(PointToPoint, ADroppedRequestWaitsForWhatIsUnderWay) {
+  const int64_t bytes = 3 << 20;
+  std::vector<uint8_t> in(static_cast<size_t>(bytes));
+  {
+    const std::vector<uint8_t> out = pattern(bytes, static_cast<uint64_t>(job().rank()));
+    const auto receive = job().receive(in.data(), bytes, previous_rank(), 78);
+    job().send(out.data(), bytes, next_rank(), 78).reset();
+    receive->wait();
+  }
+  EXPECT_TRUE(in == pattern(bytes, static_cast<uint64_t>(previous_rank())));
+}
+
+TEST(PointToPoint, ACommunicatorThatGoesFailsItsReceives) {
+  auto part = job().split(0, job().rank());
+  char byte = 0;
+  const auto receive = part->receive(&byte, 1, previous_rank(), 79);
+  part.reset();
+  EXPECT_THROW(receive->wait(), local::CommError);
+  job().barrier();
 }
 
 TEST(PointToPoint, RankOutOfRangeThrows) {
