@@ -52,6 +52,10 @@ QUARRY_BINARY(copysign)
 #undef QUARRY_BINARY
 QUARRY_FN float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 QUARRY_FN double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+QUARRY_FN float sqrt_normal(float x) { return __builtin_sqrtf(x); }
+QUARRY_FN double sqrt_normal(double x) { return __builtin_sqrt(x); }
+QUARRY_FN double divide_normal(double x, double y) { return x / y; }
+QUARRY_FN uint64_t umul_wide(uint32_t x, uint32_t y) { return static_cast<uint64_t>(x) * y; }
 QUARRY_FN uint64_t umulhi(uint64_t x, uint64_t y) {
   __extension__ using wide = unsigned __int128;
   return static_cast<uint64_t>((static_cast<wide>(x) * y) >> 64);

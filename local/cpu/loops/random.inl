@@ -156,25 +156,27 @@ struct Normal {
   template <class T>
   static void of_blocks(const Blocks& blocks, T* out) {
     constexpr int kPairs = kBlocks * fn::values_per_block<T> / 2;
-    T u[kPairs], v[kPairs], cosine[kPairs], sine[kPairs];
+    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    Word u[kPairs], v[kPairs];
     if constexpr (sizeof(T) == 4) {
       uint64_t words[kPairs];
       Bits::of_blocks(blocks, words);
-      for (int i = 0; i < kPairs; ++i) u[i] = fn::uniform32(static_cast<uint32_t>(words[i]));
-      for (int i = 0; i < kPairs; ++i) v[i] = fn::uniform32(static_cast<uint32_t>(words[i] >> 32));
+      for (int i = 0; i < kPairs; ++i) u[i] = static_cast<uint32_t>(words[i]);
+      for (int i = 0; i < kPairs; ++i) v[i] = static_cast<uint32_t>(words[i] >> 32);
     } else {
-      for (int i = 0; i < kPairs; ++i) u[i] = fn::uniform64(blocks.first[i]);
-      for (int i = 0; i < kPairs; ++i) v[i] = fn::uniform64(blocks.second[i]);
+      std::memcpy(u, blocks.first, sizeof u);
+      std::memcpy(v, blocks.second, sizeof v);
     }
-    for (int i = 0; i < kPairs; ++i) u[i] = math::sqrt(T(-2) * fn::shared_log(T(1) - u[i]));
+    T radius[kPairs], first[kPairs], second[kPairs];
+    for (int i = 0; i < kPairs; ++i) radius[i] = fn::normal_radius(u[i]);
     for (int i = 0; i < kPairs; ++i) {
-      const fn::sincos_pair<T> turn = fn::shared_sincos_turns(v[i]);
-      cosine[i] = u[i] * turn.cosine;
-      sine[i] = u[i] * turn.sine;
+      const fn::normal_pair<T> pair = fn::normals_at(radius[i], fn::shared_sincos(fn::normal_angle(v[i])), v[i]);
+      first[i] = pair.first;
+      second[i] = pair.second;
     }
     for (int i = 0; i < kPairs; ++i) {
-      out[2 * i] = cosine[i];
-      out[2 * i + 1] = sine[i];
+      out[2 * i] = first[i];
+      out[2 * i + 1] = second[i];
     }
   }
   template <class T>
@@ -280,9 +282,11 @@ class GammaSampler {
     const double c = c_, d = d_;
     double x[kBlocks], u[kBlocks];
     uint64_t open[kBlocks];
-    for (int i = 0; i < kBlocks; ++i) x[i] = math::sqrt(-2 * fn::shared_log(fn::positive_uniform(blocks.first[i])));
-    for (int i = 0; i < kBlocks; ++i) u[i] = lower_word(blocks.second[i]) * 2.3283064365386963e-10;
-    for (int i = 0; i < kBlocks; ++i) x[i] = x[i] * fn::shared_sincos_turns(u[i]).cosine;
+    for (int i = 0; i < kBlocks; ++i) x[i] = fn::normal_radius(blocks.first[i]);
+    for (int i = 0; i < kBlocks; ++i) {
+      const uint32_t angle = static_cast<uint32_t>(blocks.second[i]);
+      x[i] = fn::normals_at(x[i], fn::shared_sincos(fn::angle_of(angle)), static_cast<uint64_t>(angle) << 32).first;
+    }
     for (int i = 0; i < kBlocks; ++i) u[i] = (upper_word(blocks.second[i]) + 0.5) * 2.3283064365386963e-10;
     for (int i = 0; i < kBlocks; ++i) {
       const double t = 1 + c * x[i], v = t * t * t, x2 = x[i] * x[i];

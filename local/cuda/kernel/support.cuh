@@ -135,9 +135,9 @@ struct lane_normals {
   QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
 #pragma unroll
     for (int i = 0; i < fn::values_per_block<T>; i += 2) {
-      const fn::sincos_pair<T> pair = fn::normals_of_block<T>(block, i / 2);
-      out[i] = pair.cosine;
-      out[i + 1] = pair.sine;
+      const fn::normal_pair<T> pair = fn::normals_of_block<T>(block, i / 2);
+      out[i] = pair.first;
+      out[i + 1] = pair.second;
     }
   }
   template <class T>

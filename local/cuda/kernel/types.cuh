@@ -102,6 +102,38 @@ QUARRY_FN double hypot(double x, double y) {
 QUARRY_FN float fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 QUARRY_FN double fma(double x, double y, double z) { return __fma_rn(x, y, z); }
 QUARRY_FN uint64_t umulhi(uint64_t x, uint64_t y) { return __umul64hi(x, y); }
+// The compiler multiplies zeros too where a factor was widened.
+QUARRY_FN uint64_t umul_wide(uint32_t x, uint32_t y) {
+  uint64_t product;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(x), "r"(y));
+  return product;
+}
+// Newton's steps of the compiler's own square roots and quotients, without its tests for numbers near the limits of the
+// format and its branches.
+QUARRY_FN float sqrt_normal(float x) {
+  float r;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  const float s = __fmul_rn(x, r), h = __fmul_rn(r, 0.5f);
+  return __fmaf_rn(__fmaf_rn(-s, s, x), h, s);
+}
+QUARRY_FN double sqrt_normal(double x) {
+  double r;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  const double e = __fma_rn(x, -__dmul_rn(r, r), 1.0);
+  const double y = __fma_rn(__fma_rn(e, 0.375, 0.5), __dmul_rn(r, e), r);
+  const double s = __dmul_rn(x, y), h = __dmul_rn(y, 0.5);
+  return __fma_rn(__fma_rn(s, -s, x), h, s);
+}
+QUARRY_FN double divide_normal(double x, double y) {
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
+  double e = __fma_rn(-y, r, 1.0);
+  e = __fma_rn(e, e, e);
+  r = __fma_rn(r, e, r);
+  r = __fma_rn(r, __fma_rn(-y, r, 1.0), r);
+  const double q = __dmul_rn(x, r);
+  return __fma_rn(r, __fma_rn(-y, q, x), q);
+}
 
 }  // namespace math
 }  // namespace quarry::local

@@ -56,14 +56,21 @@ QUARRY_FN double binomial_log_mass(double k, double n, double p) {
          kHalfLogTwoPi + 0.5 * (math::log(n / k) - math::log(n - k));
 }
 
+// A normal by 52 bits of radius and 32 of angle.
+QUARRY_FN double angle_of(uint32_t w) {
+  return static_cast<double>(static_cast<int32_t>(w << 2)) * 3.65729516644887104e-10;  // pi / 2^33
+}
+QUARRY_FN double normal_of(uint64_t radius, uint32_t angle) {
+  return normals_at(normal_radius(radius), shared_sincos(angle_of(angle)), static_cast<uint64_t>(angle) << 32).first;
+}
+
 // Gamma of a shape >= 1 (G. Marsaglia, W. W. Tsang, A Simple Method for Generating Gamma Variables, 2000). One block
-// per attempt: 53 bits for the radius of a normal, 32 for its angle, 32 for the test.
+// per attempt: a normal of 52 and 32 bits, 32 for the test.
 QUARRY_FN double gamma_of_large_shape(element_draws& draws, double shape) {
   const double d = shape - 1.0 / 3, c = 1 / math::sqrt(9 * d);
   for (;;) {
     const philox_block block = next_block(draws);
-    const double radius = math::sqrt(-2 * shared_log(positive_uniform(word64(block, 0))));
-    const double x = radius * shared_sincos_turns(static_cast<double>(block.w[2]) * 2.3283064365386963e-10).cosine;
+    const double x = normal_of(word64(block, 0), block.w[2]);
     const double t = 1 + c * x;
     if (t <= 0) continue;
     const double v = t * t * t, u = open_uniform(block.w[3]), x2 = x * x;
@@ -229,7 +236,7 @@ QUARRY_FN double random_von_mises(uint64_t key, double kappa) {
   element_draws draws = draws_of(key);
   if (kappa < 1e-8) return kPi * (2 * uniform64(word64(next_block(draws), 0)) - 1);
   if (kappa > 1e6) {
-    const double x = normals_of_block<double>(next_block(draws), 0).cosine * math::sqrt(1 / kappa);
+    const double x = normals_of_block<double>(next_block(draws), 0).first * math::sqrt(1 / kappa);
     return x < -kPi ? -kPi : x > kPi ? kPi : x;
   }
   double s = 1 / kappa + kappa;

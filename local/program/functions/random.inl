@@ -7,7 +7,7 @@ struct philox_block {
 };
 QUARRY_FN philox_block philox4x32_10(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
+    const uint64_t p0 = math::umul_wide(0xD2511F53u, c0), p1 = math::umul_wide(0xCD9E8D57u, c2);
     const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
     const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c1 = static_cast<uint32_t>(p1);
@@ -38,91 +38,114 @@ QUARRY_FN double uniform64(uint64_t w) {
   return static_cast<double>(static_cast<int64_t>(w >> 11)) * 1.1102230246251565e-16;
 }
 
-// log of a normal x in (0, 1]: x = m 2^e, m in [sqrt(1/2), sqrt(2)), log m = 2 artanh((m - 1) / (m + 1)). Explicit
-// fused operations: the same bits on every device.
+// log of a normal x in (0, 1], m 2^e with m in [sqrt(1/2), sqrt(2)). Explicit fused operations, so that it has the same
+// bits on every device; minimax polynomials. In double log m = 2 artanh((m - 1) / (m + 1)).
 QUARRY_FN double shared_log(double x) {
   const uint64_t bits = QUARRY_BIT_CAST(uint64_t, x);
   const uint64_t shifted = bits - 0x3fe6a09e667f3bcdull;  // sqrt(1/2)
-  const int64_t e = static_cast<int64_t>(shifted) >> 52;
-  const double m = QUARRY_BIT_CAST(double, bits - (static_cast<uint64_t>(e) << 52));
-  const double f = m - 1.0, s = f / (2.0 + f), s2 = s * s;
-  double p = 1.0 / 21;
-  p = math::fma(p, s2, 1.0 / 19);
-  p = math::fma(p, s2, 1.0 / 17);
-  p = math::fma(p, s2, 1.0 / 15);
-  p = math::fma(p, s2, 1.0 / 13);
-  p = math::fma(p, s2, 1.0 / 11);
-  p = math::fma(p, s2, 1.0 / 9);
-  p = math::fma(p, s2, 1.0 / 7);
-  p = math::fma(p, s2, 1.0 / 5);
-  p = math::fma(p, s2, 1.0 / 3);
+  const double m = QUARRY_BIT_CAST(double, bits - (shifted & 0xfff0000000000000ull));
+  const double f = m - 1.0, s = math::divide_normal(f, 2.0 + f), s2 = s * s;
+  double p = 0.073980546674603052;
+  p = math::fma(p, s2, 0.076570177185217235);
+  p = math::fma(p, s2, 0.090917824415864127);
+  p = math::fma(p, s2, 0.11111099281565975);
+  p = math::fma(p, s2, 0.14285714371239485);
+  p = math::fma(p, s2, 0.19999999999707149);
+  p = math::fma(p, s2, 0.33333333333333672);
   const double tail = s * s2 * p;  // artanh(s) - s
-  const double scale = static_cast<double>(e);
+  const double scale = static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(shifted >> 32)) >> 20);
   return math::fma(scale, 6.93147180369123816490e-01,
                    2.0 * s + math::fma(scale, 1.90821492927058770002e-10, 2.0 * tail));
 }
 QUARRY_FN float shared_log(float x) {
   const uint32_t bits = QUARRY_BIT_CAST(uint32_t, x);
-  const uint32_t shifted = bits - 0x3f3504f3u;
-  const int32_t e = static_cast<int32_t>(shifted) >> 23;
-  const float m = QUARRY_BIT_CAST(float, bits - (static_cast<uint32_t>(e) << 23));
-  const float f = m - 1.0f, s = f / (2.0f + f), s2 = s * s;
-  float p = 1.0f / 9;
-  p = math::fma(p, s2, 1.0f / 7);
-  p = math::fma(p, s2, 1.0f / 5);
-  p = math::fma(p, s2, 1.0f / 3);
-  const float tail = s * s2 * p;
-  const float scale = static_cast<float>(e);
-  return math::fma(scale, 6.93145752e-01f, 2.0f * s + math::fma(scale, 1.42860677e-06f, 2.0f * tail));
+  const uint32_t shifted = (bits - 0x3f3504f3u) & 0xff800000u;  // sqrt(1/2)
+  const float f = QUARRY_BIT_CAST(float, bits - shifted) - 1.0f;
+  float p = 0.087348015f;
+  p = math::fma(p, f, -0.143074983f);
+  p = math::fma(p, f, 0.149179724f);
+  p = math::fma(p, f, -0.165705103f);
+  p = math::fma(p, f, 0.199620732f);
+  p = math::fma(p, f, -0.250017554f);
+  p = math::fma(p, f, 0.333339502f);
+  p = math::fma(p, f, -0.499999916f);
+  const float scale = static_cast<float>(static_cast<int32_t>(shifted));  // 2^23 e
+  return math::fma(f * f, p, math::fma(scale, 8.26295829e-08f, f));
 }
 
 template <class T>
 struct sincos_pair {
   T sine, cosine;
 };
-// Sine and cosine of 2 pi t, t in [0, 1): t = k / 4 + y, |y| <= 1/8, and Taylor polynomials of 2 pi y.
-template <class T>
-QUARRY_FN sincos_pair<T> quarter_turns(T sine, T cosine, int quadrant) {
-  const T a = (quadrant & 1) ? cosine : sine, b = (quadrant & 1) ? sine : cosine;
-  return {(quadrant & 2) ? -a : a, ((quadrant + 1) & 2) ? -b : b};
+// Of an angle of at most pi / 4.
+QUARRY_FN sincos_pair<double> shared_sincos(double a) {
+  const double a2 = a * a;
+  double s = 1.5896826386729010e-10;
+  s = math::fma(s, a2, -2.5050758627009302e-08);
+  s = math::fma(s, a2, 2.7557313695060034e-06);
+  s = math::fma(s, a2, -1.9841269829816468e-04);
+  s = math::fma(s, a2, 8.3333333333224239e-03);
+  s = math::fma(s, a2, -1.6666666666666632e-01);
+  double c = -1.1359669049678407e-11;
+  c = math::fma(c, a2, 2.0875723669624319e-09);
+  c = math::fma(c, a2, -2.7557314355141540e-07);
+  c = math::fma(c, a2, 2.4801587289491518e-05);
+  c = math::fma(c, a2, -1.3888888888874138e-03);
+  c = math::fma(c, a2, 4.1666666666666600e-02);
+  c = math::fma(c, a2, -0.5);
+  return {math::fma(s * a2, a, a), math::fma(c, a2, 1.0)};
 }
+QUARRY_FN sincos_pair<float> shared_sincos(float a) {
+  const float a2 = a * a;
+  float s = -1.95172958e-04f;
+  s = math::fma(s, a2, 8.33217812e-03f);
+  s = math::fma(s, a2, -1.66666549e-01f);
+  float c = 2.44384489e-05f;
+  c = math::fma(c, a2, -1.38873675e-03f);
+  c = math::fma(c, a2, 4.16666469e-02f);
+  c = math::fma(c, a2, -0.5f);
+  return {math::fma(s * a2, a, a), math::fma(c, a2, 1.0f)};
+}
+// Of 2 pi t, t in [0, 1): t = k / 4 + y, |y| <= 1/8.
 QUARRY_FN sincos_pair<double> shared_sincos_turns(double t) {
   const int quadrant = static_cast<int>(math::fma(t, 4.0, 0.5));
   const double y = math::fma(static_cast<double>(quadrant), -0.25, t);
-  const double a = y * 6.28318530717958647693, a2 = a * a;
-  double s = 1.0 / 355687428096000.0;
-  s = math::fma(s, a2, -1.0 / 1307674368000.0);
-  s = math::fma(s, a2, 1.0 / 6227020800.0);
-  s = math::fma(s, a2, -1.0 / 39916800.0);
-  s = math::fma(s, a2, 1.0 / 362880.0);
-  s = math::fma(s, a2, -1.0 / 5040.0);
-  s = math::fma(s, a2, 1.0 / 120.0);
-  s = math::fma(s, a2, -1.0 / 6.0);
-  const double sine = math::fma(s * a2, a, a);
-  double c = 1.0 / 20922789888000.0;
-  c = math::fma(c, a2, -1.0 / 87178291200.0);
-  c = math::fma(c, a2, 1.0 / 479001600.0);
-  c = math::fma(c, a2, -1.0 / 3628800.0);
-  c = math::fma(c, a2, 1.0 / 40320.0);
-  c = math::fma(c, a2, -1.0 / 720.0);
-  c = math::fma(c, a2, 1.0 / 24.0);
-  c = math::fma(c, a2, -0.5);
-  return quarter_turns(sine, math::fma(c, a2, 1.0), quadrant);
+  const sincos_pair<double> of = shared_sincos(y * 6.28318530717958647693);
+  const double a = (quadrant & 1) ? of.cosine : of.sine, b = (quadrant & 1) ? of.sine : of.cosine;
+  return {(quadrant & 2) ? -a : a, ((quadrant + 1) & 2) ? -b : b};
 }
-QUARRY_FN sincos_pair<float> shared_sincos_turns(float t) {
-  const int quadrant = static_cast<int>(math::fma(t, 4.0f, 0.5f));
-  const float y = math::fma(static_cast<float>(quadrant), -0.25f, t);
-  const float a = y * 6.28318531f, a2 = a * a;
-  float s = 1.0f / 362880.0f;
-  s = math::fma(s, a2, -1.0f / 5040.0f);
-  s = math::fma(s, a2, 1.0f / 120.0f);
-  s = math::fma(s, a2, -1.0f / 6.0f);
-  const float sine = math::fma(s * a2, a, a);
-  float c = 1.0f / 40320.0f;
-  c = math::fma(c, a2, -1.0f / 720.0f);
-  c = math::fma(c, a2, 1.0f / 24.0f);
-  c = math::fma(c, a2, -0.5f);
-  return quarter_turns(sine, math::fma(c, a2, 1.0f), quadrant);
+
+// Box-Muller: two words of a block give two normals. The first word's upper bits are u, an odd multiple of 2^-24 or
+// 2^-53, and the radius sqrt(-2 log u); of the second one the upper two bits are a quarter of the circle and the lower
+// ones, with a sign, an angle in it.
+QUARRY_FN float normal_radius(uint32_t w) {
+  const float u = QUARRY_BIT_CAST(float, (w >> 9) | 0x3f800000u) - 0.999999940395355225f;
+  return math::sqrt_normal(-2.0f * shared_log(u));
+}
+QUARRY_FN double normal_radius(uint64_t w) {
+  const double u = QUARRY_BIT_CAST(double, (w >> 12) | 0x3ff0000000000000ull) - 0.999999999999999888978;
+  return math::sqrt_normal(-2.0 * shared_log(u));
+}
+QUARRY_FN float normal_angle(uint32_t w) {
+  return static_cast<float>(static_cast<int32_t>(w << 2)) * 3.65729522e-10f;  // pi / 2^33
+}
+QUARRY_FN double normal_angle(uint64_t w) {
+  const double y = QUARRY_BIT_CAST(double, (w & 0xfffffffffffffull) | 0x3ff0000000000000ull) - 1.5;
+  return y * 1.57079632679489661923;
+}
+template <class T>
+struct normal_pair {
+  T first, second;
+};
+QUARRY_FN normal_pair<float> normals_at(float radius, const sincos_pair<float>& angle, uint32_t w) {
+  const float r = QUARRY_BIT_CAST(float, QUARRY_BIT_CAST(uint32_t, radius) ^ (w & 0x80000000u));
+  const bool swap = (w & 0x40000000u) != 0;
+  return {r * (swap ? angle.sine : angle.cosine), r * (swap ? angle.cosine : angle.sine)};
+}
+QUARRY_FN normal_pair<double> normals_at(double radius, const sincos_pair<double>& angle, uint64_t w) {
+  const double r = QUARRY_BIT_CAST(double, QUARRY_BIT_CAST(uint64_t, radius) ^ (w & 0x8000000000000000ull));
+  const bool swap = (w & 0x4000000000000000ull) != 0;
+  return {r * (swap ? angle.sine : angle.cosine), r * (swap ? angle.cosine : angle.sine)};
 }
 
 // Value number i of a block.
@@ -140,14 +163,16 @@ QUARRY_FN T uniform_of_block(const philox_block& block, int i) {
   else
     return uniform64(word64(block, i));
 }
-// Box-Muller: values 2j and 2j + 1 are sqrt(-2 log(1 - u)) times cosine and sine of 2 pi v, u and v the uniforms 2j and
-// 2j + 1 of the block.
+// Values 2j and 2j + 1 of a block, made of its words 2j and 2j + 1.
 template <Real T>
-QUARRY_FN sincos_pair<T> normals_of_block(const philox_block& block, int pair) {
-  const T u = T(1) - uniform_of_block<T>(block, 2 * pair), v = uniform_of_block<T>(block, 2 * pair + 1);
-  const T radius = math::sqrt(T(-2) * shared_log(u));
-  const sincos_pair<T> turn = shared_sincos_turns(v);
-  return {radius * turn.sine, radius * turn.cosine};
+QUARRY_FN normal_pair<T> normals_of_block(const philox_block& block, int pair) {
+  if constexpr (sizeof(T) == 4) {
+    const uint32_t w = block.w[2 * pair + 1];
+    return normals_at(normal_radius(block.w[2 * pair]), shared_sincos(normal_angle(w)), w);
+  } else {
+    const uint64_t w = word64(block, 1);
+    return normals_at(normal_radius(word64(block, 0)), shared_sincos(normal_angle(w)), w);
+  }
 }
 
 template <class T>
@@ -166,8 +191,8 @@ template <class T>
 QUARRY_FN T random_normal(int64_t index, uint64_t seed, uint64_t stream) {
   const uint64_t i = static_cast<uint64_t>(index);
   const int place = static_cast<int>(i % values_per_block<T>);
-  const sincos_pair<T> pair = normals_of_block<T>(random_block(i / values_per_block<T>, seed, stream), place / 2);
-  return (place & 1) ? pair.sine : pair.cosine;
+  const normal_pair<T> pair = normals_of_block<T>(random_block(i / values_per_block<T>, seed, stream), place / 2);
+  return (place & 1) ? pair.second : pair.first;
 }
 // The high word of bits * (high - low): [low, high) with a bias of at most (high - low) / 2^64. An empty range stands
 // for all 2^64 values.

@@ -209,8 +209,11 @@ TEST(Random, SharedFunctionsAreAccurate) {
     EXPECT_NEAR(fn::shared_log(t), l, 4e-16 * std::abs(l) + 1e-18);
     const float tf = static_cast<float>(t), lf = static_cast<float>(std::log(static_cast<double>(tf)));
     EXPECT_NEAR(fn::shared_log(tf), lf, 3e-7f * std::abs(lf) + 1e-9f);
-    const fn::sincos_pair<float> turnf = fn::shared_sincos_turns(tf);
-    EXPECT_NEAR(turnf.sine, std::sin(2 * M_PI * static_cast<double>(tf)), 2e-7);
+    const double part = (t - 0.5) * (M_PI / 2);
+    const float partf = static_cast<float>(part);
+    const fn::sincos_pair<float> of = fn::shared_sincos(partf);
+    EXPECT_NEAR(of.sine, std::sin(static_cast<double>(partf)), 8e-8 * std::abs(part) + 1e-12);
+    EXPECT_NEAR(of.cosine, std::cos(static_cast<double>(partf)), 8e-8);
   }
 }
 
