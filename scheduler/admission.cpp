@@ -334,6 +334,7 @@ void Core::release_live(int32_t index) {
   coming_bytes_ -= live.scratch.bytes();
   if (live.scratch_data) slab_->deallocate(live.scratch_data, live.scratch.bytes());
   if (live.run) live.run->scratch.close();
+  if (device_kind() && live.run && live.run.use_count() == 1) free_runs_.push_back(std::move(live.run));
   task_live_[static_cast<size_t>(live.task)] = -1;
   live = Live{};
   free_live_.push_back(index);
@@ -349,7 +350,8 @@ void Core::part_done(int32_t index, std::exception_ptr error) {
 void Core::complete(int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
   const Graph::Task& task = graph_->task(live.task);
-  const int64_t end_ns = local::trace_clock_ns();
+  const bool ended_by_run = !device_kind() && !live.run->deferred;
+  const int64_t end_ns = ended_by_run ? live.run->end_ns : local::trace_clock_ns();
   const std::exception_ptr error = live.error;
   Lane& lane = lanes_[static_cast<size_t>(task.lane)];
   int64_t begin_ns = live.run->begin_ns;
@@ -399,7 +401,6 @@ void Core::complete(int32_t index) {
       set_error(std::current_exception());
     }
   }
-  advance();
 }
 
 }  // namespace quarry::scheduler

@@ -22,6 +22,13 @@ namespace quarry::scheduler {
 class Core;
 class CoreCompletion;
 
+// For loops that wait for another thread.
+inline void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 // Scratch memory of one task: first fit with coalescing inside one piece. On the CPU the piece is taken at first use.
 class Scratch final : public local::MemoryResource {
  public:
@@ -61,7 +68,7 @@ class CoreTaskRun final : public TaskRun {
   bool deferred = false;
   int32_t live = -1;
   TaskId task = -1;
-  int64_t begin_ns = 0;
+  int64_t begin_ns = 0, end_ns = 0;  // of run()
 };
 
 class CoreCompletion final : public Completion {
@@ -215,21 +222,40 @@ class Core final : public Executor {
   };
   struct Lane {
     std::vector<Item> heap;
+    std::atomic<bool> any{false};  // the heap has items: for who looks without the lock
     std::condition_variable wake;
-    int idle = 0;    // sleeping threads that nobody has woken
-    int tokens = 0;  // woken threads that have not noticed
+    int threads = 0;
+    int idle = 0;              // sleeping threads that nobody has woken
+    int tokens = 0;            // woken threads that have not noticed
+    int looking = 0;           // threads that look at `any` for a while before they sleep
+    bool short_tasks = false;  // the last one was short: sleeping and waking would cost more
     int64_t busy_ns = 0;
     int64_t deferred = 0;  // tasks that returned and are not finished; the lane is busy while there are any
     int64_t deferred_since_ns = 0;
     int64_t last_end_ns = 0;  // device kinds: when the last task was seen to be done
   };
+  // A task that a thread has taken from its lane.
+  struct Slot {
+    std::shared_ptr<CoreTaskRun> run;
+    const Graph::Task* task = nullptr;
+    local::Stream* stream = nullptr;
+    bool to_host = false;  // on the worker's second stream
+    bool deferred = false, given_up = false;
+    std::exception_ptr error;
+  };
+  static constexpr int kMostTaken = 32;
+  // Threads take several short tasks at a time: one round of the lock for all of them. What one of them has not begun
+  // can be taken away again: `next` counts what it has begun.
   struct Worker {
     std::thread thread;
     LaneKind lane = LaneKind::compute;
     int number = 0;
     std::unique_ptr<local::Stream> stream, to_host;
-    std::shared_ptr<CoreTaskRun> run;
-    void* bounce = nullptr;  // pinned, two halves; io lane of device kinds
+    std::array<Slot, kMostTaken> slots;
+    int taken = 0;  // slots in use
+    std::atomic<int> next{kMostTaken};
+    std::shared_ptr<local::Event> events[2];  // device kinds: behind the taken tasks of each stream
+    void* bounce = nullptr;                   // pinned, two halves; io lane of device kinds
     std::unique_ptr<local::Event> bounce_events[2];
   };
   struct EvictionCandidate {
@@ -246,16 +272,14 @@ class Core final : public Executor {
     ~Guard() {
       if (lock_.owns_lock()) unlock();
     }
-    void lock() {
-      if (!lock_.owns_lock()) lock_.lock();
-    }
+    void lock();
     void unlock();
     template <class Condition>
     void wait(Condition& condition) {
       condition.wait(lock_);
     }
     template <class Condition>
-    void wait_for(Condition& condition, std::chrono::milliseconds time) {
+    void wait_for(Condition& condition, std::chrono::microseconds time) {
       condition.wait_for(lock_, time);
     }
 
@@ -309,7 +333,18 @@ class Core final : public Executor {
   // lanes.cpp
   void lane_loop(Worker& worker);
   void poll_loop();
-  void execute(Guard& guard, Worker& worker, int32_t live);
+  bool wait_for_work(Guard& guard, Worker& worker);
+  void look_for_work(Guard& guard, Lane& lane);
+  Item pop(Lane& lane);
+  bool take_back(Worker& worker);
+  bool take_back_others(const Worker& worker);
+  bool others_have_more(const Worker& worker) const;
+  void run_tasks(Guard& guard, Worker& worker, int32_t first);
+  void prepare(Worker& worker, int32_t live);
+  void perform(Slot& slot);
+  void record_events(Worker& worker, int done);
+  void finish(Worker& worker, Slot& slot);
+  int64_t expected_ns(const Item& item) const;
   void push(LaneKind lane, const Item& item);
   void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const;
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
@@ -360,6 +395,7 @@ class Core final : public Executor {
   std::vector<EvictionCandidate> candidates_;  // heap, farthest first; stale entries are skipped
   std::deque<Live> live_;
   std::vector<int32_t> free_live_;
+  std::vector<std::shared_ptr<CoreTaskRun>> free_runs_;
   int64_t live_count_ = 0;
   int64_t busy_tasks_ = 0;  // admitted tasks that keep every lane at work
   int64_t jobs_ = 0;        // moves between tiers, queued or under way
@@ -384,6 +420,7 @@ class Core final : public Executor {
   std::vector<int64_t> consumers_;       // admission order of each consumer
   std::vector<int32_t> block_record_;    // -1: not made yet, or gone
   std::vector<int32_t> task_live_;       // -1: not admitted, or done
+  std::vector<int64_t> body_ns_;         // what tasks of each body have taken lately; -1: unknown
   int64_t remote_left_ = 0;
   std::unordered_map<BlockId, std::vector<std::function<void()>>> callbacks_;
   std::unordered_map<BlockId, std::shared_ptr<StoredBlock>> kept_;

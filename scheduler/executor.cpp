@@ -77,6 +77,7 @@ Core::Core(const ExecutorConfig& config)
     for (int i = 0; i < count; ++i) {
       auto worker = std::make_unique<Worker>();
       worker->lane = lane;
+      ++lanes_[static_cast<size_t>(lane)].threads;
       worker->number = static_cast<int>(workers_.size());
       const auto role = lane == LaneKind::compute  ? local::StreamRole::compute
                         : lane == LaneKind::worker ? local::StreamRole::to_host
@@ -123,6 +124,17 @@ Core::~Core() {
   if (slab_data_) backend_.free_slab(config_.device.index, slab_data_, slab_bytes_);
 }
 
+void Core::Guard::lock() {
+  if (lock_.owns_lock()) return;
+  // Whoever holds it gives it back in less time than sleeping and waking takes.
+  constexpr int kTries = 64;
+  for (int i = 0; i < kTries; ++i) {
+    if (lock_.try_lock()) return;
+    for (int k = 0; k < 16; ++k) spin_pause();
+  }
+  lock_.lock();
+}
+
 void Core::Guard::unlock() {
   struct Wake {
     std::condition_variable* condition;
@@ -131,8 +143,8 @@ void Core::Guard::unlock() {
   std::array<Wake, kLaneCount> wakes;
   for (size_t i = 0; i < wakes.size(); ++i) {
     Lane& lane = core_.lanes_[i];
-    const int count =
-        std::clamp(static_cast<int>(std::min<size_t>(lane.heap.size(), 1 << 20)) - lane.tokens, 0, lane.idle);
+    const int count = std::clamp(
+        static_cast<int>(std::min<size_t>(lane.heap.size(), 1 << 20)) - lane.tokens - lane.looking, 0, lane.idle);
     lane.idle -= count;
     lane.tokens += count;
     wakes[i] = {&lane.wake, count};
@@ -264,6 +276,7 @@ void Core::begin_run(Graph& graph) {
   stuck_since_ = {};
   block_record_.assign(static_cast<size_t>(graph.block_count()), -1);
   task_live_.assign(static_cast<size_t>(graph.task_count()), -1);
+  body_ns_.assign(static_cast<size_t>(graph.body_count()), -1);
   for (BlockId b = 0; b < graph.block_count(); ++b) {
     const Graph::Block& block = graph.block(b);
     remote_left_ += block.remote_readers;
@@ -349,6 +362,7 @@ void Core::set_error(std::exception_ptr error) {
       }
     }
     lane.heap.clear();
+    lane.any = false;
   }
   for (size_t i = 0; i < live_.size(); ++i) {
     Live& live = live_[i];

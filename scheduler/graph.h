@@ -45,6 +45,7 @@ class Graph {
   }
 
   int64_t task_count() const { return static_cast<int64_t>(tasks_.size()); }
+  int64_t body_count() const { return static_cast<int64_t>(bodies_.size()); }
   int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }
 
   struct Task {

@@ -11,6 +11,13 @@ namespace quarry::scheduler {
 namespace {
 
 constexpr auto kPollInterval = std::chrono::microseconds(20);
+// What a thread takes at a time is expected to last no longer, and after it, it gives back what it has not begun.
+constexpr int64_t kRoundNs = 4000;
+constexpr int64_t kDeviceRoundNs = 30000;  // queueing work is no work
+// A thread that was at tasks this short looks for more for as long as sleeping and waking would take.
+constexpr int64_t kShortNs = 100'000;
+constexpr int64_t kLookNs = 50'000;
+constexpr auto kTakeBackAfter = std::chrono::microseconds(200);
 
 const char* trace_lane(const Graph::Task& task, bool device_kind) {
   switch (task.kind) {
@@ -58,39 +65,38 @@ void CoreCompletion::finish() {
   if (!claim()) return;
   Core::Guard guard(core_);
   core_.part_done(live_, nullptr);
+  core_.advance();
 }
 
 void CoreCompletion::fail(std::exception_ptr error) {
   if (!claim()) return;
   Core::Guard guard(core_);
   core_.part_done(live_, std::move(error));
+  core_.advance();
 }
 
 void Core::push(LaneKind lane, const Item& item) {
-  std::vector<Item>& heap = lanes_[static_cast<size_t>(lane)].heap;
-  heap.push_back(item);
-  std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  Lane& to = lanes_[static_cast<size_t>(lane)];
+  to.heap.push_back(item);
+  std::push_heap(to.heap.begin(), to.heap.end(), std::greater<>());
+  to.any.store(true, std::memory_order_relaxed);
+}
+
+Core::Item Core::pop(Lane& lane) {
+  std::pop_heap(lane.heap.begin(), lane.heap.end(), std::greater<>());
+  const Item item = lane.heap.back();
+  lane.heap.pop_back();
+  if (lane.heap.empty()) lane.any.store(false, std::memory_order_relaxed);
+  return item;
 }
 
 void Core::lane_loop(Worker& worker) {
-  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
   Guard guard(*this);
-  for (;;) {
-    while (lane.heap.empty() && !quit_) {
-      guard.unlock();  // what the last task made ready for other lanes
-      guard.lock();
-      if (!lane.heap.empty() || quit_) break;
-      ++lane.idle;
-      while (lane.tokens == 0 && !quit_) guard.wait(lane.wake);
-      if (lane.tokens > 0) --lane.tokens;
-    }
-    if (quit_) return;
-    std::pop_heap(lane.heap.begin(), lane.heap.end(), std::greater<>());
-    const Item item = lane.heap.back();
-    lane.heap.pop_back();
+  while (wait_for_work(guard, worker)) {
+    const Item item = pop(lanes_[static_cast<size_t>(worker.lane)]);
     switch (item.job) {
       case Job::task:
-        execute(guard, worker, item.what);
+        run_tasks(guard, worker, item.what);
         break;
       case Job::spill:
         spill(guard, worker, item.what);
@@ -102,119 +108,271 @@ void Core::lane_loop(Worker& worker) {
   }
 }
 
-void Core::execute(Guard& guard, Worker& worker, int32_t index) {
-  Live& live = live_[static_cast<size_t>(index)];
-  const Graph::Task& task = graph_->task(live.task);
-  TaskBody& body = graph_->body(task);
-  if (!worker.run || worker.run.use_count() != 1) worker.run = std::make_shared<CoreTaskRun>(*this);
-  const std::shared_ptr<CoreTaskRun> run = worker.run;
-  run->live = index;
-  run->task = live.task;
-  run->index = task.index;
-  run->deferred = false;
-  run->waits.clear();
-  run->input_views.clear();
-  run->output_views.clear();
+// False when the executor ends.
+bool Core::wait_for_work(Guard& guard, Worker& worker) {
+  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
+  while (lane.heap.empty() && !quit_) {
+    look_for_work(guard, lane);
+    if (!lane.heap.empty() || quit_) break;
+    ++lane.idle;
+    while (lane.tokens == 0 && !quit_) {
+      if (!others_have_more(worker)) {
+        guard.wait(lane.wake);
+        continue;
+      }
+      // One of them may be at a task that takes long for once.
+      guard.wait_for(lane.wake, kTakeBackAfter);
+      if (lane.tokens > 0 || !lane.heap.empty() || !take_back_others(worker)) continue;
+      --lane.idle;
+      return true;
+    }
+    if (lane.tokens > 0) --lane.tokens;
+  }
+  return !quit_;
+}
 
-  const bool to_host = worker.to_host && (task.kind == TaskKind::write || task.kind == TaskKind::send);
-  local::Stream& stream = to_host ? *worker.to_host : *worker.stream;
-  const int stream_number = 2 * worker.number + (to_host ? 1 : 0);
-  const std::span<const BlockId> outputs = graph_->outputs(task);
-  for (const BlockId input : graph_->inputs(task)) {
-    const Record& r = record_of(input);
-    run->input_views.push_back({r.data, r.bytes});
-    if (r.event && r.stream != stream_number) run->waits.emplace_back(r.event, r.stream);
+// Lets other lanes have what the last tasks made ready, and looks for more for a while.
+void Core::look_for_work(Guard& guard, Lane& lane) {
+  const bool look = lane.short_tasks && lane.looking == 0 && graph_;
+  if (look) ++lane.looking;
+  guard.unlock();
+  if (look) {
+    const int64_t until = local::trace_clock_ns() + kLookNs;
+    while (!lane.any.load(std::memory_order_relaxed) && local::trace_clock_ns() < until) {
+      for (int i = 0; i < 8; ++i) spin_pause();
+      std::this_thread::yield();
+    }
   }
-  for (const BlockId output : outputs) {
-    const Record& r = record_of(output);
-    run->output_views.push_back({r.data, r.bytes});
+  guard.lock();
+  if (look) --lane.looking;
+}
+
+bool Core::others_have_more(const Worker& worker) const {
+  return std::ranges::any_of(workers_, [&](const auto& other) {
+    return other->lane == worker.lane && other.get() != &worker && other->next.load() < other->taken;
+  });
+}
+
+// Gives the lane back what the worker has not begun.
+bool Core::take_back(Worker& worker) {
+  const int from = worker.next.exchange(kMostTaken);
+  const bool any = from < worker.taken;
+  for (int i = from; i < worker.taken; ++i) {
+    const int32_t index = worker.slots[static_cast<size_t>(i)].run->live;
+    Live& live = live_[static_cast<size_t>(index)];
+    live.run.reset();
+    live.open = 0;
+    if (stopping_) {
+      release_live(index);
+    } else {
+      make_ready(index);
+    }
   }
-  run->inputs = run->input_views;
-  run->outputs = run->output_views;
-  run->scratch.open(live.scratch_data, live.scratch.bytes());
-  run->context = {config_.device, &stream, &run->scratch, /*threads=*/1};
-  live.phase = Phase::running;
-  live.open = 1;
-  live.run = run;
-  std::shared_ptr<local::Event> event;
-  if (device_kind()) {
-    ++live.open;
-    event = take_event();
+  worker.taken = std::min(worker.taken, from);
+  return any;
+}
+
+bool Core::take_back_others(const Worker& worker) {
+  bool any = false;
+  for (const auto& other : workers_) {
+    if (other->lane == worker.lane && other.get() != &worker) any = take_back(*other) || any;
   }
-  run->begin_ns = local::trace_clock_ns();
+  return any && !lanes_[static_cast<size_t>(worker.lane)].heap.empty();
+}
+
+int64_t Core::expected_ns(const Item& item) const {
+  const int64_t ns = body_ns_[static_cast<size_t>(graph_->task(live_[static_cast<size_t>(item.what)].task).body)];
+  return ns < 0 ? kRoundNs : ns;
+}
+
+void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
+  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
+  const int64_t round_ns = device_kind() ? kDeviceRoundNs : kRoundNs;
+  int64_t expected = expected_ns({0, first, Job::task});
+  // The lane's other threads have as many.
+  size_t share = lane.heap.size() / static_cast<size_t>(lane.threads);
+  worker.taken = 0;
+  prepare(worker, first);
+  for (; share > 0 && worker.taken < kMostTaken && lane.heap.front().job == Job::task; --share) {
+    expected += expected_ns(lane.heap.front());
+    if (expected > round_ns) break;
+    prepare(worker, pop(lane).what);
+  }
+  const int taken = worker.taken;
+  worker.next.store(0);
   guard.unlock();
 
-  std::exception_ptr error;
+  int done = 0;
+  const int64_t begin_ns = local::trace_clock_ns();
+  int64_t now_ns = begin_ns;
+  while (now_ns - begin_ns <= round_ns && !(done > 0 && stopping_.load(std::memory_order_relaxed))) {
+    const int i = worker.next.fetch_add(1);
+    if (i >= taken) break;
+    Slot& slot = worker.slots[static_cast<size_t>(i)];
+    slot.run->begin_ns = now_ns;
+    perform(slot);
+    slot.run->end_ns = now_ns = local::trace_clock_ns();
+    ++done;
+  }
+  if (device_kind()) record_events(worker, done);
+
+  guard.lock();
+  take_back(worker);
+  lane.short_tasks = now_ns - begin_ns <= done * kShortNs;
+  for (int i = 0; i < done; ++i) finish(worker, worker.slots[static_cast<size_t>(i)]);
+  for (auto& event : worker.events) event.reset();
+  worker.taken = 0;
+  advance();
+}
+
+void Core::prepare(Worker& worker, int32_t index) {
+  Live& live = live_[static_cast<size_t>(index)];
+  const Graph::Task& task = graph_->task(live.task);
+  Slot& slot = worker.slots[static_cast<size_t>(worker.taken++)];
+  if (!slot.run || slot.run.use_count() != 1) {
+    if (free_runs_.empty()) free_runs_.push_back(std::make_shared<CoreTaskRun>(*this));
+    slot.run = std::move(free_runs_.back());
+    free_runs_.pop_back();
+  }
+  CoreTaskRun& run = *slot.run;
+  run.live = index;
+  run.task = live.task;
+  run.index = task.index;
+  run.deferred = false;
+  run.waits.clear();
+  run.input_views.clear();
+  run.output_views.clear();
+  slot.task = &task;
+  slot.to_host = worker.to_host && (task.kind == TaskKind::write || task.kind == TaskKind::send);
+  slot.stream = slot.to_host ? worker.to_host.get() : worker.stream.get();
+  slot.deferred = slot.given_up = false;
+
+  const int stream_number = 2 * worker.number + (slot.to_host ? 1 : 0);
+  for (const BlockId input : graph_->inputs(task)) {
+    const Record& r = record_of(input);
+    run.input_views.push_back({r.data, r.bytes});
+    if (r.event && r.stream != stream_number) run.waits.emplace_back(r.event, r.stream);
+  }
+  for (const BlockId output : graph_->outputs(task)) {
+    const Record& r = record_of(output);
+    run.output_views.push_back({r.data, r.bytes});
+  }
+  run.inputs = run.input_views;
+  run.outputs = run.output_views;
+  run.scratch.open(live.scratch_data, live.scratch.bytes());
+  run.context = {config_.device, slot.stream, &run.scratch, /*threads=*/1};
+  live.phase = Phase::running;
+  live.open = 1;
+  live.run = slot.run;
+  if (device_kind()) {
+    ++live.open;
+    auto& event = worker.events[slot.to_host ? 1 : 0];
+    if (!event) event = take_event();
+  }
+}
+
+void Core::perform(Slot& slot) {
+  CoreTaskRun& run = *slot.run;
   try {
     if (!device_kind()) {
-      for (BlockView& view : run->output_views) view.data = host_memory_.allocate(charged_bytes(view.bytes));
+      for (BlockView& view : run.output_views) view.data = host_memory_.allocate(charged_bytes(view.bytes));
     }
-    for (const auto& [before, number] : run->waits) stream.wait(*before);
-    const local::DeviceScope scope(run->context);
-    body.run(*run);
-    if (event) stream.record(*event);
+    for (const auto& [before, number] : run.waits) slot.stream->wait(*before);
+    const local::DeviceScope scope(run.context);
+    graph_->body(*slot.task).run(run);
   } catch (...) {
-    error = std::current_exception();
+    slot.error = std::current_exception();
     if (device_kind()) {
       try {
-        stream.synchronize();  // what was queued may still use the blocks
+        slot.stream->synchronize();  // what was queued may still use the blocks
       } catch (const std::exception&) {
         // The stream's error is what the body threw, or follows from it.
       }
     }
   }
-  run->waits.clear();
-  const bool deferred = run->completion != nullptr;
-  const bool given_up = error && deferred && run->completion->claim();
-  run->completion.reset();
-  const int64_t end_ns = local::trace_clock_ns();
+  run.waits.clear();
+  slot.deferred = run.completion != nullptr;
+  slot.given_up = slot.error && slot.deferred && run.completion->claim();
+  run.completion.reset();
+}
 
-  guard.lock();
+// One event for all tasks of a stream: who comes after any of them waits for them all.
+void Core::record_events(Worker& worker, int done) {
+  for (const bool to_host : {false, true}) {
+    std::exception_ptr error;
+    bool used = false;
+    const auto each = [&](const auto& call) {
+      for (int i = 0; i < done; ++i) {
+        Slot& slot = worker.slots[static_cast<size_t>(i)];
+        if (slot.to_host == to_host && !slot.error) call(slot);
+      }
+    };
+    each([&](const Slot&) { used = true; });
+    if (!used) continue;
+    try {
+      (to_host ? worker.to_host : worker.stream)->record(*worker.events[to_host ? 1 : 0]);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (!error) continue;
+    each([&](Slot& slot) { slot.error = error; });
+  }
+}
+
+void Core::finish(Worker& worker, Slot& slot) {
+  const CoreTaskRun& run = *slot.run;
+  const int32_t index = run.live;
+  Live& live = live_[static_cast<size_t>(index)];
+  const Graph::Task& task = *slot.task;
   Lane& lane = lanes_[static_cast<size_t>(task.lane)];
-  if (!device_kind() || task.lane != LaneKind::compute) lane.busy_ns += end_ns - run->begin_ns;
-  if (given_up) --live.open;
+  const int64_t ns = run.end_ns - run.begin_ns;
+  int64_t& usual_ns = body_ns_[static_cast<size_t>(task.body)];
+  usual_ns = usual_ns < 0 ? ns : usual_ns + (std::min(ns, 8 * kRoundNs) - usual_ns) / 4;
+  if (!device_kind() || task.lane != LaneKind::compute) lane.busy_ns += ns;
+  if (slot.given_up) --live.open;
+  const std::span<const BlockId> outputs = graph_->outputs(task);
   if (!device_kind()) {
-    for (size_t i = 0; i < outputs.size(); ++i) record_of(outputs[i]).data = run->output_views[i].data;
-  } else if (error) {
+    for (size_t i = 0; i < outputs.size(); ++i) record_of(outputs[i]).data = run.output_views[i].data;
+  } else if (slot.error) {
     --live.open;
   } else {
-    live.event = event;
+    const int stream_number = 2 * worker.number + (slot.to_host ? 1 : 0);
+    live.event = worker.events[slot.to_host ? 1 : 0];
     live.phase = Phase::issued;
     for (const BlockId output : outputs) {
       Record& r = record_of(output);
-      r.event = event;
+      r.event = live.event;
       r.stream = stream_number;
-      if (!deferred) make_available(r);
+      if (!slot.deferred) make_available(r);
     }
     issued_[static_cast<size_t>(stream_number)].push_back(index);
     poll_wake_.notify_one();
   }
-  event.reset();
-  if (live.open > 1 && deferred) {
-    run->deferred = true;
-    if (lane.deferred++ == 0) lane.deferred_since_ns = end_ns;
+  if (live.open > 1 && slot.deferred) {
+    slot.run->deferred = true;
+    if (lane.deferred++ == 0) lane.deferred_since_ns = run.end_ns;
   }
-  part_done(index, error);
+  part_done(index, std::exchange(slot.error, nullptr));
 }
 
 void Core::poll_loop() {
-  struct Front {
-    size_t stream;
-    int32_t live;
+  constexpr size_t kMost = 256;  // of one stream at a time
+  struct Issued {
+    size_t stream = 0;
+    int32_t live = -1;
     std::shared_ptr<local::Event> event;
-    bool done = false;
     std::exception_ptr error;
   };
-  std::vector<Front> fronts;
+  std::vector<Issued> issued, ended;
   Guard guard(*this);
   while (!quit_) {
-    fronts.clear();
+    issued.clear();
     for (size_t s = 0; s < issued_.size(); ++s) {
-      if (issued_[s].empty()) continue;
-      const int32_t index = issued_[s].front();
-      fronts.push_back({s, index, live_[static_cast<size_t>(index)].event, false, nullptr});
+      for (size_t i = 0; i < std::min(kMost, issued_[s].size()); ++i) {
+        issued.push_back({s, issued_[s][i], live_[static_cast<size_t>(issued_[s][i])].event, nullptr});
+      }
     }
-    if (fronts.empty()) {
+    if (issued.empty()) {
       guard.unlock();
       guard.lock();
       const bool none = std::all_of(issued_.begin(), issued_.end(), [](const auto& queue) { return queue.empty(); });
@@ -222,25 +380,39 @@ void Core::poll_loop() {
       continue;
     }
     guard.unlock();
-    bool any = false;
-    for (Front& front : fronts) {
+    ended.clear();
+    for (size_t i = 0; i < issued.size(); ++i) {
+      // A stream's tasks end in order; those that were queued together share an event.
+      if (i > 0 && issued[i].event == issued[i - 1].event) {
+        if (!ended.empty() && ended.back().live == issued[i - 1].live) {
+          ended.push_back(issued[i]);
+          ended.back().error = ended[ended.size() - 2].error;
+        }
+        continue;
+      }
+      if (i > 0 && issued[i].stream == issued[i - 1].stream &&
+          (ended.empty() || ended.back().live != issued[i - 1].live)) {
+        continue;
+      }
       try {
-        if (!front.event->done()) continue;
-        front.done = any = true;
-        front.event->synchronize();  // throws what the work threw
+        if (!issued[i].event->done()) continue;
+        ended.push_back(issued[i]);
+        issued[i].event->synchronize();  // throws what the work threw
       } catch (...) {
-        front.done = any = true;
-        front.error = std::current_exception();
+        if (ended.empty() || ended.back().live != issued[i].live) ended.push_back(issued[i]);
+        ended.back().error = std::current_exception();
       }
     }
-    if (!any) std::this_thread::sleep_for(kPollInterval);
+    if (ended.empty()) std::this_thread::sleep_for(kPollInterval);
+    issued.clear();
     guard.lock();
-    for (Front& front : fronts) {
-      if (!front.done) continue;
-      issued_[front.stream].pop_front();
-      front.event.reset();
-      part_done(front.live, front.error);
+    for (Issued& one : ended) {
+      issued_[one.stream].pop_front();
+      one.event.reset();
+      part_done(one.live, one.error);
     }
+    if (!ended.empty()) advance();
+    ended.clear();
   }
 }
 
