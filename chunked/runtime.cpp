@@ -134,6 +134,7 @@ struct Runtime::Impl {
   int visible_gpus = 0;
   std::string device_name;
   std::unique_ptr<scheduler::Executor> executor;
+  std::unique_ptr<comm::PeerMemory> peers;
   int64_t sent_before = 0;
   std::atomic<int64_t> read_bytes{0}, written_bytes{0};
 
@@ -172,6 +173,8 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     if (const std::string text = environment("QUARRY_CHUNKS"); !options.chunks && !text.empty() && text != "auto") {
       options.chunks = parse_chunks(text);
     }
+    if (options.peer_copies.empty()) options.peer_copies = environment("QUARRY_PEER_COPIES");
+    static_cast<void>(comm::parse_peer_copies(options.peer_copies));
     if (options.chunks && std::ranges::any_of(*options.chunks, [](int64_t extent) { return extent < 1; })) {
       throw InvalidArgument(fmt::format("chunks {}: extents must be positive", local::to_string(*options.chunks)));
     }
@@ -197,6 +200,10 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     config.worker_threads = 1;
     executor = scheduler::Executor::create(config);
   });
+  if (communicator->size() > 1 && device.kind != DeviceKind::cpu) {
+    const auto [slab, bytes] = executor->device_slab();
+    peers = comm::PeerMemory::connect(*communicator, device, slab, bytes, comm::parse_peer_copies(options.peer_copies));
+  }
   start_progress();
 }
 
@@ -308,6 +315,15 @@ void Runtime::Impl::stop() noexcept {
   }
   if (reports) reports->set_handler(nullptr);
   reports.reset();
+  if (peers) {
+    // Nobody frees memory that another rank has open.
+    peers.reset();
+    try {
+      communicator->barrier();
+    } catch (const std::exception& error) {
+      local::log(local::LogLevel::debug, error.what());
+    }
+  }
   executor.reset();
 }
 
@@ -407,6 +423,7 @@ int64_t Runtime::host_bytes() const { return impl_->host_bytes; }
 int Runtime::threads() const { return impl_->options.threads; }
 const RuntimeOptions& Runtime::options() const { return impl_->options; }
 scheduler::Executor& Runtime::executor() { return *impl_->executor; }
+const comm::PeerMemory* Runtime::peers() const { return impl_->peers.get(); }
 
 std::string Runtime::banner() const {
   const Impl& r = *impl_;

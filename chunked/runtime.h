@@ -8,6 +8,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/ipc/peer_memory.h"
 #include "local/base/shape.h"
 #include "local/device/device.h"
 #include "scheduler/executor.h"
@@ -24,6 +25,7 @@ struct RuntimeOptions {
   // is less.
   std::string host_memory;
   std::string spill_dir;              // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
+  std::string peer_copies;            // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   int threads = 0;                    // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
@@ -61,7 +63,8 @@ class Runtime {
   int threads() const;
   const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
   scheduler::Executor& executor();
-  std::string banner() const;  // ranks, devices, threads, budget in one line
+  const comm::PeerMemory* peers() const;  // null for one rank and on the CPU
+  std::string banner() const;             // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks.
   void set_progress(std::function<void(const scheduler::Progress&)> callback);
   // The current or next computation throws Cancelled on every rank. Async-signal-safe.

@@ -34,6 +34,8 @@ class Communicator {
   virtual int size() const = 0;
   virtual int node_rank() const = 0;  // among the ranks of this host
   virtual int node_size() const = 0;
+  // A number of the host that a rank of this communicator runs on; the same for ranks of one host.
+  virtual int node_of(int rank) const = 0;
   virtual const char* transport() const = 0;  // "self", "mpi", "ucx"
 
   // Collective, blocking. Throw CommError once a rank of this communicator is lost or has left the job.

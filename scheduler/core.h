@@ -149,6 +149,9 @@ class Core final : public Executor {
   void when_ready(BlockId block, std::function<void()> callback) override;
   void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) override;
   void release_remote(BlockId block) override;
+  const void* lease_block(BlockId block) override;
+  void end_lease(BlockId block) override;
+  std::pair<void*, int64_t> device_slab() const override { return {slab_data_, slab_bytes_}; }
   void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) override;
   Progress progress() const override;
   Statistics statistics() const override;
@@ -356,6 +359,7 @@ class Core final : public Executor {
   void read_slot(Worker& worker, const SpillFile::Slot& slot, void* device, int64_t bytes);
   local::Reservation make_host_room(Guard& guard, int64_t bytes, int64_t after_use);
   bool drop_clean_slots();
+  int32_t produced_record(BlockId block);
   void read_record(Guard& guard, int32_t index, int64_t offset, int64_t bytes, void* to);
 
   // staging.cpp

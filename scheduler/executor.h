@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "local/device/exec_context.h"
@@ -81,6 +82,13 @@ class Executor {
   // has ended.
   virtual void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) = 0;
   virtual void release_remote(BlockId block) = 0;
+  // A produced block where it lies in device memory, for a reader of another process: its address in device_slab(), and
+  // there it stays until end_lease(), which must come even if the run fails; run() waits for it. Null where the block
+  // is in another tier. Throws Cancelled as read_block() does.
+  virtual const void* lease_block(BlockId block) = 0;
+  virtual void end_lease(BlockId block) = 0;
+  // The one piece of device memory that blocks and scratch of the compute tier lie in; null on the CPU.
+  virtual std::pair<void*, int64_t> device_slab() const = 0;
   // The same outside a run.
   virtual void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) = 0;
 

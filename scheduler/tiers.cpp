@@ -274,14 +274,38 @@ void Core::when_ready(BlockId block, std::function<void()> callback) {
   callbacks_[block].push_back(std::move(callback));
 }
 
-void Core::read_block(BlockId block, int64_t offset, int64_t bytes, void* to) {
-  Guard guard(*this);
+int32_t Core::produced_record(BlockId block) {
   if (!graph_) throw local::Cancelled("the run that made the block has ended");
   QUARRY_CHECK(block >= 0 && block < graph_->block_count());
   const int32_t index = block_record_[static_cast<size_t>(block)];
   if (index < 0 && stopping_) throw local::Cancelled("the run that made the block has been stopped");
   QUARRY_CHECK(index >= 0);
-  read_record(guard, index, offset, bytes, to);
+  return index;
+}
+
+void Core::read_block(BlockId block, int64_t offset, int64_t bytes, void* to) {
+  Guard guard(*this);
+  read_record(guard, produced_record(block), offset, bytes, to);
+}
+
+const void* Core::lease_block(BlockId block) {
+  Guard guard(*this);
+  Record& r = record(produced_record(block));
+  QUARRY_CHECK(r.produced);
+  if (!device_kind() || !r.resident || !r.available) return nullptr;
+  ++r.busy;
+  ++reads_;
+  return r.data;
+}
+
+void Core::end_lease(BlockId block) {
+  Guard guard(*this);
+  const int32_t index = block_record_[static_cast<size_t>(block)];
+  QUARRY_CHECK(index >= 0 && record(index).busy > 0);
+  --record(index).busy;
+  --reads_;
+  settle(index);
+  advance();
 }
 
 void Core::release_remote(BlockId block) {

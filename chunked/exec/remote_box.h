@@ -17,6 +17,7 @@ class BoxRuns {
   explicit BoxRuns(const BlockBox& box);
 
   int64_t bytes() const { return bytes_; }              // packed
+  int64_t run_bytes() const { return run_bytes_; }      // of one run; 0 if the box is empty
   int64_t block_bytes() const { return block_bytes_; }  // of the whole block
   // Copies bytes of the block, from `offset` on.
   using Read = std::function<void(int64_t offset, int64_t bytes, void* to)>;

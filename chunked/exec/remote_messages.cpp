@@ -77,7 +77,8 @@ std::vector<std::byte> encode(const Message& message) {
   out.put(message.kind);
   out.put(message.epoch);
   switch (message.kind) {
-    case MessageKind::request: {
+    case MessageKind::request:
+    case MessageKind::lease: {
       const Request& r = message.request;
       out.put(r.pull);
       out.put(r.key);
@@ -90,7 +91,11 @@ std::vector<std::byte> encode(const Message& message) {
       break;
     }
     case MessageKind::declined:
+    case MessageKind::leased:
+    case MessageKind::elsewhere:
+    case MessageKind::returned:
       out.put(message.request.pull);
+      out.put(message.request.offset);
       break;
     case MessageKind::failed:
       out.put(message.error.code);
@@ -107,7 +112,8 @@ Message decode(std::span<const std::byte> bytes) {
   in.get(message.kind);
   in.get(message.epoch);
   switch (message.kind) {
-    case MessageKind::request: {
+    case MessageKind::request:
+    case MessageKind::lease: {
       Request& r = message.request;
       in.get(r.pull);
       in.get(r.key);
@@ -120,7 +126,11 @@ Message decode(std::span<const std::byte> bytes) {
       return message;
     }
     case MessageKind::declined:
+    case MessageKind::leased:
+    case MessageKind::elsewhere:
+    case MessageKind::returned:
       in.get(message.request.pull);
+      in.get(message.request.offset);
       return message;
     case MessageKind::failed:
       in.get(message.error.code);

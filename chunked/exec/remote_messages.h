@@ -12,9 +12,13 @@
 namespace quarry::exec {
 
 enum class MessageKind : uint32_t {
-  request,   // send these pieces of a box
-  declined,  // of this pull nothing more will come
-  failed,    // the sender's run failed, with the error
+  request,    // send these pieces of a box
+  declined,   // of this pull nothing more will come
+  failed,     // the sender's run failed, with the error
+  lease,      // hold the block where it lies in device memory, for a copy from device to device
+  leased,     // it lies there, until `returned`
+  elsewhere,  // it does not: ask for pieces
+  returned,   // the copy is done
 };
 
 struct Request {
@@ -22,12 +26,13 @@ struct Request {
   BlockKey key;
   BlockBox box;
   int64_t first_piece = 0, pieces = 0;  // pieces of the agreed size of the packed box
+  int64_t offset = 0;                   // leased: where the block lies in its owner's slab
 };
 
 struct Message {
   MessageKind kind = MessageKind::request;
   uint64_t epoch = 0;
-  Request request;           // request; of it only `pull`: declined
+  Request request;           // request, lease; of it only `pull` (leased: and `offset`): the others but failed
   local::ErrorRecord error;  // failed; long messages are cut
 };
 

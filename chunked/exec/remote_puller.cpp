@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "chunked/exec/device_box.h"
 #include "local/base/log.h"
 #include "local/base/trace.h"
 
@@ -14,6 +15,9 @@ RemotePuller::RemotePuller(const ServiceLink& link)
   if (!on_device_ || link_.communicator.size() == 1) return;
   local::Backend& backend = local::backend(link_.device.kind);
   stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
+  if (link_.peers != nullptr) {
+    peer_stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
+  }
   for (int i = 0; i < kBuffers; ++i) {
     bounces_.push_back({std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr),
                         backend.create_event(link_.device.index), nullptr, 0, nullptr});
@@ -24,6 +28,7 @@ RemotePuller::~RemotePuller() {
   if (!stream_) return;
   try {
     stream_->synchronize();  // before the bounce buffers go
+    if (peer_stream_) peer_stream_->synchronize();
   } catch (const std::exception& error) {
     local::log(local::LogLevel::debug, error.what());
   }
@@ -74,6 +79,10 @@ void RemotePuller::pull(int owner, const BlockKey& key, const BlockBox& box, voi
 }
 
 void RemotePuller::start(const PullPtr& pull) {
+  if (peer_stream_ && pull->pieces > 0 && link_.peers->peer(pull->owner).base != nullptr) {
+    tell(*pull, MessageKind::lease);
+    return;
+  }
   if (on_device_ && pull->pieces > 0) {
     waiting_.push_back(pull);
     return;
@@ -83,6 +92,77 @@ void RemotePuller::start(const PullPtr& pull) {
                                                         pull->owner, data_tag(link_.epoch, pull->id)));
   }
   ask(*pull, 0, pull->pieces);
+}
+
+void RemotePuller::tell(const Pull& pull, MessageKind kind) {
+  Message message;
+  message.kind = kind;
+  message.epoch = link_.epoch;
+  message.request.pull = pull.id;
+  message.request.key = pull.key;
+  message.request.box = pull.box;
+  link_.communicator.post(pull.owner, encode(message));
+}
+
+RemotePuller::PullPtr RemotePuller::find(int from, uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pulls_.find(id);
+  // One that has ended with its run's failure is unknown; its owner takes the block back by itself.
+  return found == pulls_.end() || found->second->owner != from || failure_ ? nullptr : found->second;
+}
+
+void RemotePuller::fail_pull(const PullPtr& pull, const std::exception_ptr& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    pull->error = error;
+  }
+  link_.fail(error);
+}
+
+void RemotePuller::leased(int from, uint32_t id, int64_t offset) {
+  const PullPtr pull = find(from, id);
+  if (!pull) return;
+  try {
+    const comm::PeerMemory::Peer& peer = link_.peers->peer(from);
+    if (offset < 0 || offset > peer.bytes - BoxRuns(pull->box).block_bytes()) {
+      throw local::CommError(fmt::format("rank {} leased a block outside its memory", from));
+    }
+    if (free_events_.empty()) {
+      free_events_.push_back(local::backend(link_.device.kind).create_event(link_.device.index));
+    }
+    copy_box_on_device(pull->box, peer.base + offset, pull->to, *peer_stream_);
+    peer_stream_->record(*free_events_.back());
+    peer_stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
+    copies_.push_back({pull, std::move(free_events_.back())});
+    free_events_.pop_back();
+  } catch (...) {
+    fail_pull(pull, std::current_exception());
+  }
+}
+
+void RemotePuller::elsewhere(int from, uint32_t id) {
+  const PullPtr pull = find(from, id);
+  if (!pull) return;
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(pull);
+}
+
+bool RemotePuller::poll_copies() {
+  bool moved = false;
+  while (!copies_.empty() && copies_.front().done->done()) {
+    Copy copy = std::move(copies_.front());
+    copies_.pop_front();
+    moved = true;
+    try {
+      copy.done->synchronize();  // throws what the copy threw
+      copy.pull->arrived = copy.pull->pieces;
+      tell(*copy.pull, MessageKind::returned);
+    } catch (...) {
+      fail_pull(copy.pull, std::current_exception());
+    }
+    free_events_.push_back(std::move(copy.done));
+  }
+  return moved;
 }
 
 void RemotePuller::declined(int from, uint32_t id) {
@@ -119,7 +199,8 @@ void RemotePuller::fail_all(const std::exception_ptr& error) {
 }
 
 bool RemotePuller::outstanding(const PullPtr& pull) const {
-  return !pull->receives.empty() || std::ranges::any_of(bounces_, [&](const Bounce& b) { return b.pull == pull; });
+  const auto of_pull = [&](const auto& part) { return part.pull == pull; };
+  return !pull->receives.empty() || std::ranges::any_of(bounces_, of_pull) || std::ranges::any_of(copies_, of_pull);
 }
 
 void RemotePuller::finish(const PullPtr& pull) {
@@ -228,6 +309,7 @@ bool RemotePuller::start_pieces() {
 bool RemotePuller::poll() {
   if (open_ == 0) return false;
   bool moved = poll_bounces();
+  moved |= poll_copies();
   std::vector<PullPtr> pulls;
   {
     const std::lock_guard lock(mutex_);

@@ -1,5 +1,6 @@
-// The consumer's side of pulls. On the CPU the pieces arrive where they belong, all asked for at once. For device
-// memory a piece is asked for when a bounce buffer is free for it, and copied from there on a stream of its own.
+// The consumer's side of pulls. On the CPU the pieces arrive where they belong, all asked for at once. A block in
+// device memory that this rank's device reaches is leased and copied from there. For the rest of device memory a piece
+// is asked for when a bounce buffer is free for it, and copied from there on a stream of its own.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,8 @@ class RemotePuller {
             std::function<void(std::exception_ptr)> done);
   // From the communication thread.
   void declined(int from, uint32_t pull);
+  void leased(int from, uint32_t pull, int64_t offset);
+  void elsewhere(int from, uint32_t pull);
   bool poll();
   // The run has failed: pulls that wait for nothing any more end with this error, the others when their owners answer.
   void fail_all(const std::exception_ptr& error);
@@ -54,7 +57,16 @@ class RemotePuller {
     std::unique_ptr<comm::Request> receive;  // null: being copied
   };
 
+  struct Copy {  // from another rank's device
+    PullPtr pull;
+    std::unique_ptr<local::Event> done;
+  };
+
   void start(const PullPtr& pull);
+  PullPtr find(int from, uint32_t id);
+  void tell(const Pull& pull, MessageKind kind);
+  void fail_pull(const PullPtr& pull, const std::exception_ptr& error);
+  bool poll_copies();
   int64_t piece_size(const Pull& pull, int64_t piece) const;
   void ask(const Pull& pull, int64_t first, int64_t count);
   bool poll_host(const PullPtr& pull);
@@ -66,7 +78,10 @@ class RemotePuller {
   const ServiceLink& link_;
   const bool on_device_;
   std::unique_ptr<local::Stream> stream_;
-  std::vector<Bounce> bounces_;  // of the communication thread
+  std::vector<Bounce> bounces_;  // of the communication thread, as all up to open_
+  std::unique_ptr<local::Stream> peer_stream_;
+  std::deque<Copy> copies_;  // in the order of the stream
+  std::vector<std::unique_ptr<local::Event>> free_events_;
   std::atomic<int64_t> open_{0};
 
   std::mutex mutex_;

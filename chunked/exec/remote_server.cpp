@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "chunked/exec/device_box.h"
 #include "local/base/trace.h"
 
 namespace quarry::exec {
@@ -42,7 +44,7 @@ void RemoteServer::expose(const BlockKey& key, scheduler::BlockId block) { expos
 
 int64_t RemoteServer::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
 
-void RemoteServer::request(int from, Request request) {
+void RemoteServer::request(int from, Request request, bool lease) {
   ServePtr serve;
   bool fresh = false;
   try {
@@ -66,7 +68,11 @@ void RemoteServer::request(int from, Request request) {
     }
     serve = slot;
     if (serve->declined) return;
-    serve->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
+    if (lease) {
+      serve->lease_wanted = true;
+    } else {
+      serve->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
+    }
     if (declining_) {
       jobs_.push_back({serve, -1, -1});
     } else if (serve->ready) {
@@ -116,6 +122,7 @@ void RemoteServer::pull_own(const BlockKey& key, const BlockBox& box, void* to,
     }
     serve->block = found->second;
     serve->runs = std::make_unique<BoxRuns>(box);
+    serve->box = box;
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     {
@@ -200,11 +207,17 @@ void RemoteServer::work(const Job& job) {
     serve_own(serve);
     return;
   }
+  bool wants_lease = false;
+  {
+    const std::lock_guard lock(mutex_);
+    wants_lease = std::exchange(serve->lease_wanted, false) && !serve->declined && !declining_;
+  }
+  if (wants_lease) lease(serve);
   for (;;) {
     int64_t piece = 0;
     {
       const std::lock_guard lock(mutex_);
-      if (serve->declined || declining_) return;  // a job that declines it is in the queue
+      if (serve->leased || serve->declined || declining_) return;  // a job that declines it is in the queue
       while (!serve->wanted.empty() && serve->wanted.front().first >= serve->wanted.front().second) {
         serve->wanted.pop_front();
       }
@@ -241,6 +254,42 @@ void RemoteServer::work(const Job& job) {
   if (serve->pieces_left == 0) over(serve);
 }
 
+void RemoteServer::lease(const ServePtr& serve) {
+  const void* const at = link_.executor.lease_block(serve->block);
+  if (at == nullptr) {
+    answer(serve, MessageKind::elsewhere, 0);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    serve->leased = true;
+  }
+  const auto* const slab = static_cast<const std::byte*>(link_.executor.device_slab().first);
+  answer(serve, MessageKind::leased, static_cast<const std::byte*>(at) - slab);
+}
+
+void RemoteServer::returned(int from, uint32_t pull) {
+  ServePtr serve;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = serves_.find({from, pull});
+    if (found == serves_.end() || !found->second->leased) return;  // taken back since: the run has failed
+    serve = found->second;
+    serves_.erase(found);
+  }
+  link_.executor.end_lease(serve->block);
+  link_.executor.release_remote(serve->block);
+}
+
+void RemoteServer::answer(const ServePtr& serve, MessageKind kind, int64_t offset) {
+  Message message;
+  message.kind = kind;
+  message.epoch = link_.epoch;
+  message.request.pull = serve->pull;
+  message.request.offset = offset;
+  link_.communicator.post(serve->to, encode(message));
+}
+
 // The last byte has been read: the block may go.
 void RemoteServer::over(const ServePtr& serve) {
   {
@@ -253,10 +302,12 @@ void RemoteServer::over(const ServePtr& serve) {
 // In the thread that sends, so that it comes after the pieces that were sent.
 void RemoteServer::decline(const ServePtr& serve) {
   std::exception_ptr error;
+  bool leased = false;
   {
     const std::lock_guard lock(mutex_);
     if (serve->declined || serves_.erase({serve->to, serve->pull}) == 0) return;
     serve->declined = true;
+    leased = serve->leased;
     error = declining_ ? declining_ : std::make_exception_ptr(local::Cancelled("the run failed"));
     if (serve->own != nullptr) {
       finished_.push_back({std::move(serve->done), error});
@@ -266,12 +317,10 @@ void RemoteServer::decline(const ServePtr& serve) {
     link_.communicator.wake();
     return;
   }
-  Message message;
-  message.kind = MessageKind::declined;
-  message.epoch = link_.epoch;
-  message.request.pull = serve->pull;
+  // A copy under way may go on: what it yields is thrown away, and the slab stays until no rank has it open.
+  if (leased) link_.executor.end_lease(serve->block);
   try {
-    link_.communicator.post(serve->to, encode(message));
+    answer(serve, MessageKind::declined, 0);
   } catch (...) {
     link_.fail(std::current_exception());
   }
@@ -288,12 +337,23 @@ void RemoteServer::serve_own(const ServePtr& serve) {
     if (!own_stream_) {
       own_stream_ = local::backend(link_.device.kind).create_stream(link_.device.index, local::StreamRole::to_device);
     }
-    const local::Buffer bounce(link_.piece_bytes, link_.executor.staging(), nullptr);
-    for (int64_t begin = 0; begin < serve->runs->bytes(); begin += link_.piece_bytes) {
-      const int64_t bytes = std::min(link_.piece_bytes, serve->runs->bytes() - begin);
-      serve->runs->read(begin, bytes, static_cast<std::byte*>(bounce.data()), scratch(), read);
-      own_stream_->copy(to + begin, bounce.data(), bytes);
+    const void* const at = link_.executor.lease_block(serve->block);
+    if (at != nullptr) {
+      struct Lease {
+        scheduler::Executor& executor;
+        scheduler::BlockId block;
+        ~Lease() { executor.end_lease(block); }
+      } lease{link_.executor, serve->block};
+      copy_box_on_device(serve->box, at, to, *own_stream_);
       own_stream_->synchronize();
+    } else {
+      const local::Buffer bounce(link_.piece_bytes, link_.executor.staging(), nullptr);
+      for (int64_t begin = 0; begin < serve->runs->bytes(); begin += link_.piece_bytes) {
+        const int64_t bytes = std::min(link_.piece_bytes, serve->runs->bytes() - begin);
+        serve->runs->read(begin, bytes, static_cast<std::byte*>(bounce.data()), scratch(), read);
+        own_stream_->copy(to + begin, bounce.data(), bytes);
+        own_stream_->synchronize();
+      }
     }
   }
   {

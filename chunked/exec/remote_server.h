@@ -1,6 +1,6 @@
 // The owner's side of pulls: waits until a block is ready, reads the wanted pieces into bounce buffers in a thread of
 // its own and sends them. A consumer has posted its receives before it asks, so every send ends and every buffer comes
-// back.
+// back. A consumer whose device reaches this one's memory leases the block instead and copies it from there.
 #pragma once
 
 #include <atomic>
@@ -24,6 +24,7 @@ struct ServiceLink {
   comm::Communicator& communicator;
   scheduler::Executor& executor;
   uint64_t epoch = 0;
+  const comm::PeerMemory* peers = nullptr;
   int64_t piece_bytes = 0;
   local::Device device;
   // This rank's own failure; from any thread.
@@ -39,7 +40,8 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
 
   void expose(const BlockKey& key, scheduler::BlockId block);
   // From the communication thread.
-  void request(int from, Request request);
+  void request(int from, Request request, bool lease);
+  void returned(int from, uint32_t pull);  // the block of a lease
   bool poll();
   // A pull from this rank itself: fills `to` without messages; `done` is called by poll().
   void pull_own(const BlockKey& key, const BlockBox& box, void* to, std::function<void(std::exception_ptr)> done);
@@ -59,8 +61,10 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
     int64_t pieces_left = 0;
     bool ready = false;
     bool declined = false;
+    bool lease_wanted = false, leased = false;
     std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) pieces asked for before the block was ready
     void* own = nullptr;
+    BlockBox box;  // of an own pull
     std::function<void(std::exception_ptr)> done;
   };
   using ServePtr = std::shared_ptr<Serve>;
@@ -82,6 +86,8 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   void loop();
   void work(const Job& job);
   void decline(const ServePtr& serve);
+  void lease(const ServePtr& serve);
+  void answer(const ServePtr& serve, MessageKind kind, int64_t offset);
   void serve_own(const ServePtr& serve);
   int take_buffer();
   std::span<std::byte> scratch();

@@ -119,7 +119,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   ++epoch;
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
-  const auto service = Service::create(communicator, runtime.executor(), epoch);
+  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.peers());
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {

@@ -50,8 +50,9 @@ struct Gate {
 
 class ServiceImpl : public Service {
  public:
-  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch)
-      : communicator_(communicator), executor_(executor), link_{communicator, executor, epoch, 0, {}, {}} {}
+  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch,
+              const comm::PeerMemory* peers)
+      : communicator_(communicator), executor_(executor), link_{communicator, executor, epoch, peers, 0, {}, {}} {}
 
   ~ServiceImpl() override { close(); }
 
@@ -211,8 +212,9 @@ bool ServiceImpl::handle_messages() {
   for (auto& [from, message] : messages) {
     switch (message.kind) {
       case MessageKind::request:
+      case MessageKind::lease:
         if (running) {
-          server_->request(from, std::move(message.request));
+          server_->request(from, std::move(message.request), message.kind == MessageKind::lease);
         } else {
           early_.emplace_front(from, std::move(message));
         }
@@ -220,6 +222,15 @@ bool ServiceImpl::handle_messages() {
       case MessageKind::declined:
         fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
         puller_->declined(from, message.request.pull);
+        break;
+      case MessageKind::leased:
+        puller_->leased(from, message.request.pull, message.request.offset);
+        break;
+      case MessageKind::elsewhere:
+        puller_->elsewhere(from, message.request.pull);
+        break;
+      case MessageKind::returned:
+        server_->returned(from, message.request.pull);
         break;
       case MessageKind::failed:
         fail_elsewhere(message.error);
@@ -338,8 +349,8 @@ void ServiceImpl::close() noexcept {
 }  // namespace
 
 std::unique_ptr<Service> Service::create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch) {
-  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch);
+                                         uint64_t epoch, const comm::PeerMemory* peers) {
+  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, peers);
   service->open();
   return service;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "comm/communicator.h"
+#include "comm/ipc/peer_memory.h"
 #include "local/base/shape.h"
 #include "scheduler/executor.h"
 
@@ -32,9 +33,10 @@ struct BlockBox {
 class Service {
  public:
   // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
-  // from here on, on any rank, reaches the others when they are in run().
+  // from here on, on any rank, reaches the others when they are in run(). `peers`: the ranks' executor.device_slab();
+  // where it reaches an owner, blocks in device memory are copied from there by this rank's device.
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch);
+                                         uint64_t epoch, const comm::PeerMemory* peers = nullptr);
   virtual ~Service() = default;
 
   // Owner: before Executor::run(). The block was added with as many remote_readers as pulls will come.

@@ -78,7 +78,8 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
   const int node = nodes[static_cast<size_t>(mine)];
   node_size_ = 0;
   for (int r = 0; r < size_; ++r) {
-    if (nodes[static_cast<size_t>(members[static_cast<size_t>(r)])] != node) continue;
+    node_of_.push_back(nodes[static_cast<size_t>(members[static_cast<size_t>(r)])]);
+    if (node_of_.back() != node) continue;
     if (r < rank_) ++node_rank_;
     ++node_size_;
   }

@@ -23,6 +23,7 @@ class MpiCommunicator : public Communicator {
   int size() const override { return size_; }
   int node_rank() const override { return node_rank_; }
   int node_size() const override { return node_size_; }
+  int node_of(int rank) const override { return node_of_.at(static_cast<size_t>(rank)); }
   const char* transport() const override { return hub().transport(); }
 
   std::unique_ptr<Communicator> split(int color, int key) override;
@@ -55,6 +56,7 @@ class MpiCommunicator : public Communicator {
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   uint32_t channel_ = 0;
+  std::vector<int> node_of_;  // per rank
   std::unique_ptr<DeviceCollectives> nccl_;
   bool nccl_asked_ = false;
 };

@@ -17,6 +17,7 @@ class SelfCommunicator : public Communicator {
   int size() const override { return 1; }
   int node_rank() const override { return 0; }
   int node_size() const override { return 1; }
+  int node_of(int /*rank*/) const override { return 0; }
   const char* transport() const override { return "self"; }
 
   std::unique_ptr<Communicator> split(int color, int key) override;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "local/device/device.h"
+#include "local/device/sharing.h"
 
 // The CUDA backend of this process; it exists without a GPU or driver too and then counts no devices.
 extern "C" quarry::local::Backend* quarry_cuda_backend();
+extern "C" quarry::local::MemorySharing* quarry_cuda_sharing();

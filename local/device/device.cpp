@@ -10,6 +10,7 @@
 
 #include "local/base/error.h"
 #include "local/device/backends.h"
+#include "local/device/emulated_sharing.h"
 #include "local/program/engine.h"
 
 namespace quarry::local {
@@ -28,6 +29,7 @@ std::string own_directory() {
 // The outcome of the one attempt to load the library: a backend or why there is none.
 struct CudaLibrary {
   Backend* backend = nullptr;
+  MemorySharing* sharing = nullptr;
   std::string reason;
 
   CudaLibrary() {
@@ -45,8 +47,9 @@ struct CudaLibrary {
     }
     using Factory = Backend* (*)();
     const auto factory = reinterpret_cast<Factory>(dlsym(library, "quarry_cuda_backend"));
-    if (!factory) {
-      reason = "libquarry_cuda has no quarry_cuda_backend: it is of another version";
+    const auto sharing_factory = reinterpret_cast<MemorySharing* (*)()>(dlsym(library, "quarry_cuda_sharing"));
+    if (!factory || !sharing_factory) {
+      reason = "libquarry_cuda has no quarry_cuda_backend or quarry_cuda_sharing: it is of another version";
       return;
     }
     try {
@@ -57,6 +60,7 @@ struct CudaLibrary {
         reason = "no CUDA device is present";
       } else {
         backend = made;
+        sharing = sharing_factory();
       }
     } catch (const std::exception& error) {
       reason = error.what();
@@ -64,13 +68,16 @@ struct CudaLibrary {
   }
 };
 
-}  // namespace
-
-Backend& cuda_backend() {
+const CudaLibrary& cuda_library() {
   static const CudaLibrary library;
   if (!library.backend) throw DeviceError(fmt::format("device kind cuda cannot be used: {}", library.reason));
-  return *library.backend;
+  return library;
 }
+
+}  // namespace
+
+Backend& cuda_backend() { return *cuda_library().backend; }
+MemorySharing& cuda_sharing() { return *cuda_library().sharing; }
 
 const char* name(DeviceKind kind) {
   switch (kind) {
@@ -102,6 +109,18 @@ Backend& backend(DeviceKind kind) {
       return cuda_backend();
     case DeviceKind::emulated:
       return emulated_backend();
+  }
+  throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
+}
+
+MemorySharing* memory_sharing(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return nullptr;
+    case DeviceKind::cuda:
+      return &cuda_sharing();
+    case DeviceKind::emulated:
+      return &emulated_sharing();
   }
   throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
 }

@@ -19,6 +19,7 @@
 #include "local/cpu/cpu_engine.h"
 #include "local/device/backends.h"
 #include "local/device/emulated_engine.h"
+#include "local/device/emulated_sharing.h"
 #include "local/memory/arena_resource.h"
 #include "local/memory/memory_resource.h"
 #include "local/program/bit_generators.h"
@@ -275,12 +276,12 @@ class EmulatedBackend final : public Backend {
       throw OutOfMemory(fmt::format("emulated:{}: {} bytes do not fit: {} of {} are in use", index, bytes, used,
                                     options_.memory_bytes));
     }
-    void* data = cpu_backend().allocate_slab(0, bytes);
+    void* data = allocate_emulated_slab(bytes);
     used += bytes;
     return data;
   }
   void free_slab(int index, void* data, int64_t bytes) noexcept override {
-    cpu_backend().free_slab(0, data, bytes);
+    free_emulated_slab(data, bytes);
     const std::lock_guard lock(mutex_);
     used_[static_cast<size_t>(index)] -= bytes;
   }

@@ -55,9 +55,32 @@ struct Settings {
   int64_t memory_bytes = int64_t{64} << 20;
 };
 
+// The devices' memory as the ranks of a host read each other's; closed before any of it is freed.
+class Peers {
+ public:
+  Peers(Executor& executor, comm::PeerCopies copies) {
+    const auto [slab, bytes] = executor.device_slab();
+    memory_ = comm::PeerMemory::connect(job(), executor.device(), slab, bytes, copies);
+  }
+  ~Peers() {
+    memory_.reset();
+    job().barrier();
+  }
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+  const comm::PeerMemory* get() const { return memory_.get(); }
+
+ private:
+  std::unique_ptr<comm::PeerMemory> memory_;
+};
+
 std::unique_ptr<Executor> make_executor(const Settings& settings) {
   scheduler::ExecutorConfig config;
   config.device.kind = settings.device;
+  // Ranks that share a GPU copy inside it.
+  if (settings.device == DeviceKind::cuda) {
+    config.device.index = job().node_rank() % local::backend(settings.device).device_count();
+  }
   config.memory_bytes = settings.memory_bytes;
   config.host_bytes = settings.device == DeviceKind::cpu ? 0 : int64_t{64} << 20;
   config.spill_dir = "/tmp";
@@ -71,6 +94,7 @@ class LateFailures : public comm::Communicator {
   int size() const override { return job().size(); }
   int node_rank() const override { return job().node_rank(); }
   int node_size() const override { return job().node_size(); }
+  int node_of(int rank) const override { return job().node_of(rank); }
   const char* transport() const override { return job().transport(); }
   std::unique_ptr<comm::Communicator> split(int color, int key) override { return job().split(color, key); }
   void barrier() override { job().barrier(); }
@@ -159,8 +183,8 @@ class RandomPulls {
   // What a producing task does before it fills its chunk.
   std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
 
-  void run(Executor& executor, comm::Communicator& communicator = job()) {
-    const auto service = Service::create(communicator, executor, next_epoch());
+  void run(Executor& executor, comm::Communicator& communicator = job(), const comm::PeerMemory* peers = nullptr) {
+    const auto service = Service::create(communicator, executor, next_epoch(), peers);
     Graph graph;
     const int64_t elements = local::element_count(shape_);
     const int32_t make = graph.add_body(std::make_unique<Body>([&, elements](TaskRun& run) {
@@ -353,6 +377,65 @@ TEST_P(OnDevice, InterruptCancelsEveryRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OnDevice, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
+                         [](const auto& kind) { return local::name(kind.param); });
+
+// Blocks of devices that reach each other are copied from device to device.
+class PeerCopies : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam())) GTEST_SKIP() << "no GPU on this machine";
+  }
+};
+
+TEST_P(PeerCopies, RandomBoxesOfEveryShape) {
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::automatic);
+  for (int r = 0; r < job().size(); ++r) {
+    EXPECT_EQ(peers.get()->peer(r).base != nullptr, job().node_of(r) == job().node_of(job().rank()));
+  }
+  const int64_t before = job().bytes_sent();
+  RandomPulls(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), peers.get());
+  RandomPulls(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), peers.get());
+  RandomPulls(settings, 4, 6, {300000}, 3).run(*executor, job(), peers.get());
+  RandomPulls(settings, 1, 1, {5}, 4).run(*executor, job(), peers.get());
+  if (job().node_size() == job().size()) {
+    EXPECT_LT(job().bytes_sent() - before, 4096) << "blocks travelled as messages";
+  }
+}
+
+TEST_P(PeerCopies, BlocksThatWereSpilledComeAsMessages) {
+  const Settings settings{GetParam(), int64_t{12} << 20};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::automatic);
+  RandomPulls(settings, 12, 12, {1100, 1000}, 3).run(*executor, job(), peers.get());
+  EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
+}
+
+TEST_P(PeerCopies, TurnedOff) {
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::off);
+  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(peers.get()->peer(r).base != nullptr, r == job().rank());
+  RandomPulls(settings, 6, 6, {1000}, 2).run(*executor, job(), peers.get());
+}
+
+TEST_P(PeerCopies, AFailureEndsThemEverywhere) {
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::automatic);
+  const int culprit = job().size() - 1;
+  for (int round = 0; round < 5; ++round) {
+    RandomPulls run(settings, 40, 30, {100, 100}, 7);
+    run.before = [&](int64_t chunk, TaskRun&) {
+      if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
+    };
+    EXPECT_THROW(run.run(*executor, job(), peers.get()), local::IoError);
+    RandomPulls(settings, 10, 10, {100, 10}, 8).run(*executor, job(), peers.get());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PeerCopies, ::testing::Values(DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& kind) { return local::name(kind.param); });
 
 TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
