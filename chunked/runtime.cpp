@@ -373,6 +373,12 @@ void Runtime::Impl::sample() {
       sum.bytes_total += one.bytes_total;
       sum.memory_used += one.memory_used;
       sum.memory_limit += one.memory_limit;
+      sum.host_used += one.host_used;
+      sum.host_limit += one.host_limit;
+      sum.disk_used += one.disk_used;
+      sum.spilled_bytes += one.spilled_bytes;
+      sum.restored_bytes += one.restored_bytes;
+      for (int lane = 0; lane < scheduler::kLaneCount; ++lane) sum.busy_seconds[lane] += one.busy_seconds[lane];
     }
   }
   const std::lock_guard lock(callback_mutex);
@@ -464,12 +470,18 @@ void Runtime::count_io(int64_t read_bytes, int64_t written_bytes) {
   impl_->written_bytes += written_bytes;
 }
 
+std::vector<scheduler::Progress> Runtime::rank_progress() const {
+  const std::lock_guard lock(impl_->progress_mutex);
+  return impl_->latest;
+}
+
 RunStatistics Runtime::statistics() const {
   const scheduler::Statistics from = impl_->executor->statistics();
   RunStatistics s;
   s.read_bytes = impl_->read_bytes;
   s.written_bytes = impl_->written_bytes;
   s.spilled_bytes = from.spilled_bytes;
+  s.restored_bytes = from.restored_bytes;
   s.communicated_bytes = impl_->communicator->bytes_sent() - impl_->sent_before;
   s.tasks = from.tasks;
   s.peak_device_bytes = from.peak_memory_bytes;
@@ -480,7 +492,7 @@ RunStatistics Runtime::statistics() const {
 
 RunStatistics Runtime::total_statistics() {
   RunStatistics s = statistics();
-  int64_t sums[] = {s.read_bytes, s.written_bytes, s.spilled_bytes, s.communicated_bytes, s.tasks};
+  int64_t sums[] = {s.read_bytes, s.written_bytes, s.spilled_bytes, s.restored_bytes, s.communicated_bytes, s.tasks};
   int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
   communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
   communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
@@ -488,8 +500,9 @@ RunStatistics Runtime::total_statistics() {
   s.read_bytes = sums[0];
   s.written_bytes = sums[1];
   s.spilled_bytes = sums[2];
-  s.communicated_bytes = sums[3];
-  s.tasks = sums[4];
+  s.restored_bytes = sums[3];
+  s.communicated_bytes = sums[4];
+  s.tasks = sums[5];
   s.peak_device_bytes = peaks[0];
   s.peak_host_bytes = peaks[1];
   return s;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/ipc/peer_memory.h"
@@ -37,7 +38,7 @@ int64_t free_host_bytes();
 
 // Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
 struct RunStatistics {
-  int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0, tasks = 0;
+  int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
   double lane_busy_seconds[scheduler::kLaneCount] = {};
 };
@@ -67,6 +68,8 @@ class Runtime {
   std::string banner() const;             // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks.
   void set_progress(std::function<void(const scheduler::Progress&)> callback);
+  // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.
+  std::vector<scheduler::Progress> rank_progress() const;
   // The current or next computation throws Cancelled on every rank. Async-signal-safe.
   void interrupt();
   // Adds to read_bytes and written_bytes; what runs a computation calls it. Thread-safe.

@@ -245,11 +245,15 @@ bool Core::make_room(int64_t bytes, int64_t before_order) {
     const int64_t room = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes();
     if (room >= bytes) return true;
     int64_t least_use = before_order;
+    const bool busy = before_order >= 0 && live_count_ >= busy_tasks_;
     if (room + coming_bytes_ + spilling_bytes_ >= bytes) {
       // It comes without moving anything. But when memory is full of blocks that are not needed for long, waiting for
       // it would run the tasks one by one.
-      if (before_order < 0 || live_count_ >= busy_tasks_ || room + spilling_bytes_ >= bytes) return false;
+      if (before_order < 0 || busy || room + spilling_bytes_ >= bytes) return false;
       least_use += kFarAhead;
+    } else if (busy) {
+      // What this run still reads is not moved away to run further ahead: it would have to come back.
+      least_use = kNever - 2;
     }
     if (!evict_farthest(least_use)) return false;
   }

@@ -303,6 +303,9 @@ bool Core::run_over() const {
 }
 
 void Core::end_run() {
+  // The promise, checked in every run.
+  QUARRY_CHECK(memory_budget_.peak_bytes() <= memory_budget_.limit_bytes());
+  QUARRY_CHECK(host_budget_.peak_bytes() <= host_budget_.limit_bytes());
   for (size_t i = 0; i < records_.size(); ++i) {
     const auto index = static_cast<int32_t>(i);
     Record& r = records_[i];
@@ -420,6 +423,12 @@ Progress Core::progress() const {
   Progress now = progress_;
   now.memory_used = memory_budget_.reserved_bytes();
   now.memory_limit = memory_budget_.limit_bytes();
+  now.host_used = host_budget_.reserved_bytes();
+  now.host_limit = host_budget_.limit_bytes();
+  now.disk_used = spill_.used_bytes();
+  now.spilled_bytes = statistics_.spilled_bytes;
+  now.restored_bytes = statistics_.restored_bytes;
+  for (size_t i = 0; i < lanes_.size(); ++i) now.busy_seconds[i] = static_cast<double>(lanes_[i].busy_ns) * 1e-9;
   return now;
 }
 

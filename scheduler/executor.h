@@ -31,17 +31,26 @@ struct ExecutorConfig {
   int io_threads = 2;
   int compute_threads = 2;  // CPU; GPUs have one
   int worker_threads = 1;
+  // For tests: called before memory is taken for a block and before a block is moved between tiers; what it throws is
+  // what that operation throws.
+  enum class Operation : uint8_t { allocate, spill, restore };
+  std::function<void(Operation)> fault = {};
 };
 
 struct Progress {
   int64_t tasks_done = 0, tasks_total = 0;
-  int64_t bytes_done = 0, bytes_total = 0;  // traffic
-  int64_t memory_used = 0, memory_limit = 0;
+  int64_t bytes_done = 0, bytes_total = 0;        // traffic
+  int64_t memory_used = 0, memory_limit = 0;      // compute tier, reserved
+  int64_t host_used = 0, host_limit = 0;          // pinned tier; GPU kinds
+  int64_t disk_used = 0;                          // spill file
+  int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
+  double busy_seconds[kLaneCount] = {};           // the same
 };
 
 struct Statistics {
   int64_t tasks = 0;
   int64_t spilled_bytes = 0;      // written to the next tier down, host and disk together
+  int64_t restored_bytes = 0;     // brought back to the compute tier
   int64_t peak_memory_bytes = 0;  // compute tier, reserved
   int64_t peak_host_bytes = 0;
   double busy_seconds[kLaneCount] = {};

@@ -274,6 +274,7 @@ void Core::prepare(Worker& worker, int32_t index) {
 void Core::perform(Slot& slot) {
   CoreTaskRun& run = *slot.run;
   try {
+    if (config_.fault && !run.output_views.empty()) config_.fault(ExecutorConfig::Operation::allocate);
     if (!device_kind()) {
       for (BlockView& view : run.output_views) view.data = host_memory_.allocate(charged_bytes(view.bytes));
     }
@@ -439,6 +440,17 @@ void Core::trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, 
   event.budget_used = memory_budget_.reserved_bytes();
   event.detail = detail;
   local::trace(std::move(event));
+  // Levels of the tiers below, for the report.
+  const auto level = [](const char* tier, int64_t used) {
+    local::TraceEvent now;
+    now.name = tier;
+    now.lane = kTierLane;
+    now.begin_ns = now.end_ns = local::trace_clock_ns();
+    now.bytes = used;
+    local::trace(std::move(now));
+  };
+  if (device_kind()) level("pinned host", host_budget_.reserved_bytes());
+  level("spill file", spill_.used_bytes());
 }
 
 void Scratch::open(void* data, int64_t bytes) {

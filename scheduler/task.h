@@ -23,6 +23,8 @@ enum class LaneKind : uint8_t {
   comm,     // receive tasks: started here, completed by the communication thread
 };
 inline constexpr int kLaneCount = 4;
+// The lane of trace events that say how many bytes a tier below the compute tier holds; their names are the tiers'.
+inline constexpr const char* kTierLane = "tier";
 const char* name(LaneKind lane);
 
 using BlockId = int64_t;

@@ -37,6 +37,7 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
     const int64_t bytes = r.bytes;
     const int64_t charge = r.charge;
     guard.unlock();
+    if (config_.fault) config_.fault(ExecutorConfig::Operation::spill);
     if (host_room) {
       host = host_memory_.allocate(charge);
       worker.to_host->copy(host, data, bytes);
@@ -87,6 +88,7 @@ void Core::restore(Guard& guard, Worker& worker, int32_t index) {
   guard.unlock();
   std::exception_ptr error;
   try {
+    if (config_.fault) config_.fault(ExecutorConfig::Operation::restore);
     if (!device_kind()) {
       data = host_memory_.allocate(charge);
       spill_.read(r.slot, 0, bytes, data);
@@ -111,6 +113,7 @@ void Core::restore(Guard& guard, Worker& worker, int32_t index) {
   if (error) {
     set_error(while_doing("bringing back " + block_name(r), error));
   } else {
+    statistics_.restored_bytes += r.bytes;
     make_available(r);
   }
   advance();

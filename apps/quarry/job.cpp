@@ -121,6 +121,7 @@ nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds)
           {"read_bytes", totals.read_bytes},
           {"written_bytes", totals.written_bytes},
           {"spilled_bytes", totals.spilled_bytes},
+          {"restored_bytes", totals.restored_bytes},
           {"communicated_bytes", totals.communicated_bytes},
           {"tasks", totals.tasks},
           {"peak_device_bytes", totals.peak_device_bytes},

@@ -131,7 +131,10 @@ void passes_row(const SchedulerOptions& options, const Ceilings& ceilings, const
   const Array x = job.persisted(bytes);
   const double making = std::chrono::duration<double>(Clock::now() - begin).count();
   elementwise_sum(x);  // what is still dirty goes down
-  const double seconds = median_seconds(5, [&] { elementwise_sum(x); });
+  constexpr int kRepeats = 5;
+  const int64_t restored = job.runtime.statistics().restored_bytes;
+  const double seconds = median_seconds(kRepeats, [&] { elementwise_sum(x); });
+  const int64_t moved = (job.runtime.statistics().restored_bytes - restored) / kRepeats;
   const auto least = static_cast<double>(bytes - budget);
   report({{"name", name},
           {"seconds", seconds},
@@ -139,6 +142,7 @@ void passes_row(const SchedulerOptions& options, const Ceilings& ceilings, const
           {"bytes", bytes},
           {"budget_bytes", budget},
           {"least_moved_bytes", bytes - budget},
+          {"moved_bytes", moved},
           {"bytes_per_second", least / seconds},
           {"ceiling", ceilings.to_device},
           {"share_of_ceiling", least / seconds / ceilings.to_device},

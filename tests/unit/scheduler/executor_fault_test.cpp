@@ -1,0 +1,206 @@
+// Faults of the world at every kind of task: memory that is refused, moves between tiers that fail, a disk that is
+// full, a task that stalls. The run throws that error, nothing leaks, and the executor works afterwards.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "executor_support.h"
+
+namespace quarry::scheduler {
+namespace {
+
+using namespace testing_support;
+using Operation = ExecutorConfig::Operation;
+using ::testing::HasSubstr;
+
+constexpr std::array kKinds = {TaskKind::read, TaskKind::decode,  TaskKind::copy,  TaskKind::compute,
+                               TaskKind::send, TaskKind::receive, TaskKind::write, TaskKind::host};
+
+// Fails one call of an operation.
+struct Fault {
+  std::atomic<int64_t> left = -1;  // calls until then; negative: never
+  std::atomic<int64_t> calls = 0;
+  Operation operation = Operation::allocate;
+  std::function<void(Operation)> hook() {
+    return [this](Operation now) {
+      if (now != operation) return;
+      ++calls;
+      if (left < 0 || left-- != 0) return;
+      switch (now) {
+        case Operation::allocate:
+          throw local::OutOfMemory("refused for the test");
+        case Operation::spill:
+          throw local::IoError("no space left, for the test");
+        case Operation::restore:
+          throw local::DeviceError("the copy failed for the test");
+      }
+    };
+  }
+};
+
+class ExecutorFaultTest : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  static ExecutorConfig config(int64_t memory_bytes, Fault& fault) {
+    ExecutorConfig made = config_for(GetParam(), memory_bytes);
+    if (GetParam() != DeviceKind::cpu) made.host_bytes = 272 << 10;
+    made.fault = fault.hook();
+    return made;
+  }
+  static void expect_right(Executor& executor, const RandomGraph& plan) {
+    const auto reference = plan.reference();
+    Graph graph;
+    plan.build(graph);
+    executor.run(graph);
+    for (size_t b = 0; b < plan.bytes.size(); ++b) {
+      if (plan.keep[b]) {
+        ASSERT_EQ(words_of(executor, *executor.stored(static_cast<BlockId>(b))), reference[b]);
+      }
+    }
+  }
+};
+
+// A chain of each kind through blocks that do not all fit.
+void build_kinds(Graph& graph, TaskKind kind) {
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> made;
+  for (int i = 0; i < 24; ++i) {
+    made.push_back(graph.add_block(4096));
+    add(graph, {.body = body, .outputs = {made.back()}, .lane = static_cast<LaneKind>(i % kLaneCount), .kind = kind});
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    add(graph, {.body = body,
+                .inputs = {made[i]},
+                .lane = static_cast<LaneKind>(i % kLaneCount),
+                .kind = kind,
+                .scratch = 512});
+  }
+}
+
+TEST_P(ExecutorFaultTest, EveryOperationAtEveryKindOfTask) {
+  constexpr int64_t kBudget = 16 << 10;
+  Fault fault;
+  const auto executor = Executor::create(config(kBudget, fault));
+  for (const TaskKind kind : kKinds) {
+    for (const Operation operation : {Operation::allocate, Operation::spill, Operation::restore}) {
+      for (const int64_t call : {0, 1, 5, 11}) {
+        SCOPED_TRACE(testing::Message() << "kind " << static_cast<int>(kind) << " operation "
+                                        << static_cast<int>(operation) << " call " << call);
+        Graph graph;
+        build_kinds(graph, kind);
+        fault.operation = operation;
+        fault.left = call;
+        try {
+          executor->run(graph);
+          ADD_FAILURE() << "no error";
+        } catch (const local::OutOfMemory& e) {
+          EXPECT_EQ(operation, Operation::allocate);
+          EXPECT_THAT(e.what(), HasSubstr("mix["));
+        } catch (const local::IoError& e) {
+          EXPECT_EQ(operation, Operation::spill);
+          EXPECT_THAT(e.what(), HasSubstr("spilling mix["));
+        } catch (const local::DeviceError& e) {
+          EXPECT_EQ(operation, Operation::restore);
+          EXPECT_THAT(e.what(), HasSubstr("bringing back mix["));
+        }
+        fault.left = -1;
+        EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+        EXPECT_EQ(executor->progress().disk_used, 0);
+      }
+    }
+    Graph graph;
+    build_kinds(graph, kind);
+    executor->run(graph);
+  }
+  const RandomGraph plan(21, 100, 100, 0.2);
+  expect_right(*executor, plan);
+}
+
+TEST_P(ExecutorFaultTest, RandomGraphsWithAFaultAnywhere) {
+  const RandomGraph plan(8, 200, 600, 0.05);
+  Graph graph;
+  plan.build(graph);
+  Fault fault;
+  const auto executor = Executor::create(config(least_workable_bytes(graph), fault));
+  for (const Operation operation : {Operation::allocate, Operation::spill, Operation::restore}) {
+    fault.operation = operation;
+    fault.calls = 0;
+    expect_right(*executor, plan);
+    const int64_t calls = fault.calls;
+    EXPECT_GT(calls, 0);
+    for (int64_t call = 0; call < calls; call += std::max<int64_t>(1, calls / 12)) {
+      Graph failing;
+      plan.build(failing);
+      fault.left = call;
+      // Another order of moves may have fewer of them.
+      try {
+        executor->run(failing);
+      } catch (const local::Error& e) {
+        EXPECT_THAT(e.what(), HasSubstr("for the test"));
+        EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+      }
+      fault.left = -1;
+    }
+    expect_right(*executor, plan);
+  }
+}
+
+TEST_P(ExecutorFaultTest, AStalledTaskIsNamedAndTheRunCanBeStopped) {
+  Fault fault;
+  const auto executor = Executor::create(config(64 << 10, fault));
+  for (const TaskKind kind : kKinds) {
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      Graph graph;
+      const int32_t stalled = graph.add_body(std::make_unique<Call>(
+          [](TaskRun& run) {
+            while (!run.cancelled()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+          },
+          "stalled"));
+      const int32_t after = graph.add_body(std::make_unique<Mix>());
+      const BlockId block = graph.add_block(512);
+      add(graph, {.body = stalled, .outputs = {block}, .lane = static_cast<LaneKind>(lane), .kind = kind});
+      add(graph, {.body = after, .inputs = {block}});
+      std::string waits;
+      std::thread other([&] {
+        while (waits.find("running: stalled[0]") == std::string::npos) waits = executor->describe_waits();
+        executor->cancel({local::ErrorCode::cancelled, "given up", 0});
+      });
+      EXPECT_THROW(executor->run(graph), local::Cancelled);
+      other.join();
+      EXPECT_THAT(waits, HasSubstr(name(static_cast<LaneKind>(lane))));
+      EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+    }
+  }
+}
+
+// Short tasks that one thread has taken together with one that takes long for once are taken back by the others.
+TEST_P(ExecutorFaultTest, ALongTaskHoldsNothingElseUp) {
+  Fault fault;
+  ExecutorConfig two = config(64 << 10, fault);
+  two.compute_threads = 2;
+  const auto executor = Executor::create(two);
+  Graph graph;
+  constexpr int kTasks = 4000, kLong = 3000;
+  std::atomic<int> done = 0;
+  std::atomic<bool> others_went_on = false;
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    if (run.index == kLong) {
+      // Ends when all others have, or after a while.
+      for (int i = 0; i < 5000 && done < kTasks - 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      others_went_on = done == kTasks - 1;
+    }
+    ++done;
+  }));
+  // One thread queues the work of a device, several move it.
+  const LaneKind lane = GetParam() == DeviceKind::cpu ? LaneKind::compute : LaneKind::io;
+  for (int i = 0; i < kTasks; ++i) add(graph, {.body = body, .lane = lane});
+  executor->run(graph);
+  EXPECT_TRUE(others_went_on);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ExecutorFaultTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry::scheduler
