@@ -392,12 +392,13 @@ std::atomic<Runtime*> the_runtime{nullptr};
 }  // namespace
 
 Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options)
-    : impl_(std::make_unique<Impl>(comm::world(&argc, &argv))) {
+    : impl_(std::make_unique<Impl>(comm::world(&argc, &argv, options.transport))) {
   impl_->start(std::move(options));
   the_runtime = this;
 }
 
-Runtime::Runtime(RuntimeOptions options) : impl_(std::make_unique<Impl>(comm::world(nullptr, nullptr))) {
+Runtime::Runtime(RuntimeOptions options)
+    : impl_(std::make_unique<Impl>(comm::world(nullptr, nullptr, options.transport))) {
   impl_->start(std::move(options));
   the_runtime = this;
 }

@@ -26,6 +26,7 @@ struct RuntimeOptions {
   // is less.
   std::string host_memory;
   std::string spill_dir;              // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
+  std::string transport;              // "auto", "mpi", "ucx". Empty: QUARRY_TRANSPORT, then auto
   std::string peer_copies;            // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   int threads = 0;                    // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto

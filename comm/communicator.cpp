@@ -39,9 +39,10 @@ bool launched() {
   return false;
 }
 
-std::unique_ptr<Communicator> world(int* argc, char*** argv) {
+std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport) {
+  const char* environment = std::getenv("QUARRY_TRANSPORT");
+  const auto choice = mpi::parse_transport(!transport.empty() || environment == nullptr ? transport : environment);
   if (!launched()) return std::make_unique<SelfCommunicator>();
-  const auto choice = mpi::transport_from_environment();
   std::shared_ptr<mpi::Job> job = mpi::Job::get(argc, argv, choice);
   MPI_Comm comm = MPI_COMM_NULL;
   {

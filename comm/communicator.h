@@ -37,6 +37,11 @@ class Communicator {
   // A number of the host that a rank of this communicator runs on; the same for ranks of one host.
   virtual int node_of(int rank) const = 0;
   virtual const char* transport() const = 0;  // "self", "mpi", "ucx"
+  // What messages to that rank travel by, as far as is known: "ucx sysv/memory, cma/memory". After the first message.
+  virtual std::string path_to(int rank) {
+    static_cast<void>(rank);
+    return transport();
+  }
 
   // Collective, blocking. Throw CommError once a rank of this communicator is lost or has left the job.
   // split: ranks of equal color (>= 0) ordered by key; null for a negative color.
@@ -82,8 +87,9 @@ class Communicator {
 
 // The job's communicator: MPI (with UCX for point-to-point traffic where built in) when a launcher's environment is
 // found, else a job of one rank. Initialises MPI on the first call (MPI_THREAD_SERIALIZED); finalises it when the
-// returned object dies.
-std::unique_ptr<Communicator> world(int* argc, char*** argv);
+// returned object dies. `transport`: "auto", "mpi" or "ucx"; empty: QUARRY_TRANSPORT, then auto. Throws
+// InvalidArgument, and CommError where the one asked for cannot be used.
+std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport = {});
 // Whether a launcher (mpirun, srun with PMIx) started this process.
 bool launched();
 

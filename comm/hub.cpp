@@ -148,6 +148,16 @@ void Hub::close_channel(uint32_t id) {
   channels_.erase(id);
 }
 
+std::string Hub::path_to(uint32_t channel_id, int rank) {
+  int job_rank = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    job_rank = channel(channel_id).members.at(static_cast<size_t>(rank));
+  }
+  if (job_rank == rank_ || !wire_) return "the process itself";
+  return wire_->path_to(job_rank);
+}
+
 uint32_t Hub::last_channel() const {
   const std::lock_guard lock(mutex_);
   return last_channel_;

@@ -43,6 +43,7 @@ class Hub : public WireSink {
   Hub& operator=(const Hub&) = delete;
 
   const char* transport() const { return wire_ ? wire_->name() : "self"; }
+  std::string path_to(uint32_t channel, int rank);
   int rank() const { return rank_; }
   int size() const { return size_; }
 

@@ -1,4 +1,4 @@
-// quarry info FILE[:/OBJECT]: what a file holds.
+// quarry info FILE[:/OBJECT]: what a file holds; quarry info --topology: how ranks are connected.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,8 +6,10 @@
 
 #include "apps/quarry/commands.h"
 #include "apps/quarry/failure.h"
+#include "apps/quarry/job.h"
 #include "apps/quarry/options.h"
 #include "apps/quarry/text.h"
+#include "apps/quarry/topology.h"
 #include "io/dataset.h"
 
 namespace quarry::apps {
@@ -96,13 +98,23 @@ int run_info(const std::string& target) {
 }  // namespace
 
 RunCommand add_info_command(CLI::App& parser) {
-  CLI::App* command =
-      parser.add_subcommand("info", "Show the tree of an HDF5 file: shapes, dtypes, chunks, filters, ratio");
+  CLI::App* command = parser.add_subcommand(
+      "info", "Show the tree of an HDF5 file: shapes, dtypes, chunks, filters, ratio; or how ranks are connected");
   const auto target = std::make_shared<std::string>();
   const auto options = std::make_shared<CommonOptions>();
-  command->add_option("FILE[:/OBJECT]", *target, "The file, and where to start in it")->required();
+  const auto topology = std::make_shared<bool>(false);
+  CLI::Option* file = command->add_option("FILE[:/OBJECT]", *target, "The file, and where to start in it");
+  command->add_flag("--topology", *topology, "Show instead where the ranks run and how data travels between them")
+      ->excludes(file);
   add_common_options(*command, *options);
-  return [target, options](int&, char**&) {
+  return [target, topology, options](int& argc, char**& argv) {
+    if (*topology) {
+      return run_job(*options, argc, argv, [](Job& job) {
+        fmt::print("{}", describe_topology(job.runtime()));
+        return 0;
+      });
+    }
+    if (target->empty()) throw local::InvalidArgument("info needs a FILE, or --topology");
     if (launcher_rank() != 0) return 0;
     return run_info(*target);
   };

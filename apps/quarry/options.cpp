@@ -122,6 +122,8 @@ RuntimeOptions CommonOptions::runtime() const {
   result.memory = memory;
   result.host_memory = host_memory;
   result.spill_dir = spill_dir;
+  result.transport = transport;
+  result.peer_copies = peer_copies;
   if (!threads.empty()) {
     const int64_t count = parse_integer(threads, "--threads");
     constexpr int64_t kMostThreads = 4096;

@@ -29,13 +29,11 @@ void check(int code, const char* call) {
   throw CommError(fmt::format("{}: {}", call, std::string_view(text, static_cast<size_t>(length))));
 }
 
-TransportChoice transport_from_environment() {
-  const char* value = std::getenv("QUARRY_TRANSPORT");
-  const std::string_view text = value ? value : "";
+TransportChoice parse_transport(const std::string& text) {
   if (text.empty() || text == "auto") return TransportChoice::automatic;
   if (text == "mpi") return TransportChoice::mpi;
   if (text == "ucx") return TransportChoice::ucx;
-  throw local::InvalidArgument(fmt::format("QUARRY_TRANSPORT={}: expected auto, mpi or ucx", text));
+  throw local::InvalidArgument(fmt::format("transport \"{}\": expected auto, mpi or ucx", text));
 }
 
 std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
@@ -94,7 +92,7 @@ void Job::choose_wire(TransportChoice choice) {
   check(MPI_Allreduce(&usable, &all_usable, 1, MPI_INT, MPI_MIN, world_), "MPI_Allreduce");
   if (!all_usable) {
     if (choice == TransportChoice::ucx) {
-      throw CommError("QUARRY_TRANSPORT=ucx: " + (reason.empty() ? "UCX cannot start on another rank" : reason));
+      throw CommError("transport ucx: " + (reason.empty() ? "UCX cannot start on another rank" : reason));
     }
     if (choice == TransportChoice::automatic && !reason.empty()) {
       local::log(local::LogLevel::info, "point-to-point traffic goes over MPI: " + reason);

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "comm/hub.h"
@@ -19,7 +20,7 @@ void check(int code, const char* call);
 
 // Which network carries point-to-point traffic; automatic: UCX where it is built in and works here on every rank.
 enum class TransportChoice { automatic, mpi, ucx };
-TransportChoice transport_from_environment();  // QUARRY_TRANSPORT; throws InvalidArgument
+TransportChoice parse_transport(const std::string& text);  // throws InvalidArgument
 
 class Job {
  public:

@@ -26,6 +26,8 @@ class MpiCommunicator : public Communicator {
   int node_of(int rank) const override { return node_of_.at(static_cast<size_t>(rank)); }
   const char* transport() const override { return hub().transport(); }
 
+  std::string path_to(int rank) override { return hub().path_to(channel_, rank); }
+
   std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override;
   void broadcast(void* data, int64_t bytes, int root) override;

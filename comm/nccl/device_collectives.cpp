@@ -48,7 +48,7 @@ void all_or_none(Communicator& communicator, const std::exception_ptr& mine, con
 
 }  // namespace
 
-std::unique_ptr<DeviceCollectives> make_device_collectives(Communicator& communicator, local::Device device) {
+std::string device_collectives_obstacle(Communicator& communicator, local::Device device) {
   std::string uuid;
   if (device.kind == local::DeviceKind::cuda && nccl_api() != nullptr) {
     try {
@@ -59,7 +59,13 @@ std::unique_ptr<DeviceCollectives> make_device_collectives(Communicator& communi
   }
   auto uuids = communicator.all_gather_strings(uuid);
   std::sort(uuids.begin(), uuids.end());
-  if (uuids.front().empty() || std::adjacent_find(uuids.begin(), uuids.end()) != uuids.end()) return nullptr;
+  if (uuids.front().empty()) return "a rank has no GPU or no libquarry_nccl";
+  if (std::adjacent_find(uuids.begin(), uuids.end()) != uuids.end()) return "two ranks share a GPU";
+  return "";
+}
+
+std::unique_ptr<DeviceCollectives> make_device_collectives(Communicator& communicator, local::Device device) {
+  if (!device_collectives_obstacle(communicator, device).empty()) return nullptr;
 
   std::string id(kNcclIdBytes, '\0');
   std::exception_ptr error;

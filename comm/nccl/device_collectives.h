@@ -26,6 +26,9 @@ class DeviceCollectives {
   virtual void abort() noexcept = 0;
 };
 
+// Why NCCL cannot serve the ranks of `communicator`, the same on every rank; empty where it can. Collective, blocking.
+std::string device_collectives_obstacle(Communicator& communicator, local::Device device);
+
 // Collective, blocking: NCCL over the ranks of `communicator`, each of which names its own device. Null on every rank
 // where NCCL cannot serve: a rank's device is no CUDA device, two ranks share a GPU, or a rank lacks libquarry_nccl.
 // Throws CommError on every rank where NCCL itself fails.

@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <thread>
 #include <unordered_set>
 
@@ -79,6 +83,33 @@ class UcpWire : public UcxWire {
   }
 
   const char* name() const override { return "ucx"; }
+
+  // UCX tells only in print: "#   lane[0]: 5:sysv/memory.0 md[3] -> …".
+  std::string path_to(int rank) override {
+    char* text = nullptr;
+    size_t bytes = 0;
+    std::FILE* const file = open_memstream(&text, &bytes);
+    if (file == nullptr) return name();
+    {
+      const std::lock_guard guard(mutex_);
+      if (const Endpoint& endpoint = endpoints_[static_cast<size_t>(rank)]; endpoint.handle != nullptr) {
+        ucp_ep_print_info(endpoint.handle, file);
+      }
+    }
+    std::fclose(file);
+    const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
+    std::string path = name();
+    std::set<std::string> seen;
+    std::istringstream lines{std::string(text, bytes)};
+    for (std::string line; std::getline(lines, line);) {
+      const size_t lane = line.find("lane[");
+      const size_t begin = lane == std::string::npos ? lane : line.find(':', line.find(':', lane) + 1);
+      if (begin == std::string::npos) continue;
+      const std::string resource = line.substr(begin + 1, line.find_first_of(". ", begin + 1) - begin - 1);
+      if (seen.insert(resource).second) path += (seen.size() == 1 ? " " : ", ") + resource;
+    }
+    return path;
+  }
 
   std::string address() const override {
     ucp_address_t* address = nullptr;

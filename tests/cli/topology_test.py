@@ -1,0 +1,40 @@
+"""quarry info --topology: which path each pair of ranks takes, and forcing it."""
+
+from support import CliTest, main
+
+
+class Topology(CliTest):
+    def topology(self, *options, ranks=2, **environment):
+        result = self.run_quarry("info", "--topology", *options, ranks=ranks)
+        self.assertEqual(result.status, 0, result.err)
+        return result.out
+
+    def test_one_rank(self):
+        self.assertIn("one rank: nothing travels", self.topology("--device", "cpu", ranks=0))
+
+    def test_each_rank_is_named_with_its_host_and_threads(self):
+        text = self.topology("--device", "cpu", "--memory", "64MiB", "--threads", "1")
+        for rank in [0, 1]:
+            self.assertRegex(text, rf"(?m)^  {rank} on \S+: cpu, 1 thread, 64.0 MiB of memory$")
+
+    def test_paths_of_the_transport_asked_for(self):
+        self.assertRegex(self.topology("--device", "cpu", "--transport", "mpi"), r"0 <- 1: messages: mpi\n  1 <- 0: messages: mpi\n")
+        text = self.topology("--device", "cpu", "--transport", "ucx", ranks=3)
+        self.assertRegex(text, r"0 <- 1-2: messages: ucx \S+/\S+")
+        self.assertIn("transport: ucx", text)
+
+    def test_devices_of_one_host_copy(self):
+        options = ["--device", "emulated", "--memory", "64MiB", "--host-memory", "64MiB"]
+        self.assertRegex(self.topology(*options), r"0 <- 1: blocks in device memory: copied by the reading device \(shared memory\); the rest: ")
+        text = self.topology(*options, "--peer-copies", "off")
+        self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: copies between devices are turned off\)")
+        self.assertIn("collectives on device memory: through pinned memory (", text)
+
+    def test_mistakes(self):
+        self.fails(2, "expected auto, mpi or ucx", "info", "--topology", "--transport", "tcp")
+        self.fails(2, "expected auto, on or off", "info", "--topology", "--peer-copies", "maybe")
+        self.fails(2, "info needs a FILE, or --topology", "info")
+
+
+if __name__ == "__main__":
+    main()
