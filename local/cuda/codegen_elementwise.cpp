@@ -24,8 +24,13 @@ class ElementwiseWriter : private KernelWriter {
   void write_map() {
     open_kernel("quarry_run", "Params");
     write_parameters(plan_.slots);
-    w_.raw("Index rest = static_cast<Index>(blockIdx.x) * kBlock + threadIdx.x;");
-    w_.raw("if (rest >= static_cast<Index>(threads)) return;");
+    write_prepared();
+    w_.raw("const Index first = static_cast<Index>(blockIdx.x) * kBlock + threadIdx.x;");
+    if (prepared_.empty())
+      w_.open("if (first < static_cast<Index>(threads))");
+    else
+      w_.open("for (Index next = first; next < static_cast<Index>(threads); next += gridDim.x * kBlock)");
+    w_.line("Index rest = {};", prepared_.empty() ? "first" : "next");
     std::vector<int> axes;
     for (int d = 0; d < plan_.ndim; ++d) axes.push_back(d);
     write_split(axes, "rest");
@@ -52,6 +57,7 @@ class ElementwiseWriter : private KernelWriter {
           i,
           fmt::format("reinterpret_cast<char*>(out{}){}", i, offsets(plan_.outputs[i], fmt::format("out{}", i), axes)),
           fmt::format("o{}", i), false);
+    w_.close();
     w_.close();
   }
 

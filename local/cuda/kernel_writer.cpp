@@ -27,6 +27,7 @@ KernelWriter::KernelWriter(const Program& program, const Plan& plan, std::string
     if (value.kind == Value::Kind::input) input_used_[static_cast<size_t>(value.slot)] = true;
     if (value.kind == Value::Kind::index) index_axes_.push_back(value.slot);
     if (is_lane_draw(value)) lane_draws_.push_back(id);
+    if (plan.kind == Plan::Kind::map && is_prepared(program, value)) prepared_.push_back(id);
   }
   w_.line("namespace quarry::local::k{} {{", suffix_);
   w_.line("struct Params {{ int64_t s[{}]; }};", std::max<size_t>(1, plan_.slots.size()));
@@ -62,12 +63,27 @@ void KernelWriter::write_lane_draws() {
     const auto argument = [&](size_t i) -> const Value& {
       return program_.values()[static_cast<size_t>(value.args[i])];
     };
-    const char* const kind = value.op == Op::random_bits      ? "lane_bits"
-                             : value.op == Op::random_uniform ? "lane_uniforms"
-                                                              : "lane_normals";
+    const std::string name = info(value.op).name;
     w_.line("{} d{}[V];", type_name(value.dtype), id);
-    w_.line("draw_lanes<{}>(x{} + i{}, {}, {}, d{});", kind, argument(0).slot, plan_.lane_axis(), constant(argument(1)),
-            constant(argument(2)), id);
+    w_.line("draw_lanes<lanes_of_{}>(x{} + i{}, {}, {}, d{});", name, argument(0).slot, plan_.lane_axis(),
+            leaf(argument(1)), leaf(argument(2)), id);
+  }
+}
+
+void KernelWriter::write_prepared() {
+  if (prepared_.empty()) return;
+  std::vector<ValueId> parameters;
+  for (const size_t id : prepared_) {
+    const Value& value = program_.values()[id];
+    parameters.insert(parameters.end(), value.args + 1, value.args + value.nargs);
+  }
+  write_values(w_, program_, reachable(program_, parameters), [this](const Value& value) { return leaf(value); });
+  for (const size_t id : prepared_) {
+    const Value& value = program_.values()[id];
+    std::string text;
+    for (int i = 1; i < value.nargs; ++i) text += fmt::format(", v{}", value.args[i]);
+    w_.line("__shared__ prepared<fn::{}_sampler> s{};", info(value.op).name, id);
+    w_.line("prepare(s{}{});", id, text);
   }
 }
 
@@ -85,21 +101,12 @@ void KernelWriter::write_compute() {
     if (input_used_[i]) arguments += fmt::format(", {} a{}", in_type(i), i);
   for (const int axis : index_axes_) arguments += fmt::format(", int64_t g{}", axis);
   for (const size_t id : lane_draws_) arguments += fmt::format(", {} d{}", type_name(program_.values()[id].dtype), id);
+  for (const size_t id : prepared_)
+    arguments += fmt::format(", const prepared<fn::{}_sampler>& s{}", info(program_.values()[id].op).name, id);
   w_.open(fmt::format("QUARRY_FN Results compute({})", arguments));
-  const auto leaf = [this](const Value& value) -> std::string {
-    switch (value.kind) {
-      case Value::Kind::input:
-        return value.swapped ? fmt::format("swapped(a{})", value.slot) : fmt::format("a{}", value.slot);
-      case Value::Kind::constant:
-        return constant(value);
-      case Value::Kind::index:
-        return fmt::format("g{}", value.slot);
-      case Value::Kind::op:
-        break;
-    }
-    return "";
-  };
-  write_values(w_, program_, needed_, leaf, lane_draws_);
+  write_values(
+      w_, program_, needed_, [this](const Value& value) { return leaf(value); },
+      [this](size_t id) { return given(id); });
   w_.line("Results r;");
   for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("r.o{} = v{};", i, program_.outputs()[i]);
   for (size_t r = 0; r < program_.reductions().size(); ++r)
@@ -109,8 +116,28 @@ void KernelWriter::write_compute() {
   w_.close();
 }
 
-std::string KernelWriter::constant(const Value& value) const {
-  return fmt::format("parameter<{}>(p.s + {})", type_name(value.dtype), slot_of(fmt::format("c{}", value.slot)));
+std::string KernelWriter::leaf(const Value& value) const {
+  switch (value.kind) {
+    case Value::Kind::input:
+      return value.swapped ? fmt::format("swapped(a{})", value.slot) : fmt::format("a{}", value.slot);
+    case Value::Kind::constant:
+      return fmt::format("parameter<{}>(p.s + {})", type_name(value.dtype), slot_of(fmt::format("c{}", value.slot)));
+    case Value::Kind::index:
+      return fmt::format("g{}", value.slot);
+    case Value::Kind::op:
+      break;
+  }
+  return "";
+}
+
+std::string KernelWriter::given(size_t id) const {
+  const auto among = [id](const std::vector<size_t>& ids) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  if (among(lane_draws_)) return fmt::format("d{}", id);
+  const Value& value = program_.values()[id];
+  if (!among(prepared_)) return "";
+  return fmt::format("static_cast<{}>(draw(s{}, v{}))", type_name(value.dtype), id, value.args[0]);
 }
 
 size_t KernelWriter::slot_of(const std::string& name) const {
@@ -133,6 +160,7 @@ std::string KernelWriter::call_compute(const std::function<std::string(size_t)>&
     if (own >= 0 && own == plan_.lane_axis() && !lane.empty()) text += " + " + lane;
   }
   for (const size_t id : lane_draws_) text += fmt::format(", d{}[{}]", id, lane);
+  for (const size_t id : prepared_) text += fmt::format(", s{}", id);
   return text + ")";
 }
 

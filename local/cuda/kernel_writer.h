@@ -43,18 +43,22 @@ class KernelWriter {
   void open_kernel(const char* name, const char* params);
   // d{id}[V] of lane_draws_, at the coordinate i{lane axis}.
   void write_lane_draws();
+  // s{id} of prepared_, by all threads of the block together.
+  void write_prepared();
 
   const Program& program_;
   const Plan& plan_;
   const std::string suffix_;
   const std::vector<bool> needed_;
   std::vector<bool> input_used_;
+  std::vector<size_t> prepared_;  // samplers whose parameters are constants
   TextWriter w_;
 
  private:
   bool is_lane_draw(const Value& value) const;
   void write_compute();
-  std::string constant(const Value& value) const;
+  std::string leaf(const Value& value) const;
+  std::string given(size_t id) const;
   size_t slot_of(const std::string& name) const;
 
   std::vector<int> index_axes_;

@@ -156,15 +156,17 @@ void plan_operands(Plan& plan, const Layout& layout) {
   for (const auto& operand : layout.states) plan.states.push_back(plan_operand(operand, plan.lane_axis(), /*lanes=*/1));
 }
 
-// Random numbers without rejection: arithmetic bounds them, not memory.
+bool is_sampler(const Value& value) {
+  return value.kind == Value::Kind::op &&
+         (info(value.op).rule == OpRule::sampler || value.op == Op::random_hypergeometric);
+}
+bool has_samplers(const Program& program) {
+  return std::any_of(program.values().begin(), program.values().end(), is_sampler);
+}
 bool draws_numbers(const Program& program) {
-  bool draws = false;
-  for (const Value& value : program.values()) {
-    if (value.kind != Value::Kind::op) continue;
-    if (info(value.op).rule == OpRule::sampler || value.op == Op::random_hypergeometric) return false;
-    draws = draws || info(value.op).rule == OpRule::random;
-  }
-  return draws;
+  return std::any_of(program.values().begin(), program.values().end(), [](const Value& value) {
+    return value.kind == Value::Kind::op && info(value.op).rule == OpRule::random;
+  });
 }
 
 void plan_map(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
@@ -176,8 +178,11 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   const auto lane_axis = static_cast<size_t>(plan.lane_axis());
   for (const LayoutOperand& output : layout.outputs)
     if (std::abs(output.strides[lane_axis]) > itemsize(output.dtype)) lanes = 1;
-  // Two Philox blocks share the round keys and the positions of a thread.
-  if (lanes > 1 && draws_numbers(program) && layout.extents.back() >= kFillBlocks * kBlockThreads * 2 * lanes)
+  // Arithmetic bounds random numbers, not memory: two Philox blocks share the round keys and the positions of a thread.
+  // A sampler's code is long, and repeats for every lane.
+  if (has_samplers(program))
+    lanes = std::min<int64_t>(lanes, 2);
+  else if (lanes > 1 && draws_numbers(program) && layout.extents.back() >= kFillBlocks * kBlockThreads * 2 * lanes)
     lanes *= 2;
   plan.lanes = static_cast<int>(lanes);
   plan_operands(plan, layout);
@@ -186,6 +191,9 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   const int64_t threads = layout.elements() / layout.extents.back() * per_row;
   plan.wide = force_wide || threads >= kNarrowLimit;
   plan.grid_x = ceil_divide(threads, kBlockThreads);
+  const bool prepares = std::any_of(program.values().begin(), program.values().end(),
+                                    [&](const Value& value) { return is_prepared(program, value); });
+  if (prepares) plan.grid_x = std::min(plan.grid_x, kFillBlocks);
   add_common(plan, program, layout);
   plan.slots.add(threads, "threads");
   for (int d = 1; d < plan.ndim; ++d)
@@ -397,6 +405,18 @@ int64_t Plan::scratch_bytes() const {
   if (split)
     for (const PlanOperand& state : states) bytes += rounded_allocation(results * segments * itemsize(state.dtype));
   return bytes;
+}
+
+bool is_prepared(const Program& program, const Value& value) {
+  if (!is_sampler(value)) return false;
+  std::vector<ValueId> open(value.args + 1, value.args + value.nargs);
+  while (!open.empty()) {
+    const Value& argument = program.values()[static_cast<size_t>(open.back())];
+    open.pop_back();
+    if (argument.kind == Value::Kind::input || argument.kind == Value::Kind::index) return false;
+    for (int i = 0; i < argument.nargs; ++i) open.push_back(argument.args[i]);
+  }
+  return true;
 }
 
 Plan make_plan(const Program& program, const Layout& layout, bool naming) {

@@ -107,6 +107,10 @@ struct Plan {
 // `layout` has elements (no extent is 0), or is empty along reduced axes only. `naming` keeps parameter names.
 Plan make_plan(const Program& program, const Layout& layout, bool naming);
 
+// Whether a sampler's parameters depend on constants alone. The blocks of a map prepare such samplers, with tables,
+// before they take elements; there are fewer blocks then, which take more elements each.
+bool is_prepared(const Program& program, const Value& value);
+
 // Which specialisations to leave out, for tests: they must give the same results.
 struct PlanOverrides {
   bool force_wide = false;

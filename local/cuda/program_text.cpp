@@ -1,7 +1,5 @@
 #include "local/cuda/program_text.h"
 
-#include <algorithm>
-
 #include "local/base/error.h"
 
 namespace quarry::local::cuda {
@@ -58,12 +56,14 @@ std::vector<bool> reachable(const Program& program, const std::vector<ValueId>& 
 }
 
 void write_values(TextWriter& w, const Program& program, const std::vector<bool>& needed,
-                  const std::function<std::string(const Value&)>& leaf, const std::vector<size_t>& given) {
+                  const std::function<std::string(const Value&)>& leaf,
+                  const std::function<std::string(size_t)>& given) {
   for (size_t id = 0; id < program.values().size(); ++id) {
     if (!needed[id]) continue;
     const Value& value = program.values()[id];
-    if (std::find(given.begin(), given.end(), id) != given.end()) {
-      w.line("const {0} v{1} = d{1};", type_name(value.dtype), id);
+    const std::string other = given && value.kind == Value::Kind::op ? given(id) : "";
+    if (!other.empty()) {
+      w.line("const {} v{} = {};", type_name(value.dtype), id, other);
       continue;
     }
     if (value.kind != Value::Kind::op) {

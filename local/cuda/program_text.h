@@ -45,10 +45,11 @@ class TextWriter {
 // The values that the given ones depend on.
 std::vector<bool> reachable(const Program& program, const std::vector<ValueId>& roots);
 
-// Declares v0, v1, ... of the needed values; `leaf` gives the expression of an input, constant or index. The values of
-// `given` are there already, as d0, d1, ... by their numbers in the program.
+// Declares v0, v1, ... of the needed values; `leaf` gives the expression of an input, constant or index, and `given`
+// that of an operation by its number in the program, where it is not the table's: else "".
 void write_values(TextWriter& w, const Program& program, const std::vector<bool>& needed,
-                  const std::function<std::string(const Value&)>& leaf, const std::vector<size_t>& given = {});
+                  const std::function<std::string(const Value&)>& leaf,
+                  const std::function<std::string(size_t)>& given = {});
 
 // A constant of a combine program as a literal that the compiler can fold.
 std::string literal(const Scalar& scalar);

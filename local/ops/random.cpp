@@ -29,6 +29,14 @@ Term log(Term x) { return map(Op::log, x); }
 // exp(a) / (exp(a) + exp(b)), where either may underflow.
 Term share(Term a, Term b) { return 1.0 / (1.0 + map(Op::exp, b - a)); }
 
+// Whether gammas of these shapes are numbers whose ratio needs no logarithms.
+bool has_large_shapes(const Arg& a, const Arg& b) {
+  const auto large = [](const Arg& shape) {
+    return shape.array() == nullptr && shape.scalar().as_double() >= 1 && shape.scalar().as_double() <= 1e100;
+  };
+  return large(a) && large(b);
+}
+
 Term noncentral(Recipe& recipe, Term df, Term nonc) {
   const Term terms = recipe.apply(Op::random_poisson, {recipe.key(), nonc * 0.5});
   return 2.0 * recipe.gamma(df * 0.5 + terms);
@@ -119,6 +127,10 @@ NdArray Generator::beta(const Arg& a, const Arg& b, const Size& size, DType dtyp
   check_parameter("a", a, kPositive);
   check_parameter("b", b, kPositive);
   Recipe recipe(*this, DType::float64, {&a, &b}, size);
+  if (has_large_shapes(a, b)) {
+    const Term x = recipe.gamma(recipe.parameter(a)), y = recipe.gamma(recipe.parameter(b));
+    return recipe.make(x / (x + y), dtype);
+  }
   const Term first = recipe.log_gamma(recipe.parameter(a)), second = recipe.log_gamma(recipe.parameter(b));
   return recipe.make(share(first, second), dtype);
 }

@@ -62,6 +62,12 @@ void check_count(const char* name, const Arg& value) {
 
 Term as_count(Term x) { return map(Op::minimum, x, x.like(kMostCount)).as(DType::int64); }
 
+// log(1 - p), once where p is a number.
+Term log_of_rest(Recipe& recipe, const Arg& p) {
+  if (p.array() == nullptr) return recipe.constant(std::log1p(-p.scalar().as_double()), DType::float64);
+  return map(Op::log1p, -recipe.parameter(p));
+}
+
 bool is_empty(const Arg& arg) { return arg.array() != nullptr && arg.array()->size() == 0; }
 
 }  // namespace
@@ -128,7 +134,7 @@ NdArray Generator::geometric(const Arg& p, const Size& size) {
   const Range named("random.geometric");
   check_parameter("p", p, kPositiveProbability);
   Recipe recipe(*this, DType::float64, {&p}, size);
-  const Term count = map(Op::ceil, recipe.exponential() / -map(Op::log1p, -recipe.parameter(p)));
+  const Term count = map(Op::ceil, recipe.exponential() / -log_of_rest(recipe, p));
   return recipe.make(as_count(map(Op::maximum, count, count.like(1))), DType::int64);
 }
 
@@ -171,7 +177,7 @@ NdArray Generator::logseries(const Arg& p, const Size& size) {
   const Range named("random.logseries");
   check_parameter("p", p, kLogSeries);
   Recipe recipe(*this, DType::float64, {&p}, size);
-  const Term rate = map(Op::log1p, -recipe.parameter(p)), v = recipe.open_uniform();
+  const Term rate = log_of_rest(recipe, p), v = recipe.open_uniform();
   const Term q = -map(Op::expm1, rate * recipe.uniform());
   const Term many = map(Op::floor, 1.0 + map(Op::log, v) / map(Op::log, q));
   const Term count = where(v <= q * q, many, where(q <= v, q.like(1), q.like(2)));

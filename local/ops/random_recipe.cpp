@@ -213,7 +213,8 @@ Term Recipe::open_uniform() {
   return map(Op::maximum, u, u.like(dtype_ == DType::float32 ? 0x1p-25 : 0x1p-54));
 }
 
-Term Recipe::exponential() { return -map(Op::log1p, -uniform()); }
+// 1 - u is exact. Zero has no sign.
+Term Recipe::exponential() { return 0.0 - map(Op::log, 1.0 - uniform()); }
 
 NdArray Recipe::make(Term result, DType dtype) {
   program_.output(result.as(dtype).id_);

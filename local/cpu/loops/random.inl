@@ -241,26 +241,19 @@ void random_loop(void* out, const void* const* args, int64_t n) {
 //
 // A sampler is made for parameters. Where it `fits` them, sample() gives the values of kBlocks elements.
 
-// 32-bit words: the lower and the upper ones of the second word64().
-double lower_word(uint64_t words) { return static_cast<double>(static_cast<int64_t>(words & 0xffffffffu)); }
-double upper_word(uint64_t words) { return static_cast<double>(static_cast<int64_t>(words >> 32)); }
-
-// The first attempt of fn::gamma_of_large_shape() and its squeeze; `log`: the logarithms.
+// The first attempt of a gamma and its squeeze; `log`: the logarithms.
 template <bool log>
 class GammaSampler {
  public:
   using Value = double;
 
-  GammaSampler(double shape, double)
-      : fits(shape > 0 && !fn::isinf(shape)),
-        shape_(shape),
-        d_((shape < 1 ? shape + 1 : shape) - 1.0 / 3),
-        c_(1 / math::sqrt(9 * d_)) {}
+  GammaSampler(double shape, double) : fits(shape > 0 && !fn::isinf(shape)) { fn::make(sampler_, shape); }
 
   const bool fits;
 
   void sample(const uint64_t* keys, double* out) const {
-    const bool small = shape_ < 1;
+    const double shape = sampler_.shape;
+    const bool small = shape < 1;
     Blocks blocks;
     double below[kBlocks];  // of a small shape: the uniform that takes the sample of shape + 1 there
     if (small) {
@@ -270,16 +263,16 @@ class GammaSampler {
     element_blocks(keys, small ? 1 : 0, blocks);
     attempt(keys, blocks, out);
     if constexpr (log) {
-      for (int i = 0; i < kBlocks; ++i) out[i] = math::log(out[i]);
-      for (int i = 0; small && i < kBlocks; ++i) out[i] += math::log(below[i]) / shape_;
+      for (int i = 0; i < kBlocks; ++i) out[i] = fn::shared_log(out[i]);
+      for (int i = 0; small && i < kBlocks; ++i) out[i] += fn::shared_log(below[i]) / shape;
     } else {
-      for (int i = 0; small && i < kBlocks; ++i) out[i] *= math::pow(below[i], 1 / shape_);
+      for (int i = 0; small && i < kBlocks; ++i) out[i] *= math::pow(below[i], 1 / shape);
     }
   }
 
  private:
   void attempt(const uint64_t* keys, const Blocks& blocks, double* out) const {
-    const double c = c_, d = d_;
+    const double c = sampler_.c, d = sampler_.d;
     double x[kBlocks], u[kBlocks];
     uint64_t open[kBlocks];
     for (int i = 0; i < kBlocks; ++i) x[i] = fn::normal_radius(blocks.first[i]);
@@ -287,209 +280,131 @@ class GammaSampler {
       const uint32_t angle = static_cast<uint32_t>(blocks.second[i]);
       x[i] = fn::normals_at(x[i], fn::shared_sincos(fn::angle_of(angle)), static_cast<uint64_t>(angle) << 32).first;
     }
-    for (int i = 0; i < kBlocks; ++i) u[i] = (upper_word(blocks.second[i]) + 0.5) * 2.3283064365386963e-10;
+    for (int i = 0; i < kBlocks; ++i) u[i] = fn::open_uniform(static_cast<uint32_t>(blocks.second[i] >> 32));
     for (int i = 0; i < kBlocks; ++i) {
       const double t = 1 + c * x[i], v = t * t * t, x2 = x[i] * x[i];
       open[i] = t > 0 && u[i] < 1 - 0.0331 * x2 * x2 ? 0 : 1;
       out[i] = d * v;
     }
-    for (int i = 0; i < kBlocks; ++i)
-      if (open[i] != 0) out[i] = settled(keys[i], x[i], u[i]);
-  }
-  // Where the squeeze of the first attempt failed.
-  double settled(uint64_t key, double x, double u) const {
-    const double t = 1 + c_ * x, v = t * t * t, x2 = x * x;
-    if (t > 0 && math::log(u) < 0.5 * x2 + d_ * (1 - v + math::log(v))) return d_ * v;
-    fn::element_draws draws{key, shape_ < 1 ? 2u : 1u};
-    return fn::gamma_of_large_shape(draws, shape_ < 1 ? shape_ + 1 : shape_);
+    for (int i = 0; i < kBlocks; ++i) {
+      if (open[i] == 0) continue;
+      const double t = 1 + c * x[i];
+      fn::element_draws draws{keys[i], sampler_.shape < 1 ? 2u : 1u};
+      if (!fn::accepts(sampler_, x[i], t, u[i])) out[i] = fn::sample_of_large_shape(sampler_, draws);
+    }
   }
 
-  const double shape_, d_, c_;
+  fn::random_gamma_sampler sampler_{};
 };
 
-// Counts by inversion: the masses of 0, 1, ... up to the last one that op_functions.h looks at.
+// Masses of counts by fn::first_mass() and its relatives: of an inversion those of 0, 1, ... up to the last one that it
+// looks at; of a hat those around its centre, computed when first asked for.
 class Masses {
  public:
-  static constexpr int kMost = 128;
-  // next(mass, k): the mass of k from that of k - 1; ends(mass, k): whether k is the last one.
-  template <class Next, class Ends>
-  bool fill(double mass, const Next& next, const Ends& ends) {
+  Masses() { known_.fill(fn::quiet_nan<double>()); }
+
+  // Whether the masses of the inversion are few enough.
+  template <class S>
+  bool fill(const S& s) {
+    double mass = fn::first_mass(s);
     for (last_ = 0; last_ < kMost; ++last_) {
-      if (last_ > 0) mass = next(mass, static_cast<double>(last_));
-      masses_[static_cast<size_t>(last_)] = mass;
-      if (ends(mass, static_cast<double>(last_))) return true;
+      if (last_ > 0) mass *= fn::mass_factor(s, static_cast<double>(last_));
+      known_[static_cast<size_t>(last_)] = mass;
+      if (fn::is_last(s, static_cast<double>(last_), mass)) return true;
     }
     return false;
   }
-  void sample(const uint64_t* keys, double* out) const {
-    Blocks blocks;
-    element_blocks(keys, 0, blocks);
-    for (int i = 0; i < kBlocks; ++i) out[i] = count(fn::uniform64(blocks.first[i]));
-  }
+  void centre(double centre) { first_ = centre > kMost / 2 ? math::floor(centre) - kMost / 2 : 0; }
 
- private:
-  double count(double u) const {
+  template <class S>
+  friend double invert(const Masses& masses, const S&, double u) {
     int k = 0;
-    for (; k < last_ && u >= masses_[static_cast<size_t>(k)]; ++k) u -= masses_[static_cast<size_t>(k)];
+    for (; k < masses.last_ && u >= masses.known_[static_cast<size_t>(k)]; ++k)
+      u -= masses.known_[static_cast<size_t>(k)];
     return k;
   }
-
-  int last_ = 0;
-  std::array<double, kMost> masses_{};
-};
-
-// Values of a function of a count, computed when first asked for; around `centre` they are kept.
-class KnownValues {
- public:
-  explicit KnownValues(double centre) : first_(centre > kMost / 2 ? math::floor(centre) - kMost / 2 : 0) {
-    known_.fill(fn::quiet_nan<double>());
-  }
-  template <class F>
-  double at(double k, const F& f) {
-    const double place = k - first_;
-    if (!(place >= 0 && place < kMost)) return f(k);
-    double& value = known_[static_cast<size_t>(place)];
-    if (fn::isnan(value)) value = f(k);
+  template <class S>
+  friend double hat_mass(Masses& masses, const S& s, double k) {
+    const double place = k - masses.first_;
+    if (!(place >= 0 && place < kMost)) return fn::hat_mass(s, k);
+    double& value = masses.known_[static_cast<size_t>(place)];
+    if (fn::isnan(value)) value = fn::hat_mass(s, k);
     return value;
   }
 
  private:
   static constexpr int kMost = 256;
-  double first_;
+  int last_ = 0;
+  double first_ = 0;
   std::array<double, kMost> known_;
 };
 
-// Hoermann's transformed rejection with squeeze: counts floor((2 a / us + b) u + centre + rest), at most `most`.
-struct TransformedRejection {
-  double a, b, centre, rest, squeeze, scale, most;
-  bool corners;  // leave out where us < 0.013 and v > us
+// Counts of S, by inversion or transformed rejection.
+template <class S>
+class CountSampler {
+ public:
+  using Value = double;
 
-  // The first attempts; where the squeeze is not enough, log_mass(k) decides, and further attempts.
-  template <class LogMass>
-  void sample(const uint64_t* keys, const LogMass& log_mass, double* out) const {
-    const TransformedRejection t = *this;
+  template <class... Parameters>
+  explicit CountSampler(Parameters... parameters) {
+    fn::make(sampler_, parameters...);
+    fits = sampler_.valid;
+    if (!fits) return;
+    if (sampler_.inverts)
+      fits = masses_.fill(sampler_);
+    else
+      masses_.centre(fn::hat_centre(sampler_));
+  }
+
+  bool fits = false;
+
+  void sample(const uint64_t* keys, double* out) {
     Blocks blocks;
     element_blocks(keys, 0, blocks);
-    double u[kBlocks], v[kBlocks];
+    if (sampler_.inverts) {
+      for (int i = 0; i < kBlocks; ++i) out[i] = invert(masses_, sampler_, fn::uniform64(blocks.first[i]));
+      return;
+    }
+    const fn::transformed_rejection t = sampler_.hat;
     uint64_t open[kBlocks];
-    for (int i = 0; i < kBlocks; ++i) u[i] = fn::uniform64(blocks.first[i]) - 0.5;
-    for (int i = 0; i < kBlocks; ++i) v[i] = fn::positive_uniform(blocks.second[i]);
     for (int i = 0; i < kBlocks; ++i) {
-      const double us = 0.5 - (u[i] < 0 ? -u[i] : u[i]);
-      const double k = math::floor((2 * t.a / us + t.b) * u[i] + t.centre + t.rest);
-      open[i] = us >= 0.07 && v[i] <= t.squeeze && k >= 0 && k <= t.most ? 0 : 1;
+      const double u = fn::open_unit(blocks.first[i]) - 0.5, v = fn::open_unit(blocks.second[i]);
+      const double us = 0.5 - (u < 0 ? -u : u), k = fn::count_at(t, u, us);
+      open[i] = us >= 0.07 && v <= t.squeeze && k >= 0 && k <= t.most ? 0 : 1;
       out[i] = k;
     }
     for (int i = 0; i < kBlocks; ++i) {
       if (open[i] == 0) continue;
-      for (fn::element_draws draws{keys[i], 1}; !accepts(u[i], v[i], log_mass, out[i]);) {
+      uint64_t first = blocks.first[i], second = blocks.second[i];
+      for (fn::element_draws draws{keys[i], 1}; !fn::attempt(t, first, second, sampler_, masses_, out[i]);) {
         const fn::philox_block block = fn::next_block(draws);
-        u[i] = fn::uniform64(fn::word64(block, 0)) - 0.5;
-        v[i] = fn::positive_uniform(fn::word64(block, 1));
+        first = fn::word64(block, 0);
+        second = fn::word64(block, 1);
       }
     }
   }
 
+ protected:
+  S sampler_{};
+
  private:
-  template <class LogMass>
-  bool accepts(double u, double v, const LogMass& log_mass, double& k) const {
-    const double us = 0.5 - (u < 0 ? -u : u);
-    if (us <= 0) return false;
-    k = math::floor((2 * a / us + b) * u + centre + rest);
-    if (k < 0 || k > most) return false;
-    if (us >= 0.07 && v <= squeeze) return true;
-    if (corners && us < 0.013 && v > us) return false;
-    return math::log(v * scale / (a / (us * us) + b)) <= log_mass(k);
-  }
+  Masses masses_;
 };
 
-class PoissonSampler {
+class PoissonSampler : public CountSampler<fn::random_poisson_sampler> {
  public:
-  using Value = double;
+  PoissonSampler(double mean, double) : CountSampler(mean) {}
+};
 
-  PoissonSampler(double mean, double) : fits(mean >= 0 && !fn::isinf(mean)), mean_(mean), log_masses_(mean) {
-    if (!fits) return;
-    if (mean < 10) {
-      masses_.fill(
-          math::exp(-mean), [mean](double mass, double k) { return mass * (mean / k); },
-          [mean](double mass, double k) { return k > mean && mass < 1e-17; });
-      return;
-    }
-    const double b = 0.931 + 2.53 * math::sqrt(mean), a = -0.059 + 0.02483 * b;
-    hat_ = {a, b, mean, 0.43, 0.9277 - 3.6224 / (b - 2), 1.1239 + 1.1328 / (b - 3.4), fn::infinity<double>(), true};
-  }
-
-  const bool fits;
+class BinomialSampler : public CountSampler<fn::random_binomial_sampler> {
+ public:
+  BinomialSampler(double n, double p) : CountSampler(n, p) { fits = fits && !sampler_.none; }
 
   void sample(const uint64_t* keys, double* out) {
-    if (mean_ < 10) return masses_.sample(keys, out);
-    const double mean = mean_;
-    hat_.sample(
-        keys,
-        [this, mean](double k) {
-          return log_masses_.at(k, [mean](double x) { return fn::poisson_log_mass(x, mean); });
-        },
-        out);
+    CountSampler::sample(keys, out);
+    for (int i = 0; sampler_.p > 0.5 && i < kBlocks; ++i) out[i] = sampler_.n - out[i];
   }
-
- private:
-  const double mean_;
-  Masses masses_;
-  TransformedRejection hat_{};
-  KnownValues log_masses_;
 };
-
-class BinomialSampler {
- public:
-  using Value = double;
-
-  BinomialSampler(double n, double p)
-      : fits(n > 0 && !fn::isinf(n) && p > 0 && p < 1), n_(n), p_(p), s_(p > 0.5 ? 1 - p : p), log_masses_(n * s_) {
-    if (!fits) return;
-    const double s = s_, odds = s / (1 - s);
-    if (n * s < 10) {
-      fits = masses_.fill(
-          math::exp(n * math::log1p(-s)), [=](double mass, double k) { return mass * ((n - k + 1) / k * odds); },
-          [=](double mass, double k) { return k >= n || (k > n * s && mass < 1e-17); });
-      return;
-    }
-    const double deviation = math::sqrt(n * s * (1 - s)), centre = n * s + 0.5;
-    const double b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * s;
-    hat_ = {a, b, centre, 0, 0.92 - 4.2 / b, (2.83 + 5.1 / b) * deviation, n, false};
-    mode_ = fn::binomial_log_mass(math::floor((n + 1) * s), n, s);
-  }
-
-  bool fits;
-
-  void sample(const uint64_t* keys, double* out) {
-    const double n = n_, s = s_, mode = mode_;
-    if (n * s < 10) {
-      masses_.sample(keys, out);
-    } else {
-      const auto log_mass = [=](double k) { return fn::binomial_log_mass(k, n, s) - mode; };
-      hat_.sample(
-          keys, [&](double k) { return log_masses_.at(k, log_mass); }, out);
-    }
-    for (int i = 0; p_ > 0.5 && i < kBlocks; ++i) out[i] = n - out[i];
-  }
-
- private:
-  const double n_, p_, s_;
-  Masses masses_;
-  TransformedRejection hat_{};
-  double mode_ = 0;
-  KnownValues log_masses_;
-};
-
-// Logarithms of the factorials of integers n >= 0.
-double log_factorial(double n) {
-  static const auto known = [] {
-    std::array<double, 1024> values{};
-    for (size_t i = 0; i < values.size(); ++i) values[i] = fn::log_factorial(static_cast<double>(i));
-    return values;
-  }();
-  return n < static_cast<double>(known.size()) ? known[static_cast<size_t>(n)] : fn::log_factorial(n);
-}
 
 // fn::random_hypergeometric().
 template <class T>
@@ -497,34 +412,16 @@ class HypergeometricSampler {
  public:
   using Value = T;
 
-  HypergeometricSampler(T good_bad, T sample)
-      : good_(static_cast<uint64_t>(good_bad) >> 32),
-        bad_(static_cast<uint64_t>(good_bad) & 0xffffffffu),
-        drawn_(static_cast<uint64_t>(sample)),
-        log_masses_(0) {
-    const uint64_t total = good_ + bad_;
-    if (drawn_ > total) return;
-    rest_ = total - drawn_;
-    fewer_ = drawn_ < rest_ ? drawn_ : rest_;
-    fits = true;
-    if (fewer_ < kFew) return;
-    const double n = static_cast<double>(total);
-    m_ = static_cast<double>(fewer_);
-    low_ = static_cast<double>(good_ < bad_ ? good_ : bad_);
-    high_ = n - low_;
-    const double mean = m_ * (low_ / n), variance = (n - m_) * m_ * (low_ / n) * (high_ / n) / (n - 1);
-    mean_ = mean;
-    width_ = 1.7155277699214135 * math::sqrt(variance + 0.5) + 0.8989161620588988;
-    top_ = mass(math::floor((m_ + 1) * (low_ + 1) / (n + 2)));
-    log_masses_ = KnownValues(mean);
-    const double most = m_ < low_ ? m_ : low_, reach = math::floor(mean + 0.5 + 16 * math::sqrt(variance + 0.5));
-    end_ = most + 1 < reach ? most + 1 : reach;
+  HypergeometricSampler(T good_bad, T sample) {
+    fn::make(sampler_, good_bad, sample);
+    fits = sampler_.valid;
+    masses_.centre(fn::hat_centre(sampler_));
   }
 
   bool fits = false;
 
   void sample(const uint64_t* keys, T* out) {
-    if (fewer_ < kFew) return draw_one_by_one(keys, out);
+    if (sampler_.fewer < kFew) return draw_one_by_one(keys, out);
     Blocks tries[2];
     for (uint32_t draw = 0; draw < 2; ++draw) element_blocks(keys, draw, tries[draw]);
     for (int i = 0; i < kBlocks; ++i) {
@@ -536,8 +433,8 @@ class HypergeometricSampler {
         done = accepted(fn::word64(block, 0), fn::word64(block, 1), x);
       }
       uint64_t k = static_cast<uint64_t>(x);
-      if (good_ > bad_) k = fewer_ - k;
-      out[i] = static_cast<T>(drawn_ > rest_ ? good_ - k : k);
+      if (sampler_.good > sampler_.bad) k = sampler_.fewer - k;
+      out[i] = static_cast<T>(sampler_.drawn > sampler_.rest ? sampler_.good - k : k);
     }
   }
 
@@ -546,36 +443,22 @@ class HypergeometricSampler {
 
   void draw_one_by_one(const uint64_t* keys, T* out) const {
     uint64_t left_good[kBlocks];
-    for (uint64_t& left : left_good) left = good_;
+    for (uint64_t& left : left_good) left = sampler_.good;
     Blocks blocks;
-    for (uint64_t draw = 0; draw < fewer_; ++draw) {
+    for (uint64_t draw = 0; draw < sampler_.fewer; ++draw) {
       element_blocks(keys, static_cast<uint32_t>(draw), blocks);
-      const uint64_t left = good_ + bad_ - draw;
+      const uint64_t left = sampler_.good + sampler_.bad - draw;
       for (int i = 0; i < kBlocks; ++i) left_good[i] -= math::umulhi(blocks.first[i], left) < left_good[i] ? 1 : 0;
     }
     for (int i = 0; i < kBlocks; ++i) {
-      const uint64_t k = good_ - left_good[i];
-      out[i] = static_cast<T>(drawn_ > rest_ ? good_ - k : k);
+      const uint64_t k = sampler_.good - left_good[i];
+      out[i] = static_cast<T>(sampler_.drawn > sampler_.rest ? sampler_.good - k : k);
     }
   }
-  double mass(double x) const {
-    return log_factorial(x) + log_factorial(low_ - x) + log_factorial(m_ - x) + log_factorial(high_ - m_ + x);
-  }
-  bool accepted(uint64_t first, uint64_t second, double& x) {
-    const double u = fn::positive_uniform(first), v = fn::uniform64(second);
-    x = mean_ + 0.5 + width_ * (v - 0.5) / u;
-    if (x < 0 || x >= end_) return false;
-    x = math::floor(x);
-    const double t = log_masses_.at(x, [this](double k) { return top_ - mass(k); });
-    if (u * (4 - u) - 3 <= t) return true;
-    if (u * (u - t) >= 1) return false;
-    return 2 * math::log(u) <= t;
-  }
+  bool accepted(uint64_t first, uint64_t second, double& x) { return fn::attempt(sampler_, first, second, masses_, x); }
 
-  const uint64_t good_, bad_, drawn_;
-  uint64_t rest_ = 0, fewer_ = 0;
-  double m_ = 0, low_ = 0, high_ = 0, mean_ = 0, width_ = 0, top_ = 0, end_ = 0;
-  KnownValues log_masses_;
+  fn::random_hypergeometric_sampler sampler_{};
+  Masses masses_;
 };
 
 class ZipfSampler {
@@ -640,7 +523,7 @@ class VonMisesSampler {
     double z[kBlocks], w[kBlocks], y[kBlocks], v[kBlocks];
     for (int i = 0; i < kBlocks; ++i) z[i] = 0.5 * fn::uniform64(blocks.first[i]);
     for (int i = 0; i < kBlocks; ++i) z[i] = fn::shared_sincos_turns(z[i]).cosine;
-    for (int i = 0; i < kBlocks; ++i) v[i] = (lower_word(blocks.second[i]) + 0.5) * 2.3283064365386963e-10;
+    for (int i = 0; i < kBlocks; ++i) v[i] = fn::open_uniform(static_cast<uint32_t>(blocks.second[i]));
     for (int i = 0; i < kBlocks; ++i) {
       w[i] = (1 + s * z[i]) / (s + z[i]);
       y[i] = kappa * (s - w[i]);

@@ -108,7 +108,7 @@ QUARRY_FN T parameter(const int64_t* slots) {
 // ---- Random numbers of a thread's lanes ----
 
 // The values of a Philox block, and that of an index alone.
-struct lane_bits {
+struct lanes_of_random_bits {
   template <class T>
   QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
 #pragma unroll
@@ -119,7 +119,7 @@ struct lane_bits {
     return fn::random_bits<T>(index, seed, stream);
   }
 };
-struct lane_uniforms {
+struct lanes_of_random_uniform {
   template <class T>
   QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
 #pragma unroll
@@ -130,7 +130,7 @@ struct lane_uniforms {
     return fn::random_uniform<T>(index, seed, stream);
   }
 };
-struct lane_normals {
+struct lanes_of_random_normal {
   template <class T>
   QUARRY_FN void of_block(const fn::philox_block& block, T* out) {
 #pragma unroll
@@ -159,6 +159,85 @@ QUARRY_FN void draw_lanes(int64_t first, uint64_t seed, uint64_t stream, T (&out
 #pragma unroll
     for (int i = 0; i < N; ++i) out[i] = Kind::template of_index<T>(first + i, seed, stream);
   }
+}
+
+// ---- Samplers whose parameters are the same for all elements ----
+
+// Masses of counts: by inversion those of 0, 1, ... up to `last`; of a hat those from `first` on. One of each thread.
+struct mass_table {
+  double values[kBlock];
+  double first;
+  int last;
+};
+template <class S>
+QUARRY_FN double invert(const mass_table& table, const S&, double u) {
+  int k = 0;
+  for (; k < table.last; ++k) {
+    const double mass = table.values[k];
+    if (u < mass) break;
+    u -= mass;
+  }
+  return k;
+}
+// A call: long, and rare.
+template <class S>
+__noinline__ QUARRY_FN double computed_mass(const S& s, double k) {
+  return hat_mass(s, k);
+}
+template <class S>
+QUARRY_FN double hat_mass(const mass_table& table, const S& s, double k) {
+  const double place = k - table.first;
+  return place >= 0 && place < kBlock ? table.values[static_cast<int>(place)] : computed_mass(s, k);
+}
+template <class S>
+QUARRY_FN void fill(mass_table& table, const S& s) {
+  const int k = threadIdx.x;
+  if (s.inverts) {
+    if constexpr (requires { first_mass(s); }) {
+      table.values[k] = k == 0 ? first_mass(s) : mass_factor(s, static_cast<double>(k));
+      __syncthreads();
+      if (k == 0) {
+        double mass = table.values[0];
+        int last = 0;
+        while (last < kBlock - 1 && !is_last(s, last, mass)) {
+          ++last;
+          mass *= table.values[last];
+          table.values[last] = mass;
+        }
+        table.last = last;
+      }
+    }
+  } else {
+    const double centre = hat_centre(s), first = centre > kBlock / 2 ? math::floor(centre) - kBlock / 2 : 0;
+    table.values[k] = computed_mass(s, first + k);
+    if (k == 0) table.first = first;
+  }
+  __syncthreads();
+}
+
+// In shared memory; prepare() is called by all threads of the block.
+template <class S>
+struct prepared {
+  S sampler;
+};
+template <class S>
+requires requires(const S& s) { s.inverts; }
+struct prepared<S> {
+  S sampler;
+  mass_table table;
+};
+template <class S, class... Parameters>
+QUARRY_FN void prepare(prepared<S>& p, Parameters... parameters) {
+  if (threadIdx.x == 0) make(p.sampler, parameters...);
+  __syncthreads();
+  if constexpr (requires { p.table; }) fill(p.table, p.sampler);
+}
+template <class S>
+QUARRY_FN auto draw(const prepared<S>& p, uint64_t key) {
+  if constexpr (requires { p.table; })
+    return sample(p.sampler, key, p.table);
+  else
+    return sample(p.sampler, key);
 }
 
 // ---- Exchange between lanes of a warp ----

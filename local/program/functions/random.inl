@@ -115,17 +115,16 @@ QUARRY_FN sincos_pair<double> shared_sincos_turns(double t) {
   return {(quadrant & 2) ? -a : a, ((quadrant + 1) & 2) ? -b : b};
 }
 
-// Box-Muller: two words of a block give two normals. The first word's upper bits are u, an odd multiple of 2^-24 or
-// 2^-53, and the radius sqrt(-2 log u); of the second one the upper two bits are a quarter of the circle and the lower
-// ones, with a sign, an angle in it.
-QUARRY_FN float normal_radius(uint32_t w) {
-  const float u = QUARRY_BIT_CAST(float, (w >> 9) | 0x3f800000u) - 0.999999940395355225f;
-  return math::sqrt_normal(-2.0f * shared_log(u));
+// (0, 1), odd multiples of 2^-24 or 2^-53 from a word's upper bits.
+QUARRY_FN float open_unit(uint32_t w) { return QUARRY_BIT_CAST(float, (w >> 9) | 0x3f800000u) - 0.999999940395355225f; }
+QUARRY_FN double open_unit(uint64_t w) {
+  return QUARRY_BIT_CAST(double, (w >> 12) | 0x3ff0000000000000ull) - 0.999999999999999888978;
 }
-QUARRY_FN double normal_radius(uint64_t w) {
-  const double u = QUARRY_BIT_CAST(double, (w >> 12) | 0x3ff0000000000000ull) - 0.999999999999999888978;
-  return math::sqrt_normal(-2.0 * shared_log(u));
-}
+
+// Box-Muller: two words of a block give two normals. The first one is u of the radius sqrt(-2 log u); of the second one
+// the upper two bits are a quarter of the circle and the lower ones, with a sign, an angle in it.
+QUARRY_FN float normal_radius(uint32_t w) { return math::sqrt_normal(-2.0f * shared_log(open_unit(w))); }
+QUARRY_FN double normal_radius(uint64_t w) { return math::sqrt_normal(-2.0 * shared_log(open_unit(w))); }
 QUARRY_FN float normal_angle(uint32_t w) {
   return static_cast<float>(static_cast<int32_t>(w << 2)) * 3.65729522e-10f;  // pi / 2^33
 }

@@ -15,6 +15,7 @@
 #define __global__
 #define __launch_bounds__(threads)
 #define __grid_constant__
+#define __noinline__ __attribute__((noinline))
 #define __shared__ static __attribute__((section("shared_memory")))
 
 struct Index3 {

@@ -332,6 +332,71 @@ TEST_F(KernelsOnHostTest, RandomNumbersAtEveryOffset) {
   check();
 }
 
+// Samplers of constant parameters are prepared by every block, which takes more than one round of elements where there
+// are many.
+TEST_F(KernelsOnHostTest, PreparedSamplers) {
+  const auto run = [&](Op op, DType dtype, const std::vector<Scalar>& parameters, int64_t count) {
+    Program program;
+    const ValueId seed = program.constant(Scalar(uint64_t{3}), DType::uint64);
+    std::vector<ValueId> args{program.apply(Op::random_bits, std::array{program.index(0), seed, seed}, DType::uint64)};
+    for (const Scalar& parameter : parameters) args.push_back(program.constant(parameter, dtype));
+    program.output(program.apply(op, args, dtype));
+    Comparison c = elementwise(program, Dims{count});
+    const Plan& plan = add(fmt::format("op {} of {}", static_cast<int>(op), parameters[0].as_double()), c,
+                           {Fill::interesting}, 0, {.force_wide = count == 1001});
+    EXPECT_LE(plan.grid_x, 2112);
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double shape : {2.5, 0.5, 0.0, -1.0}) {
+    run(Op::random_gamma, DType::float64, {Scalar(shape)}, 1000);
+    run(Op::random_log_gamma, DType::float64, {Scalar(shape)}, 1001);
+  }
+  for (const double mean : {4.0, 0.0, 9.9, 10.0, 400.0, 1e15, -1.0, nan})
+    run(Op::random_poisson, DType::float64, {Scalar(mean)}, 3000);
+  for (const auto& [n, p] : {std::pair{40.0, 0.3},
+                             {40.0, 0.7},
+                             {5.0, 0.3},
+                             {0.0, 0.5},
+                             {1e6, 0.4},
+                             {1e15, 1e-15},
+                             {10.0, 1.0},
+                             {std::numeric_limits<double>::infinity(), 0.5}})
+    run(Op::random_binomial, DType::float64, {Scalar(n), Scalar(p)}, 3000);
+  const auto both = [](int64_t good, int64_t bad) { return Scalar(good << 32 | bad); };
+  run(Op::random_hypergeometric, DType::int64, {both(20, 30), Scalar(int64_t{10})}, 3000);
+  run(Op::random_hypergeometric, DType::int64, {both(30, 20), Scalar(int64_t{45})}, 3000);
+  run(Op::random_hypergeometric, DType::int64, {both(30, 20), Scalar(int64_t{60})}, 300);
+  run(Op::random_hypergeometric, DType::int64, {both(50000, 30000), Scalar(int64_t{70000})}, 3000);
+  run(Op::random_zipf, DType::float64, {Scalar(2.0)}, 1000);
+  run(Op::random_von_mises, DType::float64, {Scalar(4.0)}, 1000);
+  run(Op::random_poisson, DType::float64, {Scalar(5.0)}, 2112 * 256 * 2 + 12345);
+  check();
+}
+
+// Two samplers, one of them of an array, whose keys share blocks; parameters that are computed of constants.
+TEST_F(KernelsOnHostTest, PreparedSamplersAmongOthers) {
+  Program program;
+  const ValueId x = program.input(DType::float64), seed = program.constant(Scalar(uint64_t{9}), DType::uint64);
+  const auto key = [&](uint64_t stream) {
+    return program.apply(Op::random_bits,
+                         std::array{program.index(1), seed, program.constant(Scalar(stream), DType::uint64)},
+                         DType::uint64);
+  };
+  const ValueId three = program.constant(Scalar(3.0), DType::float64);
+  const ValueId six = program.apply(Op::add, std::array{three, three});
+  const ValueId mean = program.apply(Op::absolute, std::array{x});
+  const ValueId bounded = program.apply(Op::minimum, std::array{mean, six});
+  program.output(program.apply(Op::random_gamma, std::array{key(1), six}, DType::float64));
+  program.output(
+      program.cast(program.apply(Op::random_poisson, std::array{key(2), six}, DType::float64), DType::int64));
+  program.output(program.apply(Op::random_poisson, std::array{key(3), bounded}, DType::float64));
+  for (const Dims& shape : {Dims{5, 33}, Dims{64, 64}, Dims{33, 5}}) {
+    add(to_string(shape), elementwise(program, shape), {Fill::few}, 0);
+    if (shape[0] == shape[1]) add("transposed", elementwise(program, shape, {{Dims{8, 64 * 8}}}), {Fill::few}, 0);
+  }
+  check();
+}
+
 // Among other values, along axes where lanes have no successive indices, and as the keys of samples.
 TEST_F(KernelsOnHostTest, RandomNumbersInPrograms) {
   for (const int axis : {0, 1}) {
