@@ -61,7 +61,7 @@ class ElementwiseWriter : private KernelWriter {
     w_.close();
   }
 
-  // A block reads a kTile x kTile tile of each tiled operand along the operand's own contiguous axis and computes along
+  // A block reads a square tile of each tiled operand along the operand's own contiguous axis and computes along
   // the outputs'. The odd row length keeps a warp's column in different banks.
   void write_tile() {
     const int lane = plan_.lane_axis(), other = plan_.tile_axis;
@@ -77,32 +77,32 @@ class ElementwiseWriter : private KernelWriter {
     write_split(axes, "rest");
     for (const int axis : rest_axes) w_.line("[[maybe_unused]] const int64_t i{0} = static_cast<int64_t>(q{0});", axis);
     w_.line("const int64_t first_x = static_cast<int64_t>(q{}) * {}, first_y = static_cast<int64_t>(q{}) * {};", lane,
-            kTile, other, kTile);
-    w_.line("const int tx = threadIdx.x % {0}, ty = threadIdx.x / {0};", kTile);
-    constexpr int kRows = kBlockThreads / kTile, kSteps = kTile / kRows;
+            plan_.tile, other, plan_.tile);
+    w_.line("const int tx = threadIdx.x % {0}, ty = threadIdx.x / {0};", plan_.tile);
+    const int rows = kBlockThreads / plan_.tile, steps = plan_.tile / rows;
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
       w_.line("const char* const p{} = reinterpret_cast<const char*>(in{}){};", i, i,
               offsets(plan_.inputs[i], in(i), rest_axes));
       if (plan_.inputs[i].access != Access::tiled) continue;
-      w_.line("__shared__ {} tile{}[{}][{}];", in_type(i), i, kTile, kTile + 1);
+      w_.line("__shared__ {} tile{}[{}][{}];", in_type(i), i, plan_.tile, plan_.tile + 1);
       w_.raw("#pragma unroll");
-      w_.open(fmt::format("for (int k = 0; k < {}; ++k)", kSteps));
-      w_.line("const int64_t i{} = first_x + ty + k * {}, i{} = first_y + tx;", lane, kRows, other);
+      w_.open(fmt::format("for (int k = 0; k < {}; ++k)", steps));
+      w_.line("const int64_t i{} = first_x + ty + k * {}, i{} = first_y + tx;", lane, rows, other);
       w_.line("if (i{0} < e{0} && i{1} < e{1}) tile{2}[ty + k * {3}][tx] = load_one<{4}>(p{2}{5});", lane, other, i,
-              kRows, in_type(i), offsets(plan_.inputs[i], in(i), {other, lane}));
+              rows, in_type(i), offsets(plan_.inputs[i], in(i), {other, lane}));
       w_.close();
     }
     w_.raw("__syncthreads();");
     w_.raw("#pragma unroll");
-    w_.open(fmt::format("for (int k = 0; k < {}; ++k)", kSteps));
-    w_.line("const int64_t i{} = first_x + tx, i{} = first_y + ty + k * {};", lane, other, kRows);
+    w_.open(fmt::format("for (int k = 0; k < {}; ++k)", steps));
+    w_.line("const int64_t i{} = first_x + tx, i{} = first_y + ty + k * {};", lane, other, rows);
     w_.line("if (i{0} >= e{0} || i{1} >= e{1}) continue;", lane, other);
     w_.line(
         "const Results r = {};",
         call_compute(
             [&](size_t i) {
-              if (plan_.inputs[i].access == Access::tiled) return fmt::format("tile{}[tx][ty + k * {}]", i, kRows);
+              if (plan_.inputs[i].access == Access::tiled) return fmt::format("tile{}[tx][ty + k * {}]", i, rows);
               return fmt::format("load_one<{}>(p{}{})", in_type(i), i, offsets(plan_.inputs[i], in(i), {other, lane}));
             },
             [](int axis) { return fmt::format("i{}", axis); }, ""));

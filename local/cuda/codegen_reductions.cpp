@@ -305,12 +305,13 @@ class ReductionWriter : private KernelWriter {
     w_.close();
   }
 
-  std::string chunk_compute(const std::vector<int>& reduced_axes) const {
+  // `at` follows the reduced coordinates: "[u]" where every access has its own.
+  std::string chunk_compute(const std::vector<int>& reduced_axes, const char* at = "[u]") const {
     return call_compute([this](size_t i) { return lane_of(i, fmt::format("a{}[u]", i), "v"); },
                         [&](int axis) {
                           const bool stepped =
                               std::find(reduced_axes.begin(), reduced_axes.end(), axis) != reduced_axes.end();
-                          return fmt::format("{}{}{}", stepped ? "k" : "i", axis, stepped ? "[u]" : "");
+                          return fmt::format("{}{}{}", stepped ? "k" : "i", axis, stepped ? at : "");
                         },
                         "v");
   }
@@ -319,11 +320,11 @@ class ReductionWriter : private KernelWriter {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{}[V];", out_type(i), i);
   }
 
-  void write_chunk_outputs(const std::vector<int>& reduced_axes, bool full) {
+  void write_chunk_outputs(const std::vector<int>& reduced_axes, bool full, const char* at = "[u]") {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       std::string address = fmt::format("po{}", i);
       for (const int axis : reduced_axes)
-        if (plan_.outputs[i].moves >> axis & 1u) address += fmt::format(" + k{0}[u] * out{1}_{0}", axis, i);
+        if (plan_.outputs[i].moves >> axis & 1u) address += fmt::format(" + k{0}{2} * out{1}_{0}", axis, i, at);
       write_store(i, address, fmt::format("o{}", i), full);
     }
   }
@@ -339,9 +340,92 @@ class ReductionWriter : private KernelWriter {
               offsets(plan_.outputs[i], fmt::format("out{}", i), axes));
   }
 
+  // Combines the `count` elements of one access after the state `into`.
+  void write_access(const std::vector<int>& reduced_axes, const char* into, const char* at = "[u]") {
+    const auto element = [&] {
+      w_.line("const Results r = {};", chunk_compute(reduced_axes, at));
+      for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("o{}[v] = r.o{};", i, i);
+    };
+    write_output_arrays();
+    w_.open("if (count == V)");
+    w_.raw("State s[V];");
+    w_.raw("#pragma unroll");
+    w_.open("for (int v = 0; v < V; ++v)");
+    element();
+    w_.raw("s[v] = first(r);");
+    w_.close();
+    write_tree(plan_.lanes);
+    w_.line("{0} = {1}({0}, s[0]);", into, combine_level_);
+    w_.close();
+    if (plan_.lanes > 1) {
+      w_.open("else");
+      w_.raw("#pragma unroll");
+      w_.open("for (int v = 0; v < V; ++v)");
+      w_.open("if (v < count)");
+      element();
+      w_.line("{0} = {1}({0}, first(r));", into, combine_level_);
+      w_.close();
+      w_.close();
+      w_.close();
+    }
+    write_chunk_outputs(reduced_axes, false, at);
+  }
+
   // ---- Kernels ----
 
+  // Short rows: one access of a thread is all that it reads of a row, so it reads several rows before it combines.
+  void write_short_rows() {
+    const auto kept = axes_where(false, true), reduced_axes = axes_where(true, true);
+    const int lane_axis = plan_.lane_axis();
+    open_kernel("quarry_run", "Params");
+    write_parameters(plan_.slots);
+    w_.line("constexpr int E = {}, groups = kBlock / G;", plan_.each);
+    w_.raw("const int lane = threadIdx.x % G;");
+    w_.raw("const int64_t first_m = static_cast<int64_t>(blockIdx.x) * (groups * E) + threadIdx.x / G;");
+    w_.raw("const int count = lane < full_chunks ? V : lane < chunks ? static_cast<int>(tail) : 0;");
+    for (size_t i = 0; i < plan_.inputs.size(); ++i)
+      if (input_used_[i]) w_.line("{} a{}[E][V] = {{}};", in_type(i), i);
+    w_.raw("Index inner = static_cast<Index>(lane);");
+    write_split(reduced_axes, "inner");
+    for (const int axis : reduced_axes)
+      w_.line("[[maybe_unused]] const int64_t k{0} = static_cast<int64_t>(q{0}){1};", axis,
+              axis == lane_axis ? " * V" : "");
+    const auto open_results = [&] {
+      w_.raw("#pragma unroll");
+      w_.open("for (int u = 0; u < E; ++u)");
+      w_.raw("const int64_t m = first_m + u * groups;");
+      w_.raw("Index rest = m < results ? static_cast<Index>(m) : 0;");
+      write_split(kept, "rest");
+      for (const int axis : kept) w_.line("[[maybe_unused]] const int64_t i{0} = static_cast<int64_t>(q{0});", axis);
+      write_bases(kept);
+    };
+    open_results();
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      if (!input_used_[i]) continue;
+      std::string address = fmt::format("p{}", i);
+      for (const int axis : reduced_axes)
+        if (plan_.inputs[i].moves >> axis & 1u) address += fmt::format(" + k{0} * in{1}_{0}", axis, i);
+      write_load(i, address, fmt::format("a{}[u]", i), false);
+    }
+    w_.close();
+    open_results();
+    w_.raw("State of_thread = start();");
+    w_.open("if (m < results)");
+    write_access(reduced_axes, "of_thread", "");
+    w_.close();
+    w_.raw("const State s = across<G>(of_thread);");
+    w_.open("if (lane == 0 && m < results)");
+    write_result();
+    w_.close();
+    w_.close();
+    w_.close();
+  }
+
   void write_rows() {
+    if (plan_.once) {
+      write_short_rows();
+      return;
+    }
     const auto kept = axes_where(false, true), reduced_axes = axes_where(true, true);
     open_kernel("quarry_run", "Params");
     write_parameters(plan_.slots);
@@ -384,16 +468,7 @@ class ReductionWriter : private KernelWriter {
     const Chunk rest{1, false, "c"};
     write_chunk_loads(rest, reduced_axes, true);
     w_.raw("constexpr int u = 0;");
-    write_output_arrays();
-    w_.raw("#pragma unroll");
-    w_.open("for (int v = 0; v < V; ++v)");
-    w_.open("if (v < count)");
-    w_.line("const Results r = {};", chunk_compute(reduced_axes));
-    w_.line("level0 = {}(level0, first(r));", combine_level_);
-    for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("o{}[v] = r.o{};", i, i);
-    w_.close();
-    w_.close();
-    write_chunk_outputs(reduced_axes, false);
+    write_access(reduced_axes, "level0");
     w_.close();
     w_.close();
 
@@ -427,11 +502,16 @@ class ReductionWriter : private KernelWriter {
     write_levels("[V]");
     w_.open("if (count > 0)");
     w_.raw("const int64_t begin = blockIdx.y * per_segment;");
-    w_.raw("const Index end = static_cast<Index>(begin + per_segment < rows ? begin + per_segment : rows);");
+    w_.raw(
+        "[[maybe_unused]] const Index end = static_cast<Index>(begin + per_segment < rows ? begin + per_segment : "
+        "rows);");
     w_.raw("Index row = static_cast<Index>(begin) + ty;");
     for (const bool unrolled : {true, false}) {
+      if (plan_.once && !unrolled) continue;
       const int unroll = unrolled ? plan_.unroll : 1;
-      if (unrolled)
+      if (plan_.once)
+        w_.open("");
+      else if (unrolled)
         w_.open("for (; row + (U - 1) * down < end; row += U * down)");
       else
         w_.open("for (; row < end; row += down)");

@@ -105,7 +105,8 @@ size_t mirror_kernel(DType dtype) {
 
 void mirror_lower(DType dtype, void* data, int64_t n, int64_t ld, CudaStream& stream) {
   if (n < 2) return;
-  const int64_t tiles = (n + kTile - 1) / kTile;
+  constexpr int64_t kMirrorTile = 32;  // of the kernel
+  const int64_t tiles = ceil_divide(n, kMirrorTile);
   std::vector<int64_t> slots = {static_cast<int64_t>(reinterpret_cast<intptr_t>(data)), n, ld, tiles};
   launch_kernel(helpers(stream.device().index).kernel(mirror_kernel(dtype)), tiles * tiles, 1, kBlockThreads, slots,
                 stream);

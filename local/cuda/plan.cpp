@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kNarrowLimit = int64_t{1} << 31;
 // Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device.
 constexpr int64_t kFillBlocks = 2112;
-constexpr int64_t kMaxSegments = 8192;
+constexpr int64_t kMaxSegments = 4 * kFillBlocks;
 
 int64_t floor_power_of_two(int64_t x) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
@@ -204,10 +204,17 @@ void plan_tile(Plan& plan, const Program& program, const Layout& layout, bool fo
   constexpr int64_t kSharedBytes = 48 << 10;
   plan.kind = Plan::Kind::tile;
   plan_operands(plan, layout);
+  // Pieces of 256 bytes of both axes keep the memory's rows busy; small elements get them from larger tiles.
+  constexpr int64_t kSmallTile = 32, kLargeTile = 64, kWorthLarge = 256;
+  const auto extent_of = [&layout](int axis) { return layout.extents[static_cast<size_t>(axis)]; };
+  const bool large = lane_sizes(layout, plan.lane_axis()).largest * kSmallTile < 256 &&
+                     std::min(extent_of(plan.lane_axis()), extent_of(plan.tile_axis)) >= kWorthLarge;
+  const int64_t tile = large ? kLargeTile : kSmallTile;
+  plan.tile = static_cast<int>(tile);
   int64_t shared = 0;
   for (size_t i = 0; i < layout.inputs.size(); ++i) {
     const LayoutOperand& operand = layout.inputs[i];
-    const int64_t size = itemsize(operand.dtype), bytes = kTile * (kTile + 1) * size;
+    const int64_t size = itemsize(operand.dtype), bytes = tile * (tile + 1) * size;
     const int64_t along = operand.strides[static_cast<size_t>(plan.lane_axis())];
     const bool fits = shared + bytes <= kSharedBytes;
     if (operand.strides[static_cast<size_t>(plan.tile_axis)] == size && along != size && along != 0 && fits) {
@@ -218,8 +225,8 @@ void plan_tile(Plan& plan, const Program& program, const Layout& layout, bool fo
   int64_t blocks = 1;
   std::vector<int64_t> steps;
   for (int d = 0; d < plan.ndim; ++d) {
-    const int64_t extent = layout.extents[static_cast<size_t>(d)];
-    steps.push_back(d == plan.tile_axis || d == plan.lane_axis() ? ceil_divide(extent, kTile) : extent);
+    const int64_t extent = extent_of(d);
+    steps.push_back(d == plan.tile_axis || d == plan.lane_axis() ? ceil_divide(extent, tile) : extent);
     blocks *= steps.back();
   }
   plan.wide = force_wide || blocks >= kNarrowLimit;
@@ -251,6 +258,12 @@ void add_states(Plan& plan, const Layout& layout) {
     add_operand(slots, layout.states[i], plan.states[i], Slots::Varying::state, i);
 }
 
+// Inputs of which a result takes more than one element; at least 1.
+int64_t moving_inputs(const Plan& plan) {
+  const auto moves = [&plan](const PlanOperand& input) { return (input.moves & plan.reduced) != 0; };
+  return std::max<int64_t>(1, std::count_if(plan.inputs.begin(), plan.inputs.end(), moves));
+}
+
 void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
   plan.kind = Plan::Kind::rows;
   const int64_t inner = layout.extents.back();
@@ -272,10 +285,17 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
     plan.group = 32;
   else
     plan.group = kBlockThreads;
-  const int64_t inputs = std::max<int64_t>(1, static_cast<int64_t>(plan.inputs.size()));
+  const int64_t inputs = moving_inputs(plan);
   int64_t unroll = std::min<int64_t>({8, 16 / lanes, std::max<int64_t>(1, 8 / inputs)});
   unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, chunks / plan.group));
   plan.unroll = static_cast<int>(floor_power_of_two(unroll));
+  if (chunks > 0 && chunks <= plan.group && plan.group <= 32) {
+    plan.once = true;
+    plan.cascade = false;
+    const int64_t groups = kBlockThreads / plan.group;
+    const int64_t each = std::min<int64_t>(4, plan.results / (groups * kFillBlocks));
+    plan.each = static_cast<int>(floor_power_of_two(std::min(each, std::max<int64_t>(1, 8 / inputs))));
+  }
 
   if (plan.group == kBlockThreads && plan.results < kFillBlocks) {
     const int64_t most = chunks / (kBlockThreads * plan.unroll);
@@ -289,7 +309,7 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
   if (per_segment > 0) plan.segments = ceil_divide(chunks, per_segment);
   plan.split = plan.segments > 1;
   plan.wide = force_wide || chunks + kBlockThreads * plan.unroll >= kNarrowLimit || plan.results >= kNarrowLimit;
-  plan.grid_x = ceil_divide(plan.results, kBlockThreads / plan.group);
+  plan.grid_x = ceil_divide(plan.results, kBlockThreads / plan.group * plan.each);
   plan.grid_y = plan.segments;
 
   add_common(plan, program, layout);
@@ -310,8 +330,9 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
   plan.kind = Plan::Kind::columns;
   const int64_t inner = layout.extents.back(), rows = layout.elements(true);
   int64_t lanes = std::clamp<int64_t>(kVectorBytes / lane_sizes(layout, plan.lane_axis()).largest, 1, 8);
-  constexpr int64_t kStateBytes = 32;  // registers that a thread may spend on one level of its states
-  while (lanes > 1 && (lanes > inner || lanes * state_bytes(layout) > kStateBytes)) lanes /= 2;
+  // Registers that a thread may spend on one level of its states; few rows need one level only.
+  const int64_t most_state_bytes = rows <= 16 ? 64 : 32;
+  while (lanes > 1 && (lanes > inner || lanes * state_bytes(layout) > most_state_bytes)) lanes /= 2;
   plan.lanes = static_cast<int>(lanes);
   plan_operands(plan, layout);
   const int64_t across = ceil_divide(inner, lanes);
@@ -319,14 +340,20 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
   const int64_t most_across = rows <= 16 ? kBlockThreads : rows <= 64 ? 128 : 32;
   plan.group = static_cast<int>(std::min(most_across, ceil_power_of_two(across)));
   const int64_t down = kBlockThreads / plan.group;
-  const int64_t inputs = std::max<int64_t>(1, static_cast<int64_t>(plan.inputs.size()));
+  const int64_t inputs = moving_inputs(plan);
   int64_t unroll = std::max<int64_t>(1, 8 / inputs);
-  unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, rows / down));
-  plan.unroll = static_cast<int>(floor_power_of_two(unroll));
+  plan.once = down == 1 && rows > 0 && rows <= 2 * unroll;
+  if (plan.once) {
+    plan.cascade = false;
+    plan.unroll = static_cast<int>(rows);
+  } else {
+    unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, rows / down));
+    plan.unroll = static_cast<int>(floor_power_of_two(unroll));
+  }
 
   const int64_t tiles = ceil_divide(across, plan.group);
   const int64_t blocks = plan.results / inner * tiles;
-  if (blocks < kFillBlocks) {
+  if (blocks < kFillBlocks && !plan.once) {
     const int64_t most = std::min(rows / (down * plan.unroll), kMaxSegments);
     plan.segments = std::clamp<int64_t>(ceil_divide(kFillBlocks, blocks), 1, std::max<int64_t>(1, most));
   }
@@ -390,9 +417,9 @@ void Slots::refresh(const Program& program, const Launch& launch) {
 }
 
 std::string Plan::key() const {
-  std::string key =
-      fmt::format("{}{}{}{}v{}u{}g{}m{}n{}r{:x}t{};", static_cast<char>(kind), wide ? 'w' : '-', split ? 's' : '-',
-                  cascade ? 'c' : '-', lanes, unroll, group, merge_group, ndim, reduced, tile_axis);
+  std::string key = fmt::format("{}{}{}{}{}v{}u{}g{}e{}m{}n{}r{:x}t{}x{};", static_cast<char>(kind), wide ? 'w' : '-',
+                                split ? 's' : '-', cascade ? 'c' : '-', once ? 'o' : '-', lanes, unroll, group, each,
+                                merge_group, ndim, reduced, tile_axis, tile);
   append(key, inputs);
   append(key, outputs);
   append(key, states);

@@ -18,8 +18,7 @@
 namespace quarry::local::cuda {
 
 inline constexpr int kBlockThreads = 256;  // kBlock in kernel/support.cuh
-inline constexpr int kTile = 32;
-inline constexpr int kVectorBytes = 16;  // of the widest access
+inline constexpr int kVectorBytes = 16;    // of the widest access
 constexpr int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How a thread reaches its `lanes` elements along the innermost axis.
@@ -70,8 +69,8 @@ class Slots {
 };
 
 struct Plan {
-  // map: a thread takes `lanes` elements. tile: a block takes kTile x kTile of the two axes that operands disagree on.
-  // rows: the innermost axis is reduced, `group` threads per result. columns: the innermost axis is kept, `group`
+  // map: a thread takes `lanes` elements. tile: a block takes `tile` x `tile` of the two axes that operands disagree
+  // on. rows: the innermost axis is reduced, `group` threads per result. columns: the innermost axis is kept, `group`
   // threads along it and the others down the reduced axes.
   enum class Kind : char { map = 'm', tile = 't', rows = 'r', columns = 'c' };
 
@@ -79,9 +78,12 @@ struct Plan {
   bool wide = false;     // 64-bit index arithmetic
   bool split = false;    // several blocks per result: partial states, merged by a second kernel
   bool cascade = false;  // three levels of partial sums per thread, against rounding error
+  bool once = false;  // a thread has all it reads of a result at once: one access of a row, `unroll` rows of a column
   int lanes = 1;
   int unroll = 1;
   int group = 1;
+  int each = 1;  // results per group of threads, where `once`
+  int tile = 0;
   int merge_group = 1;
   int ndim = 0;
   uint32_t reduced = 0;  // bit d: axis d

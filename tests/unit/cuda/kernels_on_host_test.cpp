@@ -219,6 +219,7 @@ TEST_F(KernelsOnHostTest, EveryLayout) {
     run("every second", square, {{Dims{90 * s, 2 * s}}});
     run("reversed", square, {{Dims{-45 * s, -s}}, {Dims{45 * s, -s}}});
     EXPECT_EQ(run("transposed", square, {{Dims{s, 67 * s}}}), Plan::Kind::tile);
+    EXPECT_EQ(run("transposed, large tiles", Dims{300, 270}, {{Dims{s, 300 * s}}}), Plan::Kind::tile);
     EXPECT_EQ(run("both transposed, one in part", Dims{40, 3, 33}, {{Dims{s, 40 * s, 120 * s}}, {Dims{s, 0, 40 * s}}}),
               Plan::Kind::tile);
     run("transposed, 64-bit indices", square, {{Dims{s, 67 * s}}}, {.force_wide = true});
@@ -460,8 +461,8 @@ struct Reduced {
 
 // Whole rows and parts of them, columns, middle axes, all axes; merged by a second kernel where they are long.
 const Reduced kForms[] = {
-    {Dims{1003}, 1},    {Dims{20003}, 1}, {Dims{37, 301}, 2},  {Dims{40, 5}, 2},
-    {Dims{300, 37}, 1}, {Dims{70, 3}, 1}, {Dims{5, 50, 9}, 2}, {Dims{4, 90, 5}, 5},
+    {Dims{1003}, 1},  {Dims{20003}, 1},    {Dims{37, 301}, 2},  {Dims{40, 5}, 2},   {Dims{300, 37}, 1},
+    {Dims{70, 3}, 1}, {Dims{5, 50, 9}, 2}, {Dims{4, 90, 5}, 5}, {Dims{5, 4099}, 1},
 };
 // Rarer ones, for some dtypes.
 const Reduced kRareForms[] = {
@@ -591,6 +592,22 @@ TEST_P(ReductionsOnHost, WholeNumbersAreExact) {
                                       Reduction::count_nonzero, Reduction::mean})
       if (takes(reduction, dtype)) program.reduce(reduction, std::array{x}, accumulate_dtype(reduction, dtype));
     add("several " + form.text(), form.comparison(program), {Fill::few, Fill::equal}, 0, {.force_wide = form.wide});
+  }
+  check();
+}
+
+// Threads read several rows at a time where there are many short ones.
+TEST_F(KernelsOnHostTest, ManyShortRows) {
+  for (const int64_t columns : {1, 5, 8}) {
+    const Reduced form{Dims{280'001, columns}, 2};
+    Program program;
+    const ValueId x = program.input(DType::float64);
+    program.reduce(Reduction::sum, std::array{x}, DType::float64);
+    program.reduce(Reduction::argmax, std::array{x, program.index(1)}, DType::float64);
+    program.output(program.apply(Op::negative, std::array{x}));
+    const Plan& plan = add("many short rows " + form.text(), form.comparison(program), {Fill::few}, 0);
+    EXPECT_TRUE(plan.once);
+    EXPECT_GT(plan.each * (columns == 1 ? 2 : 1), 1);
   }
   check();
 }
