@@ -356,8 +356,9 @@ class ReductionWriter : private KernelWriter {
     w_.close();
     write_tree(plan_.lanes);
     w_.line("{0} = {1}({0}, s[0]);", into, combine_level_);
+    write_chunk_outputs(reduced_axes, true, at);
     w_.close();
-    if (plan_.lanes > 1) {
+    if (!plan_.whole) {
       w_.open("else");
       w_.raw("#pragma unroll");
       w_.open("for (int v = 0; v < V; ++v)");
@@ -366,9 +367,9 @@ class ReductionWriter : private KernelWriter {
       w_.line("{0} = {1}({0}, first(r));", into, combine_level_);
       w_.close();
       w_.close();
+      write_chunk_outputs(reduced_axes, false, at);
       w_.close();
     }
-    write_chunk_outputs(reduced_axes, false, at);
   }
 
   // ---- Kernels ----
@@ -405,7 +406,9 @@ class ReductionWriter : private KernelWriter {
       std::string address = fmt::format("p{}", i);
       for (const int axis : reduced_axes)
         if (plan_.inputs[i].moves >> axis & 1u) address += fmt::format(" + k{0} * in{1}_{0}", axis, i);
+      w_.open("if (count > 0)");
       write_load(i, address, fmt::format("a{}[u]", i), false);
+      w_.close();
     }
     w_.close();
     open_results();

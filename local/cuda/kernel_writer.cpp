@@ -205,6 +205,7 @@ std::vector<int> KernelWriter::axes_where(bool reduced, bool with_lane_axis) con
 // ---- Loads and stores ----
 
 void KernelWriter::write_load(size_t i, const std::string& address, const std::string& to, bool full) {
+  full = full || plan_.whole;
   const std::string count = full ? "V" : "count";
   switch (plan_.inputs[i].access) {
     case Access::vector:
@@ -229,6 +230,7 @@ void KernelWriter::write_load(size_t i, const std::string& address, const std::s
 }
 
 void KernelWriter::write_store(size_t i, const std::string& address, const std::string& from, bool full) {
+  full = full || plan_.whole;
   const std::string count = full ? "V" : "count";
   switch (plan_.outputs[i].access) {
     case Access::vector:

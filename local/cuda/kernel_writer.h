@@ -34,7 +34,7 @@ class KernelWriter {
                              const char* coordinate = "i");
   std::vector<int> axes_where(bool reduced, bool with_lane_axis) const;
 
-  // Loads V elements of input i at `address` into `to`; `count` may be less than V unless `full`.
+  // Loads V elements of input i at `address` into `to`; `count` may be less than V unless `full` or Plan::whole.
   void write_load(size_t i, const std::string& address, const std::string& to, bool full);
   void write_store(size_t i, const std::string& address, const std::string& from, bool full);
   std::string lane_of(size_t i, const std::string& array, const std::string& lane) const {

@@ -16,6 +16,8 @@ constexpr int64_t kNarrowLimit = int64_t{1} << 31;
 // Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device.
 constexpr int64_t kFillBlocks = 2112;
 constexpr int64_t kMaxSegments = 4 * kFillBlocks;
+// A thread that combines fewer states in its loop needs no levels of partial sums.
+constexpr int64_t kCascadeSteps = 16;
 
 int64_t floor_power_of_two(int64_t x) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
@@ -150,6 +152,7 @@ void add_steps(Slots& slots, int axis, int64_t steps, bool wide) {
 }
 
 void plan_operands(Plan& plan, const Layout& layout) {
+  plan.whole = layout.extents.back() % plan.lanes == 0;
   for (const auto& operand : layout.inputs) plan.inputs.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
   for (const auto& operand : layout.outputs)
     plan.outputs.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
@@ -291,7 +294,6 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
   plan.unroll = static_cast<int>(floor_power_of_two(unroll));
   if (chunks > 0 && chunks <= plan.group && plan.group <= 32) {
     plan.once = true;
-    plan.cascade = false;
     const int64_t groups = kBlockThreads / plan.group;
     const int64_t each = std::min<int64_t>(4, plan.results / (groups * kFillBlocks));
     plan.each = static_cast<int>(floor_power_of_two(std::min(each, std::max<int64_t>(1, 8 / inputs))));
@@ -299,7 +301,7 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
 
   if (plan.group == kBlockThreads && plan.results < kFillBlocks) {
     const int64_t most = chunks / (kBlockThreads * plan.unroll);
-    constexpr int64_t kWorthSplitting = 4, kSteps = 16;
+    constexpr int64_t kWorthSplitting = 4, kSteps = 8;
     const int64_t fill = ceil_divide(kFillBlocks, plan.results);
     const int64_t even = std::min(ceil_divide(kMaxSegments, plan.results), most / kSteps);
     if (most >= kWorthSplitting)
@@ -307,6 +309,7 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
   }
   const int64_t per_segment = ceil_divide(chunks, plan.segments);
   if (per_segment > 0) plan.segments = ceil_divide(chunks, per_segment);
+  if (per_segment < kCascadeSteps * plan.group * plan.unroll) plan.cascade = false;
   plan.split = plan.segments > 1;
   plan.wide = force_wide || chunks + kBlockThreads * plan.unroll >= kNarrowLimit || plan.results >= kNarrowLimit;
   plan.grid_x = ceil_divide(plan.results, kBlockThreads / plan.group * plan.each);
@@ -344,7 +347,6 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
   int64_t unroll = std::max<int64_t>(1, 8 / inputs);
   plan.once = down == 1 && rows > 0 && rows <= 2 * unroll;
   if (plan.once) {
-    plan.cascade = false;
     plan.unroll = static_cast<int>(rows);
   } else {
     unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, rows / down));
@@ -359,6 +361,7 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
   }
   const int64_t per_segment = ceil_divide(rows, plan.segments);
   if (per_segment > 0) plan.segments = ceil_divide(rows, per_segment);
+  if (per_segment < kCascadeSteps * down * plan.unroll) plan.cascade = false;
   plan.split = plan.segments > 1;
   plan.wide = force_wide || rows + kBlockThreads * plan.unroll >= kNarrowLimit || blocks >= kNarrowLimit ||
               plan.results >= kNarrowLimit;
@@ -417,9 +420,9 @@ void Slots::refresh(const Program& program, const Launch& launch) {
 }
 
 std::string Plan::key() const {
-  std::string key = fmt::format("{}{}{}{}{}v{}u{}g{}e{}m{}n{}r{:x}t{}x{};", static_cast<char>(kind), wide ? 'w' : '-',
-                                split ? 's' : '-', cascade ? 'c' : '-', once ? 'o' : '-', lanes, unroll, group, each,
-                                merge_group, ndim, reduced, tile_axis, tile);
+  std::string key = fmt::format("{}{}{}{}{}{}v{}u{}g{}e{}m{}n{}r{:x}t{}x{};", static_cast<char>(kind), wide ? 'w' : '-',
+                                split ? 's' : '-', cascade ? 'c' : '-', once ? 'o' : '-', whole ? 'f' : '-', lanes,
+                                unroll, group, each, merge_group, ndim, reduced, tile_axis, tile);
   append(key, inputs);
   append(key, outputs);
   append(key, states);

@@ -78,6 +78,7 @@ struct Plan {
   bool wide = false;     // 64-bit index arithmetic
   bool split = false;    // several blocks per result: partial states, merged by a second kernel
   bool cascade = false;  // three levels of partial sums per thread, against rounding error
+  bool whole = false;    // the innermost axis is a multiple of `lanes`
   bool once = false;  // a thread has all it reads of a result at once: one access of a row, `unroll` rows of a column
   int lanes = 1;
   int unroll = 1;
