@@ -260,10 +260,8 @@ CompactElements own_positions(const IndexedElements& elements, size_t k) {
 }
 
 // Throws for the bad position that a launch recorded: `launches` has one entry per first index number.
-void read_record(const char* record, const std::vector<const IndexedElements*>& by_index, const ExecContext& context) {
-  uint64_t value = 0;
-  context.stream->copy(&value, record, sizeof value);
-  context.stream->synchronize();
+void read_record(const char* record, const std::vector<const IndexedElements*>& by_index, CudaStream& stream) {
+  const uint64_t value = stream.read_word(record);
   if (value == ~uint64_t{0}) return;
   const auto number = static_cast<size_t>(value >> 58);
   auto point = static_cast<int64_t>(value & ((uint64_t{1} << 58) - 1));
@@ -275,10 +273,7 @@ void read_record(const char* record, const std::vector<const IndexedElements*>& 
     place += point % e.shape[d] * index.positions.strides[d];
     point /= e.shape[d];
   }
-  int64_t position = 0;
-  context.stream->copy(&position, place, sizeof position);
-  context.stream->synchronize();
-  throw_out_of_bounds(position, index.axis, index.extent);
+  throw_out_of_bounds(static_cast<int64_t>(stream.read_word(place)), index.axis, index.extent);
 }
 
 // Queues a check of every index array.
@@ -296,10 +291,10 @@ std::vector<CompactElements> check_positions(const IndexedElements& elements, ch
   return own;
 }
 
-void read_record(const char* record, const std::vector<CompactElements>& own, const ExecContext& context) {
+void read_record(const char* record, const std::vector<CompactElements>& own, CudaStream& stream) {
   std::vector<const IndexedElements*> by_index;
   for (const CompactElements& one : own) by_index.push_back(&one.elements);
-  read_record(record, by_index, context);
+  read_record(record, by_index, stream);
 }
 
 // Rows as the widest words that their addresses and steps allow; 16-byte elements that are aligned to 8 bytes as pairs.
@@ -388,9 +383,9 @@ class CudaIndexing final : public Indexing {
     }
     const Scratch record(kRecordBytes, context);
     stream.fill(record.data(), 0xff, 8);
-    if (empty) return read_record(record.at(0), check_positions(from, record.at(0), stream), context);
+    if (empty) return read_record(record.at(0), check_positions(from, record.at(0), stream), stream);
     const CompactElements c = run(ElementKernel::Kind::gather, from, to, itemsize, record.at(0), stream);
-    read_record(record.at(0), std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), context);
+    read_record(record.at(0), std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), stream);
   }
 
   int64_t scatter_scratch_bytes(const IndexedElements& to, const Operand& from, int64_t itemsize) override {
@@ -433,7 +428,7 @@ class CudaIndexing final : public Indexing {
       prepare(write);
       queue(write, stream);
     }
-    if (raise) read_record(record->at(0), own, context);
+    if (raise) read_record(record->at(0), own, stream);
   }
 
   int64_t update_scratch_bytes(const IndexedElements& to, const Program&, const Operand&) override {
@@ -461,7 +456,7 @@ class CudaIndexing final : public Indexing {
       launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
       queue(launch, stream);
     }
-    if (raise) read_record(record->at(0), own, context);
+    if (raise) read_record(record->at(0), own, stream);
   }
 
   int64_t count_scratch_bytes(const Mask&) override { return 0; }

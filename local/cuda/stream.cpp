@@ -138,6 +138,18 @@ void CudaStream::synchronize() {
   rethrow();
 }
 
+uint64_t CudaStream::read_word(const void* from) {
+  use_device(index_);
+  if (!word_) {
+    void* data = nullptr;
+    QUARRY_CUDA_CALL(cudaHostAlloc(&data, sizeof(uint64_t), cudaHostAllocPortable));
+    word_.reset(static_cast<uint64_t*>(data));
+  }
+  copy(word_.get(), from, sizeof(uint64_t));
+  synchronize();
+  return *word_;
+}
+
 void CudaStream::rethrow() {
   std::exception_ptr error;
   {

@@ -56,6 +56,9 @@ class CudaStream final : public Stream {
   void synchronize() override;
   void* native() const override { return stream_.get(); }
 
+  // 8 bytes to the host, through pinned memory of this stream. Blocks until what was queued before is done.
+  uint64_t read_word(const void* from);
+
   cudaStream_t handle() const { return stream_.get(); }
   // This stream's library handles, made at first use. A BLAS call needs set_workspace() first.
   cublasHandle_t blas();
@@ -70,8 +73,13 @@ class CudaStream final : public Stream {
   static void run_callback(void* callback);
   void rethrow();
 
+  struct FreePinned {
+    void operator()(void* data) const noexcept { cudaFreeHost(data); }
+  };
+
   const int index_;
   Handle<cudaStream_t> stream_;
+  std::unique_ptr<uint64_t, FreePinned> word_;
   Handle<cublasHandle_t> blas_;
   Handle<cusolverDnHandle_t> solver_;
   Handle<cusparseHandle_t> sparse_;
