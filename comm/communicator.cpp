@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <numeric>
 
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/self/self.h"
@@ -16,6 +18,35 @@ std::string Communicator::broadcast_string(const std::string& mine, int root) {
   std::string text = rank() == root ? mine : std::string(static_cast<size_t>(bytes), '\0');
   broadcast(text.data(), bytes, root);
   return text;
+}
+
+void Communicator::all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
+                              std::span<const int64_t> receive_bytes) {
+  const auto ranks = static_cast<size_t>(size());
+  if (send_bytes.size() != ranks || receive_bytes.size() != ranks) {
+    throw local::InvalidArgument(
+        fmt::format("all-to-all of {} and {} pieces over {} ranks", send_bytes.size(), receive_bytes.size(), ranks));
+  }
+  std::vector<int64_t> send_at(ranks), receive_at(ranks);
+  std::exclusive_scan(send_bytes.begin(), send_bytes.end(), send_at.begin(), int64_t{0});
+  std::exclusive_scan(receive_bytes.begin(), receive_bytes.end(), receive_at.begin(), int64_t{0});
+  // In step s a rank sends to the one s places on: no rank has more than a few partners at a time.
+  constexpr size_t kPartners = 4;
+  std::deque<std::unique_ptr<Request>> open;
+  const auto own = static_cast<size_t>(rank());
+  for (size_t step = 0; step < ranks; ++step) {
+    const size_t to = (own + step) % ranks, from = (own + ranks - step) % ranks;
+    if (receive_bytes[from] > 0) {
+      open.push_back(this->receive(static_cast<std::byte*>(receive) + receive_at[from], receive_bytes[from],
+                                   static_cast<int>(from), kAllToAllTag));
+    }
+    if (send_bytes[to] > 0) {
+      open.push_back(this->send(static_cast<const std::byte*>(send) + send_at[to], send_bytes[to], static_cast<int>(to),
+                                kAllToAllTag));
+    }
+    for (; open.size() > 2 * kPartners; open.pop_front()) open.front()->wait();
+  }
+  for (const auto& request : open) request->wait();
 }
 
 std::vector<std::string> Communicator::all_gather_strings(const std::string& mine) {

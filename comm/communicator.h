@@ -51,6 +51,11 @@ class Communicator {
   virtual void all_gather(const void* mine, int64_t bytes_each, void* all) = 0;
   virtual void all_reduce(std::span<int64_t> values, ReduceOp op) = 0;
   virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;  // same bits on every rank
+  // send_bytes[r] bytes to each rank r, one piece behind the other in `send`, and receive_bytes[r] bytes from it; what
+  // one sends and the other receives must agree. Takes no further memory. Uses kAllToAllTag.
+  static constexpr uint64_t kAllToAllTag = 0x616c6c32616c6cULL;
+  void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
+                  std::span<const int64_t> receive_bytes);
   std::string broadcast_string(const std::string& mine, int root);
   std::vector<std::string> all_gather_strings(const std::string& mine);
 

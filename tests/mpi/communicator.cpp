@@ -351,6 +351,30 @@ TEST(Collectives, DoubleSumsHaveTheSameBitsEverywhere) {
   EXPECT_TRUE(sum == expected);
 }
 
+TEST(Collectives, AllToAllOfAnySizes) {
+  // From r to q: some sizes are nothing, some travel with their announcement, some do not.
+  const auto bytes_of_pair = [](int from, int to) { return int64_t{(from * 7 + to * 3) % 5} * 3001 * (to + 1); };
+  std::vector<int64_t> out_bytes, in_bytes;
+  std::vector<uint8_t> out, expected;
+  for (int r = 0; r < job().size(); ++r) {
+    out_bytes.push_back(bytes_of_pair(job().rank(), r));
+    in_bytes.push_back(bytes_of_pair(r, job().rank()));
+    const auto seed = [](int from, int to) { return static_cast<uint64_t>(from * 100 + to); };
+    const auto mine = pattern(out_bytes.back(), seed(job().rank(), r));
+    const auto theirs = pattern(in_bytes.back(), seed(r, job().rank()));
+    out.insert(out.end(), mine.begin(), mine.end());
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  for (int round = 0; round < 3; ++round) {
+    std::vector<uint8_t> in(expected.size(), 0xcc);
+    job().all_to_all(out.data(), out_bytes, in.data(), in_bytes);
+    EXPECT_TRUE(in == expected);
+  }
+  out_bytes.push_back(1);
+  EXPECT_THROW(job().all_to_all(out.data(), out_bytes, out.data(), in_bytes), local::InvalidArgument);
+  job().barrier();
+}
+
 TEST(Collectives, Strings) {
   const std::string mine(static_cast<size_t>(job().rank()) * 3, static_cast<char>('a' + job().rank()));
   const auto all = job().all_gather_strings(mine);

@@ -67,6 +67,77 @@ TEST_F(CudaCollectives, BroadcastAndAllGather) {
   backend_->free_pinned(host, total);
 }
 
+TEST_F(CudaCollectives, AllReduce) {
+  const Device device = own_device();
+  const auto collectives = make_device_collectives(job(), device);
+  if (!collectives) GTEST_SKIP() << "ranks share a GPU on this machine";
+  const auto stream = backend_->create_stream(device.index, local::StreamRole::compute);
+  constexpr int64_t n = 1'000'003;
+  auto* const host = static_cast<double*>(backend_->allocate_pinned(n * 8));
+  void* const data = backend_->allocate_slab(device.index, n * 8);
+  for (int64_t i = 0; i < n; ++i) host[i] = static_cast<double>(i + job().rank());
+  stream->copy(data, host, n * 8);
+  collectives->all_reduce(data, n, local::DType::float64, ReduceOp::sum, *stream);
+  stream->copy(host, data, n * 8);
+  stream->synchronize();
+  const double ranks = job().size(), sum_of_ranks = ranks * (ranks - 1) / 2;
+  for (int64_t i = 0; i < n; i += 1009) EXPECT_EQ(host[i], ranks * static_cast<double>(i) + sum_of_ranks);
+  auto* const numbers = reinterpret_cast<int32_t*>(host);
+  numbers[0] = job().rank();
+  stream->copy(data, numbers, 4);
+  collectives->all_reduce(data, 1, local::DType::int32, ReduceOp::max, *stream);
+  stream->copy(numbers, data, 4);
+  stream->synchronize();
+  EXPECT_EQ(numbers[0], job().size() - 1);
+  EXPECT_THROW(collectives->all_reduce(data, 1, local::DType::complex64, ReduceOp::sum, *stream), local::NotSupported);
+  EXPECT_NO_THROW(collectives->check());
+  backend_->free_slab(device.index, data, n * 8);
+  backend_->free_pinned(host, n * 8);
+}
+
+TEST_F(CudaCollectives, AllToAllOfAnySizes) {
+  const Device device = own_device();
+  const auto collectives = make_device_collectives(job(), device);
+  if (!collectives) GTEST_SKIP() << "ranks share a GPU on this machine";
+  const auto stream = backend_->create_stream(device.index, local::StreamRole::compute);
+  const auto bytes_of_pair = [](int from, int to) { return int64_t{(from * 7 + to * 3 + 1) % 5} * 300'001; };
+  const auto value_of_pair = [](int from, int to) { return static_cast<uint8_t>(1 + from * 16 + to); };
+  std::vector<int64_t> out, in;
+  int64_t out_total = 0, in_total = 0;
+  for (int r = 0; r < job().size(); ++r) {
+    out.push_back(bytes_of_pair(job().rank(), r));
+    in.push_back(bytes_of_pair(r, job().rank()));
+    out_total += out.back();
+    in_total += in.back();
+  }
+  auto* const host = static_cast<uint8_t*>(backend_->allocate_pinned(in_total + 1));
+  auto* const from = static_cast<uint8_t*>(backend_->allocate_slab(device.index, out_total + 1));
+  auto* const to = static_cast<uint8_t*>(backend_->allocate_slab(device.index, in_total + 1));
+  int64_t at = 0;
+  for (int r = 0; r < job().size(); ++r) {
+    stream->fill(from + at, value_of_pair(job().rank(), r), out[static_cast<size_t>(r)]);
+    at += out[static_cast<size_t>(r)];
+  }
+  stream->fill(to, 0, in_total + 1);
+  collectives->all_to_all(from, out, to, in, *stream);
+  stream->copy(host, to, in_total + 1);
+  stream->synchronize();
+  at = 0;
+  for (int r = 0; r < job().size(); ++r) {
+    for (int64_t i = 0; i < in[static_cast<size_t>(r)]; i += 997) {
+      ASSERT_EQ(host[at + i], value_of_pair(r, job().rank())) << "from " << r << " at " << i;
+    }
+    at += in[static_cast<size_t>(r)];
+  }
+  EXPECT_EQ(host[in_total], 0);
+  out.pop_back();
+  EXPECT_THROW(collectives->all_to_all(from, out, to, in, *stream), local::InvalidArgument);
+  EXPECT_NO_THROW(collectives->check());
+  backend_->free_slab(device.index, from, out_total + 1);
+  backend_->free_slab(device.index, to, in_total + 1);
+  backend_->free_pinned(host, in_total + 1);
+}
+
 TEST_F(CudaCollectives, AfterAnAbortEveryCallThrows) {
   const Device device = own_device();
   auto collectives = make_device_collectives(job(), device);
