@@ -154,8 +154,9 @@ NdArray solve(const NdArray& a, const NdArray& b) {
   const Precision precision = precision_of(a, b);
   const RightHandSides sides(a, b, b.ndim() == 1, precision.compute);
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
-  check_singular(lu.info, a);
+  // What a singular matrix gives is dropped: the engine need not wait for the check.
   solve_by_lu(lu.factors, lu.pivots, MatrixOp::transpose, sides, precision.compute);
+  check_singular(lu.info, a);
   return converted(unless_unknown(lu.info, sides.solution(), b.ndim() == 1 ? 1 : 2), precision.result);
 }
 

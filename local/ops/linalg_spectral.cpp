@@ -43,7 +43,7 @@ std::variant<QRResult, NdArray, ArrayTuple> qr(const NdArray& a, std::string_vie
   const Dims batch = linalg::batch_of(a);
   const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
   if (mode == "reduced" || mode == "r") {
-    if (const std::optional<TallQr> factors = tall_qr(a, dtype)) {
+    if (const std::optional<TallQr> factors = tall_qr(a, dtype, mode == "reduced")) {
       const NdArray r = converted(factors->r, precision.result);
       if (mode == "r") return r;
       return QRResult{converted(factors->q, precision.result), r};

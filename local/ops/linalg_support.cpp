@@ -88,10 +88,12 @@ void run(const Decomposition& task, const NdArray& like) {
 }
 
 bool Info::any() const {
+  if (any_) return *any_;
   const int64_t count = values_.size();
   if (count == 0) return false;
   const NdArray worst = count == 1 ? values_ : reduce(Reduction::max, values_);
-  return worst.item<int32_t>() != 0;
+  any_ = worst.item<int32_t>() != 0;
+  return *any_;
 }
 void Info::check(const char* message) const {
   if (any()) throw LinAlgError(message);
@@ -201,19 +203,37 @@ NdArray reflection_signs(const NdArray& top) {
   return ops::concatenate({signs, reflection_signs(top[{second, second}] - eliminated)});
 }
 
+// R^-1 of an upper triangle.
+NdArray inverse_of(const NdArray& root) {
+  const int64_t n = root.shape(0);
+  const NdArray inverse = identities({}, n, n, root.dtype());
+  run(TriangularSolve{root.dtype(), Triangle::lower, MatrixOp::none, false, stack_of(root), stack_of(inverse)}, root);
+  return inverse;
+}
+// Whether Q = A R^-1 may be a product with the inverse: its residual is that of the triangular solution times the
+// condition of R, of which this is a bound.
+bool is_well_conditioned(const NdArray& root, const NdArray& inverse) {
+  const auto squares = [](const NdArray& x) { return reduce(Reduction::sum, ops::square(ops::absolute(x))); };
+  const double bound = std::sqrt((squares(root) * squares(inverse)).item().as_double());
+  return bound <= 8.0 * static_cast<double>(root.shape(0));
+}
+
 }  // namespace
 
-std::optional<TallQr> tall_qr(const NdArray& a, DType dtype) {
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
   constexpr int64_t kLeastColumns = 16, kLeastShape = 4, kLeastElements = 1 << 17;
   if (a.ndim() != 2) return std::nullopt;
   const int64_t m = a.shape(0), n = a.shape(1);
   if (n < kLeastColumns || m < kLeastShape * n || m * n < kLeastElements) return std::nullopt;
   const ExecContext context = context_for(a.device());
   const DeviceScope scope(context);
-  TallQr result{copied(a, dtype), {}};
+  // BLAS on a CPU solves by triangles at the rate of products, of twice the work; a GPU's is several times slower.
+  const bool by_products = context.device.kind != DeviceKind::cpu;
+  bool own = !by_products || a.dtype() != dtype || !a.is_contiguous();  // q is no view of a
+  TallQr result{own ? copied(a, dtype) : a, {}};
   constexpr int kMostPasses = 4;
   for (int pass = 0; pass < kMostPasses; ++pass) {
-    NdArray gram = syrk(result.q);
+    const NdArray gram = syrk(result.q);
     bool last = false;
     if (pass > 0) {
       // How far the columns are from orthonormal: near enough, one more pass makes them so to the last bit.
@@ -226,12 +246,26 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype) {
     std::optional<NdArray> root = root_of(gram.copy(context));
     if (!root && pass == 0) root = root_of(shifted(gram, m));
     if (!root) return std::nullopt;
-    run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(*root), stack_of(result.q)}, a);
     result.r = pass == 0 ? *root : matmul(*root, result.r);
+    const std::optional<NdArray> inverse = by_products ? std::optional(inverse_of(*root)) : std::nullopt;
+    const bool product = inverse && is_well_conditioned(*root, *inverse);
+    if (!product) {
+      if (!own) result.q = copied(result.q, dtype);
+      own = true;
+      run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(*root), stack_of(result.q)}, a);
+    } else if (!last) {
+      result.q = matmul(result.q, *inverse);
+      own = true;
+    }
     if (!last) continue;
-    const NdArray signs = reflection_signs(result.q[{Slice{0, n, 1}}]);
-    ops::multiply(result.q, signs, {.out = result.q});
+    const Slice top{0, n, 1};
+    const NdArray signs = reflection_signs(product ? matmul(result.q[{top}], *inverse) : result.q[{top}]);
     ops::multiply(result.r, signs[{full_slice, newaxis}], {.out = result.r});
+    if (!with_q) return result;
+    if (product)
+      result.q = matmul(result.q, *inverse * signs);
+    else
+      ops::multiply(result.q, signs, {.out = result.q});
     return result;
   }
   return std::nullopt;
@@ -254,7 +288,7 @@ Singular singular(const NdArray& a, DType dtype, bool full, bool vectors) {
   }
   check_finite(a, "SVD did not converge");
   if (!full) {
-    if (const std::optional<TallQr> factors = tall_qr(a, dtype)) {
+    if (const std::optional<TallQr> factors = tall_qr(a, dtype, vectors)) {
       result = singular(factors->r, dtype, full, vectors);
       if (vectors) result.u = matmul(factors->q, result.u);
       return result;

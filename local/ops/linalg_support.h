@@ -42,13 +42,14 @@ class Info {
   Info(const Dims& batch, const ExecContext& context) : values_(batch, DType::int32, context) {}
   int32_t* data() const { return values_.data<int32_t>(); }
   const NdArray& array() const { return values_; }
-  // Whether one is not 0. Blocks.
+  // Whether one is not 0, after the engine has run. The first call blocks.
   bool any() const;
   // Throws LinAlgError with the text where one is not 0. Blocks.
   void check(const char* message) const;
 
  private:
   NdArray values_;
+  mutable std::optional<bool> any_;
 };
 
 // Whether a matrix of `a` is singular by `info`, which does not count for matrices with NaN: what is made of those is
@@ -79,14 +80,14 @@ struct Inverses {
 Inverses inverses(const NdArray& a, DType dtype);
 
 // Q (m, n) and R of one tall matrix by two Cholesky factorisations of Gram matrices (CholeskyQR2; Fukaya et al. 2014),
-// or three, the first one shifted, where the matrix is ill-conditioned: 4 m n^2 multiplications in products of whole
-// matrices, where Householder's method waits for one column after the other. As orthogonal as that, since the last pass
-// starts from nearly orthogonal columns, and R has the signs that it has there; nothing where it would not be (a matrix
-// without full rank, NaN) or does not pay. Blocks.
+// or three, the first one shifted, where the matrix is ill-conditioned: 4 m n^2 operations per pass at most, in
+// products of whole matrices, where Householder's method waits for one column after the other. As orthogonal as that,
+// since the last pass starts from nearly orthogonal columns, and R has the signs that it has there; nothing where it
+// would not be (a matrix without full rank, NaN) or does not pay. Without `with_q`, q is unspecified. Blocks.
 struct TallQr {
   NdArray q, r;
 };
-std::optional<TallQr> tall_qr(const NdArray& a, DType dtype);
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q);
 
 // Singular values and vectors, as NumPy's svd, in the compute dtype; matrices may be empty. Throws LinAlgError for NaN
 // and infinity. Blocks.

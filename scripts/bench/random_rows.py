@@ -33,6 +33,13 @@ COUNTS = {
     "logseries": "0.6, n",
     "zipf": "2.0, n",
 }
+# The ways that samplers take for other parameters: few successes, and tables that do not reach everywhere.
+OTHERS = {
+    "poisson": ("100.0, n", "1e6, n"),
+    "binomial": ("10, 0.3, n", "1000000, 0.3, n"),
+    "hypergeometric": ("20, 30, 5, n", "500000, 300000, 200000, n"),
+    "standard_gamma": ("0.5, n",),
+}
 
 
 def random_groups(group, scale):
@@ -49,4 +56,7 @@ def random_groups(group, scale):
     for table in (REAL64, COUNTS):
         for name, arguments in table.items():
             row(name, f"{name}({arguments.replace('n', str(n))})", 8)
+    for name, several in OTHERS.items():
+        for arguments in several:
+            row(f"{name}({arguments.removesuffix(', n')})", f"{name}({arguments.replace('n', str(n))})", 8)
     row("permutation", f"permutation({n // 16})", 1)
