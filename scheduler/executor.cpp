@@ -33,6 +33,26 @@ CachedMemory::Source host_source(const ExecutorConfig& config, local::Backend& b
 
 }  // namespace
 
+Progress sum(std::span<const Progress> ranks) {
+  Progress all;
+  for (const Progress& one : ranks) {
+    all.tasks_done += one.tasks_done;
+    all.tasks_total += one.tasks_total;
+    all.bytes_done += one.bytes_done;
+    all.bytes_total += one.bytes_total;
+    all.memory_used += one.memory_used;
+    all.memory_limit += one.memory_limit;
+    all.host_used += one.host_used;
+    all.host_limit += one.host_limit;
+    all.disk_used += one.disk_used;
+    all.spilled_bytes += one.spilled_bytes;
+    all.restored_bytes += one.restored_bytes;
+    all.active += one.active;
+    for (int lane = 0; lane < kLaneCount; ++lane) all.busy_seconds[lane] += one.busy_seconds[lane];
+  }
+  return all;
+}
+
 std::unique_ptr<Executor> Executor::create(const ExecutorConfig& config) {
   if (config.memory_bytes < 0 || config.host_bytes < 0) {
     throw local::InvalidArgument(fmt::format("memory budgets are not negative: {} and {} bytes of host memory",
@@ -421,6 +441,7 @@ CoreStoredBlock::~CoreStoredBlock() {
 Progress Core::progress() const {
   const std::lock_guard lock(mutex_);
   Progress now = progress_;
+  now.active = graph_ != nullptr ? 1 : 0;
   now.memory_used = memory_budget_.reserved_bytes();
   now.memory_limit = memory_budget_.limit_bytes();
   now.host_used = host_budget_.reserved_bytes();

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,7 +46,11 @@ struct Progress {
   int64_t disk_used = 0;                          // spill file
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
   double busy_seconds[kLaneCount] = {};           // the same
+  int64_t active = 0;                             // whether a graph is running
 };
+
+// Of several ranks together.
+Progress sum(std::span<const Progress> ranks);
 
 struct Statistics {
   int64_t tasks = 0;

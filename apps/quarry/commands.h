@@ -16,5 +16,6 @@ RunCommand add_info_command(CLI::App& parser);
 RunCommand add_eval_command(CLI::App& parser);
 RunCommand add_pca_command(CLI::App& parser);
 RunCommand add_generate_command(CLI::App& parser);
+RunCommand add_report_command(CLI::App& parser);
 
 }  // namespace quarry::apps

@@ -15,6 +15,7 @@
 #include "apps/quarry/signals.h"
 #include "apps/quarry/text.h"
 #include "chunked/exec/run.h"
+#include "chunked/report/ceilings.h"
 #include "io/dataset.h"
 #include "local/base/error.h"
 
@@ -28,7 +29,9 @@ namespace {
 std::string command_line(int argc, char** argv) {
   std::string text = "quarry";
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
+    std::string word = argv[i];
+    if (word.starts_with("--dashboard-token=")) word = "--dashboard-token=...";
+    if (i > 1 && std::string(argv[i - 1]) == "--dashboard-token") word = "...";
     const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$`*?[]()<>|&;#!~{}") == std::string::npos;
     std::string quoted = word;
     for (size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4) quoted.replace(at, 1, "'\\''");
@@ -41,6 +44,8 @@ std::string command_line(int argc, char** argv) {
 
 Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(options) {
   const bool show_progress = options_.show_progress();  // complains before anything starts
+  std::optional<DashboardOptions> dashboard;
+  if (!options_.dashboard.empty()) dashboard = parse_dashboard(options_.dashboard, options_.dashboard_token);
   runtime_ = std::make_unique<Runtime>(argc, argv, options_.runtime());
   root_ = runtime_->rank() == 0;
   watch_runtime(runtime_.get());
@@ -55,11 +60,29 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
   report_.started = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
   report_.banner = runtime_->banner();
   if (wants_trace()) local::start_tracing();
-  begin_ = std::chrono::steady_clock::now();
+  begin_ = step_begin_ = std::chrono::steady_clock::now();
+  if (!dashboard) return;
+  on_root([&] {
+    dashboard_ = std::make_unique<Dashboard>(*dashboard, [this] { return status(); });
+    fmt::print(stderr, "quarry: the run is shown at {}\n", dashboard_->url());
+  });
+}
+
+DashboardStatus Job::status() {
+  DashboardStatus now;
+  now.title = report_.command;
+  now.banner = report_.banner;
+  now.ranks = runtime_->rank_progress();
+  const std::lock_guard lock(step_mutex_);
+  now.step = step_;
+  now.done = done_;
+  now.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_begin_).count();
+  return now;
 }
 
 Job::~Job() {
   watch_runtime(nullptr);
+  dashboard_.reset();
   if (progress_) {
     runtime_->set_progress(nullptr);
     progress_->finish();
@@ -68,6 +91,9 @@ Job::~Job() {
 
 void Job::step(const std::string& name) {
   if (progress_) progress_->start(name);
+  const std::lock_guard lock(step_mutex_);
+  step_ = name;
+  step_begin_ = std::chrono::steady_clock::now();
 }
 
 void Job::on_root(const std::function<void()>& check) {
@@ -163,7 +189,13 @@ void Job::write_reports(double wall_seconds) {
   mine.spilled_bytes = own.spilled_bytes;
   mine.communicated_bytes = own.communicated_bytes;
   mine.tasks = own.tasks;
+  mine.restored_bytes = own.restored_bytes;
+  if (runtime_->device().kind != local::DeviceKind::cpu) {
+    mine.host_limit_bytes = runtime_->host_bytes();
+    mine.host_peak_bytes = own.peak_host_bytes;
+  }
   mine.events = local::stop_tracing();
+  mine.ceilings = report::measure_ceilings(*runtime_);
 
   comm::Communicator& communicator = runtime_->communicator();
   communicator.barrier();
@@ -175,15 +207,19 @@ void Job::write_reports(double wall_seconds) {
   const std::vector<std::string> parts = communicator.all_gather_strings(report::serialize(mine));
   on_root([&] {
     for (const std::string& part : parts) report_.ranks.push_back(report::deserialize(part));
-    if (!options_.trace.empty()) report::write_trace(options_.trace, report_.ranks);
-    if (options_.report.empty()) return;
     report_.wall_seconds = wall_seconds;
+    if (!options_.trace.empty()) report::write_trace(options_.trace, report_);
+    if (options_.report.empty()) return;
     report::write_report(options_.report, report_);
   });
 }
 
 void Job::finish() {
   if (progress_) progress_->finish();
+  {
+    const std::lock_guard lock(step_mutex_);
+    done_ = true;
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   if (wants_trace()) write_reports(seconds);
   if (!options_.stats.empty()) {

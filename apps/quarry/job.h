@@ -4,9 +4,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
+#include "apps/quarry/dashboard.h"
 #include "apps/quarry/options.h"
 #include "apps/quarry/progress.h"
 #include "chunked/report/report.h"
@@ -40,6 +42,7 @@ class Job {
   void finish();
 
  private:
+  DashboardStatus status();
   bool wants_trace() const { return !options_.trace.empty() || !options_.report.empty(); }
   // Writes the files of --trace and --report. Collective.
   void write_reports(double wall_seconds);
@@ -50,6 +53,12 @@ class Job {
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<ProgressDisplay> progress_;
   std::chrono::steady_clock::time_point begin_;
+  // The dashboard's threads read them.
+  std::mutex step_mutex_;
+  std::string step_;
+  std::chrono::steady_clock::time_point step_begin_;
+  bool done_ = false;
+  std::unique_ptr<Dashboard> dashboard_;
 };
 
 // Makes a Job and runs `body` in it; an error becomes one line on stderr and the returned exit status.

@@ -112,6 +112,7 @@ int run_tool(int argc, char** argv) {
   commands["eval"] = add_eval_command(parser);
   commands["pca"] = add_pca_command(parser);
   commands["generate"] = add_generate_command(parser);
+  commands["report"] = add_report_command(parser);
   for (CLI::App* command : parser.get_subcommands(nullptr)) {
     command->set_version_flag("--version", std::string("quarry ") + QUARRY_VERSION);
   }

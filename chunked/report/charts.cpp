@@ -168,21 +168,29 @@ std::string bar_chart(const BarChart& chart) {
 }
 
 std::string memory_chart(const RankTrace& rank, const TimeAxis& axis) {
-  constexpr double kTop = 14, kPlot = 130, kBottom = kTop + kPlot;
-  std::vector<std::pair<int64_t, int64_t>> levels;
+  TierLevels tier;
+  tier.name = "Reserved memory";
   for (const local::TraceEvent& event : rank.events) {
-    if (event.budget_used >= 0) levels.emplace_back(event.end_ns, event.budget_used);
+    if (event.budget_used >= 0) tier.levels.emplace_back(event.end_ns, event.budget_used);
   }
-  if (levels.empty()) return R"(<p class="note">No memory was reserved.</p>)";
+  if (tier.levels.empty()) return R"(<p class="note">No memory was reserved.</p>)";
+  tier.peak_bytes = rank.memory_peak_bytes;
+  tier.limit_bytes = rank.memory_limit_bytes;
+  return tier_chart(rank.rank, std::move(tier), axis);
+}
+
+std::string tier_chart(int32_t rank, TierLevels tier, const TimeAxis& axis) {
+  constexpr double kTop = 14, kPlot = 130, kBottom = kTop + kPlot;
+  std::vector<std::pair<int64_t, int64_t>>& levels = tier.levels;
   std::sort(levels.begin(), levels.end());
-  int64_t peak = rank.memory_peak_bytes;
+  int64_t peak = tier.peak_bytes;
   for (const auto& level : levels) peak = std::max(peak, level.second);
-  const auto limit = static_cast<double>(rank.memory_limit_bytes);
+  const auto limit = static_cast<double>(tier.limit_bytes);
   const double top = std::max({limit, static_cast<double>(peak), 1.0}) * 1.1;
   const Scale x{kLeft, kChartWidth - kRight, axis.seconds()};
   const Scale y{kBottom, kTop, top};
-  Svg svg(kBottom + 26, fmt::format("Reserved memory of rank {} over time: at most {} of {}", rank.rank,
-                                    format_bytes(peak), format_bytes(rank.memory_limit_bytes)));
+  const std::string of = limit > 0 ? " of " + format_bytes(tier.limit_bytes) : "";
+  Svg svg(kBottom + 26, fmt::format("{} of rank {} over time: at most {}{}", tier.name, rank, format_bytes(peak), of));
   svg.time_ticks(axis, x, kTop, kBottom);
   const double step = byte_step(top, 5);
   for (double value = 0; value <= top; value += step) {
@@ -212,8 +220,7 @@ std::string memory_chart(const RankTrace& rank, const TimeAxis& axis) {
   fmt::format_to(svg.to(), R"(<path d="{}" class="line"/>)", path);
   if (limit > 0) {
     svg.line(kLeft, y(limit), kChartWidth - kRight, y(limit), "limit");
-    svg.text(kChartWidth - kRight - 4, y(limit) - 4, "budget " + format_bytes(rank.memory_limit_bytes), "end",
-             "label strong");
+    svg.text(kChartWidth - kRight - 4, y(limit) - 4, "budget " + format_bytes(tier.limit_bytes), "end", "label strong");
   }
   return svg.take();
 }

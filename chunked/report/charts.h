@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "chunked/report/report.h"
 
@@ -21,6 +23,13 @@ TimeAxis time_axis(std::span<const RankTrace> ranks);
 
 std::string bar_chart(const BarChart& chart);
 std::string memory_chart(const RankTrace& rank, const TimeAxis& axis);
+// Bytes of a tier over time: (time in ns, bytes) in order. A limit of 0 is none.
+struct TierLevels {
+  std::string name;
+  std::vector<std::pair<int64_t, int64_t>> levels;
+  int64_t peak_bytes = 0, limit_bytes = 0;
+};
+std::string tier_chart(int32_t rank, TierLevels tier, const TimeAxis& axis);
 // `pixels` is the width that short events are merged to.
 std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels);
 // The class that gives a lane its colour.

@@ -10,6 +10,7 @@
 #include "chunked/report/charts.h"
 #include "chunked/report/page_style.h"
 #include "chunked/report/rows.h"
+#include "scheduler/task.h"
 
 namespace quarry::report {
 namespace {
@@ -71,7 +72,7 @@ std::string share_cell(double share, std::string_view style, const std::string& 
 }
 
 struct Totals {
-  int64_t read = 0, written = 0, spilled = 0, communicated = 0, tasks = 0, peak = 0, limit = 0;
+  int64_t read = 0, written = 0, spilled = 0, restored = 0, communicated = 0, tasks = 0, peak = 0, limit = 0;
   size_t events = 0;
 };
 
@@ -81,6 +82,7 @@ Totals totals_of(const RunReport& report) {
     sum.read += rank.read_bytes;
     sum.written += rank.written_bytes;
     sum.spilled += rank.spilled_bytes;
+    sum.restored += rank.restored_bytes;
     sum.communicated += rank.communicated_bytes;
     sum.tasks += rank.tasks;
     sum.events += rank.events.size();
@@ -163,6 +165,28 @@ void what_ran(Page& page, const RunReport& report) {
   page.end_section();
 }
 
+// Who sent how much to whom.
+void communication_matrix(Page& page, const RunReport& report) {
+  if (report.ranks.size() < 2 || report.ranks.size() > kMostRanksDrawn) return;
+  const std::vector<std::vector<int64_t>> bytes = pulled_bytes(report.ranks);
+  int64_t most = 0;
+  for (const auto& row : bytes) most = std::max(most, *std::ranges::max_element(row));
+  if (most == 0) return;
+  std::vector<std::string> columns{"From \\ to rank"};
+  std::vector<std::vector<std::string>> rows;
+  for (size_t from = 0; from < bytes.size(); ++from) {
+    columns.push_back(fmt::format("#{}", report.ranks[from].rank));
+    rows.push_back({fmt::format("{}", report.ranks[from].rank)});
+    for (const int64_t sent : bytes[from]) {
+      rows.back().push_back(
+          sent > 0 ? share_cell(static_cast<double>(sent) / static_cast<double>(most), "lane-comm", format_bytes(sent))
+                   : "");
+    }
+  }
+  page.raw("<h3>Communication matrix</h3>\n");
+  page.table(columns, rows);
+}
+
 void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
   page.begin_section("bytes", "Bytes moved");
   int64_t most = 1;
@@ -176,13 +200,14 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
   for (const RankTrace& rank : report.ranks) {
     rows.push_back({fmt::format("{}", rank.rank), cell(rank.read_bytes, "lane-read"),
                     cell(rank.written_bytes, "lane-write"), cell(rank.spilled_bytes, "lane-spill"),
-                    cell(rank.communicated_bytes, "lane-comm")});
+                    cell(rank.restored_bytes, "lane-spill"), cell(rank.communicated_bytes, "lane-comm")});
   }
   if (report.ranks.size() > 1) {
     rows.push_back({"all", format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
-                    format_bytes(sum.communicated)});
+                    format_bytes(sum.restored), format_bytes(sum.communicated)});
   }
-  page.table({"Rank", "#Read from files", "#Written to files", "#Spilled", "#Sent to other ranks"}, rows);
+  page.table({"Rank", "#Read from files", "#Written to files", "#Spilled", "#Brought back", "#Sent to other ranks"},
+             rows);
 
   // Transfers as the trace saw them.
   std::vector<std::vector<std::string>> transfers;
@@ -205,6 +230,8 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
     page.table({"Rank", "#Transfers", "#Bytes", "#Mean size", "#Time with one under way", "#Rate in that time"},
                transfers);
   }
+
+  communication_matrix(page, report);
 
   // How files were read and written: the trace says which way each took.
   std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> ways;
@@ -230,37 +257,57 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
 }
 
 void lanes(Page& page, const RunReport& report, const TimeAxis& axis) {
-  struct Use {
-    int64_t tasks = 0, bytes = 0;
-    double sum_seconds = 0;
-    std::vector<std::pair<int64_t, int64_t>> times;
-  };
+  bool measured = false;
   std::vector<std::vector<std::string>> rows;
   for (const RankTrace& rank : report.ranks) {
-    std::map<std::pair<int, std::string>, Use> uses;
-    for (const local::TraceEvent& event : rank.events) {
-      Use& use = uses[{lane_order(event.lane), event.lane}];
-      ++use.tasks;
-      use.bytes += event.bytes;
-      use.sum_seconds += static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
-      use.times.emplace_back(event.begin_ns, event.end_ns);
-    }
-    for (auto& [key, use] : uses) {
-      const double busy = busy_seconds(std::move(use.times));
-      const double share = busy / axis.seconds();
+    for (const LaneUse& use : lane_uses(rank)) {
+      const double share = use.busy_seconds / axis.seconds();
+      measured = measured || use.ceiling > 0;
+      const double of_ceiling = use.ceiling > 0 ? use.rate() / use.ceiling : 0;
       rows.push_back(
           {fmt::format("{}", rank.rank),
-           html_cell(fmt::format("<span class=\"key {}\"></span>{}", lane_class(key.second), escape_html(key.second))),
-           fmt::format("{}", use.tasks), format_seconds(busy),
-           share_cell(share, lane_class(key.second), fmt::format("{:.0f} %", 100 * share)),
-           fmt::format("{:.2f}", busy > 0 ? use.sum_seconds / busy : 0), format_bytes(use.bytes),
-           rate(use.bytes, busy)});
+           html_cell(fmt::format("<span class=\"key {}\"></span>{}", lane_class(use.lane), escape_html(use.lane))),
+           fmt::format("{}", use.events), format_seconds(use.busy_seconds),
+           share_cell(share, lane_class(use.lane), fmt::format("{:.0f} %", 100 * share)),
+           fmt::format("{:.2f}", use.busy_seconds > 0 ? use.sum_seconds / use.busy_seconds : 0),
+           format_bytes(use.bytes), rate(use.bytes, use.busy_seconds),
+           use.ceiling > 0 ? format_bytes(static_cast<int64_t>(use.ceiling)) + "/s" : "",
+           use.ceiling > 0 && use.bytes > 0
+               ? share_cell(of_ceiling, lane_class(use.lane), fmt::format("{:.0f} %", 100 * of_ceiling))
+               : ""});
     }
   }
   page.begin_section("lanes", "Lanes");
-  page.table({"Rank", "Lane", "#Events", "#Busy", "#Share of the time", "#Mean overlap", "#Bytes", "#Rate while busy"},
+  page.table({"Rank", "Lane", "#Events", "#Busy", "#Share of the time", "#Mean overlap", "#Bytes", "#Rate while busy",
+              "#Measured ceiling", "#Of the ceiling"},
              rows);
+  if (measured) {
+    page.raw(
+        "<p class=\"note\">Ceilings are copies of the same machine at the end of the run: files of the page cache for "
+        "reading and writing, memory for compute, pinned memory for copies to and from a device, the transport for "
+        "communication. A file on a slow disk stays below its ceiling.</p>\n");
+  }
   page.end_section();
+}
+
+// The tiers below the compute tier.
+void tiers(Page& page, const RankTrace& rank, const std::vector<local::TraceEvent>& events, const TimeAxis& axis) {
+  std::map<std::string, TierLevels> found;
+  for (const local::TraceEvent& event : events) {
+    TierLevels& tier = found[event.name];
+    tier.name = event.name;
+    tier.levels.emplace_back(event.end_ns, event.bytes);
+    tier.peak_bytes = std::max(tier.peak_bytes, event.bytes);
+  }
+  for (auto& [name, tier] : found) {
+    if (tier.peak_bytes == 0) continue;
+    if (name == "pinned host") {
+      tier.limit_bytes = rank.host_limit_bytes;
+      tier.peak_bytes = std::max(tier.peak_bytes, rank.host_peak_bytes);
+    }
+    page.add("<h4>{}, at most {}</h4>\n", escape_html(name), format_bytes(tier.peak_bytes));
+    page.raw(tier_chart(rank.rank, std::move(tier), axis));
+  }
 }
 
 void slowest(Page& page, const RunReport& report, const TimeAxis& axis) {
@@ -293,9 +340,39 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis) {
 
 }  // namespace
 
+std::string summary(const RunReport& report) {
+  const Totals sum = totals_of(report);
+  const TimeAxis axis = time_axis(report.ranks);
+  std::string out = fmt::format(
+      "{}\n{} on {} rank{}, {} tasks; read {}, written {}, spilled {}, brought back {}, communicated {}; peak memory "
+      "{}\n",
+      report.title, format_seconds(report.wall_seconds), report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
+      sum.tasks, format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
+      format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
+  out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>8}\n", "rank", "lane", "events", "busy", "share",
+                     "bytes", "rate", "ceiling");
+  for (const RankTrace& rank : report.ranks) {
+    for (const LaneUse& use : lane_uses(rank)) {
+      out +=
+          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>8}\n", rank.rank, use.lane, use.events,
+                      format_seconds(use.busy_seconds), 100 * use.busy_seconds / axis.seconds(),
+                      format_bytes(use.bytes), rate(use.bytes, use.busy_seconds),
+                      use.ceiling > 0 && use.bytes > 0 ? fmt::format("{:.0f}%", 100 * use.rate() / use.ceiling) : "");
+    }
+  }
+  return out;
+}
+
 void write_report(const std::string& path, const RunReport& given) {
   RunReport report = given;
-  for (RankTrace& rank : report.ranks) merge_calls(rank.events);
+  std::vector<std::vector<local::TraceEvent>> levels;  // of the tiers below, by rank
+  for (RankTrace& rank : report.ranks) {
+    levels.emplace_back();
+    const auto is_level = [](const local::TraceEvent& event) { return event.lane == scheduler::kTierLane; };
+    std::ranges::copy_if(rank.events, std::back_inserter(levels.back()), is_level);
+    std::erase_if(rank.events, is_level);
+    merge_calls(rank.events);
+  }
   const Totals sum = totals_of(report);
   const TimeAxis axis = time_axis(report.ranks);
   const size_t drawn = std::min(report.ranks.size(), kMostRanksDrawn);
@@ -325,6 +402,7 @@ void write_report(const std::string& path, const RunReport& given) {
     for (size_t r = 0; r < drawn; ++r) {
       page.add("<h3>Rank {}</h3>\n", report.ranks[r].rank);
       page.raw(memory_chart(report.ranks[r], axis));
+      tiers(page, report.ranks[r], levels[r], axis);
     }
     more_ranks();
     page.end_section();

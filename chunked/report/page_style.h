@@ -17,7 +17,7 @@ body { margin: 0; background: var(--page); color: var(--text); font: 15px/1.45 s
 main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 64px; }
 h1 { font-size: 24px; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 0 0 12px; }
-h3 { font-size: 14px; margin: 18px 0 6px; color: var(--soft); font-weight: 600; }
+h3, h4 { font-size: 14px; margin: 18px 0 6px; color: var(--soft); font-weight: 600; }
 header p { margin: 0 0 16px; color: var(--soft); }
 section, .tile { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; }
 section { padding: 18px 20px; margin-top: 16px; }

@@ -14,6 +14,12 @@
 
 namespace quarry::report {
 
+// What a lane could do at most, measured on the machine of the run (report/ceilings.h).
+struct LaneCeiling {
+  std::string lane;
+  double bytes_per_second = 0;
+};
+
 // One rank's part.
 struct RankTrace {
   int32_t rank = 0;
@@ -21,8 +27,11 @@ struct RankTrace {
   std::string device;  // "cpu, 2 threads", "NVIDIA H200"
   int64_t memory_limit_bytes = 0;
   int64_t memory_peak_bytes = 0;
+  int64_t host_limit_bytes = 0, host_peak_bytes = 0;  // pinned tier; GPU kinds
+  int64_t restored_bytes = 0;
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0;
   int64_t tasks = 0;
+  std::vector<LaneCeiling> ceilings;
   std::vector<local::TraceEvent> events;
 };
 
@@ -34,10 +43,6 @@ void align_clock(RankTrace& trace, int64_t offset_ns);
 // Rank 0's clock minus this rank's, from one exchange with rank 0: this rank's clock when it asked, rank 0's when it
 // answered, this rank's when the answer came. Off by at most half of the time between.
 int64_t clock_offset_ns(int64_t asked_ns, int64_t answered_ns, int64_t received_ns);
-
-// The Chrome trace event format: one process per rank, one row per lane (more where events overlap), and the reserved
-// bytes as a counter. Throws IoError.
-void write_trace(const std::string& path, std::span<const RankTrace> ranks);
 
 // Sections of results, shown in order before everything else.
 struct BarChart {
@@ -77,6 +82,15 @@ struct RunReport {
   std::vector<Section> results;
   std::vector<RankTrace> ranks;  // clocks aligned
 };
+
+// The Chrome trace event format: one process per rank, one row per lane (more where events overlap), and the bytes of
+// every memory tier as counters. What the page needs beside the events stands in it too, but for results. Throws
+// IoError.
+void write_trace(const std::string& path, const RunReport& report);
+// The report behind a file that write_trace() made. Throws IoError, and InvalidArgument for other files.
+RunReport read_trace(const std::string& path);
+// A few lines for a terminal: totals, and each lane's use.
+std::string summary(const RunReport& report);
 
 // One HTML file without references to anything else. Throws IoError.
 void write_report(const std::string& path, const RunReport& report);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "local/base/error.h"
+#include "scheduler/task.h"
 
 namespace quarry::report {
 
@@ -21,7 +23,9 @@ int lane_order(const std::string& lane) {
 
 std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane) {
   std::map<std::pair<int, std::string>, std::vector<const local::TraceEvent*>> lanes;
-  for (const local::TraceEvent& event : trace.events) lanes[{lane_order(event.lane), event.lane}].push_back(&event);
+  for (const local::TraceEvent& event : trace.events) {
+    if (event.lane != scheduler::kTierLane) lanes[{lane_order(event.lane), event.lane}].push_back(&event);
+  }
   std::vector<Row> rows;
   for (auto& [key, events] : lanes) {
     std::stable_sort(events.begin(), events.end(),
@@ -79,6 +83,46 @@ void merge_calls(std::vector<local::TraceEvent>& events) {
     ++kept;
   }
   events.resize(kept);
+}
+
+std::vector<LaneUse> lane_uses(const RankTrace& rank) {
+  std::map<std::pair<int, std::string>, std::pair<LaneUse, std::vector<std::pair<int64_t, int64_t>>>> uses;
+  for (const local::TraceEvent& event : rank.events) {
+    if (event.lane == scheduler::kTierLane) continue;
+    auto& [use, times] = uses[{lane_order(event.lane), event.lane}];
+    ++use.events;
+    use.bytes += event.bytes;
+    use.sum_seconds += static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
+    times.emplace_back(event.begin_ns, event.end_ns);
+  }
+  std::vector<LaneUse> result;
+  for (auto& [key, value] : uses) {
+    auto& [use, times] = value;
+    use.lane = key.second;
+    use.busy_seconds = busy_seconds(std::move(times));
+    for (const LaneCeiling& ceiling : rank.ceilings) {
+      if (ceiling.lane == use.lane) use.ceiling = ceiling.bytes_per_second;
+    }
+    result.push_back(std::move(use));
+  }
+  return result;
+}
+
+std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks) {
+  std::vector<std::vector<int64_t>> matrix(ranks.size(), std::vector<int64_t>(ranks.size(), 0));
+  constexpr std::string_view kFrom = " from rank ";
+  for (size_t to = 0; to < ranks.size(); ++to) {
+    for (const local::TraceEvent& event : ranks[to].events) {
+      if (event.lane != "comm" || !event.name.starts_with("pull ")) continue;
+      const size_t at = event.name.rfind(kFrom);
+      size_t from = ranks.size();
+      if (at == std::string::npos) continue;
+      const char* const end = event.name.data() + event.name.size();
+      const auto read = std::from_chars(event.name.data() + at + kFrom.size(), end, from);
+      if (read.ec == std::errc() && read.ptr == end && from < ranks.size()) matrix[from][to] += event.bytes;
+    }
+  }
+  return matrix;
 }
 
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals) {

@@ -24,6 +24,20 @@ void merge_calls(std::vector<local::TraceEvent>& events);
 // Position of a lane in that order; unknown ones come last.
 int lane_order(const std::string& lane);
 
+// What a lane of a rank did.
+struct LaneUse {
+  std::string lane;
+  int64_t events = 0, bytes = 0;
+  double busy_seconds = 0;  // with at least one event under way
+  double sum_seconds = 0;   // of all events
+  double ceiling = 0;       // bytes per second; 0: not measured
+  double rate() const { return busy_seconds > 0 ? static_cast<double>(bytes) / busy_seconds : 0; }
+};
+std::vector<LaneUse> lane_uses(const RankTrace& rank);
+
+// Bytes that a rank pulled from another one: [from][to], by place in `ranks`.
+std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks);
+
 // Seconds during which at least one of the events runs.
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals);
 

@@ -3,19 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <fstream>
 #include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <unordered_map>
 
 #include "chunked/report/report.h"
 #include "chunked/report/rows.h"
 #include "local/base/error.h"
+#include "scheduler/task.h"
 
 namespace quarry::report {
 namespace {
 
-constexpr uint64_t kMagic = 0x3130454341525451u;  // "QTRACE01"
+constexpr uint64_t kMagic = 0x3230454341525451u;  // "QTRACE02"
 constexpr int kMostRowsPerLane = 256;
+constexpr const char* kReserved = "reserved memory";
+
+// A rank's totals and their names in a file.
+constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 10> kTotals{{
+    {"memory_limit_bytes", &RankTrace::memory_limit_bytes},
+    {"memory_peak_bytes", &RankTrace::memory_peak_bytes},
+    {"host_limit_bytes", &RankTrace::host_limit_bytes},
+    {"host_peak_bytes", &RankTrace::host_peak_bytes},
+    {"read_bytes", &RankTrace::read_bytes},
+    {"written_bytes", &RankTrace::written_bytes},
+    {"spilled_bytes", &RankTrace::spilled_bytes},
+    {"restored_bytes", &RankTrace::restored_bytes},
+    {"communicated_bytes", &RankTrace::communicated_bytes},
+    {"tasks", &RankTrace::tasks},
+}};
 
 class Writer {
  public:
@@ -72,9 +94,11 @@ std::string serialize(const RankTrace& trace) {
   out.number(trace.rank);
   out.text(trace.host);
   out.text(trace.device);
-  for (const int64_t value : {trace.memory_limit_bytes, trace.memory_peak_bytes, trace.read_bytes, trace.written_bytes,
-                              trace.spilled_bytes, trace.communicated_bytes, trace.tasks}) {
-    out.number(value);
+  for (const auto& [name, member] : kTotals) out.number(trace.*member);
+  out.number(static_cast<int64_t>(trace.ceilings.size()));
+  for (const LaneCeiling& ceiling : trace.ceilings) {
+    out.text(ceiling.lane);
+    out.number(ceiling.bytes_per_second);
   }
   // Lanes and details repeat: each is sent once.
   std::vector<std::string_view> words;
@@ -108,9 +132,11 @@ RankTrace deserialize(std::string_view bytes) {
   trace.rank = in.number<int32_t>();
   trace.host = in.text();
   trace.device = in.text();
-  for (int64_t* value : {&trace.memory_limit_bytes, &trace.memory_peak_bytes, &trace.read_bytes, &trace.written_bytes,
-                         &trace.spilled_bytes, &trace.communicated_bytes, &trace.tasks}) {
-    *value = in.number<int64_t>();
+  for (const auto& [name, member] : kTotals) trace.*member = in.number<int64_t>();
+  trace.ceilings.resize(static_cast<size_t>(in.count(16)));
+  for (LaneCeiling& ceiling : trace.ceilings) {
+    ceiling.lane = in.text();
+    ceiling.bytes_per_second = in.number<double>();
   }
   std::vector<std::string> words(static_cast<size_t>(in.count(8)));
   for (std::string& word : words) word = in.text();
@@ -144,23 +170,50 @@ int64_t clock_offset_ns(int64_t asked_ns, int64_t answered_ns, int64_t received_
   return answered_ns - (asked_ns + (received_ns - asked_ns) / 2);
 }
 
-void write_trace(const std::string& path, std::span<const RankTrace> ranks) {
+namespace {
+
+// What a rank is and did in all, beside its name; readers of the format leave it alone.
+std::string rank_arguments(const RankTrace& rank) {
+  std::string out = fmt::format(R"("name":{},"host":{},"device":{})",
+                                escape_json(fmt::format("rank {} ({})", rank.rank, rank.device)),
+                                escape_json(rank.host), escape_json(rank.device));
+  for (const auto& [name, member] : kTotals) out += fmt::format(R"(,"{}":{})", name, rank.*member);
+  out += R"(,"ceilings":{)";
+  for (size_t i = 0; i < rank.ceilings.size(); ++i) {
+    out +=
+        fmt::format("{}{}:{:.6g}", i ? "," : "", escape_json(rank.ceilings[i].lane), rank.ceilings[i].bytes_per_second);
+  }
+  return out + "}";
+}
+
+}  // namespace
+
+void write_trace(const std::string& path, const RunReport& report) {
   int64_t origin = INT64_MAX;
-  for (const RankTrace& rank : ranks) {
+  for (const RankTrace& rank : report.ranks) {
     for (const local::TraceEvent& event : rank.events) origin = std::min(origin, event.begin_ns);
   }
   const auto microseconds = [&](int64_t ns) { return static_cast<double>(ns - origin) * 1e-3; };
-  std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::string out = fmt::format(
+      R"({{"displayTimeUnit":"ms","otherData":{{"title":{},"command":{},"version":{},"started":{},"banner":{},"plan":{},)"
+      R"("wall_seconds":{:.9g}}},"traceEvents":[)",
+      escape_json(report.title), escape_json(report.command), escape_json(report.version), escape_json(report.started),
+      escape_json(report.banner), escape_json(report.plan), report.wall_seconds);
+  out += '\n';
   auto to = std::back_inserter(out);
   bool first = true;
   const auto separate = [&] {
     if (!first) out += ",\n";
     first = false;
   };
-  for (const RankTrace& rank : ranks) {
+  const auto counter = [&](const RankTrace& rank, const std::string& name, int64_t ns, int64_t bytes) {
     separate();
-    fmt::format_to(to, R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", rank.rank,
-                   escape_json(fmt::format("rank {} ({})", rank.rank, rank.device)));
+    fmt::format_to(to, R"({{"ph":"C","pid":{},"name":{},"ts":{:.3f},"args":{{"bytes":{}}}}})", rank.rank,
+                   escape_json(name), microseconds(ns), bytes);
+  };
+  for (const RankTrace& rank : report.ranks) {
+    separate();
+    fmt::format_to(to, R"({{"ph":"M","pid":{},"name":"process_name","args":{{{}}}}})", rank.rank, rank_arguments(rank));
     const std::vector<Row> rows = rows_of(rank, kMostRowsPerLane);
     for (size_t r = 0; r < rows.size(); ++r) {
       const std::string label =
@@ -177,18 +230,103 @@ void write_trace(const std::string& path, std::span<const RankTrace> ranks) {
             rank.rank, r + 1, escape_json(event->lane), escape_json(event->name), microseconds(event->begin_ns),
             static_cast<double>(event->end_ns - event->begin_ns) * 1e-3, event->bytes);
         if (!event->detail.empty()) fmt::format_to(to, R"(,"detail":{})", escape_json(event->detail));
-        out += "}}";
+        if (event->budget_used >= 0) fmt::format_to(to, R"(,"reserved":{})", event->budget_used);
+        fmt::format_to(to, R"(,"thread":{}}}}})", event->thread);
       }
     }
     for (const local::TraceEvent& event : rank.events) {
-      if (event.budget_used < 0) continue;
-      separate();
-      fmt::format_to(to, R"({{"ph":"C","pid":{},"name":"reserved memory","ts":{:.3f},"args":{{"bytes":{}}}}})",
-                     rank.rank, microseconds(event.end_ns), event.budget_used);
+      if (event.lane == scheduler::kTierLane) {
+        counter(rank, event.name, event.end_ns, event.bytes);
+      } else if (event.budget_used >= 0) {
+        counter(rank, kReserved, event.end_ns, event.budget_used);
+      }
     }
   }
   out += "\n]}\n";
   write_file(path, out);
+}
+
+namespace {
+
+std::string whole_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw local::IoError(fmt::format("'{}' cannot be read", path));
+  return text.str();
+}
+
+int64_t nanoseconds(const nlohmann::json& microseconds) {
+  constexpr double kMost = 9e15;  // microseconds in 64 bits of nanoseconds
+  const double value = microseconds.get<double>();
+  if (!(std::abs(value) < kMost)) throw local::InvalidArgument("a time is out of range");
+  return std::llround(value * 1e3);
+}
+
+RankTrace& rank_of(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event) {
+  const auto number = event.at("pid").get<int32_t>();
+  RankTrace& rank = ranks[number];
+  rank.rank = number;
+  return rank;
+}
+
+void read_event(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event) {
+  const auto kind = event.at("ph").get<std::string>();
+  const auto name = event.at("name").get<std::string>();
+  if (kind == "M" && name == "process_name") {
+    RankTrace& rank = rank_of(ranks, event);
+    const nlohmann::json& args = event.at("args");
+    rank.host = args.value("host", "");
+    rank.device = args.value("device", "");
+    for (const auto& [total, member] : kTotals) rank.*member = args.value(total, int64_t{0});
+    const nlohmann::json ceilings = args.value("ceilings", nlohmann::json::object());
+    for (const auto& [lane, rate] : ceilings.items()) {
+      rank.ceilings.push_back({lane, rate.get<double>()});
+    }
+  } else if (kind == "X" || (kind == "C" && name != kReserved)) {
+    local::TraceEvent made;
+    const nlohmann::json& args = event.at("args");
+    made.name = name;
+    made.begin_ns = made.end_ns = nanoseconds(event.at("ts"));
+    made.bytes = args.value("bytes", int64_t{0});
+    if (kind == "X") {
+      made.lane = event.at("cat").get<std::string>();
+      made.end_ns = made.begin_ns + std::max<int64_t>(nanoseconds(event.at("dur")), 0);
+      made.detail = args.value("detail", "");
+      made.budget_used = args.value("reserved", int64_t{-1});
+      made.thread = args.value("thread", 0);
+    } else {
+      made.lane = scheduler::kTierLane;
+    }
+    rank_of(ranks, event).events.push_back(std::move(made));
+  }
+}
+
+}  // namespace
+
+RunReport read_trace(const std::string& path) {
+  const std::string text = whole_file(path);
+  RunReport report;
+  std::map<int32_t, RankTrace> ranks;
+  try {
+    const nlohmann::json file = nlohmann::json::parse(text);
+    const nlohmann::json& about = file.at("otherData");
+    report.title = about.at("title").get<std::string>();
+    report.command = about.value("command", "");
+    report.version = about.value("version", "");
+    report.started = about.value("started", "");
+    report.banner = about.value("banner", "");
+    report.plan = about.value("plan", "");
+    report.wall_seconds = about.value("wall_seconds", 0.0);
+    for (const nlohmann::json& event : file.at("traceEvents")) read_event(ranks, event);
+  } catch (const nlohmann::json::exception& error) {
+    throw local::InvalidArgument(fmt::format("'{}' is no trace of quarry: {}", path, error.what()));
+  }
+  for (auto& [number, rank] : ranks) {
+    std::ranges::stable_sort(rank.events, {}, &local::TraceEvent::begin_ns);
+    report.ranks.push_back(std::move(rank));
+  }
+  return report;
 }
 
 }  // namespace quarry::report

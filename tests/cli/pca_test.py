@@ -1,5 +1,10 @@
 """quarry pca, generate and info, with their options."""
 
+import json
+import re
+import time
+import urllib.request
+
 from support import CliTest, h5py, main, np
 
 
@@ -103,7 +108,7 @@ class Pca(CliTest):
     def test_stats_trace_report_and_plan(self):
         self.ok("pca", "a.h5:/x", "-k", 2, "-o", "o.h5", "--stats", "s.json", "--trace", "t.json", "--report", "r.html", ranks=2)
         stats = self.stats()
-        self.assertEqual(set(stats), {"wall_seconds", "read_bytes", "written_bytes", "spilled_bytes", "communicated_bytes", "tasks", "peak_device_bytes", "peak_host_bytes", "lanes"})
+        self.assertEqual(set(stats), {"wall_seconds", "read_bytes", "written_bytes", "spilled_bytes", "restored_bytes", "communicated_bytes", "tasks", "peak_device_bytes", "peak_host_bytes", "lanes"})
         self.assertGreaterEqual(stats["read_bytes"], 3 * self.x.nbytes)
         self.assertEqual(stats["written_bytes"], 8 * (12 + 12 + 2 + 2 + 24 + 1400))
         self.assertGreater(stats["tasks"], 0)
@@ -113,10 +118,50 @@ class Pca(CliTest):
         for text in ["Scree plot", "Explained variance", "quarry pca a.h5:/x -k 2", "Memory", "Timeline", "syrk"]:
             self.assertIn(text, page)
         self.assertNotRegex(page, r"(src|href)=.http")
+        self.assertIn("Measured ceiling", page)
+        lines = self.ok("report", "t.json", "-o", "again.html").out
+        for text in ["quarry pca a.h5:/x -k 2", "2 ranks", "compute", "read"]:
+            self.assertIn(text, lines)
+        self.assertIn("Slowest tasks", (self.dir / "again.html").read_text())
+        self.ok("pca", "a.h5:/x", "-k", 2, "-o", "q.h5", "--chunks", "64,5", "--trace", "u.json", ranks=2)
+        self.ok("report", "u.json", "-o", "u.html")
+        self.assertTrue("Communication matrix" in (self.dir / "u.html").read_text())
+        self.fails(2, "is no trace of quarry", "report", "s.json")
+        self.fails(2, "none.json", "report", "none.json")
         plan = self.ok("pca", "a.h5:/x", "-k", 2, "-o", "p.h5", "--plan").out
         for word in ["chunks:", "tasks:", "reads:", "writes:", "least budget:", "given budget:", "estimated time:", "syrk", "eigh"]:
             self.assertIn(word, plan)
         self.assertFalse((self.dir / "p.h5").exists())
+
+
+class LivePage(CliTest):
+    def test_it_is_served_while_the_run_lasts(self):
+        self.ok("generate", "market", "--rows", 200000, "--cols", 64, "--factors", 4, "-o", "m.h5:/x")
+        process = self.start("pca", "m.h5:/x", "-k", 4, "-o", "o.h5", "--dashboard", "0", "--memory", "16MiB", ranks=2)
+        url, seen = None, []
+        for line in process.stderr:
+            if found := re.search(r"the run is shown at (http://127\.0\.0\.1:\d+/)", line):
+                url = found[1]
+                break
+        self.assertIsNotNone(url)
+        self.assertIn(b"<!DOCTYPE html>", urllib.request.urlopen(url, timeout=20).read())
+        try:
+            while process.poll() is None:
+                seen.append(json.load(urllib.request.urlopen(url + "progress.json", timeout=20)))
+                time.sleep(0.02)
+        except OSError:
+            pass  # it ended
+        process.communicate()
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual([rank["rank"] for rank in seen[-1]["ranks"]], [0, 1])
+        self.assertTrue(seen[0]["title"].startswith("quarry pca m.h5:/x"))
+        for status in seen:
+            self.assertLessEqual(status["all"]["memory_used"], status["all"]["memory_limit"])
+            self.assertLessEqual(status["all"]["fraction"], 1)
+
+    def test_another_address_needs_a_token(self):
+        self.fails(2, "needs a token", "eval", "1", "--dashboard", "0.0.0.0:0")
+        self.fails(2, "0 to 65535", "eval", "1", "--dashboard", "70000")
 
 
 class Generate(CliTest):

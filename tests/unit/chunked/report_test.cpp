@@ -10,13 +10,16 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "chunked/report/rows.h"
 #include "local/base/error.h"
+#include "scheduler/task.h"
 
 namespace quarry::report {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -164,7 +167,9 @@ TEST(WriteTrace, IsJsonWithEveryEvent) {
   std::vector<RankTrace> ranks{sample(0, 40), sample(1, 30)};
   ranks[1].events[0].name = "read \"/a\\b\"\n\x01\xff\xc3\xa9 <script>";
   const std::string path = ::testing::TempDir() + "trace.json";
-  write_trace(path, ranks);
+  RunReport report;
+  report.ranks = ranks;
+  write_trace(path, report);
   const auto json = nlohmann::json::parse(contents(path));
   size_t complete = 0, counters = 0;
   std::set<std::string> names, processes;
@@ -193,6 +198,15 @@ TEST(WriteTrace, NoEventsAndNoRanksAreJsonToo) {
   write_trace(path, {});
   EXPECT_TRUE(nlohmann::json::parse(contents(path)).at("traceEvents").empty());
   EXPECT_THROW(write_trace("/does/not/exist/trace.json", {}), local::IoError);
+}
+
+local::TraceEvent tier_level(const char* tier, int64_t at_ns, int64_t bytes) {
+  local::TraceEvent event;
+  event.name = tier;
+  event.lane = scheduler::kTierLane;
+  event.begin_ns = event.end_ns = at_ns;
+  event.bytes = bytes;
+  return event;
 }
 
 RunReport full_report(int chunks) {
@@ -248,6 +262,109 @@ void expect_balanced(const std::string& html) {
     }
   }
   EXPECT_TRUE(open.empty());
+}
+
+TEST(ReadTrace, GivesBackWhatWasWritten) {
+  RunReport report = full_report(30);
+  report.ranks[1].ceilings = {{"read", 2.5e9}, {"compute", 1e10}};
+  report.ranks[1].host_limit_bytes = 1 << 30;
+  report.ranks[1].restored_bytes = 77;
+  report.ranks[1].events[3].name = "read \"/a\\b\" <\xc3\xa9>";
+  report.ranks[1].events.push_back(tier_level("spill file", 1010000000, 4096));
+  const std::string path = ::testing::TempDir() + "round.json";
+  write_trace(path, report);
+  const RunReport back = read_trace(path);
+  EXPECT_EQ(back.title, report.title);
+  EXPECT_EQ(back.command, report.command);
+  EXPECT_EQ(back.plan, report.plan);
+  EXPECT_EQ(back.wall_seconds, report.wall_seconds);
+  ASSERT_EQ(back.ranks.size(), 2u);
+  ASSERT_EQ(back.ranks[1].ceilings.size(), 2u);
+  EXPECT_EQ(back.ranks[1].ceilings[0].lane, "compute");
+  EXPECT_EQ(back.ranks[1].host_limit_bytes, 1 << 30);
+  EXPECT_EQ(back.ranks[1].restored_bytes, 77);
+  for (size_t r = 0; r < 2; ++r) {
+    RankTrace want = report.ranks[r], got = back.ranks[r];
+    const auto by_time = [](const local::TraceEvent& a, const local::TraceEvent& b) {
+      return std::tie(a.begin_ns, a.end_ns, a.lane, a.name) < std::tie(b.begin_ns, b.end_ns, b.lane, b.name);
+    };
+    // Times begin with the first event.
+    int64_t origin = INT64_MAX;
+    for (const RankTrace& rank : report.ranks) {
+      for (const local::TraceEvent& event : rank.events) origin = std::min(origin, event.begin_ns);
+    }
+    align_clock(want, -origin);
+    std::ranges::sort(want.events, by_time);
+    std::ranges::sort(got.events, by_time);
+    expect_equal(want, got);
+  }
+  EXPECT_THAT(summary(back), AllOf(HasSubstr("compute"), HasSubstr("quarry pca"), HasSubstr("2 ranks")));
+  write_report(::testing::TempDir() + "again.html", back);
+}
+
+TEST(ReadTrace, OtherFilesAreRefused) {
+  EXPECT_THROW(read_trace("/does/not/exist"), local::IoError);
+  const std::string path = ::testing::TempDir() + "broken.json";
+  for (const char* text :
+       {"", "{", "[]", "3", "{\"otherData\":{}}", R"({"otherData":{"title":3},"traceEvents":[]})",
+        R"({"otherData":{"title":""},"traceEvents":[{}]})",
+        R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0}]})",
+        R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0,"cat":"read","ts":1e300,)"
+        R"("dur":0,"args":{}}]})"}) {
+    write_file(path, text);
+    EXPECT_THROW(read_trace(path), local::InvalidArgument) << text;
+  }
+  // A cut or changed file gives a report or an error, nothing worse.
+  write_trace(path, full_report(3));
+  const std::string whole = contents(path);
+  for (size_t length = 0; length < whole.size(); length += 97) {
+    std::string changed = whole;
+    changed[length] = static_cast<char>(changed[length] ^ 1);
+    write_file(path, changed);
+    try {
+      summary(read_trace(path));
+    } catch (const local::InvalidArgument&) {
+    }
+    write_file(path, whole.substr(0, length));
+    EXPECT_THROW(read_trace(path), local::InvalidArgument);
+  }
+}
+
+TEST(Rows, PullsMakeAMatrix) {
+  std::vector<RankTrace> ranks(3);
+  const auto event = [](const std::string& name, int64_t bytes) {
+    local::TraceEvent made;
+    made.name = name;
+    made.lane = "comm";
+    made.bytes = bytes;
+    return made;
+  };
+  ranks[0].events = {event("pull (1, 2)[3] from rank 2", 10), event("pull (1, 2)[4] from rank 2", 5),
+                     event("send (1, 2)[3] to rank 1", 100),  event("pull x from rank 7", 1),
+                     event("pull x from rank -1", 1),         event("pull from rank 1 x", 1)};
+  ranks[2].events = {event("pull (1, 2)[3] from rank 1", 7)};
+  EXPECT_EQ(pulled_bytes(ranks), (std::vector<std::vector<int64_t>>{{0, 0, 0}, {0, 0, 7}, {15, 0, 0}}));
+}
+
+TEST(WriteReport, ShowsTiersCeilingsAndWhoSentToWhom) {
+  RunReport report = full_report(20);
+  report.ranks[0].ceilings = {{"read", 40e9}};
+  report.ranks[0].host_limit_bytes = 1 << 20;
+  report.ranks[0].restored_bytes = 3 << 20;
+  report.ranks[0].events.push_back(tier_level("pinned host", 1000000000, 1 << 19));
+  report.ranks[0].events.push_back(tier_level("spill file", 1002000000, 1 << 22));
+  report.ranks[0].events.push_back(tier_level("spill file", 1003000000, 0));
+  report.ranks[1].events[0].lane = "comm";
+  report.ranks[1].events[0].name = "pull (0, 0)[1] from rank 0";
+  const std::string path = ::testing::TempDir() + "tiers.html";
+  write_report(path, report);
+  const std::string html = contents(path);
+  expect_self_contained(html);
+  expect_balanced(html);
+  for (const char* part : {"pinned host, at most 512 KiB", "spill file, at most 4.00 MiB", "budget 1.00 MiB",
+                           "Measured ceiling", "37.3 GiB/s", "Communication matrix", "Brought back", "3.00 MiB"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
 }
 
 TEST(WriteReport, HasEverythingInOneFile) {

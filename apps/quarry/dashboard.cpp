@@ -1,0 +1,211 @@
+#include "apps/quarry/dashboard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "apps/quarry/dashboard_page.h"
+#include "apps/quarry/options.h"
+#include "local/base/error.h"
+
+#if QUARRY_HAVE_HTTP
+#include <httplib.h>
+#endif
+
+namespace quarry::apps {
+
+using local::InvalidArgument;
+
+namespace {
+
+bool is_loopback(const std::string& address) {
+  return address == "127.0.0.1" || address == "::1" || address == "localhost";
+}
+
+}  // namespace
+
+DashboardOptions parse_dashboard(const std::string& text, const std::string& token) {
+  DashboardOptions options;
+  options.token = token;
+  const size_t colon = text.rfind(':');
+  if (colon != std::string::npos) {
+    options.address = text.substr(0, colon);
+    if (options.address.size() > 2 && options.address.front() == '[' && options.address.back() == ']') {
+      options.address = options.address.substr(1, options.address.size() - 2);
+    }
+  }
+  const int64_t port = parse_integer(colon == std::string::npos ? text : text.substr(colon + 1), "--dashboard");
+  constexpr int64_t kMostPort = 65535;
+  if (port < 0 || port > kMostPort || options.address.empty()) {
+    throw InvalidArgument("--dashboard takes [ADDRESS:]PORT with a port of 0 to 65535, not '" + text + "'");
+  }
+  options.port = static_cast<int>(port);
+  const bool plain =
+      std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+  if (!plain) throw InvalidArgument("--dashboard-token takes letters, digits, '-' and '_'");
+  if (token.empty() && !is_loopback(options.address)) {
+    throw InvalidArgument("--dashboard " + text +
+                          ": an address other than 127.0.0.1 needs a token (QUARRY_DASHBOARD_TOKEN)");
+  }
+  return options;
+}
+
+namespace {
+
+nlohmann::json progress_json(const scheduler::Progress& progress) {
+  return {{"tasks_done", progress.tasks_done},        {"tasks_total", progress.tasks_total},
+          {"bytes_done", progress.bytes_done},        {"bytes_total", progress.bytes_total},
+          {"memory_used", progress.memory_used},      {"memory_limit", progress.memory_limit},
+          {"host_used", progress.host_used},          {"host_limit", progress.host_limit},
+          {"disk_used", progress.disk_used},          {"spilled_bytes", progress.spilled_bytes},
+          {"restored_bytes", progress.restored_bytes}};
+}
+
+}  // namespace
+
+std::string status_json(const DashboardStatus& status) {
+  const scheduler::Progress sum = scheduler::sum(status.ranks);
+  nlohmann::json all = progress_json(sum);
+  const bool by_bytes = sum.bytes_total > 0;
+  const auto total = static_cast<double>(by_bytes ? sum.bytes_total : sum.tasks_total);
+  const auto done = static_cast<double>(by_bytes ? sum.bytes_done : sum.tasks_done);
+  const double fraction = total > 0 ? std::min(1.0, done / total) : 0;
+  all["fraction"] = fraction;
+  all["left_seconds"] = nullptr;
+  if (fraction > 0) all["left_seconds"] = status.seconds * (1 - fraction) / fraction;
+  all["lanes"] = nlohmann::json::array();
+  for (int lane = 0; lane < scheduler::kLaneCount; ++lane) {
+    all["lanes"].push_back(
+        {{"name", scheduler::name(static_cast<scheduler::LaneKind>(lane))}, {"busy_seconds", sum.busy_seconds[lane]}});
+  }
+  nlohmann::json ranks = nlohmann::json::array();
+  for (size_t rank = 0; rank < status.ranks.size(); ++rank) {
+    ranks.push_back(progress_json(status.ranks[rank]));
+    ranks.back()["rank"] = rank;
+  }
+  const nlohmann::json page = {{"title", status.title}, {"banner", status.banner},
+                               {"step", status.step},   {"seconds", status.seconds},
+                               {"done", status.done},   {"all", all},
+                               {"ranks", ranks}};
+  return page.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
+#if QUARRY_HAVE_HTTP
+
+namespace {
+
+// In a time that does not tell how much of it is right.
+bool same_token(const std::string& given, const std::string& token) {
+  unsigned different = given.size() == token.size() ? 0 : 1;
+  for (size_t i = 0; i < token.size(); ++i) {
+    const char c = i < given.size() ? given[i] : '\0';
+    different |= static_cast<unsigned char>(c) ^ static_cast<unsigned char>(token[i]);
+  }
+  return different == 0;
+}
+
+// A page elsewhere can make a browser ask this machine under a name of its own, which the request then carries.
+bool names_loopback(std::string host) {
+  const size_t colon = host.rfind(':');
+  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
+  return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+}
+
+}  // namespace
+
+struct Dashboard::Impl {
+  DashboardOptions options;
+  std::function<DashboardStatus()> status;
+  httplib::Server server;
+  std::thread thread;
+  int port = 0;
+
+  bool allowed(const httplib::Request& request) const {
+    if (options.token.empty()) return names_loopback(request.get_header_value("Host"));
+    const std::string bearer = "Bearer " + options.token;
+    return same_token(request.get_param_value("token"), options.token) ||
+           same_token(request.get_header_value("Authorization"), bearer);
+  }
+
+  void start() {
+    constexpr size_t kThreads = 4, kLongestRequest = 8192;
+    server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    // Not SO_REUSEPORT, which would let two programs have one port.
+    server.set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    server.set_payload_max_length(kLongestRequest);
+    server.set_keep_alive_timeout(1);
+    server.set_read_timeout(2);
+    server.set_default_headers(
+        {{"Cache-Control", "no-store"},
+         {"X-Content-Type-Options", "nosniff"},
+         {"Referrer-Policy", "no-referrer"},
+         {"Content-Security-Policy",
+          "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"}});
+    server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      if (allowed(request)) return httplib::Server::HandlerResponse::Unhandled;
+      response.status = 403;
+      response.set_content("quarry: not allowed\n", "text/plain");
+      return httplib::Server::HandlerResponse::Handled;
+    });
+    server.Get("/", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content(kDashboardPage, "text/html; charset=utf-8");
+    });
+    server.Get("/progress.json", [this](const httplib::Request&, httplib::Response& response) {
+      response.set_content(status_json(status()), "application/json");
+    });
+    if (options.port == 0) {
+      port = server.bind_to_any_port(options.address.c_str());
+    } else {
+      port = server.bind_to_port(options.address.c_str(), options.port) ? options.port : -1;
+    }
+    if (port <= 0) {
+      throw local::IoError(fmt::format("--dashboard: port {} of {} cannot be had", options.port, options.address));
+    }
+    thread = std::thread([this] { server.listen_after_bind(); });
+  }
+  ~Impl() {
+    if (!thread.joinable()) return;
+    while (!server.is_running()) std::this_thread::yield();  // stop() before that would be lost
+    server.stop();
+    thread.join();
+  }
+};
+
+Dashboard::Dashboard(const DashboardOptions& options, std::function<DashboardStatus()> status)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+  impl_->status = std::move(status);
+  impl_->start();
+}
+
+int Dashboard::port() const { return impl_->port; }
+
+std::string Dashboard::url() const {
+  const std::string& address = impl_->options.address;
+  const bool six = address.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}/{}", six ? "[" : "", address, six ? "]" : "", impl_->port,
+                     impl_->options.token.empty() ? "" : "?token=" + impl_->options.token);
+}
+
+#else
+
+struct Dashboard::Impl {};
+
+Dashboard::Dashboard(const DashboardOptions& /*options*/, std::function<DashboardStatus()> /*status*/) {
+  throw InvalidArgument("--dashboard: this program was built without cpp-httplib (libcpp-httplib-dev)");
+}
+
+int Dashboard::port() const { return 0; }
+std::string Dashboard::url() const { return {}; }
+
+#endif
+
+Dashboard::~Dashboard() = default;
+
+}  // namespace quarry::apps

@@ -1,0 +1,125 @@
+#include "chunked/report/ceilings.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "local/device/exec_context.h"
+#include "local/memory/memory_resource.h"
+
+namespace quarry::report {
+namespace {
+
+constexpr int64_t kBytes = int64_t{64} << 20;
+constexpr int kRepeats = 3;
+constexpr uint64_t kTag = 0x7265706f72740003;  // plans' tags carry small epochs
+
+using Clock = std::chrono::steady_clock;
+
+// The best of a few.
+double rate_of(const std::function<void()>& call) {
+  double best = 0;
+  for (int i = 0; i < kRepeats; ++i) {
+    const auto begin = Clock::now();
+    call();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (seconds > 0) best = std::max(best, static_cast<double>(kBytes) / seconds);
+  }
+  return best;
+}
+
+// `threads` threads copy parts of the same bytes.
+void split_copy(char* to, const char* from, int threads) {
+  std::vector<std::jthread> workers;
+  const int64_t part = kBytes / threads;
+  for (int i = 0; i < threads; ++i) {
+    const int64_t begin = i * part, end = i + 1 == threads ? kBytes : begin + part;
+    workers.emplace_back([=] { std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin)); });
+  }
+}
+
+void measure_file(const std::string& directory, std::vector<char>& data, std::vector<LaneCeiling>& found) {
+  std::string path = directory + "/quarry-ceiling-XXXXXX";
+  const int file = mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) return;
+  unlink(path.c_str());
+  bool whole = true;
+  const auto transfer = [&](auto call) {
+    return rate_of([&] {
+      for (int64_t at = 0; at < kBytes && whole;) {
+        const ssize_t n = call(at);
+        whole = n > 0;
+        at += n;
+      }
+    });
+  };
+  const auto left = [](int64_t at) { return static_cast<size_t>(std::min<int64_t>(kBytes - at, 4 << 20)); };
+  const double write = transfer([&](int64_t at) { return pwrite(file, data.data() + at, left(at), at); });
+  const double read = transfer([&](int64_t at) { return pread(file, data.data() + at, left(at), at); });
+  close(file);
+  if (!whole) return;
+  found.push_back({"read", read});
+  found.push_back({"write", write});
+  found.push_back({"spill", write});
+}
+
+void measure_device(local::Device device, std::vector<LaneCeiling>& found) {
+  const local::ExecContext context = local::default_context(device);
+  local::Backend& backend = local::backend(device.kind);
+  void* const host = backend.allocate_pinned(kBytes);
+  std::memset(host, 1, kBytes);
+  {
+    const local::Buffer a(kBytes, *context.memory, context.stream), b(kBytes, *context.memory, context.stream);
+    const auto rate = [&](void* to, const void* from) {
+      return rate_of([&] {
+        context.stream->copy(to, from, kBytes);
+        context.stream->synchronize();
+      });
+    };
+    found.push_back({"h2d", rate(a.data(), host)});
+    found.push_back({"d2h", rate(host, a.data())});
+    found.push_back({"compute", rate(b.data(), a.data())});
+  }
+  backend.free_pinned(host, kBytes);
+  context.memory->free_unused();
+}
+
+// Every rank to the next one at the same time.
+void measure_messages(comm::Communicator& communicator, std::vector<char>& data, std::vector<LaneCeiling>& found) {
+  const int size = communicator.size(), rank = communicator.rank();
+  if (size < 2) return;
+  std::vector<char> arrived(data.size());
+  communicator.barrier();
+  found.push_back({"comm", rate_of([&] {
+                     const auto receive = communicator.receive(arrived.data(), kBytes, (rank + size - 1) % size, kTag);
+                     communicator.send(data.data(), kBytes, (rank + 1) % size, kTag)->wait();
+                     receive->wait();
+                   })});
+}
+
+}  // namespace
+
+std::vector<LaneCeiling> measure_ceilings(Runtime& runtime) {
+  std::vector<LaneCeiling> found;
+  std::vector<char> data(kBytes, 1);
+  measure_file(runtime.options().spill_dir, data, found);
+  if (runtime.device().kind == local::DeviceKind::cpu) {
+    std::vector<char> to(kBytes, 2);
+    const double copy = rate_of([&] { split_copy(to.data(), data.data(), runtime.threads()); });
+    found.push_back({"compute", copy});
+  } else {
+    try {
+      measure_device(runtime.device(), found);
+    } catch (const local::Error&) {
+      // The device's memory may be taken.
+    }
+  }
+  measure_messages(runtime.communicator(), data, found);
+  return found;
+}
+
+}  // namespace quarry::report
