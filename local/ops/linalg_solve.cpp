@@ -16,6 +16,7 @@
 #include "local/ops/reduce.h"
 #include "local/ops/sorting.h"
 #include "local/ops/ufunc.h"
+#include "local/program/program.h"
 
 namespace quarry::local::ops {
 
@@ -124,16 +125,25 @@ NdArray diagonal_of(const NdArray& a) { return diagonal(a, 0, -2, -1); }
 // -1 or 1 by the number of rows that LU swapped.
 NdArray parity(const NdArray& pivots, DType dtype) {
   const DeviceScope scope(context_for(pivots.device()));
-  const NdArray in_place = arange(1, pivots.shape(-1) + 1, 1, DType::int32);
-  const NdArray swaps = sum(not_equal(pivots, in_place), -1);
-  return where(equal(bitwise_and(swaps, 1), 0), full_like(swaps, 1, dtype), full_like(swaps, -1, dtype));
+  const int last = pivots.ndim() - 1;
+  Program program;
+  const ValueId place =
+      program.apply(Op::add, std::array{program.index(last), program.constant(Scalar(1), DType::int64)});
+  const ValueId moved =
+      program.apply(Op::not_equal, std::array{program.cast(program.input(DType::int32), DType::int64), place});
+  program.reduce(Reduction::sum, std::array{program.cast(moved, DType::int64)}, DType::int64);
+  const NdArray* inputs[] = {&pivots};
+  const uint32_t axes = uint32_t{1} << last;
+  const NdArray swaps = run_reductions(program, inputs, pivots.shape(), axes, context_for(pivots.device()))[0];
+  const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
+  return subtract(1, multiply(2, bitwise_and(swaps, 1))).reshape(batch).astype(dtype);
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// `otherwise` where a matrix is singular, NaN where it has NaN.
-NdArray unless_singular(const LuOfTranspose& lu, const NdArray& a, const NdArray& value, double otherwise) {
-  const NdArray instead = where(unknown(lu.info, a), kNan, otherwise).astype(value.dtype());
+// `otherwise` where a matrix is singular, NaN where it is `unknown`.
+NdArray unless_singular(const LuOfTranspose& lu, const NdArray& unknown, const NdArray& value, double otherwise) {
+  const NdArray instead = where(unknown, kNan, otherwise).astype(value.dtype());
   return where(equal(lu.info.array(), 0), value, instead);
 }
 // After check_singular(): x is NaN for the matrices that were not factored.
@@ -173,7 +183,7 @@ NdArray det(const NdArray& a) {
   const Precision precision = precision_of(a);
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
   const NdArray product = prod(diagonal_of(lu.factors), -1);
-  return converted(unless_singular(lu, a, multiply(product, parity(lu.pivots, precision.compute)), 0),
+  return converted(unless_singular(lu, unknown(lu.info, a), multiply(product, parity(lu.pivots, precision.compute)), 0),
                    precision.result);
 }
 
@@ -185,8 +195,9 @@ SlogdetResult slogdet(const NdArray& a) {
   const NdArray signs = is_complex(pivots.dtype()) ? divide(pivots, sizes) : sign(pivots);
   const NdArray product = multiply(prod(signs, -1), parity(lu.pivots, precision.compute));
   const NdArray logarithm = sum(log(sizes), -1);
-  return {converted(unless_singular(lu, a, product, 0), precision.result),
-          converted(unless_singular(lu, a, logarithm, -std::numeric_limits<double>::infinity()),
+  const NdArray lost = unknown(lu.info, a);
+  return {converted(unless_singular(lu, lost, product, 0), precision.result),
+          converted(unless_singular(lu, lost, logarithm, -std::numeric_limits<double>::infinity()),
                     real_type(precision.result))};
 }
 
