@@ -76,6 +76,8 @@ class Communicator {
   virtual void wait_for_event(double seconds) = 0;
   // Throws CommError once a rank of this communicator is lost, or has left the job a while ago. Cheap.
   virtual void check_ranks() = 0;
+  // Those of this communicator that have died, stopped or cannot be reached any more, as far as this one knows.
+  virtual std::vector<int> lost_ranks() { return {}; }
   // Ends another thread's wait_for_event() early, now or the next one.
   virtual void wake() = 0;
   // Data sent to other ranks by this process so far (point to point and broadcasts rooted here), over all

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "local/base/log.h"
@@ -17,7 +18,19 @@ namespace {
 
 constexpr double kGraceSeconds = 5;  // after a rank's goodbye: it may have finished first what others still do
 
-enum class FrameKind : uint32_t { message, data, goodbye };
+enum class FrameKind : uint32_t {
+  message,
+  data,
+  goodbye,
+  count,  // how many frames the sender has sent before, in `bytes`
+};
+
+constexpr auto kTellPeriod = std::chrono::milliseconds(500);
+
+int64_t frame_to_lose() {
+  const char* text = std::getenv("QUARRY_FAULT_LOSE_MESSAGE");
+  return text == nullptr ? 0 : std::atoll(text);
+}
 
 // A receive whose size did not fit what was sent: the data goes nowhere.
 struct DrainTransfer : Transfer {
@@ -105,7 +118,11 @@ class HubRequest : public Request {
 };
 
 Hub::Hub(int rank, int size, std::unique_ptr<Wire> wire)
-    : rank_(rank), size_(size), wire_(std::move(wire)), peers_(static_cast<size_t>(size)) {
+    : rank_(rank),
+      size_(size),
+      wire_(std::move(wire)),
+      peers_(static_cast<size_t>(size)),
+      frame_to_lose_(frame_to_lose()) {
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 }
 
@@ -212,7 +229,7 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
     std::byte frame[kMaxFrameBytes];
     std::memcpy(frame, &header, sizeof header);
     if (inside > 0) std::memcpy(frame + sizeof header, data, static_cast<size_t>(inside));
-    wire_->post(job_rank, {frame, sizeof header + static_cast<size_t>(inside)});
+    put(job_rank, {frame, sizeof header + static_cast<size_t>(inside)});
     if (header.has_data) {
       transfer->finish();
     } else {
@@ -354,7 +371,7 @@ void Hub::post(uint32_t channel_id, int to, std::span<const std::byte> message) 
   std::byte frame[kMaxFrameBytes];
   std::memcpy(frame, &header, sizeof header);
   if (!message.empty()) std::memcpy(frame + sizeof header, message.data(), message.size());
-  wire_->post(job_rank, {frame, sizeof header + message.size()});
+  put(job_rank, {frame, sizeof header + message.size()});
 }
 
 void Hub::frame(int from, std::span<const std::byte> bytes) {
@@ -362,6 +379,14 @@ void Hub::frame(int from, std::span<const std::byte> bytes) {
   QUARRY_CHECK(bytes.size() >= sizeof header);
   std::memcpy(&header, bytes.data(), sizeof header);
   const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(from)];
+  if (header.kind == FrameKind::count) {
+    if (peer.frames_in < static_cast<uint64_t>(header.bytes)) {
+      lose(from, fmt::format("a message from rank {} was lost", from));
+    }
+    return;
+  }
+  ++peer.frames_in;
   if (header.kind != FrameKind::goodbye && !channels_.contains(header.channel)) {
     // Of a closed channel: nobody waits for it. Of one that this rank is about to open: kept.
     if (header.channel > last_channel_)
@@ -390,6 +415,33 @@ void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byt
       trouble_ = true;
       break;
     }
+    case FrameKind::count:
+      break;
+  }
+}
+
+void Hub::put(int job_rank, std::span<const std::byte> frame) {
+  if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) wire_->post(job_rank, frame);
+  // Counted after it has been posted: a count never runs ahead of what it counts.
+  ++peers_[static_cast<size_t>(job_rank)].frames_out;
+}
+
+void Hub::tell_counts() {
+  const int64_t now = steady_clock::now().time_since_epoch().count();
+  int64_t last = last_told_ns_.load(std::memory_order_relaxed);
+  if (now - last < std::chrono::nanoseconds(kTellPeriod).count()) return;
+  if (!last_told_ns_.compare_exchange_strong(last, now)) return;
+  for (int r = 0; r < size_; ++r) {
+    FrameHeader header{0, FrameKind::count, rank_, 0, 0, 0, 0, 0};
+    {
+      const std::lock_guard lock(mutex_);
+      Peer& peer = peers_[static_cast<size_t>(r)];
+      const uint64_t sent = peer.frames_out;
+      if (r == rank_ || leaving_ || peer.left || peer.lost || peer.frames_told == sent) continue;
+      peer.frames_told = sent;
+      header.bytes = static_cast<int64_t>(sent);
+    }
+    wire_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
   }
 }
 
@@ -410,11 +462,42 @@ void Hub::announce(Channel& ch, int from, const FrameHeader& header, std::span<c
 void Hub::peer_lost(int rank, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
-  if (peer.lost || peer.left || leaving_) return;
+  if (peer.left || leaving_) return;
+  lose(rank, fmt::format("rank {} cannot be reached any more: {}", rank, reason));
+}
+
+void Hub::lose(int job_rank, const std::string& reason) {
+  Peer& peer = peers_[static_cast<size_t>(job_rank)];
+  if (peer.lost) return;
   peer.lost = true;
-  peer.reason = fmt::format("rank {} cannot be reached any more: {}", rank, reason);
-  fail_receives(rank, peer.reason);
+  peer.reason = reason;
+  fail_receives(job_rank, reason);
   trouble_ = true;
+}
+
+void Hub::peer_died(int rank, const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (peers_[static_cast<size_t>(rank)].left) return;  // it had nothing more to say
+    lose(rank, reason);
+  }
+  wire_->abandon(rank, reason);
+  wake();
+}
+
+std::vector<int> Hub::lost_members(uint32_t channel_id) const {
+  std::vector<int> lost;
+  const std::lock_guard lock(mutex_);
+  const Channel& ch = channels_.at(channel_id);
+  for (size_t r = 0; r < ch.members.size(); ++r) {
+    if (peers_[static_cast<size_t>(ch.members[r])].lost) lost.push_back(static_cast<int>(r));
+  }
+  return lost;
+}
+
+bool Hub::any_lost() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lost; });
 }
 
 void Hub::fail_receives(int job_rank, const std::string& reason) {
@@ -435,6 +518,7 @@ bool Hub::progress() {
   if (wire_) {
     moved = wire_->progress(*this);
     moved |= start_matched();
+    if (!moved) tell_counts();
   }
   moved |= deliver();
   return moved;
@@ -533,7 +617,7 @@ bool Hub::leave(const std::function<void()>& drive) noexcept try {
       return peers_[static_cast<size_t>(r)].lost;
     }();
     if (r == rank_ || lost) continue;
-    wire_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
+    put(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
   }
   Backoff backoff;
   for (int r = 0; r < size_; ++r) {
@@ -543,8 +627,8 @@ bool Hub::leave(const std::function<void()>& drive) noexcept try {
       backoff.pause();
     }
   }
-  constexpr double kCloseSeconds = 3;
-  wire_->close(*this, kCloseSeconds);
+  constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
+  wire_->close(*this, any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);
   return !broken_ && std::ranges::none_of(peers_, [](const Peer& peer) { return peer.lost || peer.broken; });
 } catch (const std::exception& error) {

@@ -62,6 +62,12 @@ class Hub : public WireSink {
   void wait_for_event(double seconds);
   void wake();
 
+  // From any thread: that rank of the job has died or stopped.
+  void peer_died(int rank, const std::string& reason);
+  // Ranks of a channel that are lost.
+  std::vector<int> lost_members(uint32_t channel) const;
+  bool any_lost() const;
+
   // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
   // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the wire.
@@ -115,7 +121,9 @@ class Hub : public WireSink {
     TransferPtr transfer;
   };
   struct Peer {
-    uint64_t next_id = 0;  // of data sent to it
+    uint64_t next_id = 0;                 // of data sent to it
+    std::atomic<uint64_t> frames_out{0};  // handed to the wire
+    uint64_t frames_in = 0, frames_told = 0;
     bool left = false, lost = false, broken = false;
     std::string reason;
     std::chrono::steady_clock::time_point left_at;
@@ -128,6 +136,10 @@ class Hub : public WireSink {
   // Joins an arrival and a receive; the wire's part goes to starts_.
   void match(Channel& channel, Arrival& arrival, const Receive& receive);
   void fail_receives(int job_rank, const std::string& reason);
+  void lose(int job_rank, const std::string& reason);  // with mutex_
+  void put(int job_rank, std::span<const std::byte> frame);
+  // Now and then tells every rank how many frames it must have seen by now: a lost one is an error, not a hang.
+  void tell_counts();
   bool start_matched();
   bool deliver();
   // Takes back a transfer that nothing matched yet; false if it is under way or over.
@@ -148,6 +160,9 @@ class Hub : public WireSink {
   std::atomic<bool> trouble_{false};  // some rank has left or is lost
   std::atomic<int64_t> waiting_messages_{0};
   std::atomic<int64_t> bytes_sent_{0};
+  std::atomic<int64_t> last_told_ns_{0};
+  const int64_t frame_to_lose_;  // for tests, by QUARRY_FAULT_LOSE_MESSAGE; 0: none
+  std::atomic<int64_t> frames_put_{0};
 
   std::mutex delivering_;
   std::atomic<std::thread::id> deliverer_{};

@@ -51,6 +51,8 @@ class Wire {
   // must stay until the transfer is not pending any more.
   virtual void send(int to, uint64_t id, const void* data, int64_t bytes, const TransferPtr& transfer) = 0;
   virtual void receive(int from, uint64_t id, void* data, int64_t bytes, const TransferPtr& transfer) = 0;
+  // That rank is gone: what is under way with it fails, now or in the next progress().
+  virtual void abandon(int rank, const std::string& reason) = 0;
   // True if something happened.
   virtual bool progress(WireSink& sink) = 0;
   // Sleeps until something may have arrived, wake() is called or the time is over.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -232,10 +233,9 @@ namespace {
 
 // A rank whose peers are stuck in a call that cannot be cancelled must not wait for them for ever: the launcher ends
 // the job when one process has gone.
-void end_after_grace(int status, const std::string& unsaid) {
-  constexpr auto kGrace = std::chrono::seconds(10);
+void end_after_grace(int status, const std::string& unsaid, std::chrono::seconds grace) {
   std::thread([=] {
-    std::this_thread::sleep_for(kGrace);
+    std::this_thread::sleep_for(grace);
     if (!unsaid.empty()) print_error(unsaid);
     _exit(status);
   }).detach();
@@ -254,10 +254,15 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     const std::exception_ptr error = std::current_exception();
     status = exit_status(error, exec::any_run_started());
     const std::string message = error_message(error);
-    const bool speaks = job != nullptr ? job->root() : launcher_rank() == 0;
+    // The lowest rank that is there.
+    std::vector<int> lost;
+    if (job != nullptr) lost = job->runtime().communicator().lost_ranks();
+    const auto lost_below = std::ranges::count_if(lost, [&](int r) { return r < job->runtime().rank(); });
+    const bool speaks = job != nullptr ? lost_below == job->runtime().rank() : launcher_rank() == 0;
     if (job != nullptr) job->step("");  // takes the bar away
     if (speaks) print_error(message);
-    end_after_grace(status, speaks ? "" : message);
+    constexpr std::chrono::seconds kGrace{10}, kGraceWithoutAll{3};
+    end_after_grace(status, speaks ? "" : message, lost.empty() ? kGrace : kGraceWithoutAll);
   }
   job.reset();
   return status;

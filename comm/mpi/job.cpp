@@ -82,6 +82,28 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
 
   choose_wire(choice);
+  if (size_ > 1) start_monitor();
+}
+
+void Job::start_monitor() {
+  const double seconds = silence_seconds_from_environment();
+  if (seconds == 0) return;
+  std::string address;
+  try {
+    monitor_ = std::make_unique<Monitor>(rank_, size_, seconds, [this](int rank, const std::string& reason) {
+      // One rank says it at once: what follows may be the launcher's end of the job.
+      if (rank_ == (rank == 0 ? 1 : 0)) local::log(local::LogLevel::error, reason);
+      hub_->peer_died(rank, reason);
+    });
+    address = monitor_->address();
+  } catch (const local::CommError& error) {
+    local::log(local::LogLevel::warn, error.what());
+  }
+  int bytes = static_cast<int>(address.size());
+  check(MPI_Bcast(&bytes, 1, MPI_INT, /*root=*/0, world_), "MPI_Bcast");
+  address.resize(static_cast<size_t>(bytes));
+  check(MPI_Bcast(address.data(), bytes, MPI_BYTE, /*root=*/0, world_), "MPI_Bcast");
+  if (monitor_ && !address.empty()) monitor_->start(address);
 }
 
 void Job::choose_wire(TransportChoice choice) {
@@ -131,6 +153,9 @@ Job::~Job() {
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
   };
   const bool in_order = hub_ && hub_->leave(drive);
+  if (monitor_) monitor_->leave();
+  monitor_.reset();
+  const bool lost = hub_ && hub_->any_lost();
   if (in_order) {
     // Nobody takes its wire down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;
@@ -153,7 +178,8 @@ Job::~Job() {
   int finalized = 0;
   const std::lock_guard guard(lock());
   MPI_Finalized(&finalized);
-  if (finalized) return;
+  // MPI's end waits for every rank; without it the launcher notices that the job did not end in order.
+  if (finalized || lost) return;
   if (in_order) {
     for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
       if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);

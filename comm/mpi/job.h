@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/hub.h"
+#include "comm/monitor/monitor.h"
 
 namespace quarry::comm::mpi {
 
@@ -42,6 +43,7 @@ class Job {
 
  private:
   void choose_wire(TransportChoice choice);
+  void start_monitor();
 
   bool owns_mpi_ = false;
   MPI_Comm world_ = MPI_COMM_NULL;   // collectives
@@ -50,6 +52,7 @@ class Job {
   int rank_ = 0, size_ = 1;
   std::vector<int> nodes_;
   std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Monitor> monitor_;
 };
 
 // The wire over MPI point-to-point messages, on two communicators of its own.

@@ -88,13 +88,15 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
 }
 
 MpiCommunicator::~MpiCommunicator() {
+  const bool lost = hub().any_lost();
+  if (nccl_ && lost) nccl_->abort();
   nccl_.reset();
   hub().close_channel(channel_);
   const std::lock_guard guard(lock());
   int finalized = 0;
   MPI_Finalized(&finalized);
   // MPI_Comm_free is collective in principle; after an error the others may never come.
-  if (!finalized && !hub().broken()) MPI_Comm_free(&comm_);
+  if (!finalized && !lost && !hub().broken()) MPI_Comm_free(&comm_);
 }
 
 void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {

@@ -41,6 +41,7 @@ class MpiCommunicator : public Communicator {
   void post(int to, std::span<const std::byte> message) override;
   bool progress() override { return hub().progress(); }
   void wait_for_event(double seconds) override { hub().wait_for_event(seconds); }
+  std::vector<int> lost_ranks() override { return hub().lost_members(channel_); }
   void check_ranks() override { hub().check_members(channel_); }
   void wake() override { hub().wake(); }
   int64_t bytes_sent() const override { return hub().bytes_sent(); }

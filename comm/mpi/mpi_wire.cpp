@@ -80,6 +80,19 @@ class MpiWire : public Wire {
     }
   }
 
+  // Sends to it stay with MPI, which cannot take them back; nobody waits for them.
+  void abandon(int rank, const std::string& reason) override {
+    const std::lock_guard guard(lock());
+    for (Pending& pending : pending_) {
+      if (pending.peer != rank || !pending.pieces) continue;
+      Transfer& transfer = *pending.pieces->transfer;
+      if (transfer.state == Transfer::State::pending) {
+        transfer.fail(fmt::format("transfer with rank {}: {}", rank, reason));
+      }
+    }
+    gone_.push_back(rank);
+  }
+
   bool progress(WireSink& sink) override {
     const std::lock_guard guard(lock());
     bool moved = receive_frames(sink);
@@ -113,7 +126,9 @@ class MpiWire : public Wire {
       if (progress(sink)) backoff.reset();
       {
         const std::lock_guard guard(lock());
-        if (requests_.empty()) break;
+        const bool reachable = std::ranges::any_of(
+            pending_, [this](const Pending& pending) { return !std::ranges::count(gone_, pending.peer); });
+        if (!reachable) break;
       }
       backoff.pause();
     }
@@ -212,6 +227,7 @@ class MpiWire : public Wire {
   std::vector<Pending> pending_;
   std::vector<int> finished_;
   std::vector<MPI_Status> statuses_;
+  std::vector<int> gone_;  // ranks
 
   std::mutex sleep_mutex_;
   std::condition_variable wake_;

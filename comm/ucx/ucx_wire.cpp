@@ -171,6 +171,12 @@ class UcpWire : public UcxWire {
     started(result, std::move(operation), "ucp_tag_recv_nbx");
   }
 
+  void abandon(int rank, const std::string& reason) override {
+    const std::lock_guard guard(mutex_);
+    endpoints_[static_cast<size_t>(rank)].failed = true;
+    lost_.emplace_back(rank, reason);
+  }
+
   bool progress(WireSink& sink) override {
     const std::lock_guard guard(mutex_);
     // A few rounds at a time: one call may stop after one message.

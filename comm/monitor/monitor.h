@@ -1,0 +1,71 @@
+// Notices ranks that die or stop. Nothing of what carries messages can be trusted for that: shared memory says nothing
+// about a process that is gone, and a stopped process keeps its connections. So every rank has a thread and a TCP
+// connection with rank 0 of its own: the end of a connection without a goodbye is a death, known at once; silence for
+// some seconds is a process that is stopped or a host that hangs. Rank 0 tells the others.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace quarry::comm {
+
+class Monitor {
+ public:
+  // From the monitor's thread, once per rank.
+  using Lost = std::function<void(int rank, const std::string& reason)>;
+
+  // Rank 0 listens from here on. `silence_seconds`: how long a rank may say nothing. Throws CommError where no socket
+  // can be had.
+  Monitor(int rank, int size, double silence_seconds, Lost lost);
+  ~Monitor();  // without leave(): as if this process had died
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  // Of rank 0: where the others find it, and the secret that they show.
+  const std::string& address() const { return address_; }
+  // Starts the thread. `address`: rank 0's; ranks that cannot reach it are not watched, which is logged.
+  void start(const std::string& address);
+  // This rank ends in order.
+  void leave();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Link {  // with another process
+    int socket = -1;
+    int rank = -1;     // -1: it has not said yet
+    std::string name;  // "rank 2 (process 123 on host)"
+    std::string received;
+    Clock::time_point heard;
+  };
+
+  void listen_here();
+  bool connect_to(const std::string& address);
+  void watch();
+  void accept_links();
+  // False once the connection has ended.
+  bool read_link(Link& link);
+  bool handle_frames(Link& link);
+  void report(int rank, const std::string& reason);
+  void tell_others(int rank, const std::string& reason);
+  void close_link(Link& link);
+
+  const int rank_, size_;
+  const std::chrono::duration<double> silence_;
+  const Lost lost_;
+  std::string address_, secret_;
+  int listener_ = -1;
+  int wake_[2] = {-1, -1};
+  std::atomic<bool> leaving_{false};
+  std::vector<Link> links_;
+  std::vector<bool> gone_;  // lost or left, per rank
+  std::thread thread_;
+};
+
+// QUARRY_RANK_TIMEOUT in seconds, 5 if unset; 0: ranks are not watched. Throws InvalidArgument.
+double silence_seconds_from_environment();
+
+}  // namespace quarry::comm
