@@ -47,26 +47,49 @@ ModuleSource KernelWriter::finish() {
 
 // ---- Random numbers ----
 
+// By how much an integer value grows from lane to lane, 0 or 1; nothing where that is not known.
+std::optional<int> KernelWriter::lane_step(ValueId id) const {
+  const Value& value = program_.values()[static_cast<size_t>(id)];
+  switch (value.kind) {
+    case Value::Kind::constant:
+      return 0;
+    case Value::Kind::input:
+      return std::nullopt;
+    case Value::Kind::index:
+      return plan_.axis_of[static_cast<size_t>(value.slot)] == plan_.lane_axis() ? 1 : 0;
+    case Value::Kind::op:
+      break;
+  }
+  int sum = 0;
+  for (int i = 0; i < value.nargs; ++i) {
+    const std::optional<int> step = lane_step(value.args[i]);
+    if (!step) return std::nullopt;
+    sum += *step;
+  }
+  if (sum == 0 || (sum == 1 && value.op == Op::add && value.loop == DType::int64)) return sum;
+  return std::nullopt;
+}
+
 // Whether a thread's lanes have successive indices of one stream, so that they can share its blocks.
 bool KernelWriter::is_lane_draw(const Value& value) const {
-  if (plan_.kind != Plan::Kind::map || value.kind != Value::Kind::op || info(value.op).rule != OpRule::random)
-    return false;
-  const auto argument = [&](size_t i) -> const Value& { return program_.values()[static_cast<size_t>(value.args[i])]; };
-  return argument(0).kind == Value::Kind::index &&
-         plan_.axis_of[static_cast<size_t>(argument(0).slot)] == plan_.lane_axis() &&
-         argument(1).kind == Value::Kind::constant && argument(2).kind == Value::Kind::constant;
+  return plan_.kind == Plan::Kind::map && value.kind == Value::Kind::op && info(value.op).rule == OpRule::random &&
+         lane_step(value.args[0]) == 1 && lane_step(value.args[1]) == 0 && lane_step(value.args[2]) == 0;
 }
 
 void KernelWriter::write_lane_draws() {
+  const auto at_first_lane = [this](const Value& value) {
+    if (value.kind != Value::Kind::index) return leaf(value);
+    const int own = plan_.axis_of[static_cast<size_t>(value.slot)];
+    return fmt::format("x{}", value.slot) + (own >= 0 ? fmt::format(" + i{}", own) : "");
+  };
   for (const size_t id : lane_draws_) {
     const Value& value = program_.values()[id];
-    const auto argument = [&](size_t i) -> const Value& {
-      return program_.values()[static_cast<size_t>(value.args[i])];
-    };
-    const std::string name = info(value.op).name;
     w_.line("{} d{}[V];", type_name(value.dtype), id);
-    w_.line("draw_lanes<lanes_of_{}>(x{} + i{}, {}, {}, d{});", name, argument(0).slot, plan_.lane_axis(),
-            leaf(argument(1)), leaf(argument(2)), id);
+    w_.open("");
+    write_values(w_, program_, reachable(program_, {value.args, value.args + value.nargs}), at_first_lane);
+    w_.line("draw_lanes<lanes_of_{}>(v{}, v{}, v{}, d{});", info(value.op).name, value.args[0], value.args[1],
+            value.args[2], id);
+    w_.close();
   }
 }
 

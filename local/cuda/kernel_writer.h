@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ class KernelWriter {
   TextWriter w_;
 
  private:
+  std::optional<int> lane_step(ValueId id) const;
   bool is_lane_draw(const Value& value) const;
   void write_compute();
   std::string leaf(const Value& value) const;

@@ -175,9 +175,11 @@ Term Recipe::apply(Op op, std::initializer_list<Term> args, std::optional<DType>
 ValueId Recipe::index() {
   if (index_ >= 0) return index_;
   if (flat_) return index_ = program_.index(0);
-  index_ = program_.constant(0, DType::int64);
-  int64_t stride = 1;
-  for (int d = shape_.size() - 1; d >= 0; --d) {
+  // Along the last axis the index itself, so that an engine sees that neighbours follow each other.
+  const int last = shape_.size() - 1;
+  index_ = last >= 0 ? program_.index(last) : program_.constant(0, DType::int64);
+  int64_t stride = last >= 0 ? shape_[last] : 1;
+  for (int d = last - 1; d >= 0; --d) {
     const ValueId step = program_.constant(stride, DType::int64);
     index_ = applied(program_, Op::add, {index_, applied(program_, Op::multiply, {program_.index(d), step})});
     stride *= std::max<int64_t>(shape_[d], 1);

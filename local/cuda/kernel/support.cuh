@@ -145,8 +145,8 @@ struct lanes_of_random_normal {
     return fn::random_normal<T>(index, seed, stream);
   }
 };
-// Of N indices from `first` on. Whole blocks where it begins one, which all threads of a launch do or none does: they
-// begin N indices apart.
+// Of N indices from `first` on. Whole blocks where it begins one: of a row, all threads do or none does, for they begin N
+// indices apart.
 template <class Kind, class T, int N>
 QUARRY_FN void draw_lanes(int64_t first, uint64_t seed, uint64_t stream, T (&out)[N]) {
   constexpr int count = fn::values_per_block<T>;

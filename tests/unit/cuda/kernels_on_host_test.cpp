@@ -398,6 +398,28 @@ TEST_F(KernelsOnHostTest, PreparedSamplersAmongOthers) {
   check();
 }
 
+// The index of an element in C order, of chunks that begin anywhere.
+TEST_F(KernelsOnHostTest, RandomNumbersOfSeveralAxes) {
+  for (const Dims& shape : {Dims{5, 33}, Dims{64, 64}, Dims{8, 512}, Dims{33, 5}, Dims{1, 100}, Dims{100, 1}}) {
+    for (const int64_t columns : {512, 1001}) {
+      Program program;
+      const ValueId seed = program.constant(Scalar(uint64_t{5}), DType::uint64);
+      const ValueId width = program.constant(Scalar(columns), DType::int64);
+      const ValueId row = program.apply(Op::multiply, std::array{program.index(0), width});
+      const ValueId index = program.apply(Op::add, std::array{row, program.index(1)});
+      program.output(program.apply(Op::random_normal, std::array{index, seed, seed}, DType::float32));
+      program.output(program.apply(Op::random_uniform, std::array{index, seed, seed}, DType::float64));
+      // Two steps from lane to lane.
+      const ValueId twice = program.apply(Op::add, std::array{index, program.index(1)});
+      program.output(program.apply(Op::random_bits, std::array{twice, seed, seed}, DType::uint32));
+      Comparison c = elementwise(program, shape);
+      c.index_offset = Dims{7, 64};
+      add(fmt::format("{} of {}", to_string(shape), columns), c, {Fill::interesting}, 0);
+    }
+  }
+  check();
+}
+
 // Among other values, along axes where lanes have no successive indices, and as the keys of samples.
 TEST_F(KernelsOnHostTest, RandomNumbersInPrograms) {
   for (const int axis : {0, 1}) {
