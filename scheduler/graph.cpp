@@ -102,7 +102,10 @@ std::vector<TaskId> Graph::admission_order() const {
       QUARRY_CHECK(from.producer >= 0 && precedes(from.producer, id));
     }
   }
-  for (const Block& b : blocks_) QUARRY_CHECK(b.producer >= 0 || b.stored >= 0 || (b.remote_readers == 0 && !b.keep));
+  for (BlockId id = 0; id < block_count(); ++id) {
+    const Block& b = block(id);
+    QUARRY_CHECK(b.producer >= 0 || b.stored >= 0 || (b.remote_readers == 0 && !b.keep));
+  }
   return order;
 }
 

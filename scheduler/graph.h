@@ -13,6 +13,24 @@ namespace quarry::scheduler {
 
 class StoredBlock;  // executor.h: a block that outlives its run
 
+// A vector that grows in parts which stay where they are: at 10^7 elements, doubling would need their memory twice.
+template <class T>
+class Parts {
+ public:
+  void push_back(const T& value) {
+    if (size_ % kPart == 0) parts_.push_back(std::make_unique<T[]>(kPart));
+    (*this)[size_++] = value;
+  }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return parts_[i / kPart][i % kPart]; }
+  const T& operator[](size_t i) const { return parts_[i / kPart][i % kPart]; }
+
+ private:
+  static constexpr size_t kPart = 1 << 12;
+  std::vector<std::unique_ptr<T[]>> parts_;
+  size_t size_ = 0;
+};
+
 struct TaskDecl {
   TaskKind kind = TaskKind::compute;
   LaneKind lane = LaneKind::compute;
@@ -36,6 +54,8 @@ class Graph {
   BlockId add_stored(std::shared_ptr<StoredBlock> block, int32_t remote_readers = 0);
   // Outputs must be blocks that no other task produces; inputs may be produced by a task that is added later.
   TaskId add_task(const TaskDecl& task);
+  // Before the run: moves a task in the order.
+  void set_position(TaskId task, int64_t position) { tasks_[static_cast<size_t>(task)].position = position; }
   // Task ids in the order of admission. Throws InternalError where a producer does not precede its consumer in it, or
   // where a block that is read is produced by no task.
   std::vector<TaskId> admission_order() const;
@@ -77,8 +97,8 @@ class Graph {
   }
 
  private:
-  std::vector<Task> tasks_;
-  std::vector<Block> blocks_;
+  Parts<Task> tasks_;
+  Parts<Block> blocks_;
   std::vector<BlockId> edges_;
   std::vector<std::unique_ptr<TaskBody>> bodies_;
   std::vector<std::shared_ptr<StoredBlock>> stored_;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "chunked/exec/access.h"
+#include "chunked/exec/block_index.h"
 #include "chunked/exec/service.h"
 #include "chunked/plan/stage.h"
 #include "io/output.h"
@@ -46,15 +47,9 @@ struct Lowered {
     int owner;
     BlockKey key;
   };
-  std::vector<Pull> pulls;  // this rank's, one per receive task
-  struct KeyHash {
-    size_t operator()(const BlockKey& k) const {
-      return std::hash<int64_t>()((static_cast<int64_t>(k.stage) << 40) ^ (static_cast<int64_t>(k.part) << 20) ^
-                                  (k.chunk * 0x9e3779b97f4a7c15));
-    }
-  };
-  std::unordered_map<BlockKey, scheduler::BlockId, KeyHash> blocks;  // of this rank, by key
-  std::vector<std::vector<scheduler::BlockId>> kept;                 // per sink: the owned chunks in order (keep)
+  std::vector<Pull> pulls;                            // this rank's, one per receive task
+  BlockIndex blocks;                                  // of this rank, by key
+  std::vector<std::vector<scheduler::BlockId>> kept;  // per sink: the owned chunks in order (keep)
   int64_t read_bytes = 0, write_bytes = 0;
 };
 

@@ -1,6 +1,7 @@
 // What ranks pull from each other, told to the owners before a run.
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "chunked/exec/lowering.h"
 #include "local/base/error.h"
@@ -41,15 +42,15 @@ void exchange_pulls(Lowered& lowered, comm::Communicator& communicator, Service&
           communicator.send(out[i].data(), static_cast<int64_t>(out[i].size() * sizeof(Announcement)), r, kTag));
   }
   for (const auto& request : requests) request->wait();
-  std::unordered_map<BlockKey, int64_t, Lowered::KeyHash> readers;
+  std::unordered_map<BlockKey, int64_t, BlockKeyHash> readers;
   for (const auto& from : in)
     for (const Announcement& a : from) readers[{a.stage, a.part, a.chunk}] += a.times;
   std::unordered_map<scheduler::BlockId, int64_t> per_block;  // one block may go by two keys
   for (const auto& [key, times] : readers) {
     const auto found = lowered.blocks.find(key);
-    QUARRY_CHECK(found != lowered.blocks.end());
-    per_block[found->second] += times;
-    service.expose(key, found->second);
+    QUARRY_CHECK(found.has_value());
+    per_block[*found] += times;
+    service.expose(key, *found);
   }
   for (const auto& [block, times] : per_block) lowered.graph.set_remote_readers(block, static_cast<int32_t>(times));
 }

@@ -20,7 +20,7 @@ void lower_assemble(Builder& builder) {
     const int64_t bytes = grid.chunk(chunk).elements() * local::itemsize(stage.outputs[0].dtype);
     const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
     builder.add_compute(number, chunk, {builder.progress(chunk), kMain},
-                        {CopyBody::scratch_bytes(now, builder.device()), bytes}, std::move(inputs), {output},
+                        {CopyBody::scratch_bytes(now, builder.device()), bytes}, inputs, {output},
                         scheduler::TaskKind::copy);
   }
 }

@@ -26,24 +26,20 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
 // Support tasks (reads, receives, uploads, gathers) move to just before the first task that needs them, since several
 // may share one.
 std::unique_ptr<Lowered> Builder::finish() {
-  std::vector<int64_t> needed(static_cast<size_t>(result_->graph.block_count()), INT64_MAX);
-  for (auto task = pending_.rbegin(); task != pending_.rend(); ++task) {
-    if (task->support) {
+  scheduler::Graph& graph = result_->graph;
+  std::vector<int64_t> needed(static_cast<size_t>(graph.block_count()), INT64_MAX);
+  for (scheduler::TaskId id = graph.task_count() - 1; id >= 0; --id) {
+    const scheduler::Graph::Task& task = graph.task(id);
+    if (support_[static_cast<size_t>(id)]) {
       int64_t first = INT64_MAX;
-      for (BlockId output : task->outputs) first = std::min(first, needed[static_cast<size_t>(output)]);
-      if (first != INT64_MAX) task->decl.position = first;
+      for (const BlockId output : graph.outputs(task)) first = std::min(first, needed[static_cast<size_t>(output)]);
+      if (first != INT64_MAX) graph.set_position(id, first);
     }
-    for (BlockId input : task->inputs) {
+    for (const BlockId input : graph.inputs(task)) {
       int64_t& position = needed[static_cast<size_t>(input)];
-      position = std::min(position, task->decl.position);
+      position = std::min(position, task.position);
     }
   }
-  for (Pending& task : pending_) {
-    task.decl.inputs = task.inputs;
-    task.decl.outputs = task.outputs;
-    result_->graph.add_task(task.decl);
-  }
-  pending_.clear();
   return std::move(result_);
 }
 
@@ -57,23 +53,21 @@ BlockId Builder::add_block(const BlockKey& key, int64_t bytes, bool keep) {
 
 BlockId Builder::block(const BlockKey& key) const {
   const auto found = result_->blocks.find(key);
-  QUARRY_CHECK(found != result_->blocks.end());
-  return found->second;
+  QUARRY_CHECK(found.has_value());
+  return *found;
 }
 
 void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
-                       std::vector<BlockId> inputs, std::vector<BlockId> outputs) {
+                       const std::vector<BlockId>& inputs, const std::vector<BlockId>& outputs) {
   const int64_t position = order_.position(stage_, place.progress, place.depth);
-  pending_.push_back({{kind, lane, body, index, position, cost.scratch_bytes, cost.traffic_bytes, {}, {}},
-                      std::move(inputs),
-                      std::move(outputs),
-                      /*support=*/false});
+  result_->graph.add_task({kind, lane, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs});
+  support_.push_back(false);
 }
 
 void Builder::add_support(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Cost cost,
-                          std::vector<BlockId> inputs, BlockId output) {
-  add_task(kind, lane, body, index, {0, kSupport}, cost, std::move(inputs), {output});
-  pending_.back().support = true;
+                          const std::vector<BlockId>& inputs, BlockId output) {
+  add_task(kind, lane, body, index, {0, kSupport}, cost, inputs, {output});
+  support_.back() = true;
 }
 
 void Builder::number_stored(const plan::ArrayRef& array) {
@@ -97,7 +91,7 @@ std::string Builder::label_of(const plan::ArrayRef& array) const {
 BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   const BlockKey key = key_of(array, chunk);
   if (array.kind == plan::ArrayRef::Kind::stage) return block(key);
-  if (const auto found = result_->blocks.find(key); found != result_->blocks.end()) return found->second;
+  if (const auto found = result_->blocks.find(key); found) return *found;
   if (!array.stored->replicated()) {
     const BlockId stored = result_->graph.add_stored(array.stored->block(chunk));
     name_block(key, stored);
@@ -155,7 +149,7 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   const BlockId packed = add_block(bytes);
   const int32_t number = add_body<CopyBody>(label_of(input.array), atoms).first;
   add_support(TaskKind::copy, LaneKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
-              std::move(inputs), packed);
+              inputs, packed);
   return packed;
 }
 

@@ -30,7 +30,7 @@ class Builder {
   const LoweringContext& context() const { return context_; }
   const local::Device& device() const { return context_.device; }
   Lowered& result() { return *result_; }
-  // Adds the tasks to the graph. The last call.
+  // Puts the tasks in their places. The last call.
   std::unique_ptr<Lowered> finish();
 
   // --- whose, and when ---
@@ -70,12 +70,13 @@ class Builder {
     int64_t scratch_bytes = 0, traffic_bytes = 0;
   };
   // Task `index` of a body, on the compute lane.
-  void add_compute(int32_t body, int64_t index, Place place, Cost cost, std::vector<scheduler::BlockId> inputs,
-                   std::vector<scheduler::BlockId> outputs, scheduler::TaskKind kind = scheduler::TaskKind::compute) {
-    add_task(kind, scheduler::LaneKind::compute, body, index, place, cost, std::move(inputs), std::move(outputs));
+  void add_compute(int32_t body, int64_t index, Place place, Cost cost, const std::vector<scheduler::BlockId>& inputs,
+                   const std::vector<scheduler::BlockId>& outputs,
+                   scheduler::TaskKind kind = scheduler::TaskKind::compute) {
+    add_task(kind, scheduler::LaneKind::compute, body, index, place, cost, inputs, outputs);
   }
   void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
-                std::vector<scheduler::BlockId> inputs, std::vector<scheduler::BlockId> outputs);
+                const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs);
 
   // --- what a task reads ---
 
@@ -90,14 +91,8 @@ class Builder {
   }
 
  private:
-  struct Pending {
-    scheduler::TaskDecl decl;
-    std::vector<scheduler::BlockId> inputs, outputs;
-    bool support;
-  };
-
   void add_support(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
-                   std::vector<scheduler::BlockId> inputs, scheduler::BlockId output);
+                   const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
   scheduler::BlockId receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label,
@@ -111,7 +106,7 @@ class Builder {
   Order order_;
   std::unique_ptr<Lowered> result_;
   std::set<std::pair<int, int>> kept_;  // (stage, output)
-  std::vector<Pending> pending_;
+  std::vector<bool> support_;           // by task: whether it moves to where its output is needed first
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> received_, shared_;

@@ -17,7 +17,7 @@ void lower_eigh(Builder& builder) {
         builder.add_output(static_cast<int>(o), 0, local::element_count(output.shape) * local::itemsize(output.dtype)));
   }
   builder.add_compute(number, 0, {kProgressEnd, kFinish}, {body->scratch_bytes(builder.device()), 0}, {input},
-                      std::move(produced));
+                      produced);
 }
 
 }  // namespace quarry::exec

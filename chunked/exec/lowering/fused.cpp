@@ -105,7 +105,7 @@ class Reductions {
       }
       merged =
           leaf == end ? builder_.add_block(node_key(j, 0, number), state_bytes(j)) : builder_.add_block(state_bytes(j));
-      add_combine(j, number, {latest, kChain}, std::move(inputs), merged);
+      add_combine(j, number, {latest, kChain}, inputs, merged);
     }
   }
 
@@ -116,12 +116,12 @@ class Reductions {
     if (2 * node + 1 >= tree_.nodes(level - 1)) return;  // passes through
     std::vector<BlockId> inputs{state(j, level - 1, 2 * node), state(j, level - 1, 2 * node + 1)};
     const BlockId merged = builder_.add_block(node_key(j, level, node), state_bytes(j));
-    add_combine(j, node, {node_progress(j, level, node), kTreeDepth + 2 * level}, std::move(inputs), merged);
+    add_combine(j, node, {node_progress(j, level, node), kTreeDepth + 2 * level}, inputs, merged);
   }
 
-  void add_combine(int64_t j, int64_t node, Builder::Place place, std::vector<BlockId> inputs, BlockId merged) {
+  void add_combine(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, BlockId merged) {
     builder_.add_compute(combine_, j * kSegments + node, place, {combine_body_->scratch_bytes(j * kSegments), 0},
-                         std::move(inputs), {merged});
+                         inputs, {merged});
   }
 
   void add_results(int64_t j) {
@@ -135,8 +135,7 @@ class Reductions {
     }
     const int64_t latest = node_progress(j, tree_.levels(), 0);
     std::vector<BlockId> inputs{state(j, tree_.levels(), 0)};
-    builder_.add_compute(finish_, j, {latest, kFinish}, {finish_body_->scratch_bytes(j), 0}, std::move(inputs),
-                         std::move(produced));
+    builder_.add_compute(finish_, j, {latest, kFinish}, {finish_body_->scratch_bytes(j), 0}, inputs, produced);
   }
 
   Builder& builder_;
@@ -179,8 +178,8 @@ void lower_fused(Builder& builder) {
     }
     if (!fused.reductions.empty())
       produced.push_back(builder.add_block(builder.key(kLeaf, chunk), body->state_bytes(chunk)));
-    builder.add_compute(number, chunk, {builder.progress(chunk), kMain}, {body->scratch_bytes(chunk), traffic},
-                        std::move(inputs), std::move(produced));
+    builder.add_compute(number, chunk, {builder.progress(chunk), kMain}, {body->scratch_bytes(chunk), traffic}, inputs,
+                        produced);
   }
   if (!fused.reductions.empty()) Reductions(builder).lower();
 }

@@ -197,7 +197,7 @@ class Product {
       }
       total = k == end ? add_node(tile, 0, segment) : builder_.add_block(bytes(tile));
       builder_.add_compute(multiply_, static_cast<int64_t>(works_->size()) - 1, {latest, kChain},
-                           {multiply_body_->scratch_bytes(task), 0}, std::move(inputs), {total});
+                           {multiply_body_->scratch_bytes(task), 0}, inputs, {total});
     }
   }
 
@@ -205,7 +205,7 @@ class Product {
     std::vector<BlockId> inputs{partial(tile, level - 1, 2 * node), partial(tile, level - 1, 2 * node + 1)};
     const BlockId total = add_node(tile, level, node);
     builder_.add_compute(sum_, tile, {kProgressEnd, kTreeDepth + 2 * level},
-                         {sum_body_->scratch_bytes(bytes(tile), builder_.device()), 0}, std::move(inputs), {total});
+                         {sum_body_->scratch_bytes(bytes(tile), builder_.device()), 0}, inputs, {total});
   }
 
   // A tile of the result, on its owner.
