@@ -430,7 +430,9 @@ class ReductionWriter : private KernelWriter {
       return;
     }
     const auto kept = axes_where(false, true), reduced_axes = axes_where(true, true);
-    open_kernel("quarry_run", "Params");
+    // One small state: the last wave of blocks is shortest where as many as can run at once do.
+    constexpr int kMostBlocks = 8;
+    open_kernel("quarry_run", "Params", plan_.split && plan_.states.size() == 1 ? kMostBlocks : 1);
     write_parameters(plan_.slots);
     w_.raw("const int lane = threadIdx.x % G;");
     w_.raw("const int64_t m = static_cast<int64_t>(blockIdx.x) * (kBlock / G) + threadIdx.x / G;");
@@ -554,6 +556,12 @@ class ReductionWriter : private KernelWriter {
     }
     w_.close();
 
+    // Neighbouring results of a thread go out in one access.
+    const bool wide_stores = !plan_.split && plan_.whole && plan_.lanes > 1 &&
+                             std::all_of(plan_.states.begin(), plan_.states.end(),
+                                         [](const PlanOperand& state) { return state.access == Access::vector; });
+    if (wide_stores)
+      for (size_t i = 0; i < plan_.states.size(); ++i) w_.line("{} all{}[V];", type_name(plan_.states[i].dtype), i);
     w_.raw("__shared__ State column[kBlock];");
     w_.raw("#pragma unroll");
     w_.open("for (int v = 0; v < V; ++v)");
@@ -568,9 +576,18 @@ class ReductionWriter : private KernelWriter {
     w_.close();
     w_.raw("s = column[tx];");
     w_.close();
-    w_.open("if (ty == 0 && v < count)");
-    write_lane_result(lane_axis);
-    w_.close();
+    if (wide_stores) {
+      for (size_t i = 0; i < plan_.states.size(); ++i) w_.line("all{0}[v] = s.f{0};", i);
+      w_.close();
+      w_.open("if (ty == 0 && count > 0)");
+      for (size_t i = 0; i < plan_.states.size(); ++i)
+        w_.line("store_vector(reinterpret_cast<char*>(st{0}){1}, all{0});", i,
+                offsets(plan_.states[i], fmt::format("st{}", i), kept));
+    } else {
+      w_.open("if (ty == 0 && v < count)");
+      write_lane_result(lane_axis);
+      w_.close();
+    }
     w_.close();
     w_.close();
   }

@@ -156,7 +156,7 @@ void plan_operands(Plan& plan, const Layout& layout) {
   for (const auto& operand : layout.inputs) plan.inputs.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
   for (const auto& operand : layout.outputs)
     plan.outputs.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
-  for (const auto& operand : layout.states) plan.states.push_back(plan_operand(operand, plan.lane_axis(), /*lanes=*/1));
+  for (const auto& operand : layout.states) plan.states.push_back(plan_operand(operand, plan.lane_axis(), plan.lanes));
 }
 
 bool is_sampler(const Value& value) {
@@ -289,7 +289,7 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
   else
     plan.group = kBlockThreads;
   const int64_t inputs = moving_inputs(plan);
-  int64_t unroll = std::min<int64_t>({8, 16 / lanes, std::max<int64_t>(1, 8 / inputs)});
+  int64_t unroll = std::min<int64_t>({4, 16 / lanes, std::max<int64_t>(1, 8 / inputs)});
   unroll = std::min<int64_t>(unroll, std::max<int64_t>(1, chunks / plan.group));
   plan.unroll = static_cast<int>(floor_power_of_two(unroll));
   if (chunks > 0 && chunks <= plan.group && plan.group <= 32) {
@@ -301,9 +301,12 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
 
   if (plan.group == kBlockThreads && plan.results < kFillBlocks) {
     const int64_t most = chunks / (kBlockThreads * plan.unroll);
-    constexpr int64_t kWorthSplitting = 4, kSteps = 8;
+    constexpr int64_t kWorthSplitting = 4, kSteps = 16;
     const int64_t fill = ceil_divide(kFillBlocks, plan.results);
-    const int64_t even = std::min(ceil_divide(kMaxSegments, plan.results), most / kSteps);
+    int64_t even = std::min(ceil_divide(kMaxSegments, plan.results), most / kSteps);
+    // Whole waves of blocks on 132 multiprocessors.
+    constexpr int64_t kWave = kFillBlocks / 2;
+    if (plan.results == 1 && even > kWave) even -= even % kWave;
     if (most >= kWorthSplitting)
       plan.segments = std::clamp<int64_t>(std::max(fill, even), 1, std::min(most, kMaxSegments));
   }

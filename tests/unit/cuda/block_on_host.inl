@@ -13,7 +13,7 @@
 
 #define __device__
 #define __global__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __shared__ static __attribute__((section("shared_memory")))
