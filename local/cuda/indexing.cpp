@@ -259,9 +259,8 @@ CompactElements own_positions(const IndexedElements& elements, size_t k) {
   return c;
 }
 
-// Throws for the bad position that a launch recorded: `launches` has one entry per first index number.
-void read_record(const char* record, const std::vector<const IndexedElements*>& by_index, CudaStream& stream) {
-  const uint64_t value = stream.read_word(record);
+// Throws for the bad position that a launch recorded, if any: `by_index` has one entry per index number.
+void read_record(uint64_t value, const std::vector<const IndexedElements*>& by_index, CudaStream& stream) {
   if (value == ~uint64_t{0}) return;
   const auto number = static_cast<size_t>(value >> 58);
   auto point = static_cast<int64_t>(value & ((uint64_t{1} << 58) - 1));
@@ -294,7 +293,7 @@ std::vector<CompactElements> check_positions(const IndexedElements& elements, ch
 void read_record(const char* record, const std::vector<CompactElements>& own, CudaStream& stream) {
   std::vector<const IndexedElements*> by_index;
   for (const CompactElements& one : own) by_index.push_back(&one.elements);
-  read_record(record, by_index, stream);
+  read_record(stream.read_word(record), by_index, stream);
 }
 
 // Rows as the widest words that their addresses and steps allow; 16-byte elements that are aligned to 8 bytes as pairs.
@@ -381,11 +380,22 @@ class CudaIndexing final : public Indexing {
       if (!empty) run(ElementKernel::Kind::gather, from, to, itemsize, nullptr, stream);
       return;
     }
+    // The host's word saves small operations two steps on the device; many bad positions would be slow to get there.
+    constexpr int64_t kFewPoints = 1 << 16;
+    if (!empty && element_count(from.shape) <= kFewPoints) {
+      uint64_t* const word = stream.host_word();
+      *word = ~uint64_t{0};
+      const CompactElements c =
+          run(ElementKernel::Kind::gather, from, to, itemsize, reinterpret_cast<char*>(word), stream);
+      stream.synchronize();
+      return read_record(*word, std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), stream);
+    }
     const Scratch record(kRecordBytes, context);
     stream.fill(record.data(), 0xff, 8);
     if (empty) return read_record(record.at(0), check_positions(from, record.at(0), stream), stream);
     const CompactElements c = run(ElementKernel::Kind::gather, from, to, itemsize, record.at(0), stream);
-    read_record(record.at(0), std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), stream);
+    read_record(stream.read_word(record.at(0)),
+                std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), stream);
   }
 
   int64_t scatter_scratch_bytes(const IndexedElements& to, const Operand& from, int64_t itemsize) override {

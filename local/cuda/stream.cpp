@@ -138,16 +138,21 @@ void CudaStream::synchronize() {
   rethrow();
 }
 
-uint64_t CudaStream::read_word(const void* from) {
-  use_device(index_);
+uint64_t* CudaStream::host_word() {
   if (!word_) {
+    use_device(index_);
     void* data = nullptr;
     QUARRY_CUDA_CALL(cudaHostAlloc(&data, sizeof(uint64_t), cudaHostAllocPortable));
     word_.reset(static_cast<uint64_t*>(data));
   }
-  copy(word_.get(), from, sizeof(uint64_t));
+  return word_.get();
+}
+
+uint64_t CudaStream::read_word(const void* from) {
+  uint64_t* const word = host_word();
+  copy(word, from, sizeof(uint64_t));
   synchronize();
-  return *word_;
+  return *word;
 }
 
 void CudaStream::rethrow() {

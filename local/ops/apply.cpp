@@ -319,6 +319,24 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
   return results;
 }
 
+// Runs a known program straight into an array of the result's dtype and shape, which is what `out` mostly is. False
+// where the call is of another kind.
+bool run_into(Op op, std::span<const Arg> args, const NdArray& out) {
+  if (op == Op::power) return false;  // may have exponents to check
+  const Program* program = cached_program(op, args, std::nullopt);
+  if (program == nullptr || program->dtype(program->outputs()[0]) != out.dtype()) return false;
+  const Inputs inputs = inputs_of(op, args, std::nullopt);
+  if (inputs.count == 0 || inputs.shape != out.shape()) return false;
+  for (const NdArray* array : inputs.span())
+    if (array->device() != out.device() || (may_overlap(*array, out) && !same_elements(*array, out, out.shape())))
+      return false;
+  check_writable(out);
+  const Range named(info(op).name);
+  const NdArray* outputs[] = {&out};
+  run_elementwise(*program, inputs.span(), outputs, context_for(out.device()));
+  return true;
+}
+
 }  // namespace
 
 ValueId bind_literal(Program& program, Op op, const Scalar& scalar, DType wanted) {
@@ -359,7 +377,10 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
 }
 
 NdArray apply(Op op, std::span<const Arg> args, const UfuncOptions& options) {
-  if (!options.out && !options.where && options.casting == Casting::same_kind) return apply(op, args, options.dtype);
+  if (!options.where && options.casting == Casting::same_kind) {
+    if (!options.out) return apply(op, args, options.dtype);
+    if (!options.dtype && run_into(op, args, *options.out)) return *options.out;
+  }
   const Op ops[] = {op};
   return run_general(info(op).name, ops, args, options, std::span(&options.out, 1))[0];
 }
