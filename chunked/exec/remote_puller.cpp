@@ -156,6 +156,7 @@ bool RemotePuller::poll_copies() {
     try {
       copy.done->synchronize();  // throws what the copy threw
       copy.pull->arrived = copy.pull->pieces;
+      arrived_pieces_ += copy.pull->pieces;
       tell(*copy.pull, MessageKind::returned);
     } catch (...) {
       fail_pull(copy.pull, std::current_exception());
@@ -227,6 +228,7 @@ bool RemotePuller::poll_host(const PullPtr& pull) {
     try {
       pull->receives.front()->done();
       ++pull->arrived;
+      ++arrived_pieces_;
       pull->receives.pop_front();
     } catch (...) {
       {
@@ -261,6 +263,7 @@ bool RemotePuller::poll_bounces() {
       moved = true;
       bounce.copied->synchronize();  // throws what the copy threw
       ++pull->arrived;
+      ++arrived_pieces_;
     } catch (...) {
       {
         const std::lock_guard lock(mutex_);
@@ -304,6 +307,27 @@ bool RemotePuller::start_pieces() {
     }
   }
   return moved;
+}
+
+std::string RemotePuller::describe() {
+  struct Open {
+    int64_t pulls = 0;
+    const Pull* first = nullptr;
+  };
+  std::map<int, Open> owners;
+  std::string text;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, pull] : pulls_) {
+    Open& open = owners[pull->owner];
+    if (open.pulls++ == 0) open.first = pull.get();
+  }
+  for (const auto& [owner, open] : owners) {
+    const BlockKey& key = open.first->key;
+    text += fmt::format("{} pull{} from rank {}, the first of block ({}, {})[{}] for {:.3g} s\n", open.pulls,
+                        open.pulls == 1 ? "" : "s", owner, key.stage, key.part, key.chunk,
+                        static_cast<double>(local::trace_clock_ns() - open.first->begin_ns) * 1e-9);
+  }
+  return text;
 }
 
 bool RemotePuller::poll() {

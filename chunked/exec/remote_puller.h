@@ -32,6 +32,9 @@ class RemotePuller {
   // The run has failed: pulls that wait for nothing any more end with this error, the others when their owners answer.
   void fail_all(const std::exception_ptr& error);
   bool idle() const { return open_ == 0; }
+  int64_t arrived_pieces() const { return arrived_pieces_; }
+  // What is not there yet, a line for each owner.
+  std::string describe();
 
  private:
   struct Pull {
@@ -82,7 +85,7 @@ class RemotePuller {
   std::unique_ptr<local::Stream> peer_stream_;
   std::deque<Copy> copies_;  // in the order of the stream
   std::vector<std::unique_ptr<local::Event>> free_events_;
-  std::atomic<int64_t> open_{0};
+  std::atomic<int64_t> open_{0}, arrived_pieces_{0};
 
   std::mutex mutex_;
   std::map<uint32_t, PullPtr> pulls_;

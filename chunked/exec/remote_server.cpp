@@ -153,6 +153,26 @@ void RemoteServer::decline_all(const std::exception_ptr& error) {
   wake_.notify_all();
 }
 
+std::string RemoteServer::describe() {
+  struct Open {
+    int64_t pulls = 0, unready = 0, leased = 0;
+  };
+  std::map<int, Open> ranks;
+  std::string text;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, serve] : serves_) {
+    Open& open = ranks[serve->to];
+    ++open.pulls;
+    open.unready += serve->ready ? 0 : 1;
+    open.leased += serve->leased ? 1 : 0;
+  }
+  for (const auto& [rank, open] : ranks) {
+    text += fmt::format("rank {} waits for {} block{} of this rank: {} not computed yet, {} being copied by it\n", rank,
+                        open.pulls, open.pulls == 1 ? "" : "s", open.unready, open.leased);
+  }
+  return text;
+}
+
 bool RemoteServer::poll() {
   std::vector<Finished> finished;
   std::exception_ptr failure;

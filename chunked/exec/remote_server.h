@@ -50,6 +50,8 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   // Ends the thread; after every rank's pulls are over.
   void stop();
   int64_t bytes_sent() const { return bytes_sent_; }
+  // Who waits for blocks of this rank, a line for each.
+  std::string describe();
 
  private:
   struct Serve {

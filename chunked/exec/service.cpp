@@ -24,6 +24,7 @@
 #include "chunked/exec/remote_messages.h"
 #include "chunked/exec/remote_puller.h"
 #include "chunked/exec/remote_server.h"
+#include "comm/monitor/watchdog.h"
 #include "local/base/log.h"
 
 namespace quarry::exec {
@@ -73,6 +74,8 @@ class ServiceImpl : public Service {
 
  private:
   void loop();
+  // For the watchdog: a line for everything that this rank waits for.
+  std::string describe_waits();
   bool handle_messages();
   void fail_here(const local::ErrorRecord& error, bool cancel);
   void fail_elsewhere(const local::ErrorRecord& error);
@@ -240,7 +243,16 @@ bool ServiceImpl::handle_messages() {
   return !messages.empty();
 }
 
+std::string ServiceImpl::describe_waits() {
+  std::string text = executor_.describe_waits();
+  if (text == "no run\n") text = "its own tasks are done; other ranks are not\n";
+  return text + puller_->describe() + server_->describe();
+}
+
 void ServiceImpl::loop() {
+  constexpr auto kLookPeriod = std::chrono::milliseconds(100);
+  comm::Watchdog watchdog;
+  auto next_look = std::chrono::steady_clock::now();
   constexpr int kSpins = 40;
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
@@ -258,6 +270,13 @@ void ServiceImpl::loop() {
     if (interrupt_requested.exchange(false)) {
       interrupted_ = true;
       fail_here({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
+    }
+    if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
+      next_look = std::chrono::steady_clock::now() + kLookPeriod;
+      if (watchdog.stalled(executor_.progress().tasks_done + puller_->arrived_pieces() + server_->bytes_sent())) {
+        local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
+                                                      watchdog.seconds(), describe_waits()));
+      }
     }
     if (moved) {
       idle = 0;

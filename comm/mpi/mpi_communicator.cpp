@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "comm/monitor/watchdog.h"
 #include "local/base/log.h"
 
 namespace quarry::comm::mpi {
@@ -109,6 +111,7 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
   // A rank may have left already: the root of a broadcast, say, that was done before this rank came to it. So even then
   // the call gets its chance.
   Backoff backoff;
+  std::optional<Watchdog> watchdog;  // for those that take a while
   for (;;) {
     int done = 0;
     {
@@ -116,6 +119,12 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
     }
     if (done) return;
+    if (!watchdog) watchdog.emplace();
+    if (watchdog->stalled(0)) {
+      local::log(local::LogLevel::warn,
+                 fmt::format("waiting in {} of {} ranks for {:.3g} s: another rank has not come to it", call, size_,
+                             watchdog->seconds()));
+    }
     if (hub().progress()) {
       backoff.reset();
       continue;
