@@ -1,6 +1,7 @@
 #include "chunked/runtime.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -108,6 +109,18 @@ int sharing_ranks(comm::Communicator& communicator) {
   return static_cast<int>(std::ranges::count_if(all, [&](const Place& other) {
     return std::strcmp(other.host, mine.host) == 0 && CPU_EQUAL(&other.mask, &mine.mask);
   }));
+}
+
+// Collective.
+std::vector<int> ranks_without_gpu(comm::Communicator& communicator) {
+  const char mine = local::available(DeviceKind::cuda) ? 1 : 0;
+  std::vector<char> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&mine, sizeof mine, all.data());
+  std::vector<int> without;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r] == 0) without.push_back(static_cast<int>(r));
+  }
+  return without;
 }
 
 std::string bytes_text(int64_t bytes) {
@@ -234,9 +247,13 @@ void Runtime::Impl::choose_device() {
   if (lowest != highest)
     throw InvalidArgument("the ranks ask for different kinds of device; all must ask for the same");
   if (wanted < 0) {
-    int64_t every_rank_has_gpu = local::available(DeviceKind::cuda) ? 1 : 0;
-    communicator->all_reduce(std::span(&every_rank_has_gpu, 1), comm::ReduceOp::min);
-    options.device = every_rank_has_gpu ? DeviceKind::cuda : DeviceKind::cpu;
+    const std::vector<int> without = ranks_without_gpu(*communicator);
+    options.device = without.empty() ? DeviceKind::cuda : DeviceKind::cpu;
+    if (!without.empty() && static_cast<int>(without.size()) < communicator->size() && communicator->rank() == 0) {
+      local::log(local::LogLevel::warn,
+                 fmt::format("ranks without a GPU: {}; so all compute on the CPU (--device cuda makes it an error)",
+                             fmt::join(without, ", ")));
+    }
   }
   device.kind = *options.device;
   together(*communicator, 0, [this] {
@@ -250,7 +267,12 @@ void Runtime::Impl::choose_device() {
       case DeviceKind::cuda: {
         local::Backend& backend = local::backend(device.kind);
         visible_gpus = backend.device_count();
-        if (visible_gpus == 0) throw local::DeviceError("no GPU is visible to this process");
+        if (visible_gpus == 0) {
+          throw local::DeviceError(
+              fmt::format("no GPU is visible to rank {}; --device auto computes on the CPU where "
+                          "a rank has none",
+                          communicator->rank()));
+        }
         // A launcher that binds GPUs shows each rank only its own.
         device.index = visible_gpus == 1 ? 0 : communicator->node_rank();
         if (device.index >= visible_gpus) {
