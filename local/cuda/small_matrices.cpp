@@ -415,11 +415,143 @@ template <class T> QUARRY_FN void update(const Params& p) {
 }
 )cuda";
 
+// Elimination with partial pivoting of square matrices of at most kSide rows in registers: L U and pivots as LAPACK, or
+// by Gauss and Jordan the inverse. A block works on one matrix; thread (i, g) holds the elements of row i in the
+// columns g, g + kGroups, ... NaN counts as the largest number, so that what it reaches becomes NaN.
+constexpr const char* kEliminate = R"cuda(
+QUARRY_FN float weight(float x) { return x != x ? fn::infinity<float>() : fabsf(x); }
+QUARRY_FN double weight(double x) { return x != x ? fn::infinity<double>() : fabs(x); }
+template <class T> QUARRY_FN T weight(cx<T> x) { return weight(fabs(x.re) + fabs(x.im)); }
+QUARRY_FN float inverse(float x) { return 1 / x; }
+QUARRY_FN double inverse(double x) { return 1 / x; }
+template <class T> QUARRY_FN cx<T> inverse(cx<T> x) {
+  const T factor = 1 / extent(x);
+  const cx<T> y = scaled(x, factor);
+  return scaled(conj(y), factor / square(y));
+}
+// x - y z
+QUARRY_FN float without(float x, float y, float z) { return math::fma(-y, z, x); }
+QUARRY_FN double without(double x, double y, double z) { return math::fma(-y, z, x); }
+template <class T> QUARRY_FN cx<T> without(cx<T> x, cx<T> y, cx<T> z) {
+  return {math::fma(y.im, z.im, math::fma(-y.re, z.re, x.re)), math::fma(-y.im, z.re, math::fma(-y.re, z.im, x.im))};
+}
+// The row >= k of the largest element, the first of equal ones; all threads of a warp get it.
+template <int kSide, class T> QUARRY_FN int find_pivot(const T* column, int k, int n, Real<T>& most) {
+  int place = k;
+  most = -1;
+  for (int r = threadIdx.x % 32; r < n; r += 32) {
+    const Real<T> size = r < k ? static_cast<Real<T>>(-1) : weight(column[r]);
+    if (size > most) most = size, place = r;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    const Real<T> other = across(most, step);
+    const int there = __shfl_xor_sync(0xffffffffu, place, step);
+    if (other > most || (other == most && there < place)) most = other, place = there;
+  }
+  return place;
+}
+template <class T, int kSide, bool kInvert> QUARRY_FN void eliminate(const Params& p) {
+  constexpr int kGroups = 256 / kSide, kEach = kSide / kGroups;
+  __shared__ T column[2][kSide], row[kSide], old[kSide];
+  __shared__ int swaps[kSide], from[kSide], place_of[kSide];
+  T* const out = reinterpret_cast<T*>(p.s[1]);
+  int32_t* const pivots = reinterpret_cast<int32_t*>(p.s[2]);
+  int32_t* const info = reinterpret_cast<int32_t*>(p.s[3]);
+  const int n = static_cast<int>(p.s[5]), i = threadIdx.x % kSide, g = threadIdx.x / kSide;
+  for (int64_t matrix = blockIdx.x; matrix < p.s[4]; matrix += gridDim.x) {
+    const T* const a = reinterpret_cast<const T*>(p.s[0]) + matrix * n * n;
+    T x[kEach];
+#pragma unroll
+    for (int m = 0; m < kEach; ++m) {
+      const int j = g + m * kGroups;
+      x[m] = i < n && j < n ? a[i + j * n] : number(T(), 0);
+    }
+    int failed = 0;
+    for (int k = 0; k < n; ++k) {
+      T* const now = column[k & 1];
+#pragma unroll
+      for (int m = 0; m < kEach; ++m)
+        if (g + m * kGroups == k) now[i] = x[m];
+      __syncthreads();
+      Real<T> most;
+      const int place = find_pivot<kSide>(now, k, n, most);
+      if (most == 0 && failed == 0) failed = k + 1;
+      const T factor = most == 0 ? number(T(), 0) : inverse(now[place]);
+      if (i == place) {
+#pragma unroll
+        for (int m = 0; m < kEach; ++m) row[g + m * kGroups] = kInvert ? product(x[m], factor) : x[m];
+      }
+      if (i == k) {
+#pragma unroll
+        for (int m = 0; m < kEach; ++m) old[g + m * kGroups] = x[m];
+      }
+      if (threadIdx.x == 0) {
+        if (kInvert)
+          swaps[k] = place;
+        else
+          pivots[matrix * n + k] = place + 1;
+      }
+      __syncthreads();
+      // Of column k, rows exchanged.
+      const T mine = i == place ? now[k] : now[i], multiple = product(mine, factor);
+      if (i == place) {
+#pragma unroll
+        for (int m = 0; m < kEach; ++m) x[m] = old[g + m * kGroups];
+      }
+      if (i == k) {
+#pragma unroll
+        for (int m = 0; m < kEach; ++m) x[m] = kInvert && g + m * kGroups == k ? factor : row[g + m * kGroups];
+      } else if (kInvert || i > k) {
+#pragma unroll
+        for (int m = 0; m < kEach; ++m) {
+          const int j = g + m * kGroups;
+          if (j == k)
+            x[m] = kInvert ? difference(number(T(), 0), multiple) : multiple;
+          else if (kInvert || j > k)
+            x[m] = without(x[m], kInvert ? mine : multiple, row[j]);
+        }
+      }
+    }
+    if (threadIdx.x == 0) info[matrix] = failed;
+    __syncthreads();
+    if (kInvert) {
+      // Rows were exchanged; of the inverse it is the columns, in the other order.
+      if (threadIdx.x < n) from[threadIdx.x] = threadIdx.x;
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        for (int k = n - 1; k >= 0; --k) {
+          const int other = from[swaps[k]];
+          from[swaps[k]] = from[k];
+          from[k] = other;
+        }
+      }
+      __syncthreads();
+      if (threadIdx.x < n) place_of[from[threadIdx.x]] = threadIdx.x;
+      __syncthreads();
+    }
+#pragma unroll
+    for (int m = 0; m < kEach; ++m) {
+      const int j = g + m * kGroups;
+      if (i < n && j < n) out[matrix * n * n + i + (kInvert ? place_of[j] : j) * n] = x[m];
+    }
+    __syncthreads();
+  }
+}
+template <class T> QUARRY_FN void invert_64(const Params& p) { eliminate<T, 64, true>(p); }
+template <class T> QUARRY_FN void invert_32(const Params& p) { eliminate<T, 32, true>(p); }
+template <class T> QUARRY_FN void invert_16(const Params& p) { eliminate<T, 16, true>(p); }
+template <class T> QUARRY_FN void factor_64(const Params& p) { eliminate<T, 64, false>(p); }
+template <class T> QUARRY_FN void factor_32(const Params& p) { eliminate<T, 32, false>(p); }
+template <class T> QUARRY_FN void factor_16(const Params& p) { eliminate<T, 16, false>(p); }
+)cuda";
+
 constexpr size_t kSlots = 12;  // of Params
 
 struct Family {
   const char* text;
   std::vector<const char*> templates;  // of the element's type; none: the text has its kernel
+  int threads = 512;                   // at most, in a block
 };
 Family family_of(SmallMatrices kernels) {
   switch (kernels) {
@@ -433,6 +565,10 @@ Family family_of(SmallMatrices kernels) {
       return {kRowOrder, {}};
     case SmallMatrices::signs:
       return {kSigns, {"panel", "update"}};
+    case SmallMatrices::invert:
+      return {kEliminate, {"invert_64", "invert_32", "invert_16"}, 256};
+    case SmallMatrices::factor:
+      return {kEliminate, {"factor_64", "factor_32", "factor_16"}, 256};
   }
   __builtin_unreachable();
 }
@@ -454,9 +590,9 @@ ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype) {
   for (const char* kernel : family.templates) {
     source.kernels.push_back(fmt::format("run_{}", kernel));
     source.text += fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__(512) run_{0}(const __grid_constant__ Params p) {{ {0}<{1}>(p); "
+        "extern \"C\" __global__ void __launch_bounds__({2}) run_{0}(const __grid_constant__ Params p) {{ {0}<{1}>(p); "
         "}}\n",
-        kernel, type_of(dtype));
+        kernel, type_of(dtype), family.threads);
   }
   if (family.templates.empty()) source.kernels.emplace_back("row_order");
   source.text += "}\n";
@@ -495,6 +631,30 @@ void lu_of_stack(const Lu& task, CudaStream& stream) {
   constexpr int64_t kMostBlocks = 1 << 20;
   launch_kernel(module_of(SmallMatrices::lu, task.dtype, stream).kernel(0), std::min(task.a.count, kMostBlocks), 1,
                 kThreads, slots, stream);
+}
+
+namespace {
+
+void eliminate(SmallMatrices kernels, DType dtype, const MatrixStack& a, const MatrixStack& out, int32_t* pivots,
+               int32_t* info, CudaStream& stream) {
+  const int64_t n = a.rows;
+  std::vector<int64_t> slots = {address(a.data), address(out.data), address(pivots), address(info), a.count, n};
+  slots.resize(kSlots);
+  constexpr int kThreads = 256;
+  constexpr int64_t kMostBlocks = 1 << 20;
+  const size_t kernel = n > 32 ? 0 : n > 16 ? 1 : 2;
+  launch_kernel(module_of(kernels, dtype, stream).kernel(kernel), std::min(a.count, kMostBlocks), 1, kThreads, slots,
+                stream);
+}
+
+}  // namespace
+
+void invert_small(const Inverse& task, CudaStream& stream) {
+  eliminate(SmallMatrices::invert, task.dtype, task.a, task.out, nullptr, task.info, stream);
+}
+
+void factor_small(const Lu& task, CudaStream& stream) {
+  eliminate(SmallMatrices::factor, task.dtype, task.a, task.a, task.pivots, task.info, stream);
 }
 
 void row_order(const RowOrder& task, CudaStream& stream) {

@@ -16,12 +16,18 @@ constexpr int64_t kMostJacobiColumns = 256;
 // any in the stack, *incomplete becomes 1. `work` has room for vh; without vectors it is not used.
 void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& stream);
 
+// The most rows of the square matrices that the following two take; they are several times as fast as cuBLAS's batched
+// routines.
+constexpr int64_t kMostSmall = 64;
+void invert_small(const Inverse& task, CudaStream& stream);
+void factor_small(const Lu& task, CudaStream& stream);
+// Of matrices of any shape.
 void lu_of_stack(const Lu& task, CudaStream& stream);
 void row_order(const RowOrder& task, CudaStream& stream);
 void reflection_signs(const ReflectionSigns& task, CudaStream& stream);
 
 // The kernels, for the tests that compile them. row_order has no type.
-enum class SmallMatrices : uint8_t { form_q, jacobi, lu, row_order, signs };
+enum class SmallMatrices : uint8_t { form_q, jacobi, lu, row_order, signs, invert, factor };
 ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype);
 
 }  // namespace quarry::local::cuda

@@ -5,6 +5,7 @@
 // What a GPU leaves undefined is an error here: a barrier or a shuffle that some threads do not reach, a wide access
 // that is not aligned. Shared memory holds no zeros at first, and every other block runs its threads backwards, so that
 // values read before they are written and missing barriers show as wrong results.
+#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,6 +189,19 @@ static uint32_t __shfl_down_sync(uint32_t mask, uint32_t value, unsigned distanc
   exchanged[turn][me] = value;
   on_host::wait(on_host::State::at_shuffle);
   value = exchanged[turn][in_group + distance < static_cast<unsigned>(width) ? me + distance : me];
+  turn ^= 1u;
+  return value;
+}
+
+template <class T>
+static T __shfl_xor_sync(uint32_t mask, T value, int lanes) {
+  static T exchanged[2][on_host::kThreads];
+  const unsigned me = threadIdx.x;
+  if (mask != 0xffffffffu) on_host::fail("a shuffle of some lanes", mask, 0xffffffffu);
+  unsigned& turn = on_host::threads[me].turn;
+  exchanged[turn][me] = value;
+  on_host::wait(on_host::State::at_shuffle);
+  value = exchanged[turn][me ^ static_cast<unsigned>(lanes)];
   turn ^= 1u;
   return value;
 }

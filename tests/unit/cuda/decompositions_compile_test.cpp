@@ -7,8 +7,9 @@ namespace quarry::local::cuda {
 namespace {
 
 TEST(CudaCompile, SmallMatrices) {
-  for (const SmallMatrices kernels : {SmallMatrices::form_q, SmallMatrices::jacobi, SmallMatrices::lu,
-                                      SmallMatrices::row_order, SmallMatrices::signs}) {
+  for (const SmallMatrices kernels :
+       {SmallMatrices::form_q, SmallMatrices::jacobi, SmallMatrices::lu, SmallMatrices::row_order, SmallMatrices::signs,
+        SmallMatrices::invert, SmallMatrices::factor}) {
     for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
       const ModuleSource source = small_matrices_source(kernels, dtype);
       const std::string code = compile(source.text, 90);

@@ -51,6 +51,16 @@ size_t KernelsOnHost::add(const Program& program, const Launch& launch, const Pl
   return number;
 }
 
+void KernelsOnHost::add(const ModuleSource& source, const std::string& space) {
+  std::string text = source.text;
+  for (const std::string& kernel : source.kernels)
+    text += fmt::format(
+        "extern \"C\" __attribute__((visibility(\"default\"))) void call_{0}(const void* p) {{\n"
+        "  quarry::local::{1}::{0}(*static_cast<const quarry::local::{1}::Params*>(p));\n}}\n",
+        kernel, space);
+  sources_.push_back(std::move(text));
+}
+
 void KernelsOnHost::compile() {
   // The compiler's time matters more than the code's.
   std::string source = "#pragma GCC optimize(\"O1\")\n";
@@ -61,13 +71,14 @@ void KernelsOnHost::compile() {
   object_ = cpu::compile_and_load(source, {});
 }
 
-std::string KernelsOnHost::call(const std::string& kernel, int64_t grid_x, int64_t grid_y, const Slots& slots) const {
+std::string KernelsOnHost::call(const std::string& kernel, int64_t grid_x, int64_t grid_y,
+                                const std::vector<int64_t>& slots) const {
   using Call = void (*)(const void*);
   using Run = const char* (*)(Call, const void*, int64_t, int64_t);
   const auto run = reinterpret_cast<Run>(::dlsym(object_, "run"));
   const auto function = reinterpret_cast<Call>(::dlsym(object_, ("call_" + kernel).c_str()));
   QUARRY_CHECK(run != nullptr && function != nullptr);
-  const char* const message = run(function, slots.values().data(), grid_x, grid_y);
+  const char* const message = run(function, slots.data(), grid_x, grid_y);
   return message == nullptr ? "" : kernel + ": " + message;
 }
 
@@ -83,9 +94,9 @@ std::string KernelsOnHost::run(size_t number) {
       plan.slots.values()[plan.partial_slot + i] = address;
       plan.merge_slots.values()[plan.merge_partial_slot + i] = address;
     }
-  std::string message = call("quarry_run" + job.name, plan.grid_x, plan.grid_y, plan.slots);
+  std::string message = call("quarry_run" + job.name, plan.grid_x, plan.grid_y, plan.slots.values());
   if (plan.split && message.empty())
-    message = call("quarry_merge" + job.name, plan.merge_grid, /*grid_y=*/1, plan.merge_slots);
+    message = call("quarry_merge" + job.name, plan.merge_grid, /*grid_y=*/1, plan.merge_slots.values());
   return message;
 }
 
