@@ -135,6 +135,7 @@ Stage fused_stage(Products& products, const std::vector<int>& group, int number,
       fused.program.reduce(reduce->reduction, args, reduce->accumulate);
     }
   }
+  fused.program.keep_key();
   stage.work = std::move(fused);
   return stage;
 }

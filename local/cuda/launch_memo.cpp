@@ -15,9 +15,15 @@ bool same(const std::vector<Operand>& a, const std::vector<Operand>& b) {
   });
 }
 
-bool same(const Launch& a, const Launch& b) {
-  return a.reduce_axes == b.reduce_axes && a.shape == b.shape && a.index_offset == b.index_offset &&
-         same(a.inputs, b.inputs) && same(a.outputs, b.outputs) && same(a.states, b.states);
+bool takes_positions(const Program& program) {
+  return std::any_of(program.values().begin(), program.values().end(),
+                     [](const Value& value) { return value.kind == Value::Kind::index; });
+}
+
+bool same(const Program& program, const Launch& a, const Launch& b) {
+  return a.reduce_axes == b.reduce_axes && a.shape == b.shape &&
+         (a.index_offset == b.index_offset || !takes_positions(program)) && same(a.inputs, b.inputs) &&
+         same(a.outputs, b.outputs) && same(a.states, b.states);
 }
 
 }  // namespace
@@ -39,7 +45,8 @@ size_t LaunchMemo::place(const std::string& key, const Launch& launch, int devic
 
 LaunchMemo::Entry* LaunchMemo::find(const std::string& key, const Program& program, const Launch& launch, int device) {
   Entry* entry = entries_[place(key, launch, device)].get();
-  if (entry == nullptr || entry->device != device || entry->key != key || !same(entry->launch, launch)) return nullptr;
+  if (entry == nullptr || entry->device != device || entry->key != key || !same(program, entry->launch, launch))
+    return nullptr;
   entry->plan.slots.refresh(program, launch);
   entry->plan.merge_slots.refresh(program, launch);
   return entry;

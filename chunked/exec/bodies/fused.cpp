@@ -12,7 +12,10 @@ constexpr int64_t kFieldAlignment = 64;  // bytes
 
 std::vector<local::Program> combine_programs(const local::Program& program) {
   std::vector<local::Program> programs;
-  for (const auto& r : program.reductions()) programs.push_back(local::combine_program(r.reduction, r.accumulate));
+  for (const auto& r : program.reductions()) {
+    programs.push_back(local::combine_program(r.reduction, r.accumulate));
+    programs.back().keep_key();
+  }
   return programs;
 }
 
@@ -304,6 +307,7 @@ FinalizeBody::FinalizeBody(const plan::Stage& stage, const local::Device& device
   for (const auto& output : fused_.reductions) {
     const auto& reduction = fused_.program.reductions()[static_cast<size_t>(output.reduction)];
     finalize_.push_back(local::finalize_program(reduction.reduction, reduction.accumulate, output.ddof, output.dtype));
+    finalize_.back().keep_key();
   }
 }
 
