@@ -97,7 +97,13 @@ TEST(LaunchMemo, WhatChangesThePlanIsNotFound) {
   expect_missed(program, launch, program, strided);
   Launch further = launch;
   further.index_offset = {0, 16};
-  expect_missed(program, launch, program, further);
+  expect_found(program, launch, program, further);
+  Program numbered;
+  numbered.output(numbered.index(0));
+  const Launch first = contiguous_launch(numbered, {8, 16});
+  further = first;
+  further.index_offset = {0, 16};
+  expect_missed(numbered, first, numbered, further);  // positions are among the slots
   Program other;
   const ValueId terms[] = {other.input(DType::float64), other.input(DType::float64)};
   other.output(other.apply(Op::add, terms));
