@@ -15,6 +15,7 @@ RemotePuller::RemotePuller(const ServiceLink& link)
   if (!on_device_ || link_.communicator.size() == 1) return;
   local::Backend& backend = local::backend(link_.device.kind);
   stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
+  wake_stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
   if (link_.peers != nullptr) {
     peer_stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
   }
@@ -29,9 +30,15 @@ RemotePuller::~RemotePuller() {
   try {
     stream_->synchronize();  // before the bounce buffers go
     if (peer_stream_) peer_stream_->synchronize();
+    wake_stream_->synchronize();
   } catch (const std::exception& error) {
     local::log(local::LogLevel::debug, error.what());
   }
+}
+
+void RemotePuller::wake_after(local::Event& event) {
+  wake_stream_->wait(event);
+  wake_stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
 }
 
 int64_t RemotePuller::piece_size(const Pull& pull, int64_t piece) const {
@@ -132,7 +139,7 @@ void RemotePuller::leased(int from, uint32_t id, int64_t offset) {
     }
     copy_box_on_device(pull->box, peer.base + offset, pull->to, *peer_stream_);
     peer_stream_->record(*free_events_.back());
-    peer_stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
+    wake_after(*free_events_.back());
     copies_.push_back({pull, std::move(free_events_.back())});
     free_events_.pop_back();
   } catch (...) {
@@ -256,7 +263,7 @@ bool RemotePuller::poll_bounces() {
         stream_->copy(pull->to + bounce.piece * link_.piece_bytes, bounce.memory->data(),
                       piece_size(*pull, bounce.piece));
         stream_->record(*bounce.copied);
-        stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
+        wake_after(*bounce.copied);
         continue;
       }
       if (!bounce.copied->done()) continue;

@@ -77,13 +77,16 @@ class RemotePuller {
   bool start_pieces();
   bool outstanding(const PullPtr& pull) const;
   void finish(const PullPtr& pull);
+  // Wakes the communication thread once the event is reached.
+  void wake_after(local::Event& event);
 
   const ServiceLink& link_;
   const bool on_device_;
   std::unique_ptr<local::Stream> stream_;
   std::vector<Bounce> bounces_;  // of the communication thread, as all up to open_
   std::unique_ptr<local::Stream> peer_stream_;
-  std::deque<Copy> copies_;  // in the order of the stream
+  std::unique_ptr<local::Stream> wake_stream_;  // calls back to the host, which would hold up the copies behind them
+  std::deque<Copy> copies_;                     // in the order of the stream
   std::vector<std::unique_ptr<local::Event>> free_events_;
   std::atomic<int64_t> open_{0}, arrived_pieces_{0};
 
