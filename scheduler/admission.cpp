@@ -40,7 +40,7 @@ void Core::settle(int32_t index) {
 
 void Core::offer(int32_t index) {
   const Record& r = record(index);
-  if (r.charge == 0) return;
+  if (!scarce_ || r.charge == 0) return;
   if (candidates_.size() > 4 * static_cast<size_t>(used_records_) + 1024) {
     std::erase_if(candidates_, [this](const EvictionCandidate& c) {
       const Record& other = record(c.record);
@@ -50,6 +50,18 @@ void Core::offer(int32_t index) {
   }
   candidates_.push_back({next_use(r), index, r.generation});
   std::push_heap(candidates_.begin(), candidates_.end());
+}
+
+void Core::begin_scarcity() {
+  scarce_ = true;
+  candidates_.clear();
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const Record& r = records_[i];
+    if (r.used && r.charge > 0 && evictable(r)) {
+      candidates_.push_back({next_use(r), static_cast<int32_t>(i), r.generation});
+    }
+  }
+  std::make_heap(candidates_.begin(), candidates_.end());
 }
 
 void Core::doom_if_last(Record& r) {
@@ -260,6 +272,7 @@ bool Core::make_room(int64_t bytes, int64_t before_order) {
 }
 
 bool Core::evict_farthest(int64_t before_order) {
+  if (!scarce_) begin_scarcity();
   while (!candidates_.empty()) {
     const EvictionCandidate top = candidates_.front();
     const Record& r = record(top.record);

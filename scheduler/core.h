@@ -221,11 +221,15 @@ class Core final : public Executor {
     int64_t order;  // of the task, or of the one that needs the block; -1: at once
     int32_t what;   // live task or record
     Job job;
+    int64_t ns = 0;  // that it is expected to take
     bool operator>(const Item& other) const { return order > other.order; }
   };
   struct Lane {
     std::vector<Item> heap;
-    std::atomic<bool> any{false};  // the heap has items: for who looks without the lock
+    int64_t heap_ns = 0;             // that another thread would save by the heap's items
+    std::atomic<bool> worth{false};  // worth_joining() at the last release of the lock
+    int in_short_rounds = 0;         // threads that will be back for more in no time
+    bool overdue = false;            // the heap has had items for long
     std::condition_variable wake;
     int threads = 0;
     int idle = 0;              // sleeping threads that nobody has woken
@@ -247,6 +251,8 @@ class Core final : public Executor {
     std::exception_ptr error;
   };
   static constexpr int kMostTaken = 32;
+  // What a thread takes at a time is expected to last no longer, and after it, it gives back what it has not begun.
+  static constexpr int64_t kRoundNs = 4000;
   // Threads take several short tasks at a time: one round of the lock for all of them. What one of them has not begun
   // can be taken away again: `next` counts what it has begun.
   struct Worker {
@@ -322,6 +328,7 @@ class Core final : public Executor {
   bool dead(const Record& r) const;
   void settle(int32_t index);  // after its last pin or move: frees it or offers it for eviction
   void offer(int32_t index);
+  void begin_scarcity();
   void doom_if_last(Record& r);
   void drop_resident(Record& r);
   void drop_host(Record& r);
@@ -347,7 +354,9 @@ class Core final : public Executor {
   void perform(Slot& slot);
   void record_events(Worker& worker, int done);
   void finish(Worker& worker, Slot& slot);
-  int64_t expected_ns(const Item& item) const;
+  int64_t expected_ns(int32_t live) const;
+  static int64_t worth_ns(const Item& item);
+  static bool worth_joining(const Lane& lane);
   void push(LaneKind lane, const Item& item);
   void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const;
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
@@ -390,13 +399,16 @@ class Core final : public Executor {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::thread poller_;
   bool quit_ = false;
-  std::deque<std::deque<int32_t>> issued_;  // live tasks per stream, device kinds
+  const bool may_look_ = std::thread::hardware_concurrency() > 1;  // else it would hold up what it looks for
+  std::deque<std::deque<int32_t>> issued_;                         // live tasks per stream, device kinds
   std::vector<std::shared_ptr<local::Event>> events_;
 
   std::deque<Record> records_;
   std::vector<int32_t> free_records_;
   int64_t used_records_ = 0;
-  std::vector<EvictionCandidate> candidates_;  // heap, farthest first; stale entries are skipped
+  // A heap, farthest first, stale entries are skipped. Kept only from when the run first lacks memory.
+  std::vector<EvictionCandidate> candidates_;
+  bool scarce_ = false;
   std::deque<Live> live_;
   std::vector<int32_t> free_live_;
   std::vector<std::shared_ptr<CoreTaskRun>> free_runs_;

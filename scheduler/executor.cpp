@@ -163,8 +163,11 @@ void Core::Guard::unlock() {
   std::array<Wake, kLaneCount> wakes;
   for (size_t i = 0; i < wakes.size(); ++i) {
     Lane& lane = core_.lanes_[i];
-    const int count = std::clamp(
-        static_cast<int>(std::min<size_t>(lane.heap.size(), 1 << 20)) - lane.tokens - lane.looking, 0, lane.idle);
+    const bool worth = worth_joining(lane);
+    lane.worth.store(worth, std::memory_order_relaxed);
+    const int64_t wanted =
+        worth ? std::clamp<int64_t>(lane.heap_ns / kRoundNs, 1, static_cast<int64_t>(lane.heap.size())) : 0;
+    const int count = static_cast<int>(std::clamp<int64_t>(wanted - lane.tokens - lane.looking, 0, lane.idle));
     lane.idle -= count;
     lane.tokens += count;
     wakes[i] = {&lane.wake, count};
@@ -265,6 +268,7 @@ void Core::run(Graph& graph) {
     guard.lock();
     if (run_over()) break;
     guard.wait_for(run_wake_, kTick);
+    for (Lane& lane : lanes_) lane.overdue = !lane.heap.empty();
     advance();
   }
   const std::exception_ptr error = error_;
@@ -348,6 +352,8 @@ void Core::end_run() {
     settle(index);
   }
   coming_bytes_ = 0;
+  scarce_ = false;
+  candidates_.clear();
   graph_ = nullptr;
   callbacks_.clear();
   std::vector<TaskId>().swap(order_);
@@ -385,7 +391,7 @@ void Core::set_error(std::exception_ptr error) {
       }
     }
     lane.heap.clear();
-    lane.any = false;
+    lane.heap_ns = 0;
   }
   for (size_t i = 0; i < live_.size(); ++i) {
     Live& live = live_[i];

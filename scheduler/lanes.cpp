@@ -11,8 +11,6 @@ namespace quarry::scheduler {
 namespace {
 
 constexpr auto kPollInterval = std::chrono::microseconds(20);
-// What a thread takes at a time is expected to last no longer, and after it, it gives back what it has not begun.
-constexpr int64_t kRoundNs = 4000;
 constexpr int64_t kDeviceRoundNs = 30000;  // queueing work is no work
 // A thread that was at tasks this short looks for more for as long as sleeping and waking would take.
 constexpr int64_t kShortNs = 100'000;
@@ -75,19 +73,34 @@ void CoreCompletion::fail(std::exception_ptr error) {
   core_.advance();
 }
 
+// What another thread would save by it: a task that moves between threads brings its records and blocks along.
+int64_t Core::worth_ns(const Item& item) {
+  constexpr int64_t kHandOverNs = 400;
+  return std::max<int64_t>(item.ns - kHandOverNs, 0);
+}
+
 void Core::push(LaneKind lane, const Item& item) {
   Lane& to = lanes_[static_cast<size_t>(lane)];
   to.heap.push_back(item);
+  to.heap.back().ns = item.job == Job::task ? expected_ns(item.what) : kRoundNs;
+  to.heap_ns += worth_ns(to.heap.back());
   std::push_heap(to.heap.begin(), to.heap.end(), std::greater<>());
-  to.any.store(true, std::memory_order_relaxed);
 }
 
 Core::Item Core::pop(Lane& lane) {
   std::pop_heap(lane.heap.begin(), lane.heap.end(), std::greater<>());
   const Item item = lane.heap.back();
   lane.heap.pop_back();
-  if (lane.heap.empty()) lane.any.store(false, std::memory_order_relaxed);
+  lane.heap_ns -= worth_ns(item);
+  lane.overdue = false;
   return item;
+}
+
+// Whether one more thread makes the lane faster. A few short tasks are left to a thread that will be back for them in
+// no time: handing over the lock and what lies in the caches would take longer.
+bool Core::worth_joining(const Lane& lane) {
+  if (lane.heap.empty()) return false;
+  return lane.in_short_rounds == 0 || lane.heap_ns >= kRoundNs || lane.overdue;
 }
 
 void Core::lane_loop(Worker& worker) {
@@ -111,9 +124,9 @@ void Core::lane_loop(Worker& worker) {
 // False when the executor ends.
 bool Core::wait_for_work(Guard& guard, Worker& worker) {
   Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
-  while (lane.heap.empty() && !quit_) {
+  while (!worth_joining(lane) && !quit_) {
     look_for_work(guard, lane);
-    if (!lane.heap.empty() || quit_) break;
+    if (worth_joining(lane) || quit_) break;
     ++lane.idle;
     while (lane.tokens == 0 && !quit_) {
       if (!others_have_more(worker)) {
@@ -133,18 +146,26 @@ bool Core::wait_for_work(Guard& guard, Worker& worker) {
 
 // Lets other lanes have what the last tasks made ready, and looks for more for a while.
 void Core::look_for_work(Guard& guard, Lane& lane) {
-  const bool look = lane.short_tasks && lane.looking == 0 && graph_;
-  if (look) ++lane.looking;
-  guard.unlock();
-  if (look) {
-    const int64_t until = local::trace_clock_ns() + kLookNs;
-    while (!lane.any.load(std::memory_order_relaxed) && local::trace_clock_ns() < until) {
-      for (int i = 0; i < 8; ++i) spin_pause();
-      std::this_thread::yield();
-    }
+  const bool look = lane.short_tasks && lane.looking == 0 && graph_ && may_look_;
+  if (!look) {
+    guard.unlock();
+    guard.lock();
+    return;
   }
-  guard.lock();
-  if (look) --lane.looking;
+  ++lane.looking;
+  const int64_t until = local::trace_clock_ns() + kLookNs;
+  bool in_time = true;
+  // Others may be faster: then it goes on looking.
+  while (in_time && !worth_joining(lane) && !quit_) {
+    guard.unlock();
+    while (!lane.worth.load(std::memory_order_relaxed) && in_time) {
+      for (int i = 0; i < 16; ++i) spin_pause();
+      in_time = local::trace_clock_ns() < until;
+    }
+    guard.lock();
+    in_time = in_time && local::trace_clock_ns() < until;
+  }
+  --lane.looking;
 }
 
 bool Core::others_have_more(const Worker& worker) const {
@@ -180,24 +201,27 @@ bool Core::take_back_others(const Worker& worker) {
   return any && !lanes_[static_cast<size_t>(worker.lane)].heap.empty();
 }
 
-int64_t Core::expected_ns(const Item& item) const {
-  const int64_t ns = body_ns_[static_cast<size_t>(graph_->task(live_[static_cast<size_t>(item.what)].task).body)];
+int64_t Core::expected_ns(int32_t index) const {
+  const int64_t ns = body_ns_[static_cast<size_t>(graph_->task(live_[static_cast<size_t>(index)].task).body)];
   return ns < 0 ? kRoundNs : ns;
 }
 
 void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
   const int64_t round_ns = device_kind() ? kDeviceRoundNs : kRoundNs;
-  int64_t expected = expected_ns({0, first, Job::task});
+  int64_t expected = expected_ns(first);
   // The lane's other threads have as many.
   size_t share = lane.heap.size() / static_cast<size_t>(lane.threads);
   worker.taken = 0;
   prepare(worker, first);
   for (; share > 0 && worker.taken < kMostTaken && lane.heap.front().job == Job::task; --share) {
-    expected += expected_ns(lane.heap.front());
-    if (expected > round_ns) break;
-    prepare(worker, pop(lane).what);
+    if (expected + lane.heap.front().ns > round_ns) break;
+    const Item item = pop(lane);
+    expected += item.ns;
+    prepare(worker, item.what);
   }
+  const bool is_short = expected < kRoundNs;
+  if (is_short) ++lane.in_short_rounds;
   const int taken = worker.taken;
   worker.next.store(0);
   guard.unlock();
@@ -217,6 +241,7 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   if (device_kind()) record_events(worker, done);
 
   guard.lock();
+  if (is_short) --lane.in_short_rounds;
   take_back(worker);
   lane.short_tasks = now_ns - begin_ns <= done * kShortNs;
   for (int i = 0; i < done; ++i) finish(worker, worker.slots[static_cast<size_t>(i)]);
