@@ -96,11 +96,12 @@ class HubRequest : public Request {
   }
 
   void wait() override {
-    constexpr int kSpins = 100;
+    // What is under way ends soon as a rule, and to be woken costs tens of microseconds on both sides.
+    constexpr auto kSpin = std::chrono::microseconds(200);
     constexpr double kSleepSeconds = 1e-3;  // another thread's progress may finish the transfer, so sleep is bounded
-    int idle = 0;
+    const auto begin = steady_clock::now();
     while (!done()) {
-      if (++idle < kSpins) {
+      if (steady_clock::now() - begin < kSpin) {
         std::this_thread::yield();
       } else {
         hub_.wait_for_event(kSleepSeconds);
