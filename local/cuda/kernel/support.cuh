@@ -145,8 +145,8 @@ struct lanes_of_random_normal {
     return fn::random_normal<T>(index, seed, stream);
   }
 };
-// Of N indices from `first` on. Whole blocks where it begins one: of a row, all threads do or none does, for they begin N
-// indices apart.
+// Of N indices from `first` on. Whole blocks where it begins one: of a row, all threads do or none does, for they begin
+// N indices apart.
 template <class Kind, class T, int N>
 QUARRY_FN void draw_lanes(int64_t first, uint64_t seed, uint64_t stream, T (&out)[N]) {
   constexpr int count = fn::values_per_block<T>;
@@ -163,9 +163,10 @@ QUARRY_FN void draw_lanes(int64_t first, uint64_t seed, uint64_t stream, T (&out
 
 // ---- Samplers whose parameters are the same for all elements ----
 
-// Masses of counts: by inversion those of 0, 1, ... up to `last`; of a hat those from `first` on. One of each thread.
+// Masses of counts: by inversion those of 0, 1, ... up to `last`; of a hat those from `first` on.
+constexpr int kMasses = 1024;
 struct mass_table {
-  double values[kBlock];
+  double values[kMasses];
   double first;
   int last;
 };
@@ -187,19 +188,20 @@ __noinline__ QUARRY_FN double computed_mass(const S& s, double k) {
 template <class S>
 QUARRY_FN double hat_mass(const mass_table& table, const S& s, double k) {
   const double place = k - table.first;
-  return place >= 0 && place < kBlock ? table.values[static_cast<int>(place)] : computed_mass(s, k);
+  return place >= 0 && place < kMasses ? table.values[static_cast<int>(place)] : computed_mass(s, k);
 }
 template <class S>
 QUARRY_FN void fill(mass_table& table, const S& s) {
-  const int k = threadIdx.x;
+  const int thread = threadIdx.x;
   if (s.inverts) {
     if constexpr (requires { first_mass(s); }) {
-      table.values[k] = k == 0 ? first_mass(s) : mass_factor(s, static_cast<double>(k));
+      for (int k = thread; k < kMasses; k += kBlock)
+        table.values[k] = k == 0 ? first_mass(s) : mass_factor(s, static_cast<double>(k));
       __syncthreads();
-      if (k == 0) {
+      if (thread == 0) {
         double mass = table.values[0];
         int last = 0;
-        while (last < kBlock - 1 && !is_last(s, last, mass)) {
+        while (last < kMasses - 1 && !is_last(s, last, mass)) {
           ++last;
           mass *= table.values[last];
           table.values[last] = mass;
@@ -208,9 +210,9 @@ QUARRY_FN void fill(mass_table& table, const S& s) {
       }
     }
   } else {
-    const double centre = hat_centre(s), first = centre > kBlock / 2 ? math::floor(centre) - kBlock / 2 : 0;
-    table.values[k] = computed_mass(s, first + k);
-    if (k == 0) table.first = first;
+    const double centre = hat_centre(s), first = centre > kMasses / 2 ? math::floor(centre) - kMasses / 2 : 0;
+    for (int k = thread; k < kMasses; k += kBlock) table.values[k] = computed_mass(s, first + k);
+    if (thread == 0) table.first = first;
   }
   __syncthreads();
 }
