@@ -60,19 +60,6 @@ int parse_threads(const std::string& text) {
   return value;
 }
 
-// QUARRY_WATCHDOG: after how many seconds without progress a rank says what it waits for.
-double patience() {
-  constexpr double kUsual = 30;
-  const std::string text = environment("QUARRY_WATCHDOG");
-  if (text.empty()) return kUsual;
-  char* end = nullptr;
-  const double seconds = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !(seconds >= 0)) {
-    throw InvalidArgument(fmt::format("QUARRY_WATCHDOG={}: expected seconds, 0 for never", text));
-  }
-  return seconds;
-}
-
 local::Dims parse_chunks(const std::string& text) {
   local::Dims chunks;
   for (size_t at = 0; at <= text.size();) {
@@ -151,7 +138,6 @@ struct Runtime::Impl {
   void stop() noexcept;
   void watch(const std::stop_token& token);
   void sample();
-  void warn_if_stuck();
 
   std::unique_ptr<comm::Communicator> communicator;
   RuntimeOptions options;
@@ -173,10 +159,6 @@ struct Runtime::Impl {
   std::mutex callback_mutex;
   std::function<void(const scheduler::Progress&)> callback;
   scheduler::Progress posted;
-  // What warn_if_stuck() has seen, and since when.
-  int64_t seen_done = -1, seen_bytes = -1;
-  std::chrono::steady_clock::time_point seen_at{};
-  double patience_seconds = 0, patience_now = 0;  // 0: for ever
   std::jthread watcher;
 };
 
@@ -334,7 +316,6 @@ void Runtime::Impl::choose_budget() {
 
 void Runtime::Impl::start_progress() {
   latest.resize(static_cast<size_t>(communicator->size()));
-  patience_seconds = patience();
   if (communicator->size() > 1) {
     reports = communicator->split(/*color=*/0, communicator->rank());
     if (reports->rank() == 0) {
@@ -379,34 +360,12 @@ void Runtime::Impl::watch(const std::stop_token& token) {
     }
     if (token.stop_requested()) return;
     try {
-      warn_if_stuck();
       sample();
     } catch (const std::exception& error) {
       local::log(local::LogLevel::info, fmt::format("progress is not reported any more: {}", error.what()));
       return;
     }
   }
-}
-
-// The watchdog: where nothing has ended for a while, every rank says what it waits for, and again when that time has
-// doubled.
-void Runtime::Impl::warn_if_stuck() {
-  if (patience_seconds <= 0) return;
-  const scheduler::Progress now = executor->progress();
-  const auto time = std::chrono::steady_clock::now();
-  const bool running = now.tasks_total > 0 && now.active;
-  if (!running || now.tasks_done != seen_done || now.bytes_done != seen_bytes) {
-    seen_done = now.tasks_done;
-    seen_bytes = now.bytes_done;
-    seen_at = time;
-    patience_now = patience_seconds;
-    return;
-  }
-  const double waited = std::chrono::duration<double>(time - seen_at).count();
-  if (waited < patience_now) return;
-  patience_now *= 2;
-  local::log(local::LogLevel::warn, fmt::format("no task has ended for {:.0f} s ({} of {} are done):\n{}", waited,
-                                                now.tasks_done, now.tasks_total, executor->describe_waits()));
 }
 
 // One tick: this rank's progress to rank 0; there, the sum to the callback.

@@ -17,6 +17,7 @@
 #include "apps/quarry/text.h"
 #include "chunked/exec/run.h"
 #include "chunked/report/ceilings.h"
+#include "chunked/report/gather.h"
 #include "io/dataset.h"
 #include "local/base/error.h"
 
@@ -175,39 +176,11 @@ void Job::note_fact(const std::string& name, const std::string& value) { report_
 void Job::note_result(report::Section section) { report_.results.push_back(std::move(section)); }
 
 void Job::write_reports(double wall_seconds) {
-  const RunStatistics own = runtime_->statistics();
-  report::RankTrace mine;
-  mine.rank = runtime_->rank();
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  mine.host = host;
-  mine.device = fmt::format("{}, {} thread{}", local::to_string(runtime_->device()), runtime_->threads(),
-                            runtime_->threads() == 1 ? "" : "s");
-  mine.memory_limit_bytes = runtime_->memory_bytes();
-  mine.memory_peak_bytes = own.peak_device_bytes;
-  mine.read_bytes = own.read_bytes;
-  mine.written_bytes = own.written_bytes;
-  mine.spilled_bytes = own.spilled_bytes;
-  mine.communicated_bytes = own.communicated_bytes;
-  mine.tasks = own.tasks;
-  mine.restored_bytes = own.restored_bytes;
-  if (runtime_->device().kind != local::DeviceKind::cpu) {
-    mine.host_limit_bytes = runtime_->host_bytes();
-    mine.host_peak_bytes = own.peak_host_bytes;
-  }
-  mine.events = local::stop_tracing();
+  report::RankTrace mine = report::rank_trace(*runtime_, local::stop_tracing());
   mine.ceilings = report::measure_ceilings(*runtime_);
-
-  comm::Communicator& communicator = runtime_->communicator();
-  communicator.barrier();
-  const int64_t asked = local::trace_clock_ns();
-  std::vector<int64_t> clocks(static_cast<size_t>(communicator.size()));
-  communicator.all_gather(&asked, sizeof asked, clocks.data());
-  report::align_clock(mine, report::clock_offset_ns(asked, clocks[0], local::trace_clock_ns()));
-
-  const std::vector<std::string> parts = communicator.all_gather_strings(report::serialize(mine));
+  std::vector<report::RankTrace> all = report::gather_traces(runtime_->communicator(), std::move(mine));
   on_root([&] {
-    for (const std::string& part : parts) report_.ranks.push_back(report::deserialize(part));
+    report_.ranks = std::move(all);
     report_.wall_seconds = wall_seconds;
     if (!options_.trace.empty()) report::write_trace(options_.trace, report_);
     if (options_.report.empty()) return;

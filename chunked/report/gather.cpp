@@ -48,13 +48,19 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
   const local::Device device = runtime.device();
   part.device = device.kind == local::DeviceKind::cuda
                     ? local::backend(device.kind).info(device.index).name
-                    : fmt::format("{}, {} threads", local::name(device.kind), runtime.threads());
+                    : fmt::format("{}, {} thread{}", local::name(device.kind), runtime.threads(),
+                                  runtime.threads() == 1 ? "" : "s");
   const RunStatistics totals = runtime.statistics();
   part.memory_limit_bytes = runtime.memory_bytes();
   part.memory_peak_bytes = totals.peak_device_bytes;
   part.read_bytes = totals.read_bytes;
   part.written_bytes = totals.written_bytes;
   part.spilled_bytes = totals.spilled_bytes;
+  part.restored_bytes = totals.restored_bytes;
+  if (device.kind != local::DeviceKind::cpu) {
+    part.host_limit_bytes = runtime.host_bytes();
+    part.host_peak_bytes = totals.peak_host_bytes;
+  }
   part.communicated_bytes = totals.communicated_bytes;
   part.tasks = totals.tasks;
   part.events = std::move(events);

@@ -227,33 +227,5 @@ TEST(Runtime, CountsWhatWasReadAndWritten) {
   EXPECT_EQ(total.communicated_bytes, 0);
 }
 
-TEST(Runtime, SaysWhatARankWaitsForWhereNothingEnds) {
-  class Slow final : public scheduler::TaskBody {
-   public:
-    std::string name(int64_t index) const override { return "slow[" + std::to_string(index) + "]"; }
-    void run(scheduler::TaskRun&) override { std::this_thread::sleep_for(std::chrono::milliseconds(700)); }
-  };
-  const auto lines = [](const char* patience) {
-    const Environment watchdog("QUARRY_WATCHDOG", patience);
-    ::testing::internal::CaptureStderr();
-    {
-      Runtime runtime(on_cpu());
-      scheduler::Graph graph;
-      scheduler::TaskDecl task;
-      task.body = graph.add_body(std::make_unique<Slow>());
-      graph.add_task(task);
-      runtime.executor().run(graph);
-    }
-    return ::testing::internal::GetCapturedStderr();
-  };
-  const std::string said = lines("0.2");
-  EXPECT_NE(said.find("no task has ended for"), std::string::npos) << said;
-  EXPECT_NE(said.find("running: slow[0] [compute]"), std::string::npos) << said;
-  EXPECT_EQ(lines("0"), "");
-  EXPECT_EQ(lines(""), "");
-  const Environment watchdog("QUARRY_WATCHDOG", "soon");
-  EXPECT_THROW(Runtime{on_cpu()}, local::InvalidArgument);
-}
-
 }  // namespace
 }  // namespace quarry
