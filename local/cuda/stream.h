@@ -56,7 +56,8 @@ class CudaStream final : public Stream {
   void synchronize() override;
   void* native() const override { return stream_.get(); }
 
-  // 8 bytes of pinned memory that kernels of this stream reach; one operation uses them at a time, and waits for its end.
+  // 8 bytes of pinned memory that kernels of this stream reach; one operation uses them at a time, and waits for its
+  // end.
   uint64_t* host_word();
   // 8 bytes to the host, through host_word(). Blocks until what was queued before is done.
   uint64_t read_word(const void* from);
