@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -206,6 +207,33 @@ TEST(SpillFile, CorruptionIsFound) {
   std::vector<char> back(300000);
   EXPECT_NO_THROW(file.read(slot, 0, 100000, back.data()));
   EXPECT_THROW(file.read(slot, 0, 300000, back.data()), local::IoError);
+}
+
+TEST(SpillFile, AKilledProcessLeavesNothing) {
+  std::string directory = ::testing::TempDir() + "spill-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    SpillFile file(directory, -1);
+    const std::vector<char> data(1 << 20, 1);
+    SpillFile::Slot slot = file.reserve(1 << 20);
+    file.write(slot, 0, data.data(), 1 << 20);
+    static_cast<void>(!write(ready[1], "x", 1));
+    pause();
+    _exit(1);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+  std::filesystem::remove(directory);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST(SpillFile, FailingWriteIsAnIoError) {
