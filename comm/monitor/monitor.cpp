@@ -26,6 +26,7 @@ namespace {
 
 constexpr int kTickMilliseconds = 250;
 constexpr auto kConnectPatience = std::chrono::seconds(2);
+constexpr auto kGreetingPatience = std::chrono::seconds(10);
 constexpr size_t kLongestText = 1000;
 
 enum class FrameKind : uint32_t {
@@ -241,7 +242,8 @@ void Monitor::watch() {
         report(link.rank, fmt::format("{} has said nothing for {:g} s: it is stopped or its host hangs", link.name,
                                       silence_.count()));
       }
-      if (!open) close_link(link);
+      const bool stranger = link.rank < 0 && now - link.heard > kGreetingPatience;
+      if (!open || stranger) close_link(link);
     }
     std::erase_if(links_, [](const Link& link) { return link.socket < 0; });
   }
