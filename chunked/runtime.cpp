@@ -9,6 +9,7 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 
 #include "chunked/chunking.h"
 #include "chunked/exec/service.h"
+#include "chunked/plan/stage.h"
 #include "comm/self/self.h"
 #include "local/base/log.h"
 
@@ -58,6 +60,19 @@ int parse_threads(const std::string& text) {
     throw InvalidArgument(fmt::format("QUARRY_THREADS={}: expected a positive number", text));
   }
   return value;
+}
+
+// QUARRY_WEIGHT of this rank in thousandths.
+int64_t rank_weight() {
+  constexpr double kUnits = 1000, kMost = 1e5;
+  const std::string text = environment("QUARRY_WEIGHT");
+  if (text.empty()) return static_cast<int64_t>(kUnits);
+  char* end = nullptr;
+  const double weight = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !(weight >= 1 / kUnits && weight <= kMost)) {
+    throw InvalidArgument(fmt::format("QUARRY_WEIGHT={}: expected a number from 0.001 to 100000", text));
+  }
+  return std::llround(weight * kUnits);
 }
 
 local::Dims parse_chunks(const std::string& text) {
@@ -194,6 +209,11 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   });
   // Grids follow from the options, so they must be the same on all ranks.
   together(*communicator, hash_chunks(options.chunks), [] {});
+  int64_t weight = 0;
+  together(*communicator, 0, [&] { weight = rank_weight(); });
+  std::vector<int64_t> weights(static_cast<size_t>(communicator->size()));
+  communicator->all_gather(&weight, sizeof weight, weights.data());
+  plan::set_rank_weights(weights);
   choose_device();
   set_chunk_policy({device.kind, options.chunks, 0});
   int64_t first_on_node = communicator->node_rank() == 0 ? 1 : 0;

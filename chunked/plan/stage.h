@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -106,6 +107,11 @@ struct Plan {
   uint64_t hash = 0;              // the same on every rank
   std::string note;               // why chunks are not what they would be by default; empty: they are
 };
+
+// How much of every array each rank owns, in any unit: for ranks of different speed. None: all the same. For jobs of as
+// many ranks; all ranks must set the same. Results do not depend on it: segments stay whole. Throws InvalidArgument for
+// weights that are not positive or add up to more than 2^31.
+void set_rank_weights(std::span<const int64_t> weights);
 
 // Which rank owns chunk i of n (block ownership): contiguous segments, aligned to the reduction tree's min(n, 64)
 // segments.

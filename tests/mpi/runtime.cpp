@@ -7,10 +7,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
 #include "chunked/exec/service.h"
+#include "chunked/quarry.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry {
@@ -95,6 +97,32 @@ TEST(Runtime, TotalsAddUp) {
   EXPECT_EQ(total.read_bytes, n * (n + 1) / 2);
   EXPECT_EQ(total.written_bytes, 10 * n);
   EXPECT_EQ(total.tasks, 5 * n);
+}
+
+TEST(Runtime, WeightsMoveChunksAndChangeNoBits) {
+  const auto compute = [] {
+    RuntimeOptions options = small();
+    options.chunks = local::Dims{100};
+    const Runtime runtime(options);
+    const Array x = random::normal({20000});
+    const NdArray total = sum(x * x + x).to_host();
+    return std::pair(*static_cast<const double*>(total.raw()), runtime.statistics().tasks);
+  };
+  random::seed(0);
+  const auto [equal, own_tasks] = compute();
+  setenv("QUARRY_WEIGHT", job().rank() == 0 ? "5" : "0.5", 1);
+  random::seed(0);
+  const auto [weighted, more_tasks] = compute();
+  setenv("QUARRY_WEIGHT", "heavy", 1);
+  EXPECT_THROW(Runtime{small()}, local::InvalidArgument);
+  unsetenv("QUARRY_WEIGHT");
+  EXPECT_EQ(equal, weighted);
+  if (job().size() == 1) return;
+  if (job().rank() == 0) {
+    EXPECT_GT(more_tasks, own_tasks);
+  } else {
+    EXPECT_LT(more_tasks, own_tasks);
+  }
 }
 
 TEST(Runtime, ProgressIsTheSumOverRanks) {

@@ -271,6 +271,37 @@ TEST(PassHash, IsThatOfTheGraph) {
 
 // --- ownership ---
 
+TEST(Ownership, FollowsTheRanksWeightsInWholeSegments) {
+  const std::vector<std::vector<int64_t>> all{{3, 1}, {1, 3}, {1, 1000, 1}, {5, 2, 2, 7}, {1, 1, 1, 1000000}};
+  for (const std::vector<int64_t>& weights : all) {
+    plan::set_rank_weights(weights);
+    const int ranks = static_cast<int>(weights.size());
+    for (const int64_t chunks : {0, 1, 2, 5, 63, 64, 65, 1000}) {
+      int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto [first, last] = plan::owned(rank, chunks, ranks);
+        ASSERT_EQ(first, next);
+        ASSERT_LE(first, last);
+        for (int64_t chunk = first; chunk < last; ++chunk) ASSERT_EQ(plan::owner(chunk, chunks, ranks), rank);
+        // What equal ranks have in one piece stays in one piece.
+        if (first > 0 && first < chunks) {
+          EXPECT_NE(plan::owner(first, chunks, 64), plan::owner(first - 1, chunks, 64));
+        }
+        next = last;
+      }
+      ASSERT_EQ(next, chunks);
+    }
+  }
+  plan::set_rank_weights(std::vector<int64_t>{3, 1});
+  EXPECT_EQ(plan::owned(0, 6400, 2), (std::pair<int64_t, int64_t>{0, 4800}));
+  // Other numbers of ranks are not concerned.
+  EXPECT_EQ(plan::owned(0, 6400, 4), (std::pair<int64_t, int64_t>{0, 1600}));
+  EXPECT_THROW(plan::set_rank_weights(std::vector<int64_t>{1, 0}), local::InvalidArgument);
+  EXPECT_THROW(plan::set_rank_weights(std::vector<int64_t>{1, int64_t{1} << 31}), local::InvalidArgument);
+  plan::set_rank_weights({});
+  EXPECT_EQ(plan::owned(0, 6400, 2), (std::pair<int64_t, int64_t>{0, 3200}));
+}
+
 TEST(Ownership, IsContiguousCompleteAndAlignedToSegments) {
   for (int64_t chunks : {1, 2, 3, 63, 64, 65, 100, 1000, 12345}) {
     for (int ranks : {1, 2, 3, 4, 7, 64, 100}) {
