@@ -53,7 +53,8 @@ class KernelWriter {
   const std::string suffix_;
   const std::vector<bool> needed_;
   std::vector<bool> input_used_;
-  std::vector<size_t> prepared_;  // samplers whose parameters are constants
+  std::vector<size_t> lane_draws_;  // values that are drawn for all lanes of a thread together
+  std::vector<size_t> prepared_;    // samplers whose parameters are constants
   TextWriter w_;
 
  private:
@@ -65,7 +66,6 @@ class KernelWriter {
   size_t slot_of(const std::string& name) const;
 
   std::vector<int> index_axes_;
-  std::vector<size_t> lane_draws_;  // values that are drawn for all lanes of a thread together
 };
 
 // The source of a program's kernels, without and with reductions.
