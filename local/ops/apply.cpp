@@ -142,7 +142,7 @@ void check_count(std::span<const Arg> args) {
     throw InvalidArgument(fmt::format("a ufunc takes at most {} operands, got {}", kMaxArgs, args.size()));
 }
 
-Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
+Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype, Casting casting = Casting::same_kind) {
   check_count(args);
   Inputs inputs;
   for (const Arg& arg : args)
@@ -157,7 +157,7 @@ Inputs inputs_of(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
     try {
       inputs.shape = broadcast_shapes(std::span<const Dims>(shapes.data(), inputs.count));
     } catch (const InvalidArgument&) {
-      resolve_arguments(op, args, dtype, Casting::same_kind);  // dtypes without a loop are the first mistake
+      resolve_arguments(op, args, dtype, casting);  // dtypes without a loop are the first mistake
       throw;
     }
   }
@@ -235,7 +235,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
     if (!can_cast(result, out[k]->dtype(), options.casting))
       bad_output_cast(name, args.size() + k, ops.size(), result, out[k]->dtype(), options.casting);
   }
-  const Inputs inputs = inputs_of(ops[0], args, options.dtype);
+  const Inputs inputs = inputs_of(ops[0], args, options.dtype, options.casting);
 
   // Devices and shapes.
   std::vector<const NdArray*> all(inputs.arrays.begin(), inputs.arrays.begin() + static_cast<int64_t>(inputs.count));

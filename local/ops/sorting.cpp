@@ -282,7 +282,8 @@ NdArray lexsort(const std::vector<NdArray>& keys, int64_t axis) {
   std::vector<const NdArray*> all;
   for (const NdArray& key : keys) all.push_back(&key);
   const ExecContext context = context_for(common_device(all));
-  if (keys.front().ndim() == 0) {  // as NumPy, whatever the axis
+  if (keys.front().ndim() == 0) {
+    if (axis != 0 && axis != -1) normalize_axis(axis, 0);  // throws; these two NumPy takes
     NdArray zero({}, DType::int64, context);
     zero.fill(0, context);
     return zero;

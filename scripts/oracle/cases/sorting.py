@@ -143,6 +143,7 @@ def lexsorts():
         yield case("lexsort((a, b))", a=a, b=b)
         yield case("lexsort([b, a])", a=a, b=b)
         yield case("lexsort((a,))", a=values(dtype, (30,)))
+        yield case("lexsort(a, axis=-3)", a=values(dtype, (5,)))
         yield case("lexsort((a, b))", a=values(dtype, (30,)), b=with_nan(dtype, (30,), seed=1))
     for one, other in [("int8", "float64"), ("bool", "uint64"), ("complex64", "int16"), ("float32", "float16")]:
         a, b, c = few(one, (4, 6)), few(other, (4, 6), seed=1), few("int32", (4, 6), seed=2)

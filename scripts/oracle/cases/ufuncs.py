@@ -378,3 +378,5 @@ def cases():
     yield from options()
     yield from methods()
     yield from functions()
+    for casting in ("unsafe", "same_kind", "safe"):  # which of two mistakes is the first
+        yield case(f"power(a, b, dtype=uint32, casting='{casting}')", a=sample("uint64", (5,)), b=sample("int8", (3,)))
