@@ -359,7 +359,7 @@ TEST(Collectives, AllToAllOfAnySizes) {
   for (int r = 0; r < job().size(); ++r) {
     out_bytes.push_back(bytes_of_pair(job().rank(), r));
     in_bytes.push_back(bytes_of_pair(r, job().rank()));
-    const auto seed = [](int from, int to) { return static_cast<uint64_t>(from * 100 + to); };
+    const auto seed = [](int from, int to) { return static_cast<uint64_t>(from) * 100 + static_cast<uint64_t>(to); };
     const auto mine = pattern(out_bytes.back(), seed(job().rank(), r));
     const auto theirs = pattern(in_bytes.back(), seed(r, job().rank()));
     out.insert(out.end(), mine.begin(), mine.end());
