@@ -391,7 +391,7 @@ void Runtime::Impl::watch(const std::stop_token& token) {
 // One tick: this rank's progress to rank 0; there, the sum to the callback.
 void Runtime::Impl::sample() {
   const scheduler::Progress mine = executor->progress();
-  if (std::memcmp(&mine, &posted, sizeof mine) != 0) {
+  if (!(mine == posted)) {
     posted = mine;
     if (communicator->rank() == 0) {
       const std::lock_guard lock(progress_mutex);

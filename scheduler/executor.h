@@ -47,6 +47,7 @@ struct Progress {
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
   double busy_seconds[kLaneCount] = {};           // the same
   int64_t active = 0;                             // whether a graph is running
+  friend bool operator==(const Progress&, const Progress&) = default;
 };
 
 // Of several ranks together.
