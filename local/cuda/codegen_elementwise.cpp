@@ -22,9 +22,9 @@ class ElementwiseWriter : private KernelWriter {
 
  private:
   void write_map() {
-    // Random numbers are long chains of dependent operations: a multiprocessor needs many warps of them.
+    // Samplers are long chains of dependent operations: a multiprocessor needs many warps of them.
     constexpr int kBlocks = 4;
-    open_kernel("quarry_run", "Params", lane_draws_.empty() && prepared_.empty() ? 1 : kBlocks);
+    open_kernel("quarry_run", "Params", prepared_.empty() ? 0 : kBlocks);
     write_parameters(plan_.slots);
     write_prepared();
     w_.raw("const Index first = static_cast<Index>(blockIdx.x) * kBlock + threadIdx.x;");

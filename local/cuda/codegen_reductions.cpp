@@ -432,7 +432,7 @@ class ReductionWriter : private KernelWriter {
     const auto kept = axes_where(false, true), reduced_axes = axes_where(true, true);
     // One small state: the last wave of blocks is shortest where as many as can run at once do.
     constexpr int kMostBlocks = 8;
-    open_kernel("quarry_run", "Params", plan_.split && plan_.states.size() == 1 ? kMostBlocks : 1);
+    open_kernel("quarry_run", "Params", plan_.split && plan_.states.size() == 1 ? kMostBlocks : 0);
     write_parameters(plan_.slots);
     w_.raw("const int lane = threadIdx.x % G;");
     w_.raw("const int64_t m = static_cast<int64_t>(blockIdx.x) * (kBlock / G) + threadIdx.x / G;");
@@ -448,6 +448,7 @@ class ReductionWriter : private KernelWriter {
     w_.raw("const Index full_end = static_cast<Index>(last < full_chunks ? last : full_chunks);");
     w_.raw("Index c = static_cast<Index>(begin) + lane;");
 
+    w_.raw("#pragma unroll 1");  // U accesses at a time are enough
     w_.open("for (; c + (U - 1) * G < full_end; c += U * G)");
     const Chunk whole{plan_.unroll, true, "c + u * G"};
     write_chunk_loads(whole, reduced_axes, true);
@@ -468,6 +469,7 @@ class ReductionWriter : private KernelWriter {
     write_cascade("");
     w_.close();
 
+    w_.raw("#pragma unroll 1");
     w_.open("for (; c < end; c += G)");
     w_.raw("const int count = c < static_cast<Index>(full_chunks) ? V : static_cast<int>(tail);");
     const Chunk rest{1, false, "c"};
@@ -514,12 +516,12 @@ class ReductionWriter : private KernelWriter {
     for (const bool unrolled : {true, false}) {
       if (plan_.once && !unrolled) continue;
       const int unroll = unrolled ? plan_.unroll : 1;
-      if (plan_.once)
+      if (plan_.once) {
         w_.open("");
-      else if (unrolled)
-        w_.open("for (; row + (U - 1) * down < end; row += U * down)");
-      else
-        w_.open("for (; row < end; row += down)");
+      } else {
+        w_.raw("#pragma unroll 1");
+        w_.open(unrolled ? "for (; row + (U - 1) * down < end; row += U * down)" : "for (; row < end; row += down)");
+      }
       const Chunk chunk{unroll, false, unrolled ? "row + u * down" : "row"};
       write_chunk_loads(chunk, reduced_axes, false);
       if (plan_.outputs.empty()) {

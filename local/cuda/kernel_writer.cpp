@@ -278,8 +278,9 @@ void KernelWriter::write_store(size_t i, const std::string& address, const std::
 }
 
 void KernelWriter::open_kernel(const char* name, const char* params, int blocks) {
-  w_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__(kBlock, {}) {}{}(const __grid_constant__ {} p)",
-                      blocks, name, suffix_, params));
+  const std::string bounds = blocks > 0 ? fmt::format("kBlock, {}", blocks) : "kBlock";
+  w_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}(const __grid_constant__ {} p)", bounds,
+                      name, suffix_, params));
 }
 
 }  // namespace quarry::local::cuda

@@ -41,8 +41,9 @@ class KernelWriter {
   std::string lane_of(size_t i, const std::string& array, const std::string& lane) const {
     return plan_.inputs[i].access == Access::broadcast ? array + "[0]" : fmt::format("{}[{}]", array, lane);
   }
-  // `blocks` of it shall fit on a multiprocessor, whatever registers that takes away.
-  void open_kernel(const char* name, const char* params, int blocks = 1);
+  // `blocks` of it shall fit on a multiprocessor, whatever registers that takes away; 0: the compiler weighs one
+  // against the other (which it does not where a number is given, even 1).
+  void open_kernel(const char* name, const char* params, int blocks = 0);
   // d{id}[V] of lane_draws_, at the coordinate i{lane axis}.
   void write_lane_draws();
   // s{id} of prepared_, by all threads of the block together.
