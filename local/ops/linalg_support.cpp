@@ -206,10 +206,11 @@ NdArray reflection_signs(const NdArray& top) {
 // R^-1 of an upper triangle.
 NdArray inverse_of(const NdArray& root) {
   const int64_t n = root.shape(0);
-  const NdArray inverse = identities({}, n, n, root.dtype());
+  NdArray inverse = identities({}, n, n, root.dtype());
   run(TriangularSolve{root.dtype(), Triangle::lower, MatrixOp::none, false, stack_of(root), stack_of(inverse)}, root);
   return inverse;
 }
+
 // Whether Q = A R^-1 may be a product with the inverse: its residual is that of the triangular solution times the
 // condition of R, of which this is a bound.
 bool is_well_conditioned(const NdArray& root, const NdArray& inverse) {
