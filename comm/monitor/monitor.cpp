@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <sstream>
 
+#include "comm/monitor/seconds.h"
 #include "local/base/error.h"
 #include "local/base/log.h"
 
@@ -111,17 +111,7 @@ int connect_socket(const std::string& host, uint16_t port) {
 
 }  // namespace
 
-double silence_seconds_from_environment() {
-  constexpr double kDefault = 5;
-  const char* text = std::getenv("QUARRY_RANK_TIMEOUT");
-  if (text == nullptr || *text == '\0') return kDefault;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (*end != '\0' || !(seconds >= 0)) {
-    throw local::InvalidArgument(fmt::format("QUARRY_RANK_TIMEOUT={}: expected seconds", text));
-  }
-  return seconds;
-}
+double silence_seconds_from_environment() { return seconds_from_environment("QUARRY_RANK_TIMEOUT", 5); }
 
 Monitor::Monitor(int rank, int size, double silence_seconds, Lost lost)
     : rank_(rank), size_(size), silence_(silence_seconds), lost_(std::move(lost)), gone_(static_cast<size_t>(size)) {
@@ -131,11 +121,15 @@ Monitor::Monitor(int rank, int size, double silence_seconds, Lost lost)
   if (rank_ == 0) listen_here();
 }
 
-Monitor::~Monitor() {
+void Monitor::stop() {
   leaving_ = true;
   const char byte = 0;
   static_cast<void>(!write(wake_[1], &byte, 1));
   if (thread_.joinable()) thread_.join();
+}
+
+Monitor::~Monitor() {
+  stop();
   for (Link& link : links_) close_link(link);
   for (const int file : {listener_, wake_[0], wake_[1]}) {
     if (file >= 0) ::close(file);
@@ -143,10 +137,7 @@ Monitor::~Monitor() {
 }
 
 void Monitor::leave() {
-  leaving_ = true;
-  const char byte = 0;
-  static_cast<void>(!write(wake_[1], &byte, 1));
-  if (thread_.joinable()) thread_.join();
+  stop();
   for (const Link& link : links_) {
     if (link.socket >= 0) send_frame(link.socket, FrameKind::bye, rank_);
   }

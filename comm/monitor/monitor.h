@@ -42,6 +42,7 @@ class Monitor {
     Clock::time_point heard;
   };
 
+  void stop();
   void listen_here();
   bool connect_to(const std::string& address);
   void watch();

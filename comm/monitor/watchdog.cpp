@@ -1,29 +1,10 @@
 #include "comm/monitor/watchdog.h"
 
-#include <fmt/format.h>
-
-#include <cstdlib>
-
-#include "local/base/error.h"
+#include "comm/monitor/seconds.h"
 
 namespace quarry::comm {
-namespace {
 
-double patience_from_environment() {
-  constexpr double kDefault = 60;
-  const char* text = std::getenv("QUARRY_WATCHDOG");
-  if (text == nullptr || *text == '\0') return kDefault;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (*end != '\0' || !(seconds >= 0)) {
-    throw local::InvalidArgument(fmt::format("QUARRY_WATCHDOG={}: expected seconds", text));
-  }
-  return seconds;
-}
-
-}  // namespace
-
-Watchdog::Watchdog() : patience_(patience_from_environment()), next_(patience_) {}
+Watchdog::Watchdog() : patience_(seconds_from_environment("QUARRY_WATCHDOG", 60)), next_(patience_) {}
 
 bool Watchdog::stalled(int64_t state) {
   const auto now = Clock::now();
