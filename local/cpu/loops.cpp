@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "local/base/error.h"
+#include "local/cpu/level.h"
 
 namespace quarry::local::cpu {
 
@@ -63,16 +64,6 @@ Level cpu_level() {
   return level;
 }
 
-const Loops& loops(Level level) {
-  switch (level) {
-    case Level::v2:
-      return v2::loops();
-    case Level::v3:
-      return v3::loops();
-    case Level::v4:
-      return v4::loops();
-  }
-  return v2::loops();
-}
+const Loops& loops(Level level) { return of_level(level, &v2::loops, &v3::loops, &v4::loops)(); }
 
 }  // namespace quarry::local::cpu

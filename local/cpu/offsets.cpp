@@ -1,5 +1,7 @@
 #include "local/cpu/offsets.h"
 
+#include "local/cpu/level.h"
+
 namespace quarry::local::cpu {
 
 // Defined by local/cpu/loops/offsets.inl, once per level.
@@ -14,15 +16,7 @@ OffsetLoop offset_loop(IndexMode mode);
 }
 
 OffsetLoop offset_loop(Level level, IndexMode mode) {
-  switch (level) {
-    case Level::v2:
-      return v2::offset_loop(mode);
-    case Level::v3:
-      return v3::offset_loop(mode);
-    case Level::v4:
-      return v4::offset_loop(mode);
-  }
-  return v2::offset_loop(mode);
+  return of_level(level, &v2::offset_loop, &v3::offset_loop, &v4::offset_loop)(mode);
 }
 
 }  // namespace quarry::local::cpu

@@ -1,5 +1,7 @@
 #include "local/cpu/sliding.h"
 
+#include "local/cpu/level.h"
+
 namespace quarry::local::cpu {
 
 // Defined by local/cpu/loops/sliding.inl, once per level.
@@ -14,15 +16,7 @@ SlidingLoop sliding_loop(DType dtype);
 }
 
 SlidingLoop sliding_loop(Level level, DType dtype) {
-  switch (level) {
-    case Level::v2:
-      return v2::sliding_loop(dtype);
-    case Level::v3:
-      return v3::sliding_loop(dtype);
-    case Level::v4:
-      return v4::sliding_loop(dtype);
-  }
-  return v2::sliding_loop(dtype);
+  return of_level(level, &v2::sliding_loop, &v3::sliding_loop, &v4::sliding_loop)(dtype);
 }
 
 }  // namespace quarry::local::cpu

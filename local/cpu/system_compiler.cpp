@@ -20,7 +20,7 @@
 #include "local/base/error.h"
 #include "local/base/log.h"
 #include "local/base/trace.h"
-#include "local/cpu/loops.h"
+#include "local/cpu/level.h"
 #include "local/program/disk_cache.h"
 
 namespace quarry::local::cpu {
@@ -77,17 +77,7 @@ std::vector<std::string> flags_of(const std::vector<std::string>& options) {
                                     "-fno-strict-aliasing",
                                     "-fvisibility=hidden"};
 #ifdef __x86_64__
-  switch (cpu_level()) {
-    case Level::v2:
-      flags.emplace_back("-march=x86-64-v2");
-      break;
-    case Level::v3:
-      flags.emplace_back("-march=x86-64-v3");
-      break;
-    case Level::v4:
-      flags.emplace_back("-march=x86-64-v4");
-      break;
-  }
+  flags.emplace_back(of_level(cpu_level(), "-march=x86-64-v2", "-march=x86-64-v3", "-march=x86-64-v4"));
 #endif
   for (const std::string& option : options) {
     if (option.starts_with("-D") || option.starts_with("-U") || option.starts_with("-I"))
