@@ -297,10 +297,8 @@ class ReductionWriter : private KernelWriter {
       w_.line("k{0}[u] = static_cast<int64_t>(q{0}){1};", axis, axis == lane && lane_in_step ? " * V" : "");
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
-      std::string address = fmt::format("p{}", i);
-      for (const int axis : reduced_axes)
-        if (plan_.inputs[i].moves >> axis & 1u) address += fmt::format(" + k{0}[u] * in{1}_{0}", axis, i);
-      write_load(i, address, fmt::format("a{}[u]", i), chunk.full);
+      write_load(i, fmt::format("p{}{}", i, offsets(plan_.inputs[i], in(i), reduced_axes, "k", "[u]")),
+                 fmt::format("a{}[u]", i), chunk.full);
     }
     w_.close();
   }
@@ -322,10 +320,9 @@ class ReductionWriter : private KernelWriter {
 
   void write_chunk_outputs(const std::vector<int>& reduced_axes, bool full, const char* at = "[u]") {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-      std::string address = fmt::format("po{}", i);
-      for (const int axis : reduced_axes)
-        if (plan_.outputs[i].moves >> axis & 1u) address += fmt::format(" + k{0}{2} * out{1}_{0}", axis, i, at);
-      write_store(i, address, fmt::format("o{}", i), full);
+      write_store(i,
+                  fmt::format("po{}{}", i, offsets(plan_.outputs[i], fmt::format("out{}", i), reduced_axes, "k", at)),
+                  fmt::format("o{}", i), full);
     }
   }
 
@@ -403,11 +400,9 @@ class ReductionWriter : private KernelWriter {
     open_results();
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
-      std::string address = fmt::format("p{}", i);
-      for (const int axis : reduced_axes)
-        if (plan_.inputs[i].moves >> axis & 1u) address += fmt::format(" + k{0} * in{1}_{0}", axis, i);
       w_.open("if (count > 0)");
-      write_load(i, address, fmt::format("a{}[u]", i), false);
+      write_load(i, fmt::format("p{}{}", i, offsets(plan_.inputs[i], in(i), reduced_axes, "k")),
+                 fmt::format("a{}[u]", i), false);
       w_.close();
     }
     w_.close();

@@ -211,10 +211,10 @@ void KernelWriter::write_split(const std::vector<int>& axes, const char* rest) {
 }
 
 std::string KernelWriter::offsets(const PlanOperand& operand, const std::string& name, const std::vector<int>& axes,
-                                  const char* coordinate) {
+                                  const char* coordinate, const char* at) {
   std::string text;
   for (const int axis : axes)
-    if (operand.moves >> axis & 1u) text += fmt::format(" + {}{} * {}_{}", coordinate, axis, name, axis);
+    if (operand.moves >> axis & 1u) text += fmt::format(" + {}{}{} * {}_{}", coordinate, axis, at, name, axis);
   return text;
 }
 

@@ -30,9 +30,9 @@ class KernelWriter {
   void write_parameters(const Slots& slots);
   // Splits `rest` into steps along `axes` (outermost first): q{axis}, and i{axis} where no scale applies.
   void write_split(const std::vector<int>& axes, const char* rest);
-  // " + i1 * in0_1 ..." over the given axes.
+  // " + i1 * in0_1 ..." over the given axes; `at` follows each coordinate.
   static std::string offsets(const PlanOperand& operand, const std::string& name, const std::vector<int>& axes,
-                             const char* coordinate = "i");
+                             const char* coordinate = "i", const char* at = "");
   std::vector<int> axes_where(bool reduced, bool with_lane_axis) const;
 
   // Loads V elements of input i at `address` into `to`; `count` may be less than V unless `full` or Plan::whole.
