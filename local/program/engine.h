@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "local/device/exec_context.h"
@@ -55,6 +56,12 @@ class Engine {
 
   virtual int64_t run_scratch_bytes(const Program& program, const Launch& launch) = 0;
   virtual void run(const Program& program, const Launch& launch, const ExecContext& context) = 0;
+  // The program once per launch, with the scratch of the context of the same number; all contexts are of one stream.
+  // The bits are those of run(). A GPU takes launches that differ in addresses and index_offset only in one kernel.
+  virtual void run_each(const Program& program, std::span<const Launch> launches,
+                        std::span<const ExecContext> contexts) {
+    for (size_t i = 0; i < launches.size(); ++i) run(program, launches[i], contexts[i]);
+  }
 
   // c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
   // Sums along k in an order that depends on the shapes only.
