@@ -27,12 +27,19 @@ class ElementwiseWriter : private KernelWriter {
     open_kernel("quarry_run", "Params", prepared_.empty() ? 0 : kBlocks);
     write_parameters(plan_.slots);
     write_prepared();
-    w_.raw("const Index first = static_cast<Index>(blockIdx.x) * kBlock + threadIdx.x;");
-    if (prepared_.empty())
+    const bool unrolled = plan_.unroll > 1;
+    w_.line("const Index first = static_cast<Index>(blockIdx.x) * (kBlock{}) + threadIdx.x;", unrolled ? " * U" : "");
+    if (unrolled) {
+      w_.raw("#pragma unroll");
+      w_.open("for (int u = 0; u < U; ++u)");
+      w_.raw("const Index next = first + u * kBlock;");
+      w_.raw("if (next >= static_cast<Index>(threads)) break;");
+    } else if (prepared_.empty()) {
       w_.open("if (first < static_cast<Index>(threads))");
-    else
+    } else {
       w_.open("for (Index next = first; next < static_cast<Index>(threads); next += gridDim.x * kBlock)");
-    w_.line("Index rest = {};", prepared_.empty() ? "first" : "next");
+    }
+    w_.line("Index rest = {};", unrolled || !prepared_.empty() ? "next" : "first");
     std::vector<int> axes;
     for (int d = 0; d < plan_.ndim; ++d) axes.push_back(d);
     write_split(axes, "rest");

@@ -608,7 +608,7 @@ class ReductionWriter : private KernelWriter {
 
   void write_merge() {
     const auto kept = axes_where(false, true);
-    w_.line("struct MergeParams {{ int64_t s[{}]; }};", std::max<size_t>(1, plan_.merge_slots.size()));
+    write_parameter_struct("MergeParams", plan_.merge_slots);
     open_kernel("quarry_merge", "MergeParams");
     write_parameters(plan_.merge_slots);
     w_.line("constexpr int M = {};", plan_.merge_group);
@@ -616,12 +616,21 @@ class ReductionWriter : private KernelWriter {
     w_.raw("const int64_t m = static_cast<int64_t>(blockIdx.x) * (kBlock / M) + threadIdx.x / M;");
     w_.raw("State s = start();");
     w_.open("if (m < results)");
-    w_.open("for (int64_t segment = lane; segment < segments; segment += M)");
-    w_.raw("State other;");
+    // Several loads under way: a block alone has nothing else to wait for them with.
+    w_.raw("constexpr int L = 8;");
+    w_.open("for (int64_t segment = lane; segment < segments; segment += L * M)");
+    w_.raw("State others[L];");
+    w_.raw("#pragma unroll");
+    w_.open("for (int l = 0; l < L; ++l)");
+    w_.raw("if (segment + l * M >= segments) break;");
     for (size_t i = 0; i < plan_.states.size(); ++i)
-      w_.line("other.f{} = reinterpret_cast<const {}*>(pt{})[m * segments + segment];", i,
+      w_.line("others[l].f{} = reinterpret_cast<const {}*>(pt{})[m * segments + segment + l * M];", i,
               type_name(plan_.states[i].dtype), i);
-    w_.raw("s = combine(s, other);");
+    w_.close();
+    w_.raw("#pragma unroll");
+    w_.open("for (int l = 0; l < L; ++l)");
+    w_.raw("if (segment + l * M < segments) s = combine(s, others[l]);");
+    w_.close();
     w_.close();
     w_.close();
     w_.raw("s = across<M>(s);");

@@ -30,7 +30,7 @@ KernelWriter::KernelWriter(const Program& program, const Plan& plan, std::string
     if (plan.kind == Plan::Kind::map && is_prepared(program, value)) prepared_.push_back(id);
   }
   w_.line("namespace quarry::local::k{} {{", suffix_);
-  w_.line("struct Params {{ int64_t s[{}]; }};", std::max<size_t>(1, plan_.slots.size()));
+  write_parameter_struct("Params", plan_.slots);
   w_.line("using Index = {};", plan_.wide ? "uint64_t" : "uint32_t");
   w_.line("constexpr int V = {}, U = {}, G = {};", plan_.lanes, plan_.unroll, plan_.group);
   write_compute();
@@ -189,11 +189,22 @@ std::string KernelWriter::call_compute(const std::function<std::string(size_t)>&
 
 // ---- Addresses ----
 
+void KernelWriter::write_parameter_struct(const char* name, const Slots& slots) {
+  const std::string table = plan_.several > 0 ? fmt::format(" int64_t v[{}][{}];", plan_.several,
+                                                            std::max<size_t>(1, slots.differing().size()))
+                                              : "";
+  w_.line("struct {} {{ int64_t s[{}];{} }};", name, std::max<size_t>(1, slots.size()), table);
+}
+
 void KernelWriter::write_parameters(const Slots& slots) {
+  const std::vector<size_t> differing = plan_.several > 0 ? slots.differing() : std::vector<size_t>();
+  size_t next = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     const std::string& name = slots.names()[i];
     if (name[0] == 'c' && name != "chunks") continue;  // constants are read by compute()
-    w_.line("[[maybe_unused]] const int64_t {} = p.s[{}];", name, i);
+    const bool differs = next < differing.size() && differing[next] == i;
+    const std::string value = differs ? fmt::format("p.v[blockIdx.z][{}]", next++) : fmt::format("p.s[{}]", i);
+    w_.line("[[maybe_unused]] const int64_t {} = {};", name, value);
   }
 }
 

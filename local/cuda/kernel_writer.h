@@ -27,6 +27,7 @@ class KernelWriter {
   std::string call_compute(const std::function<std::string(size_t)>& element,
                            const std::function<std::string(int)>& coordinate, const std::string& lane) const;
 
+  void write_parameter_struct(const char* name, const Slots& slots);
   void write_parameters(const Slots& slots);
   // Splits `rest` into steps along `axes` (outermost first): q{axis}, and i{axis} where no scale applies.
   void write_split(const std::vector<int>& axes, const char* rest);

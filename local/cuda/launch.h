@@ -11,7 +11,7 @@ namespace quarry::local::cuda {
 
 // Queues a kernel that takes one struct of 64-bit slots.
 void launch_kernel(CUfunction kernel, int64_t grid_x, int64_t grid_y, int threads, std::vector<int64_t>& slots,
-                   CudaStream& stream);
+                   CudaStream& stream, int64_t grid_z = 1);
 
 // An address as a slot.
 inline int64_t address(const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); }

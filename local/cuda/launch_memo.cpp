@@ -15,18 +15,12 @@ bool same(const std::vector<Operand>& a, const std::vector<Operand>& b) {
   });
 }
 
-bool takes_positions(const Program& program) {
-  return std::any_of(program.values().begin(), program.values().end(),
-                     [](const Value& value) { return value.kind == Value::Kind::index; });
-}
+}  // namespace
 
-bool same(const Program& program, const Launch& a, const Launch& b) {
-  return a.reduce_axes == b.reduce_axes && a.shape == b.shape &&
-         (a.index_offset == b.index_offset || !takes_positions(program)) && same(a.inputs, b.inputs) &&
+bool same_geometry(const Launch& a, const Launch& b) {
+  return a.reduce_axes == b.reduce_axes && a.shape == b.shape && same(a.inputs, b.inputs) &&
          same(a.outputs, b.outputs) && same(a.states, b.states);
 }
-
-}  // namespace
 
 size_t LaunchMemo::place(const std::string& key, const Launch& launch, int device) {
   size_t hash = std::hash<std::string>()(key) + static_cast<size_t>(device);
@@ -45,7 +39,7 @@ size_t LaunchMemo::place(const std::string& key, const Launch& launch, int devic
 
 LaunchMemo::Entry* LaunchMemo::find(const std::string& key, const Program& program, const Launch& launch, int device) {
   Entry* entry = entries_[place(key, launch, device)].get();
-  if (entry == nullptr || entry->device != device || entry->key != key || !same(program, entry->launch, launch))
+  if (entry == nullptr || entry->device != device || entry->key != key || !same_geometry(entry->launch, launch))
     return nullptr;
   entry->plan.slots.refresh(program, launch);
   entry->plan.merge_slots.refresh(program, launch);

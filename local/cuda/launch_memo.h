@@ -12,6 +12,9 @@ namespace quarry::local::cuda {
 
 class Module;
 
+// Whether launches of a program differ in addresses (equally aligned ones) and offsets at most: one plan serves both.
+bool same_geometry(const Launch& a, const Launch& b);
+
 class LaunchMemo {
  public:
   struct Entry {
@@ -20,10 +23,12 @@ class LaunchMemo {
     Launch launch;
     Plan plan;
     const Module* module = nullptr;
+    // Of the kernels that take several launches; null until there are any.
+    const Module* several = nullptr;
   };
 
-  // An earlier launch that differs in addresses (equally aligned ones) and the program's constants at most, its plan's
-  // slots as this launch needs them; null where there is none. `key` is the program's.
+  // An earlier launch of the same geometry, its plan's slots as this launch and the program's constants need them; null
+  // where there is none. `key` is the program's.
   Entry* find(const std::string& key, const Program& program, const Launch& launch, int device);
   // Takes the place of another launch if need be.
   Entry& keep(Entry entry);

@@ -108,12 +108,16 @@ const char* prefix_of(Slots::Varying kind) {
   switch (kind) {
     case Slots::Varying::constant:
       return "c";
+    case Slots::Varying::offset:
+      return "x";
     case Slots::Varying::input:
       return "in";
     case Slots::Varying::output:
       return "out";
     case Slots::Varying::state:
       return "st";
+    case Slots::Varying::partial:
+      return "pt";
   }
   return "";
 }
@@ -137,7 +141,7 @@ void add_common(Plan& plan, const Program& program, const Layout& layout) {
   for (size_t i = 0; i < program.constants().size(); ++i) plan.slots.add_constant(program.constants()[i], i);
   for (const Value& value : program.values())
     if (value.kind == Value::Kind::index)
-      plan.slots.add(layout.index_offset[static_cast<size_t>(value.slot)], "x{}", value.slot);
+      plan.slots.add_offset(layout.index_offset[static_cast<size_t>(value.slot)], static_cast<size_t>(value.slot));
   for (int d = 0; d < plan.ndim; ++d) plan.slots.add(layout.extents[static_cast<size_t>(d)], "e{}", d);
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     add_operand(plan.slots, layout.inputs[i], plan.inputs[i], Slots::Varying::input, i);
@@ -181,19 +185,19 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   const auto lane_axis = static_cast<size_t>(plan.lane_axis());
   for (const LayoutOperand& output : layout.outputs)
     if (std::abs(output.strides[lane_axis]) > itemsize(output.dtype)) lanes = 1;
-  // Arithmetic bounds random numbers, not memory: two Philox blocks share the round keys and the positions of a thread.
   // A sampler's code is long, and repeats for every lane.
-  if (has_samplers(program))
-    lanes = std::min<int64_t>(lanes, 2);
-  else if (lanes > 1 && draws_numbers(program) && layout.extents.back() >= kFillBlocks * kBlockThreads * 2 * lanes)
-    lanes *= 2;
+  if (has_samplers(program)) lanes = std::min<int64_t>(lanes, 2);
   plan.lanes = static_cast<int>(lanes);
   plan_operands(plan, layout);
 
   const int64_t per_row = ceil_divide(layout.extents.back(), lanes);
   const int64_t threads = layout.elements() / layout.extents.back() * per_row;
   plan.wide = force_wide || threads >= kNarrowLimit;
-  plan.grid_x = ceil_divide(threads, kBlockThreads);
+  // Arithmetic bounds random numbers, not memory: the Philox blocks of a thread share the round keys. A block apart, so
+  // that every access of a warp is of adjacent bytes.
+  if (lanes > 1 && draws_numbers(program) && !has_samplers(program) && threads >= kFillBlocks * kBlockThreads * 2)
+    plan.unroll = 2;
+  plan.grid_x = ceil_divide(threads, kBlockThreads * plan.unroll);
   const bool prepares = std::any_of(program.values().begin(), program.values().end(),
                                     [&](const Value& value) { return is_prepared(program, value); });
   if (prepares) plan.grid_x = std::min(plan.grid_x, kFillBlocks);
@@ -244,8 +248,7 @@ void add_states(Plan& plan, const Layout& layout) {
       add_operand(plan.slots, layout.states[i], plan.states[i], Slots::Varying::state, i);
     return;
   }
-  plan.partial_slot = plan.slots.size();
-  for (size_t i = 0; i < plan.states.size(); ++i) plan.slots.add(0, "pt{}", i);
+  for (size_t i = 0; i < plan.states.size(); ++i) plan.slots.add_pointer(nullptr, Slots::Varying::partial, i);
 
   // The second kernel: a group of threads per result.
   plan.merge_group = plan.segments <= kBlockThreads ? 32 : kBlockThreads;
@@ -255,8 +258,7 @@ void add_states(Plan& plan, const Layout& layout) {
     if (!plan.is_reduced(d)) add_steps(slots, d, layout.extents[static_cast<size_t>(d)], plan.wide);
   slots.add(plan.results, "results");
   slots.add(plan.segments, "segments");
-  plan.merge_partial_slot = slots.size();
-  for (size_t i = 0; i < plan.states.size(); ++i) slots.add(0, "pt{}", i);
+  for (size_t i = 0; i < plan.states.size(); ++i) slots.add_pointer(nullptr, Slots::Varying::partial, i);
   for (size_t i = 0; i < plan.states.size(); ++i)
     add_operand(slots, layout.states[i], plan.states[i], Slots::Varying::state, i);
 }
@@ -401,36 +403,88 @@ void Slots::add_pointer(void* data, Varying kind, size_t number) {
   add(address_word(data), "{}{}", prefix_of(kind), number);
 }
 
+void Slots::add_offset(int64_t offset, size_t axis) {
+  varying_.push_back({Varying::offset, axis, size()});
+  add(offset, "{}{}", prefix_of(Varying::offset), axis);
+}
+
+int64_t Slots::value_of(const VaryingSlot& varying, const Launch& launch) {
+  switch (varying.kind) {
+    case Varying::offset:
+      return launch.index_offset.empty() ? 0 : launch.index_offset[static_cast<int>(varying.number)];
+    case Varying::input:
+      return address_word(launch.inputs[varying.number].data);
+    case Varying::output:
+      return address_word(launch.outputs[varying.number].data);
+    case Varying::state:
+      return address_word(launch.states[varying.number].data);
+    case Varying::constant:
+    case Varying::partial:
+      break;
+  }
+  throw InternalError("neither a program's constant nor a partial state is the launch's");
+}
+
 void Slots::refresh(const Program& program, const Launch& launch) {
   for (const VaryingSlot& varying : varying_) {
-    switch (varying.kind) {
-      case Varying::constant: {
-        const std::array<int64_t, 2> words = constant_words(program.constants()[varying.number]);
-        std::copy(words.begin(), words.end(), values_.begin() + static_cast<std::ptrdiff_t>(varying.slot));
-        break;
-      }
-      case Varying::input:
-        values_[varying.slot] = address_word(launch.inputs[varying.number].data);
-        break;
-      case Varying::output:
-        values_[varying.slot] = address_word(launch.outputs[varying.number].data);
-        break;
-      case Varying::state:
-        values_[varying.slot] = address_word(launch.states[varying.number].data);
-        break;
+    if (varying.kind == Varying::partial) continue;
+    if (varying.kind == Varying::constant) {
+      const std::array<int64_t, 2> words = constant_words(program.constants()[varying.number]);
+      std::copy(words.begin(), words.end(), values_.begin() + static_cast<std::ptrdiff_t>(varying.slot));
+    } else {
+      values_[varying.slot] = value_of(varying, launch);
     }
   }
 }
 
+void Slots::set_partial(size_t number, const void* data) {
+  for (const VaryingSlot& varying : varying_)
+    if (varying.kind == Varying::partial && varying.number == number) values_[varying.slot] = address_word(data);
+}
+
+std::vector<size_t> Slots::differing() const {
+  std::vector<size_t> slots;
+  for (const VaryingSlot& varying : varying_)
+    if (varying.kind != Varying::constant) slots.push_back(varying.slot);
+  return slots;
+}
+
+void Slots::differing_values(const Launch& launch, std::span<const void* const> partials, int64_t* to) const {
+  for (const VaryingSlot& varying : varying_) {
+    if (varying.kind == Varying::constant) continue;
+    *to++ = varying.kind == Varying::partial ? address_word(partials[varying.number]) : value_of(varying, launch);
+  }
+}
+
 std::string Plan::key() const {
-  std::string key = fmt::format("{}{}{}{}{}{}v{}u{}g{}e{}m{}n{}r{:x}t{}x{};", static_cast<char>(kind), wide ? 'w' : '-',
-                                split ? 's' : '-', cascade ? 'c' : '-', once ? 'o' : '-', whole ? 'f' : '-', lanes,
-                                unroll, group, each, merge_group, ndim, reduced, tile_axis, tile);
+  std::string key =
+      fmt::format("{}{}{}{}{}{}v{}u{}g{}e{}m{}n{}r{:x}t{}x{}k{};", static_cast<char>(kind), wide ? 'w' : '-',
+                  split ? 's' : '-', cascade ? 'c' : '-', once ? 'o' : '-', whole ? 'f' : '-', lanes, unroll, group,
+                  each, merge_group, ndim, reduced, tile_axis, tile, several);
   append(key, inputs);
   append(key, outputs);
   append(key, states);
   for (const int axis : axis_of) key += fmt::format("{},", axis);
   return key;
+}
+
+int Plan::most_several() const {
+  constexpr size_t kMost = 64;
+  const auto fit = [](const Slots& of) {
+    constexpr size_t kMostSlots = 4096 / sizeof(int64_t);  // of a kernel's parameters, on every device
+    return (kMostSlots - std::min(kMostSlots, of.size())) / std::max<size_t>(1, of.differing().size());
+  };
+  return static_cast<int>(std::min({kMost, fit(slots), fit(merge_slots)}));
+}
+
+std::vector<int64_t> Plan::several_values(const Slots& of, std::span<const Launch> launches,
+                                          std::span<const std::vector<const void*>> partials) const {
+  const size_t row = of.differing().size();
+  std::vector<int64_t> values = of.values();
+  values.resize(of.size() + static_cast<size_t>(most_several()) * row);
+  for (size_t i = 0; i < launches.size(); ++i)
+    of.differing_values(launches[i], partials[i], values.data() + of.size() + i * row);
+  return values;
 }
 
 int64_t Plan::scratch_bytes() const {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,13 +46,19 @@ class Slots {
     if (naming_) names_.push_back(fmt::format(name, std::forward<Args>(args)...));
     values_.push_back(value);
   }
-  // Slots that differ between launches of one plan: `number` counts the program's constants (of two slots each) or the
-  // launch's operands of a kind.
-  enum class Varying : uint8_t { constant, input, output, state };
+  // Slots that differ between launches of one plan: `number` counts the program's constants (of two slots each), the
+  // launch's axes or its operands of a kind, or the fields of the partial states.
+  enum class Varying : uint8_t { constant, offset, input, output, state, partial };
   void add_constant(const Scalar& value, size_t number);
+  void add_offset(int64_t offset, size_t axis);
   void add_pointer(void* data, Varying kind, size_t number);
-  // The values of another launch.
+  // The values of another launch, all but the partial states' addresses.
   void refresh(const Program& program, const Launch& launch);
+  void set_partial(size_t number, const void* data);
+  // Where launches of one program differ, in order of the slots: everything varying but the constants.
+  std::vector<size_t> differing() const;
+  // The values there.
+  void differing_values(const Launch& launch, std::span<const void* const> partials, int64_t* to) const;
   const std::vector<int64_t>& values() const { return values_; }
   std::vector<int64_t>& values() { return values_; }
   const std::vector<std::string>& names() const { return names_; }
@@ -62,6 +69,7 @@ class Slots {
     Varying kind;
     size_t number, slot;
   };
+  static int64_t value_of(const VaryingSlot& varying, const Launch& launch);
   bool naming_;
   std::vector<VaryingSlot> varying_;
   std::vector<int64_t> values_;
@@ -96,11 +104,20 @@ struct Plan {
   int64_t segments = 1;  // blocks per result
   int64_t grid_x = 0, grid_y = 1;
   int64_t merge_grid = 0;
-  Slots slots{false};                               // of the kernel; states' addresses are partial states' if split
-  Slots merge_slots{false};                         // of the second kernel
-  size_t partial_slot = 0, merge_partial_slot = 0;  // where the partial states' addresses go, one per field
+  Slots slots{false};        // of the kernel; states' addresses are partial states' if split
+  Slots merge_slots{false};  // of the second kernel
+
+  // Where not 0: the kernels take up to so many launches that differ in addresses and offsets, one per blockIdx.z. What
+  // differs is in rows of a table behind the slots.
+  int several = 0;
 
   std::string key() const;
+  // The largest `several` whose parameters a kernel can take; 0 or 1: none.
+  int most_several() const;
+  // The parameters of a kernel of several launches: `of` is `slots` or `merge_slots`; per launch the addresses of its
+  // partial states' fields, none where not split.
+  std::vector<int64_t> several_values(const Slots& of, std::span<const Launch> launches,
+                                      std::span<const std::vector<const void*>> partials) const;
   int lane_axis() const { return ndim - 1; }
   // Bytes of the partial states, each field's array aligned as an allocation.
   int64_t scratch_bytes() const;

@@ -55,7 +55,8 @@ static void wait(State state) {
 }
 static void note(const char* what, unsigned a, unsigned b) {
   if (message[0] == 0)
-    snprintf(message, sizeof(message), "block (%u, %u), thread %u: %s (%u of %u)", blockIdx.x, blockIdx.y, threadIdx.x,
+    snprintf(message, sizeof(message), "block (%u, %u, %u), thread %u: %s (%u of %u)", blockIdx.x, blockIdx.y,
+             blockIdx.z, threadIdx.x,
              what, a, b);
 }
 [[noreturn]] static void fail(const char* what, unsigned a, unsigned b) {
@@ -131,7 +132,7 @@ static void run_block(bool backwards) {
 
 // Null, or what went wrong.
 extern "C" __attribute__((visibility("default"))) const char* run(void (*call)(const void*), const void* slots,
-                                                                  int64_t grid_x, int64_t grid_y) {
+                                                                  int64_t grid_x, int64_t grid_y, int64_t grid_z) {
   if (stacks == nullptr)
     stacks = static_cast<char*>(mmap(nullptr, kThreads * kStackBytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -139,16 +140,17 @@ extern "C" __attribute__((visibility("default"))) const char* run(void (*call)(c
   kernel = call;
   parameters = slots;
   message[0] = 0;
-  gridDim = {static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), 1};
+  gridDim = {static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), static_cast<unsigned>(grid_z)};
   static bool backwards = false;
-  for (blockIdx.y = 0; blockIdx.y < grid_y; ++blockIdx.y)
-    for (blockIdx.x = 0; blockIdx.x < grid_x; ++blockIdx.x) {
-      run_block(backwards);
-      backwards = !backwards;
-      if (message[0] == 0) continue;
-      for (Thread& thread : threads) thread.started = false;  // fibers that stopped inside of a kernel
-      return message;
-    }
+  for (blockIdx.z = 0; blockIdx.z < grid_z; ++blockIdx.z)
+    for (blockIdx.y = 0; blockIdx.y < grid_y; ++blockIdx.y)
+      for (blockIdx.x = 0; blockIdx.x < grid_x; ++blockIdx.x) {
+        run_block(backwards);
+        backwards = !backwards;
+        if (message[0] == 0) continue;
+        for (Thread& thread : threads) thread.started = false;  // fibers that stopped inside of a kernel
+        return message;
+      }
   return nullptr;
 }
 

@@ -28,9 +28,10 @@ constexpr std::array kDTypes = {
 // Kernels gathered into one compilation.
 class Batch {
  public:
-  Plan add(const Program& program, const Launch& launch, const PlanOverrides& overrides = {}) {
+  Plan add(const Program& program, const Launch& launch, const PlanOverrides& overrides = {}, bool several = false) {
     const Layout layout = make_layout(program, launch);
     Plan plan = make_plan(program, layout, /*naming=*/true, overrides);
+    if (several) plan.several = plan.most_several();
     const ModuleSource made = make_source(program, plan, std::to_string(count_++));
     source_ += made.text;
     kernels_.insert(kernels_.end(), made.kernels.begin(), made.kernels.end());
@@ -199,6 +200,7 @@ TEST_P(CompileForms, ReductionsOverAnyAxes) {
   Batch batch;
   for (uint32_t axes = 0; axes < 8; ++axes) batch.add(program, contiguous_launch(program, Dims{30, 41, 52}, axes));
   batch.add(program, contiguous_launch(program, Dims{300, 410, 520}, 0b101), {.force_wide = true});
+  batch.add(program, contiguous_launch(program, Dims{300, 410, 520}, 0b111), {}, /*several=*/true);
   Program scalar;
   scalar.reduce(Reduction::var, std::array{scalar.input(dtype)}, accumulate_dtype(Reduction::var, dtype));
   batch.add(scalar, contiguous_launch(scalar, Dims{}));

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <deque>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -33,6 +34,23 @@ size_t KernelsOnHost::add(const Program& program, const Launch& launch, const Pl
   Job& job = jobs_.back();
   if (program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0) return number;
   job.plan = make_plan(program, layout, /*naming=*/true, overrides);
+  job.launches = {launch};
+  add_source(program, job);
+  return number;
+}
+
+size_t KernelsOnHost::add_several(const Program& program, std::vector<Launch> launches) {
+  const size_t number = jobs_.size();
+  Job& job = jobs_.emplace_back();
+  job.plan = make_plan(program, make_layout(program, launches[0]), /*naming=*/true);
+  job.plan.several = job.plan.most_several();
+  QUARRY_CHECK(static_cast<size_t>(job.plan.several) >= launches.size());
+  job.launches = std::move(launches);
+  add_source(program, job);
+  return number;
+}
+
+void KernelsOnHost::add_source(const Program& program, Job& job) {
   std::string& name = names_[program.key() + '|' + job.plan.key()];
   if (name.empty()) {
     name = std::to_string(sources_.size());
@@ -48,7 +66,6 @@ size_t KernelsOnHost::add(const Program& program, const Launch& launch, const Pl
     sources_.push_back(std::move(text));
   }
   job.name = name;
-  return number;
 }
 
 void KernelsOnHost::add(const ModuleSource& source, const std::string& space) {
@@ -73,13 +90,13 @@ void KernelsOnHost::compile() {
 }
 
 std::string KernelsOnHost::call(const std::string& kernel, int64_t grid_x, int64_t grid_y,
-                                const std::vector<int64_t>& slots) const {
+                                const std::vector<int64_t>& slots, int64_t grid_z) const {
   using Call = void (*)(const void*);
-  using Run = const char* (*)(Call, const void*, int64_t, int64_t);
+  using Run = const char* (*)(Call, const void*, int64_t, int64_t, int64_t);
   const auto run = reinterpret_cast<Run>(::dlsym(object_, "run"));
   const auto function = reinterpret_cast<Call>(::dlsym(object_, ("call_" + kernel).c_str()));
   QUARRY_CHECK(run != nullptr && function != nullptr);
-  const char* const message = run(function, slots.data(), grid_x, grid_y);
+  const char* const message = run(function, slots.data(), grid_x, grid_y, grid_z);
   return message == nullptr ? "" : kernel + ": " + message;
 }
 
@@ -87,17 +104,24 @@ std::string KernelsOnHost::run(size_t number) {
   Job& job = jobs_[number];
   if (job.name.empty()) return "";
   Plan& plan = job.plan;
-  std::vector<std::vector<char>> partial;
+  std::deque<std::vector<char>> memory;
+  std::vector<std::vector<const void*>> partials(job.launches.size());
   if (plan.split)
-    for (size_t i = 0; i < plan.states.size(); ++i) {
-      partial.emplace_back(static_cast<size_t>(plan.results * plan.segments * itemsize(plan.states[i].dtype)), '\xa5');
-      const auto address = static_cast<int64_t>(reinterpret_cast<intptr_t>(partial.back().data()));
-      plan.slots.values()[plan.partial_slot + i] = address;
-      plan.merge_slots.values()[plan.merge_partial_slot + i] = address;
-    }
-  std::string message = call("quarry_run" + job.name, plan.grid_x, plan.grid_y, plan.slots.values());
+    for (std::vector<const void*>& of_launch : partials)
+      for (const PlanOperand& state : plan.states) {
+        memory.emplace_back(static_cast<size_t>(plan.results * plan.segments * itemsize(state.dtype)), '\xa5');
+        of_launch.push_back(memory.back().data());
+      }
+  const auto call_with = [&](const std::string& kernel, int64_t grid_x, int64_t grid_y, Slots& slots) {
+    if (plan.several > 0)
+      return call(kernel, grid_x, grid_y, plan.several_values(slots, job.launches, partials),
+                  static_cast<int64_t>(job.launches.size()));
+    for (size_t i = 0; i < partials[0].size(); ++i) slots.set_partial(i, partials[0][i]);
+    return call(kernel, grid_x, grid_y, slots.values());
+  };
+  std::string message = call_with("quarry_run" + job.name, plan.grid_x, plan.grid_y, plan.slots);
   if (plan.split && message.empty())
-    message = call("quarry_merge" + job.name, plan.merge_grid, /*grid_y=*/1, plan.merge_slots.values());
+    message = call_with("quarry_merge" + job.name, plan.merge_grid, /*grid_y=*/1, plan.merge_slots);
   return message;
 }
 

@@ -18,6 +18,8 @@ class KernelsOnHost {
   // The number of the launch, whose operands are read and written by run(). Launches that differ in parameters only
   // share a kernel.
   size_t add(const Program& program, const Launch& launch, const PlanOverrides& overrides = {});
+  // The same for launches of one geometry, which one kernel takes together.
+  size_t add_several(const Program& program, std::vector<Launch> launches);
   // Kernels that are not generated, over Params of 64-bit slots, all in the namespace quarry::local::<space>.
   void add(const ModuleSource& source, const std::string& space);
   // Throws NotSupported where there is no compiler.
@@ -25,7 +27,8 @@ class KernelsOnHost {
   // Nothing, or what the kernels did that a GPU does not allow.
   std::string run(size_t number);
   // One of the kernels that are not generated.
-  std::string call(const std::string& kernel, int64_t grid_x, int64_t grid_y, const std::vector<int64_t>& slots) const;
+  std::string call(const std::string& kernel, int64_t grid_x, int64_t grid_y, const std::vector<int64_t>& slots,
+                   int64_t grid_z = 1) const;
 
   const Plan& plan(size_t number) const { return jobs_[number].plan; }
   size_t sources() const { return sources_.size(); }
@@ -34,7 +37,9 @@ class KernelsOnHost {
   struct Job {
     Plan plan;
     std::string name;  // of its source; empty: nothing to do
+    std::vector<Launch> launches;
   };
+  void add_source(const Program& program, Job& job);
 
   std::vector<Job> jobs_;
   std::map<std::string, std::string> names_;  // by keys of program and plan

@@ -328,7 +328,8 @@ TEST_F(KernelsOnHostTest, RandomNumbersAtEveryOffset) {
     many.index_offset = Dims{4};
     const Plan& plan =
         add(fmt::format("op {} {} many", static_cast<int>(op), name(dtype)), many, {Fill::interesting}, 0);
-    EXPECT_EQ(plan.lanes, 32 / itemsize(dtype));
+    EXPECT_EQ(plan.lanes * itemsize(dtype), 16);
+    EXPECT_EQ(plan.unroll, 2);
   }
   check();
 }
@@ -680,6 +681,82 @@ TEST_F(KernelsOnHostTest, ReductionsWithOutputs) {
   program.reduce(Reduction::sum, std::array{program.apply(Op::square, std::array{difference})}, DType::float64);
   for (const Reduced& form : kForms) add("outputs " + form.text(), form.comparison(program), {Fill::few}, 1e-9);
   check();
+}
+
+// Launches that one kernel takes together have the bits of each alone.
+TEST_F(KernelsOnHostTest, SeveralLaunchesAtOnce) {
+  struct Group {
+    std::string name;
+    std::deque<Comparison> launches;
+    std::vector<size_t> alone;
+    size_t together = 0;
+  };
+  constexpr int kLaunches = 5;
+  std::deque<Group> groups;
+  const auto add_group = [&](const std::string& name, auto comparison) {
+    Group& group = groups.emplace_back();
+    group.name = name;
+    std::vector<Launch> launches;
+    for (int k = 0; k < kLaunches; ++k) {
+      Comparison& c = group.launches.emplace_back(comparison());
+      c.index_offset = Dims(c.shape.size(), 1000 * k);
+      group.alone.push_back(kernels_.add(c.program, launch_of(c)));
+      launches.push_back(launch_of(c));
+    }
+    group.together = kernels_.add_several(group.launches[0].program, launches);
+  };
+
+  Program chain;
+  const ValueId terms[] = {
+      chain.apply(Op::multiply, std::array{chain.input(DType::float64), chain.constant(Scalar(2.5), DType::float64)}),
+      chain.cast(chain.index(1), DType::float64)};
+  chain.output(chain.apply(Op::add, terms));
+  add_group("map", [&] { return elementwise(chain, Dims{37, 45}); });
+  add_group("tiles", [&] { return elementwise(chain, Dims{67, 45}, {{Dims{8, 67 * 8}}}); });
+  Program drawn;
+  drawn.output(drawn.apply(Op::random_normal,
+                           std::array{drawn.index(0), drawn.constant(Scalar(uint64_t{5}), DType::uint64),
+                                      drawn.constant(Scalar(uint64_t{7}), DType::uint64)},
+                           DType::float32));
+  add_group("normals", [&] { return elementwise(drawn, Dims{1003}); });
+  for (const Reduced& form : {Reduced{Dims{200'000}, 1}, Reduced{Dims{30, 400}, 2}, Reduced{Dims{400, 30}, 1},
+                              Reduced{Dims{60'000, 3}, 1}, Reduced{Dims{20, 30, 40}, 5}}) {
+    Program program;
+    const ValueId x = program.input(DType::float32);
+    program.reduce(Reduction::sum, std::array{x}, DType::float32);
+    program.reduce(Reduction::var, std::array{x}, DType::float32);
+    program.reduce(Reduction::argmax, std::array{x, position_of(program, form)}, DType::float32);
+    add_group(form.text(), [&] { return form.comparison(program); });
+  }
+
+  try {
+    kernels_.compile();
+  } catch (const NotSupported& none) {
+    GTEST_SKIP() << none.what();
+  }
+  int split = 0;
+  for (Group& group : groups) {
+    split += kernels_.plan(group.together).split ? 1 : 0;
+    const auto results = [&] {
+      std::vector<std::vector<char>> bytes;
+      for (Comparison& c : group.launches) {
+        for (auto* arrays : {&c.outputs, &c.states})
+          for (const HostArray& array : *arrays) bytes.push_back(array.bytes);
+        clear_results(c);
+      }
+      return bytes;
+    };
+    uint64_t seed = 0;
+    for (Comparison& c : group.launches) {
+      for (HostArray& input : c.inputs) fill_array(input, Fill::moderate, ++seed);
+      clear_results(c);
+    }
+    for (const size_t number : group.alone) ASSERT_EQ(kernels_.run(number), "") << group.name;
+    const auto expected = results();
+    ASSERT_EQ(kernels_.run(group.together), "") << group.name;
+    EXPECT_EQ(results(), expected) << group.name;
+  }
+  EXPECT_GE(split, 2);
 }
 
 }  // namespace
