@@ -1,7 +1,8 @@
-// Kernels around users' snippets. Elementwise: a thread takes one 16-byte access of the widest operand. Reductions:
-// along rows a group of threads takes a result, across columns a block takes a strip of results; each thread combines
-// its terms in order, threads combine as a tree, and results with too few blocks are cut into segments, merged by a
-// second kernel. All of it is a function of shape, strides and alignment; no atomics.
+// Kernels around users' snippets. Elementwise: a thread takes one 16-byte access of the widest operand, or where inputs
+// lie across the output, a block takes a square of the two axes and reads such inputs through shared memory.
+// Reductions: along rows a group of threads takes a result, across columns a block takes a strip of results; each
+// thread combines its terms in order, threads combine as a tree, and results with too few blocks are cut into segments,
+// merged by a second kernel. All of it is a function of shape, strides and alignment; no atomics.
 #include "local/cuda/kernels.h"
 
 #include <fmt/format.h>
@@ -23,8 +24,10 @@ constexpr int64_t kFilling = 2048;      // blocks that keep a large GPU busy
 constexpr int64_t kMaxSegments = 1024;  // of one result
 constexpr int kUnroll = 4;              // accesses in flight per thread and operand
 constexpr int kStrip = 32;              // threads along the columns of a block
+constexpr int kTile = 32;               // side of a square
 
-enum class Load : char { vector = 'v', contiguous = 'c', broadcast = 'b', strided = 's' };
+// tiled: neighbours along the last but one kept axis are neighbours in memory.
+enum class Load : char { vector = 'v', contiguous = 'c', broadcast = 'b', strided = 's', tiled = 't' };
 
 struct KernelPlan {
   KernelNest nest;
@@ -32,6 +35,7 @@ struct KernelPlan {
   std::vector<Load> loads;  // per parameter
   int lanes = 1;
   bool wide = false;   // 64-bit index arithmetic
+  bool tiles = false;  // elementwise: a block takes a square
   int64_t groups = 0;  // of lanes: along the last kept axis times the others; rows: results
   int64_t segments = 1, per_segment = 0;
   int group = 1, merge_group = 1;  // threads per result
@@ -42,10 +46,14 @@ struct KernelPlan {
       : nest(make_nest(code, launch)), words(make_words(code, launch, nest)) {
     const bool along_kept = !code.reduces || nest.columns;
     choose_lanes(code, launch, along_kept);
+    if (nest.crossed) choose_tiles(code);
     wide = nest.results() >= int64_t{1} << 31 || nest.terms() >= int64_t{1} << 31;
     const int64_t inner_groups = ceil_divide(nest.kept.back(), lanes);
     groups = along_kept ? nest.results() / nest.kept.back() * inner_groups : nest.results();
-    if (!code.reduces)
+    if (tiles)
+      grid_x = nest.results() / (nest.kept.back() * across()) * ceil_divide(nest.kept.back(), kTile) *
+               ceil_divide(across(), kTile);
+    else if (!code.reduces)
       grid_x = ceil_divide(groups, kBlockThreads);
     else if (nest.columns)
       cut(ceil_divide(groups, kStrip), /*least=*/64, /*step=*/1);
@@ -60,7 +68,7 @@ struct KernelPlan {
   }
 
   std::string key() const {
-    std::string key = fmt::format("{}{}g{}m{}", lanes, wide ? "w" : "n", group, merge_group);
+    std::string key = fmt::format("{}{}{}g{}m{}", lanes, wide ? "w" : "n", tiles ? "t" : "", group, merge_group);
     for (const Load load : loads) key += static_cast<char>(load);
     return key;
   }
@@ -89,6 +97,28 @@ struct KernelPlan {
       }
       loads.push_back(load);
     }
+  }
+
+  int64_t across() const { return nest.kept[nest.kept.size() - 2]; }
+  // Where squares are filled well enough; other inputs are read as they lie.
+  void choose_tiles(const KernelCode& code) {
+    constexpr int64_t kLeastExtent = 8, kSharedBytes = 48 << 10;
+    if (nest.kept.back() < kLeastExtent || across() < kLeastExtent) return;
+    int64_t bytes = 0;
+    for (size_t a = 0; a < code.parameters.size(); ++a) {
+      if (code.parameters[a].kind != KernelParameter::Kind::element || code.parameters[a].output) continue;
+      const int64_t size = itemsize(code.parameters[a].dtype), tile = kTile * (kTile + 1) * size;
+      const std::vector<int64_t>& steps = nest.arguments[a].kept;
+      const bool crossed = std::abs(steps[steps.size() - 2]) == size && std::abs(steps.back()) > size;
+      if (!crossed || bytes + tile > kSharedBytes) continue;
+      bytes += tile;
+      loads[a] = Load::tiled;
+      tiles = true;
+    }
+    if (!tiles) return;
+    lanes = 1;
+    for (Load& load : loads)
+      if (load == Load::vector) load = Load::contiguous;
   }
 
   // Every access of `lanes` elements starts at a multiple of its own width.
@@ -138,7 +168,7 @@ class CudaLoopWriter {
     made.text += fmt::format("struct Parameters {{ long long p[{}]; }};\ntypedef {} index_type;\n",
                              plan_.words.values.size(), plan_.wide ? "unsigned long long" : "unsigned int");
     if (!code_.reduces) {
-      made.text += elementwise();
+      made.text += plan_.tiles ? tiled() : elementwise();
       return made;
     }
     made.kernels.push_back("merge_" + code_.name);
@@ -225,6 +255,7 @@ class CudaLoopWriter {
           break;
         case Load::contiguous:
         case Load::strided:
+        case Load::tiled:  // none here
           text += fmt::format(
               "#pragma unroll\nfor (int k = 0; k < {}; ++k) {}[k] = *reinterpret_cast<const {}*>({} + k * p[{}]);\n",
               plan_.lanes, to, type, address, lane_step(a));
@@ -285,6 +316,68 @@ class CudaLoopWriter {
     }
     return text + fmt::format("}} else {{\nfor (int k = 0; k < left; ++k) {{ {} }}\n}}\n}}\n",
                               writer_.call_operation(in_memory(""), index("i_base", "k")));
+  }
+
+  // Element (y, x) of a square, counted along the last two kept axes.
+  std::string tile_element(size_t a) const {
+    const int step = plan_.words.arguments[a].kept + static_cast<int>(nest().kept.size()) - 2;
+    return fmt::format("*reinterpret_cast<{}*>(base_{} + y * p[{}] + x * p[{}])", writer_.element_type(a), a, step,
+                       step + 1);
+  }
+  std::string tile_index() const {
+    if (!code_.uses.index) return "0";
+    const int step = plan_.words.index_kept + static_cast<int>(nest().kept.size()) - 2;
+    return fmt::format("i_base + y * p[{}] + x * p[{}]", step, step + 1);
+  }
+
+  // The odd row length of a square in shared memory keeps a warp's column in different banks.
+  std::string tiled() const {
+    constexpr int kRows = kBlockThreads / kTile;
+    const size_t ndim = nest().kept.size();
+    const int last = last_kept();
+    std::string text = head("user_" + code_.name) + writer_.locals();
+    text += fmt::format(
+        "index_type rest = blockIdx.x, c[{0}];\nconst index_type wide = (p[{1}] + {2}) / {3}, high = (p[{4}] + {2}) / "
+        "{3};\nc[{5}] = rest % wide * {3};\nrest /= wide;\nc[{6}] = rest % high * {3};\nrest /= high;\n",
+        ndim, last, kTile - 1, kTile, last - 1, ndim - 1, ndim - 2);
+    for (size_t d = ndim - 2; d-- > 0;) {
+      const int place = plan_.words.kept + static_cast<int>(d);
+      text += fmt::format(
+          "c[{0}] = rest % static_cast<index_type>(p[{1}]);\nrest /= static_cast<index_type>(p[{1}]);\n", d, place);
+    }
+    text += bases(true, true);
+    text += fmt::format(
+        "const int tx = threadIdx.x % {0}, ty = threadIdx.x / {0};\n"
+        "const long long x_end = p[{1}] - c[{2}], y_end = p[{3}] - c[{4}];\n",
+        kTile, last, ndim - 1, last - 1, ndim - 2);
+    for (size_t a = 0; a < code_.parameters.size(); ++a) {
+      if (plan_.loads[a] != Load::tiled) continue;
+      const char* type = kernel_type_name(code_.parameters[a].dtype);
+      text += fmt::format(
+          "__shared__ __align__(16) unsigned char storage_{0}[{1} * {2} * sizeof({3})];\n"
+          "{3}* const tile_{0} = reinterpret_cast<{3}*>(storage_{0});\n"
+          "#pragma unroll\nfor (int k = 0; k < {1}; k += {4}) {{\nconst int x = ty + k, y = tx;\n"
+          "if (x < x_end && y < y_end) tile_{0}[x * {2} + y] = {5};\n}}\n",
+          a, kTile, kTile + 1, type, kRows, tile_element(a));
+    }
+    // All loads come before the first store, which might be of the same memory for all that the compiler knows.
+    const auto for_each_row = [=](const std::string& body) {
+      return fmt::format(
+          "#pragma unroll\nfor (int k = 0; k < {}; ++k) {{\nconst int x = tx, y = ty + k * {};\n"
+          "if (x < x_end && y < y_end) {{\n{}}}\n}}\n",
+          kTile / kRows, kRows, body);
+    };
+    std::string reads, writes;
+    for (size_t a = 0; a < code_.parameters.size(); ++a) {
+      if (!is_element(a)) continue;
+      const bool tiled = plan_.loads[a] == Load::tiled;
+      text += fmt::format("{} x_{}[{}];\n", kernel_type_name(code_.parameters[a].dtype), a, kTile / kRows);
+      reads +=
+          fmt::format("x_{}[k] = {};\n", a, tiled ? fmt::format("tile_{}[x * {} + y]", a, kTile + 1) : tile_element(a));
+      if (code_.parameters[a].output) writes += fmt::format("{} = x_{}[k];\n", tile_element(a), a);
+    }
+    return text + "__syncthreads();\n" + for_each_row(reads) +
+           for_each_row(writer_.call_operation(names("x_{}[k]"), tile_index()) + "\n" + writes) + "}\n";
   }
 
   static std::string reduction_support() {

@@ -76,6 +76,12 @@ TEST_P(KernelDTypes, ElementwiseInEveryLayout) {
   expect_compiles(code, {{10, 64}, 0, {element(whole, e), element(whole), element(whole)}}, "unaligned");
   expect_compiles(code, {{10, 64}, 0, {element({0, e}), element({e, 0}), element(whole)}}, "broadcast");
   expect_compiles(code, {{10, 64}, 0, {element({e, e * 10}), element({e * 640, -2 * e}), element(whole)}}, "strided");
+  expect_compiles(code, {{100, 64}, 0, {element({e, e * 100}), element(whole), element(whole)}}, "one across");
+  expect_compiles(code,
+                  {{9, 100, 64},
+                   0,
+                   {element({e * 6400, e, e * 100}), element({e * 64, -e, e * 900}), element({e * 6400, e * 64, e})}},
+                  "both across");
   expect_compiles(code, {{}, 0, {element({}), element({}), element({})}}, "0-d");
   expect_compiles(code, {{int64_t{1} << 33}, 0, {element({e}), element({e}), element({e})}}, "64-bit indices");
 }
