@@ -64,28 +64,6 @@ std::vector<Directions<T>> direction_numbers(int64_t count) {
   return all;
 }
 
-// J. Matousek, On the L2-discrepancy for anchored boxes (1998): every digit becomes itself plus a random combination of
-// the digits above it, which is a matrix applied to the direction numbers, and a random digit is added to it. Returns
-// what is added.
-template <class T>
-T scramble(Directions<T>& v, uint64_t seed, int64_t dimension) {
-  constexpr int kBits = sizeof(T) * 8;
-  const auto random = [&](int row) {
-    return static_cast<T>(fn::random_bits<uint64_t>(dimension * (kBits + 1) + row, seed, /*stream=*/0) >> (64 - kBits));
-  };
-  Directions<T> rows;
-  for (int row = 0; row < kBits; ++row) {
-    const T digit = T{1} << (kBits - 1 - row);
-    rows[static_cast<size_t>(row)] = (random(row) & ~(digit | (digit - 1))) | digit;
-  }
-  for (T& direction : v) {
-    T result = 0;
-    for (const T row : rows) result = static_cast<T>(result << 1 | (std::popcount(row & direction) & 1));
-    direction = result;
-  }
-  return random(kBits);
-}
-
 // Points [first, first + count) of a dimension. They share what lies above the lowest bits of their positions.
 template <class T>
 void write_points(const Directions<T>& v, T shift, uint64_t first, int64_t count, T* out) {
@@ -114,7 +92,8 @@ void fill_points(const BitGenerator& bits, T* words, int64_t count, int threads)
   std::vector<Directions<T>> directions = direction_numbers<T>(bits.dimensions);
   std::vector<T> shifts(directions.size());
   if (is_scrambled(bits.kind))
-    for (size_t d = 0; d < shifts.size(); ++d) shifts[d] = scramble(directions[d], bits.seed, static_cast<int64_t>(d));
+    for (size_t d = 0; d < shifts.size(); ++d)
+      shifts[d] = scramble_directions<T>(directions[d], bits.seed, static_cast<int64_t>(d));
   const int64_t points = count / bits.dimensions, pieces = (points + kPoints - 1) / kPoints;
   const int64_t units = pieces * bits.dimensions;
   const int64_t most = threads > 0 ? std::min(threads, arena_threads()) : arena_threads();
@@ -147,6 +126,31 @@ class CpuRandomWords final : public RandomWords {
 };
 
 }  // namespace
+
+// J. Matousek, On the L2-discrepancy for anchored boxes (1998): every digit becomes itself plus a random combination of
+// the digits above it, which is a matrix applied to the direction numbers, and a random digit is added to it.
+template <class T>
+T scramble_directions(std::span<T, sizeof(T) * 8> directions, uint64_t seed, int64_t dimension) {
+  constexpr int kBits = sizeof(T) * 8;
+  const auto random = [&](int row) {
+    return static_cast<T>(fn::random_bits<uint64_t>(dimension * (kBits + 1) + row, seed, /*stream=*/0) >> (64 - kBits));
+  };
+  Directions<T> rows;
+  for (int row = 0; row < kBits; ++row) {
+    const T digit = T{1} << (kBits - 1 - row);
+    rows[static_cast<size_t>(row)] = (random(row) & ~(digit | (digit - 1))) | digit;
+  }
+  for (T& direction : directions) {
+    T result = 0;
+    for (const T row : rows) result = static_cast<T>(result << 1 | (std::popcount(row & direction) & 1));
+    direction = result;
+  }
+  return random(kBits);
+}
+
+template uint32_t scramble_directions<uint32_t>(std::span<uint32_t, 32>, uint64_t, int64_t);
+template uint64_t scramble_directions<uint64_t>(std::span<uint64_t, 64>, uint64_t, int64_t);
+
 }  // namespace cpu
 
 RandomWords& cpu_random_words() {

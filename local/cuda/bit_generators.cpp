@@ -10,6 +10,7 @@
 
 #include "local/base/error.h"
 #include "local/cuda/check.h"
+#include "local/cuda/scrambled_sobol.h"
 #include "local/cuda/stream.h"
 #include "local/memory/scratch.h"
 
@@ -35,12 +36,11 @@ curandRngType_t vendor_type(Kind kind) {
       return CURAND_RNG_PSEUDO_MTGP32;
     case Kind::sobol32:
       return CURAND_RNG_QUASI_SOBOL32;
-    case Kind::scrambled_sobol32:
-      return CURAND_RNG_QUASI_SCRAMBLED_SOBOL32;
     case Kind::sobol64:
       return CURAND_RNG_QUASI_SOBOL64;
+    case Kind::scrambled_sobol32:
     case Kind::scrambled_sobol64:
-      return CURAND_RNG_QUASI_SCRAMBLED_SOBOL64;
+      break;  // scrambled_sobol.h
   }
   return CURAND_RNG_TEST;
 }
@@ -176,10 +176,6 @@ class CudaRandomWords final : public RandomWords {
       throw NotSupported(fmt::format("{} of {} dimensions: cuRAND has direction vectors of {}", name(bits.kind),
                                      bits.dimensions, kMostDimensions));
     }
-    if (is_scrambled(bits.kind) && bits.seed != 0) {
-      throw NotSupported(
-          fmt::format("{} with the seed {}: cuRAND has one scramble, of no seed", name(bits.kind), bits.seed));
-    }
   }
 
   void fill(const BitGenerator& bits, void* words, int64_t count, const ExecContext& context) override {
@@ -188,6 +184,7 @@ class CudaRandomWords final : public RandomWords {
     CudaStream& stream = cuda_stream(context.stream);
     const int device = stream.device().index;
     use_device(device);
+    if (is_scrambled(bits.kind)) return fill_scrambled(bits, words, count, context);
     const std::shared_ptr<Entry> entry =
         generators().get({device, stream.handle(), bits.kind, bits.seed, bits.dimensions, bits.ordering});
     const std::lock_guard lock(entry->mutex);

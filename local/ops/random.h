@@ -47,7 +47,7 @@ BitGenerator Philox(std::optional<int64_t> seed = {}, int64_t offset = 0);
 // Points of `dimensions`, at most 20000, from point `offset` on. There are 2^32 points of Sobol32.
 BitGenerator Sobol32(int64_t dimensions = 1, int64_t offset = 0);
 BitGenerator Sobol64(int64_t dimensions = 1, int64_t offset = 0);
-// `seed` chooses the scramble on the CPU. A GPU has one: NotSupported there for seeds other than 0.
+// `seed` chooses the scramble, a linear one and a shift of the digits: the same points on every device.
 BitGenerator ScrambledSobol32(int64_t dimensions = 1, int64_t seed = 0, int64_t offset = 0);
 BitGenerator ScrambledSobol64(int64_t dimensions = 1, int64_t seed = 0, int64_t offset = 0);
 

@@ -1,7 +1,7 @@
 """random.Generator over bit generators that NumPy does not have (local/ops/functions/random.def).
 
-Sobol's points are those of SciPy. The pseudo-random generators need a GPU, and scrambled points differ between devices:
-of these there are only errors and empty results here.
+Sobol's points are those of SciPy. The pseudo-random generators need a GPU, and scrambles are quarry's own: of these there
+are only errors and empty results here.
 """
 import types
 

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "local/base/error.h"
 #include "local/cpu/sobol.h"
+#include "local/cuda/scrambled_sobol.h"
+#include "tests/unit/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -62,14 +67,46 @@ TEST(CudaBitGenerators, PseudoRandomSequencesContinueAndSkip) {
   }
 }
 
-TEST(CudaBitGenerators, Scrambles) {
-  const BitGenerator bits{Kind::scrambled_sobol64, 0, 0, 2};
-  VendorGenerator generator(bits, VendorGenerator::Side::host);
-  const std::vector<uint64_t> words = of_vendor<uint64_t>(generator, 4);
-  EXPECT_EQ(words[0], 0xe20866fe27bec92au);
-  EXPECT_THROW(generator.fill(nullptr, 3), DeviceError);
-  EXPECT_THROW(cuda_random_words().check({Kind::scrambled_sobol64, 1, 0, 2}), NotSupported);
+// The kernel on the host against the CPU's points, over cuRAND's direction numbers.
+template <class T>
+void compare_scrambled(Kind kind) {
+  KernelsOnHost kernels;
+  const ModuleSource source = sobol_source(sizeof(T));
+  EXPECT_NE(compile(source.text, 90).find(source.kernels[0]), std::string::npos);
+  kernels.add(source, "sobol");
+  try {
+    kernels.compile();
+  } catch (const NotSupported&) {
+    GTEST_SKIP() << "no compiler";
+  }
+  const auto address = [](const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); };
+  // The last points that there are, too.
+  const auto end = static_cast<uint64_t>(std::numeric_limits<T>::max());
+  for (const auto& [dimensions, points, offset] : {std::tuple{int64_t{1}, int64_t{1}, uint64_t{0}},
+                                                   {int64_t{3}, int64_t{20000}, uint64_t{0}},
+                                                   {int64_t{40}, int64_t{700}, uint64_t{255}},
+                                                   {int64_t{2}, int64_t{8192}, uint64_t{123456789}},
+                                                   {int64_t{1111}, int64_t{3}, uint64_t{(1 << 20) - 1}},
+                                                   {int64_t{2}, int64_t{300}, end - 299}}) {
+    const BitGenerator bits{kind, /*seed=*/static_cast<uint64_t>(points), offset, dimensions};
+    const int64_t count = dimensions * points;
+    std::vector<T> expected(static_cast<size_t>(count)), words(static_cast<size_t>(count));
+    cpu_random_words().fill(bits, expected.data(), count, ExecContext{});
+    const std::vector<char> numbers = scrambled_directions(bits);
+    const auto blocks =
+        static_cast<int64_t>(offset % 256 + static_cast<uint64_t>(points) + kSobolTile - 1) / kSobolTile;
+    ASSERT_EQ(kernels.call("scrambled_points", blocks, dimensions,
+                           {address(numbers.data()), address(words.data()), static_cast<int64_t>(offset), points}),
+              "");
+    ASSERT_EQ(words, expected) << dimensions << " dimensions from " << offset;
+  }
+}
+
+TEST(CudaBitGenerators, ScrambledPointsAreTheCpus) {
+  compare_scrambled<uint32_t>(Kind::scrambled_sobol32);
+  compare_scrambled<uint64_t>(Kind::scrambled_sobol64);
   EXPECT_THROW(cuda_random_words().check({Kind::sobol32, 0, 0, 20001}), NotSupported);
+  EXPECT_EQ(scrambled_directions({Kind::scrambled_sobol32, 1, 0, 20000}).size(), 20000 * 33 * sizeof(uint32_t));
 }
 
 TEST(CudaBitGenerators, Orderings) {
