@@ -17,6 +17,7 @@
 #include "local/cuda/matrix.h"
 #include "local/cuda/small_matrices.h"
 #include "local/cuda/stream.h"
+#include "local/memory/pools.h"
 #include "local/memory/scratch.h"
 
 namespace quarry::local::cuda {
@@ -489,9 +490,11 @@ class Runner {
     size_t device_bytes = 0, host_bytes = 0;
     size(&device_bytes, &host_bytes);
     const Scratch device(static_cast<int64_t>(device_bytes), context_);
-    std::vector<char> host(host_bytes);
+    if (host_bytes == 0) return call(device.data(), device_bytes, nullptr, host_bytes);
+    // Pinned: Xgeev copies its matrix to and fro many times.
+    const Buffer host(static_cast<int64_t>(host_bytes), default_pinned_pool(DeviceKind::cuda), /*stream=*/nullptr);
     call(device.data(), device_bytes, host.data(), host_bytes);
-    if (host_bytes > 0) stream_.synchronize();
+    stream_.synchronize();
   }
 
   void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t* pivots, int32_t* info) {
