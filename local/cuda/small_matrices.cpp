@@ -174,7 +174,6 @@ template <class T> QUARRY_FN void jacobi(const Params& p) {
   constexpr int kMostColumns = 256, kMostSweeps = 60;
   __shared__ R lengths[kMostColumns];
   __shared__ int places[kMostColumns];
-  __shared__ int turned;
   const int64_t count = p.s[7], rows = p.s[8], n = p.s[9];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const bool vectors = p.s[2] != 0;
@@ -191,8 +190,7 @@ template <class T> QUARRY_FN void jacobi(const Params& p) {
       for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x) v[i] = number(T(), i / n == i % n);
     bool done = n < 2;
     for (int sweep = 0; sweep < kMostSweeps && !done; ++sweep) {
-      __syncthreads();
-      if (threadIdx.x == 0) turned = 0;
+      bool turned = false;
       __syncthreads();
       for (int round = 0; round < rounds; ++round) {
         for (int pair = warp; pair < players / 2; pair += warps) {
@@ -201,11 +199,11 @@ template <class T> QUARRY_FN void jacobi(const Params& p) {
           if (y >= n) continue;
           const bool any = vectors ? rotate(a + x * rows, a + y * rows, rows, v + x * n, v + y * n, n, tolerance)
                                    : rotate<T>(a + x * rows, a + y * rows, rows, nullptr, nullptr, 0, tolerance);
-          if (any && lane == 0) turned = 1;
+          turned = turned || any;
         }
         __syncthreads();
       }
-      done = turned == 0;
+      done = __syncthreads_or(turned) == 0;
     }
     __syncthreads();
     for (int64_t j = warp; j < n; j += warps) {
