@@ -1,10 +1,12 @@
-// Sparse products on the CPU. Work is cut into stretches of rows with about as many elements each, that depend on the
+// Sparse matrices on the CPU. Work is cut into stretches of rows with about as many elements each, that depend on the
 // matrix only, and every row is summed by one thread in the order of its elements.
 #include "local/cpu/sparse.h"
 
 #include <algorithm>
+#include <complex>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "local/cpu/arena.h"
@@ -221,6 +223,69 @@ void multiply_sparse(const CompressedRows& left, const CompressedRows& right, I*
   });
 }
 
+// ---- Rows to columns ----
+
+// Stretches of rows whose elements are counted, and put into their columns, side by side.
+int64_t stretches(const CompressedRows& a, int threads) {
+  // Their counts of all columns must not be more work than the elements.
+  const int64_t sensible = std::max<int64_t>(1, a.nonzeros / std::max<int64_t>(1, a.columns));
+  return slots_for(std::min(std::max<int64_t>(1, (a.rows + a.nonzeros) / kGrain), sensible), threads);
+}
+
+template <class T, class I>
+void transpose(const SparseTranspose& task, const ExecContext& context) {
+  const Rows<T, I> a(task.a);
+  const int64_t columns = task.a.columns, count = stretches(task.a, context.threads);
+  const Scratch scratch(count * columns * static_cast<int64_t>(sizeof(I)), context);
+  auto* const all_counts = reinterpret_cast<I*>(scratch.data());
+  const auto for_each_stretch = [&](const auto& body) {
+    for_each_unit(count, static_cast<int>(count), [&](int64_t unit, int) {
+      body(all_counts + unit * columns, a.first_row(unit, count), a.first_row(unit + 1, count));
+    });
+  };
+  for_each_stretch([&](I* counts, int64_t first, int64_t last) {
+    std::fill(counts, counts + columns, I{0});
+    for (int64_t k = a.begin(first); k < a.begin(last); ++k) ++counts[a.indices[k]];
+  });
+  auto* const offsets = static_cast<I*>(task.offsets);
+  I total = 0;
+  for (int64_t column = 0; column < columns; ++column) {
+    offsets[column] = total;
+    for (int64_t unit = 0; unit < count; ++unit) {
+      I& place = all_counts[unit * columns + column];
+      total += std::exchange(place, total);
+    }
+  }
+  offsets[columns] = total;
+  auto* const values = static_cast<T*>(task.values);
+  auto* const indices = static_cast<I*>(task.indices);
+  for_each_stretch([&](I* places, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      for (int64_t k = a.begin(row); k < a.end(row); ++k) {
+        const I place = places[a.indices[k]]++;
+        indices[place] = static_cast<I>(row);
+        values[place] = a.values[k];
+      }
+    }
+  });
+}
+
+// Values are moved as words of their size.
+template <class I>
+void transpose_words(const SparseTranspose& task, const ExecContext& context) {
+  switch (itemsize(task.a.dtype)) {
+    case 1:
+      return transpose<uint8_t, I>(task, context);
+    case 2:
+      return transpose<uint16_t, I>(task, context);
+    case 4:
+      return transpose<uint32_t, I>(task, context);
+    case 8:
+      return transpose<uint64_t, I>(task, context);
+  }
+  transpose<std::complex<double>, I>(task, context);
+}
+
 // ---- Triangular systems ----
 
 // The elements of row `row` before (lower) or behind the diagonal, and where the diagonal is (-1: nowhere).
@@ -275,6 +340,12 @@ class CpuSparse final : public SparseProducts {
     with_types(
         a, [&]<class T, class I>() { cpu::multiply_sparse<T, I>(a, b, static_cast<I*>(offsets), allocate, context); });
   }
+  void transpose(const SparseTranspose& task, const ExecContext& context) override {
+    if (task.a.index == DType::int32)
+      transpose_words<int32_t>(task, context);
+    else
+      transpose_words<int64_t>(task, context);
+  }
   void solve(const SparseTriangularSolve& s, const ExecContext& context) override {
     with_types(s.a, [&]<class T, class I>() {
       for_each_unit(s.x.columns, slots_for(s.x.columns, context.threads),
@@ -285,6 +356,10 @@ class CpuSparse final : public SparseProducts {
 
 }  // namespace
 }  // namespace cpu
+
+int64_t cpu_transpose_scratch_bytes(const SparseTranspose& task, int threads) {
+  return cpu::stretches(task.a, threads) * task.a.columns * itemsize(task.a.index);
+}
 
 SparseProducts& cpu_sparse() {
   static cpu::CpuSparse& instance = *new cpu::CpuSparse;  // never destroyed: work may end after static objects

@@ -6,5 +6,7 @@
 namespace quarry::local {
 
 SparseProducts& cpu_sparse();
+// What its transpose() takes with that many threads.
+int64_t cpu_transpose_scratch_bytes(const SparseTranspose& task, int threads);
 
 }  // namespace quarry::local

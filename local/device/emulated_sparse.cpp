@@ -18,6 +18,10 @@ class EmulatedSparse final : public SparseProducts {
     host.threads = context.threads;
     cpu_sparse().multiply_sparse(a, b, offsets, allocate, host);
   }
+  void transpose(const SparseTranspose& task, const ExecContext& context) override {
+    queue_emulated(context, cpu_transpose_scratch_bytes(task, context.threads),
+                   [task](const ExecContext& host) { cpu_sparse().transpose(task, host); });
+  }
   void solve(const SparseTriangularSolve& solve, const ExecContext& context) override {
     queue_emulated(context, /*scratch_bytes=*/0, [solve](const ExecContext& host) { cpu_sparse().solve(solve, host); });
   }

@@ -28,6 +28,15 @@ struct SparseDenseProduct {
   MatrixView b, c;
 };
 
+// The elements of a by columns: the compressed rows of its transpose. Those of a column keep their order. Values of any
+// dtype of at most 16 bytes; a and the arrays written overlap nothing.
+struct SparseTranspose {
+  CompressedRows a;
+  void* values = nullptr;   // a.nonzeros of a.dtype
+  void* indices = nullptr;  // a.nonzeros of a.index: rows of a
+  void* offsets = nullptr;  // a.columns + 1 of a.index
+};
+
 // Solves a x = b (a^T x = b with `transpose`) for the triangle of a square matrix with sorted rows; what lies in the
 // other triangle is not read, and with `unit_diagonal` neither is the diagonal. b and x have a's dtype, lie by columns
 // (row_stride 1) and overlap nothing.
@@ -49,7 +58,8 @@ class SparseProducts {
  public:
   virtual ~SparseProducts() = default;
 
-  // On the CPU sums are formed in an order that depends on a alone; on a GPU the order is the library's.
+  // Sums are formed in an order that depends on a alone; on a GPU that of a vector's and of a transpose's is the
+  // library's.
   virtual void multiply(const SparseDenseProduct& product, const ExecContext& context) = 0;
 
   // a b of two sparse matrices of one dtype and one index dtype: writes the a.rows + 1 offsets, asks once for room and
@@ -57,6 +67,8 @@ class SparseProducts {
   // scratch from context.memory as it needs it. Throws NotSupported where the backend cannot do that size.
   virtual void multiply_sparse(const CompressedRows& a, const CompressedRows& b, void* offsets,
                                const AllocateCompressed& allocate, const ExecContext& context) = 0;
+
+  virtual void transpose(const SparseTranspose& task, const ExecContext& context) = 0;
 
   // A zero on the diagonal gives inf or NaN; one that is missing counts as zero.
   virtual void solve(const SparseTriangularSolve& solve, const ExecContext& context) = 0;

@@ -1,4 +1,5 @@
-// Between formats: everything goes by coordinates that are sorted once.
+// Between formats: rows become columns in one step of the engine, everything else goes by coordinates that are sorted
+// once.
 #include <fmt/format.h>
 
 #include "local/ops/creation.h"
@@ -46,14 +47,19 @@ SparseArray diagonals_of(const SparseArray& coo) {
                      true);
 }
 
-// Rows to columns or back: sorted by the minor coordinate, which keeps the order along the other.
+// Rows to columns or back.
 SparseArray other_lines(const SparseArray& a, Format format) {
-  const Lines from = lines_of(canonical(a));
-  const NdArray order = ops::argsort(from.indices);
-  const NdArray numbers = line_numbers(from.offsets, from.data.size());
+  const Lines from = packed(lines_of(canonical(a)));
+  const ExecContext context = context_of(from.data);
+  const int64_t nonzeros = from.data.size();
   const DType index = from.indices.dtype();
-  const Lines to{gather(from.data, order), cast(gather(numbers, order), index),
-                 line_offsets(from.indices, from.extent, index), from.extent, from.count};
+  const Lines to{NdArray({nonzeros}, from.data.dtype(), context), NdArray({nonzeros}, index, context),
+                 NdArray({from.extent + 1}, index, context), from.extent, from.count};
+  use(from, context);
+  use(to, context);
+  engine(context.device)
+      .sparse()
+      .transpose({compressed_view(from), to.data.raw(), to.indices.raw(), to.offsets.raw()}, context);
   return from_lines(format, a.shape(), to, true);
 }
 

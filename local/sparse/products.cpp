@@ -14,13 +14,6 @@ bool engine_knows(DType dtype) {
   return dtype == DType::float32 || dtype == DType::float64 || dtype == DType::complex64 || dtype == DType::complex128;
 }
 
-void use(const NdArray& array, const ExecContext& context) { array.buffer()->use(context.stream); }
-void use(const Lines& lines, const ExecContext& context) {
-  use(lines.data, context);
-  use(lines.indices, context);
-  use(lines.offsets, context);
-}
-
 [[noreturn]] void mismatch(const Dims& a, const Dims& b) {
   throw InvalidArgument(fmt::format("matmul: shapes {} and {} do not match", local::to_string(a), local::to_string(b)));
 }
@@ -31,14 +24,8 @@ DType product_dtype(DType a, DType b) {
   return dtype;
 }
 
-// Without gaps, and aligned: cuSPARSE wants that, and slices need not be.
-NdArray packed(const NdArray& x) {
-  constexpr int64_t kAligned = 16;
-  return x.is_contiguous() && x.offset() % kAligned == 0 ? x : x.copy(context_of(x));
-}
-
 Lines with_dtype(const Lines& lines, DType dtype) {
-  return {packed(cast(lines.data, dtype)), packed(lines.indices), packed(lines.offsets), lines.count, lines.extent};
+  return packed({cast(lines.data, dtype), lines.indices, lines.offsets, lines.count, lines.extent});
 }
 
 MatrixView view_of(const NdArray& m) { return {m.raw(), m.shape()[0], m.shape()[1], m.shape()[1], 1}; }

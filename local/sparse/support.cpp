@@ -232,6 +232,7 @@ SparseArray from_lines(Format format, const Dims& shape, const Lines& lines, std
 }
 
 SparseArray canonical(const SparseArray& a, Format format) {
+  if (a.format() == format && a.has_canonical_format()) return a;  // which it remembers
   SparseArray result = a.asformat(format);
   result.sum_duplicates();
   return result;
@@ -273,6 +274,21 @@ SparseArray from_dense(const NdArray& dense, Format format) {
   const SparseArray coo(Format::coo, dense.shape(), mask.select(dense), coordinate(Op::floor_divide),
                         coordinate(Op::remainder), true);
   return coo.asformat(format);
+}
+
+NdArray packed(const NdArray& array) {
+  constexpr int64_t kAligned = 16;
+  return array.is_contiguous() && array.offset() % kAligned == 0 ? array : array.copy(context_of(array));
+}
+Lines packed(const Lines& lines) {
+  return {packed(lines.data), packed(lines.indices), packed(lines.offsets), lines.count, lines.extent};
+}
+
+void use(const NdArray& array, const ExecContext& context) { array.buffer()->use(context.stream); }
+void use(const Lines& lines, const ExecContext& context) {
+  use(lines.data, context);
+  use(lines.indices, context);
+  use(lines.offsets, context);
 }
 
 CompressedRows compressed_view(const Lines& lines) {

@@ -84,7 +84,12 @@ SparseArray from_dense(const NdArray& dense, Format format);
 // Right-hand sides in a vector or a matrix: what reshape() cannot tell where there are no rows.
 inline int64_t columns_of(const NdArray& b) { return b.ndim() == 1 ? 1 : b.shape()[1]; }
 
-// For the engines: dtype must be one that they know. The arrays must outlive the use.
+// For the engines. Without gaps, and aligned: cuSPARSE wants that, and slices need not be.
+NdArray packed(const NdArray& array);
+Lines packed(const Lines& lines);
+void use(const NdArray& array, const ExecContext& context);
+void use(const Lines& lines, const ExecContext& context);
+// Of packed lines; the arrays must outlive the use.
 CompressedRows compressed_view(const Lines& lines);
 
 }  // namespace quarry::local::sparse

@@ -182,6 +182,15 @@ static inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
 }
 static void __syncthreads() { on_host::wait(on_host::State::at_barrier); }
+static int __syncthreads_or(int any) {
+  static bool given[on_host::kThreads];
+  given[threadIdx.x] = any != 0;
+  __syncthreads();
+  any = 0;
+  for (const bool one : given) any |= one;
+  __syncthreads();
+  return any;
+}
 // Two buffers in turn: who reads one is done before anybody writes it again.
 static uint32_t __shfl_down_sync(uint32_t mask, uint32_t value, unsigned distance, int width) {
   static uint32_t exchanged[2][on_host::kThreads];

@@ -19,6 +19,7 @@ class Sparse : public test::OnDevice {};
 QUARRY_ON_EVERY_DEVICE(Sparse);
 
 NdArray ints(const std::vector<int64_t>& values) { return from_vector(values); }
+NdArray cast_to(const NdArray& array, DType dtype) { return array.astype(dtype); }
 NdArray reals(const std::vector<double>& values) { return from_vector(values); }
 double distance(const NdArray& a, const NdArray& b) {
   return a.size() == 0 ? 0 : ops::max(ops::absolute(a - b)).item().as_double();
@@ -185,6 +186,59 @@ TEST_P(Sparse, ProductsAgreeWithDenseOnes) {
     EXPECT_LT(distance(matmul(a.index(Slice{7, 100, {}}), x), local::linalg::matmul(left, x)[{Slice{7, 100, {}}}]),
               bound);
   }
+}
+
+// Rows from none to more elements than one block of a GPU sums, and blocks of columns of odd widths.
+TEST_P(Sparse, ProductsOfRowsOfAllLengths) {
+  const int64_t columns = 150000;
+  std::vector<int64_t> positions, offsets{0};
+  for (const int64_t length : {int64_t{3}, int64_t{0}, int64_t{140000}, int64_t{1}, int64_t{300}, int64_t{70000}}) {
+    for (int64_t k = 0; k < length; ++k) positions.push_back(k * (columns / length));
+    offsets.push_back(static_cast<int64_t>(positions.size()));
+  }
+  const auto n = static_cast<int64_t>(positions.size());
+  const NdArray values = ops::remainder(test::arange({n}), Scalar(11)) - Scalar(5);
+  for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
+    const SparseArray a = csr_array(cast_to(values, dtype), ints(positions), ints(offsets), Dims{6, columns});
+    for (const int64_t width : {2, 3, 16, 40}) {
+      const NdArray b = cast_to(ops::remainder(test::arange({columns * width}), Scalar(7)) - Scalar(3), dtype)
+                            .reshape({columns, width});
+      const NdArray c = matmul(a, b);
+      for (int64_t j = 0; j < width; j += width - 1) {
+        const NdArray column = matmul(a, b[{full_slice, j}]);
+        // Sums of whole numbers below 2^24 are exact.
+        EXPECT_EQ(distance(c[{full_slice, j}], column), 0) << name(dtype) << ' ' << width;
+      }
+    }
+  }
+}
+
+TEST_P(Sparse, RowsToColumnsAndBack) {
+  for (const DType dtype : {DType::bool_, DType::int16, DType::int32, DType::float64, DType::complex128}) {
+    // Empty rows and columns, and both ends.
+    const SparseArray a = csr_array(cast_to(reals({1, 2, 3, 4, 5, 6}), dtype), ints({0, 8, 2, 0, 2, 8}),
+                                    ints({0, 0, 2, 3, 3, 6, 6}), Dims{6, 9});
+    const SparseArray c = a.tocsc();
+    EXPECT_EQ(to_vector<int32_t>(c.indptr()), (std::vector<int32_t>{0, 2, 2, 4, 4, 4, 4, 4, 4, 6}));
+    EXPECT_EQ(to_vector<int32_t>(c.indices()), (std::vector<int32_t>{1, 4, 2, 4, 1, 4}));
+    EXPECT_EQ(
+        distance(cast_to(c.data(), DType::float64), cast_to(cast_to(reals({1, 4, 3, 5, 2, 6}), dtype), DType::float64)),
+        0);
+    EXPECT_EQ((a != c.tocsr()).nnz(), 0);
+    EXPECT_TRUE(c.has_canonical_format());
+  }
+  for (const Dims& shape : {Dims{0, 3}, Dims{3, 0}, Dims{0, 0}, Dims{2, 1}}) {
+    const SparseArray c = SparseArray(Format::csr, shape).tocsc();
+    EXPECT_EQ(c.shape(), shape);
+    EXPECT_EQ(c.nnz(), 0);
+    EXPECT_EQ(ops::max(c.indptr()).item().as_int64(), 0);
+  }
+  // Longer than a tile of the sort, with threads of their own.
+  const SparseArray large = random(3000, 2000, 0.01, Format::csr, DType::float64, Generator(5));
+  const SparseArray columns = large.tocsc();
+  EXPECT_EQ(distance(columns.toarray(), large.toarray()), 0);
+  EXPECT_TRUE(csc_array(columns.data(), columns.indices(), columns.indptr(), columns.shape()).has_canonical_format());
+  EXPECT_EQ((large != columns.tocsr()).nnz(), 0);
 }
 
 TEST_P(Sparse, LaplacianOfManyUnknowns) {
