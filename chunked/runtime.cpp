@@ -231,6 +231,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     config.compute_threads = options.threads;
     config.io_threads = std::clamp(options.threads, 2, 8);
     config.worker_threads = 1;
+    config.compute_streams = options.compute_streams;
     executor = scheduler::Executor::create(config);
   });
   if (communicator->size() > 1 && device.kind != DeviceKind::cpu) {

@@ -29,6 +29,7 @@ struct RuntimeOptions {
   std::string transport;              // "auto", "mpi", "ucx". Empty: QUARRY_TRANSPORT, then auto
   std::string peer_copies;            // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   int threads = 0;                    // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
+  int compute_streams = 1;            // GPU kinds: what rounds of chunk tasks take in turn
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
 

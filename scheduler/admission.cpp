@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kRunAhead = 4096;
 // A block that is needed no sooner than this many tasks later makes way so that more tasks run at once.
 constexpr int64_t kFarAhead = 32;
+// A block of a smaller share of the slab is a small one.
+constexpr int64_t kSmallShare = 4096;
 // How long the next task waits for memory that others than the executor hold.
 constexpr auto kPatience = std::chrono::seconds(60);
 
@@ -116,10 +118,20 @@ void Core::free_record(int32_t index) {
   free_records_.push_back(index);
 }
 
+bool Core::may_admit() const {
+  return head_ < static_cast<int64_t>(order_.size()) && live_count_ < kRunAhead && wanted_bytes_ == 0;
+}
+
 void Core::advance() {
+  admits_more_ = false;
   if (wanted_bytes_ > 0 && !make_room(wanted_bytes_, /*before_order=*/-1)) return;
   if (!graph_ || stopping_) return;
-  while (head_ < static_cast<int64_t>(order_.size()) && live_count_ < kRunAhead && wanted_bytes_ == 0) {
+  const int64_t enough = device_kind() ? head_ + kAdmittedAtATime : std::numeric_limits<int64_t>::max();
+  while (may_admit()) {
+    if (head_ >= enough) {
+      admits_more_ = true;
+      return;
+    }
     const TaskId task = order_[static_cast<size_t>(head_)];
     if (!try_admit(task, head_)) {
       if (live_count_ == 0 && jobs_ == 0 && reads_ == 0) refuse_if_stuck(task);
@@ -166,7 +178,8 @@ bool Core::place(const Graph::Task& task, void** scratch) {
   bool fits = true;
   const auto take = [&](int64_t charge) {
     if (!fits) return;
-    void* data = charge == 0 ? &nothing_ : slab_->allocate(charge, /*at_top=*/false);
+    // Small ones lie apart, so that they do not split what large ones leave behind.
+    void* data = charge == 0 ? &nothing_ : slab_->allocate(charge, /*at_top=*/charge <= slab_bytes_ / kSmallShare);
     if (data) {
       placed_.emplace_back(data, charge);
     } else {
@@ -403,9 +416,6 @@ void Core::complete(int32_t index) {
     ++statistics_.tasks;
   }
   if (local::tracing()) trace_task(live, begin_ns, end_ns);
-  std::shared_ptr<local::Event> event = std::move(live.event);
-  live.event.reset();
-  return_event(std::move(event));
   const TaskId id = live.task;
   release_live(index);
   if (error) {

@@ -29,7 +29,7 @@ inline void spin_pause() {
 #endif
 }
 
-// Scratch memory of one task: first fit with coalescing inside one piece. On the CPU the piece is taken at first use.
+// Scratch memory of one task: best fit inside one piece. On the CPU the piece is taken at first use.
 class Scratch final : public local::MemoryResource {
  public:
   Scratch(Core& core, local::Device device) : core_(core), device_(device) {}
@@ -50,8 +50,8 @@ class Scratch final : public local::MemoryResource {
   void* data_ = nullptr;
   int64_t bytes_ = 0;
   bool owned_ = false;
-  std::unique_ptr<Slab> slab_;
-  int64_t peak_ = 0;
+  std::vector<std::pair<int64_t, int64_t>> pieces_;  // handed out: offset and length, in order of offsets
+  int64_t used_ = 0, peak_ = 0;
 };
 
 class CoreTaskRun final : public TaskRun {
@@ -212,8 +212,12 @@ class Core final : public Executor {
     local::Reservation scratch;
     void* scratch_data = nullptr;
     std::shared_ptr<CoreTaskRun> run;
-    std::shared_ptr<local::Event> event;
     std::exception_ptr error;
+  };
+  // Tasks that were queued on a stream together: done when their event is reached.
+  struct Issued {
+    std::shared_ptr<local::Event> event;
+    std::vector<int32_t> tasks;
   };
 
   enum class Job : uint8_t { task, spill, restore };
@@ -245,26 +249,30 @@ class Core final : public Executor {
   struct Slot {
     std::shared_ptr<CoreTaskRun> run;
     const Graph::Task* task = nullptr;
-    local::Stream* stream = nullptr;
-    bool to_host = false;  // on the worker's second stream
+    size_t stream = 0;  // of the worker
     bool deferred = false, given_up = false;
     std::exception_ptr error;
   };
-  static constexpr int kMostTaken = 32;
+  static constexpr int kMostTaken = 64;
   // What a thread takes at a time is expected to last no longer, and after it, it gives back what it has not begun.
   static constexpr int64_t kRoundNs = 4000;
+  // Tasks that are admitted at a time on device kinds: the first ones are queued while others are admitted.
+  static constexpr int64_t kAdmittedAtATime = 64;
   // Threads take several short tasks at a time: one round of the lock for all of them. What one of them has not begun
   // can be taken away again: `next` counts what it has begun.
   struct Worker {
     std::thread thread;
     LaneKind lane = LaneKind::compute;
-    int number = 0;
-    std::unique_ptr<local::Stream> stream, to_host;
+    // Rounds take the first ones in turn; a thread of the io lane of device kinds has one more, to the host.
+    std::vector<std::unique_ptr<local::Stream>> streams;
+    int first_stream = 0;  // its number in issued_
+    size_t turns = 1, turn = 0;
+    local::Stream* to_host = nullptr;
     std::array<Slot, kMostTaken> slots;
     int taken = 0;  // slots in use
     std::atomic<int> next{kMostTaken};
-    std::shared_ptr<local::Event> events[2];  // device kinds: behind the taken tasks of each stream
-    void* bounce = nullptr;                   // pinned, two halves; io lane of device kinds
+    std::vector<Issued> issued;  // device kinds: the round's, per stream
+    void* bounce = nullptr;      // pinned, two halves; io lane of device kinds
     std::unique_ptr<local::Event> bounce_events[2];
   };
   struct EvictionCandidate {
@@ -315,6 +323,7 @@ class Core final : public Executor {
 
   // admission.cpp
   void advance();
+  bool may_admit() const;
   bool try_admit(TaskId task, int64_t order);
   bool place(const Graph::Task& task, void** scratch);
   void admit(TaskId task, int64_t order, local::Reservation room, void* scratch);
@@ -351,7 +360,10 @@ class Core final : public Executor {
   bool others_have_more(const Worker& worker) const;
   void run_tasks(Guard& guard, Worker& worker, int32_t first);
   void prepare(Worker& worker, int32_t live);
-  void perform(Slot& slot);
+  int together(const Worker& worker, int first, int taken) const;
+  void perform(Worker& worker, std::span<Slot> slots);
+  bool begin(Worker& worker, Slot& slot);
+  void call_body(Worker& worker, Slot& slot);
   void record_events(Worker& worker, int done);
   void finish(Worker& worker, Slot& slot);
   int64_t expected_ns(int32_t live) const;
@@ -400,7 +412,7 @@ class Core final : public Executor {
   std::thread poller_;
   bool quit_ = false;
   const bool may_look_ = std::thread::hardware_concurrency() > 1;  // else it would hold up what it looks for
-  std::deque<std::deque<int32_t>> issued_;                         // live tasks per stream, device kinds
+  std::vector<std::deque<Issued>> issued_;                         // per stream, device kinds
   std::vector<std::shared_ptr<local::Event>> events_;
 
   std::deque<Record> records_;
@@ -429,8 +441,9 @@ class Core final : public Executor {
   std::atomic<bool> stopping_{false};
   std::exception_ptr error_;
   std::vector<TaskId> order_;
-  int64_t head_ = 0;       // the next to admit
-  int64_t head_need_ = 0;  // bytes that it still needs
+  int64_t head_ = 0;          // the next to admit
+  bool admits_more_ = false;  // advance() stopped because it had admitted enough for once
+  int64_t head_need_ = 0;     // bytes that it still needs
   std::vector<std::pair<void*, int64_t>> placed_;
   std::vector<int64_t> consumer_begin_;  // per block, into consumers_
   std::vector<int64_t> consumers_;       // admission order of each consumer

@@ -62,6 +62,9 @@ std::unique_ptr<Executor> Executor::create(const ExecutorConfig& config) {
     throw local::InvalidArgument(fmt::format("every lane needs a thread: io {}, compute {}, worker {}",
                                              config.io_threads, config.compute_threads, config.worker_threads));
   }
+  if (config.compute_streams < 1) {
+    throw local::InvalidArgument(fmt::format("a device needs a compute stream, not {}", config.compute_streams));
+  }
   if (config.device.kind != local::DeviceKind::cpu) {
     const int64_t least = 2 * SpillFile::kPieceBytes * config.io_threads;
     if (config.host_bytes < least) {
@@ -98,16 +101,22 @@ Core::Core(const ExecutorConfig& config)
       auto worker = std::make_unique<Worker>();
       worker->lane = lane;
       ++lanes_[static_cast<size_t>(lane)].threads;
-      worker->number = static_cast<int>(workers_.size());
       const auto role = lane == LaneKind::compute  ? local::StreamRole::compute
                         : lane == LaneKind::worker ? local::StreamRole::to_host
                                                    : local::StreamRole::to_device;
-      worker->stream = backend_.create_stream(config_.device.index, role);
+      if (device_kind() && lane == LaneKind::compute) worker->turns = static_cast<size_t>(config_.compute_streams);
+      for (size_t k = 0; k < worker->turns; ++k) {
+        worker->streams.push_back(backend_.create_stream(config_.device.index, role));
+      }
       if (device_kind() && lane == LaneKind::io) {
-        worker->to_host = backend_.create_stream(config_.device.index, local::StreamRole::to_host);
+        worker->streams.push_back(backend_.create_stream(config_.device.index, local::StreamRole::to_host));
+        worker->to_host = worker->streams.back().get();
         worker->bounce = host_memory_.allocate(bounce_bytes_);
         for (auto& event : worker->bounce_events) event = backend_.create_event(config_.device.index);
       }
+      worker->first_stream = static_cast<int>(issued_.size());
+      worker->issued.resize(worker->streams.size());
+      issued_.resize(issued_.size() + worker->streams.size());
       workers_.push_back(std::move(worker));
     }
   };
@@ -115,7 +124,6 @@ Core::Core(const ExecutorConfig& config)
   start(LaneKind::compute, compute_threads);
   start(LaneKind::worker, config_.worker_threads);
   start(LaneKind::comm, 1);
-  issued_.resize(2 * workers_.size());
   // A chunk is two tasks or more: one brings it, one uses it. A device has work queued ahead.
   busy_tasks_ = 2 * (device_kind() ? 4 : compute_threads) + config_.io_threads;
   for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { lane_loop(*w); });
@@ -172,7 +180,7 @@ void Core::Guard::unlock() {
     lane.tokens += count;
     wakes[i] = {&lane.wake, count};
   }
-  if (core_.graph_ && core_.run_over()) core_.run_wake_.notify_all();
+  if (core_.graph_ && (core_.run_over() || core_.admits_more_)) core_.run_wake_.notify_all();
   if (core_.wanted_bytes_ > 0) core_.room_wake_.notify_all();
   std::vector<std::function<void()>> due;
   due.swap(core_.due_);
@@ -267,6 +275,10 @@ void Core::run(Graph& graph) {
     guard.unlock();
     guard.lock();
     if (run_over()) break;
+    if (admits_more_) {
+      advance();
+      continue;
+    }
     guard.wait_for(run_wake_, kTick);
     for (Lane& lane : lanes_) lane.overdue = !lane.heap.empty();
     advance();
@@ -276,9 +288,9 @@ void Core::run(Graph& graph) {
     // An emulated stream keeps its error until it is asked.
     guard.unlock();
     for (const auto& worker : workers_) {
-      for (const auto& stream : {worker->stream.get(), worker->to_host.get()}) {
+      for (const auto& stream : worker->streams) {
         try {
-          if (stream) stream->synchronize();
+          stream->synchronize();
         } catch (const std::exception& e) {
           local::log(local::LogLevel::debug, e.what());
         }
@@ -296,6 +308,7 @@ void Core::begin_run(Graph& graph) {
   stopping_ = false;
   error_ = nullptr;
   head_ = 0;
+  admits_more_ = false;
   remote_left_ = 0;
   stuck_since_ = {};
   block_record_.assign(static_cast<size_t>(graph.block_count()), -1);

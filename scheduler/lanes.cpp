@@ -11,7 +11,8 @@ namespace quarry::scheduler {
 namespace {
 
 constexpr auto kPollInterval = std::chrono::microseconds(20);
-constexpr int64_t kDeviceRoundNs = 30000;  // queueing work is no work
+constexpr int64_t kDeviceRoundNs = 30000;   // queueing work is no work
+constexpr int64_t kQueueRoundNs = 200'000;  // and a compute thread of a device does nothing else
 // A thread that was at tasks this short looks for more for as long as sleeping and waking would take.
 constexpr int64_t kShortNs = 100'000;
 constexpr int64_t kLookNs = 50'000;
@@ -208,13 +209,16 @@ int64_t Core::expected_ns(int32_t index) const {
 
 void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
-  const int64_t round_ns = device_kind() ? kDeviceRoundNs : kRoundNs;
+  const bool queues = device_kind() && worker.lane == LaneKind::compute;
+  const int64_t round_ns = queues ? kQueueRoundNs : device_kind() ? kDeviceRoundNs : kRoundNs;
+  const int most = queues ? kMostTaken : kMostTaken / 2;
   int64_t expected = expected_ns(first);
   // The lane's other threads have as many.
   size_t share = lane.heap.size() / static_cast<size_t>(lane.threads);
   worker.taken = 0;
+  worker.turn = (worker.turn + 1) % worker.turns;
   prepare(worker, first);
-  for (; share > 0 && worker.taken < kMostTaken && lane.heap.front().job == Job::task; --share) {
+  for (; share > 0 && worker.taken < most && lane.heap.front().job == Job::task; --share) {
     if (expected + lane.heap.front().ns > round_ns) break;
     const Item item = pop(lane);
     expected += item.ns;
@@ -230,13 +234,21 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   const int64_t begin_ns = local::trace_clock_ns();
   int64_t now_ns = begin_ns;
   while (now_ns - begin_ns <= round_ns && !(done > 0 && stopping_.load(std::memory_order_relaxed))) {
-    const int i = worker.next.fetch_add(1);
-    if (i >= taken) break;
-    Slot& slot = worker.slots[static_cast<size_t>(i)];
-    slot.run->begin_ns = now_ns;
-    perform(slot);
-    slot.run->end_ns = now_ns = local::trace_clock_ns();
-    ++done;
+    if (done >= taken) break;
+    const int count = queues ? together(worker, done, taken) : 1;
+    if (worker.next.fetch_add(count) != done) break;  // the others were taken back
+    const std::span<Slot> slots =
+        std::span(worker.slots).subspan(static_cast<size_t>(done), static_cast<size_t>(count));
+    const int64_t from_ns = now_ns;
+    perform(worker, slots);
+    now_ns = local::trace_clock_ns();
+    // Those that were queued together share the time.
+    for (int i = 0; i < count; ++i) {
+      CoreTaskRun& run = *slots[static_cast<size_t>(i)].run;
+      run.begin_ns = from_ns + (now_ns - from_ns) * i / count;
+      run.end_ns = from_ns + (now_ns - from_ns) * (i + 1) / count;
+    }
+    done += count;
   }
   if (device_kind()) record_events(worker, done);
 
@@ -245,7 +257,16 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   take_back(worker);
   lane.short_tasks = now_ns - begin_ns <= done * kShortNs;
   for (int i = 0; i < done; ++i) finish(worker, worker.slots[static_cast<size_t>(i)]);
-  for (auto& event : worker.events) event.reset();
+  for (size_t s = 0; s < worker.issued.size(); ++s) {
+    Issued& round = worker.issued[s];
+    if (round.tasks.empty()) {
+      return_event(std::move(round.event));
+    } else {
+      issued_[static_cast<size_t>(worker.first_stream) + s].push_back(std::move(round));
+      poll_wake_.notify_one();
+    }
+    round = {};
+  }
   worker.taken = 0;
   advance();
 }
@@ -268,11 +289,11 @@ void Core::prepare(Worker& worker, int32_t index) {
   run.input_views.clear();
   run.output_views.clear();
   slot.task = &task;
-  slot.to_host = worker.to_host && (task.kind == TaskKind::write || task.kind == TaskKind::send);
-  slot.stream = slot.to_host ? worker.to_host.get() : worker.stream.get();
+  const bool to_host = worker.to_host && (task.kind == TaskKind::write || task.kind == TaskKind::send);
+  slot.stream = to_host ? worker.streams.size() - 1 : worker.turn;
   slot.deferred = slot.given_up = false;
 
-  const int stream_number = 2 * worker.number + (slot.to_host ? 1 : 0);
+  const int stream_number = worker.first_stream + static_cast<int>(slot.stream);
   for (const BlockId input : graph_->inputs(task)) {
     const Record& r = record_of(input);
     run.input_views.push_back({r.data, r.bytes});
@@ -285,63 +306,106 @@ void Core::prepare(Worker& worker, int32_t index) {
   run.inputs = run.input_views;
   run.outputs = run.output_views;
   run.scratch.open(live.scratch_data, live.scratch.bytes());
-  run.context = {config_.device, slot.stream, &run.scratch, /*threads=*/1};
+  run.context = {config_.device, worker.streams[slot.stream].get(), &run.scratch, /*threads=*/1};
   live.phase = Phase::running;
   live.open = 1;
   live.run = slot.run;
   if (device_kind()) {
     ++live.open;
-    auto& event = worker.events[slot.to_host ? 1 : 0];
+    auto& event = worker.issued[slot.stream].event;
     if (!event) event = take_event();
   }
 }
 
-void Core::perform(Slot& slot) {
+// How many tasks from the slot on one body takes at once.
+int Core::together(const Worker& worker, int first, int taken) const {
+  const Slot& begin = worker.slots[static_cast<size_t>(first)];
+  if (!graph_->body(*begin.task).takes_several()) return 1;
+  int end = first + 1;
+  while (end < taken) {
+    const Slot& slot = worker.slots[static_cast<size_t>(end)];
+    if (slot.task->body != begin.task->body || slot.stream != begin.stream) break;
+    ++end;
+  }
+  return end - first;
+}
+
+void Core::perform(Worker& worker, std::span<Slot> slots) {
+  std::array<TaskRun*, kMostTaken> runs{};
+  size_t count = 0;
+  for (Slot& slot : slots) {
+    if (begin(worker, slot)) runs[count++] = slot.run.get();
+  }
+  bool again = count == 1;
+  if (count > 1) {
+    try {
+      const local::DeviceScope scope(runs[0]->context);
+      graph_->body(*slots[0].task).run_several({runs.data(), count});
+    } catch (...) {
+      again = true;
+    }
+  }
+  for (Slot& slot : slots) {
+    if (again && !slot.error) call_body(worker, slot);
+    slot.deferred = slot.run->completion != nullptr;
+    slot.given_up = slot.error && slot.deferred && slot.run->completion->claim();
+    slot.run->completion.reset();
+  }
+}
+
+// What comes before a task's body; false if it failed.
+bool Core::begin(Worker& worker, Slot& slot) {
   CoreTaskRun& run = *slot.run;
   try {
     if (config_.fault && !run.output_views.empty()) config_.fault(ExecutorConfig::Operation::allocate);
     if (!device_kind()) {
       for (BlockView& view : run.output_views) view.data = host_memory_.allocate(charged_bytes(view.bytes));
     }
-    for (const auto& [before, number] : run.waits) slot.stream->wait(*before);
+    const local::Event* last = nullptr;
+    for (const auto& [before, number] : run.waits) {
+      if (before.get() != last) worker.streams[slot.stream]->wait(*before);
+      last = before.get();
+    }
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+  run.waits.clear();
+  return !slot.error;
+}
+
+void Core::call_body(Worker& worker, Slot& slot) {
+  CoreTaskRun& run = *slot.run;
+  try {
     const local::DeviceScope scope(run.context);
     graph_->body(*slot.task).run(run);
   } catch (...) {
     slot.error = std::current_exception();
     if (device_kind()) {
       try {
-        slot.stream->synchronize();  // what was queued may still use the blocks
+        worker.streams[slot.stream]->synchronize();  // what was queued may still use the blocks
       } catch (const std::exception&) {
         // The stream's error is what the body threw, or follows from it.
       }
     }
   }
-  run.waits.clear();
-  slot.deferred = run.completion != nullptr;
-  slot.given_up = slot.error && slot.deferred && run.completion->claim();
-  run.completion.reset();
 }
 
 // One event for all tasks of a stream: who comes after any of them waits for them all.
 void Core::record_events(Worker& worker, int done) {
-  for (const bool to_host : {false, true}) {
+  const std::span<Slot> slots = std::span(worker.slots).first(static_cast<size_t>(done));
+  for (size_t s = 0; s < worker.streams.size(); ++s) {
+    const auto queued = [s](const Slot& slot) { return slot.stream == s && !slot.error; };
+    if (std::ranges::none_of(slots, queued)) continue;
     std::exception_ptr error;
-    bool used = false;
-    const auto each = [&](const auto& call) {
-      for (int i = 0; i < done; ++i) {
-        Slot& slot = worker.slots[static_cast<size_t>(i)];
-        if (slot.to_host == to_host && !slot.error) call(slot);
-      }
-    };
-    each([&](const Slot&) { used = true; });
-    if (!used) continue;
     try {
-      (to_host ? worker.to_host : worker.stream)->record(*worker.events[to_host ? 1 : 0]);
+      worker.streams[s]->record(*worker.issued[s].event);
     } catch (...) {
       error = std::current_exception();
     }
     if (!error) continue;
-    each([&](Slot& slot) { slot.error = error; });
+    for (Slot& slot : slots) {
+      if (queued(slot)) slot.error = error;
+    }
   }
 }
 
@@ -362,17 +426,15 @@ void Core::finish(Worker& worker, Slot& slot) {
   } else if (slot.error) {
     --live.open;
   } else {
-    const int stream_number = 2 * worker.number + (slot.to_host ? 1 : 0);
-    live.event = worker.events[slot.to_host ? 1 : 0];
+    Issued& round = worker.issued[slot.stream];
     live.phase = Phase::issued;
     for (const BlockId output : outputs) {
       Record& r = record_of(output);
-      r.event = live.event;
-      r.stream = stream_number;
+      r.event = round.event;
+      r.stream = worker.first_stream + static_cast<int>(slot.stream);
       if (!slot.deferred) make_available(r);
     }
-    issued_[static_cast<size_t>(stream_number)].push_back(index);
-    poll_wake_.notify_one();
+    round.tasks.push_back(index);
   }
   if (live.open > 1 && slot.deferred) {
     slot.run->deferred = true;
@@ -381,64 +443,51 @@ void Core::finish(Worker& worker, Slot& slot) {
   part_done(index, std::exchange(slot.error, nullptr));
 }
 
+// A stream's work ends in order: only what was queued on it first is asked for.
 void Core::poll_loop() {
-  constexpr size_t kMost = 256;  // of one stream at a time
-  struct Issued {
+  struct Front {
     size_t stream = 0;
-    int32_t live = -1;
     std::shared_ptr<local::Event> event;
+    bool ended = false;
     std::exception_ptr error;
   };
-  std::vector<Issued> issued, ended;
+  std::vector<Front> fronts;
   Guard guard(*this);
   while (!quit_) {
-    issued.clear();
+    fronts.clear();
     for (size_t s = 0; s < issued_.size(); ++s) {
-      for (size_t i = 0; i < std::min(kMost, issued_[s].size()); ++i) {
-        issued.push_back({s, issued_[s][i], live_[static_cast<size_t>(issued_[s][i])].event, nullptr});
-      }
+      if (!issued_[s].empty()) fronts.push_back({s, issued_[s].front().event, false, nullptr});
     }
-    if (issued.empty()) {
+    if (fronts.empty()) {
       guard.unlock();
       guard.lock();
-      const bool none = std::all_of(issued_.begin(), issued_.end(), [](const auto& queue) { return queue.empty(); });
+      const bool none = std::ranges::all_of(issued_, [](const auto& queue) { return queue.empty(); });
       if (none && !quit_) guard.wait(poll_wake_);
       continue;
     }
     guard.unlock();
-    ended.clear();
-    for (size_t i = 0; i < issued.size(); ++i) {
-      // A stream's tasks end in order; those that were queued together share an event.
-      if (i > 0 && issued[i].event == issued[i - 1].event) {
-        if (!ended.empty() && ended.back().live == issued[i - 1].live) {
-          ended.push_back(issued[i]);
-          ended.back().error = ended[ended.size() - 2].error;
-        }
-        continue;
-      }
-      if (i > 0 && issued[i].stream == issued[i - 1].stream &&
-          (ended.empty() || ended.back().live != issued[i - 1].live)) {
-        continue;
-      }
+    bool any = false;
+    for (Front& front : fronts) {
       try {
-        if (!issued[i].event->done()) continue;
-        ended.push_back(issued[i]);
-        issued[i].event->synchronize();  // throws what the work threw
+        front.ended = front.event->done();
+        if (front.ended) front.event->synchronize();  // throws what the work threw
       } catch (...) {
-        if (ended.empty() || ended.back().live != issued[i].live) ended.push_back(issued[i]);
-        ended.back().error = std::current_exception();
+        front.ended = true;
+        front.error = std::current_exception();
       }
+      any = any || front.ended;
     }
-    if (ended.empty()) std::this_thread::sleep_for(kPollInterval);
-    issued.clear();
+    if (!any) std::this_thread::sleep_for(kPollInterval);
     guard.lock();
-    for (Issued& one : ended) {
-      issued_[one.stream].pop_front();
-      one.event.reset();
-      part_done(one.live, one.error);
+    for (Front& front : fronts) {
+      front.event.reset();
+      if (!front.ended) continue;
+      Issued round = std::move(issued_[front.stream].front());
+      issued_[front.stream].pop_front();
+      for (const int32_t task : round.tasks) part_done(task, front.error);
+      return_event(std::move(round.event));
     }
-    if (!ended.empty()) advance();
-    ended.clear();
+    if (any) advance();
   }
 }
 
@@ -482,8 +531,8 @@ void Scratch::open(void* data, int64_t bytes) {
   data_ = data;
   bytes_ = bytes;
   owned_ = false;
-  peak_ = 0;
-  slab_.reset();
+  used_ = peak_ = 0;
+  pieces_.clear();
 }
 
 void Scratch::close() {
@@ -491,27 +540,39 @@ void Scratch::close() {
   if (owned_) core_.host_memory_.deallocate(data_, bytes_);
   owned_ = false;
   data_ = nullptr;
-  slab_.reset();
+  pieces_.clear();
 }
 
 void* Scratch::allocate(int64_t bytes, local::Stream* /*stream*/) {
   QUARRY_CHECK(bytes >= 0);
   if (bytes == 0) return ::operator new(1);
   const std::lock_guard lock(mutex_);
-  if (!slab_) {
-    if (!data_ && bytes_ > 0) {
-      data_ = core_.host_memory_.allocate(bytes_);
-      owned_ = true;
+  if (!data_ && bytes_ > 0) {
+    data_ = core_.host_memory_.allocate(bytes_);
+    owned_ = true;
+  }
+  // A task has a few pieces at a time: looking at all of them is faster than keeping order.
+  const int64_t charge = charged_bytes(bytes);
+  int64_t best_length = std::numeric_limits<int64_t>::max(), best_offset = 0, from = 0;
+  auto place = pieces_.end();
+  for (auto next = pieces_.begin();; ++next) {
+    const int64_t to = next == pieces_.end() ? bytes_ : next->first;
+    if (to - from >= charge && to - from < best_length) {
+      best_length = to - from;
+      best_offset = from;
+      place = next;
     }
-    slab_ = std::make_unique<Slab>(data_, bytes_);
+    if (next == pieces_.end()) break;
+    from = next->first + next->second;
   }
-  void* data = slab_->allocate(charged_bytes(bytes), /*at_top=*/false);
-  if (!data) {
-    throw local::OutOfMemory(fmt::format("scratch memory: {} bytes do not fit: {} of the task's {} are in use", bytes,
-                                         bytes_ - slab_->free_bytes(), bytes_));
+  if (best_length == std::numeric_limits<int64_t>::max()) {
+    throw local::OutOfMemory(
+        fmt::format("scratch memory: {} bytes do not fit: {} of the task's {} are in use", bytes, used_, bytes_));
   }
-  peak_ = std::max(peak_, bytes_ - slab_->free_bytes());
-  return data;
+  pieces_.insert(place, {best_offset, charge});
+  used_ += charge;
+  peak_ = std::max(peak_, used_);
+  return static_cast<char*>(data_) + best_offset;
 }
 
 void Scratch::deallocate(void* data, int64_t bytes, local::Stream* /*stream*/) noexcept {
@@ -520,12 +581,17 @@ void Scratch::deallocate(void* data, int64_t bytes, local::Stream* /*stream*/) n
     return;
   }
   const std::lock_guard lock(mutex_);
-  if (slab_) slab_->deallocate(data, charged_bytes(bytes));
+  if (pieces_.empty()) return;  // the task has ended
+  const int64_t offset = static_cast<char*>(data) - static_cast<char*>(data_);
+  const auto piece = std::ranges::find(pieces_, offset, &std::pair<int64_t, int64_t>::first);
+  if (piece == pieces_.end()) return;
+  used_ -= piece->second;
+  pieces_.erase(piece);
 }
 
 int64_t Scratch::used_bytes() const {
   const std::lock_guard lock(mutex_);
-  return slab_ ? bytes_ - slab_->free_bytes() : 0;
+  return used_;
 }
 
 int64_t Scratch::peak_bytes() const {

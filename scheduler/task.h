@@ -69,6 +69,13 @@ class TaskBody {
   virtual std::string name(
       int64_t index) const = 0;  // for trace, errors and the watchdog: operation and chunk, "sum /x[3, 0]"
   virtual void run(TaskRun& run) = 0;
+  // Several tasks of one round in their order, for bodies that can queue them together (one kernel instead of many).
+  // Only on a GPU; all are on one stream, and none is deferred. What a call that throws should have done is done again
+  // by run(), one after the other, so that the error is that of its task.
+  virtual bool takes_several() const { return false; }
+  virtual void run_several(std::span<TaskRun* const> runs) {
+    for (TaskRun* const one : runs) run(*one);
+  }
 };
 
 }  // namespace quarry::scheduler

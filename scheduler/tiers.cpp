@@ -93,8 +93,8 @@ void Core::restore(Guard& guard, Worker& worker, int32_t index) {
       data = host_memory_.allocate(charge);
       spill_.read(r.slot, 0, bytes, data);
     } else if (host) {
-      worker.stream->copy(data, host, bytes);
-      worker.stream->synchronize();
+      worker.streams[0]->copy(data, host, bytes);
+      worker.streams[0]->synchronize();
     } else {
       read_slot(worker, r.slot, data, bytes);
     }
@@ -161,14 +161,14 @@ void Core::read_slot(Worker& worker, const SpillFile::Slot& slot, void* device, 
       const int64_t side = at / half % 2;
       if (at >= 2 * half) worker.bounce_events[side]->synchronize();
       spill_.read(slot, at, std::min(half, bytes - at), bounce + side * half);
-      worker.stream->copy(static_cast<char*>(device) + at, bounce + side * half, std::min(half, bytes - at));
-      worker.stream->record(*worker.bounce_events[side]);
+      worker.streams[0]->copy(static_cast<char*>(device) + at, bounce + side * half, std::min(half, bytes - at));
+      worker.streams[0]->record(*worker.bounce_events[side]);
     }
   } catch (...) {
-    worker.stream->synchronize();
+    worker.streams[0]->synchronize();
     throw;
   }
-  worker.stream->synchronize();
+  worker.streams[0]->synchronize();
 }
 
 bool Core::drop_clean_slots() {

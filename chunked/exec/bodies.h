@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,23 @@ struct StateLayout {
   std::vector<Field> fields;
   int64_t bytes = 0;
   StateLayout(const local::Program& program, int64_t elements);
+};
+
+// Launches of one program that are run together; they keep the memory of earlier ones.
+class Batch {
+ public:
+  // The calling thread's, empty.
+  static Batch& mine();
+  // The next launch, of unspecified content, until another one is added; and the one before it.
+  local::Launch& add(const local::ExecContext& context);
+  const local::Launch* before() const { return size_ > 1 ? &launches_[size_ - 2] : nullptr; }
+  // Runs them and is empty again.
+  void run(const local::Program& program);
+
+ private:
+  std::vector<local::Launch> launches_;
+  std::vector<local::ExecContext> contexts_;
+  size_t size_ = 0;
 };
 
 // A run-time operand: where an access finds its data in the block that arrived.
@@ -116,17 +135,31 @@ class FusedBody : public scheduler::TaskBody {
   FusedBody(const plan::Stage& stage, int rank, int ranks, const local::Device& device);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  bool takes_several() const override { return streamed_ < 0; }
+  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  // Adds chunk `chunk` to a batch of the stage's program.
+  local::Launch& add(Batch& batch, int64_t chunk, std::span<const scheduler::BlockView> inputs,
+                     std::span<const scheduler::BlockView> outputs, void* states,
+                     const local::ExecContext& context) const;
 
+  const plan::Stage& stage() const { return stage_; }
+  const local::Program& program() const { return fused_.program; }
   int streamed() const { return streamed_; }  // input number or -1
+  // Whether chunk i of the stage reads chunk i of the input as it lies.
+  bool reads_whole_chunks(int input) const {
+    const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
+    return aligned_ && in.array.kind != plan::ArrayRef::Kind::dataset;
+  }
   Access access(int input, int64_t chunk) const;
   Region input_region(int input, int64_t chunk) const;
-  int64_t scratch_bytes(int64_t chunk) const;
-  int64_t state_bytes(int64_t chunk) const;
+  int64_t scratch_bytes(int64_t chunk);
+  int64_t state_bytes(int64_t chunk);
   Dims kept_shape(const Dims& shape) const;  // extents of the axes that are not reduced
 
  private:
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
-  void run_streamed(scheduler::TaskRun& run, int64_t chunk, local::Launch& launch);
+  int64_t scratch_bytes(const local::Launch& whole, int64_t chunk) const;
+  void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
 
   const plan::Stage& stage_;
@@ -134,23 +167,58 @@ class FusedBody : public scheduler::TaskBody {
   int rank_, ranks_;
   local::Device device_;
   int streamed_ = -1;
+  bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction
+  // What the last chunk needed, for others of its shape; the scratch where it depends on nothing else. -1: unknown.
+  struct Known {
+    Dims shape;
+    int64_t scratch_bytes = -1, state_bytes = -1;
+  };
+  Known& known(int64_t chunk);
+  Known known_;
 };
 
-// Merges states in order: the first input with the second, the result with the third, ...
+// The states of several chunks of a fused stage without elementwise outputs, one behind the other in one block.
+class LeavesBody : public scheduler::TaskBody {
+ public:
+  // `chunks` lists those of a task.
+  LeavesBody(const FusedBody& fused, std::function<void(int64_t, std::vector<int64_t>&)> chunks)
+      : fused_(fused), chunks_(std::move(chunks)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  bool takes_several() const override { return true; }
+  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+
+ private:
+  const FusedBody& fused_;
+  std::function<void(int64_t, std::vector<int64_t>&)> chunks_;
+};
+
+// Merges states in order: the first with the second, the result with the third, ... An input holds one state or several
+// behind each other.
 class CombineBody : public scheduler::TaskBody {
  public:
   CombineBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  int64_t scratch_bytes(int64_t index) const;
+  bool takes_several() const override { return true; }
+  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  // Of a task that merges so many states.
+  int64_t scratch_bytes(int64_t index, int64_t states);
 
  private:
+  void merge(std::span<scheduler::TaskRun* const> runs, const StateLayout& layout, int64_t elements,
+             const std::vector<void*>& states);
+  const local::Program& merging(int64_t states);
+
   const plan::Stage& stage_;
   const plan::Fused& fused_;
   local::Device device_;
   std::function<int64_t(int64_t)> elements_;  // of a task's kept chunk
-  std::vector<local::Program> combine_;
+  int64_t most_;                              // states that one program merges
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<local::Program>> merging_;          // by number of states
+  std::map<std::pair<int64_t, int64_t>, int64_t> known_scratch_;  // by elements and states
 };
 
 // A state block to the results of all reductions of the stage.
@@ -159,10 +227,12 @@ class FinalizeBody : public scheduler::TaskBody {
   FinalizeBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  bool takes_several() const override { return true; }
+  void run_several(std::span<scheduler::TaskRun* const> runs) override;
   int64_t scratch_bytes(int64_t index) const;
 
  private:
-  local::Launch launch(size_t output, int64_t elements, void* states, void* result) const;
+  void fill(local::Launch& launch, size_t output, int64_t elements, void* states, void* result) const;
 
   const plan::Stage& stage_;
   const plan::Fused& fused_;

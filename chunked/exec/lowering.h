@@ -39,6 +39,7 @@ struct LoweringContext {
   local::Device device;
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
   Service* service = nullptr;               // pulls; null when only planning
+  int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
 };
 
 struct Lowered {
@@ -51,6 +52,7 @@ struct Lowered {
   BlockIndex blocks;                                  // of this rank, by key
   std::vector<std::vector<scheduler::BlockId>> kept;  // per sink: the owned chunks in order (keep)
   int64_t read_bytes = 0, write_bytes = 0;
+  bool grouped = false;  // some chunks share a task, which needs more memory at once than one of them
 };
 
 // `plan` must outlive the graph.

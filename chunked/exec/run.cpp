@@ -123,8 +123,9 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {
-    lowered =
-        lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), &runtime.executor(), service.get()});
+    lowered = lower(
+        plan, sinks,
+        {runtime.rank(), runtime.size(), runtime.device(), &runtime.executor(), service.get(), runtime.memory_bytes()});
   } catch (...) {
     error = std::current_exception();
   }
@@ -223,11 +224,16 @@ PlanSummary summarize(std::span<const Array> arrays, bool write) {
   std::vector<Sink> sinks;
   for (const plan::ArrayRef& result : plan.results)
     sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
-  const auto lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
+  LoweringContext context{runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr, runtime.memory_bytes()};
+  auto lowered = lower(plan, sinks, context);
   PlanSummary summary;
   summary.stages = plan::describe(plan);
   for (const plan::Stage& stage : plan.stages) summary.chunks += stage.grid.count();
   int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
+  if (lowered->grouped) {  // in less memory, chunks do not share tasks
+    context.memory_bytes = 0;
+    lowered = lower(plan, sinks, context);
+  }
   int64_t least[] = {least_budget(lowered->graph, runtime)};
   int64_t given[] = {runtime.memory_bytes()};
   runtime.communicator().all_reduce(sums, comm::ReduceOp::sum);

@@ -1,7 +1,9 @@
-// Combining the states of reductions where more is known about them than combine_program() takes for granted.
+// Combining the states of reductions where more is known about them than combine_program() takes for granted, and many
+// states at once.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "local/program/program.h"
 
@@ -16,5 +18,10 @@ enum class StatesKnown : uint8_t {
 
 // combine_program() for such states: the same states result, of fewer operations.
 Program combine_program(Reduction reduction, DType accumulate, StatesKnown known);
+
+// Merges `states` states of several reductions in order, the first with the second, the result with the third and so
+// on: inputs are the fields of all reductions of the first state, then those of the second, ...; outputs those of the
+// merged state. The same bits as one combine_program() after the other.
+Program combine_states_program(std::span<const ProgramReduction> reductions, int states);
 
 }  // namespace quarry::local

@@ -306,22 +306,24 @@ Program combine_program(Reduction reduction, DType accumulate) {
   return combine_program(reduction, accumulate, StatesKnown::nothing);
 }
 
-Program combine_program(Reduction reduction, DType accumulate, StatesKnown known) {
-  Program program;
-  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
-  Recorded a[3]{}, b[3]{};
-  for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
-  for (size_t i = 0; i < fields.size(); ++i) b[i] = {&program, program.input(fields[i])};
-  const Recorder r{program, widened(accumulate), real_type(widened(accumulate)), known};
-  const auto& [a0, a1, a2] = a;
-  const auto& [b0, b1, b2] = b;
-  // One row becomes a case; `r.` reaches every function through a using-like lambda over the recorder.
-  std::vector<Recorded> merged;
-  struct Rows : Recorder {
-    void combine(Reduction which, Recorded a0, Recorded a1, Recorded a2, Recorded b0, Recorded b1, Recorded b2,
-                 std::vector<Recorded>& out) const {
-      static_cast<void>(a1), static_cast<void>(a2), static_cast<void>(b1), static_cast<void>(b2);
-      switch (which) {
+namespace {
+
+using State = std::array<Recorded, 3>;
+
+State record_state(Program& program, const std::vector<DType>& fields) {
+  State state{};
+  for (size_t i = 0; i < fields.size(); ++i) state[i] = {&program, program.input(fields[i])};
+  return state;
+}
+
+// One row becomes a case; its functions are the recorder's.
+struct CombineRows : Recorder {
+  std::vector<Recorded> combine(Reduction which, const State& a, const State& b) const {
+    const auto& [a0, a1, a2] = a;
+    const auto& [b0, b1, b2] = b;
+    static_cast<void>(a1), static_cast<void>(a2), static_cast<void>(b1), static_cast<void>(b2);
+    std::vector<Recorded> out;
+    switch (which) {
 #define QUARRY_FIELD(...) __VA_OPT__(out.push_back(__VA_ARGS__);)
 #define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
   case Reduction::name:                                                                                     \
@@ -329,11 +331,47 @@ Program combine_program(Reduction reduction, DType accumulate, StatesKnown known
 #include "local/ops/reduction.def"
 #undef QUARRY_REDUCTION
 #undef QUARRY_FIELD
-      }
     }
-  };
-  Rows{r}.combine(reduction, a0, a1, a2, b0, b1, b2, merged);
-  for (size_t i = 0; i < fields.size(); ++i) program.output(program.cast(merged[i].id, fields[i]));
+    return out;
+  }
+};
+
+State merged(Program& program, Reduction reduction, DType accumulate, StatesKnown known, const State& a,
+             const State& b) {
+  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
+  const CombineRows rows{{program, widened(accumulate), real_type(widened(accumulate)), known}};
+  const std::vector<Recorded> out = rows.combine(reduction, a, b);
+  State state{};
+  for (size_t i = 0; i < fields.size(); ++i) state[i] = {&program, program.cast(out[i].id, fields[i])};
+  return state;
+}
+
+}  // namespace
+
+Program combine_program(Reduction reduction, DType accumulate, StatesKnown known) {
+  Program program;
+  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
+  const State a = record_state(program, fields);
+  const State b = record_state(program, fields);
+  const State state = merged(program, reduction, accumulate, known, a, b);
+  for (size_t i = 0; i < fields.size(); ++i) program.output(state[i].id);
+  return program;
+}
+
+Program combine_states_program(std::span<const ProgramReduction> reductions, int states) {
+  Program program;
+  std::vector<State> all(reductions.size());
+  for (int s = 0; s < states; ++s) {
+    for (size_t r = 0; r < reductions.size(); ++r) {
+      const auto& [reduction, accumulate, args] = reductions[r];
+      const State next = record_state(program, state_dtypes(reduction, accumulate));
+      all[r] = s == 0 ? next : merged(program, reduction, accumulate, StatesKnown::nothing, all[r], next);
+    }
+  }
+  for (size_t r = 0; r < reductions.size(); ++r) {
+    const size_t fields = state_dtypes(reductions[r].reduction, reductions[r].accumulate).size();
+    for (size_t i = 0; i < fields; ++i) program.output(all[r][i].id);
+  }
   return program;
 }
 

@@ -1,6 +1,7 @@
 // What tasks cost: rates of empty ones, the smallest task that is worth its scheduling (METG of Task Bench), memory per
 // task, and chunks on a device. One JSON object a line; scripts/bench/scheduler prints the table.
-//   bench_scheduler [--device cpu|cuda|emulated] [--threads N] [--quick] [--tasks N] [empty|metg|memory|chunks ...]
+//   bench_scheduler [--device cpu|cuda|emulated] [--threads N] [--streams N] [--quick] [--tasks N]
+//                   [empty|metg|memory|chunks|64KiB|4MiB|64MiB|passes|streaming ...]     (the last five: of chunks)
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -259,6 +260,8 @@ int run(int argc, char** argv) {
       options.device = {*kind, 0};
     } else if (word == "--threads") {
       options.threads = std::max(1, std::atoi(value().c_str()));
+    } else if (word == "--streams") {
+      options.streams = std::max(1, std::atoi(value().c_str()));
     } else if (word == "--tasks") {
       options.tasks = std::atoll(value().c_str());
     } else if (word == "--quick") {
@@ -271,7 +274,8 @@ int run(int argc, char** argv) {
   if (wanted(options, "empty")) empty_rows(options);
   if (cpu && wanted(options, "metg")) metg_rows(options);
   if (cpu && std::ranges::count(options.rows, "memory") > 0) memory_row(options);
-  if (wanted(options, "chunks")) chunk_rows(options);
+  const auto of_chunks = [&](const char* row) { return wanted(options, row); };
+  if (std::ranges::any_of(kChunkRows, of_chunks) || wanted(options, "chunks")) chunk_rows(options);
   return 0;
 }
 

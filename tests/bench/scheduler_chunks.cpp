@@ -89,6 +89,7 @@ struct Job {
     result.memory = fmt::format("{}B", memory_bytes);
     result.host_memory = fmt::format("{}B", host_bytes);
     result.threads = options.threads;
+    result.compute_streams = options.streams;
     result.chunks = Dims{chunk_bytes / 4};
     return result;
   }
@@ -119,6 +120,8 @@ void resident_row(const SchedulerOptions& options, const Ceilings& ceilings, int
           {"bytes_per_second", rate},
           {"share_of_ceiling", rate / ceilings.read},
           {"tasks", tasks},
+          {"streams", options.streams},
+          {"seconds_per_chunk", seconds / static_cast<double>(chunks)},
           {"seconds_per_task", seconds / tasks}});
 }
 
@@ -155,14 +158,17 @@ void chunk_rows(const SchedulerOptions& options) {
   const Ceilings ceilings = measure_ceilings(options);
   const bool gpu = options.device.kind == local::DeviceKind::cuda;
   const bool quick = options.quick;
-  resident_row(options, ceilings, 64 << 10, quick ? 500 : 10000);
-  resident_row(options, ceilings, 4 * kMiB, quick ? 10 : gpu ? 4000 : 500);
-  resident_row(options, ceilings, 64 * kMiB, quick ? 4 : gpu ? 1000 : 32);
+  const auto asked = [&](const char* row) { return wanted(options, "chunks") || wanted(options, row); };
+  if (asked("64KiB")) resident_row(options, ceilings, 64 << 10, quick ? 500 : 10000);
+  if (asked("4MiB")) resident_row(options, ceilings, 4 * kMiB, quick ? 10 : gpu ? 4000 : 500);
+  if (asked("64MiB")) resident_row(options, ceilings, 64 * kMiB, quick ? 4 : gpu ? 1000 : 32);
   if (options.device.kind == local::DeviceKind::cpu) return;
   const int64_t budget = quick ? 24 * kMiB : gpu ? 8 * kGiB : 512 * kMiB;
-  passes_row(options, ceilings, "working set of 3 times the device's budget", 3 * budget, budget);
-  passes_row(options, ceilings, "streaming from host memory", quick ? 64 * kMiB : 3 * budget,
-             quick ? 8 * kMiB : budget / 8);
+  if (asked("passes")) passes_row(options, ceilings, "working set of 3 times the device's budget", 3 * budget, budget);
+  if (asked("streaming")) {
+    passes_row(options, ceilings, "streaming from host memory", quick ? 64 * kMiB : 3 * budget,
+               quick ? 8 * kMiB : budget / 8);
+  }
 }
 
 }  // namespace quarry::bench

@@ -1,6 +1,7 @@
 // Rows of bench_scheduler.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +14,7 @@ namespace quarry::bench {
 struct SchedulerOptions {
   local::Device device;
   int threads = 2;
+  int streams = 1;                // of a GPU's compute thread
   bool quick = false;             // small sizes, few repeats
   int64_t tasks = 10'000'000;     // of the memory row
   std::vector<std::string> rows;  // empty: all of the device
@@ -23,6 +25,8 @@ void report(const nlohmann::json& row);
 
 // Chunks through the public functions: what the host spends on a task, rates against the ceilings of the run.
 void chunk_rows(const SchedulerOptions& options);
+// The names of single ones; "chunks" are all.
+inline constexpr std::array kChunkRows = {"64KiB", "4MiB", "64MiB", "passes", "streaming"};
 
 bool wanted(const SchedulerOptions& options, const std::string& row);
 

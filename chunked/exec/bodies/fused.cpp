@@ -95,6 +95,11 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
       ranks_(ranks),
       device_(device),
       combine_(combine_programs(fused_.program)) {
+  aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
+    const bool packed = input.array.kind == plan::ArrayRef::Kind::dataset;
+    const bool straight = input.map.axes == plan::AccessMap::identity(stage.grid.ndim()).axes;
+    return straight && input.map.fixed.empty() && (packed || input.grid == stage.grid);
+  });
   if (device.kind != local::DeviceKind::cpu) return;
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
@@ -108,6 +113,26 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
       streamed_ = static_cast<int>(i);
     }
   }
+}
+
+Batch& Batch::mine() {
+  static thread_local Batch batch;
+  batch.size_ = 0;
+  return batch;
+}
+
+local::Launch& Batch::add(const local::ExecContext& context) {
+  if (size_ == launches_.size()) {
+    launches_.emplace_back();
+    contexts_.emplace_back();
+  }
+  contexts_[size_] = context;
+  return launches_[size_++];
+}
+
+void Batch::run(const local::Program& program) {
+  local::engine(contexts_[0].device).run_each(program, {launches_.data(), size_}, {contexts_.data(), size_});
+  size_ = 0;
 }
 
 std::string FusedBody::name(int64_t index) const {
@@ -140,8 +165,12 @@ Dims FusedBody::state_strides(const Dims& shape, int64_t itemsize) const {
   return strides;
 }
 
-int64_t FusedBody::state_bytes(int64_t chunk) const {
-  return StateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk(chunk).count))).bytes;
+int64_t FusedBody::state_bytes(int64_t chunk) {
+  Known& of_shape = known(chunk);
+  if (of_shape.state_bytes < 0) {
+    of_shape.state_bytes = StateLayout(fused_.program, local::element_count(kept_shape(of_shape.shape))).bytes;
+  }
+  return of_shape.state_bytes;
 }
 
 local::Launch FusedBody::launch(int64_t chunk) const {
@@ -165,8 +194,20 @@ local::Launch FusedBody::launch(int64_t chunk) const {
   return launch;
 }
 
-int64_t FusedBody::scratch_bytes(int64_t chunk) const {
-  const local::Launch whole = launch(chunk);
+FusedBody::Known& FusedBody::known(int64_t chunk) {
+  Dims shape = stage_.grid.chunk(chunk).count;
+  if (known_.shape != shape) known_ = {std::move(shape)};
+  return known_;
+}
+
+int64_t FusedBody::scratch_bytes(int64_t chunk) {
+  if (!aligned_ || streamed_ >= 0) return scratch_bytes(launch(chunk), chunk);
+  int64_t& bytes = known(chunk).scratch_bytes;
+  if (bytes < 0) bytes = scratch_bytes(launch(chunk), chunk);
+  return bytes;
+}
+
+int64_t FusedBody::scratch_bytes(const local::Launch& whole, int64_t chunk) const {
   int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
   if (streamed_ < 0) return bytes;
   // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.
@@ -179,31 +220,65 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
 }
 
-void FusedBody::run(scheduler::TaskRun& run) {
-  const int64_t chunk = run.index;
-  local::Launch launch = this->launch(chunk);
+local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const scheduler::BlockView> inputs,
+                              std::span<const scheduler::BlockView> outputs, void* states,
+                              const local::ExecContext& context) const {
+  local::Launch& launch = batch.add(context);
+  const local::Launch* const before = batch.before();
+  const Region box = stage_.grid.chunk(chunk);
+  // Most chunks are of one shape.
+  const bool same = aligned_ && before && before->shape == box.count;
+  if (same) {
+    launch = *before;
+    launch.index_offset = box.start;
+  } else {
+    launch = this->launch(chunk);
+  }
   size_t arrived = 0;
   for (size_t i = 0; i < fused_.inputs.size(); ++i) {
     if (static_cast<int>(i) == streamed_) continue;
-    launch.inputs[i].data =
-        static_cast<std::byte*>(run.inputs[arrived++].data) + access(static_cast<int>(i), chunk).offset;
+    const int64_t offset = aligned_ ? 0 : access(static_cast<int>(i), chunk).offset;
+    launch.inputs[i].data = static_cast<std::byte*>(inputs[arrived++].data) + offset;
   }
-  QUARRY_CHECK(arrived == run.inputs.size());
-  size_t produced = 0;
-  for (local::Operand& output : launch.outputs) output.data = run.outputs[produced++].data;
-  if (!combine_.empty()) {
-    const StateLayout layout(fused_.program, local::element_count(kept_shape(launch.shape)));
-    for (size_t f = 0; f < layout.fields.size(); ++f)
-      launch.states[f].data = static_cast<std::byte*>(run.outputs[produced].data) + layout.fields[f].offset;
+  QUARRY_CHECK(arrived == inputs.size());
+  for (size_t o = 0; o < launch.outputs.size(); ++o) launch.outputs[o].data = outputs[o].data;
+  if (combine_.empty()) return launch;
+  if (same) {
+    const std::byte* const from = static_cast<std::byte*>(before->states[0].data);
+    for (local::Operand& state : launch.states) {
+      state.data = static_cast<std::byte*>(states) + (static_cast<std::byte*>(state.data) - from);
+    }
+    return launch;
   }
-  if (streamed_ >= 0 && local::element_count(launch.shape) > 0) {
-    run_streamed(run, chunk, launch);
-  } else {
-    local::engine(run.context.device).run(fused_.program, launch, run.context);
-  }
+  const StateLayout layout(fused_.program, local::element_count(kept_shape(launch.shape)));
+  for (size_t f = 0; f < layout.fields.size(); ++f)
+    launch.states[f].data = static_cast<std::byte*>(states) + layout.fields[f].offset;
+  return launch;
 }
 
-void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, local::Launch& whole) {
+void FusedBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+  Batch& batch = Batch::mine();
+  const size_t outputs = fused_.program.outputs().size();
+  for (const scheduler::TaskRun* run : runs) {
+    void* const states = combine_.empty() ? nullptr : run->outputs[outputs].data;
+    add(batch, run->index, run->inputs, run->outputs.first(outputs), states, run->context);
+  }
+  batch.run(fused_.program);
+}
+
+void FusedBody::run(scheduler::TaskRun& run) {
+  if (streamed_ < 0 || stage_.grid.chunk(run.index).elements() == 0) {
+    scheduler::TaskRun* const one = &run;
+    run_several({&one, 1});
+    return;
+  }
+  Batch& batch = Batch::mine();
+  const size_t outputs = fused_.program.outputs().size();
+  void* const states = combine_.empty() ? nullptr : run.outputs[outputs].data;
+  run_streamed(run, run.index, add(batch, run.index, run.inputs, run.outputs.first(outputs), states, run.context));
+}
+
+void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole) {
   const plan::Input& input = fused_.inputs[static_cast<size_t>(streamed_)];
   const Region region = input_region(streamed_, chunk);
   const Dims& box = whole.shape;
@@ -273,68 +348,6 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, local::Laun
         merge(combine_, layout, state_block, whole_kept_strides, offset, piece_layout, piece_states,
               contiguous_elements(kept), kept, run.context);
       });
-}
-
-CombineBody::CombineBody(const plan::Stage& stage, const local::Device& device,
-                         std::function<int64_t(int64_t)> elements)
-    : stage_(stage),
-      fused_(std::get<plan::Fused>(stage.work)),
-      device_(device),
-      elements_(std::move(elements)),
-      combine_(combine_programs(fused_.program)) {}
-
-std::string CombineBody::name(int64_t index) const { return fmt::format("combine {}[{}]", stage_.label, index); }
-
-int64_t CombineBody::scratch_bytes(int64_t index) const {
-  const int64_t elements = elements_(index);
-  return merge_scratch_bytes(combine_, StateLayout(fused_.program, elements), elements, device_);
-}
-
-void CombineBody::run(scheduler::TaskRun& run) {
-  const int64_t elements = elements_(run.index);
-  const StateLayout layout(fused_.program, elements);
-  QUARRY_CHECK(run.inputs.size() >= 2 && run.outputs[0].bytes == layout.bytes);
-  void* const result = run.outputs[0].data;
-  run.context.stream->copy(result, run.inputs[0].data, layout.bytes);
-  for (size_t i = 1; i < run.inputs.size(); ++i) {
-    merge(combine_, layout, result, Dims{1}, 0, layout, run.inputs[i].data, Dims{1}, Dims{elements}, run.context);
-  }
-}
-
-FinalizeBody::FinalizeBody(const plan::Stage& stage, const local::Device& device,
-                           std::function<int64_t(int64_t)> elements)
-    : stage_(stage), fused_(std::get<plan::Fused>(stage.work)), device_(device), elements_(std::move(elements)) {
-  for (const auto& output : fused_.reductions) {
-    const auto& reduction = fused_.program.reductions()[static_cast<size_t>(output.reduction)];
-    finalize_.push_back(local::finalize_program(reduction.reduction, reduction.accumulate, output.ddof, output.dtype));
-    finalize_.back().keep_key();
-  }
-}
-
-std::string FinalizeBody::name(int64_t index) const { return fmt::format("finish {}[{}]", stage_.label, index); }
-
-local::Launch FinalizeBody::launch(size_t output, int64_t elements, void* states, void* result) const {
-  local::Launch launch;
-  launch.shape = Dims{elements};
-  launch.inputs =
-      fields_of(StateLayout(fused_.program, elements), fused_.reductions[output].reduction, states, Dims{1});
-  launch.outputs.push_back({result, Dims{local::itemsize(fused_.reductions[output].dtype)}});
-  return launch;
-}
-
-int64_t FinalizeBody::scratch_bytes(int64_t index) const {
-  int64_t bytes = 0;
-  for (size_t o = 0; o < finalize_.size(); ++o) {
-    bytes = std::max(bytes, run_scratch_bytes(device_, finalize_[o], launch(o, elements_(index), nullptr, nullptr)));
-  }
-  return bytes;
-}
-
-void FinalizeBody::run(scheduler::TaskRun& run) {
-  local::Engine& engine = local::engine(run.context.device);
-  for (size_t o = 0; o < finalize_.size(); ++o) {
-    engine.run(finalize_[o], launch(o, elements_(run.index), run.inputs[0].data, run.outputs[o].data), run.context);
-  }
 }
 
 }  // namespace quarry::exec

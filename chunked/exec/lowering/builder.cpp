@@ -153,6 +153,12 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   return packed;
 }
 
+std::optional<BlockId> Builder::whole_chunk(const plan::Input& input, int64_t chunk) {
+  const bool everywhere = input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated();
+  if (!everywhere && !mine(owner(chunk, input.grid.count()))) return std::nullopt;
+  return chunk_block(input.array, chunk);
+}
+
 BlockId Builder::arrive(const plan::Input& input, const Access& access) {
   switch (access.kind) {
     case Access::Kind::read:

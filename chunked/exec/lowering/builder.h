@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -80,6 +81,8 @@ class Builder {
 
   // --- what a task reads ---
 
+  // A chunk of an array as it lies, if this rank holds it.
+  std::optional<scheduler::BlockId> whole_chunk(const plan::Input& input, int64_t chunk);
   // Where an access's data arrives; adds the tasks that bring it.
   scheduler::BlockId arrive(const plan::Input& input, const Access& access);
   // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).

@@ -2,6 +2,7 @@
 // reductions. States are merged along the fixed tree (tree.h): every segment on the rank that owns its first leaf,
 // every node above on the rank of its left end, results on the owners of their chunks.
 #include <algorithm>
+#include <optional>
 
 #include "chunked/exec/lowering/builder.h"
 #include "chunked/exec/lowering/tree.h"
@@ -13,6 +14,12 @@ namespace {
 using scheduler::BlockId;
 
 constexpr int64_t kLeavesPerCombine = 8;
+// On a GPU, small neighbouring chunks of a segment share a task as long as they are no larger together, also in the
+// part of the memory budget that this leaves for others, and their states stay small.
+constexpr int64_t kLeavesPerTask = 64;
+constexpr int64_t kSharedBytes = int64_t{32} << 20;
+constexpr int64_t kSharedPart = 16;
+constexpr int64_t kSharedStateBytes = int64_t{64} << 10;
 
 bool broadcasts(const plan::Input& input, const Dims& space) {
   for (int d = 0; d < space.size(); ++d)
@@ -20,10 +27,21 @@ bool broadcasts(const plan::Input& input, const Dims& space) {
   return false;
 }
 
+// Where the data of an input of a chunk arrives.
+BlockId arrive(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
+  if (body.reads_whole_chunks(number) && builder.stage().grid.chunk(chunk).elements() > 0) {
+    if (const auto block = builder.whole_chunk(input, chunk)) return *block;
+  }
+  const Access access = body.access(number, chunk);
+  return broadcasts(input, builder.stage().shape) ? builder.arrive_shared(input, access)
+                                                  : builder.arrive(input, access);
+}
+
 class Reductions {
  public:
-  explicit Reductions(Builder& builder)
+  Reductions(Builder& builder, FusedBody& chunks)
       : builder_(builder),
+        chunks_(chunks),
         stage_(builder.stage()),
         fused_(std::get<plan::Fused>(stage_.work)),
         map_(std::make_shared<ReduceMap>(stage_.grid, fused_.reduce_axes)) {
@@ -33,8 +51,22 @@ class Reductions {
         builder.add_body<FinalizeBody>(stage_, builder.device(), [map = map_](int64_t j) { return map->elements(j); });
   }
 
+  // Adds tasks that make the states of several chunks each.
+  void lower_shared() {
+    const int64_t most = leaves_per_task();
+    if (most > 1) share(most);
+  }
+  // Whether one of them makes the states of this chunk.
+  bool shares(int64_t chunk) const {
+    if (shared_.empty()) return false;
+    const auto [first, last] = builder_.owned(stage_.grid.count());
+    if (shared_leaves_ == last - first) return true;
+    const auto [j, leaf] = map_->split(stage_.grid, chunk);
+    return shared_.contains(j * kSegments + tree_.segment_of(leaf));
+  }
+
   void lower() {
-    const std::vector<Segment> segments = own_segments();
+    const std::vector<Segment>& segments = own_segments();
     for (const Segment& segment : segments) merge_segment(segment);
     for (int level = 1; level <= tree_.levels(); ++level)
       for (const Segment& segment : segments) merge_pair(segment, level);
@@ -47,7 +79,12 @@ class Reductions {
     int64_t j, number;  // of kept chunk j
   };
 
-  int64_t state_bytes(int64_t j) const { return StateLayout(fused_.program, map_->elements(j)).bytes; }
+  int64_t state_bytes(int64_t j) {
+    const int64_t elements = map_->elements(j);
+    if (elements != known_elements_) known_bytes_ = StateLayout(fused_.program, elements).bytes;
+    known_elements_ = elements;
+    return known_bytes_;
+  }
   int64_t leaf_chunk(int64_t j, int64_t leaf) const { return map_->chunk(stage_.grid, j, leaf); }
   int leaf_owner(int64_t chunk) const { return builder_.owner(chunk, stage_.grid.count()); }
 
@@ -75,21 +112,80 @@ class Reductions {
   }
 
   // Those whose first leaf this rank owns.
-  std::vector<Segment> own_segments() const {
-    std::vector<Segment> segments;
+  const std::vector<Segment>& own_segments() {
+    if (!segments_.empty()) return segments_;
     const auto [first, last] = builder_.owned(stage_.grid.count());
     for (int64_t chunk = first; chunk < last; ++chunk) {
       const auto [j, leaf] = map_->split(stage_.grid, chunk);
       const int64_t segment = tree_.segment_of(leaf);
-      if (tree_.first(segment) == leaf) segments.push_back({j, segment});
+      if (tree_.first(segment) == leaf) segments_.push_back({j, segment});
     }
-    return segments;
+    return segments_;
+  }
+
+  int64_t leaves_per_task() const {
+    const LoweringContext& context = builder_.context();
+    if (context.device.kind == local::DeviceKind::cpu || context.memory_bytes == 0) return 1;
+    if (!fused_.program.outputs().empty() || tree_.leaves <= kSegments) return 1;
+    const int64_t elements = local::element_count(stage_.grid.largest());
+    int64_t bytes = 0;
+    for (const plan::Input& input : fused_.inputs) bytes += elements * local::itemsize(input.dtype);
+    const int64_t states =
+        std::max<int64_t>(StateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
+    const int64_t room = std::min(kSharedBytes, context.memory_bytes / kSharedPart);
+    return std::min({kLeavesPerTask, room / std::max<int64_t>(bytes, 1), kSharedStateBytes / states});
+  }
+
+  // Every segment that is all this rank's.
+  void share(int64_t most) {
+    auto chunks = [map = map_, tree = tree_, grid = stage_.grid, most](int64_t index, std::vector<int64_t>& list) {
+      const int64_t j = index / tree.leaves, leaf = index % tree.leaves;
+      const int64_t end = std::min(leaf + most, tree.end_leaf(0, tree.segment_of(leaf)));
+      list.clear();
+      for (int64_t l = leaf; l < end; ++l) list.push_back(map->chunk(grid, j, l));
+    };
+    const int32_t body = builder_.add_body<LeavesBody>(chunks_, chunks).first;
+    std::vector<BlockId> inputs;
+    std::vector<int64_t> leaves;
+    for (const auto& [j, number] : own_segments()) {
+      const int64_t first = tree_.first(number), end = tree_.end_leaf(0, number);
+      leaves.clear();
+      for (int64_t leaf = first; leaf < end; ++leaf) leaves.push_back(leaf_chunk(j, leaf));
+      const auto mine = [this](int64_t chunk) { return builder_.mine(leaf_owner(chunk)); };
+      if (leaves.size() == 1 || !std::ranges::all_of(leaves, mine)) continue;
+      Shared& shared = shared_[j * kSegments + number];
+      shared_leaves_ += end - first;
+      for (int64_t leaf = first; leaf < end;) {
+        const int64_t begin = leaf, until = std::min(begin + most, end);
+        int64_t latest = 0, scratch = 0;
+        inputs.clear();
+        for (; leaf < until; ++leaf) {
+          const int64_t chunk = leaves[static_cast<size_t>(leaf - first)];
+          for (size_t i = 0; i < fused_.inputs.size(); ++i) {
+            inputs.push_back(arrive(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
+          }
+          latest = std::max(latest, builder_.progress(chunk));
+          scratch += chunks_.scratch_bytes(chunk);
+        }
+        shared.latest = std::max(shared.latest, latest);
+        shared.blocks.push_back(builder_.add_block((until - begin) * state_bytes(j)));
+        builder_.add_compute(body, j * tree_.leaves + begin, {latest, kMain}, {scratch, 0}, inputs,
+                             {shared.blocks.back()});
+      }
+    }
+    builder_.result().grouped = true;
   }
 
   void merge_segment(const Segment& segment) {
     const auto [j, number] = segment;
     const int64_t end = tree_.end_leaf(0, number);
     if (end - tree_.first(number) == 1) return;
+    if (const auto found = shared_.find(j * kSegments + number); found != shared_.end()) {
+      const auto& [blocks, latest] = found->second;
+      const BlockId merged = builder_.add_block(node_key(j, 0, number), state_bytes(j));
+      add_combine(j, number, {latest, kChain}, blocks, end - tree_.first(number), merged);
+      return;
+    }
     BlockId merged = -1;
     int64_t latest = 0;
     for (int64_t leaf = tree_.first(number); leaf < end;) {
@@ -105,7 +201,7 @@ class Reductions {
       }
       merged =
           leaf == end ? builder_.add_block(node_key(j, 0, number), state_bytes(j)) : builder_.add_block(state_bytes(j));
-      add_combine(j, number, {latest, kChain}, inputs, merged);
+      add_combine(j, number, {latest, kChain}, inputs, std::ssize(inputs), merged);
     }
   }
 
@@ -116,12 +212,13 @@ class Reductions {
     if (2 * node + 1 >= tree_.nodes(level - 1)) return;  // passes through
     std::vector<BlockId> inputs{state(j, level - 1, 2 * node), state(j, level - 1, 2 * node + 1)};
     const BlockId merged = builder_.add_block(node_key(j, level, node), state_bytes(j));
-    add_combine(j, node, {node_progress(j, level, node), kTreeDepth + 2 * level}, inputs, merged);
+    add_combine(j, node, {node_progress(j, level, node), kTreeDepth + 2 * level}, inputs, 2, merged);
   }
 
-  void add_combine(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, BlockId merged) {
-    builder_.add_compute(combine_, j * kSegments + node, place, {combine_body_->scratch_bytes(j * kSegments), 0},
-                         inputs, {merged});
+  void add_combine(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, int64_t states,
+                   BlockId merged) {
+    builder_.add_compute(combine_, j * kSegments + node, place,
+                         {combine_body_->scratch_bytes(j * kSegments, states), 0}, inputs, {merged});
   }
 
   void add_results(int64_t j) {
@@ -139,6 +236,7 @@ class Reductions {
   }
 
   Builder& builder_;
+  FusedBody& chunks_;
   const plan::Stage& stage_;
   const plan::Fused& fused_;
   std::shared_ptr<const ReduceMap> map_;  // with the bodies
@@ -146,6 +244,15 @@ class Reductions {
   int32_t combine_ = -1, finish_ = -1;
   CombineBody* combine_body_ = nullptr;
   FinalizeBody* finish_body_ = nullptr;
+  std::vector<Segment> segments_;
+  // Segments whose leaves share tasks, by j and number: the blocks of their states in order.
+  struct Shared {
+    std::vector<BlockId> blocks;
+    int64_t latest = 0;
+  };
+  std::unordered_map<int64_t, Shared> shared_;
+  int64_t shared_leaves_ = 0;
+  int64_t known_elements_ = -1, known_bytes_ = 0;  // of a state
 };
 
 }  // namespace
@@ -157,8 +264,13 @@ void lower_fused(Builder& builder) {
   const auto [number, body] = builder.add_body<FusedBody>(stage, rank, ranks, builder.device());
   const int outputs = static_cast<int>(fused.program.outputs().size());
   const auto [first, last] = builder.owned(stage.grid.count());
+  std::optional<Reductions> reductions;
+  if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared();
+  std::vector<BlockId> inputs, produced;
   for (int64_t chunk = first; chunk < last; ++chunk) {
-    std::vector<BlockId> inputs, produced;
+    if (reductions && reductions->shares(chunk)) continue;
+    inputs.clear();
+    produced.clear();
     int64_t traffic = 0;
     for (size_t i = 0; i < fused.inputs.size(); ++i) {
       const plan::Input& input = fused.inputs[i];
@@ -167,9 +279,7 @@ void lower_fused(Builder& builder) {
         builder.result().read_bytes += traffic;
         continue;
       }
-      const Access access = body->access(static_cast<int>(i), chunk);
-      inputs.push_back(broadcasts(input, stage.shape) ? builder.arrive_shared(input, access)
-                                                      : builder.arrive(input, access));
+      inputs.push_back(arrive(builder, *body, input, static_cast<int>(i), chunk));
     }
     const int64_t elements = stage.grid.chunk(chunk).elements();
     for (int o = 0; o < outputs; ++o) {
@@ -181,7 +291,7 @@ void lower_fused(Builder& builder) {
     builder.add_compute(number, chunk, {builder.progress(chunk), kMain}, {body->scratch_bytes(chunk), traffic}, inputs,
                         produced);
   }
-  if (!fused.reductions.empty()) Reductions(builder).lower();
+  if (reductions) reductions->lower();
 }
 
 }  // namespace quarry::exec

@@ -68,10 +68,14 @@ void Order::delay_operands(const std::vector<Sink>& sinks) {
   for (auto& memo : progress_) memo.clear();
 }
 
+// Whether the chunks of a stage wait for others of their phase.
+bool Order::waits(const plan::Input& input, int phase) const {
+  return input.array.kind == plan::ArrayRef::Kind::stage && this->phase(input.array.stage) == phase &&
+         !is_barrier(stage(input.array.stage), input.array.output);
+}
+
 int64_t Order::latest_in_phase(const plan::Input& input, const Region& box, int phase) {
-  if (input.array.kind != plan::ArrayRef::Kind::stage || this->phase(input.array.stage) != phase ||
-      is_barrier(stage(input.array.stage), input.array.output))
-    return 0;
+  if (!waits(input, phase)) return 0;
   int64_t latest = 0;
   for (const Piece& piece : pieces(input.grid, input.map.region(box, input.shape.size())))
     latest = std::max(latest, progress(input.array.stage, piece.chunk));
@@ -97,10 +101,14 @@ int64_t Order::latest_input(int s, int64_t chunk, int phase) {
 }
 
 int64_t Order::progress(int s, int64_t chunk) {
-  auto& memo = progress_[static_cast<size_t>(s)];
-  if (const auto found = memo.find(chunk); found != memo.end()) return found->second;
   const int64_t count = std::max<int64_t>(1, stage(s).grid.count());
   const auto own = static_cast<int64_t>((static_cast<__int128>(chunk) << 32) / count);
+  if (const auto* fused = std::get_if<plan::Fused>(&stage(s).work)) {
+    const auto waiting = [&](const plan::Input& input) { return waits(input, phase(s)); };
+    if (std::ranges::none_of(fused->inputs, waiting)) return own;
+  }
+  auto& memo = progress_[static_cast<size_t>(s)];
+  if (const auto found = memo.find(chunk); found != memo.end()) return found->second;
   const int64_t value = std::max(own, latest_input(s, chunk, phase(s)));
   memo.emplace(chunk, value);
   return value;

@@ -36,6 +36,7 @@ class Order {
  private:
   int find_phase(int stage);
   void delay_operands(const std::vector<Sink>& sinks);
+  bool waits(const plan::Input& input, int phase) const;
   int64_t latest_in_phase(const plan::Input& input, const Region& box, int phase);
   int64_t latest_input(int stage, int64_t chunk, int phase);
   const plan::Stage& stage(int number) const { return plan_.stages[static_cast<size_t>(number)]; }

@@ -40,6 +40,7 @@ class Failing final : public TaskBody {
  public:
   explicit Failing(int64_t bad) : bad_(bad) {}
   std::string name(int64_t index) const override { return "failing[" + std::to_string(index) + "]"; }
+  bool takes_several() const override { return true; }
   void run(TaskRun& run) override {
     mix_.run(run);
     if (run.index == bad_) throw local::TypeError("a bad type of " + std::to_string(index_seen(run)));

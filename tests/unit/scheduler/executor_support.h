@@ -53,6 +53,7 @@ inline void mix(int64_t index, const std::vector<BlockView>& inputs, const std::
 class Mix final : public TaskBody {
  public:
   std::string name(int64_t index) const override { return "mix[" + std::to_string(index) + "]"; }
+  bool takes_several() const override { return true; }
   void run(TaskRun& run) override {
     std::vector<BlockView> inputs(run.inputs.begin(), run.inputs.end());
     std::vector<BlockView> outputs(run.outputs.begin(), run.outputs.end());
