@@ -168,6 +168,7 @@ bool Core::try_admit(TaskId id, int64_t order) {
     // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
     // task's own inputs. In an empty slab everything fits.
     room.release();
+    if (spilling_bytes_ == 0 && evict_farthest(kNever - 1)) continue;  // what nothing in this run reads any more
     if (live_count_ > 0 || jobs_ > 0 || reads_ > 0) return false;
     if (!evict_farthest(order) && !evict_inputs(task)) return false;
   }
@@ -175,35 +176,39 @@ bool Core::try_admit(TaskId id, int64_t order) {
 
 bool Core::place(const Graph::Task& task, void** scratch) {
   placed_.clear();
-  bool fits = true;
-  const auto take = [&](int64_t charge) {
-    if (!fits) return;
-    // Small ones lie apart, so that they do not split what large ones leave behind.
-    void* data = charge == 0 ? &nothing_ : slab_->allocate(charge, /*at_top=*/charge <= slab_bytes_ / kSmallShare);
-    if (data) {
-      placed_.emplace_back(data, charge);
-    } else {
-      fits = false;
-    }
-  };
-  if (const int64_t charge = charged_bytes(task.scratch_bytes); charge > 0) {
-    *scratch = slab_->allocate(charge, /*at_top=*/true);
-    if (!*scratch) return false;
+  for (const BlockId output : graph_->outputs(task)) {
+    placed_.emplace_back(nullptr, charged_bytes(graph_->block(output).bytes));
   }
-  for (const BlockId output : graph_->outputs(task)) take(charged_bytes(graph_->block(output).bytes));
   ++stamp_;
   for (const BlockId input : graph_->inputs(task)) {
     Record& r = record_of(input);
     if (r.stamp == stamp_) continue;
     r.stamp = stamp_;
-    if (!r.resident) take(r.charge);
+    if (!r.resident) placed_.emplace_back(nullptr, r.charge);
   }
-  if (fits) return true;
-  if (*scratch) slab_->deallocate(*scratch, charged_bytes(task.scratch_bytes));
-  for (const auto& [data, charge] : placed_) {
-    if (charge > 0) slab_->deallocate(data, charge);
+  placed_.emplace_back(nullptr, charged_bytes(task.scratch_bytes));
+  // Large pieces come first, and small ones then lie in the shortest gap: one of them in a gap that a large block left
+  // would be in the way of the next one. Large scratch goes to the top.
+  const int64_t small = slab_bytes_ / kSmallShare;
+  bool fits = true;
+  for (const bool large : {true, false}) {
+    for (size_t i = 0; i < placed_.size() && fits; ++i) {
+      auto& [data, charge] = placed_[i];
+      if ((charge > small) != large) continue;
+      const bool at_top = large && i + 1 == placed_.size();
+      data = charge == 0 ? &nothing_ : slab_->allocate(charge, at_top);
+      fits = data != nullptr;
+    }
   }
-  return false;
+  if (!fits) {
+    for (const auto& [data, charge] : placed_) {
+      if (data && charge > 0) slab_->deallocate(data, charge);
+    }
+    return false;
+  }
+  *scratch = placed_.back().second > 0 ? placed_.back().first : nullptr;
+  placed_.pop_back();
+  return true;
 }
 
 void Core::admit(TaskId id, int64_t order, local::Reservation room, void* scratch) {

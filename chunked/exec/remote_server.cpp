@@ -24,7 +24,7 @@ RemoteServer::RemoteServer(const ServiceLink& link) : link_(link) {
     buffers_.push_back(std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr));
     if (i < kBuffers) free_buffers_.push_back(i);
   }
-  thread_ = std::thread([this] { loop(); });
+  if (count > 0) thread_ = std::thread([this] { loop(); });  // one rank has nobody to serve
 }
 
 RemoteServer::~RemoteServer() { stop(); }
