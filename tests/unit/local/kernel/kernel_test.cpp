@@ -79,6 +79,16 @@ TEST_P(Kernels, EveryLayout) {
     const NdArray inner = odd[{ql::Slice{1, 1000, {}}}];
     expect_same(add(inner, inner), inner + inner, "unaligned");
   }
+  // More than a square of a GPU's block in each direction, and parts of squares.
+  const ElementwiseKernel placed("T x, T y", "int64 z", "z = ((long long)x - (long long)y) * 100000 + i", "placed");
+  for (const DType dtype : {DType::int8, DType::float32, DType::int64}) {
+    const NdArray x = arange({70, 9, 40}).astype(dtype), y = arange({40, 9, 70}).astype(dtype);
+    const NdArray order = arange({40, 9, 70});
+    expect_same(placed(x.T(), y), (x.T().astype(DType::int64) - y.astype(DType::int64)) * 100000 + order, "across");
+    const NdArray back = x[{ql::Slice{{}, {}, -1}, ql::full_slice, ql::Slice{{}, {}, -1}}].T();
+    expect_same(placed(back, x.T()), (back.astype(DType::int64) - x.T().astype(DType::int64)) * 100000 + order,
+                "across and backwards");
+  }
   expect_same(add(ql::zeros(Dims{0, 3}), ql::ones(Dims{3})), ql::zeros(Dims{0, 3}), "empty");
   const NdArray large = arange({300007}).astype(DType::float64);
   expect_same(add(large, large), large + large, "several units");
