@@ -226,7 +226,7 @@ class Runner {
     const MatrixStack& stack = task.a;
     const int64_t m = stack.rows, n = stack.columns, k = std::min(m, n);
     if (batched(stack) && (m != n || task.complete)) return lu_of_stack(task, stream_);
-    if (batched(stack) && n <= kMostSmall) return factor_small(task, stream_);
+    if (m == n && n <= most_small(task.dtype) && !task.complete) return factor_small(task, stream_);
     if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
         const Addresses a(stack, task.dtype, context_);
@@ -270,7 +270,7 @@ class Runner {
 
   void run(const Inverse& task) {
     const int64_t n = task.a.rows, count = task.a.count;
-    if (batched(count, n) && n <= kMostSmall) return invert_small(task, stream_);
+    if (n <= most_small(task.dtype)) return invert_small(task, stream_);
     if (batched(count, n)) {
       with_type(task.dtype, [&]<class T>() {
         const Addresses a(task.a, task.dtype, context_), out(task.out, task.dtype, context_);

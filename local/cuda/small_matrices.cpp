@@ -414,8 +414,11 @@ template <class T> QUARRY_FN void update(const Params& p) {
 )cuda";
 
 // Elimination with partial pivoting of square matrices of at most kSide rows in registers: L U and pivots as LAPACK, or
-// by Gauss and Jordan the inverse. A block works on one matrix; thread (i, g) holds the elements of row i in the
-// columns g, g + kGroups, ... NaN counts as the largest number, so that what it reaches becomes NaN.
+// by Gauss and Jordan the inverse. Thread (i, g) of a matrix holds kEach elements of row i, from column g kEach on; a
+// block takes as many matrices as it has threads for. Rows stay where they are until the end: what is exchanged is
+// their places. In every step the threads that hold the step's column have it in x[0] and move their elements on by
+// one, so that the loop over steps need not be unrolled. NaN counts as the largest number, so that what it reaches
+// becomes NaN.
 constexpr const char* kEliminate = R"cuda(
 QUARRY_FN float weight(float x) { return x != x ? fn::infinity<float>() : fabsf(x); }
 QUARRY_FN double weight(double x) { return x != x ? fn::infinity<double>() : fabs(x); }
@@ -433,112 +436,132 @@ QUARRY_FN double without(double x, double y, double z) { return math::fma(-y, z,
 template <class T> QUARRY_FN cx<T> without(cx<T> x, cx<T> y, cx<T> z) {
   return {math::fma(y.im, z.im, math::fma(-y.re, z.re, x.re)), math::fma(-y.im, z.re, math::fma(-y.re, z.im, x.im))};
 }
-// The row >= k of the largest element, the first of equal ones; all threads of a warp get it.
-template <int kSide, class T> QUARRY_FN int find_pivot(const T* column, int k, int n, Real<T>& most) {
-  int place = k;
-  most = -1;
-  for (int r = threadIdx.x % 32; r < n; r += 32) {
-    const Real<T> size = r < k ? static_cast<Real<T>>(-1) : weight(column[r]);
-    if (size > most) most = size, place = r;
-  }
-#pragma unroll
+// Larger sizes have larger keys, by `high` and then `low`; all have more than 0, 0.
+QUARRY_FN void make_key(float size, uint32_t& high, uint32_t& low) {
+  high = bit_copy<uint32_t>(size) + 1;
+  low = 0;
+}
+QUARRY_FN void make_key(double size, uint32_t& high, uint32_t& low) {
+  const uint64_t bits = bit_copy<uint64_t>(size);
+  high = static_cast<uint32_t>(bits >> 32) + 1;
+  low = static_cast<uint32_t>(bits);
+}
+QUARRY_FN uint32_t most_of_warp(uint32_t x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, x);
+#else
   for (int step = 16; step > 0; step /= 2) {
-    const Real<T> other = across(most, step);
-    const int there = __shfl_xor_sync(0xffffffffu, place, step);
-    if (other > most || (other == most && there < place)) most = other, place = there;
+    const uint32_t other = __shfl_xor_sync(0xffffffffu, x, step);
+    if (other > x) x = other;
   }
-  return place;
+  return x;
+#endif
+}
+struct Candidate {  // the larger ones come first, then those with more places behind them
+  uint32_t high, low, behind;
+  int row;
+};
+QUARRY_FN bool is_before(const Candidate& x, const Candidate& y) {
+  if (x.high != y.high) return x.high > y.high;
+  return x.low != y.low ? x.low > y.low : x.behind > y.behind;
 }
 template <class T, int kSide, bool kInvert> QUARRY_FN void eliminate(const Params& p) {
-  constexpr int kGroups = 256 / kSide, kEach = kSide / kGroups;
-  __shared__ T column[2][kSide], row[kSide], old[kSide];
-  __shared__ int swaps[kSide], from[kSide], place_of[kSide];
-  T* const out = reinterpret_cast<T*>(p.s[1]);
-  int32_t* const pivots = reinterpret_cast<int32_t*>(p.s[2]);
-  int32_t* const info = reinterpret_cast<int32_t*>(p.s[3]);
-  const int n = static_cast<int>(p.s[5]), i = threadIdx.x % kSide, g = threadIdx.x / kSide;
-  for (int64_t matrix = blockIdx.x; matrix < p.s[4]; matrix += gridDim.x) {
+  constexpr int kMost = kSide > 64 ? 64 : 256 / sizeof(T), kEach = kSide < kMost ? kSide : kMost;
+  constexpr int kRows = kSide < 32 ? 32 : kSide, kWarps = kRows / 32, kThreads = kRows * (kSide / kEach);
+  constexpr int kMatrices = 256 / kThreads;
+  __shared__ T columns[kMatrices][kRows], rows[kMatrices][kSide];
+  __shared__ Candidate candidates[kMatrices][kWarps];
+  __shared__ int orders[kMatrices][kSide];
+  const int slot = threadIdx.x / kThreads, i = threadIdx.x % kRows, g = threadIdx.x % kThreads / kRows;
+  T* const column = columns[slot];
+  T* const row = rows[slot] + g * kEach;
+  int* const order = orders[slot];  // the pivots' rows
+  const int64_t count = p.s[4];
+  const int n = static_cast<int>(p.s[5]);
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kMatrices; first < count;
+       first += static_cast<int64_t>(gridDim.x) * kMatrices) {
+    const int64_t matrix = first + slot;
+    const bool valid = matrix < count;
     const T* const a = reinterpret_cast<const T*>(p.s[0]) + matrix * n * n;
     T x[kEach];
 #pragma unroll
     for (int m = 0; m < kEach; ++m) {
-      const int j = g + m * kGroups;
-      x[m] = i < n && j < n ? a[i + j * n] : number(T(), 0);
+      const int j = g * kEach + m;
+      x[m] = valid && i < n && j < n ? a[i + j * n] : number(T(), 0);
     }
-    int failed = 0;
+    bool waits = valid && i < n;  // was no pivot's row yet
+    int place = i, failed = 0;
+#pragma unroll 1
     for (int k = 0; k < n; ++k) {
-      T* const now = column[k & 1];
-#pragma unroll
-      for (int m = 0; m < kEach; ++m)
-        if (g + m * kGroups == k) now[i] = x[m];
-      __syncthreads();
-      Real<T> most;
-      const int place = find_pivot<kSide>(now, k, n, most);
-      if (most == 0 && failed == 0) failed = k + 1;
-      const T factor = most == 0 ? number(T(), 0) : inverse(now[place]);
-      if (i == place) {
-#pragma unroll
-        for (int m = 0; m < kEach; ++m) row[g + m * kGroups] = kInvert ? product(x[m], factor) : x[m];
-      }
-      if (i == k) {
-#pragma unroll
-        for (int m = 0; m < kEach; ++m) old[g + m * kGroups] = x[m];
-      }
-      if (threadIdx.x == 0) {
-        if (kInvert)
-          swaps[k] = place;
-        else
-          pivots[matrix * n + k] = place + 1;
+      const int owner = k / kEach, moves = k % kEach;
+      if (g == owner) {
+        column[i] = x[0];
+        uint32_t high = 0, low = 0;
+        if (waits) make_key(weight(x[0]), high, low);
+        const uint32_t most_high = most_of_warp(high);
+        const uint32_t most_low = sizeof(Real<T>) == 4 ? 0 : most_of_warp(high == most_high ? low : 0);
+        const bool most = waits && high == most_high && low == most_low;
+        const uint32_t behind = most ? kSide - place : 0, most_behind = most_of_warp(behind);
+        // One lane's, or no row waits.
+        if (most_behind == 0 ? i % 32 == 0 : behind == most_behind)
+          candidates[slot][i / 32] = {most_high, most_low, most_behind, i};
       }
       __syncthreads();
-      // Of column k, rows exchanged.
-      const T mine = i == place ? now[k] : now[i], multiple = product(mine, factor);
-      if (i == place) {
+      Candidate pivot = candidates[slot][0];
 #pragma unroll
-        for (int m = 0; m < kEach; ++m) x[m] = old[g + m * kGroups];
-      }
-      if (i == k) {
-#pragma unroll
-        for (int m = 0; m < kEach; ++m) x[m] = kInvert && g + m * kGroups == k ? factor : row[g + m * kGroups];
-      } else if (kInvert || i > k) {
+      for (int w = 1; w < kWarps; ++w)
+        if (is_before(candidates[slot][w], pivot)) pivot = candidates[slot][w];
+      const bool zero = pivot.high <= 1 && pivot.low == 0;
+      if (zero && failed == 0) failed = k + 1;
+      const T factor = zero ? number(T(), 0) : inverse(column[pivot.row]);
+      T multiple = product(column[i], factor);
+      const int pivot_place = kSide - static_cast<int>(pivot.behind);
+      if (i == pivot.row) {
 #pragma unroll
         for (int m = 0; m < kEach; ++m) {
-          const int j = g + m * kGroups;
-          if (j == k)
-            x[m] = kInvert ? difference(number(T(), 0), multiple) : multiple;
-          else if (kInvert || j > k)
-            x[m] = without(x[m], kInvert ? mine : multiple, row[j]);
+          // What is L already is not changed any more.
+          row[m] = !kInvert && g == owner && m + moves >= kEach ? number(T(), 0) : x[m];
+          if (kInvert) x[m] = number(T(), 0);  // to become the row times the factor
+        }
+        if (kInvert) multiple = difference(number(T(), 0), factor);
+        if (g == 0) {
+          order[k] = i;
+          if (!kInvert && valid) reinterpret_cast<int32_t*>(p.s[2])[matrix * n + k] = pivot_place + 1;
+        }
+        waits = false;
+        place = k;
+      } else if (place == k) {
+        place = pivot_place;
+      }
+      __syncthreads();
+      if (kInvert || waits) {
+        if (g == owner) {
+#pragma unroll
+          for (int m = 1; m < kEach; ++m) x[m - 1] = without(x[m], multiple, row[m]);
+          x[kEach - 1] = kInvert ? difference(number(T(), 0), multiple) : multiple;
+        } else if (kInvert || g > owner) {
+#pragma unroll
+          for (int m = 0; m < kEach; ++m) x[m] = without(x[m], multiple, row[m]);
         }
       }
     }
-    if (threadIdx.x == 0) info[matrix] = failed;
-    __syncthreads();
-    if (kInvert) {
-      // Rows were exchanged; of the inverse it is the columns, in the other order.
-      if (threadIdx.x < n) from[threadIdx.x] = threadIdx.x;
-      __syncthreads();
-      if (threadIdx.x == 0) {
-        for (int k = n - 1; k >= 0; --k) {
-          const int other = from[swaps[k]];
-          from[swaps[k]] = from[k];
-          from[k] = other;
-        }
-      }
-      __syncthreads();
-      if (threadIdx.x < n) place_of[from[threadIdx.x]] = threadIdx.x;
-      __syncthreads();
-    }
+    if (valid && threadIdx.x % kThreads == 0) reinterpret_cast<int32_t*>(p.s[3])[matrix] = failed;
+    // How far the elements have moved: in every step of this group's columns, of L U until the row was the pivot's.
+    const int steps = (kInvert ? n : place) - g * kEach, moved = steps < 0 ? 0 : steps < kEach ? steps : kEach;
+    T* const out = reinterpret_cast<T*>(p.s[1]) + matrix * n * n;
 #pragma unroll
     for (int m = 0; m < kEach; ++m) {
-      const int j = g + m * kGroups;
-      if (i < n && j < n) out[matrix * n * n + i + (kInvert ? place_of[j] : j) * n] = x[m];
+      const int j = g * kEach + (m + moved) % kEach;
+      // Exchanged rows of a matrix are exchanged columns of its inverse.
+      if (valid && i < n && j < n) out[place + (kInvert ? order[j] : j) * n] = x[m];
     }
-    __syncthreads();
   }
 }
+template <class T> QUARRY_FN void invert_128(const Params& p) { eliminate<T, 128, true>(p); }
 template <class T> QUARRY_FN void invert_64(const Params& p) { eliminate<T, 64, true>(p); }
 template <class T> QUARRY_FN void invert_32(const Params& p) { eliminate<T, 32, true>(p); }
 template <class T> QUARRY_FN void invert_16(const Params& p) { eliminate<T, 16, true>(p); }
+template <class T> QUARRY_FN void factor_128(const Params& p) { eliminate<T, 128, false>(p); }
 template <class T> QUARRY_FN void factor_64(const Params& p) { eliminate<T, 64, false>(p); }
 template <class T> QUARRY_FN void factor_32(const Params& p) { eliminate<T, 32, false>(p); }
 template <class T> QUARRY_FN void factor_16(const Params& p) { eliminate<T, 16, false>(p); }
@@ -549,7 +572,8 @@ constexpr size_t kSlots = 12;  // of Params
 struct Family {
   const char* text;
   std::vector<const char*> templates;  // of the element's type; none: the text has its kernel
-  int threads = 512;                   // at most, in a block
+  // Threads of a block at most, and blocks of a multiprocessor at least: without them the compiler saves registers.
+  const char* bounds = "512";
 };
 Family family_of(SmallMatrices kernels) {
   switch (kernels) {
@@ -564,9 +588,13 @@ Family family_of(SmallMatrices kernels) {
     case SmallMatrices::signs:
       return {kSigns, {"panel", "update"}};
     case SmallMatrices::invert:
-      return {kEliminate, {"invert_64", "invert_32", "invert_16"}, 256};
+      return {kEliminate, {"invert_64", "invert_32", "invert_16"}, "256, 2"};
+    case SmallMatrices::invert_larger:
+      return {kEliminate, {"invert_128"}, "256"};
+    case SmallMatrices::factor_larger:
+      return {kEliminate, {"factor_128"}, "256"};
     case SmallMatrices::factor:
-      return {kEliminate, {"factor_64", "factor_32", "factor_16"}, 256};
+      return {kEliminate, {"factor_64", "factor_32", "factor_16"}, "256, 2"};
   }
   __builtin_unreachable();
 }
@@ -590,7 +618,7 @@ ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype) {
     source.text += fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({2}) run_{0}(const __grid_constant__ Params p) {{ {0}<{1}>(p); "
         "}}\n",
-        kernel, type_of(dtype), family.threads);
+        kernel, type_of(dtype), family.bounds);
   }
   if (family.templates.empty()) source.kernels.emplace_back("row_order");
   source.text += "}\n";
@@ -638,21 +666,26 @@ void eliminate(SmallMatrices kernels, DType dtype, const MatrixStack& a, const M
   const int64_t n = a.rows;
   std::vector<int64_t> slots = {address(a.data), address(out.data), address(pivots), address(info), a.count, n};
   slots.resize(kSlots);
-  constexpr int kThreads = 256;
-  constexpr int64_t kMostBlocks = 1 << 20;
+  constexpr int64_t kThreads = 256, kMostBlocks = 1 << 20, kMostBytes = 256;  // of a row in a thread
+  const int64_t side = n > 64 ? 128 : n > 32 ? 64 : n > 16 ? 32 : 16;
+  const int64_t threads =
+      n > 64 ? kThreads : std::max<int64_t>(32, side * std::max<int64_t>(1, side * itemsize(dtype) / kMostBytes));
+  const int64_t blocks = (a.count * threads + kThreads - 1) / kThreads;
   const size_t kernel = n > 32 ? 0 : n > 16 ? 1 : 2;
-  launch_kernel(module_of(kernels, dtype, stream).kernel(kernel), std::min(a.count, kMostBlocks), 1, kThreads, slots,
-                stream);
+  launch_kernel(module_of(kernels, dtype, stream).kernel(kernel), std::min(blocks, kMostBlocks), 1,
+                static_cast<int>(kThreads), slots, stream);
 }
 
 }  // namespace
 
 void invert_small(const Inverse& task, CudaStream& stream) {
-  eliminate(SmallMatrices::invert, task.dtype, task.a, task.out, nullptr, task.info, stream);
+  eliminate(task.a.rows > 64 ? SmallMatrices::invert_larger : SmallMatrices::invert, task.dtype, task.a, task.out,
+            nullptr, task.info, stream);
 }
 
 void factor_small(const Lu& task, CudaStream& stream) {
-  eliminate(SmallMatrices::factor, task.dtype, task.a, task.a, task.pivots, task.info, stream);
+  eliminate(task.a.rows > 64 ? SmallMatrices::factor_larger : SmallMatrices::factor, task.dtype, task.a, task.a,
+            task.pivots, task.info, stream);
 }
 
 void row_order(const RowOrder& task, CudaStream& stream) {

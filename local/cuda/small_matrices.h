@@ -16,9 +16,9 @@ constexpr int64_t kMostJacobiColumns = 256;
 // any in the stack, *incomplete becomes 1. `work` has room for vh; without vectors it is not used.
 void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& stream);
 
-// The most rows of the square matrices that the following two take; they are several times as fast as cuBLAS's batched
-// routines.
-constexpr int64_t kMostSmall = 64;
+// The most rows of the square matrices that the following two take: what the registers of a block hold. They are
+// several times as fast as cuBLAS's batched routines, and as cuSOLVER's for one matrix.
+constexpr int64_t most_small(DType dtype) { return dtype == DType::complex128 ? 64 : 128; }
 void invert_small(const Inverse& task, CudaStream& stream);
 void factor_small(const Lu& task, CudaStream& stream);
 // Of matrices of any shape.
@@ -26,8 +26,18 @@ void lu_of_stack(const Lu& task, CudaStream& stream);
 void row_order(const RowOrder& task, CudaStream& stream);
 void reflection_signs(const ReflectionSigns& task, CudaStream& stream);
 
-// The kernels, for the tests that compile them. row_order has no type.
-enum class SmallMatrices : uint8_t { form_q, jacobi, lu, row_order, signs, invert, factor };
+// The kernels, for the tests that compile them. row_order has no type; the larger ones are not for complex128.
+enum class SmallMatrices : uint8_t {
+  form_q,
+  jacobi,
+  lu,
+  row_order,
+  signs,
+  invert,
+  invert_larger,
+  factor,
+  factor_larger
+};
 ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype);
 
 }  // namespace quarry::local::cuda
