@@ -31,7 +31,7 @@ void clear(local::Launch& launch, int64_t elements) {
   launch.states.clear();
 }
 
-constexpr int64_t kMostMerged = 16;        // states at a time
+constexpr int64_t kMostMerged = 32;        // states at a time
 constexpr int64_t kMostMergedFields = 32;  // and their fields: kernels stay small
 
 }  // namespace
@@ -113,27 +113,23 @@ void CombineBody::run(scheduler::TaskRun& run) {
 }
 
 void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+  std::vector<scheduler::TaskRun*> left(runs.begin(), runs.end());
   std::vector<void*> states;
-  while (!runs.empty()) {
-    // Those that merge as many states of one size go together.
-    const int64_t elements = elements_(runs.front()->index);
+  while (!left.empty()) {
+    // Those that merge as many states of one size go together: none of them needs another's result.
+    const int64_t elements = elements_(left.front()->index);
     const StateLayout layout(fused_.program, elements);
-    if (layout.bytes == 0) {
-      runs = runs.subspan(1);
-      continue;
-    }
-    const auto count = [&](const scheduler::TaskRun* run) {
-      int64_t bytes = 0;
-      for (const scheduler::BlockView& input : run->inputs) bytes += input.bytes;
-      return bytes / layout.bytes;
+    const auto bytes = [](const scheduler::TaskRun* run) {
+      int64_t sum = 0;
+      for (const scheduler::BlockView& input : run->inputs) sum += input.bytes;
+      return sum;
     };
-    size_t together = 1;
-    while (together < runs.size() && elements_(runs[together]->index) == elements &&
-           count(runs[together]) == count(runs.front())) {
-      ++together;
-    }
+    const int64_t merged = bytes(left.front());
+    const auto others = std::ranges::stable_partition(
+        left, [&](const scheduler::TaskRun* run) { return elements_(run->index) == elements && bytes(run) == merged; });
+    const std::span<scheduler::TaskRun* const> together(left.begin(), others.begin());
     states.clear();
-    for (const scheduler::TaskRun* run : runs.first(together)) {
+    for (const scheduler::TaskRun* run : together) {
       QUARRY_CHECK(run->outputs[0].bytes == layout.bytes);
       for (const scheduler::BlockView& input : run->inputs) {
         for (int64_t at = 0; at < input.bytes; at += layout.bytes) {
@@ -141,8 +137,8 @@ void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
         }
       }
     }
-    merge(runs.first(together), layout, elements, states);
-    runs = runs.subspan(together);
+    if (!states.empty()) merge(together, layout, elements, states);
+    left.erase(left.begin(), others.begin());
   }
 }
 
