@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "chunked/chunking.h"
+#include "chunked/device_choice.h"
 #include "chunked/exec/service.h"
 #include "chunked/plan/stage.h"
 #include "comm/self/self.h"
@@ -62,11 +63,18 @@ int parse_threads(const std::string& text) {
   return value;
 }
 
-// QUARRY_WEIGHT of this rank in thousandths.
-int64_t rank_weight() {
+// Whether the text is the first of two.
+bool parse_either(const char* name, const std::string& text, const char* first, const char* second) {
+  if (text == first) return true;
+  if (text == second) return false;
+  throw InvalidArgument(fmt::format("{}: \"{}\": expected {} or {}", name, text, first, second));
+}
+
+// QUARRY_WEIGHT of this rank in thousandths; `otherwise` where it is not set.
+int64_t rank_weight(double otherwise) {
   constexpr double kUnits = 1000, kMost = 1e5;
   const std::string text = environment("QUARRY_WEIGHT");
-  if (text.empty()) return static_cast<int64_t>(kUnits);
+  if (text.empty()) return std::llround(otherwise * kUnits);
   char* end = nullptr;
   const double weight = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !(weight >= 1 / kUnits && weight <= kMost)) {
@@ -113,18 +121,6 @@ int sharing_ranks(comm::Communicator& communicator) {
   }));
 }
 
-// Collective.
-std::vector<int> ranks_without_gpu(comm::Communicator& communicator) {
-  const char mine = local::available(DeviceKind::cuda) ? 1 : 0;
-  std::vector<char> all(static_cast<size_t>(communicator.size()));
-  communicator.all_gather(&mine, sizeof mine, all.data());
-  std::vector<int> without;
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r] == 0) without.push_back(static_cast<int>(r));
-  }
-  return without;
-}
-
 std::string bytes_text(int64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);
@@ -148,6 +144,7 @@ struct Runtime::Impl {
 
   void start(RuntimeOptions wanted);
   void choose_device();
+  void take_gpu();
   void choose_budget();
   void start_progress();
   void stop() noexcept;
@@ -158,13 +155,18 @@ struct Runtime::Impl {
   RuntimeOptions options;
   local::Device device;
   int64_t memory_bytes = 0, host_bytes = 0;
+  bool balances = true;
+  bool cpu_ranks = false;                        // ranks without a GPU compute on the CPU beside others
+  std::vector<DeviceKind> kinds;                 // by rank
+  local::DeviceKind job_kind = DeviceKind::cpu;  // what chunks are made for: that of the ranks with a device
+  int64_t plan_bytes = 0;                        // that every rank has for tasks
   int node_count = 1;
   int visible_gpus = 0;
   std::string device_name;
   std::unique_ptr<scheduler::Executor> executor;
   std::unique_ptr<comm::PeerMemory> peers;
   int64_t sent_before = 0;
-  std::atomic<int64_t> read_bytes{0}, written_bytes{0};
+  std::atomic<int64_t> read_bytes{0}, written_bytes{0}, taken_chunks{0};
 
   // Progress: every rank posts its own to rank 0 on a communicator that nothing else uses.
   std::unique_ptr<comm::Communicator> reports;
@@ -203,19 +205,26 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     }
     if (options.peer_copies.empty()) options.peer_copies = environment("QUARRY_PEER_COPIES");
     static_cast<void>(comm::parse_peer_copies(options.peer_copies));
+    if (options.balance.empty()) options.balance = environment("QUARRY_BALANCE");
+    balances = options.balance.empty() || parse_either("balance", options.balance, "on", "off");
+    if (options.without_gpu.empty()) options.without_gpu = environment("QUARRY_WITHOUT_GPU");
+    cpu_ranks = !options.without_gpu.empty() && parse_either("without GPU", options.without_gpu, "cpu", "error");
     if (options.chunks && std::ranges::any_of(*options.chunks, [](int64_t extent) { return extent < 1; })) {
       throw InvalidArgument(fmt::format("chunks {}: extents must be positive", local::to_string(*options.chunks)));
     }
   });
-  // Grids follow from the options, so they must be the same on all ranks.
-  together(*communicator, hash_chunks(options.chunks), [] {});
+  // Grids and tasks follow from the options, so they must be the same on all ranks.
+  together(*communicator, hash_chunks(options.chunks) + (balances ? 1 : 0) + (cpu_ranks ? 2 : 0), [] {});
+  choose_device();
+  set_chunk_policy({job_kind, options.chunks, 0});
   int64_t weight = 0;
-  together(*communicator, 0, [&] { weight = rank_weight(); });
+  together(*communicator, 0, [&] {
+    constexpr double kBesideDevices = 1.0 / 16;  // a CPU's memory against a GPU's
+    weight = rank_weight(device.kind == job_kind ? 1 : kBesideDevices);
+  });
   std::vector<int64_t> weights(static_cast<size_t>(communicator->size()));
   communicator->all_gather(&weight, sizeof weight, weights.data());
   plan::set_rank_weights(weights);
-  choose_device();
-  set_chunk_policy({device.kind, options.chunks, 0});
   int64_t first_on_node = communicator->node_rank() == 0 ? 1 : 0;
   communicator->all_reduce(std::span(&first_on_node, 1), comm::ReduceOp::sum);
   node_count = static_cast<int>(first_on_node);
@@ -234,7 +243,9 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     config.compute_streams = options.compute_streams;
     executor = scheduler::Executor::create(config);
   });
-  if (communicator->size() > 1 && device.kind != DeviceKind::cpu) {
+  plan_bytes = exec::Service::bytes_for_tasks(memory_bytes, device.kind != DeviceKind::cpu, communicator->size());
+  communicator->all_reduce(std::span(&plan_bytes, 1), comm::ReduceOp::min);
+  if (communicator->size() > 1 && job_kind != DeviceKind::cpu) {
     const auto [slab, bytes] = executor->device_slab();
     peers = comm::PeerMemory::connect(*communicator, device, slab, bytes, comm::parse_peer_copies(options.peer_copies));
   }
@@ -242,23 +253,13 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
 }
 
 void Runtime::Impl::choose_device() {
-  // -1: to be chosen. Ranks must not mix devices: chunk grids and bits depend on the kind.
-  int64_t wanted = options.device ? static_cast<int64_t>(*options.device) : -1;
-  int64_t lowest = wanted, highest = wanted;
-  communicator->all_reduce(std::span(&lowest, 1), comm::ReduceOp::min);
-  communicator->all_reduce(std::span(&highest, 1), comm::ReduceOp::max);
-  if (lowest != highest)
-    throw InvalidArgument("the ranks ask for different kinds of device; all must ask for the same");
-  if (wanted < 0) {
-    const std::vector<int> without = ranks_without_gpu(*communicator);
-    options.device = without.empty() ? DeviceKind::cuda : DeviceKind::cpu;
-    if (!without.empty() && static_cast<int>(without.size()) < communicator->size() && communicator->rank() == 0) {
-      local::log(local::LogLevel::warn,
-                 fmt::format("ranks without a GPU: {}; so all compute on the CPU (--device cuda makes it an error)",
-                             fmt::join(without, ", ")));
-    }
-  }
-  device.kind = *options.device;
+  DeviceWish mine;
+  mine.kind = options.device ? static_cast<int32_t>(*options.device) : -1;
+  mine.has_gpu = mine.may_take_gpu() && local::available(DeviceKind::cuda) ? 1 : 0;
+  gethostname(mine.host, sizeof mine.host - 1);
+  std::vector<DeviceWish> wishes(static_cast<size_t>(communicator->size()));
+  communicator->all_gather(&mine, sizeof mine, wishes.data());
+  device.kind = choose_kinds(wishes, cpu_ranks)[static_cast<size_t>(communicator->rank())];
   together(*communicator, 0, [this] {
     switch (device.kind) {
       case DeviceKind::cpu:
@@ -270,36 +271,59 @@ void Runtime::Impl::choose_device() {
       case DeviceKind::cuda: {
         local::Backend& backend = local::backend(device.kind);
         visible_gpus = backend.device_count();
-        if (visible_gpus == 0) {
-          throw local::DeviceError(
-              fmt::format("no GPU is visible to rank {}; --device auto computes on the CPU where "
-                          "a rank has none",
-                          communicator->rank()));
-        }
         // A launcher that binds GPUs shows each rank only its own.
         device.index = visible_gpus == 1 ? 0 : communicator->node_rank();
-        if (device.index >= visible_gpus) {
+        if (device.index >= visible_gpus && !cpu_ranks) {
           throw InvalidArgument(fmt::format(
               "{} ranks on one node, but {} GPUs: every rank needs a GPU of its own; start {} ranks per node, "
-              "or choose --device cpu",
+              "or choose --device cpu, or --without-gpu cpu for CPU ranks beside those with one",
               communicator->node_size(), visible_gpus, visible_gpus));
         }
-        device_name = backend.info(device.index).name;
         break;
       }
     }
   });
-  if (device.kind != DeviceKind::cuda) return;
+  if (std::ranges::any_of(wishes, [](const DeviceWish& wish) { return wish.has_gpu != 0; })) take_gpu();
+  options.device = device.kind;
+  const auto kind = static_cast<int64_t>(device.kind);
+  std::vector<int64_t> all(static_cast<size_t>(communicator->size()));
+  communicator->all_gather(&kind, sizeof kind, all.data());
+  std::vector<size_t> on_cpu;
+  for (size_t r = 0; r < all.size(); ++r) {
+    kinds.push_back(static_cast<DeviceKind>(all[r]));
+    if (kinds.back() == DeviceKind::cpu) on_cpu.push_back(r);
+    if (kinds.back() != DeviceKind::cpu) job_kind = kinds.back();
+  }
+  if (job_kind != DeviceKind::cpu && !on_cpu.empty() && communicator->rank() == 0) {
+    local::log(local::LogLevel::info,
+               fmt::format("ranks that compute on the CPU beside others: {}", fmt::join(on_cpu, ", ")));
+  }
+}
+
+// The GPU of this rank's number, unless there is none left for it or a lower rank has it. Collective.
+void Runtime::Impl::take_gpu() {
+  std::string mine;
+  if (device.kind == DeviceKind::cuda && device.index < visible_gpus) {
+    const local::DeviceInfo info = local::backend(device.kind).info(device.index);
+    mine = info.uuid;
+    device_name = info.name;
+  } else if (device.kind == DeviceKind::cuda) {
+    device = local::kCpu;
+  }
   // Each rank saw one GPU: was it the same one?
-  const std::string mine = local::backend(device.kind).info(device.index).uuid;
   const std::vector<std::string> all = communicator->all_gather_strings(mine);
+  const auto sharing = mine.empty() ? 0 : std::ranges::count(all, mine);
   together(*communicator, 0, [&] {
-    if (mine.empty() || std::ranges::count(all, mine) == 1) return;
+    if (sharing <= 1 || cpu_ranks) return;
     throw InvalidArgument(
         fmt::format("{} ranks share the GPU {}: every rank needs one of its own; start one rank per "
                     "GPU, or choose --device cpu",
-                    std::ranges::count(all, mine), mine));
+                    sharing, mine));
   });
+  if (sharing > 1 && std::ranges::find(all, mine) - all.begin() < communicator->rank()) {
+    device = local::kCpu;
+    device_name.clear();
+  }
 }
 
 void Runtime::Impl::choose_budget() {
@@ -391,7 +415,8 @@ void Runtime::Impl::watch(const std::stop_token& token) {
 
 // One tick: this rank's progress to rank 0; there, the sum to the callback.
 void Runtime::Impl::sample() {
-  const scheduler::Progress mine = executor->progress();
+  scheduler::Progress mine = executor->progress();
+  mine.taken_chunks = taken_chunks;
   if (!(mine == posted)) {
     posted = mine;
     if (communicator->rank() == 0) {
@@ -458,6 +483,10 @@ local::Device Runtime::device() const { return impl_->device; }
 int64_t Runtime::memory_bytes() const { return impl_->memory_bytes; }
 int64_t Runtime::host_bytes() const { return impl_->host_bytes; }
 int Runtime::threads() const { return impl_->options.threads; }
+bool Runtime::balances() const { return impl_->balances; }
+const std::vector<local::DeviceKind>& Runtime::device_kinds() const { return impl_->kinds; }
+local::DeviceKind Runtime::job_device_kind() const { return impl_->job_kind; }
+int64_t Runtime::plan_bytes() const { return impl_->plan_bytes; }
 const RuntimeOptions& Runtime::options() const { return impl_->options; }
 scheduler::Executor& Runtime::executor() { return *impl_->executor; }
 const comm::PeerMemory* Runtime::peers() const { return impl_->peers.get(); }
@@ -482,6 +511,10 @@ std::string Runtime::banner() const {
                           bytes_text(r.host_bytes), each);
       break;
   }
+  if (const auto others = std::ranges::count_if(r.kinds, [&](DeviceKind kind) { return kind != r.device.kind; })) {
+    text += fmt::format("; {} {}", plural(static_cast<int>(others), "rank"),
+                        r.device.kind == DeviceKind::cpu ? "on devices" : "on the CPU");
+  }
   if (ranks == 1 && r.visible_gpus > 1) {
     text += fmt::format("; {0} GPUs are visible, this process uses one: start one rank per GPU with mpirun -n {0}",
                         r.visible_gpus);
@@ -495,6 +528,8 @@ void Runtime::set_progress(std::function<void(const scheduler::Progress&)> callb
 }
 
 void Runtime::interrupt() { exec::request_interrupt(); }
+
+void Runtime::count_taken() { ++impl_->taken_chunks; }
 
 void Runtime::count_io(int64_t read_bytes, int64_t written_bytes) {
   impl_->read_bytes += read_bytes;
@@ -515,6 +550,7 @@ RunStatistics Runtime::statistics() const {
   s.restored_bytes = from.restored_bytes;
   s.communicated_bytes = impl_->communicator->bytes_sent() - impl_->sent_before;
   s.tasks = from.tasks;
+  s.taken_chunks = impl_->taken_chunks;
   s.peak_device_bytes = from.peak_memory_bytes;
   s.peak_host_bytes = impl_->device.kind == DeviceKind::cpu ? from.peak_memory_bytes : from.peak_host_bytes;
   std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(s.lane_busy_seconds));
@@ -523,7 +559,8 @@ RunStatistics Runtime::statistics() const {
 
 RunStatistics Runtime::total_statistics() {
   RunStatistics s = statistics();
-  int64_t sums[] = {s.read_bytes, s.written_bytes, s.spilled_bytes, s.restored_bytes, s.communicated_bytes, s.tasks};
+  int64_t sums[] = {s.read_bytes,         s.written_bytes, s.spilled_bytes, s.restored_bytes,
+                    s.communicated_bytes, s.tasks,         s.taken_chunks};
   int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
   communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
   communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
@@ -534,6 +571,7 @@ RunStatistics Runtime::total_statistics() {
   s.restored_bytes = sums[3];
   s.communicated_bytes = sums[4];
   s.tasks = sums[5];
+  s.taken_chunks = sums[6];
   s.peak_device_bytes = peaks[0];
   s.peak_host_bytes = peaks[1];
   return s;

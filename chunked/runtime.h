@@ -17,19 +17,23 @@
 namespace quarry {
 
 struct RuntimeOptions {
-  // None: QUARRY_DEVICE, then a GPU where every rank has one, else the CPU. All ranks alike.
+  // None: QUARRY_DEVICE, then a GPU where there are any, else the CPU. All ranks alike, but see without_gpu.
   std::optional<local::DeviceKind> device;
+  // A rank without a GPU among ranks with one: "error" (DeviceError on every rank), or "cpu": it computes on the CPU,
+  // as does one that asks for the CPU among others that do not. All ranks alike. Empty: QUARRY_WITHOUT_GPU, then error.
+  std::string without_gpu;
   // Per rank: "256MiB", or "50%" of what is free for it: its share of the host's memory (free_host_bytes() / ranks on
   // the node), on a GPU what is free on the device. Empty: QUARRY_MEMORY, then 60% (GPU: 80%).
   std::string memory;
   // GPU kinds: pinned and staging memory. Empty: QUARRY_HOST_MEMORY, then 25% of the rank's share or 4 GiB, whichever
   // is less.
   std::string host_memory;
-  std::string spill_dir;              // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
-  std::string transport;              // "auto", "mpi", "ucx". Empty: QUARRY_TRANSPORT, then auto
-  std::string peer_copies;            // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
-  int threads = 0;                    // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
-  int compute_streams = 1;            // GPU kinds: what rounds of chunk tasks take in turn
+  std::string spill_dir;    // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
+  std::string transport;    // "auto", "mpi", "ucx". Empty: QUARRY_TRANSPORT, then auto
+  std::string peer_copies;  // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
+  std::string balance;      // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
+  int threads = 0;          // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
+  int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
 
@@ -41,6 +45,7 @@ int64_t free_host_bytes();
 // Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
 struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
+  int64_t taken_chunks = 0;  // computed for other ranks
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
   double lane_busy_seconds[scheduler::kLaneCount] = {};
 };
@@ -64,6 +69,11 @@ class Runtime {
   int64_t memory_bytes() const;
   int64_t host_bytes() const;
   int threads() const;
+  bool balances() const;                                       // whether idle ranks take chunks of others
+  const std::vector<local::DeviceKind>& device_kinds() const;  // by rank
+  // What chunks are made for: the kind of those ranks that do not compute on the CPU, where there are any.
+  local::DeviceKind job_device_kind() const;
+  int64_t plan_bytes() const;             // of memory that every rank has for tasks
   const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
   scheduler::Executor& executor();
   const comm::PeerMemory* peers() const;  // null for one rank and on the CPU
@@ -76,6 +86,8 @@ class Runtime {
   void interrupt();
   // Adds to read_bytes and written_bytes; what runs a computation calls it. Thread-safe.
   void count_io(int64_t read_bytes, int64_t written_bytes);
+  // Adds one to taken_chunks, in the same way.
+  void count_taken();
   RunStatistics statistics() const;  // this rank
   RunStatistics total_statistics();  // summed (peaks: largest) over ranks; collective
 

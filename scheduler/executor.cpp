@@ -48,6 +48,7 @@ Progress sum(std::span<const Progress> ranks) {
     all.spilled_bytes += one.spilled_bytes;
     all.restored_bytes += one.restored_bytes;
     all.active += one.active;
+    all.taken_chunks += one.taken_chunks;
     for (int lane = 0; lane < kLaneCount; ++lane) all.busy_seconds[lane] += one.busy_seconds[lane];
   }
   return all;

@@ -56,12 +56,12 @@ DashboardOptions parse_dashboard(const std::string& text, const std::string& tok
 namespace {
 
 nlohmann::json progress_json(const scheduler::Progress& progress) {
-  return {{"tasks_done", progress.tasks_done},        {"tasks_total", progress.tasks_total},
-          {"bytes_done", progress.bytes_done},        {"bytes_total", progress.bytes_total},
-          {"memory_used", progress.memory_used},      {"memory_limit", progress.memory_limit},
-          {"host_used", progress.host_used},          {"host_limit", progress.host_limit},
-          {"disk_used", progress.disk_used},          {"spilled_bytes", progress.spilled_bytes},
-          {"restored_bytes", progress.restored_bytes}};
+  return {{"tasks_done", progress.tasks_done},         {"tasks_total", progress.tasks_total},
+          {"bytes_done", progress.bytes_done},         {"bytes_total", progress.bytes_total},
+          {"memory_used", progress.memory_used},       {"memory_limit", progress.memory_limit},
+          {"host_used", progress.host_used},           {"host_limit", progress.host_limit},
+          {"disk_used", progress.disk_used},           {"spilled_bytes", progress.spilled_bytes},
+          {"restored_bytes", progress.restored_bytes}, {"taken_chunks", progress.taken_chunks}};
 }
 
 }  // namespace

@@ -124,6 +124,8 @@ RuntimeOptions CommonOptions::runtime() const {
   result.spill_dir = spill_dir;
   result.transport = transport;
   result.peer_copies = peer_copies;
+  result.balance = balance;
+  result.without_gpu = without_gpu;
   if (!threads.empty()) {
     const int64_t count = parse_integer(threads, "--threads");
     constexpr int64_t kMostThreads = 4096;

@@ -44,6 +44,7 @@ std::string ProgressDisplay::line(const scheduler::Progress& progress, double se
         fmt::format("  {}/s", format_bytes(static_cast<int64_t>(static_cast<double>(progress.bytes_done) / seconds)));
   }
   text += fmt::format("  memory {} of {}", format_bytes(progress.memory_used), format_bytes(progress.memory_limit));
+  if (progress.taken_chunks > 0) text += fmt::format("  {} taken from slow ranks", format_count(progress.taken_chunks));
   if (fraction > 0 && fraction < 1) {
     text += fmt::format("  {} left", format_seconds(seconds * (1 - fraction) / fraction));
   }

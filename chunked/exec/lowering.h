@@ -40,6 +40,7 @@ struct LoweringContext {
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
   Service* service = nullptr;               // pulls; null when only planning
   int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
+  int takers = 0;                           // tasks per stage that take chunks of other ranks; 0: chunks stay
 };
 
 struct Lowered {

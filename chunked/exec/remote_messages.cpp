@@ -97,6 +97,12 @@ std::vector<std::byte> encode(const Message& message) {
       out.put(message.request.pull);
       out.put(message.request.offset);
       break;
+    case MessageKind::ask:
+    case MessageKind::handed:
+      out.put(message.request.pull);
+      out.put(message.request.key);
+      out.put(message.request.offset);
+      break;
     case MessageKind::failed:
       out.put(message.error.code);
       out.put(message.error.detail);
@@ -130,6 +136,12 @@ Message decode(std::span<const std::byte> bytes) {
     case MessageKind::elsewhere:
     case MessageKind::returned:
       in.get(message.request.pull);
+      in.get(message.request.offset);
+      return message;
+    case MessageKind::ask:
+    case MessageKind::handed:
+      in.get(message.request.pull);
+      in.get(message.request.key);
       in.get(message.request.offset);
       return message;
     case MessageKind::failed:

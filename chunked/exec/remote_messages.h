@@ -19,6 +19,8 @@ enum class MessageKind : uint32_t {
   leased,     // it lies there, until `returned`
   elsewhere,  // it does not: ask for pieces
   returned,   // the copy is done
+  ask,        // for a chunk of this stage to compute (balance.h)
+  handed,     // that chunk, or none
 };
 
 struct Request {
@@ -26,13 +28,14 @@ struct Request {
   BlockKey key;
   BlockBox box;
   int64_t first_piece = 0, pieces = 0;  // pieces of the agreed size of the packed box
-  int64_t offset = 0;                   // leased: where the block lies in its owner's slab
+  int64_t offset = 0;                   // leased: where the block lies in its owner's slab; handed: chunks left
 };
 
 struct Message {
   MessageKind kind = MessageKind::request;
   uint64_t epoch = 0;
-  Request request;           // request, lease; of it only `pull` (leased: and `offset`): the others but failed
+  Request request;           // request, lease; of it only `pull` (leased: and `offset`): the others but failed; of it
+                             // `pull` (a number that the answer repeats), `key` and `offset`: ask, handed
   local::ErrorRecord error;  // failed; long messages are cut
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "chunked/exec/device_box.h"
@@ -15,6 +16,8 @@ namespace {
 std::pair<uint64_t, int64_t> flat(const BlockKey& key) {
   return {static_cast<uint64_t>(key.stage) << 32 | key.part, key.chunk};
 }
+
+bool is_given(const BlockKey& key) { return (key.part & kGiven) != 0; }
 
 }  // namespace
 
@@ -42,6 +45,26 @@ void RemoteServer::stop() {
 
 void RemoteServer::expose(const BlockKey& key, scheduler::BlockId block) { exposed_[flat(key)] = block; }
 
+void RemoteServer::give(const BlockKey& key, std::shared_ptr<const std::byte> data) {
+  ServePtr serve;
+  {
+    const std::lock_guard lock(mutex_);
+    Given& given = given_[flat(key)];
+    given.data = std::move(data);
+    serve = given.serve;
+    if (serve) serve->given = given.data;
+  }
+  if (serve) became_ready(serve);
+}
+
+void RemoteServer::read(const Serve& serve, int64_t offset, int64_t count, void* to) {
+  if (is_given(serve.key)) {
+    std::memcpy(to, serve.given.get() + offset, static_cast<size_t>(count));
+  } else {
+    link_.executor.read_block(serve.block, offset, count, to);
+  }
+}
+
 int64_t RemoteServer::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
 
 void RemoteServer::request(int from, Request request, bool lease) {
@@ -58,11 +81,12 @@ void RemoteServer::request(int from, Request request, bool lease) {
       slot->key = request.key;
       serve = slot;
       const auto found = exposed_.find(flat(request.key));
-      if (found == exposed_.end()) {
+      if (found != exposed_.end()) {
+        slot->block = found->second;
+      } else if (!is_given(request.key)) {
         throw local::InternalError(fmt::format("rank {} pulls block ({}, {}, {}), which this rank did not expose", from,
                                                request.key.stage, request.key.part, request.key.chunk));
       }
-      slot->block = found->second;
       slot->runs = std::make_unique<BoxRuns>(request.box);
       slot->pieces_left = pieces_of(slot->runs->bytes());
     }
@@ -93,9 +117,24 @@ void RemoteServer::request(int from, Request request, bool lease) {
 }
 
 void RemoteServer::add(const ServePtr& serve) {
+  if (is_given(serve->key)) {
+    add_given(serve);
+    return;
+  }
   link_.executor.when_ready(serve->block, [weak = weak_from_this(), serve] {
     if (const auto self = weak.lock()) self->became_ready(serve);
   });
+}
+
+void RemoteServer::add_given(const ServePtr& serve) {
+  {
+    const std::lock_guard lock(mutex_);
+    Given& given = given_[flat(serve->key)];
+    given.serve = serve;
+    if (!given.data) return;
+    serve->given = given.data;
+  }
+  became_ready(serve);
 }
 
 void RemoteServer::became_ready(const ServePtr& serve) {
@@ -254,9 +293,8 @@ void RemoteServer::work(const Job& job) {
       local::TraceScope trace(
           fmt::format("send ({}, {})[{}] to rank {}", serve->key.stage, serve->key.part, serve->key.chunk, serve->to),
           "comm", bytes);
-      serve->runs->read(begin, bytes, memory, scratch(), [&](int64_t offset, int64_t count, void* to) {
-        link_.executor.read_block(serve->block, offset, count, to);
-      });
+      serve->runs->read(begin, bytes, memory, scratch(),
+                        [&](int64_t offset, int64_t count, void* to) { read(*serve, offset, count, to); });
       request = link_.communicator.send(memory, bytes, serve->to, data_tag(link_.epoch, serve->pull));
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -275,7 +313,7 @@ void RemoteServer::work(const Job& job) {
 }
 
 void RemoteServer::lease(const ServePtr& serve) {
-  const void* const at = link_.executor.lease_block(serve->block);
+  const void* const at = is_given(serve->key) ? nullptr : link_.executor.lease_block(serve->block);
   if (at == nullptr) {
     answer(serve, MessageKind::elsewhere, 0);
     return;
@@ -315,6 +353,10 @@ void RemoteServer::over(const ServePtr& serve) {
   {
     const std::lock_guard lock(mutex_);
     if (serves_.erase({serve->to, serve->pull}) == 0) return;
+    if (is_given(serve->key)) {
+      given_.erase(flat(serve->key));
+      return;
+    }
   }
   link_.executor.release_remote(serve->block);
 }

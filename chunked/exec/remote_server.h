@@ -39,6 +39,8 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   ~RemoteServer();
 
   void expose(const BlockKey& key, scheduler::BlockId block);
+  // See Service::give().
+  void give(const BlockKey& key, std::shared_ptr<const std::byte> data);
   // From the communication thread.
   void request(int from, Request request, bool lease);
   void returned(int from, uint32_t pull);  // the block of a lease
@@ -59,6 +61,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
     uint32_t pull = 0;
     BlockKey key;
     scheduler::BlockId block = -1;
+    std::shared_ptr<const std::byte> given;  // of a kGiven one, once it is ready
     std::unique_ptr<BoxRuns> runs;
     int64_t pieces_left = 0;
     bool ready = false;
@@ -78,12 +81,18 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
     std::unique_ptr<comm::Request> request;
     int buffer;
   };
+  struct Given {
+    std::shared_ptr<const std::byte> data;
+    ServePtr serve;  // once it is pulled
+  };
   struct Finished {
     std::function<void(std::exception_ptr)> done;
     std::exception_ptr error;
   };
 
   void add(const ServePtr& serve);
+  void add_given(const ServePtr& serve);
+  void read(const Serve& serve, int64_t offset, int64_t count, void* to);
   void became_ready(const ServePtr& serve);
   void loop();
   void work(const Job& job);
@@ -104,6 +113,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   std::condition_variable wake_;
   std::deque<Job> jobs_;
   std::map<std::pair<int, uint32_t>, ServePtr> serves_;
+  std::map<std::pair<uint64_t, int64_t>, Given> given_;  // as exposed_
   std::vector<int> free_buffers_;
   std::vector<Sending> sending_;
   std::vector<Finished> finished_;

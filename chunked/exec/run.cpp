@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <set>
 
+#include "chunked/exec/balance.h"
 #include "chunked/exec/lowering.h"
 #include "chunked/exec/service.h"
 #include "chunked/expr/build.h"
@@ -21,13 +23,7 @@ namespace {
 
 plan::PlanOptions plan_options() {
   Runtime& runtime = Runtime::current();
-  // On the CPU the service's bounce buffers come out of the same budget; taken off for one rank too, so that chunks do
-  // not depend on the number of ranks.
-  int64_t memory_bytes = runtime.memory_bytes();
-  if (runtime.device().kind == local::DeviceKind::cpu) {
-    memory_bytes -= Service::staging_bytes(memory_bytes, /*on_device=*/false, std::max(runtime.size(), 2));
-  }
-  return {runtime.size(), runtime.device().kind, std::max<int64_t>(memory_bytes, 1)};
+  return {runtime.size(), runtime.job_device_kind(), std::max<int64_t>(runtime.plan_bytes(), 1)};
 }
 
 // A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this
@@ -113,6 +109,28 @@ int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
   return bytes;
 }
 
+LoweringContext lowering_context(Runtime& runtime, Service* service) {
+  LoweringContext context{runtime.rank(), runtime.size(), runtime.device(), nullptr, service, runtime.memory_bytes()};
+  if (service != nullptr) context.executor = &runtime.executor();
+  if (runtime.balances()) context.takers = runtime.threads();
+  return context;
+}
+
+// States of chunks that were computed for other ranks stay within a part of the budget that no task needs, so that they
+// never hold up admission.
+void allow_taking(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
+  constexpr int64_t kShare = 16;
+  if (!runtime.balances()) return;
+  local::Budget& budget = runtime.executor().memory_budget();
+  Balance::Settings settings;
+  for (const local::DeviceKind kind : runtime.device_kinds()) settings.mates.push_back(kind == runtime.device().kind);
+  settings.budget = &budget;
+  settings.room_bytes =
+      std::clamp<int64_t>(budget.limit_bytes() - least_budget(graph, runtime), 0, budget.limit_bytes() / kShare);
+  settings.taken = [&runtime] { runtime.count_taken(); };
+  service.balance().configure(std::move(settings));
+}
+
 // Lowers and runs; the owned chunks of each `keep` sink.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
   static uint64_t epoch = 0;
@@ -123,15 +141,14 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {
-    lowered = lower(
-        plan, sinks,
-        {runtime.rank(), runtime.size(), runtime.device(), &runtime.executor(), service.get(), runtime.memory_bytes()});
+    lowered = lower(plan, sinks, lowering_context(runtime, service.get()));
   } catch (...) {
     error = std::current_exception();
   }
   comm::agree(communicator, error, plan.hash);
   check_budget(lowered->graph, runtime);
   exchange_pulls(*lowered, communicator, *service);
+  allow_taking(runtime, *service, lowered->graph);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
   run_started = true;
@@ -178,14 +195,19 @@ namespace {
 int64_t least_bytes_of_plan(std::span<const Array> arrays, bool write, int64_t memory_bytes) {
   Runtime& runtime = Runtime::current();
   plan::PlanOptions options = plan_options();
-  options.memory_bytes = memory_bytes;
+  const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
+  int64_t for_tasks[] = {Service::bytes_for_tasks(memory_bytes, on_device, runtime.size())};
+  runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
+  options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
   const plan::Plan plan = make_plan(arrays, options);
   std::vector<Sink> sinks;
   for (const plan::ArrayRef& result : plan.results) {
     sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
   }
-  const auto lowered = lower(plan, sinks, {runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr});
-  int64_t least[] = {scheduler::least_workable_bytes(lowered->graph)};
+  LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+  context.memory_bytes = 0;  // chunks do not share tasks
+  const auto lowered = lower(plan, sinks, context);
+  int64_t least[] = {least_budget(lowered->graph, runtime)};
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   return least[0];
 }
@@ -224,7 +246,7 @@ PlanSummary summarize(std::span<const Array> arrays, bool write) {
   std::vector<Sink> sinks;
   for (const plan::ArrayRef& result : plan.results)
     sinks.push_back({write ? Sink::Kind::write : Sink::Kind::keep, result, {}});
-  LoweringContext context{runtime.rank(), runtime.size(), runtime.device(), nullptr, nullptr, runtime.memory_bytes()};
+  LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   auto lowered = lower(plan, sinks, context);
   PlanSummary summary;
   summary.stages = plan::describe(plan);

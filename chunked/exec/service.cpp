@@ -21,6 +21,7 @@
 #include <optional>
 #include <thread>
 
+#include "chunked/exec/balance.h"
 #include "chunked/exec/remote_messages.h"
 #include "chunked/exec/remote_puller.h"
 #include "chunked/exec/remote_server.h"
@@ -53,7 +54,13 @@ class ServiceImpl : public Service {
  public:
   ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch,
               const comm::PeerMemory* peers)
-      : communicator_(communicator), executor_(executor), link_{communicator, executor, epoch, peers, 0, {}, {}} {}
+      : communicator_(communicator),
+        executor_(executor),
+        link_{communicator, executor, epoch, peers, 0, {}, {}},
+        balance_(communicator.rank(), communicator.size(), [this](int to, Message message) {
+          message.epoch = link_.epoch;
+          communicator_.post(to, encode(message));
+        }) {}
 
   ~ServiceImpl() override { close(); }
 
@@ -70,6 +77,10 @@ class ServiceImpl : public Service {
     }
   }
   void run(scheduler::Graph& graph) override;
+  Balance& balance() override { return balance_; }
+  void give(const BlockKey& key, std::shared_ptr<const std::byte> data) override {
+    server_->give(key, std::move(data));
+  }
   int64_t bytes_sent() const override { return server_ ? server_->bytes_sent() : 0; }
 
  private:
@@ -87,6 +98,7 @@ class ServiceImpl : public Service {
   comm::Communicator& communicator_;
   scheduler::Executor& executor_;
   ServiceLink link_;
+  Balance balance_;
   std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::shared_ptr<RemoteServer> server_;
   std::unique_ptr<RemotePuller> puller_;
@@ -216,10 +228,13 @@ bool ServiceImpl::handle_messages() {
     switch (message.kind) {
       case MessageKind::request:
       case MessageKind::lease:
-        if (running) {
-          server_->request(from, std::move(message.request), message.kind == MessageKind::lease);
-        } else {
+      case MessageKind::ask:
+        if (!running) {
           early_.emplace_front(from, std::move(message));
+        } else if (message.kind == MessageKind::ask) {
+          balance_.asked(from, message.request.key.stage, message.request.pull);
+        } else {
+          server_->request(from, std::move(message.request), message.kind == MessageKind::lease);
         }
         break;
       case MessageKind::declined:
@@ -234,6 +249,9 @@ bool ServiceImpl::handle_messages() {
         break;
       case MessageKind::returned:
         server_->returned(from, message.request.pull);
+        break;
+      case MessageKind::handed:
+        balance_.answered(from, message);
         break;
       case MessageKind::failed:
         fail_elsewhere(message.error);
@@ -378,6 +396,11 @@ int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks)
   if (ranks == 1) return 0;
   const int pieces = RemoteServer::kBuffers + 1 + (on_device ? RemotePuller::kBuffers : 0);
   return pieces * piece_bytes_for(staging_limit);
+}
+
+int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {
+  if (on_device) return memory_bytes;
+  return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
 }
 
 void request_interrupt() noexcept { interrupt_requested = true; }

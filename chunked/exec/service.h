@@ -14,6 +14,8 @@
 
 namespace quarry::exec {
 
+class Balance;
+
 // Names a block in the same way on every rank: output number of a stage and chunk number, or a part of a reduction's
 // tree.
 struct BlockKey {
@@ -22,6 +24,8 @@ struct BlockKey {
   int64_t chunk = 0;
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
+// In BlockKey::part: a block of no graph, which the rank that is asked for it has computed for the one that asks.
+inline constexpr uint32_t kGiven = 1u << 31;
 
 // A box of a C-contiguous block of `shape` elements, to be packed.
 struct BlockBox {
@@ -47,6 +51,12 @@ class Service {
   virtual void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
                     std::function<void(std::exception_ptr)> done) = 0;
 
+  // The chunks that change hands in this run.
+  virtual Balance& balance() = 0;
+  // The block that balance().take() named (kGiven), computed: kept until its owner has pulled it whole, once, which it
+  // may have begun to.
+  virtual void give(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
+
   // Runs the graph: Executor::run() with this rank's error sent to all, and every rank's error thrown here, the lowest
   // failing rank's first. Returns when every rank is done and no pull is outstanding. Collective.
   virtual void run(scheduler::Graph& graph) = 0;
@@ -55,6 +65,9 @@ class Service {
   // What create() takes from the executor's staging memory: for the planner's least workable budget. `staging_limit` is
   // the limit of the budget that staging() draws on, the same on all ranks.
   static int64_t staging_bytes(int64_t staging_limit, bool on_device, int ranks);
+  // What it leaves of a rank's memory budget for tasks. On the CPU its buffers come out of the same budget; taken off
+  // for one rank too, so that chunks do not depend on the number of ranks.
+  static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks);
 };
 
 // Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.

@@ -21,12 +21,12 @@
 namespace quarry::report {
 namespace {
 
-constexpr uint64_t kMagic = 0x3230454341525451u;  // "QTRACE02"
+constexpr uint64_t kMagic = 0x3330454341525451u;  // "QTRACE03"
 constexpr int kMostRowsPerLane = 256;
 constexpr const char* kReserved = "reserved memory";
 
 // A rank's totals and their names in a file.
-constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 10> kTotals{{
+constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 11> kTotals{{
     {"memory_limit_bytes", &RankTrace::memory_limit_bytes},
     {"memory_peak_bytes", &RankTrace::memory_peak_bytes},
     {"host_limit_bytes", &RankTrace::host_limit_bytes},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 10> kTotals{{
     {"restored_bytes", &RankTrace::restored_bytes},
     {"communicated_bytes", &RankTrace::communicated_bytes},
     {"tasks", &RankTrace::tasks},
+    {"taken_chunks", &RankTrace::taken_chunks},
 }};
 
 class Writer {

@@ -8,6 +8,8 @@
 namespace quarry::comm {
 namespace {
 
+constexpr const char* kNoDevice = "no device";
+
 // What a rank tells the others: its device, and the handle of its slab or why there is none.
 struct Offer {
   int64_t bytes = 0;  // of the slab; 0: no handle
@@ -33,7 +35,7 @@ Offer make_offer(local::Device device, void* slab, int64_t bytes, PeerCopies cop
   if (copies == PeerCopies::off) {
     offer.handle = "copies between devices are turned off";
   } else if (device.kind == local::DeviceKind::cpu) {
-    offer.handle = "no device";
+    offer.handle = kNoDevice;
   } else if (slab == nullptr || bytes <= 0) {
     offer.handle = "no device memory";
   } else {
@@ -75,6 +77,10 @@ std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, loca
     }
     if (communicator.node_of(r) != communicator.node_of(rank)) {
       peer.how = "another host";
+      continue;
+    }
+    if (device.kind == local::DeviceKind::cpu || offer.handle == kNoDevice) {
+      peer.how = kNoDevice;  // on one side; nothing that could be asked for
       continue;
     }
     if (offer.bytes == 0) {

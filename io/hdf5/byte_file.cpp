@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "local/base/error.h"
 
@@ -34,7 +38,19 @@ std::string system_reason(int error) {
   return std::strerror(error);
 }
 
-ByteFile::ByteFile(std::string path, Mode mode) : path_(std::move(path)) {
+namespace {
+
+int64_t fault(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
+}
+
+}  // namespace
+
+ByteFile::ByteFile(std::string path, Mode mode)
+    : path_(std::move(path)),
+      fault_rate_(fault("QUARRY_FAULT_READ_RATE")),
+      fault_bytes_(fault("QUARRY_FAULT_READ_BYTES")) {
   const int flags = mode == Mode::read ? O_RDONLY : O_RDWR;
   do fd_ = ::open(path_.c_str(), flags | O_CLOEXEC);
   while (fd_ < 0 && errno == EINTR);
@@ -65,6 +81,17 @@ std::shared_ptr<const ByteFile> ByteFile::shared(const std::string& path) {
 
 ByteFile::~ByteFile() { ::close(fd_); }
 
+void ByteFile::pretend_faults(int64_t bytes) const {
+  if (fault_rate_ > 0) {
+    constexpr double kNanoseconds = 1e9;
+    const double ns = static_cast<double>(bytes) / static_cast<double>(fault_rate_) * kNanoseconds;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::llround(ns)));
+  }
+  if (fault_bytes_ > 0 && read_bytes_.fetch_add(bytes) > fault_bytes_) {
+    throw local::IoError(fmt::format("cannot read from '{}': a fault of the test", path_));
+  }
+}
+
 void ByteFile::read_at(int64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t got = ::pread(fd_, to.data(), to.size(), offset);
@@ -76,6 +103,7 @@ void ByteFile::read_at(int64_t offset, std::span<std::byte> to) const {
       throw local::IoError(fmt::format("'{}' ends early: {} bytes are missing at offset {}", path_, to.size(), offset));
     to = to.subspan(static_cast<size_t>(got));
     offset += got;
+    pretend_faults(got);
   }
 }
 
@@ -88,6 +116,7 @@ void ByteFile::read_at(int64_t offset, std::span<iovec> buffers) const {
     if (got == 0) throw local::IoError(fmt::format("'{}' ends early: at offset {}", path_, offset));
     first = advance(buffers, first, static_cast<size_t>(got));
     offset += got;
+    pretend_faults(got);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,11 @@ class ByteFile : public ByteSource {
   int fd_ = -1;
   int64_t size_ = 0;
   std::array<int64_t, 4> identity_{};  // device, file, time of its last change in seconds and nanoseconds
+  // For tests, by QUARRY_FAULT_READ_RATE (bytes per second of each thread at most) and QUARRY_FAULT_READ_BYTES (then
+  // reading fails), as they are when the file is opened; 0: none.
+  int64_t fault_rate_ = 0, fault_bytes_ = 0;
+  mutable std::atomic<int64_t> read_bytes_{0};
+  void pretend_faults(int64_t bytes) const;
 };
 
 // "no space left on device" for ENOSPC, EDQUOT and EFBIG, else the system's message.

@@ -60,16 +60,21 @@ class CliTest(unittest.TestCase):
         with h5py.File(self.path(name)) as file:
             return sorted(file)
 
-    def start(self, *arguments, ranks=0, env=None, file_limit=None):
-        """file_limit: bytes that a file may have; writing beyond fails, as on a full disk."""
+    def start(self, *arguments, ranks=0, env=None, file_limit=None, beside=None, hosts=0):
+        """file_limit: bytes that a file may have; writing beyond fails, as on a full disk. beside: a list with the environment (a dict) of each
+        further rank, which runs the same command. hosts: pretended ones, with `ranks` on each (tests/mpi/hosts)."""
 
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
-        command = [*MPIRUN, "-n", str(ranks)] if ranks else []
+        command = [SOURCE / "tests/mpi/hosts", str(hosts), str(ranks)] if hosts else [*MPIRUN, "-n", str(ranks)] if ranks else []
+        program = [QUARRY, *map(str, arguments)]
+        command += program
+        for further in beside or []:
+            command += [":", "-n", "1", *(part for name, value in further.items() for part in ("-x", f"{name}={value}")), *program]
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **(env or {}))
         return subprocess.Popen(
-            [*command, QUARRY, *map(str, arguments)],
+            command,
             cwd=self.dir,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -79,14 +84,14 @@ class CliTest(unittest.TestCase):
             preexec_fn=limit if file_limit else None,
         )
 
-    def wait_until_computing(self, process, output="o.h5"):
+    def wait_until_computing(self, process, output="o.h5", seconds=1):
         """Returns when `output` is being written: the file has been created, and tasks run."""
         end = time.time() + TIMEOUT
         while not (self.dir / (output + ".partial")).exists():
             self.assertIsNone(process.poll(), "it ended before it was seen computing")
             self.assertLess(time.time(), end, "it did not begin to compute")
             time.sleep(0.05)
-        time.sleep(1)
+        time.sleep(seconds)
         self.assertIsNone(process.poll(), "it ended before it was seen computing")
 
     def run_quarry(self, *arguments, **options):

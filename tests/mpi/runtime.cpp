@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "chunked/exec/service.h"
@@ -123,6 +124,34 @@ TEST(Runtime, WeightsMoveChunksAndChangeNoBits) {
   } else {
     EXPECT_LT(more_tasks, own_tasks);
   }
+}
+
+TEST(Runtime, CpuRanksBesideDevices) {
+  if (job().size() == 1) return;
+  RuntimeOptions options = small();
+  options.device = job().rank() == 0 ? local::DeviceKind::emulated : local::DeviceKind::cpu;
+  options.host_memory = "16MiB";
+  options.chunks = local::Dims{100};
+  options.without_gpu = "error";
+  EXPECT_THROW(Runtime{options}, local::InvalidArgument);
+  options.without_gpu = "cpu";
+  Runtime runtime(options);
+  EXPECT_EQ(runtime.job_device_kind(), local::DeviceKind::emulated);
+  EXPECT_EQ(runtime.device_kinds()[0], local::DeviceKind::emulated);
+  EXPECT_EQ(runtime.device_kinds()[1], local::DeviceKind::cpu);
+  EXPECT_THAT(runtime.banner(), testing::HasSubstr(job().rank() == 0 ? "on the CPU" : "1 rank on devices"));
+  // What is made everywhere is the same everywhere; a CPU rank has less to do.
+  random::seed(0);
+  const NdArray x = (random::normal({20000}) + 1).to_host();
+  const RunStatistics mine = runtime.statistics();
+  int64_t tasks[] = {job().rank() == 0 ? mine.tasks : 0};
+  job().all_reduce(tasks, comm::ReduceOp::max);
+  if (job().rank() != 0) {
+    EXPECT_LT(mine.tasks, tasks[0] / 4);
+  }
+  const double sum =
+      std::accumulate(static_cast<const double*>(x.raw()), static_cast<const double*>(x.raw()) + 20000, 0.0);
+  EXPECT_NEAR(sum / 20000, 1, 0.05);
 }
 
 TEST(Runtime, ProgressIsTheSumOverRanks) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "chunked/exec/balance.h"
+#include "chunked/exec/bodies/taken.h"
 #include "chunked/exec/lowering/builder.h"
 #include "chunked/exec/lowering/tree.h"
 #include "local/base/error.h"
@@ -35,6 +37,38 @@ BlockId arrive(Builder& builder, const FusedBody& body, const plan::Input& input
   const Access access = body.access(number, chunk);
   return broadcasts(input, builder.stage().shape) ? builder.arrive_shared(input, access)
                                                   : builder.arrive(input, access);
+}
+
+// Whether all chunks of the stage read the same of an input, which every rank then has.
+bool same_for_all(const plan::Input& input, const plan::Stage& stage) {
+  if (input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated()) return true;
+  for (int d = 0; d < stage.grid.ndim(); ++d) {
+    if (input.map.axes[static_cast<size_t>(d)].source >= 0 && stage.grid.axis(d).count() > 1) return false;
+  }
+  return true;
+}
+
+bool is_regular(const Grid& grid) {
+  return std::ranges::all_of(grid.axes(),
+                             [](const AxisChunks& axis) { return axis == AxisChunks(axis.extent(), axis.size(0)); });
+}
+
+// Whether other ranks may compute chunks of the stage (balance.h): what they read is in a file or everywhere, what they
+// make are states only, few against what is read, and enough is read to be worth two messages.
+bool may_change_hands(const Builder& builder, const FusedBody& body) {
+  constexpr int64_t kLeastBytes = 64 << 10, kReadPerState = 8;
+  const plan::Stage& stage = builder.stage();
+  const auto& fused = std::get<plan::Fused>(stage.work);
+  const int streamed = body.streamed();
+  if (builder.context().takers == 0 || builder.context().ranks == 1 || streamed < 0) return false;
+  if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
+  if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
+  for (size_t i = 0; i < fused.inputs.size(); ++i) {
+    if (static_cast<int>(i) != streamed && !same_for_all(fused.inputs[i], stage)) return false;
+  }
+  const int64_t bytes =
+      body.input_region(streamed, 0).elements() * local::itemsize(fused.inputs[static_cast<size_t>(streamed)].dtype);
+  return bytes >= std::max(kLeastBytes, kReadPerState * body.state_bytes(0));
 }
 
 class Reductions {
@@ -257,6 +291,22 @@ class Reductions {
 
 }  // namespace
 
+// The tasks that compute chunks of other ranks, behind this rank's own.
+void lower_taking(Builder& builder, FusedBody& body) {
+  const plan::Stage& stage = builder.stage();
+  const auto& fused = std::get<plan::Fused>(stage.work);
+  std::vector<BlockId> inputs;
+  for (size_t i = 0; i < fused.inputs.size(); ++i) {
+    const int input = static_cast<int>(i);
+    if (input != body.streamed()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
+  }
+  const auto [number, take] = builder.add_body<TakeBody>(body, stage, builder.context().service);
+  for (int taker = 0; taker < builder.context().takers; ++taker) {
+    builder.add_compute(number, builder.key(0, 0).stage, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {},
+                        scheduler::TaskKind::host);
+  }
+}
+
 void lower_fused(Builder& builder) {
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
@@ -267,6 +317,13 @@ void lower_fused(Builder& builder) {
   std::optional<Reductions> reductions;
   if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared();
   std::vector<BlockId> inputs, produced;
+  int32_t leaf = number;
+  const bool movable = may_change_hands(builder, *body);
+  if (movable) {
+    Service* const service = builder.context().service;
+    leaf = builder.add_body<OwnedBody>(*body, builder.key(kLeaf, 0), service, rank).first;
+    if (service != nullptr) service->balance().share(builder.key(kLeaf | kGiven, 0), first, last);
+  }
   for (int64_t chunk = first; chunk < last; ++chunk) {
     if (reductions && reductions->shares(chunk)) continue;
     inputs.clear();
@@ -288,9 +345,10 @@ void lower_fused(Builder& builder) {
     }
     if (!fused.reductions.empty())
       produced.push_back(builder.add_block(builder.key(kLeaf, chunk), body->state_bytes(chunk)));
-    builder.add_compute(number, chunk, {builder.progress(chunk), kMain}, {body->scratch_bytes(chunk), traffic}, inputs,
+    builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {body->scratch_bytes(chunk), traffic}, inputs,
                         produced);
   }
+  if (movable) lower_taking(builder, *body);
   if (reductions) reductions->lower();
 }
 

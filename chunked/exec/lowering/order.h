@@ -12,7 +12,7 @@ namespace quarry::exec {
 
 // Order of a stage's tasks inside one progress value.
 inline constexpr int64_t kDepthsPerStage = 64;
-enum Depth : int64_t { kSupport = 0, kMain = 8, kChain = 12, kTreeDepth = 16, kFinish = 48, kSink = 60 };
+enum Depth : int64_t { kSupport = 0, kMain = 8, kChain = 12, kTake = 14, kTreeDepth = 16, kFinish = 48, kSink = 60 };
 inline constexpr int64_t kProgressEnd = (int64_t{1} << 32) - 1;
 
 // Whether an output is complete only when all chunks of its stage were read: that of a reduction, product or

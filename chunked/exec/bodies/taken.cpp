@@ -1,0 +1,134 @@
+#include "chunked/exec/bodies/taken.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "chunked/exec/balance.h"
+#include "local/base/trace.h"
+#include "scheduler/block_memory.h"
+#include "scheduler/graph.h"
+
+namespace quarry::exec {
+namespace {
+
+// One chunk's scratch memory inside that of the task.
+class ChunkScratch final : public local::MemoryResource {
+ public:
+  ChunkScratch(local::Device device, void* data, int64_t bytes) : device_(device), bytes_(bytes), slab_(data, bytes) {}
+
+  local::Device device() const override { return device_; }
+  void* allocate(int64_t bytes, local::Stream* /*stream*/) override {
+    const std::lock_guard lock(mutex_);
+    void* const data = slab_.allocate(local::rounded_allocation(bytes), /*at_top=*/false);
+    if (data == nullptr) {
+      throw local::OutOfMemory(fmt::format("scratch memory: {} bytes do not fit: {} of a chunk's {} are in use", bytes,
+                                           bytes_ - slab_.free_bytes(), bytes_));
+    }
+    return data;
+  }
+  void deallocate(void* data, int64_t bytes, local::Stream* /*stream*/) noexcept override {
+    const std::lock_guard lock(mutex_);
+    slab_.deallocate(data, local::rounded_allocation(bytes));
+  }
+  int64_t used_bytes() const override {
+    const std::lock_guard lock(mutex_);
+    return bytes_ - slab_.free_bytes();
+  }
+  int64_t acquired_bytes() const override { return bytes_; }
+  int64_t peak_bytes() const override { return used_bytes(); }
+
+ private:
+  const local::Device device_;
+  const int64_t bytes_;
+  mutable std::mutex mutex_;
+  scheduler::Slab slab_;
+};
+
+// A chunk's part of a longer task.
+class ChunkRun final : public scheduler::TaskRun {
+ public:
+  explicit ChunkRun(const scheduler::TaskRun& whole) : whole_(whole) {}
+  std::shared_ptr<scheduler::Completion> defer() override {
+    throw local::InternalError("a part of a task cannot be deferred");
+  }
+  bool cancelled() const override { return whole_.cancelled(); }
+
+ private:
+  const scheduler::TaskRun& whole_;
+};
+
+}  // namespace
+
+void OwnedBody::run(scheduler::TaskRun& run) {
+  const int maker = service_->balance().claim(key_.stage, run.index);
+  if (maker == rank_) {
+    fused_.run(run);
+    return;
+  }
+  auto completion = run.defer();
+  BlockKey key = key_;
+  key.part |= kGiven;
+  key.chunk = run.index;
+  const scheduler::BlockView& states = run.outputs[0];
+  service_->pull(maker, key, {Dims{states.bytes}, Dims{0}, Dims{states.bytes}, 1}, states.data,
+                 [completion](const std::exception_ptr& error) {
+                   if (error) {
+                     completion->fail(error);
+                   } else {
+                     completion->finish();
+                   }
+                 });
+}
+
+TakeBody::TakeBody(FusedBody& fused, const plan::Stage& stage, Service* service)
+    : fused_(fused), stage_(stage), service_(service), state_bytes_(fused.state_bytes(0)) {
+  // In a regular grid the first chunk is the largest, and all are as long as the first or the last one along each axis.
+  const Dims counts = stage.grid.counts();
+  for (uint32_t corner = 0; corner < 1U << counts.size(); ++corner) {
+    Dims coordinates(counts.size());
+    for (int d = 0; d < counts.size(); ++d) coordinates[d] = (corner >> d & 1) != 0 ? counts[d] - 1 : 0;
+    scratch_bytes_ = std::max(scratch_bytes_, fused.scratch_bytes(stage.grid.flat(coordinates)));
+  }
+}
+
+std::string TakeBody::name(int64_t /*index*/) const { return stage_.label + " for other ranks"; }
+
+int64_t TakeBody::input_bytes(int64_t chunk) const {
+  const int streamed = fused_.streamed();
+  const auto& input = std::get<plan::Fused>(stage_.work).inputs[static_cast<size_t>(streamed)];
+  return fused_.input_region(streamed, chunk).elements() * local::itemsize(input.dtype);
+}
+
+void TakeBody::run(scheduler::TaskRun& run) {
+  Balance& balance = service_->balance();
+  void* const scratch = run.context.memory->allocate(scratch_bytes_, run.context.stream);
+  while (!run.cancelled()) {
+    const std::shared_ptr<std::byte> states = balance.reserve(state_bytes_);
+    if (!states) return;
+    const auto taken = balance.take(static_cast<uint32_t>(run.index), [&run] { return run.cancelled(); });
+    if (!taken) return;
+    const int64_t chunk = taken->key.chunk;
+    const local::TraceScope trace(fmt::format("{} for rank {}", fused_.name(chunk), taken->owner), "compute",
+                                  input_bytes(chunk));
+    compute(run, chunk, scratch, states.get());
+    service_->give(taken->key, states);
+    balance.count_taken();
+  }
+}
+
+void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) {
+  ChunkScratch memory(run.context.device, scratch, scheduler::charged_bytes(scratch_bytes_));
+  const scheduler::BlockView output{states, fused_.state_bytes(chunk)};
+  ChunkRun part(run);
+  part.index = chunk;
+  part.inputs = run.inputs;
+  part.outputs = {&output, 1};
+  part.context = run.context;
+  part.context.memory = &memory;
+  const local::DeviceScope scope(part.context);
+  fused_.run(part);
+}
+
+}  // namespace quarry::exec

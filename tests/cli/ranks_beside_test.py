@@ -1,0 +1,58 @@
+"""CPU ranks beside ranks with a device."""
+
+from support import CliTest, main, np
+
+CPU = {"QUARRY_DEVICE": "cpu", "QUARRY_WEIGHT": "1"}
+DEVICE = {"QUARRY_DEVICE": "emulated", "QUARRY_WEIGHT": "1"}
+OPTIONS = ["--memory", "64MiB", "--host-memory", "32MiB", "--threads", "1", "--progress", "off"]
+
+
+class RanksBeside(CliTest):
+    def mixed(self, expression, *arguments, first=DEVICE, beside=(CPU,), **options):
+        environment = {"QUARRY_WITHOUT_GPU": "cpu", **first}
+        return self.ok("eval", expression, *arguments, *OPTIONS, ranks=1, env=environment, beside=list(beside), **options)
+
+    def test_blocks_travel_between_them(self):
+        x = np.random.default_rng(3).standard_normal((300, 200))
+        self.write("x.h5", x=x)
+        expressions = {
+            "sum(x, axis=0)": x.sum(0),
+            "x.T @ x": x.T @ x,
+            "(x - mean(x, axis=0)) / std(x, axis=0)": (x - x.mean(0)) / x.std(0),
+            "x.T + 1": x.T + 1,
+            "concatenate([x[::-1], x[:, ::-1]], axis=0)": np.concatenate([x[::-1], x[:, ::-1]]),
+        }
+        for beside, first in [([CPU], DEVICE), ([DEVICE], CPU), ([CPU, DEVICE, CPU], DEVICE)]:
+            for number, (expression, expected) in enumerate(expressions.items()):
+                output = f"o{number}.h5"
+                self.mixed(expression, "-i", "x=x.h5:/x", "--chunks", "64,64", "-o", output, "--overwrite", first=first, beside=beside)
+                np.testing.assert_allclose(self.read(output), expected, rtol=1e-10, atol=1e-10)
+
+    def test_copies_between_devices_may_be_required(self):
+        # Only of ranks that have a device.
+        x = np.arange(40000.0).reshape(200, 200)
+        self.write("x.h5", x=x)
+        for copies in ["on", "off"]:
+            self.mixed("x.T @ x", "-i", "x=x.h5:/x", "--chunks", "50,50", "--peer-copies", copies, "-o", copies + ".h5", beside=[CPU, DEVICE])
+            np.testing.assert_allclose(self.read(copies + ".h5"), x.T @ x, rtol=1e-12)
+
+    def test_more_ranks_than_chunks(self):
+        x = np.arange(100.0)
+        self.write("x.h5", x=x)
+        for chunks in [50, 100]:
+            result = self.mixed("sum(x)", "-i", "x=x.h5:/x", "--chunks", chunks, beside=[CPU, DEVICE, CPU])
+            self.assertEqual(result.out, "4950.0\n")
+
+    def test_they_must_be_asked_for(self):
+        self.write("x.h5", x=np.arange(10.0))
+        arguments = ["eval", "sum(x)", "-i", "x=x.h5:/x", *OPTIONS]
+        self.fails(2, "different kinds of device", *arguments, ranks=1, env=DEVICE, beside=[CPU])
+        self.fails(2, "expected cpu or error", *arguments, "--without-gpu", "maybe", ranks=2)
+        text = self.ok("info", "--topology", *OPTIONS[:-2], ranks=1, env={**DEVICE, "QUARRY_WITHOUT_GPU": "cpu"}, beside=[CPU]).out
+        self.assertRegex(text, r"(?m)^  0 on \S+: emulated")
+        self.assertRegex(text, r"(?m)^  1 on \S+: cpu, 1 thread")
+        self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: no device\)\n  1 <- 0: messages: ")
+
+
+if __name__ == "__main__":
+    main()

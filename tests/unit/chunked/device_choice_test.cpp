@@ -1,0 +1,87 @@
+// What each rank computes on.
+#include "chunked/device_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <initializer_list>
+#include <string>
+
+#include "local/base/error.h"
+
+namespace quarry {
+namespace {
+
+using local::DeviceKind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int32_t kAuto = -1;
+constexpr auto kCpu = static_cast<int32_t>(DeviceKind::cpu);
+constexpr auto kCuda = static_cast<int32_t>(DeviceKind::cuda);
+constexpr auto kEmulated = static_cast<int32_t>(DeviceKind::emulated);
+
+std::vector<DeviceKind> choose(std::initializer_list<std::pair<int32_t, bool>> ranks, bool cpu_ranks = false) {
+  std::vector<DeviceWish> wishes;
+  for (const auto& [kind, has_gpu] : ranks) {
+    DeviceWish& wish = wishes.emplace_back();
+    wish.kind = kind;
+    wish.has_gpu = has_gpu ? 1 : 0;
+    std::strcpy(wish.host, ("node" + std::to_string(wishes.size() - 1)).c_str());
+  }
+  return choose_kinds(wishes, cpu_ranks);
+}
+
+template <class Error, class... Args>
+std::string message(Args... args) {
+  try {
+    choose(args...);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+using Ranks = std::initializer_list<std::pair<int32_t, bool>>;
+
+TEST(DeviceChoice, TheSameForAll) {
+  EXPECT_THAT(choose({{kAuto, true}, {kAuto, true}}), ElementsAre(DeviceKind::cuda, DeviceKind::cuda));
+  EXPECT_THAT(choose({{kCuda, true}}), ElementsAre(DeviceKind::cuda));
+  EXPECT_THAT(choose({{kEmulated, false}, {kEmulated, false}}),
+              ElementsAre(DeviceKind::emulated, DeviceKind::emulated));
+  for (const bool cpu_ranks : {false, true}) {
+    EXPECT_THAT(choose({{kAuto, false}, {kAuto, false}}, cpu_ranks), ElementsAre(DeviceKind::cpu, DeviceKind::cpu));
+    EXPECT_THAT(choose({{kCpu, false}, {kCpu, false}}, cpu_ranks), ElementsAre(DeviceKind::cpu, DeviceKind::cpu));
+  }
+}
+
+TEST(DeviceChoice, ARankWithoutAGpuIsNamed) {
+  for (const int32_t kind : {kAuto, kCuda}) {
+    EXPECT_THAT((message<local::DeviceError, Ranks>({{kind, true}, {kind, false}})),
+                testing::AllOf(HasSubstr("rank 1 on node1, but to others"), HasSubstr("--without-gpu cpu")));
+  }
+  // Nobody has one.
+  for (const bool cpu_ranks : {false, true}) {
+    EXPECT_THAT((message<local::DeviceError, Ranks, bool>({{kCuda, false}, {kCuda, false}}, cpu_ranks)),
+                HasSubstr("no GPU is visible to rank 0 on node0; --device cpu"));
+  }
+}
+
+TEST(DeviceChoice, CpuRanksBesideOthers) {
+  for (const int32_t kind : {kAuto, kCuda}) {
+    EXPECT_THAT(choose({{kind, true}, {kind, false}, {kCpu, false}}, true),
+                ElementsAre(DeviceKind::cuda, DeviceKind::cpu, DeviceKind::cpu));
+  }
+  EXPECT_THAT(choose({{kCpu, false}, {kEmulated, false}}, true), ElementsAre(DeviceKind::cpu, DeviceKind::emulated));
+}
+
+TEST(DeviceChoice, WishesThatDoNotGoTogether) {
+  EXPECT_THAT((message<local::InvalidArgument, Ranks>({{kCpu, false}, {kEmulated, false}})),
+              HasSubstr("different kinds"));
+  EXPECT_THAT((message<local::InvalidArgument, Ranks, bool>({{kCuda, true}, {kEmulated, false}}, true)),
+              HasSubstr("different kinds"));
+}
+
+}  // namespace
+}  // namespace quarry
