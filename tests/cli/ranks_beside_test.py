@@ -1,9 +1,12 @@
-"""CPU ranks beside ranks with a device."""
+"""CPU ranks beside ranks with a device: an emulated one, or QUARRY_TEST_DEVICE (cuda: two GPUs)."""
+
+import os
 
 from support import CliTest, main, np
 
 CPU = {"QUARRY_DEVICE": "cpu", "QUARRY_WEIGHT": "1"}
-DEVICE = {"QUARRY_DEVICE": "emulated", "QUARRY_WEIGHT": "1"}
+KIND = os.environ.get("QUARRY_TEST_DEVICE", "emulated")
+DEVICE = {"QUARRY_DEVICE": KIND, "QUARRY_WEIGHT": "1"}
 OPTIONS = ["--memory", "64MiB", "--host-memory", "32MiB", "--threads", "1", "--progress", "off"]
 
 
@@ -49,7 +52,7 @@ class RanksBeside(CliTest):
         self.fails(2, "different kinds of device", *arguments, ranks=1, env=DEVICE, beside=[CPU])
         self.fails(2, "expected cpu or error", *arguments, "--without-gpu", "maybe", ranks=2)
         text = self.ok("info", "--topology", *OPTIONS[:-2], ranks=1, env={**DEVICE, "QUARRY_WITHOUT_GPU": "cpu"}, beside=[CPU]).out
-        self.assertRegex(text, r"(?m)^  0 on \S+: emulated")
+        self.assertRegex(text, rf"(?m)^  0 on \S+: {KIND}")
         self.assertRegex(text, r"(?m)^  1 on \S+: cpu, 1 thread")
         self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: no device\)\n  1 <- 0: messages: ")
 

@@ -108,6 +108,17 @@ class RanksLost(CliTest):
             for victim in [0, 3]
         )
 
+    def test_where_most_have_nothing_to_do(self):
+        # One chunk, which a rank reads for five seconds.
+        self.write("z.h5", z=np.ones((1024, 64)))
+        for expression in ["z.T @ z", "sum(z, axis=0)"]:
+            self.slowly = [expression, "-i", "z=z.h5:/z", "--chunks", "1024,64"]
+            self.all_at_once(
+                ((victim, number, self.name(victim) + said), {"QUARRY_RANK_TIMEOUT": "2"})
+                for number, said in [(signal.SIGKILL, " has died"), (signal.SIGSTOP, " has said nothing for 2 s")]
+                for victim in [0, 2]
+            )
+
     def test_one_that_computes_for_a_slow_rank(self):
         # Rank 0 has ten of twelve parts and reads slowly; the others have read theirs after 1.3 s and then read its chunks for six seconds.
         self.write("y.h5", y=np.ones((12288, 64)))

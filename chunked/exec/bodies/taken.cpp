@@ -120,7 +120,8 @@ void TakeBody::run(scheduler::TaskRun& run) {
 
 void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) {
   ChunkScratch memory(run.context.device, scratch, scheduler::charged_bytes(scratch_bytes_));
-  const scheduler::BlockView output{states, fused_.state_bytes(chunk)};
+  const Dims kept = fused_.kept_shape(stage_.grid.chunk(chunk).count);
+  const scheduler::BlockView output{states, StateLayout(fused_.program(), local::element_count(kept)).bytes};
   ChunkRun part(run);
   part.index = chunk;
   part.inputs = run.inputs;

@@ -55,7 +55,7 @@ bool is_regular(const Grid& grid) {
 
 // Whether other ranks may compute chunks of the stage (balance.h): what they read is in a file or everywhere, what they
 // make are states only, few against what is read, and enough is read to be worth two messages.
-bool may_change_hands(const Builder& builder, const FusedBody& body) {
+bool may_change_hands(const Builder& builder, FusedBody& body) {
   constexpr int64_t kLeastBytes = 64 << 10, kReadPerState = 8;
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
