@@ -18,6 +18,9 @@ namespace quarry::local::cuda {
 namespace {
 
 constexpr int64_t kRecordBytes = kAllocationAlignment;
+constexpr int64_t kSharedSumBytes = 32 << 10;           // kSharedSumBytes in kernel/indexing.cuh
+constexpr int64_t kSharedSumBlocks = int64_t{6} * 132;  // that many are on a device at once
+constexpr int64_t kFillThreads = kSharedSumBlocks * kBlockThreads / 32;
 
 const char* mode_name(IndexMode mode) {
   switch (mode) {
@@ -45,6 +48,8 @@ const char* kind_name(ElementKernel::Kind kind) {
       return "check";
     case ElementKernel::Kind::update:
       return "update";
+    case ElementKernel::Kind::update_shared:
+      return "update_shared";
     case ElementKernel::Kind::update_in_order:
       return "update_in_order";
   }
@@ -153,9 +158,10 @@ std::string update_source(const Program& program, bool distinct) {
     text += "  plain(element, value);\n";
   } else if (adds_natively(program)) {
     const bool negative = operation_of(program).op == Op::subtract;
+    text += fmt::format("  add(reinterpret_cast<{0}*>(element), value);\n}}\n", element);
+    text += fmt::format("QUARRY_FN void add({0}* element, int64_t value) {{\n", element);
     text += fmt::format("  const {0} v = *reinterpret_cast<const {0}*>(value);\n", element);
-    text += fmt::format("  indexing::add_to(reinterpret_cast<{}*>(element), {});\n", element,
-                        negative ? "fn::negative(v)" : "v");
+    text += fmt::format("  indexing::add_to(element, {});\n", negative ? "fn::negative(v)" : "v");
   } else if (is_atomic(program)) {
     text += fmt::format(
         "  const auto v = *reinterpret_cast<const {}*>(value);\n"
@@ -230,6 +236,18 @@ ElementLaunch make_launch(ElementKernel::Kind kind, const CompactElements& c, co
   return launch;
 }
 
+// Whether sums of updates are better gathered by blocks first: many to few elements. The target's positions are those
+// of one index.
+bool gathers_sums(const Program& program, const CompactElements& c) {
+  constexpr int64_t kWorth = 32;  // updates of an element
+  const IndexedElements& e = c.elements;
+  if (!adds_natively(program) || e.indices.size() != 1) return false;
+  if (std::any_of(e.array.strides.begin(), e.array.strides.end(), [](int64_t stride) { return stride != 0; }))
+    return false;
+  const int64_t extent = e.indices[0].extent;
+  return extent * c.itemsize <= kSharedSumBytes && element_count(e.shape) >= kWorth * std::max(extent, kFillThreads);
+}
+
 constexpr size_t kRecordSlot = 3, kWinnerSlot = 4, kKeySlot = 5, kFirstIndexSlot = 6, kHashSlot = 7;
 
 void queue(ElementLaunch& launch, CudaStream& stream) {
@@ -240,8 +258,9 @@ void queue(ElementLaunch& launch, CudaStream& stream) {
     launch_kernel(module.kernel(0), kBlocks, 1, /*threads=*/32, launch.slots, stream);
     return;
   }
-  launch_kernel(module.kernel(0), (launch.points + kBlockThreads - 1) / kBlockThreads, 1, kBlockThreads, launch.slots,
-                stream);
+  int64_t blocks = ceil_divide(launch.points, kBlockThreads);
+  if (launch.kernel.kind == ElementKernel::Kind::update_shared) blocks = std::min(blocks, kSharedSumBlocks);
+  launch_kernel(module.kernel(0), blocks, 1, kBlockThreads, launch.slots, stream);
 }
 
 // The positions of one index array alone, as elements to check.
@@ -458,9 +477,12 @@ class CudaIndexing final : public Indexing {
     if (element_count(to.shape) > 0) {
       const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
       const CompactElements c = compact(to, other, itemsize(program.input_dtype(0)));
-      const bool at_once = to.distinct || is_atomic(program);
-      ElementLaunch launch =
-          make_launch(at_once ? ElementKernel::Kind::update : ElementKernel::Kind::update_in_order, c, nullptr);
+      const bool at_once = to.distinct || is_atomic(program), shared = !to.distinct && gathers_sums(program, c);
+      ElementLaunch launch = make_launch(shared    ? ElementKernel::Kind::update_shared
+                                         : at_once ? ElementKernel::Kind::update
+                                                   : ElementKernel::Kind::update_in_order,
+                                         c, nullptr);
+      if (shared) launch.slots.back() = 1;  // the stride of the key of the only index
       launch.kernel.distinct = to.distinct;
       launch.kernel.program = &program;
       launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
@@ -540,6 +562,11 @@ ModuleSource ElementKernel::source() const {
     case Kind::update_in_order:
       before = update_source(*program, distinct);
       arguments = fmt::format("Update, {}, {}, {}, {}", index, axes, indices, mode_name(mode));
+      break;
+    case Kind::update_shared:
+      before = update_source(*program, distinct);
+      arguments =
+          fmt::format("Update, {}, {}, {}, {}", type_name(program->input_dtype(0)), index, axes, mode_name(mode));
       break;
   }
   const int count = 8 + axes * (6 + indices) + 4 * indices;  // ElementSlots in kernel/indexing.cuh

@@ -283,9 +283,13 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
   const int64_t per_row = ceil_divide(inner, lanes);
   const int64_t chunks = inner == 0 ? 0 : reduced / inner * per_row;
   const int64_t full_chunks = one_axis ? inner / lanes : chunks;
+  // States of several fields are dear to combine across threads: fewer threads per row where the rows fill the device.
   constexpr int64_t kManyResults = 4096;
+  constexpr int kFewThreads = 8;
   if (chunks <= 64)
     plan.group = static_cast<int>(std::min<int64_t>(32, ceil_power_of_two(chunks)));
+  else if (chunks < 1024 && plan.states.size() > 1 && plan.results * kFewThreads >= kFillBlocks * kBlockThreads)
+    plan.group = kFewThreads;
   else if (chunks < 1024 && plan.results >= kManyResults)
     plan.group = 32;
   else

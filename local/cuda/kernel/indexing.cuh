@@ -221,6 +221,30 @@ QUARRY_FN void update(const int64_t* s) {
   if (e.good) Update::once(s[1] + e.array, s[2] + e.other);
 }
 
+// Sums to few elements, by Update::add(element, value): a block gathers its points' in shared memory first. The
+// element is that of one index alone, which its key counts.
+constexpr int kSharedSumBytes = 32 << 10;
+template <class Update, class T, class Index, int Axes, int Mode_>
+QUARRY_FN void update_shared(const int64_t* s) {
+  __shared__ __align__(16) char memory[kSharedSumBytes];
+  T* const sums = reinterpret_cast<T*>(memory);
+  const int64_t* index = s + ElementSlots<Axes, 1>::first_index;
+  const int extent = static_cast<int>(index[1]), thread = threadIdx.x;
+  for (int k = thread; k < extent; k += blockDim.x) sums[k] = T{};
+  __syncthreads();
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  if (!failed(s)) {
+    for (int64_t point = thread_number(); point < s[0]; point += step) {
+      const Element e = locate<Index, Axes, 1, Mode_>(s, point);
+      if (e.good) Update::add(sums + e.key, s[2] + e.other);
+    }
+  }
+  __syncthreads();
+  // An element that nothing was added to keeps its zero's sign.
+  for (int k = thread; k < extent; k += blockDim.x)
+    if (fn::truth(sums[k])) add_to(reinterpret_cast<T*>(s[1] + k * index[2]), sums[k]);
+}
+
 // In C order for every element: a thread goes through all points and takes those whose elements are its own.
 template <class Update, class Index, int Axes, int Indices, int Mode_>
 QUARRY_FN void update_in_order(const int64_t* s) {

@@ -92,6 +92,10 @@ TEST(CompileIndexing, Updates) {
     kernel.kind = kAtomic;
     kernel.distinct = true;
     expect_compiles(kernel.source(), kernel.key());
+    if ((c.op != Op::add && c.op != Op::subtract) || c.element != c.value || itemsize(c.element) < 4) continue;
+    kernel.kind = ElementKernel::Kind::update_shared;
+    kernel.distinct = false;
+    expect_compiles(kernel.source(), kernel.key());
   }
 }
 

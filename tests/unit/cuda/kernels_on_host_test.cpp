@@ -635,6 +635,17 @@ TEST_F(KernelsOnHostTest, ManyShortRows) {
   check();
 }
 
+// Few threads per row where states are dear to combine and the rows are many.
+TEST_F(KernelsOnHostTest, ManyRowsOfStates) {
+  const Reduced form{Dims{70'000, 271}, 2};
+  Program program;
+  const ValueId x = program.input(DType::float32);
+  program.reduce(Reduction::sum, std::array{x}, DType::float32);
+  program.reduce(Reduction::argmax, std::array{x, program.index(1)}, DType::float32);
+  EXPECT_EQ(add("many rows", form.comparison(program), {Fill::few}, 0).group, 8);
+  check();
+}
+
 TEST_P(ReductionsOnHost, SpecialValues) {
   const DType dtype = GetParam();
   for (const Reduced& form :

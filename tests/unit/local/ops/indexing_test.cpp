@@ -391,5 +391,36 @@ TEST_P(IndexingOnDevices, UfuncAt) {
   EXPECT_THROW(ops::ufunc_at(Op::add, y, {ints({0, 1})}, ints({1, 2, 3})), InvalidArgument);
 }
 
+// Far more points than elements; sums of whole numbers are exact in any order.
+TEST_P(IndexingOnDevices, ManyAdditionsToFewElements) {
+  constexpr int64_t n = 300'000;
+  for (const DType dtype : {DType::int32, DType::uint64, DType::float32, DType::float64, DType::complex64}) {
+    for (const int64_t buckets : {1, 50, 4000}) {
+      Values where(n), by(n), expected(static_cast<size_t>(2 * buckets));
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t bucket = i * 7919 % buckets;
+        where[static_cast<size_t>(i)] = bucket - (i % 2 == 0 ? buckets : 0);
+        by[static_cast<size_t>(i)] = i % 7;
+        expected[static_cast<size_t>(2 * bucket + 1)] += i % 7;
+      }
+      const NdArray backing = arange({2 * buckets}).astype(dtype);
+      const NdArray x = ops::get(backing, {Slice{1, {}, 2}});
+      const NdArray before = backing.copy();
+      ops::ufunc_at(Op::add, x, {ints(where)}, ints(by).astype(dtype));
+      EXPECT_EQ(values((backing - before).astype(DType::int64)), expected) << name(dtype) << " " << buckets;
+      ops::ufunc_at(Op::subtract, x, {ints(where)}, ints(by).astype(dtype));
+      EXPECT_EQ(values(backing.astype(DType::int64)), values(before.astype(DType::int64))) << name(dtype);
+    }
+  }
+  // Elements that nothing is added to keep their sign of zero; a bad position: nothing is written.
+  const NdArray x = from_vector<double>({-0.0, 0, 0});
+  ops::ufunc_at(Op::add, x, {ints(Values(n, 2))}, 1);
+  EXPECT_TRUE(std::signbit(to_vector<double>(x)[0]));
+  Values where(n, 2);
+  where.back() = 3;
+  EXPECT_THROW(ops::ufunc_at(Op::add, x, {ints(where)}, 1), IndexError);
+  EXPECT_EQ(to_vector<double>(x)[2], static_cast<double>(n));
+}
+
 }  // namespace
 }  // namespace quarry::local
