@@ -28,8 +28,19 @@ class ElementwiseWriter : private KernelWriter {
     write_parameters(plan_.slots);
     write_prepared();
     const bool unrolled = plan_.unroll > 1;
+    const int lane = plan_.lane_axis();
+    std::vector<int> axes;
+    for (int d = 0; d < plan_.ndim; ++d) axes.push_back(d);
+    const auto write_position = [&](const char* thread) {
+      w_.line("Index rest = {};", thread);
+      write_split(axes, "rest");
+      for (const int axis : axes)
+        w_.line("[[maybe_unused]] const int64_t i{0} = static_cast<int64_t>(q{0}){1};", axis,
+                axis == lane ? " * V" : "");
+    };
     w_.line("const Index first = static_cast<Index>(blockIdx.x) * (kBlock{}) + threadIdx.x;", unrolled ? " * U" : "");
     if (unrolled) {
+      write_lane_draws([&] { write_position("first + u * kBlock"); });
       w_.raw("#pragma unroll");
       w_.open("for (int u = 0; u < U; ++u)");
       w_.raw("const Index next = first + u * kBlock;");
@@ -39,13 +50,7 @@ class ElementwiseWriter : private KernelWriter {
     } else {
       w_.open("for (Index next = first; next < static_cast<Index>(threads); next += gridDim.x * kBlock)");
     }
-    w_.line("Index rest = {};", unrolled || !prepared_.empty() ? "next" : "first");
-    std::vector<int> axes;
-    for (int d = 0; d < plan_.ndim; ++d) axes.push_back(d);
-    write_split(axes, "rest");
-    const int lane = plan_.lane_axis();
-    for (const int axis : axes)
-      w_.line("[[maybe_unused]] const int64_t i{0} = static_cast<int64_t>(q{0}){1};", axis, axis == lane ? " * V" : "");
+    write_position(unrolled || !prepared_.empty() ? "next" : "first");
     w_.line("[[maybe_unused]] const int count = e{0} - i{0} < V ? static_cast<int>(e{0} - i{0}) : V;", lane);
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
@@ -53,7 +58,7 @@ class ElementwiseWriter : private KernelWriter {
       write_load(i, fmt::format("reinterpret_cast<const char*>(in{}){}", i, offsets(plan_.inputs[i], in(i), axes)),
                  fmt::format("a{}", i), false);
     }
-    write_lane_draws();
+    if (!unrolled) write_lane_draws([] {});
     for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{}[V];", out_type(i), i);
     w_.raw("#pragma unroll");
     w_.open("for (int v = 0; v < V; ++v)");

@@ -76,19 +76,33 @@ bool KernelWriter::is_lane_draw(const Value& value) const {
          lane_step(value.args[0]) == 1 && lane_step(value.args[1]) == 0 && lane_step(value.args[2]) == 0;
 }
 
-void KernelWriter::write_lane_draws() {
+void KernelWriter::write_lane_draws(const std::function<void()>& write_position) {
+  if (lane_draws_.empty()) return;
   const auto at_first_lane = [this](const Value& value) {
     if (value.kind != Value::Kind::index) return leaf(value);
     const int own = plan_.axis_of[static_cast<size_t>(value.slot)];
     return fmt::format("x{}", value.slot) + (own >= 0 ? fmt::format(" + i{}", own) : "");
   };
   for (const size_t id : lane_draws_) {
-    const Value& value = program_.values()[id];
-    w_.line("{} d{}[V];", type_name(value.dtype), id);
+    w_.line("int64_t b{}[U];", id);
+    w_.line("{} d{}[U][V];", type_name(program_.values()[id].dtype), id);
+  }
+  w_.raw("#pragma unroll");
+  w_.open("for (int u = 0; u < U; ++u)");
+  write_position();
+  for (const size_t id : lane_draws_) {
+    const ValueId index = program_.values()[id].args[0];
     w_.open("");
-    write_values(w_, program_, reachable(program_, {value.args, value.args + value.nargs}), at_first_lane);
-    w_.line("draw_lanes<lanes_of_{}>(v{}, v{}, v{}, d{});", info(value.op).name, value.args[0], value.args[1],
-            value.args[2], id);
+    write_values(w_, program_, reachable(program_, {index}), at_first_lane);
+    w_.line("b{}[u] = v{};", id, index);
+    w_.close();
+  }
+  w_.close();
+  for (const size_t id : lane_draws_) {
+    const Value& value = program_.values()[id];
+    w_.open("");
+    write_values(w_, program_, reachable(program_, {value.args[1], value.args[2]}), at_first_lane);
+    w_.line("draw_lanes<lanes_of_{}>(b{}, v{}, v{}, d{});", info(value.op).name, id, value.args[1], value.args[2], id);
     w_.close();
   }
 }
@@ -182,7 +196,7 @@ std::string KernelWriter::call_compute(const std::function<std::string(size_t)>&
     if (own >= 0) text += " + " + coordinate(own);
     if (own >= 0 && own == plan_.lane_axis() && !lane.empty()) text += " + " + lane;
   }
-  for (const size_t id : lane_draws_) text += fmt::format(", d{}[{}]", id, lane);
+  for (const size_t id : lane_draws_) text += fmt::format(", d{}[{}][{}]", id, plan_.unroll > 1 ? "u" : "0", lane);
   for (const size_t id : prepared_) text += fmt::format(", s{}", id);
   return text + ")";
 }

@@ -45,8 +45,9 @@ class KernelWriter {
   // `blocks` of it shall fit on a multiprocessor, whatever registers that takes away; 0: the compiler weighs one
   // against the other (which it does not where a number is given, even 1).
   void open_kernel(const char* name, const char* params, int blocks = 0);
-  // d{id}[V] of lane_draws_, at the coordinate i{lane axis}.
-  void write_lane_draws();
+  // d{id}[U][V] of lane_draws_: all accesses of a thread at once, so that none waits for another. `write_position`
+  // gives i{axis} for access u.
+  void write_lane_draws(const std::function<void()>& write_position);
   // s{id} of prepared_, by all threads of the block together.
   void write_prepared();
 

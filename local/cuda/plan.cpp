@@ -170,10 +170,18 @@ bool is_sampler(const Value& value) {
 bool has_samplers(const Program& program) {
   return std::any_of(program.values().begin(), program.values().end(), is_sampler);
 }
+// Whether there are random numbers, all of streams that are the same for all elements.
 bool draws_numbers(const Program& program) {
-  return std::any_of(program.values().begin(), program.values().end(), [](const Value& value) {
-    return value.kind == Value::Kind::op && info(value.op).rule == OpRule::random;
-  });
+  const auto is_constant = [&program](ValueId id) {
+    return program.values()[static_cast<size_t>(id)].kind == Value::Kind::constant;
+  };
+  bool any = false;
+  for (const Value& value : program.values()) {
+    if (value.kind != Value::Kind::op || info(value.op).rule != OpRule::random) continue;
+    if (!is_constant(value.args[1]) || !is_constant(value.args[2])) return false;
+    any = true;
+  }
+  return any;
 }
 
 void plan_map(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {

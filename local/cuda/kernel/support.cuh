@@ -145,19 +145,28 @@ struct lanes_of_random_normal {
     return fn::random_normal<T>(index, seed, stream);
   }
 };
-// Of N indices from `first` on. Whole blocks where it begins one: of a row, all threads do or none does, for they begin
-// N indices apart.
-template <class Kind, class T, int N>
-QUARRY_FN void draw_lanes(int64_t first, uint64_t seed, uint64_t stream, T (&out)[N]) {
+// Of N indices from each `first` on. Whole blocks where they begin some: of a row, all threads do or none does, for they
+// begin N indices apart.
+template <class Kind, class T, int U, int N>
+QUARRY_FN void draw_lanes(const int64_t (&first)[U], uint64_t seed, uint64_t stream, T (&out)[U][N]) {
   constexpr int count = fn::values_per_block<T>;
-  const uint64_t begin = static_cast<uint64_t>(first);
-  if (N % count == 0 && begin % count == 0) {
+  bool whole = N % count == 0;
 #pragma unroll
-    for (int i = 0; i + count <= N; i += count)
-      Kind::template of_block<T>(fn::random_block(begin / count + i / count, seed, stream), out + i);
+  for (int u = 0; u < U; ++u) whole = whole && static_cast<uint64_t>(first[u]) % count == 0;
+  if (whole) {
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+#pragma unroll
+      for (int i = 0; i + count <= N; i += count)
+        Kind::template of_block<T>(fn::random_block(static_cast<uint64_t>(first[u]) / count + i / count, seed, stream),
+                                   out[u] + i);
+    }
   } else {
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = Kind::template of_index<T>(first + i, seed, stream);
+    for (int u = 0; u < U; ++u) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) out[u][i] = Kind::template of_index<T>(first[u] + i, seed, stream);
+    }
   }
 }
 
