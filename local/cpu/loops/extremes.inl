@@ -100,6 +100,7 @@ T extreme(const T* x, int64_t n) {
     for (int k = 0; k < registers; ++k) best[k] = load<T, kRegister>(x + k * width);
     [[maybe_unused]] decltype(best[0] != best[0]) nan{};
     const auto add = [&](const T* at) __attribute__((always_inline)) {
+      fetch_ahead(at);
 #pragma GCC unroll 16
       for (int k = 0; k < registers; ++k) {
         const V v = load<T, kRegister>(at + k * width);
@@ -156,6 +157,7 @@ int64_t extreme_strips(const char* x, int64_t rows, int64_t begin, int64_t colum
       for (int k = 1; k < registers; ++k) nan |= best[k] != best[k];
     for (int64_t r = 1; r < rows; ++r) {
       p += row_bytes;
+      fetch_lines<registers * bytes / 64>(p + sizeof best);  // the next strip
 #pragma GCC unroll 16
       for (int k = 0; k < registers; ++k) {
         const V v = load<T, bytes>(p + k * bytes);

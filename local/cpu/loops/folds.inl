@@ -35,11 +35,18 @@ struct Bits {
 // Whether an element is not 0 (`wanted`), or whether one is 0.
 template <class B, bool wanted, class U>
 bool some(const U* row, int64_t n) {
-  constexpr int64_t kBlock = 4096 / static_cast<int64_t>(sizeof(U));
+  constexpr int64_t kBlock = 4096 / static_cast<int64_t>(sizeof(U)), kLanes = 256 / static_cast<int64_t>(sizeof(U));
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = n - begin < kBlock ? n : begin + kBlock;
-    U found = 0;
-    for (int64_t i = begin; i < end; ++i) found |= wanted ? B::of(row[i]) : static_cast<U>(B::of(row[i]) == 0 ? 1 : 0);
+    const auto one = [&](int64_t i) { return wanted ? B::of(row[i]) : static_cast<U>(B::of(row[i]) == 0 ? 1 : 0); };
+    U lanes[kLanes] = {}, found = 0;
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      fetch_ahead(row + i);
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] |= one(i + k);
+    }
+    for (const U lane : lanes) found |= lane;
+    for (; i < end; ++i) found |= one(i);
     if (found != 0) return true;
   }
   return false;
@@ -63,6 +70,7 @@ void truth_rows(const void* x, const int64_t*, int64_t rows, int64_t columns, in
     for (int64_t r = 0; r < rows; ++r, p += row_bytes) {
       const U* row = reinterpret_cast<const U*>(p);
       if (width == kStrip) {
+        fetch_lines<4>(row + kStrip);  // the next strip
         for (int64_t k = 0; k < kStrip; ++k) found[k] |= one(B::of(row[k]));
       } else {
         for (int64_t k = 0; k < width; ++k) found[k] |= one(B::of(row[k]));

@@ -73,6 +73,7 @@ void add_up(const R* x, int64_t n, Term term, R* out) {
   V a2 = term(*reinterpret_cast<const V*>(x + 2 * width), 0), a3 = term(*reinterpret_cast<const V*>(x + 3 * width), 0);
   int64_t i = kLanes<R>;
   for (; i + kLanes<R> <= n; i += kLanes<R>) {
+    fetch_ahead(x + i);
     a0 += term(*reinterpret_cast<const V*>(x + i), 0);
     a1 += term(*reinterpret_cast<const V*>(x + i + width), 0);
     a2 += term(*reinterpret_cast<const V*>(x + i + 2 * width), 0);
@@ -122,6 +123,7 @@ void add_down(const char* x, int64_t rows, int64_t n, int64_t row_bytes, Term te
     for (int k = 0; k < 4; ++k) a[k] = term.vector(*(reinterpret_cast<const V*>(p) + k), i + k * width);
     for (int64_t r = 1; r < rows; ++r) {
       p += row_bytes;
+      fetch_lines<4>(p + sizeof a);  // the next strip
       for (int k = 0; k < 4; ++k) a[k] += term.vector(*(reinterpret_cast<const V*>(p) + k), i + k * width);
     }
     std::memcpy(out + i, a, sizeof a);
