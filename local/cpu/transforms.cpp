@@ -48,11 +48,14 @@ class Blocks {
     const auto lanes = [&](int64_t bytes) { return std::max<int64_t>(1, bytes / std::max(in_item_, out_item_)); };
     const int64_t fewest =
         contiguous ? 1 : std::max(lanes(kCacheLine), std::min(lanes(kRunBytes), kMostBytes / line_bytes));
-    width_ = std::min(std::clamp<int64_t>(kBlockBytes / line_bytes, fewest, kMostLanes), lanes_);
+    const int64_t block_bytes = contiguous ? kRowBytes : kBlockBytes;
+    width_ = std::min(std::clamp<int64_t>(block_bytes / line_bytes, fewest, kMostLanes), lanes_);
     strips_ = (lanes_ + width_ - 1) / width_;
     const bool in_place = pass.input.data == pass.output.data;
     in_direct_ = pass.in_step == in_item_ && pass.present == in_count_ && plan_->keeps_input() && !negative(in_lane_);
-    out_direct_ = pass.out_step == out_item_ && !in_place && !negative(out_lane_);
+    // Numbers that are scaled are written once, from the cache, unless lines are too long for it.
+    const bool scales_apart = pass.scale != 1 && line_bytes <= kBlockBytes;
+    out_direct_ = pass.out_step == out_item_ && !in_place && !negative(out_lane_) && !scales_apart;
   }
 
   int64_t units() const { return others_ * strips_; }
@@ -98,7 +101,11 @@ class Blocks {
     const bool direct = out_direct_ && fits(to, out_lane_, count);
     if (direct) out = {to, out_lane_};
     plan_->execute(in, out, count, scratch, schedule.threads);
-    if (pass_.scale != 1) scale(out, count);
+    if (pass_.scale != 1) {
+      const bool in_place = direct || pass_.out_step != out_item_;
+      scale(out, in_place ? out : Lines{to, out_lane_}, count);
+      if (!in_place) return;
+    }
     if (direct) return;
     // copy_2d() transposes by blocks where it writes along the columns.
     if (out_lane_ == out_item_)
@@ -109,7 +116,7 @@ class Blocks {
 
  private:
   static constexpr int64_t kCacheLine = 64, kRunBytes = 512, kBlockBytes = int64_t{1} << 16,
-                           kMostBytes = int64_t{1} << 22, kMostLanes = 64;
+                           kRowBytes = int64_t{1} << 14, kMostBytes = int64_t{1} << 22, kMostLanes = 64;
   static constexpr int64_t kParallelPoints = int64_t{1} << 15;
 
   static bool negative(int64_t stride) { return stride < 0; }
@@ -137,13 +144,15 @@ class Blocks {
     }
   }
 
-  void scale(const Lines& lines, int64_t count) const {
+  void scale(const Lines& from, const Lines& to, int64_t count) const {
     const int64_t numbers = out_count_ * (pass_.kind == TransformKind::half_to_real ? 1 : 2);
     const auto multiply = [&](auto factor) {
       using T = decltype(factor);
       for (int64_t line = 0; line < count; ++line) {
-        T* const y = reinterpret_cast<T*>(lines.data + line * lines.distance);
-        for (int64_t k = 0; k < numbers; ++k) y[k] *= factor;
+        const T* const x = reinterpret_cast<const T*>(from.data + line * from.distance);
+        T* const y = reinterpret_cast<T*>(to.data + line * to.distance);
+#pragma GCC ivdep
+        for (int64_t k = 0; k < numbers; ++k) y[k] = x[k] * factor;
       }
     };
     if (pass_.dtype == DType::float32)
