@@ -115,6 +115,10 @@ std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const Ele
   const ExecContext context = context_for(bound.device());
   const std::shared_ptr<const KernelCode> found = codes_->get(bound.key(), [&] { return typed(code_, bound); });
   const KernelCode& code = *found;
+  std::vector<const NdArray*> elements;  // the inputs that take part element by element
+  for (size_t p = 0; p < signature_->inputs(); ++p)
+    if (bound.array(p) != nullptr && code.parameters[p].kind != KernelParameter::Kind::raw)
+      elements.push_back(bound.array(p));
   std::vector<NdArray> outputs;
   for (size_t p = signature_->inputs(); p < code.parameters.size(); ++p) {
     const NdArray* given = bound.array(p);
@@ -126,7 +130,7 @@ std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const Ele
       throw InvalidArgument(fmt::format("kernel '{}': output '{}' has shape {}, the arguments broadcast to {}",
                                         code_.name, code.parameters[p].name, to_string(given->shape()),
                                         to_string(space)));
-    outputs.push_back(given != nullptr ? *given : NdArray(space, code.parameters[p].dtype, context));
+    outputs.push_back(given != nullptr ? *given : new_result(elements, space, code.parameters[p].dtype, context));
   }
   check_outputs(*signature_, outputs);
   KernelLaunch launch;

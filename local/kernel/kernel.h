@@ -49,9 +49,9 @@ class SnippetKernel {
  public:
   using CallOptions = Options;
 
-  // The outputs: those given after the inputs, or new ones in C order. Literals are weak. Throws TypeError (number of
-  // arguments, types), InvalidArgument (shapes, devices), CompileError, NotSupported (no compiler), OutOfMemory. Does
-  // not wait for the results.
+  // The outputs: those given after the inputs, or new ones, with their axes in memory as the inputs' where these agree,
+  // else in C order. Literals are weak. Throws TypeError (number of arguments, types), InvalidArgument (shapes,
+  // devices), CompileError, NotSupported (no compiler), OutOfMemory. Does not wait for the results.
   std::vector<NdArray> call(std::initializer_list<Arg> args, const Options& options = {}) const {
     return run(std::span(args.begin(), args.size()), options);
   }

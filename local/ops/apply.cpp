@@ -179,29 +179,6 @@ std::array<int, kMaxDims> memory_order(const NdArray& array) {
   return order;
 }
 
-// NumPy's order 'K': the result's axes are in memory as those of the inputs, where these agree, so that neither is read
-// or written across. Else C order.
-NdArray make_result(const Inputs& inputs, DType dtype, const ExecContext& context) {
-  std::optional<std::array<int, kMaxDims>> order;
-  for (const NdArray* array : inputs.span()) {
-    if (array->shape() != inputs.shape) continue;  // broadcast
-    if (array->is_contiguous()) return {inputs.shape, dtype, context};
-    const auto own = memory_order(*array);
-    if (order && *order != own) return {inputs.shape, dtype, context};
-    order = own;
-  }
-  const int ndim = inputs.shape.size();
-  if (!order || std::is_sorted(order->begin(), order->begin() + ndim)) return {inputs.shape, dtype, context};
-  Dims shape = inputs.shape;
-  std::array<int64_t, kMaxDims> back{};
-  for (int d = 0; d < ndim; ++d) {
-    const int axis = (*order)[static_cast<size_t>(d)];
-    shape[d] = inputs.shape[axis];
-    back[static_cast<size_t>(axis)] = d;
-  }
-  return NdArray(shape, dtype, context).transpose(std::span(back.data(), static_cast<size_t>(ndim)));
-}
-
 // Operand for operand the same elements in the same places.
 bool same_elements(const NdArray& in, const NdArray& out, const Dims& shape) {
   return in.raw() == out.raw() && in.itemsize() == out.itemsize() &&
@@ -339,6 +316,27 @@ bool run_into(Op op, std::span<const Arg> args, const NdArray& out) {
 
 }  // namespace
 
+NdArray new_result(std::span<const NdArray* const> inputs, const Dims& space, DType dtype, const ExecContext& context) {
+  std::optional<std::array<int, kMaxDims>> order;
+  for (const NdArray* array : inputs) {
+    if (array->shape() != space) continue;  // broadcast
+    if (array->is_contiguous()) return {space, dtype, context};
+    const auto own = memory_order(*array);
+    if (order && *order != own) return {space, dtype, context};
+    order = own;
+  }
+  const int ndim = space.size();
+  if (!order || std::is_sorted(order->begin(), order->begin() + ndim)) return {space, dtype, context};
+  Dims shape = space;
+  std::array<int64_t, kMaxDims> back{};
+  for (int d = 0; d < ndim; ++d) {
+    const int axis = (*order)[static_cast<size_t>(d)];
+    shape[d] = space[axis];
+    back[static_cast<size_t>(axis)] = d;
+  }
+  return NdArray(shape, dtype, context).transpose(std::span(back.data(), static_cast<size_t>(ndim)));
+}
+
 ValueId bind_literal(Program& program, Op op, const Scalar& scalar, DType wanted) {
   if (!scalar.weak()) return program.constant(scalar, scalar.dtype());
   if (!takes_any_literal(op))
@@ -367,7 +365,7 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
     const ValueId value = program.outputs()[0];
     // Only a loop of integers checks its exponents.
     if (op == Op::power) check_power(args, program.dtype(value), nullptr);
-    NdArray result = make_result(inputs, program.dtype(value), context);
+    NdArray result = new_result(inputs.span(), inputs.shape, program.dtype(value), context);
     const NdArray* out[] = {&result};
     run_elementwise(program, inputs.span(), out, context);
     return result;

@@ -33,6 +33,10 @@ inline std::vector<NdArray> apply(const MultiOutput& function, std::span<const A
   return apply(function, args, UfuncOptions{.dtype = dtype});
 }
 
+// A new array for the result of an elementwise operation over inputs that broadcast to `space`: NumPy's order 'K', its
+// axes in memory as those of the inputs, where these agree, so that neither is read or written across, else C order.
+NdArray new_result(std::span<const NdArray* const> inputs, const Dims& space, DType dtype, const ExecContext& context);
+
 // A literal among the arguments of `op` as a constant of the dtype that its loop wants. Throws InvalidArgument where it
 // does not fit.
 ValueId bind_literal(Program& program, Op op, const Scalar& literal, DType wanted);
