@@ -116,8 +116,13 @@ SparseArray elementwise(Op op, const SparseArray& a, const SparseArray& b) {
   }
   const SparseArray left = canonical(a, format), right = canonical(b, format);
   if (same_array(left.second(), right.second()) && same_array(left.first(), right.first())) {
+    const NdArray data = apply(op, {left.data(), right.data()});
+    if (!any(ops::equal(data, zero(data.dtype())))) {  // nothing moves
+      const DType index = index_dtype_for(a.shape(), data.size());
+      return SparseArray(format, a.shape(), data, cast(left.first(), index), cast(left.second(), index), true);
+    }
     const Triplets t = triplets_of(lines_of(left));
-    return without_zeros(format, a.shape(), apply(op, {left.data(), right.data()}), t.major, t.minor);
+    return without_zeros(format, a.shape(), data, t.major, t.minor);
   }
   const Aligned both = align(lines_of(left), lines_of(right), op == Op::multiply || op == Op::logical_and);
   return without_zeros(format, a.shape(), apply(op, {both.a, both.b}), both.major, both.minor);
