@@ -132,7 +132,7 @@ Recipe::Recipe(Generator& generator, DType dtype, std::initializer_list<const Ar
                const std::optional<Ints>& size, const std::optional<NdArray>& out)
     : generator_(generator), dtype_(dtype), out_(out) {
   std::vector<const NdArray*> arrays;
-  std::vector<Dims> shapes{Dims{}};
+  std::vector<Dims> shapes;
   for (const Arg* parameter : parameters) {
     const NdArray* array = parameter->array();
     if (array == nullptr) continue;
@@ -142,7 +142,7 @@ Recipe::Recipe(Generator& generator, DType dtype, std::initializer_list<const Ar
   }
   if (out) arrays.push_back(&*out);
   device_ = common_device(arrays);
-  shape_ = broadcast_shapes(shapes);
+  if (!shapes.empty()) shape_ = broadcast_shapes(shapes);
   if (size || out) {
     const Dims given = size ? random_shape(*size) : out->shape();
     if (size && out && !(given == out->shape())) throw InvalidArgument("size must match out.shape when used together");

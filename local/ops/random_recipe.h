@@ -2,8 +2,8 @@
 // to local/ops.
 #pragma once
 
-#include <deque>
 #include <initializer_list>
+#include <vector>
 
 #include "local/ops/random.h"
 #include "local/program/program.h"
@@ -107,7 +107,7 @@ class Recipe {
   bool flat_ = true;  // the space is the result's elements in one row
   std::optional<NdArray> out_;
   Program program_;
-  std::deque<NdArray> inputs_;
+  std::vector<NdArray> inputs_;
   ValueId index_ = -1;
   bool has_words_ = false;
 };

@@ -131,6 +131,8 @@ struct Recorder {
   }
 };
 
+constexpr size_t kUsual = 8;  // values of a program, most of the time
+
 }  // namespace
 
 ValueId Program::input(DType dtype, bool swapped) {
@@ -144,6 +146,7 @@ ValueId Program::input(DType dtype, bool swapped) {
 ValueId Program::constant(const Scalar& scalar, DType dtype) {
   Value value{Value::Kind::constant, dtype};
   value.slot = static_cast<int>(constants_.size());
+  if (constants_.empty()) constants_.reserve(kUsual);
   constants_.push_back(Scalar::strong(scalar, dtype));
   add(value);
   return static_cast<ValueId>(values_.size() - 1);
@@ -213,6 +216,7 @@ void Program::output(ValueId value) {
 
 void Program::add(const Value& value) {
   key_.clear();
+  if (values_.empty()) values_.reserve(kUsual);
   values_.push_back(value);
 }
 

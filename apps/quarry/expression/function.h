@@ -1,6 +1,7 @@
 // The functions of the expression language: names, signatures, binding of arguments.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -30,6 +31,10 @@ class Arguments {
       : function_(function), values_(std::move(values)), given_(std::move(given)) {}
   const Value& operator[](std::string_view parameter) const { return values_[position(parameter)]; }
   bool given(std::string_view parameter) const { return given_[position(parameter)]; }
+  // Whether a parameter at or behind that position is given.
+  bool given_from(size_t position) const {
+    return std::find(given_.begin() + static_cast<std::ptrdiff_t>(position), given_.end(), true) != given_.end();
+  }
   const std::vector<Value>& values() const { return values_; }  // in the order of the parameters
   const Function& function() const { return function_; }
 

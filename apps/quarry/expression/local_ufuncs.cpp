@@ -149,6 +149,7 @@ Value apply_signature(Op op, const Arguments& args) {
 Handler ufunc_handler(Op op) {
   const auto arity = static_cast<size_t>(local::info(op).arity);
   return [op, arity](const Arguments& args, Session&) {
+    if (!args.given_from(arity)) return apply_local(op, std::span(args.values()).first(arity), {});
     if (!args["signature"].is_none()) return apply_signature(op, args);
     return apply_local(op, std::span(args.values()).first(arity), ufunc_options(args));
   };
