@@ -19,6 +19,7 @@
 #include "local/base/error.h"
 #include "local/cpu/arena.h"
 #include "local/cpu/matrix.h"
+#include "local/cpu/strided.h"
 #include "local/memory/scratch.h"
 
 namespace quarry::local {
@@ -43,6 +44,7 @@ QUARRY_LAPACK(getrs, getrs, getrs)
 QUARRY_LAPACK(getri, getri, getri)
 QUARRY_LAPACK(potrf, potrf, potrf)
 QUARRY_LAPACK(geqrf, geqrf, geqrf)
+QUARRY_LAPACK(geqrt, geqrt, geqrt)
 QUARRY_LAPACK(form_q, orgqr, ungqr)
 QUARRY_LAPACK(gesdd, gesdd, gesdd)
 QUARRY_LAPACK(eigh, syevd, heevd)
@@ -158,28 +160,64 @@ void run_one(const Inverse& task, int64_t p, const Pieces& sizes, const Work& wo
   if (task.info[p] == 0) getri<T>(n, out, n, pivots, reinterpret_cast<T*>(work[0]), work_size(sizes[0], sizeof(T)));
 }
 
-template <class T>
-Pieces pieces(const Cholesky&) {
-  return {};
+// OpenBLAS is faster by lower triangles, up to twice on small matrices: an upper one is exchanged with the lower one
+// where the copies cost little. Rows become columns without conjugation: conj(a) = L L^H is a = U^H U with U = L^T.
+bool by_exchange(const Cholesky& task) {
+  constexpr int64_t kMost = 1024;
+  return task.triangle == Triangle::upper && task.a.rows <= kMost;
 }
 template <class T>
-void run_one(const Cholesky& task, int64_t p, const Pieces&, const Work&) {
+Pieces pieces(const Cholesky& task) {
+  return {by_exchange(task) ? bytes_of<T>(task.a.elements()) : 0, 0, 0};
+}
+template <class T>
+void transpose_square(const T* from, T* to, int64_t n) {
+  const auto size = static_cast<int64_t>(sizeof(T));
+  copy_2d(reinterpret_cast<char*>(to), n * size, size, reinterpret_cast<const char*>(from), size, n * size, n, n, size);
+}
+template <class T>
+void run_one(const Cholesky& task, int64_t p, const Pieces&, const Work& work) {
   const lapack_int n = narrow(task.a.rows);
-  task.info[p] = potrf<T>(task.triangle == Triangle::lower ? 'L' : 'U', n, matrix<T>(task.a, p), n);
+  T* const a = matrix<T>(task.a, p);
+  if (by_exchange(task)) {
+    T* const exchanged = reinterpret_cast<T*>(work[0]);
+    transpose_square(a, exchanged, n);
+    task.info[p] = potrf<T>('L', n, exchanged, n);
+    transpose_square(exchanged, a, n);
+  } else {
+    task.info[p] = potrf<T>(task.triangle == Triangle::lower ? 'L' : 'U', n, a, n);
+  }
 }
 
+// Panels of large and tall matrices are decomposed by halves (geqrt), which is products where columns one after the
+// other read the panel each time. The factors tau are the diagonals of its triangles.
+constexpr int64_t kPanelColumns = 32;
+bool by_panels(const Qr& task) {
+  constexpr int64_t kLeast = 16, kLarge = 256, kTall = 4;
+  const int64_t k = std::min(task.a.rows, task.a.columns);
+  return k >= kLeast && (k >= kLarge || task.a.rows >= kTall * k);
+}
 template <class T>
 Pieces pieces(const Qr& task) {
   const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
+  if (by_panels(task))
+    return {bytes_of<T>(kPanelColumns * task.a.columns), bytes_of<T>(kPanelColumns * std::min(m, n)), 0};
   T answer(0);
   geqrf<T>(m, n, static_cast<T*>(nullptr), m, static_cast<T*>(nullptr), &answer, -1);
   return {bytes_of<T>(wanted(answer)), 0, 0};
 }
 template <class T>
 void run_one(const Qr& task, int64_t p, const Pieces& sizes, const Work& work) {
-  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
-  geqrf<T>(m, n, matrix<T>(task.a, p), m, static_cast<T*>(task.tau) + p * std::min(m, n), reinterpret_cast<T*>(work[0]),
-           work_size(sizes[0], sizeof(T)));
+  const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns), k = std::min(m, n);
+  T* const tau = static_cast<T*>(task.tau) + p * k;
+  if (!by_panels(task)) {
+    geqrf<T>(m, n, matrix<T>(task.a, p), m, tau, reinterpret_cast<T*>(work[0]), work_size(sizes[0], sizeof(T)));
+    return;
+  }
+  const auto panel = static_cast<lapack_int>(std::min<int64_t>(kPanelColumns, k));
+  T* const triangles = reinterpret_cast<T*>(work[1]);
+  geqrt<T>(m, n, panel, matrix<T>(task.a, p), m, triangles, panel, reinterpret_cast<T*>(work[0]));
+  for (lapack_int j = 0; j < k; ++j) tau[j] = triangles[int64_t{j} * panel + j % panel];
 }
 
 template <class T>
@@ -344,6 +382,21 @@ void run_row_order(const RowOrder& task) {
   }
 }
 
+// Of the rows of all matrices.
+void keep_rows(const KeptTriangle& task, int64_t begin, int64_t end) {
+  const int64_t item = itemsize(task.dtype), columns = task.columns;
+  alignas(16) char one[16];
+  Scalar(1).store(task.dtype, one);
+  const bool lower = task.triangle == Triangle::lower;
+  for (int64_t row = begin; row < end; ++row) {
+    char* const elements = static_cast<char*>(task.data) + row * columns * item;
+    const int64_t place = std::min(row % task.rows, columns);  // on the diagonal, or behind the row
+    const int64_t first = lower ? std::min(place + 1, columns) : 0, last = lower ? columns : place;
+    std::memset(elements + first * item, 0, static_cast<size_t>((last - first) * item));
+    if (task.unit_diagonal && place < columns) std::memcpy(elements + place * item, one, static_cast<size_t>(item));
+  }
+}
+
 int64_t total(const Pieces& sizes) {
   int64_t sum = 0;
   for (const int64_t bytes : sizes) sum += rounded_allocation(bytes);
@@ -352,6 +405,15 @@ int64_t total(const Pieces& sizes) {
 
 class LapackDecompositions final : public CpuDecompositions {
  public:
+  bool keep(const KeptTriangle& task, const ExecContext& context) override {
+    constexpr int64_t kElements = 1 << 15;  // of a piece of work
+    const int64_t rows = task.count * task.rows,
+                  step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, task.columns));
+    const int64_t pieces = (rows + step - 1) / step;
+    for_each_unit(pieces, slots_for(pieces, context.threads),
+                  [&](int64_t piece, int) { keep_rows(task, piece * step, std::min(rows, (piece + 1) * step)); });
+    return true;
+  }
   int64_t scratch_bytes(const Decomposition& request) override {
     return std::visit(
         []<class Task>(const Task& task) {

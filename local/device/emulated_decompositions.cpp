@@ -7,6 +7,11 @@ namespace {
 // Queues the CPU's calls.
 class EmulatedDecompositions final : public Decompositions {
  public:
+  bool keep(const KeptTriangle& task, const ExecContext& context) override {
+    queue_emulated(context, /*scratch_bytes=*/0,
+                   [task](const ExecContext& host) { cpu_decompositions().keep(task, host); });
+    return true;
+  }
   void run(const Decomposition& task, const ExecContext& context) override {
     queue_emulated(context, cpu_decompositions().scratch_bytes(task),
                    [task](const ExecContext& host) { cpu_decompositions().run(task, host); });

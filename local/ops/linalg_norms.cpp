@@ -30,14 +30,33 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 NdArray inexact(const NdArray& a) {
   return is_float(a.dtype()) || is_complex(a.dtype()) ? a : a.astype(DType::float64);
 }
-// |x|^2
-NdArray squares(const NdArray& x) {
-  if (!is_complex(x.dtype())) return multiply(x, x);
-  const NdArray re = x.real(), im = x.imag();
-  return add(multiply(re, re), multiply(im, im));
+// The sum of x x.
+Program squares_program(DType dtype) {
+  Program program;
+  const ValueId x = program.input(dtype);
+  program.reduce(Reduction::sum, std::array{program.apply(Op::multiply, std::array{x, x})}, dtype);
+  program.keep_key();
+  return program;
+}
+// The sum of |x|^2.
+NdArray sum_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
+  const ReduceOptions kept{.keepdims = keepdims};
+  if (is_complex(x.dtype())) {
+    const NdArray re = x.real(), im = x.imag();
+    return sum(add(multiply(re, re), multiply(im, im)), axes, kept);
+  }
+  if (is_half(x.dtype())) return sum(multiply(x, x), axes, kept);
+  static const Program of_float = squares_program(DType::float32), of_double = squares_program(DType::float64);
+  const uint32_t mask = axes.mask(x.ndim());
+  const ExecContext context = context_for(x.device());
+  const NdArray* const inputs[] = {&x};
+  const std::vector<NdArray> states =
+      run_reductions(x.dtype() == DType::float32 ? of_float : of_double, inputs, x.shape(), mask, context);
+  const NdArray result = finish_states(Reduction::sum, x.dtype(), 0, states, context);
+  return deliver("sum", result, x.shape(), mask, keepdims, std::nullopt);
 }
 NdArray root_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
-  return sqrt(sum(squares(x), axes, {.keepdims = keepdims}));
+  return sqrt(sum_of_squares(x, axes, keepdims));
 }
 
 const double* number(const NormOrder& ord) { return ord ? std::get_if<double>(&*ord) : nullptr; }

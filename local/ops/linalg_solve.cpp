@@ -141,6 +141,8 @@ NdArray parity(const NdArray& pivots, DType dtype) {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+// Whether it is known, without waiting, that no matrix is singular.
+bool is_regular(const LuOfTranspose& lu) { return lu.factors.device().kind == DeviceKind::cpu && !lu.info.any(); }
 // `otherwise` where a matrix is singular, NaN where it is `unknown`.
 NdArray unless_singular(const LuOfTranspose& lu, const NdArray& unknown, const NdArray& value, double otherwise) {
   const NdArray instead = where(unknown, kNan, otherwise).astype(value.dtype());
@@ -182,9 +184,9 @@ NdArray det(const NdArray& a) {
   check_square(a);
   const Precision precision = precision_of(a);
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
-  const NdArray product = prod(diagonal_of(lu.factors), -1);
-  return converted(unless_singular(lu, unknown(lu.info, a), multiply(product, parity(lu.pivots, precision.compute)), 0),
-                   precision.result);
+  const NdArray product = multiply(prod(diagonal_of(lu.factors), -1), parity(lu.pivots, precision.compute));
+  if (is_regular(lu)) return converted(product, precision.result);
+  return converted(unless_singular(lu, unknown(lu.info, a), product, 0), precision.result);
 }
 
 SlogdetResult slogdet(const NdArray& a) {
@@ -195,6 +197,7 @@ SlogdetResult slogdet(const NdArray& a) {
   const NdArray signs = is_complex(pivots.dtype()) ? divide(pivots, sizes) : sign(pivots);
   const NdArray product = multiply(prod(signs, -1), parity(lu.pivots, precision.compute));
   const NdArray logarithm = sum(log(sizes), -1);
+  if (is_regular(lu)) return {converted(product, precision.result), converted(logarithm, real_type(precision.result))};
   const NdArray lost = unknown(lu.info, a);
   return {converted(unless_singular(lu, lost, product, 0), precision.result),
           converted(unless_singular(lu, lost, logarithm, -std::numeric_limits<double>::infinity()),
@@ -233,6 +236,38 @@ NdArray cholesky(const NdArray& a, bool upper) {
   return converted(cholesky_factor(a, upper, precision.compute), precision.result);
 }
 
+namespace {
+
+// What is left of a least-squares problem behind Householder's reflections, R x = Q^H b, and the singular values of R,
+// which are those of a. Both sides are columns.
+struct Triangular {
+  NdArray root, sides, s;
+
+  // Of full rank. In C order.
+  NdArray solution() const {
+    run(TriangularSolve{root.dtype(), Triangle::upper, MatrixOp::none, false, stack_of(root), stack_of(sides)}, root);
+    return swapped(sides).copy(context_for(sides.device()));
+  }
+};
+// The sides are reflected as further columns of the matrix. Nothing for problems of other shapes, and on a GPU, where
+// few columns at a time are slow.
+std::optional<Triangular> triangular_system(const NdArray& a, const NdArray& b, DType dtype) {
+  const int64_t m = a.shape(0), n = a.shape(1), k = b.shape(1);
+  const ExecContext context = context_for(a.device());
+  if (m < n || n == 0 || k == 0 || k > n || context.device.kind == DeviceKind::cuda) return std::nullopt;
+  check_finite(a, "SVD did not converge");
+  const NdArray both({n + k, m}, dtype, context), tau({std::min(m, n + k)}, dtype, context);
+  const Slice first{0, n, 1}, others{n, n + k, 1};
+  both[{first}].assign(swapped(a), context);
+  both[{others}].assign(swapped(b), context);
+  run(Qr{dtype, stack_of(both), tau.raw()}, a);
+  const Triangular result{both[{first, first}].copy(context), both[{others, first}].copy(context), {}};
+  keep_triangle(result.root, Triangle::lower);
+  return Triangular{result.root, result.sides, singular(result.root, dtype, /*full=*/false, /*vectors=*/false).s};
+}
+
+}  // namespace
+
 std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
   check_matrix(a);
   check_device(a, b);
@@ -246,15 +281,22 @@ std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdAr
   const ExecContext context = context_for(a.device());
   const DeviceScope scope(context);
   const NdArray matrix = converted(a, dtype), rhs = converted(given, dtype);
-  const Singular svd = singular(matrix, dtype, /*full=*/false, /*vectors=*/true);
+  // NumPy: -1 asks for machine precision.
+  const double cut =
+      rcond && *rcond >= 0 ? *rcond : epsilon_of(dtype) * (rcond ? 1.0 : static_cast<double>(std::max(m, n)));
+  const auto counts = [&](const NdArray& s) { return greater(s, multiply(s[{Slice{0, 1, 1}}], cut)); };
+  const auto rank_of = [&](const NdArray& s) { return sum(counts(s)).item<int64_t>(); };
   NdArray x = zeros({n, rhs.shape(1)}, dtype), rest = rhs;
-  int64_t rank = 0;
-  if (svd.s.size() != 0) {
-    // NumPy: -1 asks for machine precision.
-    const double cut =
-        rcond && *rcond >= 0 ? *rcond : epsilon_of(dtype) * (rcond ? 1.0 : static_cast<double>(std::max(m, n)));
-    const NdArray counted = greater(svd.s, multiply(svd.s[{Slice{0, 1, 1}}], cut));
-    rank = sum(counted).item<int64_t>();
+  std::optional<Triangular> triangular = triangular_system(matrix, rhs, dtype);
+  if (triangular && rank_of(triangular->s) < n) triangular.reset();
+  const Singular svd =
+      triangular ? Singular{{}, triangular->s, {}} : singular(matrix, dtype, /*full=*/false, /*vectors=*/true);
+  int64_t rank = svd.s.size() == 0 ? 0 : rank_of(svd.s);
+  if (triangular) {
+    x = triangular->solution();
+    if (m > n) rest = subtract(rhs, matmul(matrix, x));
+  } else if (svd.s.size() != 0) {
+    const NdArray counted = counts(svd.s);
     const NdArray inverse = where(counted, divide(1.0, svd.s), 0)[{full_slice, newaxis}];
     const NdArray uh = conjugate_transpose(svd.u), v = conjugate_transpose(svd.vh);
     // Each step adds the solution for the residuals. The first one makes up for what rounding of singular vectors costs
@@ -365,18 +407,8 @@ PlainLu plain_lu(const NdArray& a, DType dtype) {
 
 // The upper triangle of each matrix, or the lower one with ones on the diagonal.
 NdArray triangular(const NdArray& a, Triangle triangle, DType dtype) {
-  const ExecContext context = context_for(a.device());
-  NdArray result(a.shape(), dtype, context);
-  Program program;
-  const ValueId x = program.cast(program.input(a.dtype()), dtype);
-  const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
-  const bool lower = triangle == Triangle::lower;
-  const ValueId inside = program.apply(lower ? Op::greater : Op::less_equal, std::array{row, column});
-  const ValueId rest = lower ? program.cast(program.apply(Op::equal, std::array{row, column}), dtype)
-                             : program.constant(Scalar(0), dtype);
-  program.output(program.apply(Op::where, std::array{inside, x, rest}));
-  const NdArray *inputs[] = {&a}, *outputs[] = {&result};
-  run_elementwise(program, inputs, outputs, context);
+  const NdArray result = copied(a, dtype);
+  keep_triangle(result, triangle, /*unit_diagonal=*/triangle == Triangle::lower);
   return result;
 }
 
@@ -407,12 +439,8 @@ ArrayTuple lu(const NdArray& a, bool permute_l, bool, bool check_finite, bool p_
   if (p_indices) return {place, lower, u};
   // P[i, j] = 1 where row i of a is row j of L U.
   const NdArray p(joined(linalg::batch_of(a), {m, m}), real_type(precision.result), current_context());
-  const NdArray rows = place[{ellipsis, newaxis}].broadcast_to(p.shape());
-  Program program;
-  const ValueId here = program.apply(Op::equal, std::array{program.input(DType::int64), program.index(p.ndim() - 1)});
-  program.output(program.cast(here, p.dtype()));
-  const NdArray *inputs[] = {&rows}, *outputs[] = {&p};
-  run_elementwise(program, inputs, outputs, current_context());
+  p.fill(0, current_context());
+  put_along_axis(p, place[{ellipsis, newaxis}], 1, -1);
   return {p, lower, u};
 }
 

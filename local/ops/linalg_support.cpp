@@ -117,15 +117,25 @@ void check_singular(const Info& info, const NdArray& a) {
   if (ops::any(singular).item<bool>()) throw LinAlgError("Singular matrix");
 }
 
-void keep_triangle(const NdArray& a, Triangle triangle) {
+void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal) {
+  if (a.size() == 0) return;
+  const ExecContext context = context_for(a.device());
+  if (a.is_contiguous()) {
+    a.buffer()->use(context.stream);
+    const KeptTriangle task{a.dtype(),   triangle,   unit_diagonal, a.raw(), element_count(batch_of(a)),
+                            a.shape(-2), a.shape(-1)};
+    if (engine(context.device).decompositions().keep(task, context)) return;
+  }
   Program program;
   const ValueId x = program.input(a.dtype());
   const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
-  const ValueId inside =
-      program.apply(triangle == Triangle::lower ? Op::less_equal : Op::greater_equal, std::array{column, row});
-  program.output(program.apply(Op::where, std::array{inside, x, program.constant(Scalar(0), a.dtype())}));
+  const bool lower = triangle == Triangle::lower;
+  const Op inside = unit_diagonal ? (lower ? Op::less : Op::greater) : lower ? Op::less_equal : Op::greater_equal;
+  const ValueId rest = unit_diagonal ? program.cast(program.apply(Op::equal, std::array{column, row}), a.dtype())
+                                     : program.constant(Scalar(0), a.dtype());
+  program.output(program.apply(Op::where, std::array{program.apply(inside, std::array{column, row}), x, rest}));
   const NdArray* both[] = {&a};
-  run_elementwise(program, both, both, context_for(a.device()));
+  run_elementwise(program, both, both, context);
 }
 
 NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype) {
@@ -227,10 +237,9 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
   const int64_t m = a.shape(0), n = a.shape(1);
   if (n < kLeastColumns || m < kLeastShape * n || m * n < kLeastElements) return std::nullopt;
   const ExecContext context = context_for(a.device());
+  if (context.device.kind == DeviceKind::cpu) return std::nullopt;  // LAPACK's panels are products there
   const DeviceScope scope(context);
-  // BLAS on a CPU solves by triangles at the rate of products, of twice the work; a GPU's is several times slower.
-  const bool by_products = context.device.kind != DeviceKind::cpu;
-  bool own = !by_products || a.dtype() != dtype || !a.is_contiguous();  // q is no view of a
+  bool own = a.dtype() != dtype || !a.is_contiguous();  // q is no view of a
   TallQr result{own ? copied(a, dtype) : a, {}};
   constexpr int kMostPasses = 4;
   for (int pass = 0; pass < kMostPasses; ++pass) {
@@ -248,23 +257,24 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
     if (!root && pass == 0) root = root_of(shifted(gram, m));
     if (!root) return std::nullopt;
     result.r = pass == 0 ? *root : matmul(*root, result.r);
-    const std::optional<NdArray> inverse = by_products ? std::optional(inverse_of(*root)) : std::nullopt;
-    const bool product = inverse && is_well_conditioned(*root, *inverse);
+    // A GPU solves by triangles several times more slowly than it multiplies.
+    const NdArray inverse = inverse_of(*root);
+    const bool product = is_well_conditioned(*root, inverse);
     if (!product) {
       if (!own) result.q = copied(result.q, dtype);
       own = true;
       run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(*root), stack_of(result.q)}, a);
     } else if (!last) {
-      result.q = matmul(result.q, *inverse);
+      result.q = matmul(result.q, inverse);
       own = true;
     }
     if (!last) continue;
     const Slice top{0, n, 1};
-    const NdArray signs = reflection_signs(product ? matmul(result.q[{top}], *inverse) : result.q[{top}]);
+    const NdArray signs = reflection_signs(product ? matmul(result.q[{top}], inverse) : result.q[{top}]);
     ops::multiply(result.r, signs[{full_slice, newaxis}], {.out = result.r});
     if (!with_q) return result;
     if (product)
-      result.q = matmul(result.q, *inverse * signs);
+      result.q = matmul(result.q, inverse * signs);
     else
       ops::multiply(result.q, signs, {.out = result.q});
     return result;

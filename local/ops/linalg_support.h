@@ -60,7 +60,8 @@ NdArray unknown(const Info& info, const NdArray& a);
 
 // In place: zeros outside of the triangle of each matrix: below (lower) or above the diagonal only what is stored there
 // stays. An `upper` triangle keeps elements (i, j) with j >= i, a lower one j <= i.
-void keep_triangle(const NdArray& a, Triangle triangle);
+// With `unit_diagonal`, the diagonal is 1.
+void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal = false);
 // Identity matrices of (rows, columns) for the batch.
 NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype);
 

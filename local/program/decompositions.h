@@ -126,6 +126,16 @@ struct ReflectionSigns {
   void* signs;  // of real_type(dtype)
 };
 
+// In place: zeros outside of the triangle of `count` matrices in C order, of elements of any dtype; with
+// `unit_diagonal`, ones on the diagonal.
+struct KeptTriangle {
+  DType dtype;
+  Triangle triangle;
+  bool unit_diagonal;
+  void* data;
+  int64_t count, rows, columns;
+};
+
 using Decomposition =
     std::variant<Lu, LuSolve, Inverse, Cholesky, TriangularSolve, Qr, FormQ, Svd, Eigh, Eig, RowOrder, ReflectionSigns>;
 
@@ -133,6 +143,8 @@ class Decompositions {
  public:
   virtual ~Decompositions() = default;
   virtual void run(const Decomposition& task, const ExecContext& context) = 0;
+  // False where a backend has no routine for it, and nothing is done.
+  virtual bool keep(const KeptTriangle&, const ExecContext&) { return false; }
 };
 
 }  // namespace quarry::local
