@@ -96,10 +96,12 @@ class Lowering {
     const bool half = is_half(v.loop) && rule != OpRule::storage;
     int args[3] = {};
     for (int i = 0; i < v.nargs; ++i) args[i] = half ? wide_value(v.args[i]) : value(v.args[i]);
-    const MapLoop* row = loops_.op[static_cast<int>(v.op)];
-    MapLoop loop = row[static_cast<int>(half ? DType::float32 : v.loop)];
+    const auto row = static_cast<size_t>(v.op), column = static_cast<size_t>(half ? DType::float32 : v.loop);
+    MapLoop loop = loops_.op[row][column];
     if (rule == OpRule::comparison && program_.dtype(v.args[0]) != program_.dtype(v.args[1]))
-      loop = loops_.mixed[static_cast<int>(v.op)][program_.dtype(v.args[0]) == DType::uint64 ? 1 : 0];
+      loop = loops_.mixed[row][program_.dtype(v.args[0]) == DType::uint64 ? 1 : 0];
+    else if (v.nargs == 2 && is_constant(args[1]) && loops_.by_constant[row][column])
+      loop = loops_.by_constant[row][column];
     if (!loop) throw InternalError(fmt::format("no CPU loop of {} for {}", info(v.op).name, name(v.loop)));
     const DType computed = half ? widened(v.dtype) : v.dtype;
     const int out = v.nargs == 1   ? emit(loop, computed, {args[0]})
@@ -107,6 +109,8 @@ class Lowering {
                                    : emit(loop, computed, {args[0], args[1], args[2]});
     return convert(out, v.dtype);
   }
+
+  bool is_constant(int id) const { return code_.values[static_cast<size_t>(id)].kind == CodeValue::Kind::constant; }
 
   // Whether the value is linear in the position, as positions of argmin and argmax are.
   bool is_index(ValueId id, CodeIndex* index) const {

@@ -24,10 +24,11 @@ enum class Accumulator : uint8_t { sum, prod, min, max, any, all, count, argmin,
 inline constexpr int kAccumulatorCount = 10;
 
 struct Loops {
-  MapLoop op[kOpCount][kDTypeCount];       // by loop dtype; none for the 16-bit floats except under OpRule::storage
-  MapLoop mixed[kOpCount][2];              // comparisons of int64 with uint64 [0] and uint64 with int64 [1]
-  MapLoop cast[kDTypeCount][kDTypeCount];  // the 16-bit floats: with float32 and from float64 only
-  MapLoop swap[kDTypeCount];               // byte order of each element, or of each part of a complex
+  MapLoop op[kOpCount][kDTypeCount];           // by loop dtype; none for the 16-bit floats except under OpRule::storage
+  MapLoop by_constant[kOpCount][kDTypeCount];  // where the second argument is one element; not all have such a loop
+  MapLoop mixed[kOpCount][2];                  // comparisons of int64 with uint64 [0] and uint64 with int64 [1]
+  MapLoop cast[kDTypeCount][kDTypeCount];      // the 16-bit floats: with float32 and from float64 only
+  MapLoop swap[kDTypeCount];                   // byte order of each element, or of each part of a complex
   ReduceLoop reduce_columns[kAccumulatorCount][kDTypeCount];  // along a row of the tile
   ReduceLoop reduce_rows[kAccumulatorCount][kDTypeCount];     // down a column of the tile
   CombineLoop combine[kAccumulatorCount][kDTypeCount];

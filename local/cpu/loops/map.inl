@@ -56,20 +56,29 @@ inline void fetch_ahead(const void* p) {
 template <class Row>
 constexpr bool kStreams = Row::arity == 2 && (Row::rule == OpRule::comparison || Row::op == Op::add ||
                                               Row::op == Op::subtract || Row::op == Op::multiply);
-template <class Row, class T>
+// With `constant`, y is one element.
+template <class Row, class T, bool constant>
 void streaming_loop(void* out, const void* const* args, int64_t n) {
   using R = decltype(Row::template apply<T>(T{}, T{}, T{}));
   const T *x = static_cast<const T*>(args[0]), *y = static_cast<const T*>(args[1]);
+  if (n == 0) return;
+  const T one = *y;
   R* r = static_cast<R*>(out);
   constexpr int64_t kPart = 512 / static_cast<int64_t>(sizeof(T));
   int64_t i = 0;
   for (; i + kPart <= n; i += kPart) {
     fetch_lines<8>(reinterpret_cast<const char*>(x + i) + kAhead);
-    fetch_lines<8>(reinterpret_cast<const char*>(y + i) + kAhead);
+    if (!constant && x != y) fetch_lines<8>(reinterpret_cast<const char*>(y + i) + kAhead);
 #pragma GCC ivdep
-    for (int64_t k = 0; k < kPart; ++k) r[i + k] = Row::template apply<T>(x[i + k], y[i + k], y[i + k]);
+    for (int64_t k = 0; k < kPart; ++k) {
+      const T second = constant ? one : y[i + k];
+      r[i + k] = Row::template apply<T>(x[i + k], second, second);
+    }
   }
-  for (; i < n; ++i) r[i] = Row::template apply<T>(x[i], y[i], y[i]);
+  for (; i < n; ++i) {
+    const T second = constant ? one : y[i];
+    r[i] = Row::template apply<T>(x[i], second, second);
+  }
 }
 
 template <class Row, class T, class X, class Y, class Z>
@@ -106,7 +115,8 @@ void register_row(Loops& loops, DType dtype) {
   } else if constexpr (Row::rule == OpRule::select) {
     entry = map_loop<Row, T, bool, T, T>;
   } else if constexpr (kStreams<Row> && sizeof(T) >= 4 && std::is_arithmetic_v<T>) {
-    entry = streaming_loop<Row, T>;
+    entry = streaming_loop<Row, T, /*constant=*/false>;
+    loops.by_constant[static_cast<int>(Row::op)][static_cast<int>(dtype)] = streaming_loop<Row, T, /*constant=*/true>;
   } else if constexpr (Row::rule == OpRule::scale) {
     entry = map_loop<Row, T, T, int64_t, int64_t>;
   } else {
