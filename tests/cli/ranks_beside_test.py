@@ -1,5 +1,6 @@
-"""CPU ranks beside ranks with a device: an emulated one, or QUARRY_TEST_DEVICE (cuda: two GPUs)."""
+"""Ranks that are not alike: CPU ranks beside ranks with a device (an emulated one, or QUARRY_TEST_DEVICE, cuda: two GPUs), and slow ranks."""
 
+import json
 import os
 
 from support import CliTest, main, np
@@ -45,6 +46,22 @@ class RanksBeside(CliTest):
         for chunks in [50, 100]:
             result = self.mixed("sum(x)", "-i", "x=x.h5:/x", "--chunks", chunks, beside=[CPU, DEVICE, CPU])
             self.assertEqual(result.out, "4950.0\n")
+
+    def test_what_is_done_for_a_slow_rank_is_reported(self):
+        x = np.random.default_rng(4).standard_normal((8192, 64))
+        self.write("x.h5", x=x)
+        slow, fast = ({"QUARRY_DEVICE": "cpu", "QUARRY_FAULT_READ_RATE": rate} for rate in ["2000000", "0"])
+        for balance in ["on", "off"]:
+            files = ["--stats", balance + ".json", "--trace", "trace_" + balance, "--report", balance + ".html", "-o", balance + ".h5"]
+            self.mixed("sum(x, axis=0)", "-i", "x=x.h5:/x", "--chunks", "256,64", "--balance", balance, *files, first=slow, beside=[fast])
+        taken = self.stats("on.json")["taken_chunks"]
+        self.assertGreater(taken, 4)
+        self.assertEqual(self.stats("off.json")["taken_chunks"], 0)
+        np.testing.assert_array_equal(self.read("on.h5"), self.read("off.h5"))
+        names = [event.get("name", "") for event in json.loads((self.dir / "trace_on").read_text())["traceEvents"]]
+        self.assertEqual(sum(name.endswith(" for rank 0") or name.endswith(" for rank 1") for name in names), taken)
+        self.assertIn("Chunks computed for other ranks", (self.dir / "on.html").read_text())
+        self.fails(2, "expected on or off", "eval", "1", "--balance", "maybe")
 
     def test_they_must_be_asked_for(self):
         self.write("x.h5", x=np.arange(10.0))
