@@ -182,6 +182,11 @@ static inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
 }
 static void __syncthreads() { on_host::wait(on_host::State::at_barrier); }
+static uint32_t atomicAdd(uint32_t* at, uint32_t more) {
+  const uint32_t before = *at;
+  *at += more;
+  return before;
+}
 static int __syncthreads_or(int any) {
   static bool given[on_host::kThreads];
   given[threadIdx.x] = any != 0;
