@@ -210,6 +210,18 @@ static uint32_t __shfl_down_sync(uint32_t mask, uint32_t value, unsigned distanc
 }
 
 template <class T>
+static T __shfl_sync(uint32_t mask, T value, int lane) {
+  static T exchanged[2][on_host::kThreads];
+  const unsigned me = threadIdx.x;
+  if (mask != 0xffffffffu) on_host::fail("a shuffle of some lanes", mask, 0xffffffffu);
+  unsigned& turn = on_host::threads[me].turn;
+  exchanged[turn][me] = value;
+  on_host::wait(on_host::State::at_shuffle);
+  value = exchanged[turn][me - me % on_host::kWarp + static_cast<unsigned>(lane)];
+  turn ^= 1u;
+  return value;
+}
+template <class T>
 static T __shfl_xor_sync(uint32_t mask, T value, int lanes) {
   static T exchanged[2][on_host::kThreads];
   const unsigned me = threadIdx.x;
