@@ -32,7 +32,7 @@ struct ExecutorConfig {
   int io_threads = 2;
   int compute_threads = 2;  // CPU; GPUs have one
   int worker_threads = 1;
-  int compute_streams = 1;  // of a GPU's compute thread: its rounds take them in turn
+  int compute_streams = 2;  // of a GPU's compute thread: its rounds take them in turn
   // For tests: called before memory is taken for a block and before a block is moved between tiers; what it throws is
   // what that operation throws.
   enum class Operation : uint8_t { allocate, spill, restore };

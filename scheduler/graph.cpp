@@ -22,6 +22,31 @@ const char* name(LaneKind lane) {
   return "unknown";
 }
 
+AddressTable::Entry& AddressTable::place(const void* address) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+  size_t at = (reinterpret_cast<uintptr_t>(address) * kFactor) >> 20;
+  for (;; ++at) {
+    Entry& entry = entries_[at & (entries_.size() - 1)];
+    if (entry.address == address || entry.address == nullptr) return entry;
+  }
+}
+
+int64_t AddressTable::emplace(const void* address, int64_t number) {
+  if (2 * (used_ + 1) > entries_.size()) {
+    std::vector<Entry> before(std::max<size_t>(2 * entries_.size(), 16));
+    before.swap(entries_);
+    for (const Entry& entry : before) {
+      if (entry.address) place(entry.address) = entry;
+    }
+  }
+  Entry& entry = place(address);
+  if (!entry.address) {
+    entry = {address, number};
+    ++used_;
+  }
+  return entry.number;
+}
+
 int32_t Graph::add_body(std::unique_ptr<TaskBody> body) {
   QUARRY_CHECK(body != nullptr);
   bodies_.push_back(std::move(body));
@@ -39,15 +64,15 @@ BlockId Graph::add_block(int64_t bytes, int32_t remote_readers, bool keep) {
 
 BlockId Graph::add_stored(std::shared_ptr<StoredBlock> stored, int32_t remote_readers) {
   QUARRY_CHECK(stored != nullptr && remote_readers >= 0);
-  const auto [found, added] = stored_ids_.try_emplace(stored.get(), block_count());
-  if (added) {
+  const BlockId id = stored_ids_.emplace(stored.get(), block_count());
+  if (id == block_count()) {
     Block block{.bytes = stored->bytes()};
     block.stored = static_cast<int32_t>(stored_.size());
     stored_.push_back(std::move(stored));
     blocks_.push_back(block);
   }
-  blocks_[static_cast<size_t>(found->second)].remote_readers += remote_readers;
-  return found->second;
+  blocks_[static_cast<size_t>(id)].remote_readers += remote_readers;
+  return id;
 }
 
 const std::shared_ptr<StoredBlock>& Graph::stored(BlockId id) const {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "scheduler/task.h"
@@ -29,6 +28,22 @@ class Parts {
   static constexpr size_t kPart = 1 << 12;
   std::vector<std::unique_ptr<T[]>> parts_;
   size_t size_ = 0;
+};
+
+// Numbers of addresses, without an allocation for each.
+class AddressTable {
+ public:
+  // The number of an address; if it has none, it gets this one.
+  int64_t emplace(const void* address, int64_t number);
+
+ private:
+  struct Entry {
+    const void* address = nullptr;
+    int64_t number = 0;
+  };
+  Entry& place(const void* address);
+  std::vector<Entry> entries_;  // a power of two, at most half of them in use
+  size_t used_ = 0;
 };
 
 struct TaskDecl {
@@ -102,7 +117,7 @@ class Graph {
   std::vector<BlockId> edges_;
   std::vector<std::unique_ptr<TaskBody>> bodies_;
   std::vector<std::shared_ptr<StoredBlock>> stored_;
-  std::unordered_map<const StoredBlock*, BlockId> stored_ids_;
+  AddressTable stored_ids_;
 };
 
 // What a block or a task's scratch costs in the budget: its bytes rounded up to the allocation alignment.

@@ -65,9 +65,7 @@ class ReadBody : public scheduler::TaskBody {
     return static_cast<int64_t>(regions_.size()) - 1;
   }
   std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override { read(regions_[static_cast<size_t>(run.index)], run); }
-  // A region that need not be one of those added, into the first output of `run`.
-  void read(const Region& region, scheduler::TaskRun& run) const;
+  void run(scheduler::TaskRun& run) override;
   int64_t scratch_bytes(const Region& region, const local::Device& device) const;
 
  private:
@@ -146,8 +144,9 @@ class FusedBody : public scheduler::TaskBody {
 
   const plan::Stage& stage() const { return stage_; }
   const local::Program& program() const { return fused_.program; }
-  int file_input() const { return file_input_; }  // the number of the largest data set that it reads, or -1
-  int streamed() const { return streamed_; }      // the same where it reads it itself, on the CPU; else -1
+  int streamed() const { return streamed_; }  // input number or -1
+  // Whether chunks of one shape have the same launch but for addresses and positions.
+  bool aligned() const { return aligned_ && streamed_ < 0; }
   // Whether chunk i of the stage reads chunk i of the input as it lies.
   bool reads_whole_chunks(int input) const {
     const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
@@ -155,13 +154,12 @@ class FusedBody : public scheduler::TaskBody {
   }
   Access access(int input, int64_t chunk) const;
   Region input_region(int input, int64_t chunk) const;
-  int64_t scratch_bytes(int64_t chunk);
-  int64_t state_bytes(int64_t chunk);
+  int64_t scratch_bytes(int64_t chunk) const;
+  int64_t state_bytes(int64_t chunk) const;
   Dims kept_shape(const Dims& shape) const;  // extents of the axes that are not reduced
 
  private:
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
-  int64_t scratch_bytes(const local::Launch& whole, int64_t chunk) const;
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
 
@@ -169,16 +167,9 @@ class FusedBody : public scheduler::TaskBody {
   const plan::Fused& fused_;
   int rank_, ranks_;
   local::Device device_;
-  int file_input_ = -1, streamed_ = -1;
+  int streamed_ = -1;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction
-  // What the last chunk needed, for others of its shape; the scratch where it depends on nothing else. -1: unknown.
-  struct Known {
-    Dims shape;
-    int64_t scratch_bytes = -1, state_bytes = -1;
-  };
-  Known& known(int64_t chunk);
-  Known known_;
 };
 
 // The states of several chunks of a fused stage without elementwise outputs, one behind the other in one block.

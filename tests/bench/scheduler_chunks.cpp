@@ -1,8 +1,9 @@
-// Chunks of a device through the public functions. Every rate stands beside a ceiling of the same run: the engine's own
-// sum over one large array, and copies from pinned memory.
+// Chunks of a device through the public functions. Every rate stands beside a ceiling of the same run: the same program
+// over one large array in one launch of the engine, and copies from pinned memory.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "chunked/quarry.h"
 #include "local/ops/creation.h"
 #include "local/ops/reduce.h"
+#include "local/program/engine.h"
 #include "scheduler_rows.h"
 
 namespace quarry::bench {
@@ -30,11 +32,44 @@ double median_seconds(int repeats, const std::function<void()>& call) {
   return times[times.size() / 2];
 }
 
+// What is summed: with the root, arithmetic takes as long as memory on a GPU.
+enum class Summed { line, root };
+constexpr std::array kSummed = {Summed::line, Summed::root};
+const char* name(Summed summed) { return summed == Summed::line ? "sum(x * 2 + 1)" : "sum(sqrt(x) * 2 + 1)"; }
+
 struct Ceilings {
-  double read = 0;       // of the device's memory by a sum, bytes per second
+  double read = 0;       // of the device's memory by a plain sum, bytes per second
+  double program[2]{};   // by a program of kSummed
   double to_device = 0;  // from pinned memory
   double to_host = 0;
 };
+
+// Of the program over all of `x`, in bytes per second.
+double program_rate(Summed summed, const local::NdArray& x) {
+  constexpr auto kType = local::DType::float32;
+  local::Program program;
+  local::ValueId value = program.input(kType);
+  if (summed == Summed::root) value = program.apply(local::Op::sqrt, {&value, 1});
+  const local::ValueId product[] = {value, program.constant(Scalar(2), kType)};
+  const local::ValueId sum[] = {program.apply(local::Op::multiply, product), program.constant(Scalar(1), kType)};
+  value = program.apply(local::Op::add, sum);
+  program.reduce(local::Reduction::sum, {&value, 1}, local::accumulate_dtype(local::Reduction::sum, kType));
+  program.keep_key();
+  const local::ExecContext& context = local::current_context();
+  const local::Buffer states(1024, *context.memory, context.stream);
+  local::Launch launch;
+  launch.shape = x.shape();
+  launch.inputs.push_back({const_cast<void*>(x.raw()), x.strides()});
+  launch.reduce_axes = 1;
+  launch.states.push_back({states.data(), Dims{0}});
+  const auto run = [&] {
+    constexpr int kCalls = 4;
+    for (int i = 0; i < kCalls; ++i) local::engine(context.device).run(program, launch, context);
+    context.stream->synchronize();
+  };
+  run();
+  return 4 * static_cast<double>(x.nbytes()) / median_seconds(5, run);
+}
 
 Ceilings measure_ceilings(const SchedulerOptions& options) {
   Ceilings found;
@@ -51,6 +86,7 @@ Ceilings measure_ceilings(const SchedulerOptions& options) {
     };
     sum();
     found.read = 4 * static_cast<double>(bytes) / median_seconds(5, sum);
+    for (const Summed summed : kSummed) found.program[static_cast<size_t>(summed)] = program_rate(summed, x);
   }
   local::current_context().memory->free_unused();
   local::Backend& backend = local::backend(options.device.kind);
@@ -73,6 +109,8 @@ Ceilings measure_ceilings(const SchedulerOptions& options) {
   context.memory->free_unused();
   report({{"name", "ceilings"},
           {"read_bytes_per_second", found.read},
+          {"line_bytes_per_second", found.program[0]},
+          {"root_bytes_per_second", found.program[1]},
           {"to_device_bytes_per_second", found.to_device},
           {"to_host_bytes_per_second", found.to_host}});
   return found;
@@ -97,8 +135,9 @@ struct Job {
   Runtime runtime;
 };
 
-double elementwise_sum(const Array& x) {
-  const NdArray host = sum(sqrt(x) * Scalar(2) + Scalar(1)).to_host();
+double elementwise_sum(const Array& x, Summed summed) {
+  const Array& value = summed == Summed::root ? sqrt(x) : x;
+  const NdArray host = sum(value * Scalar(2) + Scalar(1)).to_host();
   return static_cast<double>(*static_cast<const float*>(host.raw()));
 }
 
@@ -107,22 +146,25 @@ void resident_row(const SchedulerOptions& options, const Ceilings& ceilings, int
   const int64_t bytes = chunk_bytes * chunks;
   const Job job(options, bytes + std::max(bytes / 8, 64 * kMiB), kGiB / 4, chunk_bytes);
   const Array x = job.persisted(bytes);
-  elementwise_sum(x);
-  const RunStatistics before = job.runtime.statistics();
-  constexpr int kRepeats = 7;
-  const double seconds = median_seconds(kRepeats, [&] { elementwise_sum(x); });
-  const auto tasks = static_cast<double>((job.runtime.statistics().tasks - before.tasks) / kRepeats);
-  const double rate = static_cast<double>(bytes) / seconds;
-  report({{"name", fmt::format("{} chunks of {}, elementwise and sum", chunks,
-                               chunk_bytes >= kMiB ? fmt::format("{} MiB", chunk_bytes / kMiB)
-                                                   : fmt::format("{} KiB", chunk_bytes >> 10))},
-          {"seconds", seconds},
-          {"bytes_per_second", rate},
-          {"share_of_ceiling", rate / ceilings.read},
-          {"tasks", tasks},
-          {"streams", options.streams},
-          {"seconds_per_chunk", seconds / static_cast<double>(chunks)},
-          {"seconds_per_task", seconds / tasks}});
+  for (const Summed summed : kSummed) {
+    elementwise_sum(x, summed);
+    const RunStatistics before = job.runtime.statistics();
+    constexpr int kRepeats = 15;
+    const double seconds = median_seconds(kRepeats, [&] { elementwise_sum(x, summed); });
+    const auto tasks = static_cast<double>((job.runtime.statistics().tasks - before.tasks) / kRepeats);
+    const double rate = static_cast<double>(bytes) / seconds;
+    const std::string size =
+        chunk_bytes >= kMiB ? fmt::format("{} MiB", chunk_bytes / kMiB) : fmt::format("{} KiB", chunk_bytes >> 10);
+    report({{"name", fmt::format("{} chunks of {}, {}", chunks, size, name(summed))},
+            {"seconds", seconds},
+            {"bytes_per_second", rate},
+            {"share_of_ceiling", rate / ceilings.program[static_cast<size_t>(summed)]},
+            {"share_of_reading", rate / ceilings.read},
+            {"tasks", tasks},
+            {"streams", options.streams},
+            {"seconds_per_chunk", seconds / static_cast<double>(chunks)},
+            {"seconds_per_task", seconds / tasks}});
+  }
 }
 
 // An array that is several times the device's budget, read in passes: what does not stay must come from the host.
@@ -133,10 +175,15 @@ void passes_row(const SchedulerOptions& options, const Ceilings& ceilings, const
   const auto begin = Clock::now();
   const Array x = job.persisted(bytes);
   const double making = std::chrono::duration<double>(Clock::now() - begin).count();
-  elementwise_sum(x);  // what is still dirty goes down
+  // What has no copy on the host yet gets one, which takes memory from the system: not part of a pass.
+  constexpr int kMostPasses = 16;
+  for (int64_t pass = 0, before = -1; pass < kMostPasses && before != job.runtime.statistics().spilled_bytes; ++pass) {
+    before = job.runtime.statistics().spilled_bytes;
+    elementwise_sum(x, Summed::line);
+  }
   constexpr int kRepeats = 5;
   const int64_t restored = job.runtime.statistics().restored_bytes;
-  const double seconds = median_seconds(kRepeats, [&] { elementwise_sum(x); });
+  const double seconds = median_seconds(kRepeats, [&] { elementwise_sum(x, Summed::line); });
   const int64_t moved = (job.runtime.statistics().restored_bytes - restored) / kRepeats;
   const auto least = static_cast<double>(bytes - budget);
   report({{"name", name},

@@ -100,6 +100,9 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
     const bool straight = input.map.axes == plan::AccessMap::identity(stage.grid.ndim()).axes;
     return straight && input.map.fixed.empty() && (packed || input.grid == stage.grid);
   });
+  if (device.kind != local::DeviceKind::cpu) return;
+  // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
+  // blocks.
   int64_t largest = 0;
   for (size_t i = 0; i < fused_.inputs.size(); ++i) {
     const plan::Input& input = fused_.inputs[i];
@@ -107,12 +110,9 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
     const int64_t elements = local::element_count(input.shape);
     if (elements > largest) {
       largest = elements;
-      file_input_ = static_cast<int>(i);
+      streamed_ = static_cast<int>(i);
     }
   }
-  // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
-  // blocks.
-  if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
 }
 
 Batch& Batch::mine() {
@@ -165,12 +165,8 @@ Dims FusedBody::state_strides(const Dims& shape, int64_t itemsize) const {
   return strides;
 }
 
-int64_t FusedBody::state_bytes(int64_t chunk) {
-  Known& of_shape = known(chunk);
-  if (of_shape.state_bytes < 0) {
-    of_shape.state_bytes = StateLayout(fused_.program, local::element_count(kept_shape(of_shape.shape))).bytes;
-  }
-  return of_shape.state_bytes;
+int64_t FusedBody::state_bytes(int64_t chunk) const {
+  return StateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk(chunk).count))).bytes;
 }
 
 local::Launch FusedBody::launch(int64_t chunk) const {
@@ -194,20 +190,8 @@ local::Launch FusedBody::launch(int64_t chunk) const {
   return launch;
 }
 
-FusedBody::Known& FusedBody::known(int64_t chunk) {
-  Dims shape = stage_.grid.chunk(chunk).count;
-  if (known_.shape != shape) known_ = {std::move(shape)};
-  return known_;
-}
-
-int64_t FusedBody::scratch_bytes(int64_t chunk) {
-  if (!aligned_ || streamed_ >= 0) return scratch_bytes(launch(chunk), chunk);
-  int64_t& bytes = known(chunk).scratch_bytes;
-  if (bytes < 0) bytes = scratch_bytes(launch(chunk), chunk);
-  return bytes;
-}
-
-int64_t FusedBody::scratch_bytes(const local::Launch& whole, int64_t chunk) const {
+int64_t FusedBody::scratch_bytes(int64_t chunk) const {
+  const local::Launch whole = launch(chunk);
   int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
   if (streamed_ < 0) return bytes;
   // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.

@@ -56,25 +56,54 @@ bool is_regular(const Grid& grid) {
 // Whether other ranks may compute chunks of the stage (balance.h): what they read is in a file or everywhere, what they
 // make are states only, few against what is read, and enough is read to be worth two messages.
 bool may_change_hands(const Builder& builder, FusedBody& body) {
-  constexpr int64_t kLeastBytes = 64 << 10, kLeastGpuBytes = 4 << 20, kReadPerState = 8;
+  constexpr int64_t kLeastBytes = 64 << 10, kReadPerState = 8;
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
-  const int file = body.file_input();
-  if (builder.context().takers == 0 || builder.context().ranks == 1 || file < 0) return false;
+  const int streamed = body.streamed();
+  if (builder.context().takers == 0 || builder.context().ranks == 1 || streamed < 0) return false;
   if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
   if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
-    if (static_cast<int>(i) != file && !same_for_all(fused.inputs[i], stage)) return false;
+    if (static_cast<int>(i) != streamed && !same_for_all(fused.inputs[i], stage)) return false;
   }
   const int64_t bytes =
-      body.input_region(file, 0).elements() * local::itemsize(fused.inputs[static_cast<size_t>(file)].dtype);
-  const int64_t least = builder.device().kind == local::DeviceKind::cuda ? kLeastGpuBytes : kLeastBytes;
-  return bytes >= std::max(least, kReadPerState * body.state_bytes(0));
+      body.input_region(streamed, 0).elements() * local::itemsize(fused.inputs[static_cast<size_t>(streamed)].dtype);
+  return bytes >= std::max(kLeastBytes, kReadPerState * body.state_bytes(0));
 }
+
+// What chunks need; most are of the shape of the one before.
+class Sizes {
+ public:
+  Sizes(const FusedBody& body, const Grid& grid) : body_(body), grid_(grid) {}
+  int64_t scratch_bytes(int64_t chunk) {
+    if (!body_.aligned()) return body_.scratch_bytes(chunk);
+    look(chunk);
+    if (scratch_bytes_ < 0) scratch_bytes_ = body_.scratch_bytes(chunk);
+    return scratch_bytes_;
+  }
+  int64_t state_bytes(int64_t chunk) {
+    look(chunk);
+    if (state_bytes_ < 0) state_bytes_ = body_.state_bytes(chunk);
+    return state_bytes_;
+  }
+
+ private:
+  void look(int64_t chunk) {
+    Dims shape = grid_.chunk(chunk).count;
+    if (shape == shape_) return;
+    shape_ = std::move(shape);
+    scratch_bytes_ = state_bytes_ = -1;
+  }
+
+  const FusedBody& body_;
+  const Grid& grid_;
+  Dims shape_;
+  int64_t scratch_bytes_ = -1, state_bytes_ = -1;
+};
 
 class Reductions {
  public:
-  Reductions(Builder& builder, FusedBody& chunks)
+  Reductions(Builder& builder, const FusedBody& chunks)
       : builder_(builder),
         chunks_(chunks),
         stage_(builder.stage()),
@@ -91,7 +120,6 @@ class Reductions {
     const int64_t most = leaves_per_task();
     if (most > 1) share(most);
   }
-  bool any_shared() const { return !shared_.empty(); }
   // Whether one of them makes the states of this chunk.
   bool shares(int64_t chunk) const {
     if (shared_.empty()) return false;
@@ -183,6 +211,7 @@ class Reductions {
     const int32_t body = builder_.add_body<LeavesBody>(chunks_, chunks).first;
     std::vector<BlockId> inputs;
     std::vector<int64_t> leaves;
+    Sizes sizes(chunks_, stage_.grid);
     for (const auto& [j, number] : own_segments()) {
       const int64_t first = tree_.first(number), end = tree_.end_leaf(0, number);
       leaves.clear();
@@ -201,7 +230,7 @@ class Reductions {
             inputs.push_back(arrive(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
           }
           latest = std::max(latest, builder_.progress(chunk));
-          scratch += chunks_.scratch_bytes(chunk);
+          scratch += sizes.scratch_bytes(chunk);
         }
         shared.latest = std::max(shared.latest, latest);
         shared.blocks.push_back(builder_.add_block((until - begin) * state_bytes(j)));
@@ -272,7 +301,7 @@ class Reductions {
   }
 
   Builder& builder_;
-  FusedBody& chunks_;
+  const FusedBody& chunks_;
   const plan::Stage& stage_;
   const plan::Fused& fused_;
   std::shared_ptr<const ReduceMap> map_;  // with the bodies
@@ -300,15 +329,12 @@ void lower_taking(Builder& builder, FusedBody& body) {
   std::vector<BlockId> inputs;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
     const int input = static_cast<int>(i);
-    if (input != body.file_input()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
+    if (input != body.streamed()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
   }
-  const LoweringContext& context = builder.context();
-  const bool on_cpu = context.device.kind == local::DeviceKind::cpu;
-  const auto [number, take] =
-      builder.add_body<TakeBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
-  for (int taker = 0; taker < (on_cpu ? context.takers : 1); ++taker) {
-    builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::LaneKind::compute : scheduler::LaneKind::worker,
-                     number, taker, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {});
+  const auto [number, take] = builder.add_body<TakeBody>(body, stage, builder.context().service);
+  for (int taker = 0; taker < builder.context().takers; ++taker) {
+    builder.add_compute(number, builder.key(0, 0).stage, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {},
+                        scheduler::TaskKind::host);
   }
 }
 
@@ -322,19 +348,12 @@ void lower_fused(Builder& builder) {
   std::optional<Reductions> reductions;
   if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared();
   std::vector<BlockId> inputs, produced;
+  Sizes sizes(*body, stage.grid);
   int32_t leaf = number;
-  int32_t owned_read = -1;
-  const bool movable = !(reductions && reductions->any_shared()) && may_change_hands(builder, *body);
+  const bool movable = may_change_hands(builder, *body);
   if (movable) {
     Service* const service = builder.context().service;
     leaf = builder.add_body<OwnedBody>(*body, builder.key(kLeaf, 0), service, rank).first;
-    const plan::Input& file = fused.inputs[static_cast<size_t>(body->file_input())];
-    if (body->streamed() < 0) {
-      owned_read =
-          builder
-              .add_body<OwnedReadBody>(*body, file, builder.key(0, 0).stage, service, builder.context().executor, rank)
-              .first;
-    }
     if (service != nullptr) service->balance().share(builder.key(kLeaf | kGiven, 0), first, last);
   }
   for (int64_t chunk = first; chunk < last; ++chunk) {
@@ -349,11 +368,6 @@ void lower_fused(Builder& builder) {
         builder.result().read_bytes += traffic;
         continue;
       }
-      if (owned_read >= 0 && static_cast<int>(i) == body->file_input()) {
-        const int64_t elements = body->input_region(static_cast<int>(i), chunk).elements();
-        inputs.push_back(builder.arrive_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
-        continue;
-      }
       inputs.push_back(arrive(builder, *body, input, static_cast<int>(i), chunk));
     }
     const int64_t elements = stage.grid.chunk(chunk).elements();
@@ -362,8 +376,8 @@ void lower_fused(Builder& builder) {
       produced.push_back(builder.add_output(o, chunk, elements * local::itemsize(dtype)));
     }
     if (!fused.reductions.empty())
-      produced.push_back(builder.add_block(builder.key(kLeaf, chunk), body->state_bytes(chunk)));
-    builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {body->scratch_bytes(chunk), traffic}, inputs,
+      produced.push_back(builder.add_block(builder.key(kLeaf, chunk), sizes.state_bytes(chunk)));
+    builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {sizes.scratch_bytes(chunk), traffic}, inputs,
                         produced);
   }
   if (movable) lower_taking(builder, *body);
