@@ -280,6 +280,7 @@ static void sort_network(typename L::Key* keys, int64_t n) {
 // ---- partition ----
 
 constexpr int kUnroll = 8;
+constexpr int64_t kAhead = 2048;  // bytes: memory is asked for so long before it is read
 template <class L>
 constexpr int64_t kBlock = kUnroll* L::kLanes;
 template <class L>
@@ -363,12 +364,16 @@ static int64_t partition(typename L::Key* keys, int64_t n, typename L::Key pivot
   // Two blocks are in registers. With the one that is read next from the side with less room, each side has a block's.
   while (right - left >= kBlock<L>) {
     const Key* from = left;
+    int64_t ahead = kAhead;
     if (left - to.left <= to.right - right) {
       left += kBlock<L>;
     } else {
       right -= kBlock<L>;
       from = right;
+      ahead = -kAhead;
     }
+    for (int i = 0; i < kUnroll; ++i)
+      __builtin_prefetch(reinterpret_cast<const char*>(from + i * L::kLanes) + ahead, /*rw=*/1);
     Register x[kUnroll];
     for (int i = 0; i < kUnroll; ++i) x[i] = L::load(from + i * L::kLanes);
     for (int i = 0; i < kUnroll; ++i) Ends<L>::place(to, x[i], pivot);
