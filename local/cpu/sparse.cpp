@@ -107,10 +107,24 @@ void multiply_transposed(const Rows<T, I>& a, const MatrixView& b, const MatrixV
       add_scaled(a.values[k], at<T>(b, i, begin), at<T>(c, a.column(k), begin), end - begin);
 }
 
+// The same of one column of b.
+template <class T, class I>
+void multiply_transposed_vector(const Rows<T, I>& a, const MatrixView& b, const MatrixView& c) {
+  const T* const x = static_cast<const T*>(b.data);
+  T* const y = static_cast<T*>(c.data);
+  std::fill(y, y + c.rows, T{});
+  int64_t k = a.begin(0);
+  for (int64_t i = 0; i < a.count; ++i) {
+    const T factor = x[i];
+    for (const int64_t end = a.end(i); k < end; ++k) y[a.indices[k]] += times(a.values[k], factor);
+  }
+}
+
 template <class T, class I>
 void multiply(const SparseDenseProduct& p, int threads) {
   const Rows<T, I> a(p.a);
   if (p.transpose) {
+    if (p.c.columns == 1) return multiply_transposed_vector(a, p.b, p.c);
     // Columns of c in parallel; one column is one thread's.
     constexpr int64_t kColumns = 8;
     const int64_t units = (p.c.columns + kColumns - 1) / kColumns;
