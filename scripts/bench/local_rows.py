@@ -243,6 +243,17 @@ def groups(scale):
 
     # ---- ten elements: the cost of a call ----
     g = group("ten elements", x="arange(10.0)", y="arange(10.0) + 1", i="arange(10)[::-1].copy()")
-    for expression in ("x + y", "exp(x)", "x * 2", "sum(x)", "x[i]", "sort(x)", "cumsum(x)", "concatenate((x, y))", "where(x < y, x, y)"):
-        g.row(expression, expression)
+    calls = {
+        "x + y": "@plus x y",
+        "exp(x)": "@exp x",
+        "x * 2": "@twice x",
+        "sum(x)": "@sum x",
+        "x[i]": "@take x i",
+        "sort(x)": "@sort x",
+        "cumsum(x)": "@cumsum x",
+        "concatenate((x, y))": "@concatenate x y",
+        "where(x < y, x, y)": "@where x y",
+    }
+    for expression, call in calls.items():
+        g.row(expression, call, peer=expression)
     return found

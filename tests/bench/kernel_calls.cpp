@@ -28,6 +28,11 @@ void multiply_layers(const NdArray& x, const char* name) {
                         {x, product, static_cast<int>(x.shape(0)), static_cast<int>(size)});
 }
 
+ql::Generator& generator() {
+  static ql::Generator instance = ql::default_rng(1);
+  return instance;
+}
+
 const std::map<std::string, KernelCall>& calls() {
   using Arrays = std::span<const NdArray>;
   static const ql::ElementwiseKernel add("T x, T y", "T z", "z = x + y", "bench_add");
@@ -48,6 +53,20 @@ const std::map<std::string, KernelCall>& calls() {
       {"fused_generic", [](Arrays x) { fused_generic(x[0], x[1], x[2]); }},
       {"fused_chain", [](Arrays x) { fused_chain(x[0]); }},
       {"fused_sum", [](Arrays x) { fused_sum(x[0]); }},
+      // Small calls as a program makes them, without the evaluation of an expression around them.
+      {"plus", [](Arrays x) { static_cast<void>(x[0] + x[1]); }},
+      {"exp", [](Arrays x) { ql::ops::exp(x[0]); }},
+      {"twice", [](Arrays x) { static_cast<void>(x[0] * 2); }},
+      {"sum", [](Arrays x) { ql::ops::sum(x[0]); }},
+      {"take", [](Arrays x) { ql::ops::get(x[0], {x[1]}); }},
+      {"sort", [](Arrays x) { ql::ops::sort(x[0]); }},
+      {"cumsum", [](Arrays x) { ql::ops::cumsum(x[0]); }},
+      {"concatenate",
+       [](Arrays x) {
+         ql::ops::concatenate({x[0], x[1]});
+       }},
+      {"where", [](Arrays x) { ql::ops::where(ql::ops::less(x[0], x[1]), x[0], x[1]); }},
+      {"random", [](Arrays x) { generator().random(x[0].shape()); }},
       {"layers_in_memory", [](Arrays x) { multiply_layers(x[0], "in_memory"); }},
       {"layers_in_register", [](Arrays x) { multiply_layers(x[0], "in_register"); }},
   };
