@@ -18,6 +18,8 @@ class Lowering {
     for (ValueId id : program_.outputs()) code_.outputs.push_back(value(id));
     for (const ProgramReduction& reduction : program_.reductions()) add_reduction(reduction);
     assign_buffers();
+    for (const int out : code_.outputs) reads_constants_ = reads_constants_ || is_constant(out);
+    code_.one_loop = loops_emitted_ == 1 && !reads_constants_ && code_.indexes.empty() && code_.reductions.empty();
     return std::move(code_);
   }
 
@@ -30,8 +32,10 @@ class Lowering {
     code_.indexes.push_back(std::move(index));
     return push({CodeValue::Kind::index, DType::int64, static_cast<int>(code_.indexes.size() - 1)});
   }
-  int emit(MapLoop loop, DType dtype, std::initializer_list<int> args) {
+  int emit(MapLoop loop, DType dtype, std::initializer_list<int> args, bool by_constant = false) {
     QUARRY_CHECK(loop != nullptr);
+    ++loops_emitted_;
+    for (const int arg : args) reads_constants_ = reads_constants_ || (is_constant(arg) && !by_constant);
     const int out = push({CodeValue::Kind::result, dtype});
     Instruction instruction{loop, static_cast<int>(args.size()), {}, out};
     std::copy(args.begin(), args.end(), instruction.args);
@@ -100,12 +104,13 @@ class Lowering {
     MapLoop loop = loops_.op[row][column];
     if (rule == OpRule::comparison && program_.dtype(v.args[0]) != program_.dtype(v.args[1]))
       loop = loops_.mixed[row][program_.dtype(v.args[0]) == DType::uint64 ? 1 : 0];
-    else if (v.nargs == 2 && is_constant(args[1]) && loops_.by_constant[row][column])
-      loop = loops_.by_constant[row][column];
+    const bool by_constant = v.nargs == 2 && is_constant(args[1]) && !is_constant(args[0]) &&
+                             loop == loops_.op[row][column] && loops_.by_constant[row][column] != nullptr;
+    if (by_constant) loop = loops_.by_constant[row][column];
     if (!loop) throw InternalError(fmt::format("no CPU loop of {} for {}", info(v.op).name, name(v.loop)));
     const DType computed = half ? widened(v.dtype) : v.dtype;
     const int out = v.nargs == 1   ? emit(loop, computed, {args[0]})
-                    : v.nargs == 2 ? emit(loop, computed, {args[0], args[1]})
+                    : v.nargs == 2 ? emit(loop, computed, {args[0], args[1]}, by_constant)
                                    : emit(loop, computed, {args[0], args[1], args[2]});
     return convert(out, v.dtype);
   }
@@ -247,6 +252,8 @@ class Lowering {
   const Program& program_;
   const Loops& loops_;
   std::vector<int> plain_, wide_;
+  int loops_emitted_ = 0;
+  bool reads_constants_ = false;  // more of one than its first element
   Code code_;
 };
 

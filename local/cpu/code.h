@@ -55,6 +55,7 @@ struct Code {
   std::vector<CodeIndex> indexes;
   std::vector<int> constant_values;      // values
   std::vector<int64_t> buffer_itemsize;  // per scratch tile
+  bool one_loop = false;                 // over inputs alone, or an input and the first element of a constant
 };
 
 // Throws TypeError for a reduction that has no loop.

@@ -156,7 +156,7 @@ class Interpreter {
     char* data = tile_buffer(worker, value);
     alignas(16) char bytes[16];
     constants_[static_cast<size_t>(value.slot)].store(value.dtype, bytes);
-    copy_2d(data, 0, size, bytes, 0, 0, 1, map_.tile_elements, size);
+    copy_2d(data, 0, size, bytes, 0, 0, 1, code_.one_loop ? 1 : map_.tile_elements, size);
     worker.views[static_cast<size_t>(id)] = {data, layout_.tile_inner * size};
   }
 
@@ -205,9 +205,11 @@ class Interpreter {
     bool gaps = out.row_bytes != tile.inner_count * size;
     for (int k = 0; k < in.nargs; ++k) {
       const View& view = worker.views[static_cast<size_t>(in.args[k])];
+      const CodeValue& value = code_.values[static_cast<size_t>(in.args[k])];
       args[k] = view.data;
+      if (code_.one_loop && value.kind == CodeValue::Kind::constant) continue;  // one element for all rows
       steps[k] = view.row_bytes;
-      gaps = gaps || view.row_bytes != tile.inner_count * itemsize(code_.values[static_cast<size_t>(in.args[k])].dtype);
+      gaps = gaps || view.row_bytes != tile.inner_count * itemsize(value.dtype);
     }
     if (!gaps || tile.outer_count == 1) {
       in.loop(out.data, args, tile.outer_count * tile.inner_count);

@@ -9,6 +9,7 @@ namespace quarry::local::cpu {
 namespace {
 
 constexpr int64_t kMapTile = 1024;        // elements: a few tiles of 8 bytes stay in L1
+constexpr int64_t kLongTile = 8192;       // of one loop from memory to memory
 constexpr int64_t kReadTile = 4096;       // of programs that only reduce what they read
 constexpr int64_t kPlaceTile = 16384;     // the same of those that look for positions
 constexpr int64_t kColumnTile = 512;      // states side by side
@@ -74,7 +75,21 @@ void add_addressing(Layout& layout, const Launch& launch, const Operands& operan
   layout.inner = positions(launch, inner);
 }
 
-void lay_out_map(Layout& layout, const Launch& launch, const Operands& operands, std::vector<int> axes) {
+// Whether neighbours along the axis are neighbours in the memory of every operand.
+bool is_dense(const Code& code, const Launch& launch, int axis) {
+  for (const CodeValue& value : code.values) {
+    if (value.kind != CodeValue::Kind::input) continue;
+    if (value.swapped || launch.inputs[static_cast<size_t>(value.slot)].strides[axis] != itemsize(value.dtype))
+      return false;
+  }
+  for (size_t o = 0; o < launch.outputs.size(); ++o)
+    if (launch.outputs[o].strides[axis] != itemsize(code.values[static_cast<size_t>(code.outputs[o])].dtype))
+      return false;
+  return true;
+}
+
+void lay_out_map(Layout& layout, const Code& code, const Launch& launch, const Operands& operands,
+                 std::vector<int> axes) {
   // The inner group: the innermost axis and those that every operand merges with it.
   std::vector<int> inner;
   const auto merges = [&](int a, int b) {  // a directly outside b
@@ -94,7 +109,9 @@ void lay_out_map(Layout& layout, const Launch& launch, const Operands& operands,
       across = across || (step != 0 && step < magnitude((*strides)[inner.back()]));
     }
   layout.kept = layout.outer * layout.inner;
-  layout.tile_inner = std::max<int64_t>(1, std::min(layout.inner, across ? kTransposeTile : kMapTile));
+  const bool is_long = !across && code.one_loop && !inner.empty() && is_dense(code, launch, inner.back());
+  const int64_t longest = across ? kTransposeTile : is_long ? kLongTile : kMapTile;
+  layout.tile_inner = std::max<int64_t>(1, std::min(layout.inner, longest));
   layout.tile_outer =
       std::max<int64_t>(1, std::min(layout.outer, across ? kTransposeTile : kMapTile / layout.tile_inner));
   layout.tiles_per_unit = std::max<int64_t>(1, kUnit / (layout.tile_inner * layout.tile_outer));
@@ -219,7 +236,7 @@ Layout make_layout(const Code& code, const std::vector<Scalar>& constants, const
   if (layout.reducing) {
     lay_out_reduction(layout, code, launch, operands, axes);
   } else {
-    lay_out_map(layout, launch, operands, axes);
+    lay_out_map(layout, code, launch, operands, axes);
   }
   return layout;
 }
