@@ -1,25 +1,22 @@
 // What tasks cost: rates of empty ones, the smallest task that is worth its scheduling (METG of Task Bench), memory per
 // task, and chunks on a device. One JSON object a line; scripts/bench/scheduler prints the table.
 //   bench_scheduler [--device cpu|cuda|emulated] [--threads N] [--streams N] [--quick] [--tasks N]
-//                   [empty|metg|memory|chunks|64KiB|4MiB|64MiB|passes|streaming ...]     (the last five: of chunks)
+//                   [empty|metg|memory|ranks|chunks|64KiB|4MiB|64MiB|passes|streaming ...]     (the last five: of
+//                   chunks)
+// `ranks` is the METG of a job's ranks, which mpirun starts.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <chrono>
-#include <cmath>
 #include <cstdlib>
-#include <cstring>
 
 #include "scheduler/executor.h"
+#include "scheduler_patterns.h"
 #include "scheduler_rows.h"
 
 namespace quarry::bench {
 
 using namespace scheduler;
-using Clock = std::chrono::steady_clock;
 
 void report(const nlohmann::json& row) {
   fmt::print("{}\n", row.dump());
@@ -31,99 +28,6 @@ bool wanted(const SchedulerOptions& options, const std::string& row) {
 }
 
 namespace {
-
-// Work that no clock is asked for, so that another process on the core makes it longer, as it would real work.
-double burn(int64_t steps) {
-  double x = 1;
-  for (int64_t i = 0; i < steps; ++i) x = x * 1.0000001 + 1e-9;
-  return x;
-}
-
-double seconds_of(const auto& call) {
-  const auto begin = Clock::now();
-  call();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double step_seconds() {
-  constexpr int64_t kSteps = 2'000'000;
-  volatile double sink = 0;
-  double best = 1;
-  for (int i = 0; i < 9; ++i) best = std::min(best, seconds_of([&] { sink = burn(kSteps); }));
-  static_cast<void>(sink);
-  return best / kSteps;
-}
-
-class Burn final : public TaskBody {
- public:
-  explicit Burn(int64_t steps) : steps_(steps) {}
-  std::string name(int64_t) const override { return "burn"; }
-  void run(TaskRun&) override {
-    if (steps_ == 0) return;
-    volatile double sink = burn(steps_);
-    static_cast<void>(sink);
-  }
-
- private:
-  int64_t steps_;
-};
-
-enum class Pattern { trivial, stencil, fft, tree };
-constexpr std::array kPatterns = {Pattern::trivial, Pattern::stencil, Pattern::fft, Pattern::tree};
-const char* name(Pattern pattern) {
-  switch (pattern) {
-    case Pattern::trivial:
-      return "trivial";
-    case Pattern::stencil:
-      return "stencil";
-    case Pattern::fft:
-      return "fft";
-    case Pattern::tree:
-      return "tree";
-  }
-  return "";
-}
-
-// Points of the step before that point `i` of step `t` reads; `width` is a power of two, as Task Bench defines the
-// patterns.
-int inputs_of(Pattern pattern, int64_t t, int64_t i, int64_t width, std::array<int64_t, 3>& points) {
-  int count = 0;
-  const auto add = [&](int64_t point) {
-    if (point >= 0 && point < width) points[static_cast<size_t>(count++)] = point;
-  };
-  if (t == 0) return 0;
-  switch (pattern) {
-    case Pattern::trivial:
-      break;
-    case Pattern::stencil:
-      for (const int64_t point : {i - 1, i, i + 1}) add(point);
-      break;
-    case Pattern::fft: {
-      const int levels = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(width))) - 1);
-      const int64_t far = int64_t{1} << ((t - 1) % levels);
-      for (const int64_t point : {i - far, i, i + far}) add(point);
-      break;
-    }
-    case Pattern::tree:
-      add(i / 2);
-      break;
-  }
-  return count;
-}
-
-struct Shape {
-  Pattern pattern = Pattern::trivial;
-  int64_t width = 64;
-  int64_t steps = 1000;
-  int64_t tasks() const {
-    int64_t sum = 0;
-    for (int64_t t = 0; t < steps; ++t) sum += points(t);
-    return sum;
-  }
-  int64_t points(int64_t t) const {
-    return pattern == Pattern::tree && t < 62 ? std::min(width, int64_t{1} << t) : width;
-  }
-};
 
 void build(Graph& graph, const Shape& shape, int64_t burn_steps) {
   const int32_t body = graph.add_body(std::make_unique<Burn>(burn_steps));
@@ -199,36 +103,17 @@ double efficiency(const SchedulerOptions& options, Executor& executor, Pattern p
 }
 
 void metg_rows(const SchedulerOptions& options) {
-  constexpr double kLeast = 0.125e-6, kMost = 256e-6;
-  const double step = step_seconds();
   const auto executor = make_executor(options, options.threads);
   for (const int64_t width : {int64_t{8} * options.threads, int64_t{1} * options.threads}) {
     for (const Pattern pattern : kPatterns) {
-      // From above: the last duration before the efficiency falls below a half, interpolated.
-      double above = kMost, share_above = 1;
-      nlohmann::json curve = nlohmann::json::array();
-      for (double seconds = kMost; seconds >= kLeast; seconds /= std::sqrt(2.0)) {
-        const auto burn_steps = std::max<int64_t>(1, std::llround(seconds / step));
-        const double exact = static_cast<double>(burn_steps) * step;
-        double share = efficiency(options, *executor, pattern, width, exact, burn_steps);
-        // Other work on the machine must not end the search.
-        for (int again = 0; again < 2 && share < 0.5; ++again) {
-          share = std::max(share, efficiency(options, *executor, pattern, width, exact, burn_steps));
-        }
-        curve.push_back({exact, share});
-        if (share < 0.5) {
-          const double part = share_above > share ? (share_above - 0.5) / (share_above - share) : 0;
-          above = above * std::pow(exact / above, std::clamp(part, 0.0, 1.0));
-          break;
-        }
-        above = exact;
-        share_above = share;
-      }
+      const Metg found = smallest_worthwhile(256e-6, 0.125e-6, [&](double seconds, int64_t burn_steps) {
+        return efficiency(options, *executor, pattern, width, seconds, burn_steps);
+      });
       report({{"name", fmt::format("METG {}, {} threads, width {}", name(pattern), options.threads, width)},
-              {"metg_seconds", above},
+              {"metg_seconds", found.seconds},
               {"width", width},
               {"threads", options.threads},
-              {"curve", curve}});
+              {"curve", found.curve}});
     }
   }
 }
@@ -271,6 +156,10 @@ int run(int argc, char** argv) {
     }
   }
   const bool cpu = options.device.kind == local::DeviceKind::cpu;
+  if (std::ranges::count(options.rows, "ranks") > 0) {
+    rank_rows(options, argc, argv);
+    return 0;
+  }
   if (wanted(options, "empty")) empty_rows(options);
   if (cpu && wanted(options, "metg")) metg_rows(options);
   if (cpu && std::ranges::count(options.rows, "memory") > 0) memory_row(options);

@@ -28,6 +28,9 @@ void chunk_rows(const SchedulerOptions& options);
 // The names of single ones; "chunks" are all.
 inline constexpr std::array kChunkRows = {"64KiB", "4MiB", "64MiB", "passes", "streaming"};
 
+// METG over the ranks of the job that this process belongs to: points in equal parts, one thread a rank.
+void rank_rows(const SchedulerOptions& options, int argc, char** argv);
+
 bool wanted(const SchedulerOptions& options, const std::string& row);
 
 }  // namespace quarry::bench
