@@ -145,7 +145,7 @@ class Ranks {
   }
 
   double efficiency(Pattern pattern, int64_t width, double task_seconds, int64_t burn_steps) {
-    const double total = options_.quick ? 0.005 : 0.1;  // of all ranks
+    const double total = options_.quick ? 0.03 : 0.1;  // of all ranks
     int64_t steps = std::clamp<int64_t>(std::llround(total / task_seconds / static_cast<double>(width)), 50, 5000);
     job_.broadcast(&steps, sizeof steps, /*root=*/0);  // each rank measures its own tasks' seconds
     const Shape shape{pattern, width, steps};
