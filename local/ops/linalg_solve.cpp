@@ -122,21 +122,22 @@ void solve_by_triangle(const NdArray& matrix, Triangle triangle, MatrixOp op, bo
 
 NdArray diagonal_of(const NdArray& a) { return diagonal(a, 0, -2, -1); }
 
-// -1 or 1 by the number of rows that LU swapped.
+// -1 or 1 by the number of rows that LU swapped, as real numbers: the product of a sign per row.
 NdArray parity(const NdArray& pivots, DType dtype) {
-  const DeviceScope scope(context_for(pivots.device()));
+  const DType real = real_type(dtype);
   const int last = pivots.ndim() - 1;
   Program program;
   const ValueId place =
       program.apply(Op::add, std::array{program.index(last), program.constant(Scalar(1), DType::int64)});
   const ValueId moved =
       program.apply(Op::not_equal, std::array{program.cast(program.input(DType::int32), DType::int64), place});
-  program.reduce(Reduction::sum, std::array{program.cast(moved, DType::int64)}, DType::int64);
+  const std::array signs{moved, program.constant(Scalar(-1), real), program.constant(Scalar(1), real)};
+  program.reduce(Reduction::prod, std::array{program.apply(Op::where, signs)}, real);
   const NdArray* inputs[] = {&pivots};
-  const uint32_t axes = uint32_t{1} << last;
-  const NdArray swaps = run_reductions(program, inputs, pivots.shape(), axes, context_for(pivots.device()))[0];
+  const ExecContext context = context_for(pivots.device());
+  const std::vector<NdArray> states = run_reductions(program, inputs, pivots.shape(), uint32_t{1} << last, context);
   const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
-  return subtract(1, multiply(2, bitwise_and(swaps, 1))).reshape(batch).astype(dtype);
+  return finish_states(Reduction::prod, real, 0, states, context).reshape(batch);
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
