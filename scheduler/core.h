@@ -362,6 +362,7 @@ class Core final : public Executor {
   void prepare(Worker& worker, int32_t live);
   int together(const Worker& worker, int first, int taken) const;
   void perform(Worker& worker, std::span<Slot> slots);
+  void perform_together(Worker& worker, std::span<Slot> slots);
   bool begin(Worker& worker, Slot& slot);
   void call_body(Worker& worker, Slot& slot);
   void record_events(Worker& worker, int done);

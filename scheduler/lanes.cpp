@@ -332,25 +332,33 @@ int Core::together(const Worker& worker, int first, int taken) const {
 }
 
 void Core::perform(Worker& worker, std::span<Slot> slots) {
+  if (slots.size() > 1) {
+    perform_together(worker, slots);
+  } else if (begin(worker, slots[0])) {
+    call_body(worker, slots[0]);
+  }
+  for (Slot& slot : slots) {
+    slot.deferred = slot.run->completion != nullptr;
+    slot.given_up = slot.error && slot.deferred && slot.run->completion->claim();
+    slot.run->completion.reset();
+  }
+}
+
+void Core::perform_together(Worker& worker, std::span<Slot> slots) {
   std::array<TaskRun*, kMostTaken> runs{};
   size_t count = 0;
   for (Slot& slot : slots) {
     if (begin(worker, slot)) runs[count++] = slot.run.get();
   }
-  bool again = count == 1;
-  if (count > 1) {
-    try {
-      const local::DeviceScope scope(runs[0]->context);
-      graph_->body(*slots[0].task).run_several({runs.data(), count});
-    } catch (...) {
-      again = true;
+  if (count == 0) return;
+  try {
+    const local::DeviceScope scope(runs[0]->context);
+    graph_->body(*slots[0].task).run_several({runs.data(), count});
+  } catch (...) {
+    // Whose error it is, shows when they are run one by one.
+    for (Slot& slot : slots) {
+      if (!slot.error) call_body(worker, slot);
     }
-  }
-  for (Slot& slot : slots) {
-    if (again && !slot.error) call_body(worker, slot);
-    slot.deferred = slot.run->completion != nullptr;
-    slot.given_up = slot.error && slot.deferred && slot.run->completion->claim();
-    slot.run->completion.reset();
   }
 }
 
