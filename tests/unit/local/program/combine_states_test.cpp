@@ -1,0 +1,100 @@
+// Many states merged by one program have the bits of states merged one after the other.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "local/local.h"
+#include "local/program/combining.h"
+
+namespace quarry::local {
+namespace {
+
+constexpr int64_t kElements = 37;
+constexpr int kStates = 9;
+
+using Field = std::vector<std::byte>;
+using State = std::vector<Field>;  // of all reductions
+
+std::vector<DType> fields_of(const std::vector<ProgramReduction>& reductions) {
+  std::vector<DType> dtypes;
+  for (const auto& r : reductions) {
+    for (const DType dtype : state_dtypes(r.reduction, r.accumulate)) dtypes.push_back(dtype);
+  }
+  return dtypes;
+}
+
+// Counts, positions and values that mean something; some states of no elements.
+State random_state(const std::vector<DType>& dtypes, std::mt19937& random) {
+  State state;
+  for (const DType dtype : dtypes) {
+    Field field(static_cast<size_t>(kElements * itemsize(dtype)));
+    for (int64_t i = 0; i < kElements; ++i) {
+      std::byte* const at = field.data() + i * itemsize(dtype);
+      const int value = static_cast<int>(random() % 2000) - 200;
+      if (dtype == DType::float64) {
+        const double number = value * 0.37;
+        std::memcpy(at, &number, sizeof number);
+      } else if (dtype == DType::float32) {
+        const float number = static_cast<float>(value) * 0.37F;
+        std::memcpy(at, &number, sizeof number);
+      } else if (dtype == DType::int64) {
+        const int64_t number = value < 0 ? 0 : value;
+        std::memcpy(at, &number, sizeof number);
+      } else {
+        *at = static_cast<std::byte>(value & 1);
+      }
+    }
+    state.push_back(std::move(field));
+  }
+  return state;
+}
+
+void run(const Program& program, const std::vector<DType>& dtypes, const std::vector<State*>& from, State& to) {
+  Launch launch;
+  launch.shape = Dims{kElements};
+  for (State* state : from) {
+    for (size_t f = 0; f < dtypes.size(); ++f) launch.inputs.push_back({(*state)[f].data(), Dims{itemsize(dtypes[f])}});
+  }
+  for (size_t f = 0; f < dtypes.size(); ++f) launch.outputs.push_back({to[f].data(), Dims{itemsize(dtypes[f])}});
+  engine(kCpu).run(program, launch, default_context(kCpu));
+}
+
+TEST(CombineStates, IsOneAfterTheOther) {
+  const std::vector<ProgramReduction> reductions = {
+      {Reduction::sum, DType::float32, {}},    {Reduction::var, DType::float64, {}},
+      {Reduction::argmax, DType::float64, {}}, {Reduction::prod, DType::float64, {}},
+      {Reduction::max, DType::float32, {}},    {Reduction::any, DType::bool_, {}}};
+  const std::vector<DType> dtypes = fields_of(reductions);
+  std::mt19937 random(11);
+  std::vector<State> states;
+  for (int s = 0; s < kStates; ++s) states.push_back(random_state(dtypes, random));
+  for (const int count : {1, 2, 3, kStates}) {
+    State together = states[0];
+    std::vector<State*> inputs;
+    for (int s = 0; s < count; ++s) inputs.push_back(&states[static_cast<size_t>(s)]);
+    run(combine_states_program(reductions, count), dtypes, inputs, together);
+
+    State apart = states[0];
+    for (int s = 1; s < count; ++s) {
+      size_t first = 0;
+      for (const auto& r : reductions) {
+        const std::vector<DType> own = state_dtypes(r.reduction, r.accumulate);
+        const auto part = [&](const State& state) {
+          const auto begin = state.begin() + static_cast<std::ptrdiff_t>(first);
+          return State(begin, begin + static_cast<std::ptrdiff_t>(own.size()));
+        };
+        State a = part(apart), b = part(states[static_cast<size_t>(s)]), merged = a;
+        run(combine_program(r.reduction, r.accumulate), own, {&a, &b}, merged);
+        std::copy(merged.begin(), merged.end(), apart.begin() + static_cast<std::ptrdiff_t>(first));
+        first += own.size();
+      }
+    }
+    EXPECT_EQ(together, apart) << count;
+  }
+}
+
+}  // namespace
+}  // namespace quarry::local
