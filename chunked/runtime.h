@@ -33,7 +33,7 @@ struct RuntimeOptions {
   std::string peer_copies;  // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   std::string balance;      // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
   int threads = 0;          // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
-  int compute_streams = 2;  // GPU kinds: what rounds of chunk tasks take in turn
+  int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
 

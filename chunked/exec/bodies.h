@@ -42,6 +42,7 @@ class Batch {
   // The next launch, of unspecified content, until another one is added; and the one before it.
   local::Launch& add(const local::ExecContext& context);
   const local::Launch* before() const { return size_ > 1 ? &launches_[size_ - 2] : nullptr; }
+  size_t size() const { return size_; }
   // Runs them and is empty again.
   void run(const local::Program& program);
 

@@ -14,7 +14,7 @@ namespace quarry::bench {
 struct SchedulerOptions {
   local::Device device;
   int threads = 2;
-  int streams = 2;                // of a GPU's compute thread
+  int streams = 1;                // of a GPU's compute thread
   bool quick = false;             // small sizes, few repeats
   int64_t tasks = 10'000'000;     // of the memory row
   std::vector<std::string> rows;  // empty: all of the device

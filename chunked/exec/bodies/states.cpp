@@ -31,6 +31,8 @@ void clear(local::Launch& launch, int64_t elements) {
   launch.states.clear();
 }
 
+// Chunks whose launches are prepared before they are queued: what one kernel takes.
+constexpr size_t kQueuedTogether = 64;
 constexpr int64_t kMostMerged = 32;        // states at a time
 constexpr int64_t kMostMergedFields = 32;  // and their fields: kernels stay small
 
@@ -59,9 +61,10 @@ void LeavesBody::run_several(std::span<scheduler::TaskRun* const> runs) {
     auto* states = static_cast<std::byte*>(run->outputs[0].data);
     for (size_t i = 0; i < chunks.size(); ++i, states += state_bytes) {
       fused_.add(batch, chunks[i], run->inputs.subspan(i * inputs, inputs), {}, states, run->context);
+      if (batch.size() == kQueuedTogether) batch.run(fused_.program());
     }
   }
-  batch.run(fused_.program());
+  if (batch.size() > 0) batch.run(fused_.program());
 }
 
 CombineBody::CombineBody(const plan::Stage& stage, const local::Device& device,

@@ -22,6 +22,7 @@ constexpr int64_t kLeavesPerTask = 64;
 constexpr int64_t kSharedBytes = int64_t{32} << 20;
 constexpr int64_t kSharedPart = 16;
 constexpr int64_t kSharedStateBytes = int64_t{64} << 10;
+constexpr int64_t kLatePart = 256;
 
 bool broadcasts(const plan::Input& input, const Dims& space) {
   for (int d = 0; d < space.size(); ++d)
@@ -169,7 +170,7 @@ class Reductions {
   // A node comes after the latest of its leaves; with very many leaves, at the end of the phase.
   int64_t node_progress(int64_t j, int level, int64_t node) {
     const int64_t from = tree_.first_leaf(level, node), to = tree_.end_leaf(level, node);
-    if (to - from > kSegments) return kProgressEnd;
+    if (to - from > kSegments || merges_late_) return kProgressEnd;
     int64_t latest = 0;
     for (int64_t leaf = from; leaf < to; ++leaf) latest = std::max(latest, builder_.progress(leaf_chunk(j, leaf)));
     return latest;
@@ -239,6 +240,10 @@ class Reductions {
       }
     }
     builder_.result().grouped = true;
+    // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks pull comes
+    // as early as they expect it.
+    const LoweringContext& context = builder_.context();
+    merges_late_ = context.ranks == 1 && stage_.grid.count() * state_bytes(0) <= context.memory_bytes / kLatePart;
   }
 
   void merge_segment(const Segment& segment) {
@@ -248,7 +253,7 @@ class Reductions {
     if (const auto found = shared_.find(j * kSegments + number); found != shared_.end()) {
       const auto& [blocks, latest] = found->second;
       const BlockId merged = builder_.add_block(node_key(j, 0, number), state_bytes(j));
-      add_combine(j, number, {latest, kChain}, blocks, end - tree_.first(number), merged);
+      add_combine(j, number, {merges_late_ ? kProgressEnd : latest, kChain}, blocks, end - tree_.first(number), merged);
       return;
     }
     BlockId merged = -1;
@@ -317,6 +322,7 @@ class Reductions {
   };
   std::unordered_map<int64_t, Shared> shared_;
   int64_t shared_leaves_ = 0;
+  bool merges_late_ = false;                       // behind all leaves
   int64_t known_elements_ = -1, known_bytes_ = 0;  // of a state
 };
 
