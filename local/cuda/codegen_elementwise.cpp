@@ -38,39 +38,59 @@ class ElementwiseWriter : private KernelWriter {
         w_.line("[[maybe_unused]] const int64_t i{0} = static_cast<int64_t>(q{0}){1};", axis,
                 axis == lane ? " * V" : "");
     };
-    w_.line("const Index first = static_cast<Index>(blockIdx.x) * (kBlock{}) + threadIdx.x;", unrolled ? " * U" : "");
-    if (unrolled) {
-      write_lane_draws([&] { write_position("first + u * kBlock"); });
+    const auto write_count = [&] {
+      w_.line("[[maybe_unused]] const int count = e{0} - i{0} < V ? static_cast<int>(e{0} - i{0}) : V;", lane);
+    };
+    const auto write_values = [&](const char* to) {
       w_.raw("#pragma unroll");
-      w_.open("for (int u = 0; u < U; ++u)");
-      w_.raw("const Index next = first + u * kBlock;");
-      w_.raw("if (next >= static_cast<Index>(threads)) break;");
-    } else if (prepared_.empty()) {
-      w_.open("if (first < static_cast<Index>(threads))");
-    } else {
-      w_.open("for (Index next = first; next < static_cast<Index>(threads); next += gridDim.x * kBlock)");
+      w_.open("for (int v = 0; v < V; ++v)");
+      w_.line("const Results r = {};", call_compute([this](size_t i) { return lane_of(i, fmt::format("a{}", i), "v"); },
+                                                    [](int axis) { return fmt::format("i{}", axis); }, "v"));
+      for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("o{}{}[v] = r.o{};", i, to, i);
+      w_.close();
+    };
+    const auto write_stores = [&](const char* from) {
+      for (size_t i = 0; i < plan_.outputs.size(); ++i)
+        write_store(i,
+                    fmt::format("reinterpret_cast<char*>(out{}){}", i,
+                                offsets(plan_.outputs[i], fmt::format("out{}", i), axes)),
+                    fmt::format("o{}{}", i, from), false);
+    };
+    const auto declare_outputs = [&](const char* extents) {
+      for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{}{};", out_type(i), i, extents);
+    };
+    w_.line("const Index first = static_cast<Index>(blockIdx.x) * (kBlock{}) + threadIdx.x;", unrolled ? " * U" : "");
+    if (unrolled) {  // nothing is read: what no store takes is computed all the same, without a branch in between
+      write_lane_draws([&] { write_position("first + u * kBlock"); });
+      declare_outputs("[U][V]");
+      for (const bool stores : {false, true}) {
+        w_.raw("#pragma unroll");
+        w_.open("for (int u = 0; u < U; ++u)");
+        if (stores) w_.raw("if (first + u * kBlock >= static_cast<Index>(threads)) break;");
+        write_position("first + u * kBlock");
+        if (stores) write_count();
+        stores ? write_stores("[u]") : write_values("[u]");
+        w_.close();
+      }
+      w_.close();
+      return;
     }
-    write_position(unrolled || !prepared_.empty() ? "next" : "first");
-    w_.line("[[maybe_unused]] const int count = e{0} - i{0} < V ? static_cast<int>(e{0} - i{0}) : V;", lane);
+    if (prepared_.empty())
+      w_.open("if (first < static_cast<Index>(threads))");
+    else
+      w_.open("for (Index next = first; next < static_cast<Index>(threads); next += gridDim.x * kBlock)");
+    write_position(prepared_.empty() ? "first" : "next");
+    write_count();
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
       w_.line("{} a{}[V] = {{}};", in_type(i), i);
       write_load(i, fmt::format("reinterpret_cast<const char*>(in{}){}", i, offsets(plan_.inputs[i], in(i), axes)),
                  fmt::format("a{}", i), false);
     }
-    if (!unrolled) write_lane_draws([] {});
-    for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{}[V];", out_type(i), i);
-    w_.raw("#pragma unroll");
-    w_.open("for (int v = 0; v < V; ++v)");
-    w_.line("const Results r = {};", call_compute([this](size_t i) { return lane_of(i, fmt::format("a{}", i), "v"); },
-                                                  [](int axis) { return fmt::format("i{}", axis); }, "v"));
-    for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("o{}[v] = r.o{};", i, i);
-    w_.close();
-    for (size_t i = 0; i < plan_.outputs.size(); ++i)
-      write_store(
-          i,
-          fmt::format("reinterpret_cast<char*>(out{}){}", i, offsets(plan_.outputs[i], fmt::format("out{}", i), axes)),
-          fmt::format("o{}", i), false);
+    write_lane_draws([] {});
+    declare_outputs("[V]");
+    write_values("");
+    write_stores("");
     w_.close();
     w_.close();
   }

@@ -203,7 +203,8 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   plan.wide = force_wide || threads >= kNarrowLimit;
   // Arithmetic bounds random numbers, not memory: the Philox blocks of a thread share the round keys. A block apart, so
   // that every access of a warp is of adjacent bytes.
-  if (lanes > 1 && draws_numbers(program) && !has_samplers(program) && threads >= kFillBlocks * kBlockThreads * 2)
+  if (lanes > 1 && program.inputs() == 0 && draws_numbers(program) && !has_samplers(program) &&
+      threads >= kFillBlocks * kBlockThreads * 2)
     plan.unroll = 2;
   plan.grid_x = ceil_divide(threads, kBlockThreads * plan.unroll);
   const bool prepares = std::any_of(program.values().begin(), program.values().end(),
