@@ -66,7 +66,9 @@ class ReadBody : public scheduler::TaskBody {
     return static_cast<int64_t>(regions_.size()) - 1;
   }
   std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override;
+  void run(scheduler::TaskRun& run) override { read(regions_[static_cast<size_t>(run.index)], run); }
+  // A region that need not be one of those added, into the first output of `run`.
+  void read(const Region& region, scheduler::TaskRun& run) const;
   int64_t scratch_bytes(const Region& region, const local::Device& device) const;
 
  private:
@@ -145,7 +147,8 @@ class FusedBody : public scheduler::TaskBody {
 
   const plan::Stage& stage() const { return stage_; }
   const local::Program& program() const { return fused_.program; }
-  int streamed() const { return streamed_; }  // input number or -1
+  int file_input() const { return file_input_; }  // the number of the largest data set that it reads, or -1
+  int streamed() const { return streamed_; }      // the same where it reads it itself, on the CPU; else -1
   // Whether chunks of one shape have the same launch but for addresses and positions.
   bool aligned() const { return aligned_ && streamed_ < 0; }
   // Whether chunk i of the stage reads chunk i of the input as it lies.
@@ -168,7 +171,7 @@ class FusedBody : public scheduler::TaskBody {
   const plan::Fused& fused_;
   int rank_, ranks_;
   local::Device device_;
-  int streamed_ = -1;
+  int file_input_ = -1, streamed_ = -1;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction
 };

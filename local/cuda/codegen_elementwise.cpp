@@ -1,6 +1,9 @@
 // Elementwise programs: a thread takes neighbouring elements, or a block a tile of two axes.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "local/base/error.h"
 #include "local/cuda/kernel_writer.h"
 
@@ -112,39 +115,85 @@ class ElementwiseWriter : private KernelWriter {
     for (const int axis : rest_axes) w_.line("[[maybe_unused]] const int64_t i{0} = static_cast<int64_t>(q{0});", axis);
     w_.line("const int64_t first_x = static_cast<int64_t>(q{}) * {}, first_y = static_cast<int64_t>(q{}) * {};", lane,
             plan_.tile, other, plan_.tile);
+    // What of the tile is inside.
+    for (const auto& [name, first, axis] : {std::tuple{"nx", "first_x", lane}, std::tuple{"ny", "first_y", other}})
+      w_.line("const int {0} = e{2} - {1} < {3} ? static_cast<int>(e{2} - {1}) : {3};", name, first, axis, plan_.tile);
     w_.line("const int tx = threadIdx.x % {0}, ty = threadIdx.x / {0};", plan_.tile);
     const int rows = kBlockThreads / plan_.tile, steps = plan_.tile / rows;
+    const auto open_steps = [&](int count, const std::string& inside) {
+      w_.raw("#pragma unroll");
+      w_.open(fmt::format("for (int k = 0; k < {}; ++k)", count));
+      w_.open(fmt::format("if ({})", inside));
+    };
+    // A pointer that goes down the tile, `along` the axis of its rows: products of strides would be most of the work.
+    const auto start = [&](const char* type, const std::string& pointer, const std::string& base,
+                           const PlanOperand& operand, const std::string& name, int across, int along) {
+      const std::string x = across == lane ? "first_x" : "first_y", y = along == lane ? "first_x" : "first_y";
+      std::string text;
+      if (operand.moves >> across & 1u) text += fmt::format(" + ({} + tx) * {}_{}", x, name, across);
+      if (operand.moves >> along & 1u) text += fmt::format(" + ({} + ty) * {}_{}", y, name, along);
+      w_.line("{}* {} = {}{};", type, pointer, base, text);
+    };
+    const auto advance = [&](const std::string& pointer, const PlanOperand& operand, const std::string& name,
+                             int along) {
+      if (operand.moves >> along & 1u) w_.line("{} += {} * {}_{};", pointer, rows, name, along);
+    };
+
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
-      w_.line("const char* const p{} = reinterpret_cast<const char*>(in{}){};", i, i,
-              offsets(plan_.inputs[i], in(i), rest_axes));
-      if (plan_.inputs[i].access != Access::tiled) continue;
+      const PlanOperand& input = plan_.inputs[i];
+      const std::string base =
+          fmt::format("reinterpret_cast<const char*>(in{}){}", i, offsets(input, in(i), rest_axes));
+      const std::string pointer = fmt::format("p{}", i);
+      if (input.access != Access::tiled) {
+        start("const char", pointer, base, input, in(i), lane, other);
+        continue;
+      }
+      start("const char", pointer, base, input, in(i), other, lane);
       w_.line("__shared__ {} tile{}[{}][{}];", in_type(i), i, plan_.tile, plan_.tile + 1);
-      w_.raw("#pragma unroll");
-      w_.open(fmt::format("for (int k = 0; k < {}; ++k)", steps));
-      w_.line("const int64_t i{} = first_x + ty + k * {}, i{} = first_y + tx;", lane, rows, other);
-      w_.line("if (i{0} < e{0} && i{1} < e{1}) tile{2}[ty + k * {3}][tx] = load_one<{4}>(p{2}{5});", lane, other, i,
-              rows, in_type(i), offsets(plan_.inputs[i], in(i), {other, lane}));
+      open_steps(steps, fmt::format("tx < ny && ty + k * {} < nx", rows));
+      w_.line("tile{0}[ty + k * {1}][tx] = load_one<{2}>({3});", i, rows, in_type(i), pointer);
+      w_.close();
+      advance(pointer, input, in(i), lane);
       w_.close();
     }
     w_.raw("__syncthreads();");
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const std::string name = fmt::format("out{}", i);
+      start("char", fmt::format("o{}", i),
+            fmt::format("reinterpret_cast<char*>({}){}", name, offsets(plan_.outputs[i], name, rest_axes)),
+            plan_.outputs[i], name, lane, other);
+    }
+    // Several rows of the operands that are read directly at a time: the loads of the next may not overtake the stores.
+    std::vector<size_t> direct;
+    for (size_t i = 0; i < plan_.inputs.size(); ++i)
+      if (input_used_[i] && plan_.inputs[i].access != Access::tiled) direct.push_back(i);
+    const int batch = std::min(steps, direct.size() <= 2 ? 8 : 4);
     w_.raw("#pragma unroll");
-    w_.open(fmt::format("for (int k = 0; k < {}; ++k)", steps));
-    w_.line("const int64_t i{} = first_x + tx, i{} = first_y + ty + k * {};", lane, other, rows);
-    w_.line("if (i{0} >= e{0} || i{1} >= e{1}) continue;", lane, other);
-    w_.line(
-        "const Results r = {};",
-        call_compute(
-            [&](size_t i) {
-              if (plan_.inputs[i].access == Access::tiled) return fmt::format("tile{}[tx][ty + k * {}]", i, rows);
-              return fmt::format("load_one<{}>(p{}{})", in_type(i), i, offsets(plan_.inputs[i], in(i), {other, lane}));
-            },
-            [](int axis) { return fmt::format("i{}", axis); }, ""));
-    std::vector<int> all;
-    for (int d = 0; d < plan_.ndim; ++d) all.push_back(d);
+    w_.open(fmt::format("for (int from = 0; from < {}; from += {})", steps, batch));
+    const std::string inside = fmt::format("tx < nx && ty + (from + k) * {} < ny", rows);
+    if (!direct.empty()) {
+      for (const size_t i : direct) w_.line("{} a{}[{}];", in_type(i), i, batch);
+      open_steps(batch, inside);
+      for (const size_t i : direct) w_.line("a{0}[k] = load_one<{1}>(p{0});", i, in_type(i));
+      w_.close();
+      for (const size_t i : direct) advance(fmt::format("p{}", i), plan_.inputs[i], in(i), other);
+      w_.close();
+    }
+    open_steps(batch, inside);
+    w_.line("[[maybe_unused]] const int64_t i{} = first_x + tx, i{} = first_y + ty + (from + k) * {};", lane, other,
+            rows);
+    w_.line("const Results r = {};", call_compute(
+                                         [&](size_t i) {
+                                           if (plan_.inputs[i].access != Access::tiled) return fmt::format("a{}[k]", i);
+                                           return fmt::format("tile{}[tx][ty + (from + k) * {}]", i, rows);
+                                         },
+                                         [](int axis) { return fmt::format("i{}", axis); }, ""));
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("store_one(o{}, r.o{});", i, i);
+    w_.close();
     for (size_t i = 0; i < plan_.outputs.size(); ++i)
-      w_.line("store_one(reinterpret_cast<char*>(out{}){}, r.o{});", i,
-              offsets(plan_.outputs[i], fmt::format("out{}", i), all), i);
+      advance(fmt::format("o{}", i), plan_.outputs[i], fmt::format("out{}", i), other);
+    w_.close();
     w_.close();
     w_.close();
   }

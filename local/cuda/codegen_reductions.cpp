@@ -138,10 +138,12 @@ class ReductionWriter : private KernelWriter {
     }
 
     // Lane 0 of each group of W threads gets the group's state; all threads of the block take part.
+    // States of several fields are combined by long code, which is not repeated for a thread's last few steps.
+    const char* const unroll = plan_.states.size() > 1 && !plan_.once ? "#pragma unroll 1" : "#pragma unroll";
     w_.raw("template <int W>");
     w_.open("QUARRY_FN State across(State s)");
     w_.raw("constexpr int warp = W < 32 ? W : 32;");
-    w_.raw("#pragma unroll");
+    w_.raw(unroll);
     w_.open("for (int distance = warp / 2; distance > 0; distance /= 2)");
     write_shuffle();
     w_.close();
@@ -151,7 +153,7 @@ class ReductionWriter : private KernelWriter {
     w_.raw("__syncthreads();");
     w_.open("if (threadIdx.x < 32)");
     w_.raw("s = warps[threadIdx.x % (kBlock / 32)];");
-    w_.raw("#pragma unroll");
+    w_.raw(unroll);
     w_.open("for (int distance = kBlock / 64; distance > 0; distance /= 2)");
     w_.raw("constexpr int warp = kBlock / 32;");
     write_shuffle();
@@ -617,7 +619,7 @@ class ReductionWriter : private KernelWriter {
     w_.raw("State s = start();");
     w_.open("if (m < results)");
     // Several loads under way: a block alone has nothing else to wait for them with.
-    w_.raw("constexpr int L = 8;");
+    w_.line("constexpr int L = {};", plan_.states.size() > 1 ? 4 : 8);
     w_.open("for (int64_t segment = lane; segment < segments; segment += L * M)");
     w_.raw("State others[L];");
     w_.raw("#pragma unroll");

@@ -246,6 +246,7 @@ class Runner {
   }
 
   void run(const LuSolve& task) {
+    if (is_small(task)) return solve_small(task, stream_);
     const int64_t n = task.lu.rows, sides = task.b.columns;
     const cublasOperation_t op = operation(task.op, task.dtype);
     if (batched(task.b.count, n)) {

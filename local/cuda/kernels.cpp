@@ -318,16 +318,26 @@ class CudaLoopWriter {
                               writer_.call_operation(in_memory(""), index("i_base", "k")));
   }
 
-  // Element (y, x) of a square, counted along the last two kept axes.
-  std::string tile_element(size_t a) const {
+  // Where the thread's first element of a square is, and the step to its next one: threads lie along the last axis, or
+  // across it.
+  std::string tile_walk(size_t a, bool across) const {
     const int step = plan_.words.arguments[a].kept + static_cast<int>(nest().kept.size()) - 2;
-    return fmt::format("*reinterpret_cast<{}*>(base_{} + y * p[{}] + x * p[{}])", writer_.element_type(a), a, step,
-                       step + 1);
+    return fmt::format("const long long at_{0} = base_{0} + tx * p[{1}] + ty * p[{2}], step_{0} = {3} * p[{2}];\n", a,
+                       across ? step : step + 1, across ? step + 1 : step, kBlockThreads / kTile);
+  }
+  std::string tile_element(size_t a) const {
+    return fmt::format("*reinterpret_cast<{}*>(at_{} + k * step_{})", writer_.element_type(a), a, a);
   }
   std::string tile_index() const {
     if (!code_.uses.index) return "0";
     const int step = plan_.words.index_kept + static_cast<int>(nest().kept.size()) - 2;
-    return fmt::format("i_base + y * p[{}] + x * p[{}]", step, step + 1);
+    return fmt::format("i_base + (ty + k * {}) * p[{}] + tx * p[{}]", kBlockThreads / kTile, step, step + 1);
+  }
+  // `body` for k = 0 ... where the thread's k-th element is inside of the array.
+  static std::string for_each_row(const char* along, const char* down, const std::string& body) {
+    return fmt::format(
+        "#pragma unroll\nfor (int k = 0; k < {}; ++k) {{\nif (tx < {} && ty + k * {} < {}) {{\n{}}}\n}}\n",
+        kTile * kTile / kBlockThreads, along, kBlockThreads / kTile, down, body);
   }
 
   // The odd row length of a square in shared memory keeps a warp's column in different banks.
@@ -348,36 +358,31 @@ class CudaLoopWriter {
     text += bases(true, true);
     text += fmt::format(
         "const int tx = threadIdx.x % {0}, ty = threadIdx.x / {0};\n"
-        "const long long x_end = p[{1}] - c[{2}], y_end = p[{3}] - c[{4}];\n",
+        "const int x_end = p[{1}] - c[{2}] < {0} ? static_cast<int>(p[{1}] - c[{2}]) : {0};\n"
+        "const int y_end = p[{3}] - c[{4}] < {0} ? static_cast<int>(p[{3}] - c[{4}]) : {0};\n",
         kTile, last, ndim - 1, last - 1, ndim - 2);
-    for (size_t a = 0; a < code_.parameters.size(); ++a) {
-      if (plan_.loads[a] != Load::tiled) continue;
-      const char* type = kernel_type_name(code_.parameters[a].dtype);
-      text += fmt::format(
-          "__shared__ __align__(16) unsigned char storage_{0}[{1} * {2} * sizeof({3})];\n"
-          "{3}* const tile_{0} = reinterpret_cast<{3}*>(storage_{0});\n"
-          "#pragma unroll\nfor (int k = 0; k < {1}; k += {4}) {{\nconst int x = ty + k, y = tx;\n"
-          "if (x < x_end && y < y_end) tile_{0}[x * {2} + y] = {5};\n}}\n",
-          a, kTile, kTile + 1, type, kRows, tile_element(a));
-    }
     // All loads come before the first store, which might be of the same memory for all that the compiler knows.
-    const auto for_each_row = [=](const std::string& body) {
-      return fmt::format(
-          "#pragma unroll\nfor (int k = 0; k < {}; ++k) {{\nconst int x = tx, y = ty + k * {};\n"
-          "if (x < x_end && y < y_end) {{\n{}}}\n}}\n",
-          kTile / kRows, kRows, body);
-    };
-    std::string reads, writes;
+    std::string across, direct, into, out_of, writes;
     for (size_t a = 0; a < code_.parameters.size(); ++a) {
       if (!is_element(a)) continue;
+      const char* type = kernel_type_name(code_.parameters[a].dtype);
       const bool tiled = plan_.loads[a] == Load::tiled;
-      text += fmt::format("{} x_{}[{}];\n", kernel_type_name(code_.parameters[a].dtype), a, kTile / kRows);
-      reads +=
-          fmt::format("x_{}[k] = {};\n", a, tiled ? fmt::format("tile_{}[x * {} + y]", a, kTile + 1) : tile_element(a));
+      text += fmt::format("{} x_{}[{}];\n", type, a, kTile / kRows) + tile_walk(a, tiled);
+      (tiled ? across : direct) += fmt::format("x_{}[k] = {};\n", a, tile_element(a));
       if (code_.parameters[a].output) writes += fmt::format("{} = x_{}[k];\n", tile_element(a), a);
+      if (!tiled) continue;
+      text += fmt::format(
+          "__shared__ __align__(16) unsigned char storage_{0}[{1} * {2} * sizeof({3})];\n"
+          "{3}* const tile_{0} = reinterpret_cast<{3}*>(storage_{0});\n",
+          a, kTile, kTile + 1, type);
+      into += fmt::format("tile_{0}[(ty + k * {1}) * {2} + tx] = x_{0}[k];\n", a, kRows, kTile + 1);
+      out_of += fmt::format("x_{0}[k] = tile_{0}[tx * {2} + ty + k * {1}];\n", a, kRows, kTile + 1);
     }
-    return text + "__syncthreads();\n" + for_each_row(reads) +
-           for_each_row(writer_.call_operation(names("x_{}[k]"), tile_index()) + "\n" + writes) + "}\n";
+    text += for_each_row("y_end", "x_end", across) + for_each_row("x_end", "y_end", direct) +
+            for_each_row("y_end", "x_end", into) + "__syncthreads();\n" + for_each_row("x_end", "y_end", out_of);
+    return text +
+           for_each_row("x_end", "y_end", writer_.call_operation(names("x_{}[k]"), tile_index()) + "\n" + writes) +
+           "}\n";
   }
 
   static std::string reduction_support() {

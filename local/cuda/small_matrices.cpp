@@ -557,6 +557,71 @@ template <class T, int kSide, bool kInvert> QUARRY_FN void eliminate(const Param
     }
   }
 }
+// op(A) x = b from L U and pivots: 0 none, 1 transpose, 2 conjugate transpose. A block takes a matrix, into shared memory,
+// and each of its warps a side; lane l holds the rows l, l + 32.
+QUARRY_FN float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+QUARRY_FN double from_lane(double x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+template <class T> QUARRY_FN cx<T> from_lane(cx<T> x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
+template <class T, int kSide> QUARRY_FN void solve(const Params& p) {
+  constexpr int kEach = kSide / 32, kWarps = 8;
+  __shared__ T lu[kSide][kSide + 1];  // column, row
+  __shared__ T inverses[kSide];       // of U's diagonal
+  __shared__ int order[kSide];        // of the rows, exchanged
+  const int n = static_cast<int>(p.s[4]), lane = threadIdx.x % 32;
+  const int64_t sides = p.s[5];
+  const bool transpose = p.s[6] != 0, conjugate = p.s[6] == 2;
+  for (int64_t matrix = blockIdx.x; matrix < p.s[3]; matrix += gridDim.x) {
+    const T* const a = reinterpret_cast<const T*>(p.s[0]) + matrix * n * n;
+    const int32_t* const pivots = reinterpret_cast<const int32_t*>(p.s[1]) + matrix * n;
+    for (int e = threadIdx.x; e < n * n; e += 256) lu[e / n][e % n] = conjugate ? conj(a[e]) : a[e];
+    if (threadIdx.x == 255) {
+      for (int i = 0; i < n; ++i) order[i] = i;
+      for (int k = 0; k < n; ++k) {
+        const int other = pivots[k] - 1;
+        if (other < k || other >= n) continue;  // NaN can leave anything
+        const int row = order[k];
+        order[k] = order[other];
+        order[other] = row;
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x < n) inverses[threadIdx.x] = inverse(lu[threadIdx.x][threadIdx.x]);
+    __syncthreads();
+    for (int64_t side = threadIdx.x / 32; side < sides; side += kWarps) {
+      T* const b = reinterpret_cast<T*>(p.s[2]) + (matrix * sides + side) * n;
+      T x[kEach];
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        const int i = lane + e * 32;
+        x[e] = i < n ? b[transpose ? i : order[i]] : number(T(), 0);
+      }
+      // L x = b, or U^T x = b; then U x = b, or L^T x = b.
+      for (int step = 0; step < 2 * n; ++step) {
+        const bool forwards = step < n;
+        const int k = forwards ? step : 2 * n - 1 - step;
+        T known = from_lane(kEach > 1 && k >= 32 ? x[kEach - 1] : x[0], k % 32);
+        if (forwards == transpose) known = product(known, inverses[k]);
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) {
+          const int i = lane + e * 32;
+          if (i == k)
+            x[e] = known;
+          else if (i < n && (i > k) == forwards)
+            x[e] = without(x[e], transpose ? lu[i][k] : lu[k][i], known);
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        const int i = lane + e * 32;
+        if (i < n) b[transpose ? order[i] : i] = x[e];
+      }
+    }
+    __syncthreads();
+  }
+}
+// Shared memory is too small for 64 rows of 16-byte elements.
+template <class T> QUARRY_FN void solve_64(const Params& p) { solve<T, (sizeof(T) > 8 ? 32 : 64)>(p); }
+template <class T> QUARRY_FN void solve_32(const Params& p) { solve<T, 32>(p); }
 template <class T> QUARRY_FN void invert_128(const Params& p) { eliminate<T, 128, true>(p); }
 template <class T> QUARRY_FN void invert_64(const Params& p) { eliminate<T, 64, true>(p); }
 template <class T> QUARRY_FN void invert_32(const Params& p) { eliminate<T, 32, true>(p); }
@@ -593,6 +658,8 @@ Family family_of(SmallMatrices kernels) {
       return {kEliminate, {"invert_128"}, "256"};
     case SmallMatrices::factor_larger:
       return {kEliminate, {"factor_128"}, "256"};
+    case SmallMatrices::solve:
+      return {kEliminate, {"solve_64", "solve_32"}, "256"};
     case SmallMatrices::factor:
       return {kEliminate, {"factor_64", "factor_32", "factor_16"}, "256, 2"};
   }
@@ -686,6 +753,17 @@ void invert_small(const Inverse& task, CudaStream& stream) {
 void factor_small(const Lu& task, CudaStream& stream) {
   eliminate(task.a.rows > 64 ? SmallMatrices::factor_larger : SmallMatrices::factor, task.dtype, task.a, task.a,
             task.pivots, task.info, stream);
+}
+
+void solve_small(const LuSolve& task, CudaStream& stream) {
+  std::vector<int64_t> slots = {address(task.lu.data), address(task.pivots), address(task.b.data),         task.b.count,
+                                task.lu.rows,          task.b.columns,       static_cast<int64_t>(task.op)};
+  slots.resize(kSlots);
+  constexpr int kThreads = 256;
+  constexpr int64_t kMostBlocks = 1 << 20;
+  const size_t kernel = task.lu.rows > 32 ? 0 : 1;
+  launch_kernel(module_of(SmallMatrices::solve, task.dtype, stream).kernel(kernel), std::min(task.b.count, kMostBlocks),
+                1, kThreads, slots, stream);
 }
 
 void row_order(const RowOrder& task, CudaStream& stream) {

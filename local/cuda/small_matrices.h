@@ -21,6 +21,11 @@ void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& st
 constexpr int64_t most_small(DType dtype) { return dtype == DType::complex128 ? 64 : 128; }
 void invert_small(const Inverse& task, CudaStream& stream);
 void factor_small(const Lu& task, CudaStream& stream);
+// Few sides of matrices of at most 64 rows, 32 of complex128.
+constexpr bool is_small(const LuSolve& task) {
+  return task.lu.rows <= (task.dtype == DType::complex128 ? 32 : 64) && task.b.columns <= 32;
+}
+void solve_small(const LuSolve& task, CudaStream& stream);
 // Of matrices of any shape.
 void lu_of_stack(const Lu& task, CudaStream& stream);
 void row_order(const RowOrder& task, CudaStream& stream);
@@ -36,7 +41,8 @@ enum class SmallMatrices : uint8_t {
   invert,
   invert_larger,
   factor,
-  factor_larger
+  factor_larger,
+  solve
 };
 ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype);
 

@@ -10,8 +10,10 @@
 #include "local/cuda/check.h"
 #include "local/cuda/launch.h"
 #include "local/cuda/plan.h"
+#include "local/cuda/scanning.h"
 #include "local/cuda/sorting_device.h"
 #include "local/memory/scratch.h"
+#include "local/program/scanning.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -307,6 +309,130 @@ template <class W, class I, class P> QUARRY_FN void collect(const Params& p) {
 }
 )cuda";
 
+// The same for short columns: atomic counts of the columns' elements give every element a number in its column, in any
+// order; prefix sums of the counts are where columns begin; elements' positions and rows are put there, and each
+// column's are sorted by a thread, nearly sorted as they are.
+constexpr const char* kCounting = R"cuda(
+constexpr int kThreads = 256, kEach = 8, kTile = kThreads * kEach, kRoom = 3072;
+constexpr uint32_t kShort = 64;  // elements of a column at most
+// counts[column + 1] and the elements' numbers; a word is set where a column has too many.
+template <class I> QUARRY_FN void count(const Params& p) {
+  const I* const indices = reinterpret_cast<const I*>(p.s[0]);
+  uint32_t* const counts = reinterpret_cast<uint32_t*>(p.s[1]);
+  uint8_t* const numbers = reinterpret_cast<uint8_t*>(p.s[2]);
+  const int64_t nonzeros = p.s[4];
+  bool many = false;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kTile; first < nonzeros;
+       first += static_cast<int64_t>(gridDim.x) * kTile) {
+    I column[kEach];
+    uint32_t number[kEach];
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int64_t k = first + e * kThreads + threadIdx.x;
+      if (k < nonzeros) column[e] = indices[k];
+    }
+#pragma unroll
+    for (int e = 0; e < kEach; ++e)
+      if (first + e * kThreads + threadIdx.x < nonzeros) number[e] = atomicAdd(counts + column[e] + 1, 1u);
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int64_t k = first + e * kThreads + threadIdx.x;
+      if (k < nonzeros) {
+        numbers[k] = static_cast<uint8_t>(number[e]);
+        many = many || number[e] >= kShort;
+      }
+    }
+  }
+  if (many) *reinterpret_cast<uint64_t*>(p.s[3]) = 1;
+}
+template <class I> QUARRY_FN void place(const Params& p) {
+  __shared__ int64_t bounds[2];
+  const I* const indices = reinterpret_cast<const I*>(p.s[0]);
+  const I* const offsets = reinterpret_cast<const I*>(p.s[1]);
+  const uint8_t* const numbers = reinterpret_cast<const uint8_t*>(p.s[2]);
+  const I* const begins = reinterpret_cast<const I*>(p.s[3]);
+  uint64_t* const pairs = reinterpret_cast<uint64_t*>(p.s[4]);
+  const int64_t rows = p.s[5], nonzeros = p.s[6];
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kTile; first < nonzeros;
+       first += static_cast<int64_t>(gridDim.x) * kTile) {
+    const int64_t behind = first + kTile < nonzeros ? first + kTile : nonzeros;
+    if (threadIdx.x < 2) bounds[threadIdx.x] = row_of(offsets, 0, rows, threadIdx.x == 0 ? first : behind - 1);
+    int64_t to[kEach];
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int64_t k = first + e * kThreads + threadIdx.x;
+      if (k < behind) to[e] = static_cast<int64_t>(begins[indices[k]]) + numbers[k];
+    }
+    __syncthreads();
+    int64_t low = bounds[0];
+    const int64_t high = bounds[1] + 1;
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int64_t k = first + e * kThreads + threadIdx.x;
+      if (k < behind) {
+        low = row_of(offsets, low, high, k);
+        pairs[to[e]] = static_cast<uint64_t>(k) << 32 | static_cast<uint64_t>(low);
+      }
+    }
+    __syncthreads();
+  }
+}
+template <class W, class I> QUARRY_FN void finish(const Params& p) {
+  constexpr int kBatch = 4;
+  __shared__ uint64_t list[kRoom];
+  uint64_t* const pairs = reinterpret_cast<uint64_t*>(p.s[0]);
+  const W* const values = reinterpret_cast<const W*>(p.s[1]);
+  const I* const begins = reinterpret_cast<const I*>(p.s[2]);
+  W* const out = reinterpret_cast<W*>(p.s[3]);
+  I* const rows = reinterpret_cast<I*>(p.s[4]);
+  const int64_t columns = p.s[5], each = p.s[6];  // at most one for a thread
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * each; first < columns;
+       first += static_cast<int64_t>(gridDim.x) * each) {
+    const int64_t behind = first + each < columns ? first + each : columns;
+    const int64_t begin = static_cast<int64_t>(begins[first]);
+    const int64_t count = static_cast<int64_t>(begins[behind]) - begin;
+    uint64_t* const here = count <= kRoom ? list : pairs + begin;
+    if (count <= kRoom)
+      for (int64_t j = threadIdx.x; j < count; j += kThreads) list[j] = pairs[begin + j];
+    __syncthreads();
+    const int64_t column = first + threadIdx.x;
+    if (column < behind) {
+      uint64_t* const own = here + (static_cast<int64_t>(begins[column]) - begin);
+      const int length = static_cast<int>(begins[column + 1] - begins[column]);
+      for (int j = 1; j < length; ++j) {
+        const uint64_t pair = own[j];
+        int to = j;
+        for (; to > 0 && own[to - 1] > pair; --to) own[to] = own[to - 1];
+        own[to] = pair;
+      }
+    }
+    __syncthreads();
+    for (int64_t start = 0; start < count; start += kBatch * kThreads) {
+      W value[kBatch];
+      uint32_t row[kBatch];
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        const int64_t j = start + b * kThreads + threadIdx.x;
+        if (j < count) {
+          const uint64_t pair = here[j];
+          value[b] = values[pair >> 32];
+          row[b] = static_cast<uint32_t>(pair);
+        }
+      }
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        const int64_t j = start + b * kThreads + threadIdx.x;
+        if (j < count) {
+          out[begin + j] = value[b];
+          rows[begin + j] = static_cast<I>(row[b]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
+)cuda";
+
 constexpr size_t kSlots = 16;  // of Params
 constexpr int kThreads = 256;
 constexpr int64_t kPiece = 32768, kHuge = 2 * kPiece;  // as the kernels have them
@@ -343,6 +469,43 @@ bool is_wide(const SparseDenseProduct& p) {
     return address(m.data) % 16 == 0 && m.row_stride * size % 16 == 0 && m.columns * size % 16 == 0;
   };
   return fits(p.b) && fits(p.c);
+}
+
+// False where some column is too long for it, and nothing is done but the offsets.
+bool transpose_by_counts(const SparseTranspose& task, const ExecContext& context) {
+  CudaStream& stream = cuda_stream(context.stream);
+  const CompressedRows& a = task.a;
+  const int64_t n = a.nonzeros, size = itemsize(a.dtype);
+  const Module& module =
+      module_cache().get(fmt::format("short_transposes {} {}", name(a.index), size), stream.device().index,
+                         [index = a.index, size] { return short_transposes_source(index, size); });
+  const int64_t count_bytes = (a.columns + 1) * static_cast<int64_t>(sizeof(uint32_t));
+  const Scratch counts(count_bytes, context), numbers(n, context), many(sizeof(uint64_t), context);
+  stream.fill(counts.data(), 0, count_bytes);
+  stream.fill(many.data(), 0, sizeof(uint64_t));
+  launch(module, 0, ceil_divide(n, kTile), /*tiles=*/1,
+         {address(a.indices), address(counts.data()), address(numbers.data()), address(many.data()), n}, stream);
+  ScanLaunch sums{Op::add,
+                  a.index,
+                  Dims{a.columns + 1},
+                  /*axis=*/0,
+                  DType::int32,
+                  {counts.data(), Dims{4}},
+                  {task.offsets, Dims{itemsize(a.index)}}};
+  cuda_scanning().scan(sums, context);
+  if (stream.read_word(many.data()) != 0) return false;
+  const Scratch pairs(n * static_cast<int64_t>(sizeof(uint64_t)), context);
+  launch(module, 1, ceil_divide(n, kTile), /*tiles=*/1,
+         {address(a.indices), address(a.offsets), address(numbers.data()), address(task.offsets), address(pairs.data()),
+          a.rows, n},
+         stream);
+  constexpr int64_t kMany = 2048;  // elements for a block, if columns are alike
+  const int64_t each = std::clamp<int64_t>(kMany * a.columns / n, 1, kThreads);
+  launch(module, 2, ceil_divide(a.columns, each), /*tiles=*/1,
+         {address(pairs.data()), address(a.values), address(task.offsets), address(task.values), address(task.indices),
+          a.columns, each},
+         stream);
+  return true;
 }
 
 template <class Key, class Position>
@@ -410,6 +573,15 @@ ModuleSource row_transposes_source(const RowTransposes& kernels) {
   return source;
 }
 
+ModuleSource short_transposes_source(DType index, int64_t itemsize) {
+  ModuleSource source{std::string(kSearch) + kCounting};
+  add_kernel(source, "count_elements", fmt::format("count<{}>", index_of(index)));
+  add_kernel(source, "place_elements", fmt::format("place<{}>", index_of(index)));
+  add_kernel(source, "finish_columns", fmt::format("finish<word<{}>::type, {}>", itemsize, index_of(index)));
+  source.text += "}\n";
+  return source;
+}
+
 void multiply_rows(const SparseDenseProduct& p, const ExecContext& context) {
   CudaStream& stream = cuda_stream(context.stream);
   const CompressedRows& a = p.a;
@@ -444,6 +616,7 @@ void multiply_rows(const SparseDenseProduct& p, const ExecContext& context) {
 
 void transpose_rows(const SparseTranspose& task, const ExecContext& context) {
   constexpr int64_t kShort = int64_t{1} << 32;
+  if (std::max({task.a.rows, task.a.columns, task.a.nonzeros}) < kShort && transpose_by_counts(task, context)) return;
   const bool wide_keys = task.a.columns > kShort, wide_positions = task.a.nonzeros > kShort;
   if (wide_keys && wide_positions) return transpose_with<uint64_t, uint64_t>(task, context);
   if (wide_keys) return transpose_with<uint64_t, uint32_t>(task, context);

@@ -10,7 +10,7 @@ namespace quarry::local::cuda {
 // c = a b of a SparseDenseProduct without `transpose`. The order of a sum depends on a's offsets and b's columns alone.
 void multiply_rows(const SparseDenseProduct& product, const ExecContext& context);
 
-// What SparseTranspose says.
+// What SparseTranspose says. Blocks until the lengths of the columns are known.
 void transpose_rows(const SparseTranspose& task, const ExecContext& context);
 
 // The kernels, for the tests that compile and run them.
@@ -24,5 +24,7 @@ struct RowTransposes {
   bool wide_keys = true, wide_positions = true;  // 64 bits, else 32
 };
 ModuleSource row_transposes_source(const RowTransposes& kernels);
+// For columns of at most 64 elements.
+ModuleSource short_transposes_source(DType index, int64_t itemsize);
 
 }  // namespace quarry::local::cuda

@@ -68,6 +68,7 @@ class SparseProducts {
   virtual void multiply_sparse(const CompressedRows& a, const CompressedRows& b, void* offsets,
                                const AllocateCompressed& allocate, const ExecContext& context) = 0;
 
+  // May block.
   virtual void transpose(const SparseTranspose& task, const ExecContext& context) = 0;
 
   // A zero on the diagonal gives inf or NaN; one that is missing counts as zero.

@@ -1,5 +1,6 @@
-"""CPU ranks beside ranks with a device: an emulated one, or QUARRY_TEST_DEVICE (cuda: two GPUs)."""
+"""Ranks that are not alike: CPU ranks beside ranks with a device (an emulated one, or QUARRY_TEST_DEVICE, cuda: two GPUs), and slow ranks."""
 
+import json
 import os
 
 from support import CliTest, main, np
@@ -45,6 +46,29 @@ class RanksBeside(CliTest):
         for chunks in [50, 100]:
             result = self.mixed("sum(x)", "-i", "x=x.h5:/x", "--chunks", chunks, beside=[CPU, DEVICE, CPU])
             self.assertEqual(result.out, "4950.0\n")
+
+    def slow_rank(self, kind, rows, chunk, rate):
+        """What is printed and written with one of two ranks slow; chunks that changed hands."""
+        self.write(f"{kind}.h5", x=np.random.default_rng(4).standard_normal((rows, 64)))
+        slow, fast = ({"QUARRY_DEVICE": kind, "QUARRY_FAULT_READ_RATE": rate} for rate in [str(rate), "0"])
+        for balance in ["on", "off"]:
+            files = [option for name in ["stats", "trace", "report"] for option in ["--" + name, f"{balance}.{name}"]]
+            arguments = ["-i", f"x={kind}.h5:/x", "--chunks", f"{chunk},64", "--balance", balance, "--overwrite", "-o", balance + ".h5"]
+            self.mixed("sum(x, axis=0)", *arguments, *files, first=slow, beside=[fast])
+        taken = self.stats("on.stats")["taken_chunks"]
+        self.assertEqual(self.stats("off.stats")["taken_chunks"], 0)
+        np.testing.assert_array_equal(self.read("on.h5"), self.read("off.h5"))
+        names = [event.get("name", "") for event in json.loads((self.dir / "on.trace").read_text())["traceEvents"]]
+        self.assertEqual(sum(name.endswith((" for rank 0", " for rank 1")) for name in names), taken)
+        self.assertIn("Chunks computed for other ranks", (self.dir / "on.report").read_text())
+        return taken
+
+    def test_what_is_done_for_a_slow_rank_is_reported(self):
+        self.assertGreater(self.slow_rank("cpu", rows=8192, chunk=256, rate=2_000_000), 4)
+        self.fails(2, "expected on or off", "eval", "1", "--balance", "maybe")
+
+    def test_a_slow_rank_with_a_device(self):
+        self.assertGreater(self.slow_rank(KIND, rows=131072, chunk=8192, rate=20_000_000), 0)
 
     def test_they_must_be_asked_for(self):
         self.write("x.h5", x=np.arange(10.0))

@@ -100,9 +100,6 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
     const bool straight = input.map.axes == plan::AccessMap::identity(stage.grid.ndim()).axes;
     return straight && input.map.fixed.empty() && (packed || input.grid == stage.grid);
   });
-  if (device.kind != local::DeviceKind::cpu) return;
-  // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
-  // blocks.
   int64_t largest = 0;
   for (size_t i = 0; i < fused_.inputs.size(); ++i) {
     const plan::Input& input = fused_.inputs[i];
@@ -110,9 +107,12 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
     const int64_t elements = local::element_count(input.shape);
     if (elements > largest) {
       largest = elements;
-      streamed_ = static_cast<int>(i);
+      file_input_ = static_cast<int>(i);
     }
   }
+  // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
+  // blocks.
+  if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
 }
 
 Batch& Batch::mine() {

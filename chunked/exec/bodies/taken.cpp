@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <variant>
 
 #include "chunked/exec/balance.h"
 #include "local/base/trace.h"
@@ -82,46 +83,75 @@ void OwnedBody::run(scheduler::TaskRun& run) {
                  });
 }
 
-TakeBody::TakeBody(FusedBody& fused, const plan::Stage& stage, Service* service)
-    : fused_(fused), stage_(stage), service_(service), state_bytes_(fused.state_bytes(0)) {
+void OwnedReadBody::run(scheduler::TaskRun& run) {
+  if (service_->balance().claim(stage_, run.index) != rank_) return;  // nobody looks at the block
+  reader_.read(fused_.input_region(fused_.file_input(), run.index), run);
+}
+
+TakeBody::TakeBody(FusedBody& fused, const local::Device& device, uint32_t number, Service* service,
+                   scheduler::Executor* executor)
+    : fused_(fused),
+      device_(device),
+      number_(number),
+      service_(service),
+      reader_(file_input().array.dataset, executor) {
   // In a regular grid the first chunk is the largest, and all are as long as the first or the last one along each axis.
-  const Dims counts = stage.grid.counts();
+  const Grid& grid = fused.stage().grid;
+  const Dims counts = grid.counts();
   for (uint32_t corner = 0; corner < 1U << counts.size(); ++corner) {
     Dims coordinates(counts.size());
     for (int d = 0; d < counts.size(); ++d) coordinates[d] = (corner >> d & 1) != 0 ? counts[d] - 1 : 0;
-    scratch_bytes_ = std::max(scratch_bytes_, fused.scratch_bytes(stage.grid.flat(coordinates)));
+    scratch_bytes_ = std::max(scratch_bytes_, fused.scratch_bytes(grid.flat(coordinates)));
   }
 }
 
-std::string TakeBody::name(int64_t /*index*/) const { return stage_.label + " for other ranks"; }
+std::string TakeBody::name(int64_t /*index*/) const { return fused_.stage().label + " for other ranks"; }
+
+const plan::Input& TakeBody::file_input() const {
+  return std::get<plan::Fused>(fused_.stage().work).inputs[static_cast<size_t>(fused_.file_input())];
+}
 
 int64_t TakeBody::input_bytes(int64_t chunk) const {
-  const int streamed = fused_.streamed();
-  const auto& input = std::get<plan::Fused>(stage_.work).inputs[static_cast<size_t>(streamed)];
-  return fused_.input_region(streamed, chunk).elements() * local::itemsize(input.dtype);
+  return fused_.input_region(fused_.file_input(), chunk).elements() * local::itemsize(file_input().dtype);
+}
+
+int64_t TakeBody::state_bytes(int64_t chunk) const {
+  const Dims kept = fused_.kept_shape(fused_.stage().grid.chunk(chunk).count);
+  return StateLayout(fused_.program(), local::element_count(kept)).bytes;
+}
+
+// On a device also for what is read and for the states, as a task of the owner's has blocks for them.
+int64_t TakeBody::scratch_bytes() const {
+  if (device_.kind == local::DeviceKind::cpu) return scratch_bytes_;
+  return scheduler::charged_bytes(scratch_bytes_) + scheduler::charged_bytes(input_bytes(0)) +
+         scheduler::charged_bytes(state_bytes(0));
 }
 
 void TakeBody::run(scheduler::TaskRun& run) {
   Balance& balance = service_->balance();
-  void* const scratch = run.context.memory->allocate(scratch_bytes_, run.context.stream);
+  void* const memory = run.context.memory->allocate(scratch_bytes(), run.context.stream);
   while (!run.cancelled()) {
-    const std::shared_ptr<std::byte> states = balance.reserve(state_bytes_);
+    const std::shared_ptr<std::byte> states = balance.reserve(state_bytes(0));
     if (!states) return;
-    const auto taken = balance.take(static_cast<uint32_t>(run.index), [&run] { return run.cancelled(); });
+    const auto taken = balance.take(number_, [&run] { return run.cancelled(); });
     if (!taken) return;
     const int64_t chunk = taken->key.chunk;
     const local::TraceScope trace(fmt::format("{} for rank {}", fused_.name(chunk), taken->owner), "compute",
                                   input_bytes(chunk));
-    compute(run, chunk, scratch, states.get());
+    if (device_.kind == local::DeviceKind::cpu) {
+      compute(run, chunk, memory, states.get());
+    } else {
+      compute_on_device(run, chunk, memory, states.get());
+    }
     service_->give(taken->key, states);
     balance.count_taken();
   }
 }
 
-void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) {
+// The stage's task for the chunk, within `scratch`.
+void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) const {
   ChunkScratch memory(run.context.device, scratch, scheduler::charged_bytes(scratch_bytes_));
-  const Dims kept = fused_.kept_shape(stage_.grid.chunk(chunk).count);
-  const scheduler::BlockView output{states, StateLayout(fused_.program(), local::element_count(kept)).bytes};
+  const scheduler::BlockView output{states, state_bytes(chunk)};
   ChunkRun part(run);
   part.index = chunk;
   part.inputs = run.inputs;
@@ -130,6 +160,23 @@ void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, vo
   part.context.memory = &memory;
   const local::DeviceScope scope(part.context);
   fused_.run(part);
+}
+
+// The same with what it reads and its states in `memory` as well; the states then go to the host.
+void TakeBody::compute_on_device(scheduler::TaskRun& run, int64_t chunk, void* memory, void* states) const {
+  auto* const input = static_cast<std::byte*>(memory) + scheduler::charged_bytes(scratch_bytes_);
+  std::byte* const output = input + scheduler::charged_bytes(input_bytes(0));
+  const scheduler::BlockView block{input, input_bytes(chunk)};
+  ChunkRun whole(run);
+  whole.context = run.context;
+  whole.outputs = {&block, 1};
+  reader_.read(fused_.input_region(fused_.file_input(), chunk), whole);
+  std::vector<scheduler::BlockView> inputs(run.inputs.begin(), run.inputs.end());
+  inputs.insert(inputs.begin() + fused_.file_input(), block);
+  whole.inputs = inputs;
+  compute(whole, chunk, memory, output);
+  run.context.stream->copy(states, output, state_bytes(chunk));
+  run.context.stream->synchronize();
 }
 
 }  // namespace quarry::exec

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "chunked/exec/bodies.h"
 
@@ -24,24 +26,48 @@ class OwnedBody : public scheduler::TaskBody {
   int rank_;
 };
 
-// Computes chunks of other ranks, one after the other, until there are none left to take or no room for what they give.
-// Inputs: those of any chunk but the streamed one. Ends soon when the run is cancelled.
-class TakeBody : public scheduler::TaskBody {
+// On a device: brings what one of the own chunks reads from the file, unless another rank has taken it.
+class OwnedReadBody : public scheduler::TaskBody {
  public:
-  // Of a stage with a regular grid.
-  TakeBody(FusedBody& fused, const plan::Stage& stage, Service* service);
-  std::string name(int64_t index) const override;
+  OwnedReadBody(FusedBody& fused, const plan::Input& input, uint32_t stage, Service* service,
+                scheduler::Executor* executor, int rank)
+      : fused_(fused), reader_(input.array.dataset, executor), stage_(stage), service_(service), rank_(rank) {}
+  std::string name(int64_t index) const override { return "read for " + fused_.name(index); }
   void run(scheduler::TaskRun& run) override;
-  int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
-  void compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states);
+  FusedBody& fused_;
+  ReadBody reader_;
+  uint32_t stage_;
+  Service* service_;
+  int rank_;
+};
+
+// Computes chunks of other ranks, one after the other, until there are none left to take or no room for what they give.
+// Inputs: those of any chunk but what it reads from the file. Ends soon when the run is cancelled. On a device it waits
+// for each chunk: a task for a lane of its own.
+class TakeBody : public scheduler::TaskBody {
+ public:
+  // Of stage number `number`, which has a regular grid.
+  TakeBody(FusedBody& fused, const local::Device& device, uint32_t number, Service* service,
+           scheduler::Executor* executor);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes() const;
+
+ private:
+  const plan::Input& file_input() const;
   int64_t input_bytes(int64_t chunk) const;
+  int64_t state_bytes(int64_t chunk) const;
+  void compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) const;
+  void compute_on_device(scheduler::TaskRun& run, int64_t chunk, void* memory, void* states) const;
 
   FusedBody& fused_;
-  const plan::Stage& stage_;
+  const local::Device device_;
+  const uint32_t number_;
   Service* service_;
-  int64_t scratch_bytes_ = 0, state_bytes_ = 0;  // of the largest chunk
+  ReadBody reader_;
+  int64_t scratch_bytes_ = 0;  // of a chunk at most
 };
 
 }  // namespace quarry::exec

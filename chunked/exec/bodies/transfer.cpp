@@ -85,8 +85,7 @@ int64_t ReadBody::scratch_bytes(const Region& region, const local::Device& devic
   return device.kind == local::DeviceKind::cpu ? bytes : 0;  // else it is staging memory
 }
 
-void ReadBody::run(scheduler::TaskRun& run) {
-  const Region& region = regions_[static_cast<size_t>(run.index)];
+void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
   void* const block = run.outputs[0].data;
   const int64_t itemsize = local::itemsize(dataset_->info().dtype);
   if (region.elements() == 0) return;

@@ -85,6 +85,13 @@ class Builder {
   std::optional<scheduler::BlockId> whole_chunk(const plan::Input& input, int64_t chunk);
   // Where an access's data arrives; adds the tasks that bring it.
   scheduler::BlockId arrive(const plan::Input& input, const Access& access);
+  // What the task `index` of a body reads from a file.
+  scheduler::BlockId arrive_by(int32_t body, int64_t index, int64_t bytes) {
+    const scheduler::BlockId block = add_block(bytes);
+    add_support(scheduler::TaskKind::read, scheduler::LaneKind::io, body, index, {0, bytes}, {}, block);
+    result_->read_bytes += bytes;
+    return block;
+  }
   // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).
   scheduler::BlockId arrive_shared(const plan::Input& input, const Access& access);
   // A whole block of another rank, as bytes.

@@ -57,19 +57,20 @@ bool is_regular(const Grid& grid) {
 // Whether other ranks may compute chunks of the stage (balance.h): what they read is in a file or everywhere, what they
 // make are states only, few against what is read, and enough is read to be worth two messages.
 bool may_change_hands(const Builder& builder, FusedBody& body) {
-  constexpr int64_t kLeastBytes = 64 << 10, kReadPerState = 8;
+  constexpr int64_t kLeastBytes = 64 << 10, kLeastGpuBytes = 4 << 20, kReadPerState = 8;
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
-  const int streamed = body.streamed();
-  if (builder.context().takers == 0 || builder.context().ranks == 1 || streamed < 0) return false;
+  const int file = body.file_input();
+  if (builder.context().takers == 0 || builder.context().ranks == 1 || file < 0) return false;
   if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
   if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
-    if (static_cast<int>(i) != streamed && !same_for_all(fused.inputs[i], stage)) return false;
+    if (static_cast<int>(i) != file && !same_for_all(fused.inputs[i], stage)) return false;
   }
   const int64_t bytes =
-      body.input_region(streamed, 0).elements() * local::itemsize(fused.inputs[static_cast<size_t>(streamed)].dtype);
-  return bytes >= std::max(kLeastBytes, kReadPerState * body.state_bytes(0));
+      body.input_region(file, 0).elements() * local::itemsize(fused.inputs[static_cast<size_t>(file)].dtype);
+  const int64_t least = builder.device().kind == local::DeviceKind::cuda ? kLeastGpuBytes : kLeastBytes;
+  return bytes >= std::max(least, kReadPerState * body.state_bytes(0));
 }
 
 // What chunks need; most are of the shape of the one before.
@@ -121,6 +122,7 @@ class Reductions {
     const int64_t most = leaves_per_task();
     if (most > 1) share(most);
   }
+  bool any_shared() const { return !shared_.empty(); }
   // Whether one of them makes the states of this chunk.
   bool shares(int64_t chunk) const {
     if (shared_.empty()) return false;
@@ -335,12 +337,15 @@ void lower_taking(Builder& builder, FusedBody& body) {
   std::vector<BlockId> inputs;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
     const int input = static_cast<int>(i);
-    if (input != body.streamed()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
+    if (input != body.file_input()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
   }
-  const auto [number, take] = builder.add_body<TakeBody>(body, stage, builder.context().service);
-  for (int taker = 0; taker < builder.context().takers; ++taker) {
-    builder.add_compute(number, builder.key(0, 0).stage, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {},
-                        scheduler::TaskKind::host);
+  const LoweringContext& context = builder.context();
+  const bool on_cpu = context.device.kind == local::DeviceKind::cpu;
+  const auto [number, take] =
+      builder.add_body<TakeBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
+  for (int taker = 0; taker < (on_cpu ? context.takers : 1); ++taker) {
+    builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::LaneKind::compute : scheduler::LaneKind::worker,
+                     number, taker, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {});
   }
 }
 
@@ -356,10 +361,18 @@ void lower_fused(Builder& builder) {
   std::vector<BlockId> inputs, produced;
   Sizes sizes(*body, stage.grid);
   int32_t leaf = number;
-  const bool movable = may_change_hands(builder, *body);
+  int32_t owned_read = -1;
+  const bool movable = !(reductions && reductions->any_shared()) && may_change_hands(builder, *body);
   if (movable) {
     Service* const service = builder.context().service;
     leaf = builder.add_body<OwnedBody>(*body, builder.key(kLeaf, 0), service, rank).first;
+    const plan::Input& file = fused.inputs[static_cast<size_t>(body->file_input())];
+    if (body->streamed() < 0) {
+      owned_read =
+          builder
+              .add_body<OwnedReadBody>(*body, file, builder.key(0, 0).stage, service, builder.context().executor, rank)
+              .first;
+    }
     if (service != nullptr) service->balance().share(builder.key(kLeaf | kGiven, 0), first, last);
   }
   for (int64_t chunk = first; chunk < last; ++chunk) {
@@ -372,6 +385,11 @@ void lower_fused(Builder& builder) {
       if (static_cast<int>(i) == body->streamed()) {
         traffic += body->input_region(static_cast<int>(i), chunk).elements() * local::itemsize(input.dtype);
         builder.result().read_bytes += traffic;
+        continue;
+      }
+      if (owned_read >= 0 && static_cast<int>(i) == body->file_input()) {
+        const int64_t elements = body->input_region(static_cast<int>(i), chunk).elements();
+        inputs.push_back(builder.arrive_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
         continue;
       }
       inputs.push_back(arrive(builder, *body, input, static_cast<int>(i), chunk));

@@ -182,6 +182,11 @@ static inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
 }
 static void __syncthreads() { on_host::wait(on_host::State::at_barrier); }
+static uint32_t atomicAdd(uint32_t* at, uint32_t more) {
+  const uint32_t before = *at;
+  *at += more;
+  return before;
+}
 static int __syncthreads_or(int any) {
   static bool given[on_host::kThreads];
   given[threadIdx.x] = any != 0;
@@ -204,6 +209,18 @@ static uint32_t __shfl_down_sync(uint32_t mask, uint32_t value, unsigned distanc
   return value;
 }
 
+template <class T>
+static T __shfl_sync(uint32_t mask, T value, int lane) {
+  static T exchanged[2][on_host::kThreads];
+  const unsigned me = threadIdx.x;
+  if (mask != 0xffffffffu) on_host::fail("a shuffle of some lanes", mask, 0xffffffffu);
+  unsigned& turn = on_host::threads[me].turn;
+  exchanged[turn][me] = value;
+  on_host::wait(on_host::State::at_shuffle);
+  value = exchanged[turn][me - me % on_host::kWarp + static_cast<unsigned>(lane)];
+  turn ^= 1u;
+  return value;
+}
 template <class T>
 static T __shfl_xor_sync(uint32_t mask, T value, int lanes) {
   static T exchanged[2][on_host::kThreads];

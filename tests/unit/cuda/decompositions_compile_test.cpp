@@ -9,7 +9,8 @@ namespace {
 TEST(CudaCompile, SmallMatrices) {
   for (const SmallMatrices kernels :
        {SmallMatrices::form_q, SmallMatrices::jacobi, SmallMatrices::lu, SmallMatrices::row_order, SmallMatrices::signs,
-        SmallMatrices::invert, SmallMatrices::invert_larger, SmallMatrices::factor, SmallMatrices::factor_larger}) {
+        SmallMatrices::invert, SmallMatrices::invert_larger, SmallMatrices::factor, SmallMatrices::factor_larger,
+        SmallMatrices::solve}) {
     for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
       if (dtype == DType::complex128 &&
           (kernels == SmallMatrices::invert_larger || kernels == SmallMatrices::factor_larger))

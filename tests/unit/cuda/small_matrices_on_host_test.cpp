@@ -72,14 +72,16 @@ class SmallMatricesOnHost : public ::testing::Test {
       return is_double ? DType::complex128 : DType::complex64;
   }
   // False where there is no compiler.
-  bool compile(SmallMatrices family, SmallMatrices larger) {
-    // One text in which all kernels are: the larger family's differs in their list alone.
-    ModuleSource source = small_matrices_source(family, dtype());
-    if (dtype() != DType::complex128) {
-      const ModuleSource other = small_matrices_source(larger, dtype());
-      const size_t from = other.text.rfind("extern \"C\"");
+  // Families whose texts differ in their lists of kernels alone.
+  bool compile(const std::vector<SmallMatrices>& families) {
+    ModuleSource source = small_matrices_source(families[0], dtype());
+    for (size_t i = 1; i < families.size(); ++i) {
+      const bool larger = families[i] == SmallMatrices::invert_larger || families[i] == SmallMatrices::factor_larger;
+      if (larger && dtype() == DType::complex128) continue;
+      const ModuleSource other = small_matrices_source(families[i], dtype());
+      const size_t from = other.text.find("extern \"C\"");
       source.text.insert(source.text.rfind('}'), other.text.substr(from, other.text.rfind('}') - from));
-      source.kernels.push_back(other.kernels.at(0));
+      source.kernels.insert(source.kernels.end(), other.kernels.begin(), other.kernels.end());
     }
     kernels_.add(source, "small");
     try {
@@ -116,7 +118,7 @@ constexpr int64_t kSizes[] = {1, 2, 3, 15, 16, 17, 32, 33, 63, 64, 65, 127, 128}
 
 TYPED_TEST(SmallMatricesOnHost, Inverses) {
   using T = TypeParam;
-  if (!this->compile(SmallMatrices::invert, SmallMatrices::invert_larger)) GTEST_SKIP() << "no compiler";
+  if (!this->compile({SmallMatrices::invert, SmallMatrices::invert_larger})) GTEST_SKIP() << "no compiler";
   for (const int64_t n : kSizes) {
     if (n > most_small(this->dtype())) continue;
     Stack<T> a = random_stack<T>(n), x = a;
@@ -146,7 +148,7 @@ TYPED_TEST(SmallMatricesOnHost, Inverses) {
 
 TYPED_TEST(SmallMatricesOnHost, Factors) {
   using T = TypeParam;
-  if (!this->compile(SmallMatrices::factor, SmallMatrices::factor_larger)) GTEST_SKIP() << "no compiler";
+  if (!this->compile({SmallMatrices::factor, SmallMatrices::factor_larger})) GTEST_SKIP() << "no compiler";
   for (const int64_t n : kSizes) {
     if (n > most_small(this->dtype())) continue;
     const Stack<T> a = random_stack<T>(n);
@@ -175,6 +177,56 @@ TYPED_TEST(SmallMatricesOnHost, Factors) {
     this->eliminate("factor", lu, lu);
     EXPECT_EQ(this->info_[0], n / 2 + 1);
     for (const T& x : lu.elements) EXPECT_FALSE(std::isnan(std::abs(x)));
+  }
+}
+
+TYPED_TEST(SmallMatricesOnHost, Solutions) {
+  using T = TypeParam;
+  if (!this->compile({SmallMatrices::factor, SmallMatrices::solve})) GTEST_SKIP() << "no compiler";
+  const auto conj = [](const T& x) {
+    if constexpr (requires { x.imag(); })
+      return std::conj(x);
+    else
+      return x;
+  };
+  const int64_t most = this->dtype() == DType::complex128 ? 32 : 64;
+  for (const int64_t n : {1, 2, 31, 32, 33, 64}) {
+    if (n > most) continue;
+    const Stack<T> a = random_stack<T>(n);
+    Stack<T> lu = a;
+    this->eliminate("factor", lu, lu);
+    for (const int64_t sides : {1, 3, 9}) {
+      for (const int64_t op : {0, 1, 2}) {
+        std::mt19937_64 random(static_cast<uint64_t>(sides));
+        std::vector<T> b(static_cast<size_t>(kCount * n * sides));
+        for (T& x : b) x = random_number<T>(random);
+        std::vector<T> x = b;
+        const auto address = [](const void* data) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(data)); };
+        std::vector<int64_t> slots = {
+            address(lu.elements.data()), address(this->pivots_.data()), address(x.data()), kCount, n, sides, op};
+        slots.resize(12);
+        ASSERT_EQ(this->kernels_.call(n > 32 ? "run_solve_64" : "run_solve_32", 2, 1, slots), "");
+        for (int64_t p = 0; p < kCount; ++p) {
+          const auto element = [&](int64_t i, int64_t j) {
+            return op == 0 ? a.at(p, i, j) : op == 1 ? a.at(p, j, i) : conj(a.at(p, j, i));
+          };
+          for (int64_t side = 0; side < sides; ++side) {
+            const auto at = [&](int64_t i) { return static_cast<size_t>((p * sides + side) * n + i); };
+            double error = 0, size = 0;
+            for (int64_t i = 0; i < n; ++i) {
+              T sum = -b[at(i)];
+              for (int64_t j = 0; j < n; ++j) sum += element(i, j) * x[at(j)];
+              error = std::max(error, static_cast<double>(std::abs(sum)));
+              size = std::max(size, static_cast<double>(std::abs(x[at(i)])));
+            }
+            EXPECT_LT(error / (norm(n, element) * size * static_cast<double>(n) *
+                               std::numeric_limits<decltype(std::abs(T()))>::epsilon()),
+                      this->kRatio)
+                << n << ", " << sides << " sides, operation " << op << ", matrix " << p;
+          }
+        }
+      }
+    }
   }
 }
 

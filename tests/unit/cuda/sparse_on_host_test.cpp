@@ -23,8 +23,10 @@ TEST(CudaCompile, SparseKernels) {
   for (const DType index : {DType::int32, DType::int64}) {
     for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128})
       expect_kernels(row_products_source({dtype, index}));
-    for (const int64_t itemsize : {1, 2, 4, 8, 16})
+    for (const int64_t itemsize : {1, 2, 4, 8, 16}) {
       expect_kernels(row_transposes_source({index, itemsize, itemsize > 4, itemsize == 8}));
+      expect_kernels(short_transposes_source(index, itemsize));
+    }
   }
 }
 
@@ -171,6 +173,59 @@ void expect_transposes(DType index) {
 
 TEST(SparseOnHost, TransposesWithShortIndices) { expect_transposes<int32_t, uint32_t, uint32_t>(DType::int32); }
 TEST(SparseOnHost, TransposesWithLongIndices) { expect_transposes<int64_t, uint64_t, uint64_t>(DType::int64); }
+
+template <class I>
+void expect_short_transposes(DType index) {
+  KernelsOnHost kernels;
+  if (!compiled(kernels, short_transposes_source(index, sizeof(double)))) GTEST_SKIP() << "no compiler";
+  for (const auto& [lengths, columns] : {std::pair{std::vector<int64_t>{1}, int64_t{1}},
+                                         {std::vector<int64_t>{0, 3, 0, 1500, 0, 0, 7, 0}, 700},
+                                         {std::vector<int64_t>(1000, 5), 999},
+                                         {std::vector<int64_t>(200, 60), 200},
+                                         {{64}, 1},
+                                         {{65}, 1}}) {
+    const Matrix<double, I> a(lengths, columns);
+    const auto n = static_cast<size_t>(a.nonzeros());
+    std::vector<uint32_t> counts(static_cast<size_t>(columns) + 1);
+    std::vector<uint8_t> numbers(n);
+    uint64_t many = 0;
+    ASSERT_EQ(kernels.call("count_elements", 2, 1,
+                           slots({address(a.indices.data()), address(counts.data()), address(numbers.data()),
+                                  address(&many), a.nonzeros()})),
+              "");
+    ASSERT_EQ(many != 0, *std::max_element(counts.begin(), counts.end()) > 64);
+    if (many != 0) continue;
+    std::vector<I> begins(counts.begin(), counts.end());
+    for (size_t c = 1; c < begins.size(); ++c) begins[c] += begins[c - 1];
+    ASSERT_EQ(begins.back(), static_cast<I>(n));
+    std::vector<uint64_t> pairs(n);
+    ASSERT_EQ(kernels.call("place_elements", 2, 1,
+                           slots({address(a.indices.data()), address(a.offsets.data()), address(numbers.data()),
+                                  address(begins.data()), address(pairs.data()), a.rows(), a.nonzeros()})),
+              "");
+    std::vector<uint64_t> order(n);
+    for (size_t k = 0; k < n; ++k) order[k] = k;
+    std::stable_sort(order.begin(), order.end(), [&](uint64_t x, uint64_t y) { return a.indices[x] < a.indices[y]; });
+    for (const int64_t each : {1, 100, 256}) {
+      std::vector<double> values(n);
+      std::vector<I> rows(n);
+      ASSERT_EQ(kernels.call("finish_columns", 2, 1,
+                             slots({address(pairs.data()), address(a.values.data()), address(begins.data()),
+                                    address(values.data()), address(rows.data()), columns, each})),
+                "");
+      for (size_t k = 0; k < n; ++k) {
+        ASSERT_EQ(values[k], a.values[order[k]]);
+        const auto row = static_cast<size_t>(rows[k]);
+        ASSERT_TRUE(a.offsets[row] <= static_cast<I>(order[k]) && static_cast<I>(order[k]) < a.offsets[row + 1]);
+      }
+    }
+  }
+}
+
+TEST(SparseOnHost, ShortColumns) {
+  expect_short_transposes<int32_t>(DType::int32);
+  expect_short_transposes<int64_t>(DType::int64);
+}
 
 }  // namespace
 }  // namespace quarry::local::cuda

@@ -233,12 +233,14 @@ TEST_P(Sparse, RowsToColumnsAndBack) {
     EXPECT_EQ(c.nnz(), 0);
     EXPECT_EQ(ops::max(c.indptr()).item().as_int64(), 0);
   }
-  // Longer than a tile of the sort, with threads of their own.
-  const SparseArray large = random(3000, 2000, 0.01, Format::csr, DType::float64, Generator(5));
-  const SparseArray columns = large.tocsc();
-  EXPECT_EQ(distance(columns.toarray(), large.toarray()), 0);
-  EXPECT_TRUE(csc_array(columns.data(), columns.indices(), columns.indptr(), columns.shape()).has_canonical_format());
-  EXPECT_EQ((large != columns.tocsr()).nnz(), 0);
+  // Short columns and long ones.
+  for (const double density : {0.01, 0.1}) {
+    const SparseArray large = random(3000, 2000, density, Format::csr, DType::float64, Generator(5));
+    const SparseArray columns = large.tocsc();
+    EXPECT_EQ(distance(columns.toarray(), large.toarray()), 0);
+    EXPECT_TRUE(csc_array(columns.data(), columns.indices(), columns.indptr(), columns.shape()).has_canonical_format());
+    EXPECT_EQ((large != columns.tocsr()).nnz(), 0);
+  }
 }
 
 TEST_P(Sparse, LaplacianOfManyUnknowns) {
