@@ -19,7 +19,7 @@ constexpr int64_t kLeavesPerCombine = 8;
 // On a GPU, small neighbouring chunks of a segment share a task as long as they are no larger together, also in the
 // part of the memory budget that this leaves for others, and their states stay small.
 constexpr int64_t kLeavesPerTask = 64;
-constexpr int64_t kSharedBytes = int64_t{32} << 20;
+constexpr int64_t kSharedBytes = int64_t{64} << 20;
 constexpr int64_t kSharedPart = 16;
 constexpr int64_t kSharedStateBytes = int64_t{64} << 10;
 constexpr int64_t kLatePart = 256;
