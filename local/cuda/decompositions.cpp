@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 #include "local/base/error.h"
 #include "local/cuda/check.h"
