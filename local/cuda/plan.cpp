@@ -325,9 +325,12 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
     if (most >= kWorthSplitting)
       plan.segments = std::clamp<int64_t>(std::max(fill, even), 1, std::min(most, kMaxSegments));
   }
-  const int64_t per_segment = ceil_divide(chunks, plan.segments);
+  int64_t per_segment = ceil_divide(chunks, plan.segments);
+  // Of few steps, whole ones, if that takes few blocks away: what is left of a step is read access by access.
+  const int64_t step = int64_t{plan.group} * plan.unroll, whole_steps = ceil_divide(per_segment, step) * step;
+  if (plan.segments > 1 && whole_steps <= 4 * step && 4 * whole_steps <= 5 * per_segment) per_segment = whole_steps;
   if (per_segment > 0) plan.segments = ceil_divide(chunks, per_segment);
-  if (per_segment < kCascadeSteps * plan.group * plan.unroll) plan.cascade = false;
+  if (per_segment < kCascadeSteps * step) plan.cascade = false;
   plan.split = plan.segments > 1;
   plan.wide = force_wide || chunks + kBlockThreads * plan.unroll >= kNarrowLimit || plan.results >= kNarrowLimit;
   plan.grid_x = ceil_divide(plan.results, kBlockThreads / plan.group * plan.each);

@@ -145,8 +145,8 @@ struct lanes_of_random_normal {
     return fn::random_normal<T>(index, seed, stream);
   }
 };
-// Of N indices from each `first` on. Whole blocks where they begin some: of a row, all threads do or none does, for they
-// begin N indices apart.
+// Of N indices from each `first` on. Whole blocks where they begin some: of a row, all threads do or none does, for
+// they begin N indices apart.
 template <class Kind, class T, int U, int N>
 QUARRY_FN void draw_lanes(const int64_t (&first)[U], uint64_t seed, uint64_t stream, T (&out)[U][N]) {
   constexpr int count = fn::values_per_block<T>;
