@@ -27,7 +27,12 @@ RemoteServer::RemoteServer(const ServiceLink& link) : link_(link) {
     buffers_.push_back(std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr));
     if (i < kBuffers) free_buffers_.push_back(i);
   }
-  if (count > 0) thread_ = std::thread([this] { loop(); });  // one rank has nobody to serve
+}
+
+// A run of one rank has nobody to serve: the thread begins with the first job.
+void RemoteServer::queue(Job job) {
+  jobs_.push_back(std::move(job));
+  if (!thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
 }
 
 RemoteServer::~RemoteServer() { stop(); }
@@ -98,16 +103,16 @@ void RemoteServer::request(int from, Request request, bool lease) {
       serve->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
     }
     if (declining_) {
-      jobs_.push_back({serve, -1, -1});
+      queue({serve, -1, -1});
     } else if (serve->ready) {
-      jobs_.push_back({serve, 0, 0});
+      queue({serve, 0, 0});
     }
   } catch (...) {
     // The failure first: the consumer must not hear that its pull is declined before this rank knows why.
     link_.fail(std::current_exception());
     if (serve) {
       const std::lock_guard lock(mutex_);
-      jobs_.push_back({serve, -1, -1});
+      queue({serve, -1, -1});
     }
     wake_.notify_one();
     return;
@@ -141,7 +146,7 @@ void RemoteServer::became_ready(const ServePtr& serve) {
   {
     const std::lock_guard lock(mutex_);
     serve->ready = true;
-    if (!declining_) jobs_.push_back({serve, 0, 0});
+    if (!declining_) queue({serve, 0, 0});
   }
   wake_.notify_one();
 }
@@ -176,7 +181,7 @@ void RemoteServer::pull_own(const BlockKey& key, const BlockBox& box, void* to,
     const std::lock_guard lock(mutex_);
     serve->pull = own_pulls_++;
     serves_[{serve->to, serve->pull}] = serve;
-    if (declining_) jobs_.push_back({serve, -1, -1});
+    if (declining_) queue({serve, -1, -1});
   }
   wake_.notify_one();
   add(serve);
@@ -187,7 +192,7 @@ void RemoteServer::decline_all(const std::exception_ptr& error) {
     const std::lock_guard lock(mutex_);
     if (declining_) return;
     declining_ = error;
-    for (const auto& [id, serve] : serves_) jobs_.push_back({serve, -1, -1});
+    for (const auto& [id, serve] : serves_) queue({serve, -1, -1});
   }
   wake_.notify_all();
 }

@@ -94,6 +94,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   void add_given(const ServePtr& serve);
   void read(const Serve& serve, int64_t offset, int64_t count, void* to);
   void became_ready(const ServePtr& serve);
+  void queue(Job job);  // under the lock
   void loop();
   void work(const Job& job);
   void decline(const ServePtr& serve);

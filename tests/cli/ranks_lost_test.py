@@ -142,7 +142,7 @@ class RanksLost(CliTest):
             options = ["--chunks", "100,300", "--progress", "off", "--memory", "64MiB"]
             begin = time.time()
             result = self.run_quarry("eval", "x.T @ x", "-i", "x=m.h5:/x", *options, ranks=2, env={"QUARRY_FAULT_LOSE_MESSAGE": str(number)})
-            self.assertLess(time.time() - begin, LIMIT, result.err)
+            self.assertLess(time.time() - begin, 3 * LIMIT, result.err)  # two jobs share the machine with other tests
             if result.status != 0:
                 self.assertRegex(result.err, r"a message from rank \d was lost|gave up|left the job")
             return result.status

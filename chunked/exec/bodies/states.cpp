@@ -128,9 +128,10 @@ void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
       return sum;
     };
     const int64_t merged = bytes(left.front());
-    const auto others = std::ranges::stable_partition(
-        left, [&](const scheduler::TaskRun* run) { return elements_(run->index) == elements && bytes(run) == merged; });
-    const std::span<scheduler::TaskRun* const> together(left.begin(), others.begin());
+    const auto others = std::stable_partition(left.begin(), left.end(), [&](const scheduler::TaskRun* run) {
+      return elements_(run->index) == elements && bytes(run) == merged;
+    });
+    const std::span<scheduler::TaskRun* const> together(left.begin(), others);
     states.clear();
     for (const scheduler::TaskRun* run : together) {
       QUARRY_CHECK(run->outputs[0].bytes == layout.bytes);
@@ -141,7 +142,7 @@ void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
       }
     }
     if (!states.empty()) merge(together, layout, elements, states);
-    left.erase(left.begin(), others.begin());
+    left.erase(left.begin(), others);
   }
 }
 
