@@ -408,7 +408,7 @@ PlainLu plain_lu(const NdArray& a, DType dtype) {
 
 // The upper triangle of each matrix, or the lower one with ones on the diagonal.
 NdArray triangular(const NdArray& a, Triangle triangle, DType dtype) {
-  const NdArray result = copied(a, dtype);
+  NdArray result = copied(a, dtype);
   keep_triangle(result, triangle, /*unit_diagonal=*/triangle == Triangle::lower);
   return result;
 }
