@@ -65,8 +65,8 @@ std::optional<Balance::Taken> Balance::take(uint32_t stage, const std::function<
   }
   while (const std::optional<int> owner = whom_to_ask(left)) {
     const uint32_t ticket = next_ticket_++;
-    const Question& question = questions_[ticket];
-    questions_[ticket].stage = stage;
+    Question& question = questions_[ticket];
+    question.stage = stage;
     lock.unlock();
     Message ask;
     ask.kind = MessageKind::ask;

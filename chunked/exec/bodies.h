@@ -176,15 +176,24 @@ class FusedBody : public scheduler::TaskBody {
   std::vector<local::Program> combine_;  // per reduction
 };
 
+// Tasks that are run together wherever several are ready.
+class TogetherBody : public scheduler::TaskBody {
+ public:
+  bool takes_several() const final { return true; }
+  void run(scheduler::TaskRun& run) final {
+    scheduler::TaskRun* const one = &run;
+    run_several({&one, 1});
+  }
+  void run_several(std::span<scheduler::TaskRun* const> runs) override = 0;
+};
+
 // The states of several chunks of a fused stage without elementwise outputs, one behind the other in one block.
-class LeavesBody : public scheduler::TaskBody {
+class LeavesBody : public TogetherBody {
  public:
   // `chunks` lists those of a task.
   LeavesBody(const FusedBody& fused, std::function<void(int64_t, std::vector<int64_t>&)> chunks)
       : fused_(fused), chunks_(std::move(chunks)) {}
   std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override;
-  bool takes_several() const override { return true; }
   void run_several(std::span<scheduler::TaskRun* const> runs) override;
 
  private:
@@ -194,12 +203,10 @@ class LeavesBody : public scheduler::TaskBody {
 
 // Merges states in order: the first with the second, the result with the third, ... An input holds one state or several
 // behind each other.
-class CombineBody : public scheduler::TaskBody {
+class CombineBody : public TogetherBody {
  public:
   CombineBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override;
-  bool takes_several() const override { return true; }
   void run_several(std::span<scheduler::TaskRun* const> runs) override;
   // Of a task that merges so many states.
   int64_t scratch_bytes(int64_t index, int64_t states);
@@ -220,12 +227,10 @@ class CombineBody : public scheduler::TaskBody {
 };
 
 // A state block to the results of all reductions of the stage.
-class FinalizeBody : public scheduler::TaskBody {
+class FinalizeBody : public TogetherBody {
  public:
   FinalizeBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override;
-  bool takes_several() const override { return true; }
   void run_several(std::span<scheduler::TaskRun* const> runs) override;
   int64_t scratch_bytes(int64_t index) const;
 

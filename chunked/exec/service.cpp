@@ -403,6 +403,17 @@ int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks
   return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
 }
 
+void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box) {
+  auto completion = run.defer();
+  service.pull(owner, key, box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
+    if (error) {
+      completion->fail(error);
+    } else {
+      completion->finish();
+    }
+  });
+}
+
 void request_interrupt() noexcept { interrupt_requested = true; }
 
 }  // namespace quarry::exec

@@ -70,6 +70,9 @@ class Service {
   static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks);
 };
 
+// A task of which `run` is that pulls its first output: it ends when the box is there, with the pull's error if it failed.
+void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box);
+
 // Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
 void request_interrupt() noexcept;
 

@@ -27,15 +27,7 @@ class Receive final : public TaskBody {
   std::string name(int64_t) const override { return "receive"; }
   void run(TaskRun& run) override {
     const Source& source = sources[static_cast<size_t>(run.index)];
-    auto completion = run.defer();
-    service->pull(source.owner, {0, 0, source.block}, {{kBlockBytes}, {0}, {kBlockBytes}, 1}, run.outputs[0].data,
-                  [completion](const std::exception_ptr& error) {
-                    if (error) {
-                      completion->fail(error);
-                    } else {
-                      completion->finish();
-                    }
-                  });
+    exec::pull_output(*service, run, source.owner, {0, 0, source.block}, {{kBlockBytes}, {0}, {kBlockBytes}, 1});
   }
 
   exec::Service* service = nullptr;

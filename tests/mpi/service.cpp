@@ -195,15 +195,7 @@ class RandomPulls {
     }));
     const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       const Pull& pull = pulls_[static_cast<size_t>(run.index)];
-      auto completion = run.defer();
-      service->pull(owner(pull.chunk), {0, 0, pull.chunk}, pull.box, run.outputs[0].data,
-                    [completion](const std::exception_ptr& error) {
-                      if (error) {
-                        completion->fail(error);
-                      } else {
-                        completion->finish();
-                      }
-                    });
+      pull_output(*service, run, owner(pull.chunk), {0, 0, pull.chunk}, pull.box);
     }));
     const int32_t check = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       const Pull& pull = pulls_[static_cast<size_t>(run.index)];

@@ -46,11 +46,6 @@ std::string LeavesBody::name(int64_t index) const {
                      local::to_string(grid.coordinates(chunks.back())));
 }
 
-void LeavesBody::run(scheduler::TaskRun& run) {
-  scheduler::TaskRun* const one = &run;
-  run_several({&one, 1});
-}
-
 void LeavesBody::run_several(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   std::vector<int64_t> chunks;
@@ -108,11 +103,6 @@ int64_t CombineBody::scratch_bytes(int64_t index, int64_t states) {
     done += done == 0 ? merged : merged - 1;
   }
   return known->second;
-}
-
-void CombineBody::run(scheduler::TaskRun& run) {
-  scheduler::TaskRun* const one = &run;
-  run_several({&one, 1});
 }
 
 void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
@@ -200,11 +190,6 @@ int64_t FinalizeBody::scratch_bytes(int64_t index) const {
     bytes = std::max(bytes, run_scratch_bytes(device_, finalize_[o], launch));
   }
   return bytes;
-}
-
-void FinalizeBody::run(scheduler::TaskRun& run) {
-  scheduler::TaskRun* const one = &run;
-  run_several({&one, 1});
 }
 
 void FinalizeBody::run_several(std::span<scheduler::TaskRun* const> runs) {

@@ -68,19 +68,11 @@ void OwnedBody::run(scheduler::TaskRun& run) {
     fused_.run(run);
     return;
   }
-  auto completion = run.defer();
   BlockKey key = key_;
   key.part |= kGiven;
   key.chunk = run.index;
-  const scheduler::BlockView& states = run.outputs[0];
-  service_->pull(maker, key, {Dims{states.bytes}, Dims{0}, Dims{states.bytes}, 1}, states.data,
-                 [completion](const std::exception_ptr& error) {
-                   if (error) {
-                     completion->fail(error);
-                   } else {
-                     completion->finish();
-                   }
-                 });
+  const int64_t bytes = run.outputs[0].bytes;
+  pull_output(*service_, run, maker, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1});
 }
 
 void OwnedReadBody::run(scheduler::TaskRun& run) {

@@ -149,14 +149,7 @@ std::string ReceiveBody::name(int64_t index) const {
 
 void ReceiveBody::run(scheduler::TaskRun& run) {
   const Pull& pull = pulls_[static_cast<size_t>(run.index)];
-  auto completion = run.defer();
-  service_->pull(pull.owner, pull.key, pull.box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
-    if (error) {
-      completion->fail(error);
-    } else {
-      completion->finish();
-    }
-  });
+  pull_output(*service_, run, pull.owner, pull.key, pull.box);
 }
 
 std::string UploadBody::name(int64_t) const { return "upload"; }
