@@ -6,6 +6,7 @@
 
 #include "local/base/error.h"
 #include "local/cuda/backend.h"
+#include "local/cuda/box_copies.h"
 #include "local/cuda/check.h"
 #include "local/cuda/stream.h"
 
@@ -52,6 +53,16 @@ class CudaSharing final : public MemorySharing {
 
   void close(int index, void* mapped) noexcept override {
     if (cudaSetDevice(index) == cudaSuccess) cudaIpcCloseMemHandle(mapped);
+  }
+
+  void copy_boxes(std::span<const BoxCopy> boxes, Stream& stream, CopyBy by) override {
+    CudaStream& queue = cuda_stream(&stream);
+    use_device(queue.device().index);
+    if (by == CopyBy::kernel) {
+      copy_boxes_by_kernel(boxes, queue.handle());
+    } else {
+      for (const BoxCopy& box : boxes) copy_box_by_engines(box, queue.handle());
+    }
   }
 
   std::string link(int index, const std::string& uuid) override {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "local/base/error.h"
 #include "local/device/backends.h"
@@ -91,10 +92,27 @@ class EmulatedSharing final : public MemorySharing {
     munmap(mapped, static_cast<size_t>(bytes));
   }
 
+  void copy_boxes(std::span<const BoxCopy> boxes, Stream& stream, CopyBy /*by*/) override {
+    stream.host_callback([copies = std::vector<BoxCopy>(boxes.begin(), boxes.end())] {
+      for (const BoxCopy& box : copies) pack(box, 0, box.from, box.to);
+    });
+  }
+
   std::string link(int /*index*/, const std::string& /*uuid*/) override { return "shared memory"; }
 
  private:
   static void close_file(int file) { ::close(file); }
+
+  // What lies along the axes from `axis` on; gives the end of what was written.
+  static std::byte* pack(const BoxCopy& box, int axis, const std::byte* from, std::byte* to) {
+    if (axis == box.axes) {
+      std::memcpy(to, from, static_cast<size_t>(box.run_bytes));
+      return to + box.run_bytes;
+    }
+    const BoxCopy::Axis& outer = box.outer[static_cast<size_t>(axis)];
+    for (int64_t i = 0; i < outer.count; ++i) to = pack(box, axis + 1, from + i * outer.stride, to);
+    return to;
+  }
 
   std::mutex mutex_;
   std::map<void*, Slab> slabs_;
