@@ -43,6 +43,27 @@ int64_t BoxRuns::offset_of(int64_t run) const {
   return offset;
 }
 
+std::optional<local::BoxCopy> BoxRuns::device_copy(const void* block, void* to) const {
+  local::BoxCopy copy;
+  copy.from = static_cast<const std::byte*>(block) + base_;
+  copy.to = static_cast<std::byte*>(to);
+  copy.run_bytes = run_bytes_;
+  for (const Axis& axis : outer_) {
+    if (axis.count == 1) continue;
+    // Axes that are one behind the other in steps of the same length are one.
+    if (copy.axes > 0) {
+      local::BoxCopy::Axis& before = copy.outer[static_cast<size_t>(copy.axes) - 1];
+      if (before.stride == axis.count * axis.stride) {
+        before = {before.count * axis.count, axis.stride};
+        continue;
+      }
+    }
+    if (copy.axes == local::BoxCopy::kMostAxes) return std::nullopt;
+    copy.outer[static_cast<size_t>(copy.axes++)] = {axis.count, axis.stride};
+  }
+  return copy;
+}
+
 void BoxRuns::read(int64_t begin, int64_t bytes, std::byte* to, std::span<std::byte> scratch, const Read& read) const {
   constexpr int64_t kLongRun = 64 << 10;  // worth a call of its own
   constexpr int64_t kDensity = 8;         // read gaps too while at least 1/8 of what is read is wanted

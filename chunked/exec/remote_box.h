@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "chunked/exec/service.h"
+#include "local/device/sharing.h"
 
 namespace quarry::exec {
 
@@ -19,6 +21,9 @@ class BoxRuns {
   int64_t bytes() const { return bytes_; }              // packed
   int64_t run_bytes() const { return run_bytes_; }      // of one run; 0 if the box is empty
   int64_t block_bytes() const { return block_bytes_; }  // of the whole block
+  // The copy of the whole box out of a block, as devices take it; none where the box has too many axes. Not for an
+  // empty box.
+  std::optional<local::BoxCopy> device_copy(const void* block, void* to) const;
   // Copies bytes of the block, from `offset` on.
   using Read = std::function<void(int64_t offset, int64_t bytes, void* to)>;
   // Packs the bytes [begin, begin + bytes) of the packed box into `to`. Short runs that lie close together are read

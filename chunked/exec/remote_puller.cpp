@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "chunked/exec/device_box.h"
 #include "local/base/log.h"
 #include "local/base/trace.h"
 
@@ -17,7 +16,8 @@ RemotePuller::RemotePuller(const ServiceLink& link)
   stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
   wake_stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
   if (link_.peers != nullptr) {
-    peer_stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
+    reads_ = std::make_unique<PeerReads>(link_.device, link_.communicator.size(),
+                                         [&communicator = link_.communicator] { communicator.wake(); });
   }
   for (int i = 0; i < kBuffers; ++i) {
     bounces_.push_back({std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr),
@@ -29,7 +29,6 @@ RemotePuller::~RemotePuller() {
   if (!stream_) return;
   try {
     stream_->synchronize();  // before the bounce buffers go
-    if (peer_stream_) peer_stream_->synchronize();
     wake_stream_->synchronize();
   } catch (const std::exception& error) {
     local::log(local::LogLevel::debug, error.what());
@@ -80,13 +79,14 @@ void RemotePuller::pull(int owner, const BlockKey& key, const BlockBox& box, voi
       pull->pieces = -1;       // never complete
       pull->receives.clear();  // the owner never heard of it
     }
+    look_ |= pull->pieces <= 0 || pull->error != nullptr;
   }
   if (own_error) link_.fail(own_error);
   link_.communicator.wake();
 }
 
 void RemotePuller::start(const PullPtr& pull) {
-  if (peer_stream_ && pull->pieces > 0 && link_.peers->peer(pull->owner).base != nullptr) {
+  if (reads_ && pull->pieces > 0 && link_.peers->peer(pull->owner).base != nullptr) {
     tell(*pull, MessageKind::lease);
     return;
   }
@@ -118,11 +118,14 @@ RemotePuller::PullPtr RemotePuller::find(int from, uint32_t id) {
   return found == pulls_.end() || found->second->owner != from || failure_ ? nullptr : found->second;
 }
 
+void RemotePuller::set_error(const PullPtr& pull, const std::exception_ptr& error) {
+  const std::lock_guard lock(mutex_);
+  pull->error = error;
+  look_ = true;
+}
+
 void RemotePuller::fail_pull(const PullPtr& pull, const std::exception_ptr& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    pull->error = error;
-  }
+  set_error(pull, error);
   link_.fail(error);
 }
 
@@ -134,14 +137,7 @@ void RemotePuller::leased(int from, uint32_t id, int64_t offset) {
     if (offset < 0 || offset > peer.bytes - BoxRuns(pull->box).block_bytes()) {
       throw local::CommError(fmt::format("rank {} leased a block outside its memory", from));
     }
-    if (free_events_.empty()) {
-      free_events_.push_back(local::backend(link_.device.kind).create_event(link_.device.index));
-    }
-    copy_box_on_device(pull->box, peer.base + offset, pull->to, *peer_stream_);
-    peer_stream_->record(*free_events_.back());
-    wake_after(*free_events_.back());
-    copies_.push_back({pull, std::move(free_events_.back())});
-    free_events_.pop_back();
+    reads_->add(id, from, pull->box, peer.base + offset, pull->to);
   } catch (...) {
     fail_pull(pull, std::current_exception());
   }
@@ -154,23 +150,23 @@ void RemotePuller::elsewhere(int from, uint32_t id) {
   waiting_.push_back(pull);
 }
 
-bool RemotePuller::poll_copies() {
-  bool moved = false;
-  while (!copies_.empty() && copies_.front().done->done()) {
-    Copy copy = std::move(copies_.front());
-    copies_.pop_front();
-    moved = true;
-    try {
-      copy.done->synchronize();  // throws what the copy threw
-      copy.pull->arrived = copy.pull->pieces;
-      arrived_pieces_ += copy.pull->pieces;
-      tell(*copy.pull, MessageKind::returned);
-    } catch (...) {
-      fail_pull(copy.pull, std::current_exception());
+bool RemotePuller::poll_reads() {
+  if (!reads_) return false;
+  return reads_->poll([this](uint32_t id, const std::exception_ptr& error) {
+    PullPtr pull;
+    {
+      const std::lock_guard lock(mutex_);
+      pull = pulls_.at(id);  // there until nothing is outstanding
     }
-    free_events_.push_back(std::move(copy.done));
-  }
-  return moved;
+    if (error) {
+      fail_pull(pull, error);
+      return;
+    }
+    pull->arrived = pull->pieces;
+    arrived_pieces_ += pull->pieces;
+    tell(*pull, MessageKind::returned);
+    finish(pull);
+  });
 }
 
 void RemotePuller::declined(int from, uint32_t id) {
@@ -180,7 +176,7 @@ void RemotePuller::declined(int from, uint32_t id) {
     const auto found = pulls_.find(id);
     if (found == pulls_.end() || found->second->owner != from) return;
     pull = found->second;
-    pull->declined = true;
+    pull->declined = look_ = true;
     if (!pull->error) {
       pull->error =
           failure_ ? failure_ : std::make_exception_ptr(local::Cancelled(fmt::format("rank {} gave up the run", from)));
@@ -200,6 +196,7 @@ void RemotePuller::fail_all(const std::exception_ptr& error) {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = error;
+  look_ = true;
   for (auto& [id, pull] : pulls_) {
     if (!pull->error) pull->error = error;
   }
@@ -208,7 +205,7 @@ void RemotePuller::fail_all(const std::exception_ptr& error) {
 
 bool RemotePuller::outstanding(const PullPtr& pull) const {
   const auto of_pull = [&](const auto& part) { return part.pull == pull; };
-  return !pull->receives.empty() || std::ranges::any_of(bounces_, of_pull) || std::ranges::any_of(copies_, of_pull);
+  return !pull->receives.empty() || std::ranges::any_of(bounces_, of_pull) || (reads_ && reads_->holds(pull->id));
 }
 
 void RemotePuller::finish(const PullPtr& pull) {
@@ -238,10 +235,7 @@ bool RemotePuller::poll_host(const PullPtr& pull) {
       ++arrived_pieces_;
       pull->receives.pop_front();
     } catch (...) {
-      {
-        const std::lock_guard lock(mutex_);
-        pull->error = std::current_exception();
-      }
+      set_error(pull, std::current_exception());
       pull->receives.clear();
       link_.fail(pull->error);
     }
@@ -272,14 +266,12 @@ bool RemotePuller::poll_bounces() {
       ++pull->arrived;
       ++arrived_pieces_;
     } catch (...) {
-      {
-        const std::lock_guard lock(mutex_);
-        pull->error = std::current_exception();
-      }
+      set_error(pull, std::current_exception());
       bounce.receive.reset();
       link_.fail(pull->error);
     }
     bounce.pull.reset();
+    if (pull->arrived == pull->pieces) finish(pull);
   }
   return moved;
 }
@@ -304,10 +296,7 @@ bool RemotePuller::start_pieces() {
       ask(*pull, bounce.piece, 1);
       moved = true;
     } catch (...) {
-      {
-        const std::lock_guard lock(mutex_);
-        pull->error = std::current_exception();
-      }
+      set_error(pull, std::current_exception());
       bounce.receive.reset();
       bounce.pull.reset();
       link_.fail(pull->error);
@@ -337,27 +326,37 @@ std::string RemotePuller::describe() {
   return text;
 }
 
-bool RemotePuller::poll() {
-  if (open_ == 0) return false;
-  bool moved = poll_bounces();
-  moved |= poll_copies();
+// Those on the CPU that are complete, the empty ones and those that have failed.
+bool RemotePuller::finish_others() {
   std::vector<PullPtr> pulls;
   {
     const std::lock_guard lock(mutex_);
+    if (on_device_ && !look_) return false;
+    look_ = false;
     pulls.reserve(pulls_.size());
     for (const auto& [id, pull] : pulls_) pulls.push_back(pull);
   }
+  bool moved = false;
   for (const PullPtr& pull : pulls) {
     moved |= poll_host(pull);
     bool over = pull->arrived == pull->pieces;
     {
       const std::lock_guard lock(mutex_);
       over |= pull->error != nullptr && !outstanding(pull);
+      look_ |= pull->error != nullptr && !over;
     }
     if (!over) continue;
     finish(pull);
     moved = true;
   }
+  return moved;
+}
+
+bool RemotePuller::poll() {
+  if (open_ == 0) return false;
+  bool moved = poll_bounces();
+  moved |= poll_reads();
+  moved |= finish_others();
   moved |= start_pieces();
   return moved;
 }

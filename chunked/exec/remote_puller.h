@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "chunked/exec/peer_reads.h"
 #include "chunked/exec/remote_server.h"
 
 namespace quarry::exec {
@@ -60,16 +61,11 @@ class RemotePuller {
     std::unique_ptr<comm::Request> receive;  // null: being copied
   };
 
-  struct Copy {  // from another rank's device
-    PullPtr pull;
-    std::unique_ptr<local::Event> done;
-  };
-
   void start(const PullPtr& pull);
   PullPtr find(int from, uint32_t id);
   void tell(const Pull& pull, MessageKind kind);
   void fail_pull(const PullPtr& pull, const std::exception_ptr& error);
-  bool poll_copies();
+  bool poll_reads();
   int64_t piece_size(const Pull& pull, int64_t piece) const;
   void ask(const Pull& pull, int64_t first, int64_t count);
   bool poll_host(const PullPtr& pull);
@@ -77,23 +73,24 @@ class RemotePuller {
   bool start_pieces();
   bool outstanding(const PullPtr& pull) const;
   void finish(const PullPtr& pull);
+  void set_error(const PullPtr& pull, const std::exception_ptr& error);
+  bool finish_others();
   // Wakes the communication thread once the event is reached.
   void wake_after(local::Event& event);
 
   const ServiceLink& link_;
   const bool on_device_;
   std::unique_ptr<local::Stream> stream_;
-  std::vector<Bounce> bounces_;  // of the communication thread, as all up to open_
-  std::unique_ptr<local::Stream> peer_stream_;
+  std::vector<Bounce> bounces_;                 // of the communication thread, as all up to open_
   std::unique_ptr<local::Stream> wake_stream_;  // calls back to the host, which would hold up the copies behind them
-  std::deque<Copy> copies_;                     // in the order of the stream
-  std::vector<std::unique_ptr<local::Event>> free_events_;
+  std::unique_ptr<PeerReads> reads_;            // from other ranks' devices; null where none is reached
   std::atomic<int64_t> open_{0}, arrived_pieces_{0};
 
   std::mutex mutex_;
   std::map<uint32_t, PullPtr> pulls_;
   std::deque<PullPtr> waiting_;  // device: with pieces to ask for
   std::exception_ptr failure_;
+  bool look_ = false;  // device: there are pulls that end by themselves: empty ones and failed ones
   uint32_t next_id_ = 0;
 };
 

@@ -10,6 +10,7 @@
 
 #include "chunked/exec/remote_box.h"
 #include "chunked/exec/remote_messages.h"
+#include "local/device/sharing.h"
 
 namespace quarry::exec {
 namespace {
@@ -74,6 +75,74 @@ TEST(BoxRuns, ShortRunsAreReadTogether) {
     ++calls;
   });
   EXPECT_EQ(calls, 1);
+}
+
+// By engines and by kernels, several boxes at a time, from and to addresses of any alignment.
+class DeviceBoxes : public ::testing::TestWithParam<local::DeviceKind> {};
+
+TEST_P(DeviceBoxes, AnyBox) {
+  if (!local::available(GetParam())) GTEST_SKIP() << "no GPU on this machine";
+  local::Backend& backend = local::backend(GetParam());
+  local::MemorySharing* const sharing = local::memory_sharing(GetParam());
+  constexpr int64_t kSlab = int64_t{32} << 20;
+  void* const slab = backend.allocate_slab(0, kSlab);
+  const auto stream = backend.create_stream(0, local::StreamRole::to_device);
+  std::mt19937_64 random(2);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  for (int round = 0; round < 60; ++round) {
+    std::vector<local::BoxCopy> copies;
+    std::vector<std::vector<std::byte>> blocks, expected;
+    std::vector<std::byte*> results;
+    auto* free = static_cast<std::byte*>(slab);
+    const int64_t align = int64_t{1} << below(5);
+    const int64_t boxes = 1 + below(30);
+    for (int64_t b = 0; b < boxes; ++b) {
+      BlockBox box;
+      box.itemsize = round % 3 == 0 ? 1 + below(16) : align;
+      const int ndim = static_cast<int>(below(5));
+      const int64_t most = ndim == 0 ? 1 : ndim == 1 ? 100000 : ndim == 2 ? 300 : 12;
+      for (int d = 0; d < ndim; ++d) {
+        const int64_t extent = 1 + below(most);
+        const int64_t start = below(extent);
+        const bool whole = below(3) == 0;
+        box.shape.push_back(extent);
+        box.start.push_back(whole ? 0 : start);
+        box.count.push_back(whole ? extent : 1 + below(extent - start));
+      }
+      auto& block = blocks.emplace_back(static_cast<size_t>(local::element_count(box.shape) * box.itemsize));
+      for (std::byte& byte : block) byte = static_cast<std::byte>(random());
+      expected.push_back(pack(box, block));
+      const auto bytes = static_cast<int64_t>(block.size());
+      if (free + 2 * bytes + 64 > static_cast<std::byte*>(slab) + kSlab) break;
+      stream->copy(free, block.data(), bytes);
+      std::byte* const to = free + (bytes + 15) / 16 * 16 + (round % 2 == 0 ? 0 : align);
+      copies.push_back(BoxRuns(box).device_copy(free, to).value());
+      results.push_back(to);
+      free = to + (bytes + 31) / 16 * 16;
+    }
+    sharing->copy_boxes(copies, *stream, round % 4 == 3 ? local::CopyBy::engines : local::CopyBy::kernel);
+    for (size_t b = 0; b < results.size(); ++b) {
+      std::vector<std::byte> got(expected[b].size());
+      stream->copy(got.data(), results[b], static_cast<int64_t>(got.size()));
+      stream->synchronize();
+      ASSERT_TRUE(got == expected[b]) << round << " " << b;
+    }
+  }
+  backend.free_slab(0, slab, kSlab);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceBoxes, ::testing::Values(local::DeviceKind::emulated, local::DeviceKind::cuda),
+                         [](const auto& kind) { return local::name(kind.param); });
+
+TEST(BoxRuns, AxesThatContinueEachOtherAreOne) {
+  // Two of three planes, of every row the same columns.
+  const auto copy = BoxRuns({{3, 10, 8}, {1, 0, 2}, {2, 10, 4}, 4}).device_copy(nullptr, nullptr).value();
+  EXPECT_EQ(copy.axes, 1);
+  EXPECT_EQ(copy.outer[0].count, 20);
+  EXPECT_EQ(copy.outer[0].stride, 32);
+  EXPECT_EQ(copy.run_bytes, 16);
+  const local::Dims many(9, 3), some(9, 2), zeros(9, 0);
+  EXPECT_FALSE(BoxRuns({many, zeros, some, 4}).device_copy(nullptr, nullptr).has_value());
 }
 
 TEST(BoxRuns, OutsideTheBlockThrows) {

@@ -1,0 +1,157 @@
+#include "chunked/exec/peer_reads.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "chunked/exec/device_box.h"
+#include "local/base/log.h"
+#include "local/device/sharing.h"
+
+namespace quarry::exec {
+namespace {
+
+// Boxes of few or long runs go by the copy engines.
+constexpr int64_t kFewRuns = 8;
+constexpr int64_t kLongRunBytes = int64_t{1} << 20;
+
+// While one kernel ends the next is under way.
+constexpr size_t kKernelLines = 2;
+constexpr size_t kQueuedBatches = 2;  // of a line
+constexpr size_t kBatchBoxes = 24;
+constexpr int64_t kBatchBytes = int64_t{64} << 20;
+
+local::CopyBy short_runs_by() {
+  const char* const text = std::getenv("QUARRY_PEER_READS");
+  return text != nullptr && std::string_view(text) == "engines" ? local::CopyBy::engines : local::CopyBy::kernel;
+}
+
+}  // namespace
+
+PeerReads::PeerReads(local::Device device, int ranks, std::function<void()> wake)
+    : device_(device),
+      wake_(std::move(wake)),
+      short_runs_by_(short_runs_by()),
+      lines_(static_cast<size_t>(ranks) + kKernelLines),
+      waiting_(static_cast<size_t>(ranks)) {}
+
+PeerReads::~PeerReads() {
+  try {
+    for (const Line& line : lines_) {
+      if (!line.stream) continue;
+      line.stream->synchronize();
+      line.wakes->synchronize();
+    }
+  } catch (const std::exception& error) {
+    local::log(local::LogLevel::debug, error.what());
+  }
+}
+
+PeerReads::Line& PeerReads::open_line(size_t index) {
+  Line& line = lines_[index];
+  if (!line.stream) {
+    local::Backend& backend = local::backend(device_.kind);
+    line.wakes = backend.create_stream(device_.index, local::StreamRole::to_device);
+    line.stream = backend.create_stream(device_.index, local::StreamRole::to_device);
+  }
+  return line;
+}
+
+void PeerReads::add(uint32_t pull, int owner, const BlockBox& box, const void* block, void* to) {
+  const BoxRuns runs(box);
+  const auto copy = runs.device_copy(block, to);
+  const bool short_runs = runs.bytes() > kFewRuns * runs.run_bytes() && runs.run_bytes() < kLongRunBytes;
+  if (copy && short_runs && short_runs_by_ == local::CopyBy::kernel) {
+    waiting_[static_cast<size_t>(owner)].push_back({pull, *copy});
+    start_batches();
+    return;
+  }
+  Line& line = open_line(static_cast<size_t>(owner));
+  if (copy) {
+    local::memory_sharing(device_.kind)->copy_boxes(std::span(&*copy, 1), *line.stream, local::CopyBy::engines);
+  } else {
+    copy_box_on_device(box, block, to, *line.stream);
+  }
+  finish_queueing(line, {pull});
+}
+
+void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> pulls) {
+  if (free_events_.empty()) free_events_.push_back(local::backend(device_.kind).create_event(device_.index));
+  std::unique_ptr<local::Event> done = std::move(free_events_.back());
+  free_events_.pop_back();
+  line.stream->record(*done);
+  line.wakes->wait(*done);
+  line.wakes->host_callback(wake_);
+  line.queued.push_back({std::move(pulls), std::move(done)});
+}
+
+// One box of every owner in turn, while there are any.
+std::vector<uint32_t> PeerReads::take_batch(std::vector<local::BoxCopy>& copies) {
+  std::vector<uint32_t> pulls;
+  int64_t bytes = 0;
+  size_t empty = 0;
+  while (empty < waiting_.size() && pulls.size() < kBatchBoxes && bytes < kBatchBytes) {
+    std::deque<Waiting>& waiting = waiting_[next_owner_];
+    next_owner_ = (next_owner_ + 1) % waiting_.size();
+    if (waiting.empty()) {
+      ++empty;
+      continue;
+    }
+    empty = 0;
+    pulls.push_back(waiting.front().pull);
+    copies.push_back(waiting.front().copy);
+    bytes += copies.back().run_bytes * copies.back().runs();
+    waiting.pop_front();
+  }
+  return pulls;
+}
+
+bool PeerReads::start_batch(Line& line) {
+  std::vector<local::BoxCopy> copies;
+  std::vector<uint32_t> pulls = take_batch(copies);
+  if (pulls.empty()) return false;
+  local::memory_sharing(device_.kind)->copy_boxes(copies, *line.stream, local::CopyBy::kernel);
+  finish_queueing(line, std::move(pulls));
+  return true;
+}
+
+void PeerReads::start_batches() {
+  for (;;) {
+    Line& line = open_line(lines_.size() - kKernelLines + next_line_);
+    if (line.queued.size() >= kQueuedBatches || !start_batch(line)) return;
+    next_line_ = (next_line_ + 1) % kKernelLines;
+  }
+}
+
+bool PeerReads::poll(const Over& over) {
+  bool moved = false;
+  for (Line& line : lines_) {
+    while (!line.queued.empty() && line.queued.front().done->done()) {
+      Queued queued = std::move(line.queued.front());
+      line.queued.pop_front();
+      moved = true;
+      std::exception_ptr error;
+      try {
+        queued.done->synchronize();  // throws what the copies threw
+      } catch (...) {
+        error = std::current_exception();
+      }
+      free_events_.push_back(std::move(queued.done));
+      for (const uint32_t pull : queued.pulls) over(pull, error);
+    }
+  }
+  if (moved) start_batches();
+  return moved;
+}
+
+bool PeerReads::holds(uint32_t pull) const {
+  const auto waits = [&](const Waiting& one) { return one.pull == pull; };
+  if (std::ranges::any_of(waiting_, [&](const auto& of) { return std::ranges::any_of(of, waits); })) return true;
+  return std::ranges::any_of(lines_, [&](const Line& line) {
+    return std::ranges::any_of(line.queued,
+                               [&](const Queued& queued) { return std::ranges::count(queued.pulls, pull) > 0; });
+  });
+}
+
+}  // namespace quarry::exec

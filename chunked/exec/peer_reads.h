@@ -1,0 +1,65 @@
+// Copies of boxes out of other ranks' device memory by this rank's device. When every rank reads from every other one,
+// what limits is the owner that most of them read at a moment: so all owners are read at a time. Boxes of long runs go
+// by the copy engines, on a stream for each owner; boxes of short runs by kernels, each of which takes several boxes
+// from all owners in turn. No call waits for the device.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "chunked/exec/remote_box.h"
+#include "local/device/device.h"
+
+namespace quarry::exec {
+
+// Of one thread.
+class PeerReads {
+ public:
+  // `wake` is called from any thread whenever poll() has something to find.
+  PeerReads(local::Device device, int ranks, std::function<void()> wake);
+  // Waits for what has been queued.
+  ~PeerReads();
+
+  // Reads the box of a C-contiguous block in `owner`'s memory, which this device reaches, packed into `to`. Throws
+  // InvalidArgument if the box does not lie inside the block.
+  void add(uint32_t pull, int owner, const BlockBox& box, const void* block, void* to);
+  // Tells of every read that is over, with an error if it failed; true if there was one. Starts others.
+  using Over = std::function<void(uint32_t pull, const std::exception_ptr& error)>;
+  bool poll(const Over& over);
+  bool holds(uint32_t pull) const;  // added and not over
+
+ private:
+  struct Waiting {
+    uint32_t pull;
+    local::BoxCopy copy;
+  };
+  struct Queued {
+    std::vector<uint32_t> pulls;
+    std::unique_ptr<local::Event> done;
+  };
+  struct Line {  // work in the order of one stream
+    std::unique_ptr<local::Stream> stream;
+    std::unique_ptr<local::Stream> wakes;  // calls back to the host, which would hold up the copies behind them
+    std::deque<Queued> queued;
+  };
+
+  void start_batches();
+  bool start_batch(Line& line);
+  std::vector<uint32_t> take_batch(std::vector<local::BoxCopy>& copies);
+  void finish_queueing(Line& line, std::vector<uint32_t> pulls);
+  Line& open_line(size_t index);
+
+  const local::Device device_;
+  const std::function<void()> wake_;
+  const local::CopyBy short_runs_by_;
+  std::vector<Line> lines_;  // of each owner, and then those of kernels
+  size_t next_line_ = 0, next_owner_ = 0;
+  std::vector<std::deque<Waiting>> waiting_;  // for a kernel, of each owner
+  std::vector<std::unique_ptr<local::Event>> free_events_;
+};
+
+}  // namespace quarry::exec
