@@ -9,8 +9,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace quarry::comm {
 namespace {
@@ -19,7 +23,7 @@ static_assert(sizeof(ncclUniqueId) == kNcclIdBytes);
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPollInterval = std::chrono::microseconds(50);
-constexpr auto kSpin = std::chrono::microseconds(200);
+constexpr auto kGrace = std::chrono::seconds(1);  // for the call that holds the lock
 
 void checked(ncclResult_t result, const char* call) {
   if (result == ncclSuccess || result == ncclInProgress) return;
@@ -75,40 +79,53 @@ ncclRedOp_t operation(ReduceOp op) {
   return ncclSum;
 }
 
+// Calls of a communicator that does not block are queued by a thread that NCCL makes for each (170 to 300 us); calls of
+// one that blocks are queued at once, but wait for ever for a rank that died while they connect. So a communicator that
+// does not block is made first, which can be given up at any time; it makes the one that all calls use. That one
+// connects everything there and then, in a thread that is given up after the timeout (the rings and trees while it is
+// made: NCCL_RUNTIME_CONNECT=0; pairs of ranks by a message from each to each). From then on calls only queue kernels,
+// and abort(), from any thread, ends those that wait for a rank.
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(const std::string& id, int rank, int size, local::Device device, double timeout_seconds)
       : device_(device.index), rank_(rank), size_(size), timeout_(timeout_seconds) {
     ncclUniqueId unique;
     std::memcpy(&unique, id.data(), sizeof unique);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
     checked(cudaSetDevice(device_), "cudaSetDevice");
-    const ncclResult_t result = ncclCommInitRankConfig(&comm_, size, unique, rank, &config);
+    ncclComm_t parent = nullptr, child = nullptr;
     try {
-      checked(result, "ncclCommInitRankConfig");
-      settle("ncclCommInitRankConfig");
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      checked(ncclCommInitRankConfig(&parent, size, unique, rank, &config), "ncclCommInitRankConfig");
+      settle(parent, "ncclCommInitRankConfig");
+      config.blocking = 1;
+      config.splitShare = 0;
+      checked(ncclCommSplit(parent, /*color=*/0, /*key=*/rank, &child, &config), "ncclCommSplit");
+      settle(parent, "ncclCommSplit");
+      comm_ = child;
+      checked(ncclCommFinalize(parent), "ncclCommFinalize");
+      settle(parent, "ncclCommFinalize");
+      checked(ncclCommDestroy(std::exchange(parent, nullptr)), "ncclCommDestroy");
+      supervised([this] { connect_pairs(); }, "connecting");
     } catch (...) {
+      if (parent != nullptr) ncclCommAbort(parent);  // waits for the thread that makes the child
+      if (!given_up_) comm_ = child;
       abort();
       throw;
     }
   }
 
+  // Finalising waits for the peers' last collectives; one that never comes is given up after the timeout.
   ~NcclCollectives() override {
-    const std::lock_guard lock(mutex_);
     if (comm_ == nullptr) return;
-    cudaSetDevice(device_);
-    // Finalising waits for the peers' last collectives; one that never comes is given up after the timeout.
-    ncclResult_t state = ncclCommFinalize(comm_);
-    const auto end = Clock::now() + timeout_;
-    while (state == ncclInProgress && Clock::now() < end) {
-      std::this_thread::sleep_for(kPollInterval);
-      if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) state = ncclSystemError;
+    try {
+      supervised([this] { checked(ncclCommFinalize(comm_), "ncclCommFinalize"); }, "ncclCommFinalize");
+    } catch (...) {
+      give_up();
+      return;
     }
-    if (state == ncclSuccess)
-      ncclCommDestroy(comm_);
-    else
-      ncclCommAbort(comm_);
+    cudaSetDevice(device_);
+    ncclCommDestroy(comm_);
   }
 
   void broadcast(void* data, int64_t bytes, int root, local::Stream& stream) override {
@@ -166,7 +183,6 @@ class NcclCollectives final : public DeviceCollectives {
       const ncclResult_t end = ncclGroupEnd();
       checked(result, "ncclSend or ncclRecv");
       checked(end, "ncclGroupEnd");
-      if (end == ncclInProgress) settle("ncclGroupEnd");
     } catch (...) {
       give_up();
       throw;
@@ -181,10 +197,11 @@ class NcclCollectives final : public DeviceCollectives {
     checked(state, "NCCL");
   }
 
-  // Takes no lock before it raises the flag: the thread that holds the lock may be waiting for what is given up here.
+  // A call that holds the lock ends when what it waits for is given up: the device's queue is full of work behind a
+  // collective that waits for a rank.
   void abort() noexcept override {
     aborting_ = true;
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock(mutex_, kGrace);
     give_up();
   }
 
@@ -192,53 +209,105 @@ class NcclCollectives final : public DeviceCollectives {
   static cudaStream_t native(local::Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
   void ready() {
-    if (comm_ == nullptr) throw local::CommError("NCCL: the communicator was aborted");
+    if (comm_ == nullptr || aborting_) throw local::CommError("NCCL: the communicator was aborted");
     checked(cudaSetDevice(device_), "cudaSetDevice");
   }
 
   void start(ncclResult_t result, const char* call) {
     try {
       checked(result, call);
-      if (result == ncclInProgress) settle(call);
     } catch (...) {
       give_up();
       throw;
     }
   }
 
-  // A non-blocking call is queued once the communicator's state is no longer "in progress".
-  void settle(const char* call) {
+  // Waits until a call of a communicator that does not block is over.
+  void settle(ncclComm_t comm, const char* call) {
     const auto begin = Clock::now();
     ncclResult_t state = ncclInProgress;
     while (true) {
-      checked(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
+      checked(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError");
       checked(state, call);
       if (state == ncclSuccess) return;
-      if (aborting_) throw local::CommError(fmt::format("{}: aborted", call));
-      const auto waited = Clock::now() - begin;
-      if (waited > timeout_)
-        throw local::CommError(fmt::format("{}: no answer from the other ranks in {:g} s", call, timeout_.count()));
-      // A call is queued in some microseconds; only the first ones, which connect, take longer.
-      if (waited < kSpin) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(kPollInterval);
-      }
+      give_up_after(begin, call);
+      std::this_thread::sleep_for(kPollInterval);
     }
   }
 
+  void give_up_after(Clock::time_point begin, const char* call) const {
+    if (aborting_) throw local::CommError(fmt::format("{}: aborted", call));
+    if (Clock::now() - begin > timeout_)
+      throw local::CommError(fmt::format("{}: no answer from the other ranks in {:g} s", call, timeout_.count()));
+  }
+
+  // In a thread of its own, which ends when the communicator is given up; then this throws.
+  void supervised(const std::function<void()>& work, const char* call) {
+    std::packaged_task<void()> task([this, &work] {
+      checked(cudaSetDevice(device_), "cudaSetDevice");
+      work();
+    });
+    std::future<void> done = task.get_future();
+    std::thread thread(std::move(task));
+    std::exception_ptr error;
+    try {
+      const auto begin = Clock::now();
+      while (done.wait_for(kPollInterval) != std::future_status::ready) give_up_after(begin, call);
+    } catch (...) {
+      error = std::current_exception();
+      give_up();
+    }
+    thread.join();
+    if (error) std::rethrow_exception(error);
+    done.get();
+  }
+
+  // A byte from every rank to every other one, and a sum.
+  void connect_pairs() {
+    struct Memory {
+      void* data = nullptr;
+      cudaStream_t stream = nullptr;
+      ~Memory() {
+        if (stream != nullptr) cudaStreamDestroy(stream);
+        cudaFree(data);
+      }
+    } memory;
+    const auto size = static_cast<size_t>(size_);
+    constexpr size_t kSumBytes = 64;
+    checked(cudaStreamCreateWithFlags(&memory.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    checked(cudaMalloc(&memory.data, kSumBytes + 2 * size), "cudaMalloc");
+    checked(cudaMemsetAsync(memory.data, 0, kSumBytes + 2 * size, memory.stream), "cudaMemsetAsync");
+    auto* const bytes = static_cast<std::byte*>(memory.data) + kSumBytes;
+    checked(
+        ncclAllReduce(memory.data, memory.data, kSumBytes / sizeof(float), ncclFloat32, ncclSum, comm_, memory.stream),
+        "ncclAllReduce");
+    checked(ncclGroupStart(), "ncclGroupStart");
+    ncclResult_t result = ncclSuccess;  // the group must be ended in any case
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      const ncclResult_t out = ncclSend(bytes + r, 1, ncclUint8, r, comm_, memory.stream);
+      const ncclResult_t in = ncclRecv(bytes + size + r, 1, ncclUint8, r, comm_, memory.stream);
+      if (result == ncclSuccess) result = out != ncclSuccess ? out : in;
+    }
+    const ncclResult_t end = ncclGroupEnd();
+    checked(result, "ncclSend or ncclRecv");
+    checked(end, "ncclGroupEnd");
+    checked(cudaStreamSynchronize(memory.stream), "cudaStreamSynchronize");
+  }
+
+  // Once.
   void give_up() noexcept {
-    if (comm_ == nullptr) return;
+    if (given_up_.exchange(true)) return;
     cudaSetDevice(device_);
-    ncclCommAbort(comm_);
+    if (comm_ != nullptr) ncclCommAbort(comm_);
     comm_ = nullptr;
   }
 
   const int device_, rank_, size_;
   const std::chrono::duration<double> timeout_;
-  std::mutex mutex_;
-  std::atomic<bool> aborting_ = false;
-  ncclComm_t comm_ = nullptr;
+  std::timed_mutex mutex_;
+  std::atomic<bool> aborting_ = false, given_up_ = false;
+  std::atomic<ncclComm_t> comm_ = nullptr;
 };
 
 class NcclLibrary final : public NcclApi {
@@ -247,6 +316,8 @@ class NcclLibrary final : public NcclApi {
     // NVLink multicast stays off unless the user asks for it: a program that dies while it holds a multicast object can
     // take the node's GPUs out of service.
     setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+    // Rings and trees are connected when a communicator is made, not in the first call that uses them.
+    setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   }
 
   std::string make_id() override {
