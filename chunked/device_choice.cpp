@@ -35,4 +35,9 @@ std::vector<DeviceKind> choose_kinds(std::span<const DeviceWish> wishes, bool cp
   return kinds;
 }
 
+int choose_index(std::span<const std::string> views, int rank) {
+  const auto before = views.first(static_cast<size_t>(rank));
+  return static_cast<int>(std::ranges::count(before, views[before.size()]));
+}
+
 }  // namespace quarry

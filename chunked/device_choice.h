@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "local/device/device.h"
@@ -23,5 +24,10 @@ struct DeviceWish {
 // compute on the CPU beside those with one, and so do ranks that ask for the CPU. Throws InvalidArgument for wishes
 // that do not go together, DeviceError, naming rank and host, where a GPU is missing.
 std::vector<local::DeviceKind> choose_kinds(std::span<const DeviceWish> wishes, bool cpu_ranks);
+
+// The number of the device that `rank` takes among those it sees: how many ranks before it see the same ones. So ranks
+// that share the devices of a host take one each, and those to whom a launcher shows devices of their own take the
+// first. `views`: by rank, a text that says which devices it sees, on which host.
+int choose_index(std::span<const std::string> views, int rank);
 
 }  // namespace quarry

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -146,6 +147,18 @@ int64_t free_host_bytes_below(const std::string& root) {
   return least;
 }
 
-int64_t free_host_bytes() { return free_host_bytes_below(""); }
+int64_t bytes_given_by_slurm() {
+  constexpr double kMiB = 1 << 20;
+  const auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? 0.0 : std::max(0.0, std::strtod(text, nullptr));
+  };
+  double mib = number("SLURM_MEM_PER_NODE");
+  if (mib == 0) mib = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE");
+  constexpr auto kAll = std::numeric_limits<int64_t>::max();
+  return mib == 0 || mib * kMiB >= static_cast<double>(kAll) ? kAll : static_cast<int64_t>(mib * kMiB);
+}
+
+int64_t free_host_bytes() { return std::min(free_host_bytes_below(""), bytes_given_by_slurm()); }
 
 }  // namespace quarry

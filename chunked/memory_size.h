@@ -8,5 +8,8 @@ namespace quarry {
 
 // As free_host_bytes(), with /proc and /sys found below `root` ("" for the real ones).
 int64_t free_host_bytes_below(const std::string& root);
+// The memory of this node that Slurm's --mem or --mem-per-cpu gives the job, which cgroups need not enforce; the
+// largest number where none was asked for, or all of it.
+int64_t bytes_given_by_slurm();
 
 }  // namespace quarry

@@ -106,6 +106,15 @@ int affinity_count() {
   return CPU_COUNT(&mask);
 }
 
+// What Slurm was asked for by --cpus-per-task, where it started this rank: the affinity mask says so only where it
+// binds tasks to cores.
+int cpus_per_task() {
+  int count = 0;
+  const std::string text = comm::launched() ? environment("SLURM_CPUS_PER_TASK") : "";
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
+  return result.ec == std::errc() && count > 0 ? count : std::numeric_limits<int>::max();
+}
+
 // How many ranks of this node have the same affinity mask: they share its CPUs. Collective.
 int sharing_ranks(comm::Communicator& communicator) {
   struct Place {
@@ -161,7 +170,7 @@ struct Runtime::Impl {
   local::DeviceKind job_kind = DeviceKind::cpu;  // what chunks are made for: that of the ranks with a device
   int64_t plan_bytes = 0;                        // that every rank has for tasks
   int node_count = 1;
-  int visible_gpus = 0;
+  int visible_devices = 0;
   std::string device_name;
   std::unique_ptr<scheduler::Executor> executor;
   std::unique_ptr<comm::PeerMemory> peers;
@@ -229,7 +238,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   communicator->all_reduce(std::span(&first_on_node, 1), comm::ReduceOp::sum);
   node_count = static_cast<int>(first_on_node);
   const int sharing = sharing_ranks(*communicator);
-  if (options.threads == 0) options.threads = std::max(1, affinity_count() / std::max(1, sharing));
+  if (options.threads == 0) options.threads = std::clamp(affinity_count() / std::max(1, sharing), 1, cpus_per_task());
   together(*communicator, 0, [this] {
     choose_budget();
     scheduler::ExecutorConfig config;
@@ -260,27 +269,33 @@ void Runtime::Impl::choose_device() {
   std::vector<DeviceWish> wishes(static_cast<size_t>(communicator->size()));
   communicator->all_gather(&mine, sizeof mine, wishes.data());
   device.kind = choose_kinds(wishes, cpu_ranks)[static_cast<size_t>(communicator->rank())];
-  together(*communicator, 0, [this] {
+  std::string view;  // none on the CPU
+  together(*communicator, 0, [&] {
+    if (device.kind == DeviceKind::cpu) return;
+    local::Backend& backend = local::backend(device.kind);
+    visible_devices = backend.device_count();
+    view = mine.host;
+    for (int i = 0; i < visible_devices; ++i) view += " " + backend.info(i).uuid;
+  });
+  const std::vector<std::string> views = communicator->all_gather_strings(view);
+  together(*communicator, 0, [&] {
+    const int number = choose_index(views, communicator->rank());
     switch (device.kind) {
       case DeviceKind::cpu:
         break;
       case DeviceKind::emulated:
-        // As many as one asks for: all ranks may use the first.
-        static_cast<void>(local::backend(device.kind));
+        device.index = number % visible_devices;  // each process has its own, whatever their numbers
         break;
-      case DeviceKind::cuda: {
-        local::Backend& backend = local::backend(device.kind);
-        visible_gpus = backend.device_count();
-        // A launcher that binds GPUs shows each rank only its own.
-        device.index = visible_gpus == 1 ? 0 : communicator->node_rank();
-        if (device.index >= visible_gpus && !cpu_ranks) {
+      case DeviceKind::cuda:
+        // Ranks that see the same one only are told so by name.
+        device.index = visible_devices == 1 ? 0 : number;
+        if (device.index >= visible_devices && !cpu_ranks) {
           throw InvalidArgument(fmt::format(
-              "{} ranks on one node, but {} GPUs: every rank needs a GPU of its own; start {} ranks per node, "
+              "{} ranks on {} see the same {} GPUs: every rank needs a GPU of its own; start {} ranks per node, "
               "or choose --device cpu, or --without-gpu cpu for CPU ranks beside those with one",
-              communicator->node_size(), visible_gpus, visible_gpus));
+              std::ranges::count(views, view), mine.host, visible_devices, visible_devices));
         }
         break;
-      }
     }
   });
   if (std::ranges::any_of(wishes, [](const DeviceWish& wish) { return wish.has_gpu != 0; })) take_gpu();
@@ -303,7 +318,7 @@ void Runtime::Impl::choose_device() {
 // The GPU of this rank's number, unless there is none left for it or a lower rank has it. Collective.
 void Runtime::Impl::take_gpu() {
   std::string mine;
-  if (device.kind == DeviceKind::cuda && device.index < visible_gpus) {
+  if (device.kind == DeviceKind::cuda && device.index < visible_devices) {
     const local::DeviceInfo info = local::backend(device.kind).info(device.index);
     mine = info.uuid;
     device_name = info.name;
@@ -515,9 +530,9 @@ std::string Runtime::banner() const {
     text += fmt::format("; {} {}", plural(static_cast<int>(others), "rank"),
                         r.device.kind == DeviceKind::cpu ? "on devices" : "on the CPU");
   }
-  if (ranks == 1 && r.visible_gpus > 1) {
+  if (ranks == 1 && r.device.kind == DeviceKind::cuda && r.visible_devices > 1) {
     text += fmt::format("; {0} GPUs are visible, this process uses one: start one rank per GPU with mpirun -n {0}",
-                        r.visible_gpus);
+                        r.visible_devices);
   }
   return text;
 }

@@ -29,17 +29,18 @@ struct RuntimeOptions {
   // is less.
   std::string host_memory;
   std::string spill_dir;    // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
-  std::string transport;    // "auto", "mpi", "ucx". Empty: QUARRY_TRANSPORT, then auto
+  std::string transport;    // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
   std::string peer_copies;  // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   std::string balance;      // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
-  int threads = 0;          // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
-  int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
+  int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
+  int compute_streams = 1;            // GPU kinds: what rounds of chunk tasks take in turn
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
 
 // Bytes of "1536", "256MiB", "1.5 GiB", "512 MB", "50%" (of `free_bytes`). Throws InvalidArgument.
 int64_t parse_size(const std::string& text, int64_t free_bytes);
-// What this process may still take: memory limits of its cgroups and of the machine, whichever is less.
+// What the ranks of this node may still take: memory limits of the cgroups, of the machine and of Slurm's --mem,
+// whichever is least.
 int64_t free_host_bytes();
 
 // Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.

@@ -33,7 +33,7 @@ TransportChoice parse_transport(const std::string& text) {
   if (text.empty() || text == "auto") return TransportChoice::automatic;
   if (text == "mpi") return TransportChoice::mpi;
   if (text == "ucx") return TransportChoice::ucx;
-  throw local::InvalidArgument(fmt::format("transport \"{}\": expected auto, mpi or ucx", text));
+  throw local::InvalidArgument(fmt::format("transport \"{}\": expected auto, mpi, ucx or self", text));
 }
 
 std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {

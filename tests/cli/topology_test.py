@@ -27,11 +27,12 @@ class Topology(CliTest):
         options = ["--device", "emulated", "--memory", "64MiB", "--host-memory", "64MiB"]
         self.assertRegex(self.topology(*options), r"0 <- 1: blocks in device memory: copied by the reading device \(shared memory\); the rest: ")
         text = self.topology(*options, "--peer-copies", "off")
+        self.assertRegex(text, r"(?m)^  0 on \S+: emulated:0 .*\n  1 on \S+: emulated:1 ")  # a rank's number among those of its host
         self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: copies between devices are turned off\)")
         self.assertIn("collectives on device memory: through pinned memory (", text)
 
     def test_mistakes(self):
-        self.fails(2, "expected auto, mpi or ucx", "info", "--topology", "--transport", "tcp")
+        self.fails(2, "expected auto, mpi, ucx or self", "info", "--topology", "--transport", "tcp")
         self.fails(2, "expected auto, on or off", "info", "--topology", "--peer-copies", "maybe")
         self.fails(2, "info needs a FILE, or --topology", "info")
 

@@ -83,5 +83,17 @@ TEST(DeviceChoice, WishesThatDoNotGoTogether) {
               HasSubstr("different kinds"));
 }
 
+TEST(DeviceChoice, RanksThatSeeTheSameDevicesTakeOneEach) {
+  const auto indices = [](const std::vector<std::string>& views) {
+    std::vector<int> taken;
+    for (size_t rank = 0; rank < views.size(); ++rank) taken.push_back(choose_index(views, static_cast<int>(rank)));
+    return taken;
+  };
+  EXPECT_THAT(indices({"a 0 1", "a 0 1", "b 0 1", "b 0 1"}), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(indices({"a 0 1", "b 0 1", "a 0 1", "b 0 1"}), ElementsAre(0, 0, 1, 1));  // ranks dealt out in turn
+  EXPECT_THAT(indices({"a 0 1", "a 2 3", "a 4 5"}), ElementsAre(0, 0, 0));              // --gpus-per-task=2
+  EXPECT_THAT(indices({"", "a 0 1", ""}), ElementsAre(0, 0, 1));                        // CPU ranks see none
+}
+
 }  // namespace
 }  // namespace quarry

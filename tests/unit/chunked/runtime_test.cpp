@@ -206,6 +206,36 @@ TEST(Runtime, BannerSaysRanksDevicesThreadsBudget) {
   EXPECT_EQ(Runtime(options).banner(), "1 rank, emulated:0, 1 thread, 256 MiB of device and 1 GiB of host memory");
 }
 
+TEST(FreeHostBytes, NoMoreThanSlurmGivesTheJob) {
+  EXPECT_EQ(bytes_given_by_slurm(), std::numeric_limits<int64_t>::max());
+  {
+    const Environment node("SLURM_MEM_PER_NODE", "3");
+    EXPECT_EQ(bytes_given_by_slurm(), 3 * kMiB);
+    EXPECT_EQ(free_host_bytes(), 3 * kMiB);
+  }
+  const Environment cpu("SLURM_MEM_PER_CPU", "2");
+  EXPECT_EQ(bytes_given_by_slurm(), std::numeric_limits<int64_t>::max());
+  const Environment cpus("SLURM_CPUS_ON_NODE", "4");
+  EXPECT_EQ(bytes_given_by_slurm(), 8 * kMiB);
+  const Environment all("SLURM_MEM_PER_NODE", "0");
+  EXPECT_EQ(bytes_given_by_slurm(), 8 * kMiB);
+}
+
+TEST(Runtime, TasksOfSlurmWithoutMpiAreRefused) {
+  const Environment tasks("SLURM_STEP_NUM_TASKS", "2");
+  try {
+    const Runtime runtime(on_cpu());
+    ADD_FAILURE() << "two copies of one run";
+  } catch (const local::InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("srun started 2 processes"));
+  }
+  RuntimeOptions options = on_cpu();
+  options.transport = "self";
+  EXPECT_EQ(Runtime(options).size(), 1);
+  const Environment one("SLURM_STEP_NUM_TASKS", "1");
+  EXPECT_EQ(Runtime(on_cpu()).size(), 1);
+}
+
 TEST(Runtime, CurrentIsTheProgramsOwnElseOneRank) {
   {
     Runtime runtime(on_cpu());
