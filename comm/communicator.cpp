@@ -49,6 +49,16 @@ void Communicator::all_to_all(const void* send, std::span<const int64_t> send_by
   for (const auto& request : open) request->wait();
 }
 
+std::unique_ptr<Request> Communicator::send_device(local::DeviceKind /*kind*/, const void* /*data*/, int64_t /*bytes*/,
+                                                   int /*to*/, uint64_t /*tag*/) {
+  throw local::NotSupported(fmt::format("{} does not move device memory", transport()));
+}
+
+std::unique_ptr<Request> Communicator::receive_device(local::DeviceKind /*kind*/, void* /*data*/, int64_t /*bytes*/,
+                                                      int /*from*/, uint64_t /*tag*/) {
+  throw local::NotSupported(fmt::format("{} does not move device memory", transport()));
+}
+
 std::vector<std::string> Communicator::all_gather_strings(const std::string& mine) {
   std::vector<int64_t> sizes(static_cast<size_t>(size()));
   const int64_t bytes = static_cast<int64_t>(mine.size());

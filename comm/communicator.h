@@ -63,6 +63,19 @@ class Communicator {
   virtual std::unique_ptr<Request> send(const void* data, int64_t bytes, int to, uint64_t tag) = 0;
   virtual std::unique_ptr<Request> receive(void* data, int64_t bytes, int from, uint64_t tag) = 0;
 
+  // Whether send_device() and receive_device() take memory of that kind of device; the same on every rank.
+  virtual bool moves_memory_of(local::DeviceKind kind) const {
+    static_cast<void>(kind);
+    return false;
+  }
+  // As send() and receive(), of memory of a device of this process, to and from other ranks; what was queued on the
+  // memory must be done. At the other end may be host memory, if the message is larger than 4 KiB. Throw NotSupported
+  // where moves_memory_of() is false.
+  virtual std::unique_ptr<Request> send_device(local::DeviceKind kind, const void* data, int64_t bytes, int to,
+                                               uint64_t tag);
+  virtual std::unique_ptr<Request> receive_device(local::DeviceKind kind, void* data, int64_t bytes, int from,
+                                                  uint64_t tag);
+
   // Active messages for control: small (<= 4 KiB), buffered, delivered to the handler in order per sender, from within
   // any thread's progress(), one at a time. They wait while there is no handler. A handler may send, receive and post,
   // but not wait; once set_handler(nullptr) has returned, the old one does not run any more. Throws CommError if the

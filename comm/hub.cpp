@@ -181,7 +181,14 @@ uint32_t Hub::last_channel() const {
   return last_channel_;
 }
 
-std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag) {
+void Hub::check_memory(MemoryKind memory, int job_rank) const {
+  if (memory == MemoryKind::host) return;
+  if (job_rank == rank_) throw InvalidArgument("a message of device memory from a rank to itself");
+  if (!moves(memory)) throw local::NotSupported(fmt::format("{} does not move device memory", transport()));
+}
+
+std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag,
+                                   MemoryKind memory) {
   const auto transfer = std::make_shared<Transfer>();
   FrameHeader header{channel_id, FrameKind::data, 0, 0, tag, bytes, 0, 0};
   int job_rank = 0;
@@ -194,6 +201,7 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
     }
     job_rank = ch.members[static_cast<size_t>(to)];
     header.from = ch.rank;
+    check_memory(memory, job_rank);
     if (job_rank == rank_) {
       // A small message is buffered, as it is between ranks; a large one is copied when its receive comes.
       Arrival arrival{bytes, 0, bytes <= kMaxMessageBytes, {}, nullptr, nullptr};
@@ -218,7 +226,7 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
     } else {
       Peer& peer = peers_[static_cast<size_t>(job_rank)];
       if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
-      header.has_data = bytes <= kMaxMessageBytes;
+      header.has_data = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
       if (!header.has_data) header.id = peer.next_id++;
       bytes_sent_ += bytes;
     }
@@ -234,13 +242,14 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
     if (header.has_data) {
       transfer->finish();
     } else {
-      wire_->send(job_rank, header.id, data, bytes, transfer);
+      wire_->send(job_rank, header.id, data, bytes, memory, transfer);
     }
   }
   return std::make_unique<HubRequest>(*this, channel_id, transfer, to);
 }
 
-std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag) {
+std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag,
+                                      MemoryKind memory) {
   const auto transfer = std::make_shared<Transfer>();
   {
     const std::lock_guard lock(mutex_);
@@ -249,7 +258,8 @@ std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t b
       throw InvalidArgument(fmt::format("receive of {} bytes from rank {} in a communicator of {} ranks", bytes, from,
                                         ch.members.size()));
     }
-    const Receive receive{data, bytes, from, tag, transfer};
+    check_memory(memory, ch.members[static_cast<size_t>(from)]);
+    const Receive receive{data, bytes, from, tag, memory, transfer};
     const auto it = ch.arrivals.find({from, tag});
     if (it != ch.arrivals.end()) {
       Arrival arrival = std::move(it->second.front());
@@ -281,16 +291,22 @@ void Hub::match(Channel& ch, Arrival& arrival, const Receive& receive) {
     if (fits) receive.transfer->finish();
   } else if (arrival.has_data) {
     if (!fits) return;
+    if (receive.memory != MemoryKind::host && receive.bytes > 0) {
+      receive.transfer->fail(
+          fmt::format("receive from rank {} into device memory: the {} bytes were sent from the host", receive.from,
+                      receive.bytes));
+      return;
+    }
     if (receive.bytes > 0) std::memcpy(receive.data, arrival.data.data(), static_cast<size_t>(receive.bytes));
     receive.transfer->finish();
   } else {
     const int job_rank = ch.members[static_cast<size_t>(receive.from)];
     if (fits) {
-      starts_.push_back({job_rank, arrival.id, receive.data, receive.bytes, receive.transfer});
+      starts_.push_back({job_rank, arrival.id, receive.data, receive.bytes, receive.memory, receive.transfer});
     } else {
       const auto drain = std::make_shared<DrainTransfer>();
       drain->memory.resize(static_cast<size_t>(arrival.bytes));
-      starts_.push_back({job_rank, arrival.id, drain->memory.data(), arrival.bytes, drain});
+      starts_.push_back({job_rank, arrival.id, drain->memory.data(), arrival.bytes, MemoryKind::host, drain});
     }
   }
 }
@@ -304,7 +320,7 @@ bool Hub::start_matched() {
   }
   for (Start& start : starts) {
     try {
-      wire_->receive(start.from, start.id, start.data, start.bytes, start.transfer);
+      wire_->receive(start.from, start.id, start.data, start.bytes, start.memory, start.transfer);
     } catch (const local::Error& error) {
       start.transfer->fail(error.what());
     }

@@ -53,8 +53,13 @@ class Hub : public WireSink {
   void close_channel(uint32_t id);
   uint32_t last_channel() const;
 
-  std::unique_ptr<Request> send(uint32_t channel, const void* data, int64_t bytes, int to, uint64_t tag);
-  std::unique_ptr<Request> receive(uint32_t channel, void* data, int64_t bytes, int from, uint64_t tag);
+  // Device memory: where moves() says so, between different processes. A message of at most kMaxMessageBytes has device
+  // memory at both ends or at none.
+  std::unique_ptr<Request> send(uint32_t channel, const void* data, int64_t bytes, int to, uint64_t tag,
+                                MemoryKind memory = MemoryKind::host);
+  std::unique_ptr<Request> receive(uint32_t channel, void* data, int64_t bytes, int from, uint64_t tag,
+                                   MemoryKind memory = MemoryKind::host);
+  bool moves(MemoryKind memory) const { return wire_ != nullptr && wire_->moves(memory); }
   void set_handler(uint32_t channel, Communicator::Handler handler);
   void post(uint32_t channel, int to, std::span<const std::byte> message);
 
@@ -91,6 +96,7 @@ class Hub : public WireSink {
     int64_t bytes;
     int from;
     uint64_t tag;
+    MemoryKind memory;
     TransferPtr transfer;
   };
   struct Arrival {  // announced, matched by no receive yet
@@ -118,6 +124,7 @@ class Hub : public WireSink {
     uint64_t id;
     void* data;
     int64_t bytes;
+    MemoryKind memory;
     TransferPtr transfer;
   };
   struct Peer {
@@ -131,6 +138,7 @@ class Hub : public WireSink {
   struct FrameHeader;
 
   Channel& channel(uint32_t id);
+  void check_memory(MemoryKind memory, int job_rank) const;
   void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
   void announce(Channel& channel, int from, const FrameHeader& header, std::span<const std::byte> payload);
   // Joins an arrival and a receive; the wire's part goes to starts_.

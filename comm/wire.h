@@ -30,6 +30,10 @@ struct Transfer {
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 
+// Where the memory of a transfer is: what host threads read and write, or a device's. That of emulated devices is host
+// memory, but never travels with an announcement, as that of no device does.
+enum class MemoryKind : uint8_t { host, emulated, cuda };
+
 // Takes what arrives. Called from Wire::progress() with the wire's lock held: must not call the wire.
 class WireSink {
  public:
@@ -49,8 +53,12 @@ class Wire {
   virtual void post(int to, std::span<const std::byte> frame) = 0;
   // Data: a send and the receive with the same id (unique per pair of ranks while in flight) and size meet. The memory
   // must stay until the transfer is not pending any more.
-  virtual void send(int to, uint64_t id, const void* data, int64_t bytes, const TransferPtr& transfer) = 0;
-  virtual void receive(int from, uint64_t id, void* data, int64_t bytes, const TransferPtr& transfer) = 0;
+  virtual void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind memory,
+                    const TransferPtr& transfer) = 0;
+  virtual void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind memory,
+                       const TransferPtr& transfer) = 0;
+  // Whether it moves memory of that kind itself.
+  virtual bool moves(MemoryKind memory) const { return memory != MemoryKind::cuda; }
   // That rank is gone: what is under way with it fails, now or in the next progress().
   virtual void abandon(int rank, const std::string& reason) = 0;
   // True if something happened.

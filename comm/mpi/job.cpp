@@ -110,8 +110,11 @@ void Job::choose_wire(TransportChoice choice) {
   std::unique_ptr<ucx::UcxWire> ucx_wire;
   std::string reason;
   if (choice != TransportChoice::mpi) ucx_wire = ucx::make_ucx_wire(rank_, size_, reason);
-  int usable = ucx_wire ? 1 : 0, all_usable = 0;
-  check(MPI_Allreduce(&usable, &all_usable, 1, MPI_INT, MPI_MIN, world_), "MPI_Allreduce");
+  const int usable[2] = {ucx_wire ? 1 : 0, ucx_wire && ucx_wire->moves(MemoryKind::cuda) ? 1 : 0};
+  int of_all[2] = {};
+  check(MPI_Allreduce(usable, of_all, 2, MPI_INT, MPI_MIN, world_), "MPI_Allreduce");
+  const bool all_usable = of_all[0] != 0;
+  moves_cuda_ = of_all[1] != 0;
   if (!all_usable) {
     if (choice == TransportChoice::ucx) {
       throw CommError("transport ucx: " + (reason.empty() ? "UCX cannot start on another rank" : reason));

@@ -35,6 +35,8 @@ class Job {
   MPI_Comm world() const { return world_; }
   // Per rank of the job: which node it runs on (the lowest rank there).
   const std::vector<int>& nodes() const { return nodes_; }
+  // Whether the wires of all ranks move memory of CUDA devices.
+  bool moves_cuda() const { return moves_cuda_; }
   // A rank gave up: MPI's own end would hang or complain.
   [[noreturn]] void abort(int status);
 
@@ -51,6 +53,7 @@ class Job {
   MPI_Comm data_ = MPI_COMM_NULL;    // data of the MPI wire
   int rank_ = 0, size_ = 1;
   std::vector<int> nodes_;
+  bool moves_cuda_ = false;
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<Monitor> monitor_;
 };

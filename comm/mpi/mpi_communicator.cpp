@@ -29,6 +29,18 @@ MPI_Op operation(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
+MemoryKind memory_of(local::DeviceKind kind) {
+  switch (kind) {
+    case local::DeviceKind::cpu:
+      return MemoryKind::host;
+    case local::DeviceKind::cuda:
+      return MemoryKind::cuda;
+    case local::DeviceKind::emulated:
+      return MemoryKind::emulated;
+  }
+  return MemoryKind::host;
+}
+
 double combine(double a, double b, ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
@@ -215,6 +227,20 @@ std::unique_ptr<Request> MpiCommunicator::send(const void* data, int64_t bytes, 
 
 std::unique_ptr<Request> MpiCommunicator::receive(void* data, int64_t bytes, int from, uint64_t tag) {
   return hub().receive(channel_, data, bytes, from, tag);
+}
+
+bool MpiCommunicator::moves_memory_of(local::DeviceKind kind) const {
+  return kind == local::DeviceKind::cuda ? job_->moves_cuda() : hub().moves(memory_of(kind));
+}
+
+std::unique_ptr<Request> MpiCommunicator::send_device(local::DeviceKind kind, const void* data, int64_t bytes, int to,
+                                                      uint64_t tag) {
+  return hub().send(channel_, data, bytes, to, tag, memory_of(kind));
+}
+
+std::unique_ptr<Request> MpiCommunicator::receive_device(local::DeviceKind kind, void* data, int64_t bytes, int from,
+                                                         uint64_t tag) {
+  return hub().receive(channel_, data, bytes, from, tag, memory_of(kind));
 }
 
 void MpiCommunicator::set_handler(Handler handler) { hub().set_handler(channel_, std::move(handler)); }

@@ -37,6 +37,11 @@ class MpiCommunicator : public Communicator {
 
   std::unique_ptr<Request> send(const void* data, int64_t bytes, int to, uint64_t tag) override;
   std::unique_ptr<Request> receive(void* data, int64_t bytes, int from, uint64_t tag) override;
+  bool moves_memory_of(local::DeviceKind kind) const override;
+  std::unique_ptr<Request> send_device(local::DeviceKind kind, const void* data, int64_t bytes, int to,
+                                       uint64_t tag) override;
+  std::unique_ptr<Request> receive_device(local::DeviceKind kind, void* data, int64_t bytes, int from,
+                                          uint64_t tag) override;
   void set_handler(Handler handler) override;
   void post(int to, std::span<const std::byte> message) override;
   bool progress() override { return hub().progress(); }

@@ -54,7 +54,8 @@ class MpiWire : public Wire {
     add(request, {nullptr, 0, to, std::move(copy)});
   }
 
-  void send(int to, uint64_t id, const void* data, int64_t bytes, const TransferPtr& transfer) override {
+  void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind /*memory*/,
+            const TransferPtr& transfer) override {
     const std::lock_guard guard(lock());
     auto joint = std::make_shared<Pieces>(Pieces{transfer, 0});
     for (int64_t at = 0; at < bytes; at += kPieceBytes) {
@@ -67,7 +68,8 @@ class MpiWire : public Wire {
     }
   }
 
-  void receive(int from, uint64_t id, void* data, int64_t bytes, const TransferPtr& transfer) override {
+  void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind /*memory*/,
+               const TransferPtr& transfer) override {
     const std::lock_guard guard(lock());
     auto joint = std::make_shared<Pieces>(Pieces{transfer, 0});
     for (int64_t at = 0; at < bytes; at += kPieceBytes) {

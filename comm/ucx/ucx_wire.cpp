@@ -57,6 +57,10 @@ class UcpWire : public UcxWire {
     const ucs_status_t made = ucp_init(&params, config, &context_);
     ucp_config_release(config);
     check(made, "ucp_init");
+    ucp_context_attr_t attributes = {};
+    attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+    moves_cuda_ = ucp_context_query(context_, &attributes) == UCS_OK &&
+                  (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 
     ucp_worker_params_t worker_params = {};
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -149,12 +153,12 @@ class UcpWire : public UcxWire {
     started(result, std::move(operation), "ucp_am_send_nbx");
   }
 
-  void send(int to, uint64_t id, const void* data, int64_t bytes, const TransferPtr& transfer) override {
+  void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind memory,
+            const TransferPtr& transfer) override {
     const std::lock_guard guard(mutex_);
     Endpoint& endpoint = connected(to);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, to, nullptr});
-    ucp_request_param_t param = {};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    ucp_request_param_t param = data_params(memory);
     param.cb.send = &UcpWire::on_sent;
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
@@ -162,11 +166,11 @@ class UcpWire : public UcxWire {
     started(result, std::move(operation), "ucp_tag_send_nbx");
   }
 
-  void receive(int from, uint64_t id, void* data, int64_t bytes, const TransferPtr& transfer) override {
+  void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind memory,
+               const TransferPtr& transfer) override {
     const std::lock_guard guard(mutex_);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, from, nullptr});
-    ucp_request_param_t param = {};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    ucp_request_param_t param = data_params(memory);
     param.cb.recv = &UcpWire::on_received;
     param.user_data = operation.get();
     constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
@@ -174,6 +178,8 @@ class UcpWire : public UcxWire {
         ucp_tag_recv_nbx(worker_, data, static_cast<size_t>(bytes), make_tag(from, id), kWholeTag, &param);
     started(result, std::move(operation), "ucp_tag_recv_nbx");
   }
+
+  bool moves(MemoryKind memory) const override { return memory != MemoryKind::cuda || moves_cuda_; }
 
   void abandon(int rank, const std::string& reason) override {
     const std::lock_guard guard(mutex_);
@@ -261,6 +267,14 @@ class UcpWire : public UcxWire {
     void* request = nullptr;
     bool over = false;  // its callback came before the call that started it returned
   };
+
+  // The kind of memory is known, so UCX need not ask the driver for it.
+  static ucp_request_param_t data_params(MemoryKind memory) {
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.memory_type = memory == MemoryKind::cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+    return param;
+  }
 
   Endpoint& connected(int to) {
     Endpoint& endpoint = endpoints_[static_cast<size_t>(to)];
@@ -387,6 +401,7 @@ class UcpWire : public UcxWire {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
+  bool moves_cuda_ = false;
   std::vector<std::string> addresses_;
   std::vector<bool> on_node_;
   std::mutex mutex_;  // of the worker and all below

@@ -623,6 +623,105 @@ TEST(Device, BroadcastStaged) {
   }
 }
 
+// Messages out of and into device memory, as far as the transport moves it.
+class DeviceMemory : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam())) GTEST_SKIP() << "no GPU on this machine";
+    if (job().size() == 1) GTEST_SKIP() << "one rank";
+    if (!job().moves_memory_of(GetParam())) GTEST_SKIP() << job().transport() << " has no CUDA memory here";
+    local::Backend& backend = local::backend(GetParam());
+    index_ = job().node_rank() % backend.device_count();
+    stream_ = backend.create_stream(index_, local::StreamRole::to_device);
+    slab_ = static_cast<uint8_t*>(backend.allocate_slab(index_, 2 * kMost));
+  }
+  void TearDown() override {
+    if (slab_ != nullptr) local::backend(GetParam()).free_slab(index_, slab_, 2 * kMost);
+  }
+  void put(uint8_t* to, const std::vector<uint8_t>& data) {
+    stream_->copy(to, data.data(), static_cast<int64_t>(data.size()));
+    stream_->synchronize();
+  }
+  std::vector<uint8_t> get(const uint8_t* from, int64_t bytes) {
+    std::vector<uint8_t> data(static_cast<size_t>(bytes));
+    stream_->copy(data.data(), from, bytes);
+    stream_->synchronize();
+    return data;
+  }
+
+  static constexpr int64_t kMost = int64_t{17} << 20;
+  int index_ = 0;
+  std::unique_ptr<local::Stream> stream_;
+  uint8_t* slab_ = nullptr;
+};
+
+TEST_P(DeviceMemory, RingOfMessages) {
+  for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{4096}, int64_t{65537}, int64_t{16} << 20}) {
+    put(slab_, pattern(bytes, static_cast<uint64_t>(job().rank())));
+    const auto receive = job().receive_device(GetParam(), slab_ + kMost, bytes, previous_rank(), 5);
+    const auto send = job().send_device(GetParam(), slab_, bytes, next_rank(), 5);
+    receive->wait();
+    send->wait();
+    EXPECT_TRUE(get(slab_ + kMost, bytes) == pattern(bytes, static_cast<uint64_t>(previous_rank()))) << bytes;
+  }
+}
+
+TEST_P(DeviceMemory, HostMemoryAtTheOtherEnd) {
+  constexpr int64_t kBytes = 1000003;
+  const std::vector<uint8_t> mine = pattern(kBytes, static_cast<uint64_t>(job().rank()));
+  const std::vector<uint8_t> expected = pattern(kBytes, static_cast<uint64_t>(previous_rank()));
+  put(slab_, mine);
+  std::vector<uint8_t> in(kBytes);
+  {
+    const auto receive = job().receive(in.data(), kBytes, previous_rank(), 6);
+    job().send_device(GetParam(), slab_, kBytes, next_rank(), 6)->wait();
+    receive->wait();
+  }
+  EXPECT_TRUE(in == expected);
+  const auto receive = job().receive_device(GetParam(), slab_ + kMost, kBytes, previous_rank(), 7);
+  job().send(mine.data(), kBytes, next_rank(), 7)->wait();
+  receive->wait();
+  EXPECT_TRUE(get(slab_ + kMost, kBytes) == expected);
+}
+
+TEST_P(DeviceMemory, ManyAtATimeAndBeforeTheirReceives) {
+  constexpr int64_t kBytes = 300001;
+  constexpr int kCount = 40;
+  std::vector<std::unique_ptr<Request>> requests;
+  for (int i = 0; i < kCount; ++i) {
+    put(slab_ + i * kBytes, pattern(kBytes, static_cast<uint64_t>(i * 100 + job().rank())));
+    requests.push_back(job().send_device(GetParam(), slab_ + i * kBytes, kBytes, next_rank(), 8));
+  }
+  job().barrier();
+  for (int i = 0; i < kCount; ++i) {
+    requests.push_back(job().receive_device(GetParam(), slab_ + kMost + i * kBytes, kBytes, previous_rank(), 8));
+  }
+  for (const auto& request : requests) request->wait();
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_TRUE(get(slab_ + kMost + i * kBytes, kBytes) ==
+                pattern(kBytes, static_cast<uint64_t>(i * 100 + previous_rank())));
+  }
+}
+
+TEST_P(DeviceMemory, MistakesAreErrors) {
+  EXPECT_THROW(job().send_device(GetParam(), slab_, 8, job().rank(), 9), local::InvalidArgument);
+  EXPECT_THROW(job().receive_device(GetParam(), slab_, 8, job().rank(), 9), local::InvalidArgument);
+  // A short message of host memory travels with its announcement, which no device reads.
+  const uint8_t byte = 1;
+  const auto short_one = job().receive_device(GetParam(), slab_, 1, previous_rank(), 10);
+  job().send(&byte, 1, next_rank(), 10)->wait();
+  EXPECT_THROW(short_one->wait(), local::CommError);
+  const auto wrong_size = job().receive_device(GetParam(), slab_, 10000, previous_rank(), 11);
+  job().send_device(GetParam(), slab_ + kMost, 20000, next_rank(), 11)->wait();
+  EXPECT_THROW(wrong_size->wait(), local::CommError);
+  // One that nothing was sent for is withdrawn.
+  job().receive_device(GetParam(), slab_, 100, previous_rank(), 12).reset();
+  job().barrier();
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceMemory, ::testing::Values(local::DeviceKind::emulated, local::DeviceKind::cuda),
+                         [](const auto& kind) { return local::name(kind.param); });
+
 TEST(World, AnotherOneSharesTheJob) {
   const auto again = world(nullptr, nullptr);
   EXPECT_EQ(again->rank(), job().rank());
