@@ -21,6 +21,7 @@ AxisChunks::AxisChunks(int64_t extent, int64_t chunk) : extent_(extent) {
   if (chunk < 1 && extent > 0)
     throw InvalidArgument(fmt::format("a chunk must have at least 1 element, not {}", chunk));
   chunk_ = std::max<int64_t>(std::min(chunk, extent), 1);
+  count_ = extent == 0 ? 1 : (extent - 1) / chunk_ + 1;
 }
 
 AxisChunks::AxisChunks(const std::vector<int64_t>& extents) {
@@ -39,12 +40,8 @@ AxisChunks::AxisChunks(const std::vector<int64_t>& extents) {
     const int64_t size = starts_[i + 1] - starts_[i];
     regular = i + 1 == count ? size <= chunk_ : size == chunk_;
   }
+  count_ = std::max<int64_t>(static_cast<int64_t>(count), 1);
   if (regular) starts_.clear();
-}
-
-int64_t AxisChunks::count() const {
-  if (!starts_.empty()) return static_cast<int64_t>(starts_.size()) - 1;
-  return extent_ == 0 ? 1 : (extent_ - 1) / chunk_ + 1;
 }
 
 int64_t AxisChunks::start(int64_t i) const {
@@ -75,6 +72,8 @@ Grid Grid::regular(const Dims& shape, const Dims& chunk) {
   return Grid(std::move(axes));
 }
 
+Grid::Grid(std::vector<AxisChunks> axes) : axes_(std::move(axes)) { count_ = local::element_count(counts()); }
+
 Dims Grid::shape() const {
   Dims shape(ndim());
   for (int d = 0; d < ndim(); ++d) shape[d] = axis(d).extent();
@@ -86,8 +85,6 @@ Dims Grid::counts() const {
   for (int d = 0; d < ndim(); ++d) counts[d] = axis(d).count();
   return counts;
 }
-
-int64_t Grid::count() const { return local::element_count(counts()); }
 
 Dims Grid::coordinates(int64_t i) const {
   QUARRY_CHECK(i >= 0 && i < count());
@@ -115,6 +112,22 @@ Region Grid::chunk(int64_t i) const {
     count[d] = axis(d).size(at[d]);
   }
   return Region::box(start, count);
+}
+
+Dims Grid::chunk_shape(int64_t i) const {
+  Dims shape = coordinates(i);
+  for (int d = 0; d < ndim(); ++d) shape[d] = axis(d).size(shape[d]);
+  return shape;
+}
+
+int64_t Grid::chunk_elements(int64_t i) const {
+  QUARRY_CHECK(i >= 0 && i < count());
+  int64_t elements = 1;
+  for (int d = ndim() - 1; d >= 0; --d) {
+    elements *= axis(d).size(i % axis(d).count());
+    i /= axis(d).count();
+  }
+  return elements;
 }
 
 Dims Grid::largest() const {

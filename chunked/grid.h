@@ -19,7 +19,7 @@ class AxisChunks {
   AxisChunks(int64_t extent, int64_t chunk);                 // chunk >= 1; extent 0 has one empty chunk
   explicit AxisChunks(const std::vector<int64_t>& extents);  // stored regular where they are
   int64_t extent() const { return extent_; }
-  int64_t count() const;
+  int64_t count() const { return count_; }
   int64_t start(int64_t i) const;
   int64_t size(int64_t i) const { return start(i + 1) - start(i); }  // start(count()) == extent()
   int64_t find(int64_t position) const;                              // the chunk that holds it
@@ -27,14 +27,14 @@ class AxisChunks {
   friend bool operator==(const AxisChunks&, const AxisChunks&) = default;
 
  private:
-  int64_t extent_ = 0, chunk_ = 1;
+  int64_t extent_ = 0, chunk_ = 1, count_ = 1;
   std::vector<int64_t> starts_;  // irregular: count() + 1 values; empty: regular
 };
 
 class Grid {
  public:
   Grid() = default;  // 0-d: one chunk
-  explicit Grid(std::vector<AxisChunks> axes) : axes_(std::move(axes)) {}
+  explicit Grid(std::vector<AxisChunks> axes);
   static Grid regular(const Dims& shape, const Dims& chunk);
   static Grid single(const Dims& shape) { return regular(shape, shape); }
 
@@ -42,17 +42,20 @@ class Grid {
   const AxisChunks& axis(int d) const { return axes_[static_cast<size_t>(d)]; }
   const std::vector<AxisChunks>& axes() const { return axes_; }
   Dims shape() const;
-  Dims counts() const;                // chunks along each axis
-  int64_t count() const;              // of all
-  Dims coordinates(int64_t i) const;  // C order
+  Dims counts() const;                      // chunks along each axis
+  int64_t count() const { return count_; }  // of all
+  Dims coordinates(int64_t i) const;        // C order
   int64_t flat(const Dims& coordinates) const;
-  Region chunk(int64_t i) const;  // its box in the array
+  Region chunk(int64_t i) const;      // its box in the array
+  Dims chunk_shape(int64_t i) const;  // the extents of that
+  int64_t chunk_elements(int64_t i) const;
   Dims largest() const;
   std::string to_string() const;  // "((4096, 4096, 8), (512,))" shortened
   friend bool operator==(const Grid&, const Grid&) = default;
 
  private:
   std::vector<AxisChunks> axes_;
+  int64_t count_ = 1;
 };
 
 }  // namespace quarry

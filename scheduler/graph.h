@@ -25,7 +25,7 @@ class Parts {
   const T& operator[](size_t i) const { return parts_[i / kPart][i % kPart]; }
 
  private:
-  static constexpr size_t kPart = 1 << 12;
+  static constexpr size_t kPart = 1 << 9;
   std::vector<std::unique_ptr<T[]>> parts_;
   size_t size_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "chunked/exec/service.h"
 #include "chunked/exec/stored_array.h"
 #include "chunked/plan/stage.h"
+#include "local/program/combining.h"
 #include "local/program/engine.h"
 #include "scheduler/task.h"
 
@@ -201,11 +202,13 @@ class LeavesBody : public TogetherBody {
   std::function<void(int64_t, std::vector<int64_t>&)> chunks_;
 };
 
-// Merges states in order: the first with the second, the result with the third, ... An input holds one state or several
-// behind each other.
+// Merges states, as a chain or in pairs. An input holds one state or several behind each other.
 class CombineBody : public TogetherBody {
  public:
-  CombineBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
+  CombineBody(const plan::Stage& stage, const local::Device& device, local::MergeOrder order,
+              std::function<int64_t(int64_t)> elements);
+  // States that one kernel merges: of pairs, a task has no more.
+  int64_t most() const { return most_; }
   std::string name(int64_t index) const override;
   void run_several(std::span<scheduler::TaskRun* const> runs) override;
   // Of a task that merges so many states.
@@ -220,9 +223,10 @@ class CombineBody : public TogetherBody {
   const plan::Fused& fused_;
   local::Device device_;
   std::function<int64_t(int64_t)> elements_;  // of a task's kept chunk
-  int64_t most_;                              // states that one program merges
+  local::MergeOrder order_;
+  int64_t most_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<local::Program>> merging_;          // by number of states
+  std::vector<std::shared_ptr<const local::Program>> merging_;    // by number of states
   std::map<std::pair<int64_t, int64_t>, int64_t> known_scratch_;  // by elements and states
 };
 

@@ -49,6 +49,7 @@ void set_rank_weights(std::span<const int64_t> weights) {
 
 int owner(int64_t chunk, int64_t chunk_count, int ranks) {
   QUARRY_CHECK(chunk >= 0 && chunk < chunk_count && ranks > 0);
+  if (ranks == 1) return 0;
   const int64_t segments = std::min(chunk_count, kSegments);
   // The last segment that starts at or before the chunk.
   const int64_t segment = static_cast<int64_t>((static_cast<__int128>(chunk + 1) * segments - 1) / chunk_count);

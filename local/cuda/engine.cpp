@@ -53,6 +53,18 @@ bool is_nothing(const Program& program, const Layout& layout) {
   return program.reductions().empty() ? layout.elements() == 0 : layout.elements(false) == 0;
 }
 
+// What a kernel of the device takes.
+size_t parameter_bytes(int device) {
+  constexpr int kCuda = 12010, kVolta = 70;
+  static const int driver_version = [] {
+    int version = 0;
+    QUARRY_CUDA_CALL(cudaDriverGetVersion(&version));
+    return version;
+  }();
+  const bool more = CUDART_VERSION >= kCuda && driver_version >= kCuda && architecture_of(device) >= kVolta;
+  return more ? kParameterBytes : kLeastParameterBytes;
+}
+
 class CudaEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
@@ -72,8 +84,7 @@ class CudaEngine final : public Engine {
       LaunchMemo::Entry* const known = find(program, launches[0], contexts[0]);
       size_t count = 1;
       if (known != nullptr) {
-        const auto most = static_cast<size_t>(std::max(1, known->plan.most_several()));
-        const size_t end = std::min(launches.size(), most);
+        const size_t end = std::min(launches.size(), static_cast<size_t>(std::max(1, known->most_several)));
         while (count < end && same_geometry(known->launch, launches[count])) ++count;
         if (count > 1)
           run_several(program, *known, launches.first(count), contexts.first(count));
@@ -126,7 +137,8 @@ class CudaEngine final : public Engine {
     if (is_nothing(program, layout)) return nullptr;
     Plan plan = make_plan(program, layout, /*naming=*/false);
     const Module& module = module_of(program, layout, plan, key, device);
-    return &memo.keep({std::move(key), device, launch, std::move(plan), &module});
+    const int most = plan.most_several(parameter_bytes(device));
+    return &memo.keep({std::move(key), device, launch, std::move(plan), &module, nullptr, most});
   }
 
   static const Module& module_of(const Program& program, const Layout& layout, const Plan& plan, const std::string& key,
@@ -156,17 +168,16 @@ class CudaEngine final : public Engine {
     launch_kernel(module.kernel(1), plan.merge_grid, 1, kBlockThreads, plan.merge_slots.values(), stream);
   }
 
-  // Launches of the geometry of `known`, at most Plan::most_several().
+  // Launches of the geometry of `known`, at most `most_several`.
   static void run_several(const Program& program, LaunchMemo::Entry& known, std::span<const Launch> launches,
                           std::span<const ExecContext> contexts) {
     CudaStream& stream = cuda_stream(contexts[0].stream);
+    Plan plan = known.plan;  // hooks of the allocation may launch others
+    plan.several = known.most_several;
     if (known.several == nullptr) {
-      Plan plan = known.plan;
-      plan.several = plan.most_several();
       known.several = &module_of(program, make_layout(program, known.launch), plan, known.key, known.device);
     }
     const Module& module = *known.several;
-    const Plan plan = known.plan;  // hooks of the allocation may launch others
     std::deque<Scratch> scratch;
     std::vector<std::vector<const void*>> partials(launches.size());
     if (plan.split) {

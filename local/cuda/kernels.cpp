@@ -592,7 +592,7 @@ class CudaKernels final : public UserKernels {
     KernelPlan plan(code, launch);
     if (plan.nest.results() == 0) return;
     std::vector<int64_t>& words = plan.words.values;
-    constexpr size_t kMostWords = 4096 / sizeof(int64_t);  // what a kernel's parameters may take on every GPU
+    constexpr size_t kMostWords = kLeastParameterBytes / sizeof(int64_t);
     if (words.size() > kMostWords)
       throw InvalidArgument(fmt::format("kernel '{}' has {} parameters of too many dimensions: {} words of at most {}",
                                         code.name, code.parameters.size(), words.size(), kMostWords));

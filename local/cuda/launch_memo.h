@@ -25,6 +25,7 @@ class LaunchMemo {
     const Module* module = nullptr;
     // Of the kernels that take several launches; null until there are any.
     const Module* several = nullptr;
+    int most_several = 0;
   };
 
   // An earlier launch of the same geometry, its plan's slots as this launch and the program's constants need them; null

@@ -484,11 +484,10 @@ std::string Plan::key() const {
   return key;
 }
 
-int Plan::most_several() const {
-  constexpr size_t kMost = 64;
-  const auto fit = [](const Slots& of) {
-    constexpr size_t kMostSlots = 4096 / sizeof(int64_t);  // of a kernel's parameters, on every device
-    return (kMostSlots - std::min(kMostSlots, of.size())) / std::max<size_t>(1, of.differing().size());
+int Plan::most_several(size_t parameter_bytes) const {
+  constexpr size_t kMost = 512;
+  const auto fit = [most_slots = parameter_bytes / sizeof(int64_t)](const Slots& of) {
+    return (most_slots - std::min(most_slots, of.size())) / std::max<size_t>(1, of.differing().size());
   };
   return static_cast<int>(std::min({kMost, fit(slots), fit(merge_slots)}));
 }
@@ -497,7 +496,7 @@ std::vector<int64_t> Plan::several_values(const Slots& of, std::span<const Launc
                                           std::span<const std::vector<const void*>> partials) const {
   const size_t row = of.differing().size();
   std::vector<int64_t> values = of.values();
-  values.resize(of.size() + static_cast<size_t>(most_several()) * row);
+  values.resize(of.size() + static_cast<size_t>(several) * row);
   for (size_t i = 0; i < launches.size(); ++i)
     of.differing_values(launches[i], partials[i], values.data() + of.size() + i * row);
   return values;

@@ -76,6 +76,10 @@ class Slots {
   std::vector<std::string> names_;
 };
 
+// What a kernel takes of parameters on every GPU, and from CUDA 12.1 and Volta on.
+inline constexpr size_t kLeastParameterBytes = 4096;
+inline constexpr size_t kParameterBytes = 32764;
+
 struct Plan {
   // map: a thread takes `lanes` elements. tile: a block takes `tile` x `tile` of the two axes that operands disagree
   // on. rows: the innermost axis is reduced, `group` threads per result. columns: the innermost axis is kept, `group`
@@ -112,10 +116,10 @@ struct Plan {
   int several = 0;
 
   std::string key() const;
-  // The largest `several` whose parameters a kernel can take; 0 or 1: none.
-  int most_several() const;
-  // The parameters of a kernel of several launches: `of` is `slots` or `merge_slots`; per launch the addresses of its
-  // partial states' fields, none where not split.
+  // The largest `several` whose parameters a kernel can take that takes so many bytes of them; 0 or 1: none.
+  int most_several(size_t parameter_bytes) const;
+  // The parameters of a kernel of up to `several` launches: `of` is `slots` or `merge_slots`; per launch the addresses
+  // of its partial states' fields, none where not split.
   std::vector<int64_t> several_values(const Slots& of, std::span<const Launch> launches,
                                       std::span<const std::vector<const void*>> partials) const;
   int lane_axis() const { return ndim - 1; }

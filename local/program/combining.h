@@ -19,9 +19,14 @@ enum class StatesKnown : uint8_t {
 // combine_program() for such states: the same states result, of fewer operations.
 Program combine_program(Reduction reduction, DType accumulate, StatesKnown known);
 
-// Merges `states` states of several reductions in order, the first with the second, the result with the third and so
-// on: inputs are the fields of all reductions of the first state, then those of the second, ...; outputs those of the
-// merged state. The same bits as one combine_program() after the other.
-Program combine_states_program(std::span<const ProgramReduction> reductions, int states);
+enum class MergeOrder : uint8_t {
+  chain,  // the first with the second, the result with the third and so on
+  pairs,  // the first with the second, the third with the fourth and so on, then the results likewise; an odd last one
+          // waits
+};
+
+// Merges `states` states of several reductions: inputs are the fields of all reductions of the first state, then those
+// of the second, ...; outputs those of the merged state. The same bits as one combine_program() after the other.
+Program combine_states_program(std::span<const ProgramReduction> reductions, int states, MergeOrder order);
 
 }  // namespace quarry::local

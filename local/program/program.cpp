@@ -362,19 +362,35 @@ Program combine_program(Reduction reduction, DType accumulate, StatesKnown known
   return program;
 }
 
-Program combine_states_program(std::span<const ProgramReduction> reductions, int states) {
+Program combine_states_program(std::span<const ProgramReduction> reductions, int states, MergeOrder order) {
   Program program;
-  std::vector<State> all(reductions.size());
-  for (int s = 0; s < states; ++s) {
+  // What is merged so far, each of so many states: of fewer and fewer for pairs, at most one for a chain.
+  std::vector<std::vector<State>> merged_states;
+  std::vector<int> counts;
+  const auto merge_last_two = [&] {
+    const std::vector<State> last = std::move(merged_states.back());
+    merged_states.pop_back();
     for (size_t r = 0; r < reductions.size(); ++r) {
-      const auto& [reduction, accumulate, args] = reductions[r];
-      const State next = record_state(program, state_dtypes(reduction, accumulate));
-      all[r] = s == 0 ? next : merged(program, reduction, accumulate, StatesKnown::nothing, all[r], next);
+      State& first = merged_states.back()[r];
+      first = merged(program, reductions[r].reduction, reductions[r].accumulate, StatesKnown::nothing, first, last[r]);
+    }
+    counts[counts.size() - 2] += counts.back();
+    counts.pop_back();
+  };
+  for (int s = 0; s < states; ++s) {
+    std::vector<State>& next = merged_states.emplace_back();
+    for (const auto& [reduction, accumulate, args] : reductions) {
+      next.push_back(record_state(program, state_dtypes(reduction, accumulate)));
+    }
+    counts.push_back(1);
+    while (counts.size() > 1 && (order == MergeOrder::chain || counts.back() == counts[counts.size() - 2])) {
+      merge_last_two();
     }
   }
+  while (counts.size() > 1) merge_last_two();
   for (size_t r = 0; r < reductions.size(); ++r) {
     const size_t fields = state_dtypes(reductions[r].reduction, reductions[r].accumulate).size();
-    for (size_t i = 0; i < fields; ++i) program.output(all[r][i].id);
+    for (size_t i = 0; i < fields; ++i) program.output(merged_states.front()[r][i].id);
   }
   return program;
 }

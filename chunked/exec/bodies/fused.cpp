@@ -166,7 +166,7 @@ Dims FusedBody::state_strides(const Dims& shape, int64_t itemsize) const {
 }
 
 int64_t FusedBody::state_bytes(int64_t chunk) const {
-  return StateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk(chunk).count))).bytes;
+  return StateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk_shape(chunk)))).bytes;
 }
 
 local::Launch FusedBody::launch(int64_t chunk) const {
@@ -251,7 +251,7 @@ void FusedBody::run_several(std::span<scheduler::TaskRun* const> runs) {
 }
 
 void FusedBody::run(scheduler::TaskRun& run) {
-  if (streamed_ < 0 || stage_.grid.chunk(run.index).elements() == 0) {
+  if (streamed_ < 0 || stage_.grid.chunk_elements(run.index) == 0) {
     scheduler::TaskRun* const one = &run;
     run_several({&one, 1});
     return;

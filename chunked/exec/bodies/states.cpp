@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "chunked/exec/bodies.h"
-#include "local/program/combining.h"
 
 namespace quarry::exec {
 namespace {
@@ -31,16 +30,36 @@ void clear(local::Launch& launch, int64_t elements) {
   launch.states.clear();
 }
 
-// Chunks whose launches are prepared before they are queued: what one kernel takes.
-constexpr size_t kQueuedTogether = 64;
-constexpr int64_t kMostMerged = 32;        // states at a time
-constexpr int64_t kMostMergedFields = 32;  // and their fields: kernels stay small
+// Chunks whose launches are prepared before they are queued, so that one kernel takes them: few at first, so that the
+// device has something to do, and twice as many each time.
+constexpr size_t kFirstTogether = 64;
+constexpr size_t kMostTogether = 512;
+constexpr int64_t kMostMerged = 64;        // states at a time
+constexpr int64_t kMostMergedFields = 64;  // and their fields: kernels stay small
+
+// Recording one takes longer than running it, and runs want the same ones again and again.
+std::shared_ptr<const local::Program> merging_program(std::span<const local::ProgramReduction> reductions, int states,
+                                                      local::MergeOrder order) {
+  using Key = std::pair<std::vector<std::pair<local::Reduction, local::DType>>, std::pair<int, local::MergeOrder>>;
+  constexpr size_t kMostKept = 256;
+  static std::mutex mutex;
+  static std::map<Key, std::shared_ptr<const local::Program>> kept;
+  Key key{{}, {states, order}};
+  for (const local::ProgramReduction& r : reductions) key.first.emplace_back(r.reduction, r.accumulate);
+  const std::lock_guard lock(mutex);
+  if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  auto program = std::make_shared<local::Program>(local::combine_states_program(reductions, states, order));
+  program->keep_key();
+  if (kept.size() == kMostKept) kept.clear();
+  return kept.emplace(std::move(key), std::move(program)).first->second;
+}
 
 }  // namespace
 
 std::string LeavesBody::name(int64_t index) const {
   std::vector<int64_t> chunks;
   chunks_(index, chunks);
+  if (chunks.size() == 1) return fused_.name(chunks[0]);
   const Grid& grid = fused_.stage().grid;
   return fmt::format("{}[{} to {}]", fused_.stage().label, local::to_string(grid.coordinates(chunks.front())),
                      local::to_string(grid.coordinates(chunks.back())));
@@ -49,6 +68,7 @@ std::string LeavesBody::name(int64_t index) const {
 void LeavesBody::run_several(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   std::vector<int64_t> chunks;
+  size_t together = kFirstTogether;
   for (const scheduler::TaskRun* run : runs) {
     chunks_(run->index, chunks);
     const size_t inputs = run->inputs.size() / chunks.size();
@@ -56,18 +76,21 @@ void LeavesBody::run_several(std::span<scheduler::TaskRun* const> runs) {
     auto* states = static_cast<std::byte*>(run->outputs[0].data);
     for (size_t i = 0; i < chunks.size(); ++i, states += state_bytes) {
       fused_.add(batch, chunks[i], run->inputs.subspan(i * inputs, inputs), {}, states, run->context);
-      if (batch.size() == kQueuedTogether) batch.run(fused_.program());
+      if (batch.size() < together) continue;
+      batch.run(fused_.program());
+      together = std::min(2 * together, kMostTogether);
     }
   }
   if (batch.size() > 0) batch.run(fused_.program());
 }
 
-CombineBody::CombineBody(const plan::Stage& stage, const local::Device& device,
+CombineBody::CombineBody(const plan::Stage& stage, const local::Device& device, local::MergeOrder order,
                          std::function<int64_t(int64_t)> elements)
     : stage_(stage),
       fused_(std::get<plan::Fused>(stage.work)),
       device_(device),
       elements_(std::move(elements)),
+      order_(order),
       most_(std::clamp<int64_t>(
           kMostMergedFields / std::max<int64_t>(std::ssize(StateLayout(fused_.program, 1).fields), 1), 2,
           kMostMerged)) {
@@ -79,11 +102,7 @@ std::string CombineBody::name(int64_t index) const { return fmt::format("combine
 const local::Program& CombineBody::merging(int64_t states) {
   const std::lock_guard lock(mutex_);
   auto& program = merging_[static_cast<size_t>(states)];
-  if (!program) {
-    program = std::make_unique<local::Program>(
-        local::combine_states_program(fused_.program.reductions(), static_cast<int>(states)));
-    program->keep_key();
-  }
+  if (!program) program = merging_program(fused_.program.reductions(), static_cast<int>(states), order_);
   return *program;
 }
 
@@ -141,7 +160,7 @@ void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
 void CombineBody::merge(std::span<scheduler::TaskRun* const> runs, const StateLayout& layout, int64_t elements,
                         const std::vector<void*>& states) {
   const size_t count = states.size() / runs.size();
-  QUARRY_CHECK(count >= 2);
+  QUARRY_CHECK(count >= 2 && (order_ == local::MergeOrder::chain || static_cast<int64_t>(count) <= most_));
   Batch& batch = Batch::mine();
   for (size_t done = 0; done < count;) {
     const size_t most = static_cast<size_t>(most_) - (done == 0 ? 0 : 1);

@@ -108,7 +108,7 @@ int64_t TakeBody::input_bytes(int64_t chunk) const {
 }
 
 int64_t TakeBody::state_bytes(int64_t chunk) const {
-  const Dims kept = fused_.kept_shape(fused_.stage().grid.chunk(chunk).count);
+  const Dims kept = fused_.kept_shape(fused_.stage().grid.chunk_shape(chunk));
   return StateLayout(fused_.program(), local::element_count(kept)).bytes;
 }
 

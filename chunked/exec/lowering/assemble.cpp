@@ -17,7 +17,7 @@ void lower_assemble(Builder& builder) {
     std::vector<scheduler::BlockId> inputs;
     inputs.reserve(now.size());
     for (const CopyAtom& atom : now) inputs.push_back(builder.arrive(*atom.input, atom.access));
-    const int64_t bytes = grid.chunk(chunk).elements() * local::itemsize(stage.outputs[0].dtype);
+    const int64_t bytes = grid.chunk_elements(chunk) * local::itemsize(stage.outputs[0].dtype);
     const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
     builder.add_compute(number, chunk, {builder.progress(chunk), kMain},
                         {CopyBody::scratch_bytes(now, builder.device()), bytes}, inputs, {output},

@@ -2,6 +2,7 @@
 // reductions. States are merged along the fixed tree (tree.h): every segment on the rank that owns its first leaf,
 // every node above on the rank of its left end, results on the owners of their chunks.
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "chunked/exec/balance.h"
@@ -32,7 +33,7 @@ bool broadcasts(const plan::Input& input, const Dims& space) {
 
 // Where the data of an input of a chunk arrives.
 BlockId arrive(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
-  if (body.reads_whole_chunks(number) && builder.stage().grid.chunk(chunk).elements() > 0) {
+  if (body.reads_whole_chunks(number) && builder.stage().grid.chunk_elements(chunk) > 0) {
     if (const auto block = builder.whole_chunk(input, chunk)) return *block;
   }
   const Access access = body.access(number, chunk);
@@ -91,7 +92,7 @@ class Sizes {
 
  private:
   void look(int64_t chunk) {
-    Dims shape = grid_.chunk(chunk).count;
+    Dims shape = grid_.chunk_shape(chunk);
     if (shape == shape_) return;
     shape_ = std::move(shape);
     scratch_bytes_ = state_bytes_ = -1;
@@ -112,31 +113,32 @@ class Reductions {
         fused_(std::get<plan::Fused>(stage_.work)),
         map_(std::make_shared<ReduceMap>(stage_.grid, fused_.reduce_axes)) {
     auto elements = [map = map_](int64_t index) { return map->elements(index / kSegments); };
-    std::tie(combine_, combine_body_) = builder.add_body<CombineBody>(stage_, builder.device(), elements);
+    const auto combining = [&](local::MergeOrder order) {
+      return builder.add_body<CombineBody>(stage_, builder.device(), order, elements);
+    };
+    std::tie(chain_, chain_body_) = combining(local::MergeOrder::chain);
+    std::tie(pairs_, pairs_body_) = combining(local::MergeOrder::pairs);
     std::tie(finish_, finish_body_) =
         builder.add_body<FinalizeBody>(stage_, builder.device(), [map = map_](int64_t j) { return map->elements(j); });
   }
 
-  // Adds tasks that make the states of several chunks each.
-  void lower_shared() {
+  // Adds tasks that make the states of several chunks each; of one only where no other rank may take it.
+  void lower_shared(bool movable) {
     const int64_t most = leaves_per_task();
-    if (most > 1) share(most);
+    if (most > (movable ? 1 : 0)) share(most);
   }
-  bool any_shared() const { return !shared_.empty(); }
+  int64_t shared_leaves() const { return shared_leaves_; }
   // Whether one of them makes the states of this chunk.
   bool shares(int64_t chunk) const {
     if (shared_.empty()) return false;
-    const auto [first, last] = builder_.owned(stage_.grid.count());
-    if (shared_leaves_ == last - first) return true;
-    const auto [j, leaf] = map_->split(stage_.grid, chunk);
+    const auto [j, leaf] = map_->split(chunk);
     return shared_.contains(j * kSegments + tree_.segment_of(leaf));
   }
 
   void lower() {
     const std::vector<Segment>& segments = own_segments();
     for (const Segment& segment : segments) merge_segment(segment);
-    for (int level = 1; level <= tree_.levels(); ++level)
-      for (const Segment& segment : segments) merge_pair(segment, level);
+    for (const Segment& segment : segments) merge_above(segment);
     const auto [first, last] = builder_.owned(map_->kept.count());
     for (int64_t j = first; j < last; ++j) add_results(j);
   }
@@ -152,7 +154,7 @@ class Reductions {
     known_elements_ = elements;
     return known_bytes_;
   }
-  int64_t leaf_chunk(int64_t j, int64_t leaf) const { return map_->chunk(stage_.grid, j, leaf); }
+  int64_t leaf_chunk(int64_t j, int64_t leaf) const { return map_->chunk(j, leaf); }
   int leaf_owner(int64_t chunk) const { return builder_.owner(chunk, stage_.grid.count()); }
 
   BlockKey node_key(int64_t j, int level, int64_t node) const {
@@ -182,34 +184,42 @@ class Reductions {
   const std::vector<Segment>& own_segments() {
     if (!segments_.empty()) return segments_;
     const auto [first, last] = builder_.owned(stage_.grid.count());
-    for (int64_t chunk = first; chunk < last; ++chunk) {
-      const auto [j, leaf] = map_->split(stage_.grid, chunk);
+    for (int64_t chunk = first; chunk < last;) {
+      const auto [j, leaf] = map_->split(chunk);
       const int64_t segment = tree_.segment_of(leaf);
       if (tree_.first(segment) == leaf) segments_.push_back({j, segment});
+      chunk = map_->kept.count() > 1 ? chunk + 1 : tree_.end_leaf(0, segment);  // of one result, chunks are leaves
     }
     return segments_;
   }
 
+  // 0: chunks do not share tasks.
   int64_t leaves_per_task() const {
     const LoweringContext& context = builder_.context();
-    if (context.device.kind == local::DeviceKind::cpu || context.memory_bytes == 0) return 1;
-    if (!fused_.program.outputs().empty() || tree_.leaves <= kSegments) return 1;
+    if (context.device.kind == local::DeviceKind::cpu || context.memory_bytes == 0) return 0;
+    if (!fused_.program.outputs().empty() || tree_.leaves <= kSegments) return 0;
     const int64_t elements = local::element_count(stage_.grid.largest());
     int64_t bytes = 0;
     for (const plan::Input& input : fused_.inputs) bytes += elements * local::itemsize(input.dtype);
     const int64_t states =
         std::max<int64_t>(StateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
-    const int64_t room = std::min(kSharedBytes, context.memory_bytes / kSharedPart);
-    return std::min({kLeavesPerTask, room / std::max<int64_t>(bytes, 1), kSharedStateBytes / states});
+    const int64_t part = context.memory_bytes / kSharedPart;
+    const int64_t fitting =
+        std::clamp<int64_t>(std::min(kSharedBytes, part) / std::max<int64_t>(bytes, 1), 1, kLeavesPerTask);
+    const int64_t most = std::min(fitting, kSharedStateBytes / states);
+    if (most == 0) return 0;
+    // A segment's states are merged by one task.
+    const int64_t blocks = tree_.leaves / kSegments / most + 1;
+    return blocks * scheduler::charged_bytes(most * states) <= part ? most : 0;
   }
 
   // Every segment that is all this rank's.
   void share(int64_t most) {
-    auto chunks = [map = map_, tree = tree_, grid = stage_.grid, most](int64_t index, std::vector<int64_t>& list) {
+    auto chunks = [map = map_, tree = tree_, most](int64_t index, std::vector<int64_t>& list) {
       const int64_t j = index / tree.leaves, leaf = index % tree.leaves;
       const int64_t end = std::min(leaf + most, tree.end_leaf(0, tree.segment_of(leaf)));
       list.clear();
-      for (int64_t l = leaf; l < end; ++l) list.push_back(map->chunk(grid, j, l));
+      for (int64_t l = leaf; l < end; ++l) list.push_back(map->chunk(j, l));
     };
     const int32_t body = builder_.add_body<LeavesBody>(chunks_, chunks).first;
     std::vector<BlockId> inputs;
@@ -242,10 +252,12 @@ class Reductions {
       }
     }
     builder_.result().grouped = true;
+    levels_together_ = std::bit_width(static_cast<uint64_t>(pairs_body_->most())) - 1;
     // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks pull comes
     // as early as they expect it.
     const LoweringContext& context = builder_.context();
-    merges_late_ = context.ranks == 1 && stage_.grid.count() * state_bytes(0) <= context.memory_bytes / kLatePart;
+    const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
+    merges_late_ = context.ranks == 1 && blocks_bytes <= context.memory_bytes / kLatePart;
   }
 
   void merge_segment(const Segment& segment) {
@@ -255,7 +267,7 @@ class Reductions {
     if (const auto found = shared_.find(j * kSegments + number); found != shared_.end()) {
       const auto& [blocks, latest] = found->second;
       const BlockId merged = builder_.add_block(node_key(j, 0, number), state_bytes(j));
-      add_combine(j, number, {merges_late_ ? kProgressEnd : latest, kChain}, blocks, end - tree_.first(number), merged);
+      add_chain(j, number, {merges_late_ ? kProgressEnd : latest, kChain}, blocks, end - tree_.first(number), merged);
       return;
     }
     BlockId merged = -1;
@@ -273,24 +285,43 @@ class Reductions {
       }
       merged =
           leaf == end ? builder_.add_block(node_key(j, 0, number), state_bytes(j)) : builder_.add_block(state_bytes(j));
-      add_combine(j, number, {latest, kChain}, inputs, std::ssize(inputs), merged);
+      add_chain(j, number, {latest, kChain}, inputs, std::ssize(inputs), merged);
     }
   }
 
-  void merge_pair(const Segment& segment, int level) {
-    const auto [j, number] = segment;
-    if (number & ((int64_t{1} << level) - 1)) return;
-    const int64_t node = number >> level;
-    if (2 * node + 1 >= tree_.nodes(level - 1)) return;  // passes through
-    std::vector<BlockId> inputs{state(j, level - 1, 2 * node), state(j, level - 1, 2 * node + 1)};
-    const BlockId merged = builder_.add_block(node_key(j, level, node), state_bytes(j));
-    add_combine(j, node, {node_progress(j, level, node), kTreeDepth + 2 * level}, inputs, 2, merged);
+  // The highest node that begins with the segment, unless it becomes part of a higher one here.
+  void merge_above(const Segment& segment) {
+    auto [j, node] = segment;
+    int level = 0;
+    for (; level < tree_.levels() && node % 2 == 0; ++level) node /= 2;
+    if (level < tree_.levels() && builder_.mine(leaf_owner(leaf_chunk(j, tree_.first_leaf(level + 1, node / 2))))) {
+      return;
+    }
+    merge_node(j, level, node);
   }
 
-  void add_combine(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, int64_t states,
-                   BlockId merged) {
-    builder_.add_compute(combine_, j * kSegments + node, place,
-                         {combine_body_->scratch_bytes(j * kSegments, states), 0}, inputs, {merged});
+  // The states of a node, with all that is merged here for them.
+  BlockId merge_node(int64_t j, int level, int64_t node) {
+    std::tie(level, node) = tree_.solid(level, node);
+    const int64_t first = leaf_chunk(j, tree_.first_leaf(level, node));
+    if (level == 0 || !builder_.mine(leaf_owner(first))) return state(j, level, node);
+    // Several levels at once where all is here.
+    const bool all_mine = builder_.mine(leaf_owner(leaf_chunk(j, tree_.end_leaf(level, node) - 1)));
+    const int step = all_mine ? std::min(level, levels_together_) : 1;
+    const int64_t begin = node << step, end = std::min((node + 1) << step, tree_.nodes(level - step));
+    std::vector<BlockId> inputs;
+    for (int64_t child = begin; child < end; ++child) inputs.push_back(merge_node(j, level - step, child));
+    const BlockId merged = builder_.add_block(node_key(j, level, node), state_bytes(j));
+    const int64_t index = j * kSegments + node;
+    builder_.add_compute(pairs_, index, {node_progress(j, level, node), kTreeDepth + 2 * level},
+                         {pairs_body_->scratch_bytes(index, end - begin), 0}, inputs, {merged});
+    return merged;
+  }
+
+  void add_chain(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, int64_t states,
+                 BlockId merged) {
+    builder_.add_compute(chain_, j * kSegments + node, place, {chain_body_->scratch_bytes(j * kSegments, states), 0},
+                         inputs, {merged});
   }
 
   void add_results(int64_t j) {
@@ -313,8 +344,8 @@ class Reductions {
   const plan::Fused& fused_;
   std::shared_ptr<const ReduceMap> map_;  // with the bodies
   const Tree tree_ = map_->tree;
-  int32_t combine_ = -1, finish_ = -1;
-  CombineBody* combine_body_ = nullptr;
+  int32_t chain_ = -1, pairs_ = -1, finish_ = -1;
+  CombineBody *chain_body_ = nullptr, *pairs_body_ = nullptr;
   FinalizeBody* finish_body_ = nullptr;
   std::vector<Segment> segments_;
   // Segments whose leaves share tasks, by j and number: the blocks of their states in order.
@@ -325,6 +356,7 @@ class Reductions {
   std::unordered_map<int64_t, Shared> shared_;
   int64_t shared_leaves_ = 0;
   bool merges_late_ = false;                       // behind all leaves
+  int levels_together_ = 1;                        // of the tree
   int64_t known_elements_ = -1, known_bytes_ = 0;  // of a state
 };
 
@@ -357,12 +389,14 @@ void lower_fused(Builder& builder) {
   const int outputs = static_cast<int>(fused.program.outputs().size());
   const auto [first, last] = builder.owned(stage.grid.count());
   std::optional<Reductions> reductions;
-  if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared();
+  const bool may_move = may_change_hands(builder, *body);
+  if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared(may_move);
   std::vector<BlockId> inputs, produced;
   Sizes sizes(*body, stage.grid);
   int32_t leaf = number;
   int32_t owned_read = -1;
-  const bool movable = !(reductions && reductions->any_shared()) && may_change_hands(builder, *body);
+  const int64_t shared = reductions ? reductions->shared_leaves() : 0;
+  const bool movable = shared == 0 && may_move;
   if (movable) {
     Service* const service = builder.context().service;
     leaf = builder.add_body<OwnedBody>(*body, builder.key(kLeaf, 0), service, rank).first;
@@ -375,7 +409,7 @@ void lower_fused(Builder& builder) {
     }
     if (service != nullptr) service->balance().share(builder.key(kLeaf | kGiven, 0), first, last);
   }
-  for (int64_t chunk = first; chunk < last; ++chunk) {
+  for (int64_t chunk = shared < last - first ? first : last; chunk < last; ++chunk) {
     if (reductions && reductions->shares(chunk)) continue;
     inputs.clear();
     produced.clear();
@@ -394,7 +428,7 @@ void lower_fused(Builder& builder) {
       }
       inputs.push_back(arrive(builder, *body, input, static_cast<int>(i), chunk));
     }
-    const int64_t elements = stage.grid.chunk(chunk).elements();
+    const int64_t elements = stage.grid.chunk_elements(chunk);
     for (int o = 0; o < outputs; ++o) {
       const local::DType dtype = fused.program.dtype(fused.program.outputs()[static_cast<size_t>(o)]);
       produced.push_back(builder.add_output(o, chunk, elements * local::itemsize(dtype)));

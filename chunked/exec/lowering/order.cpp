@@ -102,7 +102,9 @@ int64_t Order::latest_input(int s, int64_t chunk, int phase) {
 
 int64_t Order::progress(int s, int64_t chunk) {
   const int64_t count = std::max<int64_t>(1, stage(s).grid.count());
-  const auto own = static_cast<int64_t>((static_cast<__int128>(chunk) << 32) / count);
+  constexpr int64_t kShortDivision = int64_t{1} << 31;
+  const int64_t own = chunk < kShortDivision ? (chunk << 32) / count
+                                             : static_cast<int64_t>((static_cast<__int128>(chunk) << 32) / count);
   if (const auto* fused = std::get_if<plan::Fused>(&stage(s).work)) {
     const auto waiting = [&](const plan::Input& input) { return waits(input, phase(s)); };
     if (std::ranges::none_of(fused->inputs, waiting)) return own;

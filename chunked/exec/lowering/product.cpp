@@ -51,7 +51,7 @@ class Operands {
 
   // Chunks [first_k, first_k + count) of k for one tile.
   ProductBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
-    ProductBody::Operands result{first, tiles_.chunk(tile).count, {}, {}, {}, {}, {}};
+    ProductBody::Operands result{first, tiles_.chunk_shape(tile), {}, {}, {}, {}, {}};
     const Dims at = tiles_.coordinates(tile);
     for (int64_t k = first_k; k < first_k + count; ++k) {
       result.k.push_back(steps_.size(k));
@@ -136,7 +136,7 @@ class Product {
     bool first;
   };
 
-  int64_t bytes(int64_t tile) const { return tiles_.chunk(tile).elements() * local::itemsize(dtype_); }
+  int64_t bytes(int64_t tile) const { return tiles_.chunk_elements(tile) * local::itemsize(dtype_); }
   int tile_owner(int64_t tile) const { return builder_.owner(tile, tiles_.count()); }
 
   // Below the diagonal of a SYRK.
@@ -215,7 +215,7 @@ class Product {
       return;
     }
     auto atoms = [&tiles = tiles_, dtype = dtype_](int64_t t) {
-      const Dims count = tiles.chunk(t).count;
+      const Dims count = tiles.chunk_shape(t);
       const int64_t itemsize = local::itemsize(dtype);
       CopyAtom atom{{}, count, Dims{itemsize, count[0] * itemsize}, local::contiguous_strides(count, itemsize),
                     0,  dtype};

@@ -31,37 +31,38 @@ int64_t Tree::end_leaf(int level, int64_t node) const {
 ReduceMap::ReduceMap(const Grid& grid, uint32_t reduce_axes) {
   std::vector<AxisChunks> axes;
   for (int d = 0; d < grid.ndim(); ++d) {
-    if (reduce_axes >> d & 1) {
-      reduced_axes.push_back(d);
-      reduced_counts.push_back(grid.axis(d).count());
+    const bool reduced = (reduce_axes >> d & 1) != 0;
+    axes_.insert(axes_.begin(), {grid.axis(d).count(), reduced});
+    if (reduced) {
+      tree.leaves *= grid.axis(d).count();
     } else {
-      kept_axes.push_back(d);
       axes.push_back(grid.axis(d));
     }
   }
   kept = Grid(std::move(axes));
-  tree.leaves = local::element_count(reduced_counts);
 }
 
-int64_t ReduceMap::chunk(const Grid& grid, int64_t j, int64_t leaf) const {
-  Dims coordinates(grid.ndim());
-  const Dims kept_coordinates = kept.coordinates(j);
-  for (int k = 0; k < kept_axes.size(); ++k) coordinates[static_cast<int>(kept_axes[k])] = kept_coordinates[k];
-  for (int r = reduced_axes.size() - 1; r >= 0; --r) {
-    coordinates[static_cast<int>(reduced_axes[r])] = leaf % reduced_counts[r];
-    leaf /= reduced_counts[r];
+int64_t ReduceMap::chunk(int64_t j, int64_t leaf) const {
+  int64_t chunk = 0, weight = 1;
+  for (const Axis& axis : axes_) {
+    int64_t& from = axis.reduced ? leaf : j;
+    chunk += from % axis.count * weight;
+    from /= axis.count;
+    weight *= axis.count;
   }
-  return grid.flat(coordinates);
+  return chunk;
 }
 
-std::pair<int64_t, int64_t> ReduceMap::split(const Grid& grid, int64_t chunk) const {
-  const Dims coordinates = grid.coordinates(chunk);
-  Dims kept_coordinates(kept_axes.size());
-  for (int k = 0; k < kept_axes.size(); ++k) kept_coordinates[k] = coordinates[static_cast<int>(kept_axes[k])];
-  int64_t leaf = 0;
-  for (int r = 0; r < reduced_axes.size(); ++r)
-    leaf = leaf * reduced_counts[r] + coordinates[static_cast<int>(reduced_axes[r])];
-  return {kept.flat(kept_coordinates), leaf};
+std::pair<int64_t, int64_t> ReduceMap::split(int64_t chunk) const {
+  int64_t j = 0, leaf = 0, kept_weight = 1, leaf_weight = 1;
+  for (const Axis& axis : axes_) {
+    int64_t& to = axis.reduced ? leaf : j;
+    int64_t& weight = axis.reduced ? leaf_weight : kept_weight;
+    to += chunk % axis.count * weight;
+    chunk /= axis.count;
+    weight *= axis.count;
+  }
+  return {j, leaf};
 }
 
 }  // namespace quarry::exec

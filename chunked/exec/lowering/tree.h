@@ -28,13 +28,19 @@ struct Tree {
 // Chunks along the kept and the reduced axes of a stage.
 struct ReduceMap {
   Grid kept;
-  Dims kept_axes, reduced_axes, reduced_counts;
   Tree tree{1};
   ReduceMap(const Grid& grid, uint32_t reduce_axes);
   // Leaf number `leaf` of kept chunk `j` as a chunk of the stage, and back.
-  int64_t chunk(const Grid& grid, int64_t j, int64_t leaf) const;
-  std::pair<int64_t, int64_t> split(const Grid& grid, int64_t chunk) const;
-  int64_t elements(int64_t j) const { return kept.chunk(j).elements(); }
+  int64_t chunk(int64_t j, int64_t leaf) const;
+  std::pair<int64_t, int64_t> split(int64_t chunk) const;
+  int64_t elements(int64_t j) const { return kept.chunk_elements(j); }
+
+ private:
+  struct Axis {
+    int64_t count;
+    bool reduced;
+  };
+  std::vector<Axis> axes_;  // of the stage, the last one first
 };
 
 }  // namespace quarry::exec

@@ -31,7 +31,7 @@ class Batch {
   Plan add(const Program& program, const Launch& launch, const PlanOverrides& overrides = {}, bool several = false) {
     const Layout layout = make_layout(program, launch);
     Plan plan = make_plan(program, layout, /*naming=*/true, overrides);
-    if (several) plan.several = plan.most_several();
+    if (several) plan.several = plan.most_several(kParameterBytes);
     const ModuleSource made = make_source(program, plan, std::to_string(count_++));
     source_ += made.text;
     kernels_.insert(kernels_.end(), made.kernels.begin(), made.kernels.end());

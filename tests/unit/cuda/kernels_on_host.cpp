@@ -43,7 +43,7 @@ size_t KernelsOnHost::add_several(const Program& program, std::vector<Launch> la
   const size_t number = jobs_.size();
   Job& job = jobs_.emplace_back();
   job.plan = make_plan(program, make_layout(program, launches[0]), /*naming=*/true);
-  job.plan.several = job.plan.most_several();
+  job.plan.several = job.plan.most_several(kParameterBytes);
   QUARRY_CHECK(static_cast<size_t>(job.plan.several) >= launches.size());
   job.launches = std::move(launches);
   add_source(program, job);

@@ -62,37 +62,65 @@ void run(const Program& program, const std::vector<DType>& dtypes, const std::ve
   engine(kCpu).run(program, launch, default_context(kCpu));
 }
 
-TEST(CombineStates, IsOneAfterTheOther) {
-  const std::vector<ProgramReduction> reductions = {
+// One combine_program() of each reduction: a and b merged.
+State combined(const std::vector<ProgramReduction>& reductions, const State& a, const State& b) {
+  State result = a;
+  size_t first = 0;
+  for (const auto& r : reductions) {
+    const std::vector<DType> own = state_dtypes(r.reduction, r.accumulate);
+    const auto part = [&](const State& state) {
+      const auto begin = state.begin() + static_cast<std::ptrdiff_t>(first);
+      return State(begin, begin + static_cast<std::ptrdiff_t>(own.size()));
+    };
+    State left = part(a), right = part(b), merged = left;
+    run(combine_program(r.reduction, r.accumulate), own, {&left, &right}, merged);
+    std::ranges::copy(merged, result.begin() + static_cast<std::ptrdiff_t>(first));
+    first += own.size();
+  }
+  return result;
+}
+
+class CombineStates : public ::testing::Test {
+ protected:
+  CombineStates() {
+    std::mt19937 random(11);
+    for (int s = 0; s < kStates; ++s) states_.push_back(random_state(dtypes_, random));
+  }
+  // The first states by one program.
+  State together(int count, MergeOrder order) {
+    State result = states_[0];
+    std::vector<State*> inputs;
+    for (int s = 0; s < count; ++s) inputs.push_back(&states_[static_cast<size_t>(s)]);
+    run(combine_states_program(reductions_, count, order), dtypes_, inputs, result);
+    return result;
+  }
+
+  const std::vector<ProgramReduction> reductions_ = {
       {Reduction::sum, DType::float32, {}},    {Reduction::var, DType::float64, {}},
       {Reduction::argmax, DType::float64, {}}, {Reduction::prod, DType::float64, {}},
       {Reduction::max, DType::float32, {}},    {Reduction::any, DType::bool_, {}}};
-  const std::vector<DType> dtypes = fields_of(reductions);
-  std::mt19937 random(11);
-  std::vector<State> states;
-  for (int s = 0; s < kStates; ++s) states.push_back(random_state(dtypes, random));
-  for (const int count : {1, 2, 3, kStates}) {
-    State together = states[0];
-    std::vector<State*> inputs;
-    for (int s = 0; s < count; ++s) inputs.push_back(&states[static_cast<size_t>(s)]);
-    run(combine_states_program(reductions, count), dtypes, inputs, together);
+  const std::vector<DType> dtypes_ = fields_of(reductions_);
+  std::vector<State> states_;
+};
 
-    State apart = states[0];
-    for (int s = 1; s < count; ++s) {
-      size_t first = 0;
-      for (const auto& r : reductions) {
-        const std::vector<DType> own = state_dtypes(r.reduction, r.accumulate);
-        const auto part = [&](const State& state) {
-          const auto begin = state.begin() + static_cast<std::ptrdiff_t>(first);
-          return State(begin, begin + static_cast<std::ptrdiff_t>(own.size()));
-        };
-        State a = part(apart), b = part(states[static_cast<size_t>(s)]), merged = a;
-        run(combine_program(r.reduction, r.accumulate), own, {&a, &b}, merged);
-        std::copy(merged.begin(), merged.end(), apart.begin() + static_cast<std::ptrdiff_t>(first));
-        first += own.size();
-      }
+TEST_F(CombineStates, InAChainOneGoesAfterTheOther) {
+  for (const int count : {1, 2, 3, kStates}) {
+    State apart = states_[0];
+    for (int s = 1; s < count; ++s) apart = combined(reductions_, apart, states_[static_cast<size_t>(s)]);
+    EXPECT_EQ(together(count, MergeOrder::chain), apart) << count;
+  }
+}
+
+TEST_F(CombineStates, InPairsLevelByLevel) {
+  for (int count = 1; count <= kStates; ++count) {
+    std::vector<State> level(states_.begin(), states_.begin() + count);
+    while (level.size() > 1) {
+      std::vector<State> next;
+      for (size_t i = 0; i + 1 < level.size(); i += 2) next.push_back(combined(reductions_, level[i], level[i + 1]));
+      if (level.size() % 2 != 0) next.push_back(level.back());
+      level = std::move(next);
     }
-    EXPECT_EQ(together, apart) << count;
+    EXPECT_EQ(together(count, MergeOrder::pairs), level[0]) << count;
   }
 }
 
