@@ -1,9 +1,11 @@
 // Message passing between the ranks of a job. Counts are 64-bit bytes. Host buffers unless a function says device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,29 @@
 
 namespace quarry::comm {
 
+// Numbers of requests that are over, for who waits for many of them: see Request::tell().
+class Finished {
+ public:
+  void add(uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    numbers_.push_back(number);
+    any_.store(true, std::memory_order_release);
+  }
+  // Adds them to `numbers`, each once.
+  void take(std::vector<uint64_t>& numbers) {
+    if (!any_.load(std::memory_order_acquire)) return;
+    const std::lock_guard lock(mutex_);
+    numbers.insert(numbers.end(), numbers_.begin(), numbers_.end());
+    numbers_.clear();
+    any_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<uint64_t> numbers_;
+  std::atomic<bool> any_{false};
+};
+
 // A transfer under way. The buffer must live until it is done. Destroying a request withdraws a receive that no message
 // has matched, and otherwise waits for the transfer, unless its peer is gone.
 class Request {
@@ -21,6 +46,8 @@ class Request {
   virtual bool done() = 0;  // makes progress; throws CommError if the transfer failed
   virtual void wait() = 0;
   virtual bool pending() const = 0;  // neither done nor failed, so far; makes no progress, never throws
+  // Once it is not pending any more, or now if it is not, `finished` gets the number. At most one call per request.
+  virtual void tell(std::shared_ptr<Finished> finished, uint64_t number) = 0;
 };
 
 enum class ReduceOp : uint8_t { sum, min, max };

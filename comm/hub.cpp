@@ -109,6 +109,10 @@ class HubRequest : public Request {
     }
   }
 
+  void tell(std::shared_ptr<Finished> finished, uint64_t number) override {
+    transfer_->tell(std::move(finished), number);
+  }
+
   bool pending() const override { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
 
  private:

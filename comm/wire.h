@@ -8,6 +8,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "comm/communicator.h"
 
 namespace quarry::comm {
 
@@ -22,11 +25,31 @@ struct Transfer {
   std::atomic<State> state{State::pending};
   std::string error;  // written before state becomes failed
 
-  void finish() { state.store(State::done, std::memory_order_release); }
+  void finish() { end(State::done); }
   void fail(std::string reason) {
     error = std::move(reason);
-    state.store(State::failed, std::memory_order_release);
+    end(State::failed);
   }
+  // Whoever comes second, this or the end, adds the number.
+  void tell(std::shared_ptr<Finished> finished, uint64_t number) {
+    finished_ = std::move(finished);
+    number_ = number;
+    listening_ = true;
+    if (state != State::pending) add();
+  }
+
+ private:
+  void end(State how) {
+    state = how;
+    add();
+  }
+  void add() {
+    if (listening_.exchange(false)) finished_->add(number_);
+  }
+
+  std::atomic<bool> listening_{false};
+  std::shared_ptr<Finished> finished_;  // these two: written before listening_ is set
+  uint64_t number_ = 0;
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 
