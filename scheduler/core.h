@@ -145,9 +145,11 @@ class Core final : public Executor {
   void cancel(const local::ErrorRecord& error) override;
   void clear_cancel() override;
   void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) override;
+  void set_idle_work(std::function<void()> work) override;
   std::shared_ptr<StoredBlock> stored(BlockId block) override;
   void when_ready(BlockId block, std::function<void()> callback) override;
   void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) override;
+  bool visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit) override;
   void release_remote(BlockId block) override;
   const void* lease_block(BlockId block) override;
   void end_lease(BlockId block) override;
@@ -353,7 +355,7 @@ class Core final : public Executor {
   void lane_loop(Worker& worker);
   void poll_loop();
   bool wait_for_work(Guard& guard, Worker& worker);
-  void look_for_work(Guard& guard, Lane& lane);
+  void look_for_work(Guard& guard, const Worker& worker);
   Item pop(Lane& lane);
   bool take_back(Worker& worker);
   bool take_back_others(const Worker& worker);
@@ -456,6 +458,7 @@ class Core final : public Executor {
   std::unordered_map<BlockId, std::shared_ptr<StoredBlock>> kept_;
   std::exception_ptr cancelled_before_;
   std::function<void(const local::ErrorRecord&)> failure_handler_;
+  std::shared_ptr<const std::function<void()>> idle_work_;
   Progress progress_;
   Statistics statistics_;
   std::chrono::steady_clock::time_point stuck_since_{};

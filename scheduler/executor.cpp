@@ -439,6 +439,11 @@ void Core::set_failure_handler(std::function<void(const ErrorRecord&)> handler) 
   failure_handler_ = std::move(handler);
 }
 
+void Core::set_idle_work(std::function<void()> work) {
+  Guard guard(*this);
+  idle_work_ = work ? std::make_shared<const std::function<void()>>(std::move(work)) : nullptr;
+}
+
 std::shared_ptr<StoredBlock> Core::stored(BlockId block) {
   Guard guard(*this);
   const auto found = kept_.find(block);

@@ -89,6 +89,9 @@ class Executor {
   // Called once per failed run, with its first error, as soon as it happens: run() may still wait for deferred tasks,
   // which whoever completes them must then fail. From any thread, no lock held; must not call run().
   virtual void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) = 0;
+  // What compute threads of the CPU do again and again while they look for work, before they sleep: null for nothing.
+  // It returns soon and does not throw; several threads may be in it, also for a while after it has been replaced.
+  virtual void set_idle_work(std::function<void()> work) = 0;
   // After run(), until the next one: the kept block.
   virtual std::shared_ptr<StoredBlock> stored(BlockId block) = 0;
 
@@ -98,6 +101,9 @@ class Executor {
   // Copies part of a produced block to host memory from whichever tier holds it. Blocks. Throws Cancelled when the run
   // has ended.
   virtual void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) = 0;
+  // For a glance at a produced block of so many bytes, on the CPU: calls `visit` with its memory, holding the
+  // executor's lock. False where the block is in another tier. Throws Cancelled as read_block() does.
+  virtual bool visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit) = 0;
   virtual void release_remote(BlockId block) = 0;
   // A produced block where it lies in device memory, for a reader of another process: its address in device_slab(), and
   // there it stays until end_lease(), which must come even if the run fails; run() waits for it. Null where the block

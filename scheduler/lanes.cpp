@@ -127,7 +127,7 @@ void Core::lane_loop(Worker& worker) {
 bool Core::wait_for_work(Guard& guard, Worker& worker) {
   Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
   while (!worth_joining(lane) && !quit_) {
-    look_for_work(guard, lane);
+    look_for_work(guard, worker);
     if (worth_joining(lane) || quit_) break;
     ++lane.idle;
     while (lane.tokens == 0 && !quit_) {
@@ -147,7 +147,8 @@ bool Core::wait_for_work(Guard& guard, Worker& worker) {
 }
 
 // Lets other lanes have what the last tasks made ready, and looks for more for a while.
-void Core::look_for_work(Guard& guard, Lane& lane) {
+void Core::look_for_work(Guard& guard, const Worker& worker) {
+  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
   const bool look = lane.short_tasks && lane.looking == 0 && graph_ && may_look_;
   if (!look) {
     guard.unlock();
@@ -155,13 +156,19 @@ void Core::look_for_work(Guard& guard, Lane& lane) {
     return;
   }
   ++lane.looking;
+  const bool computes = worker.lane == LaneKind::compute && !device_kind();
+  const std::shared_ptr<const std::function<void()>> idle_work = computes ? idle_work_ : nullptr;
   const int64_t until = local::trace_clock_ns() + kLookNs;
   bool in_time = true;
   // Others may be faster: then it goes on looking.
   while (in_time && !worth_joining(lane) && !quit_) {
     guard.unlock();
     while (!lane.worth.load(std::memory_order_relaxed) && in_time) {
-      for (int i = 0; i < 16; ++i) spin_pause();
+      if (idle_work) {
+        (*idle_work)();
+      } else {
+        for (int i = 0; i < 16; ++i) spin_pause();
+      }
       in_time = local::trace_clock_ns() < until;
     }
     guard.lock();

@@ -291,6 +291,15 @@ void Core::read_block(BlockId block, int64_t offset, int64_t bytes, void* to) {
   read_record(guard, produced_record(block), offset, bytes, to);
 }
 
+bool Core::visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit) {
+  Guard guard(*this);
+  const Record& r = record(produced_record(block));
+  QUARRY_CHECK(r.produced && r.bytes == bytes);
+  if (device_kind() || !r.resident || !r.available) return false;
+  visit(r.data);
+  return true;
+}
+
 const void* Core::lease_block(BlockId block) {
   Guard guard(*this);
   Record& r = record(produced_record(block));

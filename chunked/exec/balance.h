@@ -56,7 +56,7 @@ class Balance {
   std::shared_ptr<std::byte> reserve(int64_t bytes);
   void count_taken() const;
 
-  // --- messages, from the communication thread ---
+  // --- messages, from who drives the service ---
 
   void asked(int from, uint32_t stage, uint32_t ticket);
   void answered(int from, const Message& answer);

@@ -29,6 +29,7 @@ class Writer {
     const auto* from = reinterpret_cast<const std::byte*>(text.data());
     bytes_.insert(bytes_.end(), from, from + size);
   }
+  void put_bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
@@ -57,6 +58,7 @@ class Reader {
     const auto from = take(static_cast<size_t>(size));
     text.assign(reinterpret_cast<const char*>(from.data()), from.size());
   }
+  std::span<const std::byte> rest() const { return bytes_; }
 
  private:
   std::span<const std::byte> take(size_t size) {
@@ -78,6 +80,7 @@ std::vector<std::byte> encode(const Message& message) {
   out.put(message.epoch);
   switch (message.kind) {
     case MessageKind::request:
+    case MessageKind::fetch:
     case MessageKind::lease: {
       const Request& r = message.request;
       out.put(r.pull);
@@ -96,6 +99,10 @@ std::vector<std::byte> encode(const Message& message) {
     case MessageKind::returned:
       out.put(message.request.pull);
       out.put(message.request.offset);
+      break;
+    case MessageKind::fetched:
+      out.put(message.request.pull);
+      out.put_bytes(message.data);
       break;
     case MessageKind::ask:
     case MessageKind::handed:
@@ -119,6 +126,7 @@ Message decode(std::span<const std::byte> bytes) {
   in.get(message.epoch);
   switch (message.kind) {
     case MessageKind::request:
+    case MessageKind::fetch:
     case MessageKind::lease: {
       Request& r = message.request;
       in.get(r.pull);
@@ -137,6 +145,10 @@ Message decode(std::span<const std::byte> bytes) {
     case MessageKind::returned:
       in.get(message.request.pull);
       in.get(message.request.offset);
+      return message;
+    case MessageKind::fetched:
+      in.get(message.request.pull);
+      message.data = in.rest();
       return message;
     case MessageKind::ask:
     case MessageKind::handed:

@@ -13,6 +13,8 @@ namespace quarry::exec {
 
 enum class MessageKind : uint32_t {
   request,    // send these pieces of a box
+  fetch,      // send this box, which fits into the answer
+  fetched,    // its bytes
   declined,   // of this pull nothing more will come
   failed,     // the sender's run failed, with the error
   lease,      // hold the block where it lies in device memory, for a copy from device to device
@@ -22,6 +24,9 @@ enum class MessageKind : uint32_t {
   ask,        // for a chunk of this stage to compute (balance.h)
   handed,     // that chunk, or none
 };
+
+// What the bytes of a fetched box are at most: an active message's 4 KiB, less what stands before them.
+inline constexpr int64_t kMostFetched = 4000;
 
 struct Request {
   uint32_t pull = 0;  // the consumer's number for it
@@ -34,9 +39,10 @@ struct Request {
 struct Message {
   MessageKind kind = MessageKind::request;
   uint64_t epoch = 0;
-  Request request;           // request, lease; of it only `pull` (leased: and `offset`): the others but failed; of it
-                             // `pull` (a number that the answer repeats), `key` and `offset`: ask, handed
-  local::ErrorRecord error;  // failed; long messages are cut
+  Request request;  // request, fetch, lease; of it only `pull` (leased: and `offset`): the others but failed;
+                    // of it `pull` (a number that the answer repeats), `key` and `offset`: ask, handed
+  std::span<const std::byte> data;  // fetched; in the bytes that were decoded
+  local::ErrorRecord error;         // failed; long messages are cut
 };
 
 std::vector<std::byte> encode(const Message& message);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "local/base/log.h"
 #include "local/base/trace.h"
@@ -63,8 +64,9 @@ void RemotePuller::pull(int owner, const BlockKey& key, const BlockBox& box, voi
   pull->begin_ns = local::trace_clock_ns();
   ++open_;
   std::exception_ptr own_error;
+  bool wake = on_device_;
   {
-    // Held to the end: the communication thread must not see half a pull.
+    // Held to the end: who drives the service must not see half a pull.
     const std::lock_guard lock(mutex_);
     pull->id = next_id_++;
     pull->error = failure_;
@@ -79,10 +81,19 @@ void RemotePuller::pull(int owner, const BlockKey& key, const BlockBox& box, voi
       pull->pieces = -1;       // never complete
       pull->receives.clear();  // the owner never heard of it
     }
-    look_ |= pull->pieces <= 0 || pull->error != nullptr;
+    // An answer announces itself.
+    if (pull->error || pull->pieces == 0) {
+      look_at(pull->id);
+      wake = true;
+    }
   }
   if (own_error) link_.fail(own_error);
-  link_.communicator.wake();
+  if (wake) link_.communicator.wake();
+}
+
+void RemotePuller::look_at(uint32_t pull) {
+  to_look_.push_back(pull);
+  any_look_ = true;
 }
 
 void RemotePuller::start(const PullPtr& pull) {
@@ -94,9 +105,14 @@ void RemotePuller::start(const PullPtr& pull) {
     waiting_.push_back(pull);
     return;
   }
+  if (!on_device_ && pull->pieces == 1 && pull->bytes <= kMostFetched) {
+    tell(*pull, MessageKind::fetch);
+    return;
+  }
   for (int64_t piece = 0; piece < pull->pieces; ++piece) {
     pull->receives.push_back(link_.communicator.receive(pull->to + piece * link_.piece_bytes, piece_size(*pull, piece),
                                                         pull->owner, data_tag(link_.epoch, pull->id)));
+    pull->receives.back()->tell(finished_receives_, pull->id);
   }
   ask(*pull, 0, pull->pieces);
 }
@@ -121,12 +137,33 @@ RemotePuller::PullPtr RemotePuller::find(int from, uint32_t id) {
 void RemotePuller::set_error(const PullPtr& pull, const std::exception_ptr& error) {
   const std::lock_guard lock(mutex_);
   pull->error = error;
-  look_ = true;
+  look_at(pull->id);
 }
 
 void RemotePuller::fail_pull(const PullPtr& pull, const std::exception_ptr& error) {
   set_error(pull, error);
   link_.fail(error);
+}
+
+void RemotePuller::fetched(int from, uint32_t id, std::span<const std::byte> data) {
+  PullPtr wrong;
+  {
+    // Held to the end: a pull that ends with an error gives its memory back.
+    const std::lock_guard lock(mutex_);
+    const auto found = pulls_.find(id);
+    if (found == pulls_.end() || found->second->owner != from || found->second->error) return;
+    Pull& pull = *found->second;
+    if (pull.bytes == static_cast<int64_t>(data.size()) && pull.pieces == 1) {
+      std::memcpy(pull.to, data.data(), data.size());
+      pull.arrived = 1;
+      ++arrived_pieces_;
+      look_at(id);
+      return;
+    }
+    wrong = found->second;
+  }
+  fail_pull(wrong, std::make_exception_ptr(local::CommError(fmt::format(
+                       "rank {} answers a pull of {} bytes with {} bytes", from, wrong->bytes, data.size()))));
 }
 
 void RemotePuller::leased(int from, uint32_t id, int64_t offset) {
@@ -176,11 +213,12 @@ void RemotePuller::declined(int from, uint32_t id) {
     const auto found = pulls_.find(id);
     if (found == pulls_.end() || found->second->owner != from) return;
     pull = found->second;
-    pull->declined = look_ = true;
+    pull->declined = true;
     if (!pull->error) {
       pull->error =
           failure_ ? failure_ : std::make_exception_ptr(local::Cancelled(fmt::format("rank {} gave up the run", from)));
     }
+    look_at(id);
   }
   // What was announced before has been matched by now and is waited for; the rest is withdrawn.
   pull->receives.clear();
@@ -196,11 +234,16 @@ void RemotePuller::fail_all(const std::exception_ptr& error) {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = error;
-  look_ = true;
   for (auto& [id, pull] : pulls_) {
     if (!pull->error) pull->error = error;
+    look_at(id);
   }
   waiting_.clear();
+}
+
+void RemotePuller::look(const PullPtr& pull) {
+  const std::lock_guard lock(mutex_);
+  look_at(pull->id);
 }
 
 bool RemotePuller::outstanding(const PullPtr& pull) const {
@@ -209,26 +252,25 @@ bool RemotePuller::outstanding(const PullPtr& pull) const {
 }
 
 void RemotePuller::finish(const PullPtr& pull) {
+  // A pull whose last byte came counts as done even if the run has failed since.
+  bool complete = false;
   {
     const std::lock_guard lock(mutex_);
     pulls_.erase(pull->id);
+    complete = pull->arrived == pull->pieces;
   }
   if (local::tracing()) {
     local::trace(
         {fmt::format("pull ({}, {})[{}] from rank {}", pull->key.stage, pull->key.part, pull->key.chunk, pull->owner),
          "comm", pull->begin_ns, local::trace_clock_ns(), pull->bytes, -1, 0, link_.communicator.transport()});
   }
-  // A pull whose last byte came counts as done even if the run has failed since.
-  const bool complete = pull->arrived == pull->pieces;
   const auto done = std::move(pull->done);
   done(complete ? nullptr : pull->error);
   --open_;
 }
 
-bool RemotePuller::poll_host(const PullPtr& pull) {
-  bool moved = false;
+void RemotePuller::poll_host(const PullPtr& pull) {
   while (!pull->receives.empty() && !pull->receives.front()->pending()) {
-    moved = true;
     try {
       pull->receives.front()->done();
       ++pull->arrived;
@@ -240,7 +282,6 @@ bool RemotePuller::poll_host(const PullPtr& pull) {
       link_.fail(pull->error);
     }
   }
-  return moved;
 }
 
 bool RemotePuller::poll_bounces() {
@@ -271,7 +312,7 @@ bool RemotePuller::poll_bounces() {
       link_.fail(pull->error);
     }
     bounce.pull.reset();
-    if (pull->arrived == pull->pieces) finish(pull);
+    look(pull);
   }
   return moved;
 }
@@ -326,28 +367,33 @@ std::string RemotePuller::describe() {
   return text;
 }
 
-// Those on the CPU that are complete, the empty ones and those that have failed.
+// Those to which something happened: on the CPU that a piece arrived; empty ones and those that have failed.
 bool RemotePuller::finish_others() {
-  std::vector<PullPtr> pulls;
-  {
+  looked_at_.clear();
+  finished_receives_->take(looked_at_);
+  if (any_look_) {
     const std::lock_guard lock(mutex_);
-    if (on_device_ && !look_) return false;
-    look_ = false;
-    pulls.reserve(pulls_.size());
-    for (const auto& [id, pull] : pulls_) pulls.push_back(pull);
+    looked_at_.insert(looked_at_.end(), to_look_.begin(), to_look_.end());
+    to_look_.clear();
+    any_look_ = false;
   }
   bool moved = false;
-  for (const PullPtr& pull : pulls) {
-    moved |= poll_host(pull);
-    bool over = pull->arrived == pull->pieces;
+  for (const uint64_t id : looked_at_) {
+    PullPtr pull;
     {
       const std::lock_guard lock(mutex_);
-      over |= pull->error != nullptr && !outstanding(pull);
-      look_ |= pull->error != nullptr && !over;
+      const auto found = pulls_.find(static_cast<uint32_t>(id));
+      if (found == pulls_.end()) continue;  // over already
+      pull = found->second;
     }
-    if (!over) continue;
-    finish(pull);
     moved = true;
+    poll_host(pull);
+    bool over = false;
+    {
+      const std::lock_guard lock(mutex_);
+      over = pull->arrived == pull->pieces || (pull->error && !outstanding(pull));
+    }
+    if (over) finish(pull);
   }
   return moved;
 }

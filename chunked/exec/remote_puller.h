@@ -1,6 +1,7 @@
-// The consumer's side of pulls. On the CPU the pieces arrive where they belong, all asked for at once. A block in
-// device memory that this rank's device reaches is leased and copied from there. For the rest of device memory a piece
-// is asked for when a bounce buffer is free for it, and copied from there on a stream of its own.
+// The consumer's side of pulls. On the CPU the pieces arrive where they belong, all asked for at once, and a small box
+// arrives in one message. A block in device memory that this rank's device reaches is leased and copied from there. For
+// the rest of device memory a piece is asked for when a bounce buffer is free for it, and copied from there on a stream
+// of its own.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "chunked/exec/peer_reads.h"
@@ -25,7 +28,9 @@ class RemotePuller {
 
   void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
             std::function<void(std::exception_ptr)> done);
-  // From the communication thread.
+  // The box of a small pull. Any thread.
+  void fetched(int from, uint32_t pull, std::span<const std::byte> data);
+  // From the thread that drives the service (service.cpp).
   void declined(int from, uint32_t pull);
   void leased(int from, uint32_t pull, int64_t offset);
   void elsewhere(int from, uint32_t pull);
@@ -62,35 +67,40 @@ class RemotePuller {
   };
 
   void start(const PullPtr& pull);
+  void look_at(uint32_t pull);  // in the next poll(); under the lock
+  void look(const PullPtr& pull);
   PullPtr find(int from, uint32_t id);
   void tell(const Pull& pull, MessageKind kind);
   void fail_pull(const PullPtr& pull, const std::exception_ptr& error);
   bool poll_reads();
   int64_t piece_size(const Pull& pull, int64_t piece) const;
   void ask(const Pull& pull, int64_t first, int64_t count);
-  bool poll_host(const PullPtr& pull);
+  void poll_host(const PullPtr& pull);
   bool poll_bounces();
   bool start_pieces();
   bool outstanding(const PullPtr& pull) const;
   void finish(const PullPtr& pull);
   void set_error(const PullPtr& pull, const std::exception_ptr& error);
   bool finish_others();
-  // Wakes the communication thread once the event is reached.
+  // Wakes the service's thread once the event is reached.
   void wake_after(local::Event& event);
 
   const ServiceLink& link_;
   const bool on_device_;
   std::unique_ptr<local::Stream> stream_;
-  std::vector<Bounce> bounces_;                 // of the communication thread, as all up to open_
+  std::vector<Bounce> bounces_;                 // of the thread that drives the service, as all up to open_
   std::unique_ptr<local::Stream> wake_stream_;  // calls back to the host, which would hold up the copies behind them
   std::unique_ptr<PeerReads> reads_;            // from other ranks' devices; null where none is reached
+  std::vector<uint64_t> looked_at_;
+  const std::shared_ptr<comm::Finished> finished_receives_ = std::make_shared<comm::Finished>();
   std::atomic<int64_t> open_{0}, arrived_pieces_{0};
 
   std::mutex mutex_;
-  std::map<uint32_t, PullPtr> pulls_;
-  std::deque<PullPtr> waiting_;  // device: with pieces to ask for
+  std::unordered_map<uint32_t, PullPtr> pulls_;
+  std::deque<PullPtr> waiting_;    // device: with pieces to ask for
+  std::vector<uint64_t> to_look_;  // pulls to which something happened
+  std::atomic<bool> any_look_{false};
   std::exception_ptr failure_;
-  bool look_ = false;  // device: there are pulls that end by themselves: empty ones and failed ones
   uint32_t next_id_ = 0;
 };
 

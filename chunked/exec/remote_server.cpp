@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -72,7 +73,7 @@ void RemoteServer::read(const Serve& serve, int64_t offset, int64_t count, void*
 
 int64_t RemoteServer::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
 
-void RemoteServer::request(int from, Request request, bool lease) {
+void RemoteServer::request(int from, Request request, MessageKind kind) {
   ServePtr serve;
   bool fresh = false;
   try {
@@ -97,7 +98,10 @@ void RemoteServer::request(int from, Request request, bool lease) {
     }
     serve = slot;
     if (serve->declined) return;
-    if (lease) {
+    if (kind == MessageKind::fetch) {
+      if (serve->runs->bytes() > kMostFetched) throw local::CommError("a fetched box does not fit into the answer");
+      serve->fetch = true;
+    } else if (kind == MessageKind::lease) {
       serve->lease_wanted = true;
     } else {
       serve->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
@@ -143,6 +147,13 @@ void RemoteServer::add_given(const ServePtr& serve) {
 }
 
 void RemoteServer::became_ready(const ServePtr& serve) {
+  if (serve->fetch && link_.device.kind == local::DeviceKind::cpu) {
+    try {
+      if (answer_from_memory(serve)) return;
+    } catch (...) {
+      link_.fail(std::current_exception());  // which declines all, this pull too
+    }
+  }
   {
     const std::lock_guard lock(mutex_);
     serve->ready = true;
@@ -172,6 +183,7 @@ void RemoteServer::pull_own(const BlockKey& key, const BlockBox& box, void* to,
     {
       const std::lock_guard lock(mutex_);
       finished_.push_back({std::move(serve->done), error});
+      ++to_poll_;
     }
     link_.fail(error);
     link_.communicator.wake();
@@ -218,12 +230,14 @@ std::string RemoteServer::describe() {
 }
 
 bool RemoteServer::poll() {
+  if (to_poll_.load() == 0) return false;
   std::vector<Finished> finished;
   std::exception_ptr failure;
   bool moved = false;
   {
     const std::lock_guard lock(mutex_);
     finished.swap(finished_);
+    to_poll_ -= static_cast<int64_t>(finished.size());
     std::erase_if(sending_, [&](Sending& sending) {
       if (sending.request->pending()) return false;
       try {
@@ -232,6 +246,7 @@ bool RemoteServer::poll() {
         failure = std::current_exception();
       }
       free_buffers_.push_back(sending.buffer);
+      --to_poll_;
       moved = true;
       return true;
     });
@@ -277,6 +292,18 @@ void RemoteServer::work(const Job& job) {
     wants_lease = std::exchange(serve->lease_wanted, false) && !serve->declined && !declining_;
   }
   if (wants_lease) lease(serve);
+  if (serve->fetch) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (serve->declined || declining_) return;
+    }
+    std::vector<std::byte> data(static_cast<size_t>(serve->runs->bytes()));
+    serve->runs->read(0, serve->runs->bytes(), data.data(), scratch(),
+                      [&](int64_t offset, int64_t count, void* to) { read(*serve, offset, count, to); });
+    answer_fetch(serve, data);
+    over(serve);
+    return;
+  }
   for (;;) {
     int64_t piece = 0;
     {
@@ -311,10 +338,43 @@ void RemoteServer::work(const Job& job) {
     {
       const std::lock_guard lock(mutex_);
       sending_.push_back({std::move(request), buffer});
+      ++to_poll_;
     }
     link_.communicator.wake();
   }
   if (serve->pieces_left == 0) over(serve);
+}
+
+// Whether the block lay in host memory; it is sent then.
+bool RemoteServer::answer_from_memory(const ServePtr& serve) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (declining_) return false;
+  }
+  std::array<std::byte, kMostFetched> data;
+  const auto copy = [&](const void* from) {
+    serve->runs->read(0, serve->runs->bytes(), data.data(), {}, [from](int64_t offset, int64_t count, void* to) {
+      std::memcpy(to, static_cast<const std::byte*>(from) + offset, static_cast<size_t>(count));
+    });
+  };
+  if (is_given(serve->key)) {
+    copy(serve->given.get());
+  } else if (!link_.executor.visit_block(serve->block, serve->runs->block_bytes(), copy)) {
+    return false;
+  }
+  answer_fetch(serve, std::span(data).first(static_cast<size_t>(serve->runs->bytes())));
+  over(serve);
+  return true;
+}
+
+void RemoteServer::answer_fetch(const ServePtr& serve, std::span<const std::byte> data) {
+  Message message;
+  message.kind = MessageKind::fetched;
+  message.epoch = link_.epoch;
+  message.request.pull = serve->pull;
+  message.data = data;
+  link_.communicator.post(serve->to, encode(message));
+  bytes_sent_ += static_cast<int64_t>(data.size());
 }
 
 void RemoteServer::lease(const ServePtr& serve) {
@@ -378,6 +438,7 @@ void RemoteServer::decline(const ServePtr& serve) {
     error = declining_ ? declining_ : std::make_exception_ptr(local::Cancelled("the run failed"));
     if (serve->own != nullptr) {
       finished_.push_back({std::move(serve->done), error});
+      ++to_poll_;
     }
   }
   if (serve->own != nullptr) {
@@ -426,6 +487,7 @@ void RemoteServer::serve_own(const ServePtr& serve) {
   {
     const std::lock_guard lock(mutex_);
     finished_.push_back({std::move(serve->done), nullptr});
+    ++to_poll_;
   }
   over(serve);
   link_.communicator.wake();

@@ -1,6 +1,7 @@
 // The owner's side of pulls: waits until a block is ready, reads the wanted pieces into bounce buffers in a thread of
 // its own and sends them. A consumer has posted its receives before it asks, so every send ends and every buffer comes
-// back. A consumer whose device reaches this one's memory leases the block instead and copies it from there.
+// back. A consumer whose device reaches this one's memory leases the block instead and copies it from there. A small
+// box of a block in host memory leaves in one message, from the thread that made it or heard of the request.
 #pragma once
 
 #include <atomic>
@@ -41,9 +42,9 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   void expose(const BlockKey& key, scheduler::BlockId block);
   // See Service::give().
   void give(const BlockKey& key, std::shared_ptr<const std::byte> data);
-  // From the communication thread.
-  void request(int from, Request request, bool lease);
-  void returned(int from, uint32_t pull);  // the block of a lease
+  // From who drives the service (service.cpp).
+  void request(int from, Request request, MessageKind kind);  // request, fetch or lease
+  void returned(int from, uint32_t pull);                     // the block of a lease
   bool poll();
   // A pull from this rank itself: fills `to` without messages; `done` is called by poll().
   void pull_own(const BlockKey& key, const BlockBox& box, void* to, std::function<void(std::exception_ptr)> done);
@@ -67,6 +68,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
     bool ready = false;
     bool declined = false;
     bool lease_wanted = false, leased = false;
+    bool fetch = false;                              // the answer holds it all
     std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) pieces asked for before the block was ready
     void* own = nullptr;
     BlockBox box;  // of an own pull
@@ -99,6 +101,8 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   void work(const Job& job);
   void decline(const ServePtr& serve);
   void lease(const ServePtr& serve);
+  bool answer_from_memory(const ServePtr& serve);
+  void answer_fetch(const ServePtr& serve, std::span<const std::byte> data);
   void answer(const ServePtr& serve, MessageKind kind, int64_t offset);
   void serve_own(const ServePtr& serve);
   int take_buffer();
@@ -118,6 +122,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   std::vector<int> free_buffers_;
   std::vector<Sending> sending_;
   std::vector<Finished> finished_;
+  std::atomic<int64_t> to_poll_{0};  // entries of sending_ and finished_
   std::exception_ptr declining_;
   bool stop_ = false;
   uint32_t own_pulls_ = 0;

@@ -1,5 +1,7 @@
-// A run's communication: one thread that drives the communicator, hands requests to the server (remote_server.h) and
-// arrivals to the puller (remote_puller.h).
+// A run's communication: who drives the communicator, hands requests to the server (remote_server.h) and arrivals to
+// the puller (remote_puller.h) is one thread at a time. A compute thread that looks for work does it itself, so that
+// what it waits for is neither handed from thread to thread nor woken for; a thread of the service's own does it when
+// none has for a while, and sleeps when nothing comes.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
 // run has failed declines every pull that it has not answered yet, so every pull everywhere ends: with its data, or
@@ -12,6 +14,7 @@
 #include "chunked/exec/service.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -27,6 +30,7 @@
 #include "chunked/exec/remote_server.h"
 #include "comm/monitor/watchdog.h"
 #include "local/base/log.h"
+#include "local/base/trace.h"
 
 namespace quarry::exec {
 
@@ -49,6 +53,18 @@ struct Gate {
   std::mutex mutex;
   std::function<void(const local::ErrorRecord&)> open;
 };
+
+// The same for threads that look for work; who holds the lock drives the service.
+struct Wheel {
+  std::mutex mutex;
+  std::function<bool()> drive;
+  std::atomic<std::thread::id> driver{};
+  std::atomic<int64_t> attended_ns{0};  // when a thread of the executor drove last
+};
+
+// A thread of the executor that drives now and then is relied upon for so long; then the service's own thread has
+// another look.
+constexpr int64_t kAttendedNs = 100'000;
 
 class ServiceImpl : public Service {
  public:
@@ -85,6 +101,8 @@ class ServiceImpl : public Service {
 
  private:
   void loop();
+  bool drive();
+  bool attended() const;
   // For the watchdog: a line for everything that this rank waits for.
   std::string describe_waits();
   bool handle_messages();
@@ -100,6 +118,7 @@ class ServiceImpl : public Service {
   ServiceLink link_;
   Balance balance_;
   std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  std::shared_ptr<Wheel> wheel_ = std::make_shared<Wheel>();
   std::shared_ptr<RemoteServer> server_;
   std::unique_ptr<RemotePuller> puller_;
   std::atomic<bool> stop_{false};
@@ -155,13 +174,25 @@ void ServiceImpl::open() {
   communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
     Message message = decode(bytes);
     if (message.epoch != link_.epoch) return;  // the end of an earlier run's failure
-    {
+    if (message.kind == MessageKind::fetched) {
+      puller_->fetched(from, message.request.pull, message.data);
+    } else {
       const std::lock_guard lock(mutex_);
       inbox_.emplace_back(from, std::move(message));
     }
-    if (std::this_thread::get_id() != thread_.get_id()) communicator_.wake();
+    if (std::this_thread::get_id() != wheel_->driver.load()) communicator_.wake();
   });
   opened_ = true;
+  wheel_->drive = [this] { return drive(); };
+  executor_.set_idle_work([wheel = wheel_] {
+    std::unique_lock driving(wheel->mutex, std::try_to_lock);
+    if (driving && wheel->drive) {
+      wheel->attended_ns = local::trace_clock_ns();
+      if (wheel->drive()) return;
+      driving.unlock();
+    }
+    std::this_thread::yield();
+  });
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -227,6 +258,7 @@ bool ServiceImpl::handle_messages() {
   for (auto& [from, message] : messages) {
     switch (message.kind) {
       case MessageKind::request:
+      case MessageKind::fetch:
       case MessageKind::lease:
       case MessageKind::ask:
         if (!running) {
@@ -234,7 +266,7 @@ bool ServiceImpl::handle_messages() {
         } else if (message.kind == MessageKind::ask) {
           balance_.asked(from, message.request.key.stage, message.request.pull);
         } else {
-          server_->request(from, std::move(message.request), message.kind == MessageKind::lease);
+          server_->request(from, std::move(message.request), message.kind);
         }
         break;
       case MessageKind::declined:
@@ -250,6 +282,8 @@ bool ServiceImpl::handle_messages() {
       case MessageKind::returned:
         server_->returned(from, message.request.pull);
         break;
+      case MessageKind::fetched:
+        break;  // has been taken at once
       case MessageKind::handed:
         balance_.answered(from, message);
         break;
@@ -267,7 +301,26 @@ std::string ServiceImpl::describe_waits() {
   return text + puller_->describe() + server_->describe();
 }
 
+// With the wheel's lock.
+bool ServiceImpl::drive() {
+  wheel_->driver = std::this_thread::get_id();
+  bool moved = false;
+  try {
+    moved = communicator_.progress();
+    moved |= handle_messages();
+    moved |= server_->poll();
+    moved |= puller_->poll();
+  } catch (...) {
+    fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+  }
+  wheel_->driver = std::thread::id{};
+  return moved;
+}
+
+bool ServiceImpl::attended() const { return local::trace_clock_ns() - wheel_->attended_ns < kAttendedNs; }
+
 void ServiceImpl::loop() {
+  prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, as long as the naps
   constexpr auto kLookPeriod = std::chrono::milliseconds(100);
   comm::Watchdog watchdog;
   auto next_look = std::chrono::steady_clock::now();
@@ -275,15 +328,18 @@ void ServiceImpl::loop() {
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
   while (!stop_) {
+    const bool relies = attended();
     bool moved = false;
-    try {
-      moved = communicator_.progress();
-      moved |= handle_messages();
-      moved |= server_->poll();
-      moved |= puller_->poll();
-      if (idle >= kSpins) communicator_.check_ranks();
-    } catch (...) {
-      fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+    if (!relies) {
+      const std::lock_guard driving(wheel_->mutex);
+      moved = drive();
+    }
+    if (idle >= kSpins) {
+      try {
+        communicator_.check_ranks();
+      } catch (...) {
+        fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+      }
     }
     if (interrupt_requested.exchange(false)) {
       interrupted_ = true;
@@ -296,7 +352,10 @@ void ServiceImpl::loop() {
                                                       watchdog.seconds(), describe_waits()));
       }
     }
-    if (moved) {
+    if (relies) {
+      idle = kSpins;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kAttendedNs));
+    } else if (moved) {
       idle = 0;
     } else if (++idle < kSpins) {
       std::this_thread::yield();
@@ -373,6 +432,11 @@ void ServiceImpl::close() noexcept {
   stop_ = true;
   communicator_.wake();
   if (thread_.joinable()) thread_.join();
+  executor_.set_idle_work(nullptr);
+  {
+    const std::lock_guard driving(wheel_->mutex);
+    wheel_->drive = nullptr;
+  }
   communicator_.set_handler(nullptr);
   {
     const std::lock_guard lock(gate_->mutex);

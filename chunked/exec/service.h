@@ -46,7 +46,7 @@ class Service {
   // Owner: before Executor::run(). The block was added with as many remote_readers as pulls will come.
   virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
   // Consumer: asks `owner` for the box; `to` (host memory on the CPU, device memory on a GPU: staged through
-  // executor.staging()) is filled, then `done` is called from the communication thread, with an error if the run
+  // executor.staging()) is filled, then `done` is called from who drives the service, with an error if the run
   // failed.
   virtual void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
                     std::function<void(std::exception_ptr)> done) = 0;
@@ -70,7 +70,8 @@ class Service {
   static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks);
 };
 
-// A task of which `run` is that pulls its first output: it ends when the box is there, with the pull's error if it failed.
+// A task of which `run` is that pulls its first output: it ends when the box is there, with the pull's error if it
+// failed.
 void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box);
 
 // Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
