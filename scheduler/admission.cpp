@@ -22,12 +22,12 @@ constexpr auto kPatience = std::chrono::seconds(60);
 }  // namespace
 
 int64_t Core::next_use(const Record& r) const {
-  if (r.cursor < r.end) return consumers_[static_cast<size_t>(r.cursor)];
+  if (r.cursor < r.end) return consumers_[r.cursor];
   // When another rank comes for it is not known here: sooner than what nothing in this run reads.
   return r.remote > 0 ? kNever - 1 : kNever;
 }
 
-bool Core::dead(const Record& r) const {
+bool Core::dead(const Record& r) {
   return r.produced && !r.pins && !r.busy && r.cursor == r.end && !r.remote && !r.keep && !r.stored;
 }
 
@@ -42,7 +42,7 @@ void Core::settle(int32_t index) {
 
 void Core::offer(int32_t index) {
   const Record& r = record(index);
-  if (!scarce_ || r.charge == 0) return;
+  if (!scarce_ || r.charge() == 0) return;
   if (candidates_.size() > 4 * static_cast<size_t>(used_records_) + 1024) {
     std::erase_if(candidates_, [this](const EvictionCandidate& c) {
       const Record& other = record(c.record);
@@ -59,7 +59,7 @@ void Core::begin_scarcity() {
   candidates_.clear();
   for (size_t i = 0; i < records_.size(); ++i) {
     const Record& r = records_[i];
-    if (r.used && r.charge > 0 && evictable(r)) {
+    if (r.used && r.charge() > 0 && evictable(r)) {
       candidates_.push_back({next_use(r), static_cast<int32_t>(i), r.generation});
     }
   }
@@ -69,7 +69,7 @@ void Core::begin_scarcity() {
 void Core::doom_if_last(Record& r) {
   if (r.doomed || r.cursor != r.end || r.remote || r.keep || r.stored || (r.produced && !r.pins)) return;
   r.doomed = true;
-  coming_bytes_ += r.charge;
+  coming_bytes_ += r.charge();
 }
 
 int32_t Core::new_record() {
@@ -87,40 +87,79 @@ int32_t Core::new_record() {
 }
 
 void Core::drop_resident(Record& r) {
-  if (r.data && !device_kind()) {
-    host_memory_.deallocate(r.data, r.charge);
-  } else if (r.data && r.charge > 0) {
-    slab_->deallocate(r.data, r.charge);
+  const int64_t charge = r.charge();
+  if (r.data && charge > 0) {
+    if (device_kind()) {
+      slab_->deallocate(r.data, charge);
+    } else {
+      small_blocks_.put(r.data, charge);
+    }
   }
   r.data = nullptr;
-  r.reserved.release();
+  if (r.resident) give_room(charge);
   r.resident = r.available = false;
 }
 
 void Core::drop_host(Record& r) {
   if (!r.host) return;
-  host_memory_.deallocate(r.host, r.charge);
+  host_memory_.deallocate(r.host, r.charge());
   r.host = nullptr;
   r.host_reserved.release();
 }
 
 void Core::free_record(int32_t index) {
   Record& r = record(index);
-  if (r.doomed) coming_bytes_ -= r.charge;
+  if (r.doomed) coming_bytes_ -= r.charge();
   drop_resident(r);
-  drop_host(r);
-  spill_.release(r.slot);
+  if (r.elsewhere) {
+    drop_host(r);
+    spill_.release(r.slot);
+    r.event.reset();
+  }
   if (r.block >= 0 && graph_) block_record_[static_cast<size_t>(r.block)] = -1;
   const uint32_t generation = r.generation + 1;
-  r = Record{};
+  static_cast<BlockState&>(r) = BlockState{};
   r.generation = generation;
   --used_records_;
   free_records_.push_back(index);
 }
 
-bool Core::may_admit() const {
-  return head_ < static_cast<int64_t>(order_.size()) && live_count_ < kRunAhead && wanted_bytes_ == 0;
+// Reserves so much of the budget, first of what the last tasks gave back; false where it does not fit.
+bool Core::take_room(int64_t bytes) {
+  if (bytes > room_) {
+    local::Reservation more = memory_budget_.try_reserve(bytes - room_);
+    if (!more) return false;
+    room_ += more.bytes();
+    reservations_.push_back(std::move(more));
+    note_free();
+  }
+  room_ -= bytes;
+  keep_within_limit();
+  return true;
 }
+
+void Core::note_free() { least_free_ = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes(); }
+
+// Memory that is kept for later is within the limit too.
+void Core::keep_within_limit() {
+  if (small_blocks_.kept_bytes() > least_free_ + room_) small_blocks_.give_back();
+}
+
+void Core::return_room() {
+  least_free_ += room_;
+  while (room_ > 0) {
+    local::Reservation& last = reservations_.back();
+    if (last.bytes() > room_) {
+      const local::Reservation part = last.split(room_);
+      room_ = 0;
+    } else {
+      room_ -= last.bytes();
+      reservations_.pop_back();
+    }
+  }
+}
+
+bool Core::may_admit() const { return head_ < task_count_ && live_count_ < kRunAhead && wanted_bytes_ == 0; }
 
 void Core::advance() {
   admits_more_ = false;
@@ -132,7 +171,7 @@ void Core::advance() {
       admits_more_ = true;
       return;
     }
-    const TaskId task = order_[static_cast<size_t>(head_)];
+    const TaskId task = task_at(head_);
     if (!try_admit(task, head_)) {
       if (live_count_ == 0 && jobs_ == 0 && reads_ == 0) refuse_if_stuck(task);
       return;
@@ -150,24 +189,23 @@ bool Core::try_admit(TaskId id, int64_t order) {
     ++stamp_;
     for (const BlockId input : graph_->inputs(task)) {
       Record& r = record_of(input);
-      if (r.stamp == stamp_) continue;
+      if (r.resident || r.stamp == stamp_) continue;
       r.stamp = stamp_;
-      if (!r.resident) need += r.charge;
+      need += r.charge();
     }
     head_need_ = need;
-    local::Reservation room = memory_budget_.try_reserve(need);
-    if (!room) {
+    if (!take_room(need)) {
       if (!make_room(need, order)) return false;
       continue;
     }
     void* scratch = nullptr;
     if (!device_kind() || place(task, &scratch)) {
-      admit(id, order, std::move(room), scratch);
+      admit(id, order, scratch);
       return true;
     }
     // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
     // task's own inputs. In an empty slab everything fits.
-    room.release();
+    give_room(need);
     if (spilling_bytes_ == 0 && evict_farthest(kNever - 1)) continue;  // what nothing in this run reads any more
     if (live_count_ > 0 || jobs_ > 0 || reads_ > 0) return false;
     if (!evict_farthest(order) && !evict_inputs(task)) return false;
@@ -182,9 +220,9 @@ bool Core::place(const Graph::Task& task, void** scratch) {
   ++stamp_;
   for (const BlockId input : graph_->inputs(task)) {
     Record& r = record_of(input);
-    if (r.stamp == stamp_) continue;
+    if (r.resident || r.stamp == stamp_) continue;
     r.stamp = stamp_;
-    if (!r.resident) placed_.emplace_back(nullptr, r.charge);
+    placed_.emplace_back(nullptr, r.charge());
   }
   placed_.emplace_back(nullptr, charged_bytes(task.scratch_bytes));
   // Large pieces come first, and small ones then lie in the shortest gap: one of them in a gap that a large block left
@@ -211,7 +249,8 @@ bool Core::place(const Graph::Task& task, void** scratch) {
   return true;
 }
 
-void Core::admit(TaskId id, int64_t order, local::Reservation room, void* scratch) {
+// The task's room is taken: every piece of it goes to the scratch or to a block here.
+void Core::admit(TaskId id, int64_t order, void* scratch) {
   const Graph::Task& task = graph_->task(id);
   int32_t index;
   if (free_live_.empty()) {
@@ -225,10 +264,13 @@ void Core::admit(TaskId id, int64_t order, local::Reservation room, void* scratc
   live.used = true;
   live.task = id;
   live.order = order;
-  live.scratch = room.split(charged_bytes(task.scratch_bytes));
+  live.body = task.body;
+  live.lane = task.lane;
+  live.phase = Phase::waiting;
+  live.scratch_bytes = charged_bytes(task.scratch_bytes);
   live.scratch_data = scratch;
-  coming_bytes_ += live.scratch.bytes();
-  task_live_[static_cast<size_t>(id)] = index;
+  coming_bytes_ += live.scratch_bytes;
+  live_of_[static_cast<size_t>(order)] = index;
   ++live_count_;
 
   size_t placed = 0;
@@ -239,12 +281,10 @@ void Core::admit(TaskId id, int64_t order, local::Reservation room, void* scratc
     Record& r = record(made);
     r.block = output;
     r.bytes = block.bytes;
-    r.charge = charged_bytes(block.bytes);
-    r.reserved = room.split(r.charge);
     r.resident = true;
     if (device_kind()) r.data = placed_[placed++].first;
-    r.wait_from = r.cursor = consumer_begin_[static_cast<size_t>(output)];
-    r.end = consumer_begin_[static_cast<size_t>(output) + 1];
+    r.cursor = consumers_.begin(output);
+    r.end = consumers_.end(output);
     r.remote = block.remote_readers;
     r.keep = block.keep;
     doom_if_last(r);
@@ -253,26 +293,26 @@ void Core::admit(TaskId id, int64_t order, local::Reservation room, void* scratc
     Record& r = record_of(input);
     if (!r.resident) {
       r.resident = true;
-      r.reserved = room.split(r.charge);
       if (device_kind()) r.data = placed_[placed++].first;
-      r.wait_from = r.cursor;
+      r.waiting = 0;
       ++r.busy;
       ++jobs_;
       push(LaneKind::io, {order, block_record_[static_cast<size_t>(input)], Job::restore});
     }
     ++r.pins;
     ++r.cursor;
-    if (!r.available) ++live.pending;
+    if (!r.available) {
+      ++r.waiting;
+      ++live.pending;
+    }
     doom_if_last(r);
   }
-  QUARRY_CHECK(room.bytes() == 0);
-  QUARRY_CHECK(memory_budget_.reserved_bytes() <= memory_budget_.limit_bytes());
   if (live.pending == 0) make_ready(index);
 }
 
 bool Core::make_room(int64_t bytes, int64_t before_order) {
   for (;;) {
-    const int64_t room = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes();
+    const int64_t room = memory_budget_.limit_bytes() - reserved_bytes();
     if (room >= bytes) return true;
     int64_t least_use = before_order;
     const bool busy = before_order >= 0 && live_count_ >= busy_tasks_;
@@ -307,7 +347,7 @@ bool Core::evict_farthest(int64_t before_order) {
 bool Core::evict_inputs(const Graph::Task& task) {
   for (const BlockId input : graph_->inputs(task)) {
     const Record& r = record_of(input);
-    if (r.charge > 0 && evictable(r) && evict(block_record_[static_cast<size_t>(input)])) return true;
+    if (r.charge() > 0 && evictable(r) && evict(block_record_[static_cast<size_t>(input)])) return true;
   }
   return false;
 }
@@ -318,14 +358,14 @@ bool Core::evict(int32_t index) {
     drop_resident(r);
     return true;
   }
-  if (!spill_.enabled() &&
-      (!device_kind() || host_memory_.rounded(r.charge) > host_budget_.limit_bytes() - host_budget_.reserved_bytes())) {
+  if (!spill_.enabled() && (!device_kind() || host_memory_.rounded(r.charge()) >
+                                                  host_budget_.limit_bytes() - host_budget_.reserved_bytes())) {
     return false;
   }
   r.spilling = true;
   ++r.busy;
   ++jobs_;
-  spilling_bytes_ += r.charge;
+  spilling_bytes_ += r.charge();
   push(LaneKind::io, {/*order=*/-1, index, Job::spill});
   return true;
 }
@@ -333,11 +373,12 @@ bool Core::evict(int32_t index) {
 void Core::refuse_if_stuck(TaskId task) {
   int64_t own = 0;
   bool remote = false;
-  for (const Record& r : records_) {
-    own += r.used ? r.reserved.bytes() : 0;
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const Record& r = records_[i];
+    own += r.used && r.resident ? r.charge() : 0;
     remote = remote || (r.used && r.remote > 0);
   }
-  const int64_t reserved = memory_budget_.reserved_bytes();
+  const int64_t reserved = reserved_bytes();
   const auto now = std::chrono::steady_clock::now();
   if (stuck_since_ == std::chrono::steady_clock::time_point{}) stuck_since_ = now;
   // Staging memory and blocks that other ranks have still to read go away by themselves.
@@ -351,34 +392,37 @@ void Core::refuse_if_stuck(TaskId task) {
 
 void Core::make_available(Record& r) {
   r.available = true;
-  for (; r.wait_from < r.cursor; ++r.wait_from) {
-    const TaskId task = order_[static_cast<size_t>(consumers_[static_cast<size_t>(r.wait_from)])];
-    const int32_t index = task_live_[static_cast<size_t>(task)];
+  for (int64_t i = r.cursor - r.waiting; i < r.cursor; ++i) {
+    const int32_t index = live_of_[static_cast<size_t>(consumers_[i])];
     if (index >= 0 && --live_[static_cast<size_t>(index)].pending == 0) make_ready(index);
   }
+  r.waiting = 0;
 }
 
 void Core::make_ready(int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
   live.phase = Phase::ready;
-  push(graph_->task(live.task).lane, {live.order, index, Job::task});
+  push(live.lane, {live.order, index, Job::task});
 }
 
 void Core::release_live(int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
-  coming_bytes_ -= live.scratch.bytes();
-  if (live.scratch_data) slab_->deallocate(live.scratch_data, live.scratch.bytes());
-  if (live.run) live.run->scratch.close();
-  if (device_kind() && live.run && live.run.use_count() == 1) free_runs_.push_back(std::move(live.run));
-  task_live_[static_cast<size_t>(live.task)] = -1;
+  if (live.scratch_bytes > 0) {
+    coming_bytes_ -= live.scratch_bytes;
+    if (live.scratch_data) slab_->deallocate(live.scratch_data, live.scratch_bytes);
+    if (live.run) live.run->scratch.close();
+    give_room(live.scratch_bytes);
+  }
+  if (live.owns_run) free_runs_.push_back(live.run);
+  live_of_[static_cast<size_t>(live.order)] = -1;
   live = Live{};
   free_live_.push_back(index);
   --live_count_;
 }
 
-void Core::part_done(int32_t index, std::exception_ptr error) {
+void Core::part_done(int32_t index, const std::exception_ptr& error) {
   Live& live = live_[static_cast<size_t>(index)];
-  if (error && !live.error) live.error = std::move(error);
+  if (error && !live.error) live.error = error;
   if (--live.open == 0) complete(index);
 }
 
@@ -387,7 +431,8 @@ void Core::complete(int32_t index) {
   const Graph::Task& task = graph_->task(live.task);
   const bool ended_by_run = !device_kind() && !live.run->deferred;
   const int64_t end_ns = ended_by_run ? live.run->end_ns : local::trace_clock_ns();
-  const std::exception_ptr error = live.error;
+  const std::exception_ptr error = std::move(live.error);
+  live.error = nullptr;
   Lane& lane = lanes_[static_cast<size_t>(task.lane)];
   int64_t begin_ns = live.run->begin_ns;
   if (device_kind() && task.lane == LaneKind::compute) {
@@ -400,7 +445,7 @@ void Core::complete(int32_t index) {
   for (const BlockId output : graph_->outputs(task)) {
     const int32_t made = block_record_[static_cast<size_t>(output)];
     Record& r = record(made);
-    r.event.reset();
+    if (device_kind()) r.event.reset();
     if (error) continue;
     r.produced = true;
     if (!r.available) make_available(r);
@@ -420,7 +465,7 @@ void Core::complete(int32_t index) {
     progress_.bytes_done += task.traffic_bytes;
     ++statistics_.tasks;
   }
-  if (local::tracing()) trace_task(live, begin_ns, end_ns);
+  if (local::tracing()) trace_task(live, begin_ns, end_ns, error);
   const TaskId id = live.task;
   release_live(index);
   if (error) {

@@ -160,6 +160,45 @@ int64_t CachedMemory::acquired_bytes() const {
   return acquired_;
 }
 
+namespace {
+
+// The number of a size of SmallBlocks.
+size_t small_size(int64_t bytes) { return static_cast<size_t>(bytes / local::kAllocationAlignment - 1); }
+
+}  // namespace
+
+void* SmallBlocks::take(int64_t bytes) {
+  if (bytes > kSizes * local::kAllocationAlignment) return nullptr;
+  std::vector<void*>& blocks = blocks_[small_size(bytes)];
+  if (blocks.empty()) return nullptr;
+  void* const data = blocks.back();
+  blocks.pop_back();
+  kept_ -= bytes;
+  return data;
+}
+
+void SmallBlocks::put(void* data, int64_t bytes) noexcept {
+  if (bytes <= kSizes * local::kAllocationAlignment) {
+    std::vector<void*>& blocks = blocks_[small_size(bytes)];
+    if (blocks.capacity() == 0) blocks.reserve(kMostKept);
+    if (blocks.size() < kMostKept) {
+      blocks.push_back(data);
+      kept_ += bytes;
+      return;
+    }
+  }
+  memory_.deallocate(data, bytes);
+}
+
+void SmallBlocks::give_back() noexcept {
+  for (int i = 0; i < kSizes; ++i) {
+    const int64_t bytes = (i + 1) * local::kAllocationAlignment;
+    for (void* const data : blocks_[static_cast<size_t>(i)]) memory_.deallocate(data, bytes);
+    blocks_[static_cast<size_t>(i)].clear();
+  }
+  kept_ = 0;
+}
+
 Slab::Slab(void* data, int64_t bytes) : data_(static_cast<char*>(data)), free_(bytes) {
   if (bytes > 0) insert(0, bytes);
 }

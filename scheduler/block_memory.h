@@ -1,6 +1,7 @@
 // Where blocks live: recycled host allocations (CPU, pinned) and one slab of a device.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -54,6 +55,30 @@ class CachedMemory {
   int64_t acquired_ = 0;
   int64_t small_ = 0;       // handed out by the C++ heap
   int64_t small_peak_ = 0;  // since the heap was last trimmed
+};
+
+// Small blocks of a CachedMemory that were given back and are kept for the next request of their size. Not thread-safe:
+// the executor's lock guards it.
+class SmallBlocks {
+ public:
+  explicit SmallBlocks(CachedMemory& memory) : memory_(memory) {}
+  ~SmallBlocks() { give_back(); }
+  SmallBlocks(const SmallBlocks&) = delete;
+  SmallBlocks& operator=(const SmallBlocks&) = delete;
+
+  // Null where none is kept; `bytes` is a multiple of the allocation alignment, as below.
+  void* take(int64_t bytes);
+  // Keeps it, or gives it back to the memory.
+  void put(void* data, int64_t bytes) noexcept;
+  void give_back() noexcept;  // all that is kept
+  int64_t kept_bytes() const { return kept_; }
+
+ private:
+  static constexpr int kSizes = 16;         // multiples of the allocation alignment, from one to so many
+  static constexpr size_t kMostKept = 256;  // of each size
+  CachedMemory& memory_;
+  std::array<std::vector<void*>, kSizes> blocks_;
+  int64_t kept_ = 0;
 };
 
 // Best fit with coalescing inside one range of memory. Not thread-safe: the executor's lock guards it.

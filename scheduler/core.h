@@ -15,6 +15,7 @@
 
 #include "scheduler/block_memory.h"
 #include "scheduler/executor.h"
+#include "scheduler/ready_queue.h"
 #include "scheduler/spill_file.h"
 
 namespace quarry::scheduler {
@@ -172,50 +173,59 @@ class Core final : public Executor {
 
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-  // A block with data, or about to have it.
-  struct Record {
+  // What every use of a block touches: one line of the cache.
+  struct BlockState {
     BlockId block = -1;    // in this run; -1: kept from an earlier run and not used by this one
     int64_t bytes = 0;     // of the block
-    int64_t charge = 0;    // in the budget
     void* data = nullptr;  // compute tier; on the CPU null until the block is about to be filled
-    void* host = nullptr;  // pinned tier
-    SpillFile::Slot slot;  // disk tier
-    local::Reservation reserved, host_reserved;
-    std::shared_ptr<local::Event> event;  // device kinds: after which the data is there
-    int stream = -1;                      // that it was recorded on
-    // Consumers in order of admission are consumers_[cursor, end); those before it are admitted, and those from
-    // wait_from to it wait for the data.
-    int64_t wait_from = 0, cursor = 0, end = 0;
-    uint64_t stamp = 0;       // of the admission attempt that counted it last
-    uint32_t generation = 0;  // tells a reused record from what it was
+    // Consumers in order of admission are consumers_[cursor, end); those before it are admitted, and the last `waiting`
+    // of those wait for the data.
+    int64_t cursor = 0, end = 0;
+    int32_t waiting = 0;
     int32_t pins = 0;         // inputs of admitted tasks that are not done
     int32_t busy = 0;         // moves and reads under way without the lock
     int32_t remote = 0;       // readers on other ranks to come
-    bool used = false;
-    bool resident = false;   // has room in the compute tier
-    bool produced = false;   // its producer is done
-    bool available = false;  // in the compute tier, or behind `event`
-    bool spilling = false;
-    bool doomed = false;  // dies when the admitted tasks are done; counted in coming_bytes_
-    bool keep = false;    // becomes stored when the run succeeds
-    bool stored = false;
-    bool orphan = false;  // stored, and nobody holds it any more
+    uint32_t generation = 0;  // tells a reused record from what it was
+    bool used : 1 = false;
+    bool resident : 1 = false;   // has room in the compute tier: its charge is reserved
+    bool produced : 1 = false;   // its producer is done
+    bool available : 1 = false;  // in the compute tier, or behind `event`
+    bool spilling : 1 = false;
+    bool doomed : 1 = false;  // dies when the admitted tasks are done; counted in coming_bytes_
+    bool keep : 1 = false;    // becomes stored when the run succeeds
+    bool stored : 1 = false;
+    bool elsewhere : 1 = false;  // has been in a tier below, or has an event: what Record adds may be set
+    int64_t charge() const { return charged_bytes(bytes); }  // in the budget
   };
+  // A block with data, or about to have it.
+  struct alignas(64) Record : BlockState {
+    void* host = nullptr;  // pinned tier
+    SpillFile::Slot slot;  // disk tier
+    local::Reservation host_reserved;
+    std::shared_ptr<local::Event> event;  // device kinds: after which the data is there
+    int stream = -1;                      // that it was recorded on
+    uint64_t stamp = 0;                   // of the admission attempt that counted it last
+  };
+  static_assert(sizeof(BlockState) == 64);
 
   enum class Phase : uint8_t { waiting, ready, running, issued };
-  // An admitted task that is not done.
-  struct Live {
+  // An admitted task that is not done: one line of the cache too.
+  struct alignas(64) Live {
     TaskId task = -1;
     int64_t order = 0;
     int32_t pending = 0;  // inputs not available yet
     int32_t open = 0;     // what must still happen before it is done: run() returns, Completion, event
+    int32_t body = 0;
+    LaneKind lane = LaneKind::compute;
     Phase phase = Phase::waiting;
     bool used = false;
-    local::Reservation scratch;
+    bool owns_run = false;  // else `run` belongs to a thread's slot
+    int64_t scratch_bytes = 0;
     void* scratch_data = nullptr;
-    std::shared_ptr<CoreTaskRun> run;
+    CoreTaskRun* run = nullptr;
     std::exception_ptr error;
   };
+  static_assert(sizeof(Live) == 64);
   // Tasks that were queued on a stream together: done when their event is reached.
   struct Issued {
     std::shared_ptr<local::Event> event;
@@ -228,14 +238,12 @@ class Core final : public Executor {
     int32_t what;   // live task or record
     Job job;
     int64_t ns = 0;  // that it is expected to take
-    bool operator>(const Item& other) const { return order > other.order; }
   };
   struct Lane {
-    std::vector<Item> heap;
-    int64_t heap_ns = 0;             // that another thread would save by the heap's items
-    std::atomic<bool> worth{false};  // worth_joining() at the last release of the lock
-    int in_short_rounds = 0;         // threads that will be back for more in no time
-    bool overdue = false;            // the heap has had items for long
+    ReadyQueue<Item> ready;
+    int64_t ready_ns = 0;     // that another thread would save by what is ready
+    int in_short_rounds = 0;  // threads that will be back for more in no time
+    bool overdue = false;     // something has been ready for long
     std::condition_variable wake;
     int threads = 0;
     int idle = 0;              // sleeping threads that nobody has woken
@@ -246,12 +254,15 @@ class Core final : public Executor {
     int64_t deferred = 0;  // tasks that returned and are not finished; the lane is busy while there are any
     int64_t deferred_since_ns = 0;
     int64_t last_end_ns = 0;  // device kinds: when the last task was seen to be done
+    // worth_joining() at the last release of the lock; threads that look for work read nothing else.
+    alignas(64) std::atomic<bool> worth{false};
   };
   // A task that a thread has taken from its lane.
   struct Slot {
-    std::shared_ptr<CoreTaskRun> run;
+    CoreTaskRun* run = nullptr;  // the slot's own until a task outlives its round
     const Graph::Task* task = nullptr;
     size_t stream = 0;  // of the worker
+    int64_t expected_ns = 0;
     bool deferred = false, given_up = false;
     std::exception_ptr error;
   };
@@ -272,7 +283,7 @@ class Core final : public Executor {
     local::Stream* to_host = nullptr;
     std::array<Slot, kMostTaken> slots;
     int taken = 0;  // slots in use
-    std::atomic<int> next{kMostTaken};
+    alignas(64) std::atomic<int> next{kMostTaken};
     std::vector<Issued> issued;  // device kinds: the round's, per stream
     void* bounce = nullptr;      // pinned, two halves; io lane of device kinds
     std::unique_ptr<local::Event> bounce_events[2];
@@ -287,7 +298,7 @@ class Core final : public Executor {
   // The lock; releasing it wakes the threads that have work now and calls the callbacks that are due.
   class Guard {
    public:
-    explicit Guard(Core& core) : core_(core), lock_(core.mutex_) {}
+    explicit Guard(Core& core) : core_(core), lock_(core.mutex_, std::defer_lock) { lock(); }
     ~Guard() {
       if (lock_.owns_lock()) unlock();
     }
@@ -295,11 +306,17 @@ class Core final : public Executor {
     void unlock();
     template <class Condition>
     void wait(Condition& condition) {
+      core_.return_room();
+      core_.held_.store(false, std::memory_order_relaxed);
       condition.wait(lock_);
+      core_.held_.store(true, std::memory_order_relaxed);
     }
     template <class Condition>
     void wait_for(Condition& condition, std::chrono::microseconds time) {
+      core_.return_room();
+      core_.held_.store(false, std::memory_order_relaxed);
       condition.wait_for(lock_, time);
+      core_.held_.store(true, std::memory_order_relaxed);
     }
 
    private:
@@ -310,6 +327,7 @@ class Core final : public Executor {
   bool device_kind() const { return config_.device.kind != local::DeviceKind::cpu; }
   Record& record(int32_t index) { return records_[static_cast<size_t>(index)]; }
   const Record& record(int32_t index) const { return records_[static_cast<size_t>(index)]; }
+  TaskId task_at(int64_t order) const { return order_.empty() ? order : order_[static_cast<size_t>(order)]; }
   Record& record_of(BlockId block) { return record(block_record_[static_cast<size_t>(block)]); }
   std::string task_name(TaskId task) const;
   std::string block_name(const Record& r) const;
@@ -328,7 +346,13 @@ class Core final : public Executor {
   bool may_admit() const;
   bool try_admit(TaskId task, int64_t order);
   bool place(const Graph::Task& task, void** scratch);
-  void admit(TaskId task, int64_t order, local::Reservation room, void* scratch);
+  void admit(TaskId task, int64_t order, void* scratch);
+  bool take_room(int64_t bytes);
+  void give_room(int64_t bytes) { room_ += bytes; }
+  void return_room();
+  void note_free();
+  void keep_within_limit();
+  int64_t reserved_bytes() const { return memory_budget_.reserved_bytes() - room_; }
   bool make_room(int64_t bytes, int64_t before_order);
   bool evict_farthest(int64_t before_order);
   bool evict_inputs(const Graph::Task& task);
@@ -336,7 +360,7 @@ class Core final : public Executor {
   void refuse_if_stuck(TaskId task);
   int64_t next_use(const Record& r) const;
   bool evictable(const Record& r) const { return r.resident && r.produced && r.available && !r.pins && !r.busy; }
-  bool dead(const Record& r) const;
+  static bool dead(const Record& r);
   void settle(int32_t index);  // after its last pin or move: frees it or offers it for eviction
   void offer(int32_t index);
   void begin_scarcity();
@@ -349,7 +373,7 @@ class Core final : public Executor {
   void make_ready(int32_t live);
   void release_live(int32_t live);
   void complete(int32_t live);  // everything that a task needed to end has happened
-  void part_done(int32_t live, std::exception_ptr error);
+  void part_done(int32_t live, const std::exception_ptr& error);
 
   // lanes.cpp
   void lane_loop(Worker& worker);
@@ -363,17 +387,19 @@ class Core final : public Executor {
   void run_tasks(Guard& guard, Worker& worker, int32_t first);
   void prepare(Worker& worker, int32_t live);
   int together(const Worker& worker, int first, int taken) const;
+  bool stop_clock(const Worker& worker, int first, int done, int taken) const;
   void perform(Worker& worker, std::span<Slot> slots);
   void perform_together(Worker& worker, std::span<Slot> slots);
   bool begin(Worker& worker, Slot& slot);
   void call_body(Worker& worker, Slot& slot);
+  CoreTaskRun* take_run();
   void record_events(Worker& worker, int done);
   void finish(Worker& worker, Slot& slot);
   int64_t expected_ns(int32_t live) const;
   static int64_t worth_ns(const Item& item);
   static bool worth_joining(const Lane& lane);
   void push(LaneKind lane, const Item& item);
-  void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const;
+  void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns, const std::exception_ptr& error) const;
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
 
   // tiers.cpp
@@ -399,14 +425,16 @@ class Core final : public Executor {
   void* slab_data_ = nullptr;
   int64_t slab_bytes_ = 0;
   std::unique_ptr<Slab> slab_;
-  char nothing_ = 0;                            // where blocks of no bytes are
-  std::unique_ptr<local::Stream> read_stream_;  // device kinds: for read_block
+  SmallBlocks small_blocks_;                               // CPU
+  alignas(local::kAllocationAlignment) char nothing_ = 0;  // where blocks of no bytes are
+  std::unique_ptr<local::Stream> read_stream_;             // device kinds: for read_block
   std::mutex read_mutex_;
   int64_t bounce_bytes_ = 0;
   local::Reservation bounce_room_;
   std::shared_ptr<CoreLink> link_;
 
-  mutable std::mutex mutex_;
+  alignas(64) mutable std::mutex mutex_;
+  std::atomic<bool> held_{false};      // a hint for who wants the lock
   std::condition_variable run_wake_;   // run() and who waits for the threads
   std::condition_variable room_wake_;  // staging requests
   std::condition_variable poll_wake_;
@@ -418,15 +446,22 @@ class Core final : public Executor {
   std::vector<std::deque<Issued>> issued_;                         // per stream, device kinds
   std::vector<std::shared_ptr<local::Event>> events_;
 
-  std::deque<Record> records_;
+  // What the executor's blocks and scratch have in the budget and do not use. Most rounds need as much again as they
+  // give back; when the lock is released there is none.
+  std::vector<local::Reservation> reservations_;
+  int64_t room_ = 0;
+  int64_t least_free_;  // that the budget has at least: only under the lock is anything reserved
+
+  Parts<Record, 256> records_;
   std::vector<int32_t> free_records_;
   int64_t used_records_ = 0;
   // A heap, farthest first, stale entries are skipped. Kept only from when the run first lacks memory.
   std::vector<EvictionCandidate> candidates_;
   bool scarce_ = false;
-  std::deque<Live> live_;
+  Parts<Live, 256> live_;
   std::vector<int32_t> free_live_;
-  std::vector<std::shared_ptr<CoreTaskRun>> free_runs_;
+  std::deque<CoreTaskRun> runs_;
+  std::vector<CoreTaskRun*> free_runs_;  // those that no slot and no task has
   int64_t live_count_ = 0;
   int64_t busy_tasks_ = 0;  // admitted tasks that keep every lane at work
   int64_t jobs_ = 0;        // moves between tiers, queued or under way
@@ -441,18 +476,18 @@ class Core final : public Executor {
 
   // This run.
   Graph* graph_ = nullptr;
+  int64_t task_count_ = 0;
   std::atomic<bool> stopping_{false};
   std::exception_ptr error_;
-  std::vector<TaskId> order_;
-  int64_t head_ = 0;          // the next to admit
-  bool admits_more_ = false;  // advance() stopped because it had admitted enough for once
-  int64_t head_need_ = 0;     // bytes that it still needs
+  std::vector<TaskId> order_;  // empty: tasks are admitted as they were added
+  int64_t head_ = 0;           // the next to admit
+  bool admits_more_ = false;   // advance() stopped because it had admitted enough for once
+  int64_t head_need_ = 0;      // bytes that it still needs
   std::vector<std::pair<void*, int64_t>> placed_;
-  std::vector<int64_t> consumer_begin_;  // per block, into consumers_
-  std::vector<int64_t> consumers_;       // admission order of each consumer
-  std::vector<int32_t> block_record_;    // -1: not made yet, or gone
-  std::vector<int32_t> task_live_;       // -1: not admitted, or done
-  std::vector<int64_t> body_ns_;         // what tasks of each body have taken lately; -1: unknown
+  Consumers consumers_;
+  std::vector<int32_t> block_record_;  // -1: not made yet, or gone
+  std::vector<int32_t> live_of_;       // by order; -1: not admitted, or done
+  std::vector<int64_t> body_ns_;       // what tasks of each body have taken lately; -1: unknown
   int64_t remote_left_ = 0;
   std::unordered_map<BlockId, std::vector<std::function<void()>>> callbacks_;
   std::unordered_map<BlockId, std::shared_ptr<StoredBlock>> kept_;

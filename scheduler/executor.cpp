@@ -85,7 +85,9 @@ Core::Core(const ExecutorConfig& config)
       spill_(config.spill_dir, config.spill_limit_bytes),
       host_memory_(host_source(config, backend_),
                    config.device.kind == local::DeviceKind::cpu ? config.memory_bytes : config.host_bytes),
+      small_blocks_(host_memory_),
       link_(std::make_shared<CoreLink>()),
+      least_free_(config.memory_bytes),
       staging_(*this) {
   link_->core = this;
   const int compute_threads = device_kind() ? 1 : config_.compute_threads;
@@ -155,13 +157,15 @@ Core::~Core() {
 
 void Core::Guard::lock() {
   if (lock_.owns_lock()) return;
-  // Whoever holds it gives it back in less time than sleeping and waking takes.
-  constexpr int kTries = 64;
+  // Whoever holds it gives it back in less time than sleeping and waking takes. Who waits reads until it looks free:
+  // trying would take the line away from who holds it.
+  constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
-    if (lock_.try_lock()) return;
-    for (int k = 0; k < 16; ++k) spin_pause();
+    if (!core_.held_.load(std::memory_order_relaxed) && lock_.try_lock()) break;
+    spin_pause();
   }
-  lock_.lock();
+  if (!lock_.owns_lock()) lock_.lock();
+  core_.held_.store(true, std::memory_order_relaxed);
 }
 
 void Core::Guard::unlock() {
@@ -173,9 +177,9 @@ void Core::Guard::unlock() {
   for (size_t i = 0; i < wakes.size(); ++i) {
     Lane& lane = core_.lanes_[i];
     const bool worth = worth_joining(lane);
-    lane.worth.store(worth, std::memory_order_relaxed);
+    if (lane.worth.load(std::memory_order_relaxed) != worth) lane.worth.store(worth, std::memory_order_relaxed);
     const int64_t wanted =
-        worth ? std::clamp<int64_t>(lane.heap_ns / kRoundNs, 1, static_cast<int64_t>(lane.heap.size())) : 0;
+        worth ? std::clamp<int64_t>(lane.ready_ns / kRoundNs, 1, static_cast<int64_t>(lane.ready.size())) : 0;
     const int count = static_cast<int>(std::clamp<int64_t>(wanted - lane.tokens - lane.looking, 0, lane.idle));
     lane.idle -= count;
     lane.tokens += count;
@@ -185,6 +189,8 @@ void Core::Guard::unlock() {
   if (core_.wanted_bytes_ > 0) core_.room_wake_.notify_all();
   std::vector<std::function<void()>> due;
   due.swap(core_.due_);
+  core_.return_room();
+  core_.held_.store(false, std::memory_order_relaxed);
   lock_.unlock();
   for (const Wake& wake : wakes) {
     for (int i = 0; i < wake.count; ++i) wake.condition->notify_one();
@@ -215,23 +221,9 @@ void Core::return_event(std::shared_ptr<local::Event> event) {
 }
 
 void Core::run(Graph& graph) {
-  std::vector<TaskId> order = graph.admission_order();
-  std::vector<int64_t> begin(static_cast<size_t>(graph.block_count()) + 1, 0);
-  for (BlockId b = 0; b < graph.block_count(); ++b) {
-    begin[static_cast<size_t>(b) + 1] = begin[static_cast<size_t>(b)] + graph.block(b).consumers;
-  }
-  std::vector<int64_t> consumers(static_cast<size_t>(begin.back()));
-  std::vector<int64_t> next(begin.begin(), begin.end() - 1);
-  int64_t traffic = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const Graph::Task& task = graph.task(order[i]);
-    traffic += task.traffic_bytes;
-    for (const BlockId input : graph.inputs(task)) {
-      consumers[static_cast<size_t>(next[static_cast<size_t>(input)]++)] = static_cast<int64_t>(i);
-    }
-  }
-  std::vector<int64_t>().swap(next);
-  const int64_t least = least_workable_bytes(graph);
+  Survey survey = graph.survey();
+  Consumers consumers(graph, survey.order);
+  const int64_t least = survey.least_bytes;
 
   decltype(kept_) old_kept;  // their destructors take the lock
   Guard guard(*this);
@@ -249,7 +241,10 @@ void Core::run(Graph& graph) {
   }
   int64_t held = memory_budget_.reserved_bytes();  // and cannot be moved away
   if (spill_.enabled()) {
-    for (const Record& r : records_) held -= r.used ? r.reserved.bytes() : 0;
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const Record& r = records_[i];
+      held -= r.used && r.resident ? r.charge() : 0;
+    }
   } else {
     for (BlockId b = 0; b < graph.block_count(); ++b) {
       if (graph.block(b).stored >= 0) held -= charged_bytes(graph.block(b).bytes);
@@ -264,12 +259,11 @@ void Core::run(Graph& graph) {
     throw local::BudgetError(message, least + held);
   }
 
-  order_ = std::move(order);
-  consumer_begin_ = std::move(begin);
+  order_ = std::move(survey.order);
   consumers_ = std::move(consumers);
   progress_.tasks_done = progress_.bytes_done = 0;
   progress_.tasks_total = graph.task_count();
-  progress_.bytes_total = traffic;
+  progress_.bytes_total = survey.traffic_bytes;
   begin_run(graph);
   advance();
   while (!run_over()) {
@@ -281,7 +275,7 @@ void Core::run(Graph& graph) {
       continue;
     }
     guard.wait_for(run_wake_, kTick);
-    for (Lane& lane : lanes_) lane.overdue = !lane.heap.empty();
+    for (Lane& lane : lanes_) lane.overdue = !lane.ready.empty();
     advance();
   }
   const std::exception_ptr error = error_;
@@ -306,6 +300,7 @@ void Core::run(Graph& graph) {
 
 void Core::begin_run(Graph& graph) {
   graph_ = &graph;
+  task_count_ = graph.task_count();
   stopping_ = false;
   error_ = nullptr;
   head_ = 0;
@@ -313,7 +308,7 @@ void Core::begin_run(Graph& graph) {
   remote_left_ = 0;
   stuck_since_ = {};
   block_record_.assign(static_cast<size_t>(graph.block_count()), -1);
-  task_live_.assign(static_cast<size_t>(graph.task_count()), -1);
+  live_of_.assign(static_cast<size_t>(graph.task_count()), -1);
   body_ns_.assign(static_cast<size_t>(graph.body_count()), -1);
   for (BlockId b = 0; b < graph.block_count(); ++b) {
     const Graph::Block& block = graph.block(b);
@@ -324,8 +319,9 @@ void Core::begin_run(Graph& graph) {
     block_record_[static_cast<size_t>(b)] = stored->record();
     Record& r = record(stored->record());
     r.block = b;
-    r.cursor = r.wait_from = consumer_begin_[static_cast<size_t>(b)];
-    r.end = consumer_begin_[static_cast<size_t>(b) + 1];
+    r.cursor = consumers_.begin(b);
+    r.end = consumers_.end(b);
+    r.waiting = 0;
     r.remote = block.remote_readers;
     settle(stored->record());
     if (auto waiting = callbacks_.extract(b)) {
@@ -337,7 +333,7 @@ void Core::begin_run(Graph& graph) {
 bool Core::run_over() const {
   if (jobs_ > 0 || reads_ > 0 || live_count_ > 0) return false;
   if (stopping_) return true;
-  return head_ == static_cast<int64_t>(order_.size()) && remote_left_ == 0;
+  return head_ == task_count_ && remote_left_ == 0;
 }
 
 void Core::end_run() {
@@ -360,21 +356,21 @@ void Core::end_run() {
     // A restoration that the failure stopped has room but no data.
     if (r.resident && !r.available) drop_resident(r);
     r.block = -1;
-    r.wait_from = r.cursor = r.end = 0;
-    r.pins = r.remote = 0;
+    r.cursor = r.end = 0;
+    r.waiting = r.pins = r.remote = 0;
     r.keep = r.doomed = false;
     settle(index);
   }
+  small_blocks_.give_back();
   coming_bytes_ = 0;
   scarce_ = false;
   candidates_.clear();
   graph_ = nullptr;
   callbacks_.clear();
   std::vector<TaskId>().swap(order_);
-  std::vector<int64_t>().swap(consumer_begin_);
-  std::vector<int64_t>().swap(consumers_);
+  consumers_ = {};
   std::vector<int32_t>().swap(block_record_);
-  std::vector<int32_t>().swap(task_live_);
+  std::vector<int32_t>().swap(live_of_);
 }
 
 void Core::set_error(std::exception_ptr error) {
@@ -386,7 +382,7 @@ void Core::set_error(std::exception_ptr error) {
   }
   // What no thread has begun is dropped.
   for (Lane& lane : lanes_) {
-    for (const Item& item : lane.heap) {
+    lane.ready.for_each([this](const Item& item) {
       switch (item.job) {
         case Job::task:
           break;
@@ -394,7 +390,7 @@ void Core::set_error(std::exception_ptr error) {
           Record& r = record(item.what);
           r.spilling = false;
           --r.busy;
-          spilling_bytes_ -= r.charge;
+          spilling_bytes_ -= r.charge();
           --jobs_;
           break;
         }
@@ -403,9 +399,9 @@ void Core::set_error(std::exception_ptr error) {
           --jobs_;
           break;
       }
-    }
-    lane.heap.clear();
-    lane.heap_ns = 0;
+    });
+    lane.ready.clear();
+    lane.ready_ns = 0;
   }
   for (size_t i = 0; i < live_.size(); ++i) {
     Live& live = live_[i];
@@ -493,7 +489,8 @@ std::string Core::describe_waits() const {
   if (!graph_) return "no run\n";
   std::string text;
   int lines = 0;
-  for (const Live& live : live_) {
+  for (size_t i = 0; i < live_.size(); ++i) {
+    const Live& live = live_[i];
     if (!live.used || lines >= kMostLines) continue;
     const Graph::Task& task = graph_->task(live.task);
     switch (live.phase) {
@@ -513,11 +510,10 @@ std::string Core::describe_waits() const {
     ++lines;
   }
   if (live_count_ > lines) text += fmt::format("and {} more\n", live_count_ - lines);
-  if (head_ < static_cast<int64_t>(order_.size())) {
+  if (head_ < task_count_) {
     const int64_t reserved = memory_budget_.reserved_bytes();
     text += fmt::format("next: {} needs {} bytes; {} of {} are reserved, {} are being spilled\n",
-                        task_name(order_[static_cast<size_t>(head_)]), head_need_, reserved,
-                        memory_budget_.limit_bytes(), spilling_bytes_);
+                        task_name(task_at(head_)), head_need_, reserved, memory_budget_.limit_bytes(), spilling_bytes_);
   } else if (remote_left_ > 0) {
     text += fmt::format("all tasks are admitted; other ranks have {} blocks still to read\n", remote_left_);
   }

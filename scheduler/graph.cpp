@@ -1,9 +1,9 @@
 #include "scheduler/graph.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
-#include "local/memory/memory_resource.h"
 #include "scheduler/executor.h"
 
 namespace quarry::scheduler {
@@ -112,47 +112,94 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   return id;
 }
 
-std::vector<TaskId> Graph::admission_order() const {
-  std::vector<TaskId> order(tasks_.size());
-  std::iota(order.begin(), order.end(), TaskId{0});
-  const auto precedes = [this](TaskId a, TaskId b) {
-    const int64_t pa = task(a).position, pb = task(b).position;
-    return pa != pb ? pa < pb : a < b;
-  };
-  if (!std::is_sorted(order.begin(), order.end(), precedes)) std::sort(order.begin(), order.end(), precedes);
+namespace {
+
+// The compute-tier bytes that one task needs. `distinct` is for the task's many inputs, if it has many.
+int64_t needed_bytes(const Graph& graph, const Graph::Task& task, std::vector<BlockId>& distinct) {
+  constexpr size_t kFew = 8;
+  int64_t bytes = charged_bytes(task.scratch_bytes);
+  for (const BlockId output : graph.outputs(task)) bytes += charged_bytes(graph.block(output).bytes);
+  const std::span<const BlockId> inputs = graph.inputs(task);
+  if (inputs.size() <= kFew) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto before = inputs.first(i);
+      if (std::ranges::find(before, inputs[i]) == before.end()) bytes += charged_bytes(graph.block(inputs[i]).bytes);
+    }
+    return bytes;
+  }
+  distinct.assign(inputs.begin(), inputs.end());
+  std::ranges::sort(distinct);
+  const auto rest = std::ranges::unique(distinct);
+  distinct.erase(rest.begin(), rest.end());
+  for (const BlockId input : distinct) bytes += charged_bytes(graph.block(input).bytes);
+  return bytes;
+}
+
+}  // namespace
+
+Survey Graph::survey() const {
+  Survey found;
+  bool in_order = true;
+  for (TaskId id = 1; id < task_count() && in_order; ++id) in_order = task(id - 1).position <= task(id).position;
+  if (!in_order) {
+    found.order.resize(tasks_.size());
+    std::iota(found.order.begin(), found.order.end(), TaskId{0});
+    std::ranges::sort(found.order, [this](TaskId a, TaskId b) { return precedes(a, b); });
+  }
+  std::vector<BlockId> distinct;
   for (TaskId id = 0; id < task_count(); ++id) {
-    for (const BlockId input : inputs(task(id))) {
+    const Task& one = task(id);
+    found.traffic_bytes += one.traffic_bytes;
+    found.least_bytes = std::max(found.least_bytes, needed_bytes(*this, one, distinct));
+    for (const BlockId input : inputs(one)) {
       const Block& from = block(input);
       if (from.stored >= 0) continue;
-      QUARRY_CHECK(from.producer >= 0 && precedes(from.producer, id));
+      QUARRY_CHECK(from.producer >= 0 && (in_order ? from.producer < id : precedes(from.producer, id)));
     }
   }
+  check_blocks();
+  return found;
+}
+
+void Graph::check_blocks() const {
   for (BlockId id = 0; id < block_count(); ++id) {
     const Block& b = block(id);
     QUARRY_CHECK(b.producer >= 0 || b.stored >= 0 || (b.remote_readers == 0 && !b.keep));
   }
+}
+
+std::vector<TaskId> Graph::admission_order() const {
+  std::vector<TaskId> order = survey().order;
+  if (order.empty()) {
+    order.resize(tasks_.size());
+    std::iota(order.begin(), order.end(), TaskId{0});
+  }
   return order;
 }
 
-int64_t charged_bytes(int64_t bytes) {
-  return (bytes + local::kAllocationAlignment - 1) / local::kAllocationAlignment * local::kAllocationAlignment;
+Consumers::Consumers(const Graph& graph, std::span<const TaskId> order) {
+  QUARRY_CHECK(graph.task_count() <= int64_t{std::numeric_limits<uint32_t>::max()});
+  ends_ = std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(graph.block_count()));
+  int64_t count = 0;
+  for (BlockId b = 0; b < graph.block_count(); ++b) {
+    ends_[static_cast<size_t>(b)] = count;  // where its first one goes
+    count += graph.block(b).consumers;
+  }
+  orders_ = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(count));
+  for (TaskId i = 0; i < graph.task_count(); ++i) {
+    const Graph::Task& task = graph.task(order.empty() ? i : order[static_cast<size_t>(i)]);
+    for (const BlockId input : graph.inputs(task)) {
+      int64_t& next = ends_[static_cast<size_t>(input)];
+      orders_[static_cast<size_t>(next++)] = static_cast<uint32_t>(i);
+    }
+  }
 }
 
 int64_t least_workable_bytes(const Graph& graph) {
   int64_t least = 0;
   std::vector<BlockId> distinct;
   for (TaskId id = 0; id < graph.task_count(); ++id) {
-    const Graph::Task& task = graph.task(id);
-    int64_t bytes = charged_bytes(task.scratch_bytes);
-    for (const BlockId output : graph.outputs(task)) bytes += charged_bytes(graph.block(output).bytes);
-    const std::span<const BlockId> inputs = graph.inputs(task);
-    distinct.assign(inputs.begin(), inputs.end());
-    if (distinct.size() > 1) {
-      std::sort(distinct.begin(), distinct.end());
-      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    }
-    for (const BlockId input : distinct) bytes += charged_bytes(graph.block(input).bytes);
-    least = std::max(least, bytes);
+    least = std::max(least, needed_bytes(graph, graph.task(id), distinct));
   }
   return least;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "local/memory/memory_resource.h"
 #include "scheduler/task.h"
 
 namespace quarry::scheduler {
@@ -13,19 +14,19 @@ namespace quarry::scheduler {
 class StoredBlock;  // executor.h: a block that outlives its run
 
 // A vector that grows in parts which stay where they are: at 10^7 elements, doubling would need their memory twice.
-template <class T>
+template <class T, size_t kPart = 512>
 class Parts {
  public:
-  void push_back(const T& value) {
+  void push_back(const T& value) { emplace_back() = value; }
+  T& emplace_back() {
     if (size_ % kPart == 0) parts_.push_back(std::make_unique<T[]>(kPart));
-    (*this)[size_++] = value;
+    return (*this)[size_++];
   }
   size_t size() const { return size_; }
   T& operator[](size_t i) { return parts_[i / kPart][i % kPart]; }
   const T& operator[](size_t i) const { return parts_[i / kPart][i % kPart]; }
 
  private:
-  static constexpr size_t kPart = 1 << 9;
   std::vector<std::unique_ptr<T[]>> parts_;
   size_t size_ = 0;
 };
@@ -59,6 +60,13 @@ struct TaskDecl {
   std::span<const BlockId> outputs;
 };
 
+// What an executor knows of all tasks before it starts.
+struct Survey {
+  std::vector<TaskId> order;  // of admission; empty where the tasks were added in it
+  int64_t traffic_bytes = 0;
+  int64_t least_bytes = 0;  // least_workable_bytes()
+};
+
 class Graph {
  public:
   int32_t add_body(std::unique_ptr<TaskBody> body);
@@ -74,6 +82,8 @@ class Graph {
   // Task ids in the order of admission. Throws InternalError where a producer does not precede its consumer in it, or
   // where a block that is read is produced by no task.
   std::vector<TaskId> admission_order() const;
+  // The same and what else is found on the way. Throws what admission_order() throws.
+  Survey survey() const;
   // Before the run: how many pulls of other ranks the block waits for.
   void set_remote_readers(BlockId block, int32_t remote_readers) {
     blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;
@@ -112,6 +122,11 @@ class Graph {
   }
 
  private:
+  bool precedes(TaskId a, TaskId b) const {
+    const int64_t pa = task(a).position, pb = task(b).position;
+    return pa != pb ? pa < pb : a < b;
+  }
+  void check_blocks() const;
   Parts<Task> tasks_;
   Parts<Block> blocks_;
   std::vector<BlockId> edges_;
@@ -120,8 +135,25 @@ class Graph {
   AddressTable stored_ids_;
 };
 
+// Which tasks read each block, by their places in the order of admission (empty: the order of adding).
+class Consumers {
+ public:
+  Consumers() = default;
+  Consumers(const Graph& graph, std::span<const TaskId> order);
+  // Those of a block are [begin(block), end(block)), in ascending order.
+  int64_t begin(BlockId block) const { return block == 0 ? 0 : ends_[static_cast<size_t>(block) - 1]; }
+  int64_t end(BlockId block) const { return ends_[static_cast<size_t>(block)]; }
+  int64_t operator[](int64_t i) const { return orders_[static_cast<size_t>(i)]; }
+
+ private:
+  std::unique_ptr<int64_t[]> ends_;
+  std::unique_ptr<uint32_t[]> orders_;
+};
+
 // What a block or a task's scratch costs in the budget: its bytes rounded up to the allocation alignment.
-int64_t charged_bytes(int64_t bytes);
+inline int64_t charged_bytes(int64_t bytes) {
+  return (bytes + local::kAllocationAlignment - 1) / local::kAllocationAlignment * local::kAllocationAlignment;
+}
 
 // The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together, as
 // charged (all else can be spilled).

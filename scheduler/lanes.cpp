@@ -17,6 +17,9 @@ constexpr int64_t kQueueRoundNs = 200'000;  // and a compute thread of a device 
 // A thread that was at tasks this short looks for more for as long as sleeping and waking would take.
 constexpr int64_t kShortNs = 100'000;
 constexpr int64_t kLookNs = 50'000;
+// Tasks of a body that takes less are timed several at a time: asking the clock would take as long as they do.
+constexpr int64_t kUntimedNs = 500;
+constexpr int kMostUntimed = 8;
 constexpr auto kTakeBackAfter = std::chrono::microseconds(200);
 
 const char* trace_lane(const Graph::Task& task, bool device_kind) {
@@ -83,17 +86,15 @@ int64_t Core::worth_ns(const Item& item) {
 
 void Core::push(LaneKind lane, const Item& item) {
   Lane& to = lanes_[static_cast<size_t>(lane)];
-  to.heap.push_back(item);
-  to.heap.back().ns = item.job == Job::task ? expected_ns(item.what) : kRoundNs;
-  to.heap_ns += worth_ns(to.heap.back());
-  std::push_heap(to.heap.begin(), to.heap.end(), std::greater<>());
+  Item timed = item;
+  timed.ns = item.job == Job::task ? expected_ns(item.what) : kRoundNs;
+  to.ready_ns += worth_ns(timed);
+  to.ready.push(timed);
 }
 
 Core::Item Core::pop(Lane& lane) {
-  std::pop_heap(lane.heap.begin(), lane.heap.end(), std::greater<>());
-  const Item item = lane.heap.back();
-  lane.heap.pop_back();
-  lane.heap_ns -= worth_ns(item);
+  const Item item = lane.ready.pop();
+  lane.ready_ns -= worth_ns(item);
   lane.overdue = false;
   return item;
 }
@@ -101,8 +102,8 @@ Core::Item Core::pop(Lane& lane) {
 // Whether one more thread makes the lane faster. A few short tasks are left to a thread that will be back for them in
 // no time: handing over the lock and what lies in the caches would take longer.
 bool Core::worth_joining(const Lane& lane) {
-  if (lane.heap.empty()) return false;
-  return lane.in_short_rounds == 0 || lane.heap_ns >= kRoundNs || lane.overdue;
+  if (lane.ready.empty()) return false;
+  return lane.in_short_rounds == 0 || lane.ready_ns >= kRoundNs || lane.overdue;
 }
 
 void Core::lane_loop(Worker& worker) {
@@ -137,7 +138,7 @@ bool Core::wait_for_work(Guard& guard, Worker& worker) {
       }
       // One of them may be at a task that takes long for once.
       guard.wait_for(lane.wake, kTakeBackAfter);
-      if (lane.tokens > 0 || !lane.heap.empty() || !take_back_others(worker)) continue;
+      if (lane.tokens > 0 || !lane.ready.empty() || !take_back_others(worker)) continue;
       --lane.idle;
       return true;
     }
@@ -167,7 +168,7 @@ void Core::look_for_work(Guard& guard, const Worker& worker) {
       if (idle_work) {
         (*idle_work)();
       } else {
-        for (int i = 0; i < 16; ++i) spin_pause();
+        for (int i = 0; i < 16 && !lane.worth.load(std::memory_order_relaxed); ++i) spin_pause();
       }
       in_time = local::trace_clock_ns() < until;
     }
@@ -188,9 +189,13 @@ bool Core::take_back(Worker& worker) {
   const int from = worker.next.exchange(kMostTaken);
   const bool any = from < worker.taken;
   for (int i = from; i < worker.taken; ++i) {
-    const int32_t index = worker.slots[static_cast<size_t>(i)].run->live;
+    CoreTaskRun& run = *worker.slots[static_cast<size_t>(i)].run;
+    const int32_t index = run.live;
     Live& live = live_[static_cast<size_t>(index)];
-    live.run.reset();
+    for (BlockView& view : run.output_views) {
+      if (!device_kind() && view.data && view.bytes > 0) small_blocks_.put(view.data, charged_bytes(view.bytes));
+    }
+    live.run = nullptr;
     live.open = 0;
     if (stopping_) {
       release_live(index);
@@ -207,11 +212,11 @@ bool Core::take_back_others(const Worker& worker) {
   for (const auto& other : workers_) {
     if (other->lane == worker.lane && other.get() != &worker) any = take_back(*other) || any;
   }
-  return any && !lanes_[static_cast<size_t>(worker.lane)].heap.empty();
+  return any && !lanes_[static_cast<size_t>(worker.lane)].ready.empty();
 }
 
 int64_t Core::expected_ns(int32_t index) const {
-  const int64_t ns = body_ns_[static_cast<size_t>(graph_->task(live_[static_cast<size_t>(index)].task).body)];
+  const int64_t ns = body_ns_[static_cast<size_t>(live_[static_cast<size_t>(index)].body)];
   return ns < 0 ? kRoundNs : ns;
 }
 
@@ -222,12 +227,12 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   const int most = queues ? kMostTaken : kMostTaken / 2;
   int64_t expected = expected_ns(first);
   // The lane's other threads have as many.
-  size_t share = lane.heap.size() / static_cast<size_t>(lane.threads);
+  size_t share = lane.ready.size() / static_cast<size_t>(lane.threads);
   worker.taken = 0;
   worker.turn = (worker.turn + 1) % worker.turns;
   prepare(worker, first);
-  for (; share > 0 && worker.taken < most && lane.heap.front().job == Job::task; --share) {
-    if (expected + lane.heap.front().ns > round_ns) break;
+  for (; share > 0 && worker.taken < most && lane.ready.front().job == Job::task; --share) {
+    if (expected + lane.ready.front().ns > round_ns) break;
     const Item item = pop(lane);
     expected += item.ns;
     prepare(worker, item.what);
@@ -235,29 +240,40 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   const bool is_short = expected < kRoundNs;
   if (is_short) ++lane.in_short_rounds;
   const int taken = worker.taken;
+  const bool alone = lane.threads == 1;  // nobody takes anything back
   worker.next.store(0);
   guard.unlock();
 
   int done = 0;
   const int64_t begin_ns = local::trace_clock_ns();
   int64_t now_ns = begin_ns;
-  while (now_ns - begin_ns <= round_ns && !(done > 0 && stopping_.load(std::memory_order_relaxed))) {
-    if (done >= taken) break;
-    const int count = queues ? together(worker, done, taken) : 1;
-    if (worker.next.fetch_add(count) != done) break;  // the others were taken back
-    const std::span<Slot> slots =
-        std::span(worker.slots).subspan(static_cast<size_t>(done), static_cast<size_t>(count));
-    const int64_t from_ns = now_ns;
-    perform(worker, slots);
-    now_ns = local::trace_clock_ns();
-    // Those that were queued together share the time.
+  int timed = 0;
+  // Those since the last look at the clock share the time.
+  const auto lap = [&] {
+    const int64_t from_ns = std::exchange(now_ns, local::trace_clock_ns());
+    const int count = done - timed;
     for (int i = 0; i < count; ++i) {
-      CoreTaskRun& run = *slots[static_cast<size_t>(i)].run;
+      CoreTaskRun& run = *worker.slots[static_cast<size_t>(timed + i)].run;
       run.begin_ns = from_ns + (now_ns - from_ns) * i / count;
       run.end_ns = from_ns + (now_ns - from_ns) * (i + 1) / count;
     }
+    timed = done;
+  };
+  while (now_ns - begin_ns <= round_ns && !(done > 0 && stopping_.load(std::memory_order_relaxed))) {
+    if (done >= taken) break;
+    const int count = queues ? together(worker, done, taken) : 1;
+    if (alone) {
+      worker.next.store(done + count, std::memory_order_relaxed);
+    } else if (worker.next.fetch_add(count) != done) {
+      break;  // the others were taken back
+    }
+    const std::span<Slot> slots =
+        std::span(worker.slots).subspan(static_cast<size_t>(done), static_cast<size_t>(count));
+    perform(worker, slots);
     done += count;
+    if (stop_clock(worker, timed, done, taken)) lap();
   }
+  if (timed < done) lap();
   if (device_kind()) record_events(worker, done);
 
   guard.lock();
@@ -279,15 +295,25 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   advance();
 }
 
+CoreTaskRun* Core::take_run() {
+  if (free_runs_.empty()) return &runs_.emplace_back(*this);
+  CoreTaskRun* const run = free_runs_.back();
+  free_runs_.pop_back();
+  return run;
+}
+
+// Whether to ask the clock after a task; [first, done) have not been timed.
+bool Core::stop_clock(const Worker& worker, int first, int done, int taken) const {
+  if (device_kind() || done == taken || done - first >= kMostUntimed || local::tracing()) return true;
+  const Slot& last = worker.slots[static_cast<size_t>(done - 1)];
+  return last.expected_ns >= kUntimedNs || worker.slots[static_cast<size_t>(done)].task->body != last.task->body;
+}
+
 void Core::prepare(Worker& worker, int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
   const Graph::Task& task = graph_->task(live.task);
   Slot& slot = worker.slots[static_cast<size_t>(worker.taken++)];
-  if (!slot.run || slot.run.use_count() != 1) {
-    if (free_runs_.empty()) free_runs_.push_back(std::make_shared<CoreTaskRun>(*this));
-    slot.run = std::move(free_runs_.back());
-    free_runs_.pop_back();
-  }
+  if (!slot.run) slot.run = take_run();
   CoreTaskRun& run = *slot.run;
   run.live = index;
   run.task = live.task;
@@ -297,6 +323,7 @@ void Core::prepare(Worker& worker, int32_t index) {
   run.input_views.clear();
   run.output_views.clear();
   slot.task = &task;
+  slot.expected_ns = expected_ns(index);
   const bool to_host = worker.to_host && (task.kind == TaskKind::write || task.kind == TaskKind::send);
   slot.stream = to_host ? worker.streams.size() - 1 : worker.turn;
   slot.deferred = slot.given_up = false;
@@ -305,15 +332,17 @@ void Core::prepare(Worker& worker, int32_t index) {
   for (const BlockId input : graph_->inputs(task)) {
     const Record& r = record_of(input);
     run.input_views.push_back({r.data, r.bytes});
-    if (r.event && r.stream != stream_number) run.waits.emplace_back(r.event, r.stream);
+    if (device_kind() && r.event && r.stream != stream_number) run.waits.emplace_back(r.event, r.stream);
   }
   for (const BlockId output : graph_->outputs(task)) {
     const Record& r = record_of(output);
-    run.output_views.push_back({r.data, r.bytes});
+    void* data = r.data;
+    if (!device_kind()) data = r.bytes == 0 ? &nothing_ : small_blocks_.take(r.charge());
+    run.output_views.push_back({data, r.bytes});
   }
   run.inputs = run.input_views;
   run.outputs = run.output_views;
-  run.scratch.open(live.scratch_data, live.scratch.bytes());
+  run.scratch.open(live.scratch_data, live.scratch_bytes);
   run.context = {config_.device, worker.streams[slot.stream].get(), &run.scratch, /*threads=*/1};
   live.phase = Phase::running;
   live.open = 1;
@@ -355,7 +384,7 @@ void Core::perform_together(Worker& worker, std::span<Slot> slots) {
   std::array<TaskRun*, kMostTaken> runs{};
   size_t count = 0;
   for (Slot& slot : slots) {
-    if (begin(worker, slot)) runs[count++] = slot.run.get();
+    if (begin(worker, slot)) runs[count++] = slot.run;
   }
   if (count == 0) return;
   try {
@@ -375,7 +404,9 @@ bool Core::begin(Worker& worker, Slot& slot) {
   try {
     if (config_.fault && !run.output_views.empty()) config_.fault(ExecutorConfig::Operation::allocate);
     if (!device_kind()) {
-      for (BlockView& view : run.output_views) view.data = host_memory_.allocate(charged_bytes(view.bytes));
+      for (BlockView& view : run.output_views) {
+        if (!view.data) view.data = host_memory_.allocate(charged_bytes(view.bytes));
+      }
     }
     const local::Event* last = nullptr;
     for (const auto& [before, number] : run.waits) {
@@ -446,6 +477,7 @@ void Core::finish(Worker& worker, Slot& slot) {
     live.phase = Phase::issued;
     for (const BlockId output : outputs) {
       Record& r = record_of(output);
+      r.elsewhere = true;
       r.event = round.event;
       r.stream = worker.first_stream + static_cast<int>(slot.stream);
       if (!slot.deferred) make_available(r);
@@ -456,7 +488,15 @@ void Core::finish(Worker& worker, Slot& slot) {
     slot.run->deferred = true;
     if (lane.deferred++ == 0) lane.deferred_since_ns = run.end_ns;
   }
-  part_done(index, std::exchange(slot.error, nullptr));
+  if (live.open > 1) {
+    live.owns_run = true;
+    slot.run = nullptr;
+  }
+  if (!slot.error) {
+    part_done(index, nullptr);
+  } else {
+    part_done(index, std::exchange(slot.error, nullptr));
+  }
 }
 
 // A stream's work ends in order: only what was queued on it first is asked for.
@@ -508,7 +548,7 @@ void Core::poll_loop() {
   }
 }
 
-void Core::trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const {
+void Core::trace_task(const Live& live, int64_t begin_ns, int64_t end_ns, const std::exception_ptr& error) const {
   const Graph::Task& task = graph_->task(live.task);
   local::TraceEvent event;
   event.name = task_name(live.task);
@@ -516,8 +556,8 @@ void Core::trace_task(const Live& live, int64_t begin_ns, int64_t end_ns) const 
   event.begin_ns = begin_ns;
   event.end_ns = end_ns;
   event.bytes = task.traffic_bytes;
-  event.budget_used = memory_budget_.reserved_bytes();
-  if (live.error) event.detail = local::to_record(live.error).message;
+  event.budget_used = reserved_bytes();
+  if (error) event.detail = local::to_record(error).message;
   local::trace(std::move(event));
 }
 
@@ -528,7 +568,7 @@ void Core::trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, 
   event.begin_ns = begin_ns;
   event.end_ns = local::trace_clock_ns();
   event.bytes = bytes;
-  event.budget_used = memory_budget_.reserved_bytes();
+  event.budget_used = reserved_bytes();
   event.detail = detail;
   local::trace(std::move(event));
   // Levels of the tiers below, for the report.

@@ -21,16 +21,22 @@ local::Reservation Core::acquire(int64_t bytes) {
   bool waiting = false;
   std::exception_ptr error;
   local::Reservation room;
-  for (;;) {
+  const auto reserve = [&] {
+    return_room();
     room = memory_budget_.try_reserve(bytes);
-    if (room) break;
+    if (!room) return false;
+    note_free();
+    keep_within_limit();
+    return true;
+  };
+  for (;;) {
+    if (reserve()) break;
     if (!waiting) {
       waiting = true;
       wanted_bytes_ += bytes;
     }
     advance();
-    room = memory_budget_.try_reserve(bytes);
-    if (room) break;
+    if (reserve()) break;
     error = std::exchange(spill_error_, nullptr);
     const bool hopeless = bytes > memory_budget_.limit_bytes() || stopping_ || (!graph_ && jobs_ == 0);
     if (error || hopeless || std::chrono::steady_clock::now() - begin > kPatience) break;

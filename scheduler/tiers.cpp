@@ -32,10 +32,10 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
   void* host = nullptr;
   SpillFile::Slot slot;
   try {
-    if (device_kind()) host_room = make_host_room(guard, host_memory_.rounded(r.charge), next_use(r));
+    if (device_kind()) host_room = make_host_room(guard, host_memory_.rounded(r.charge()), next_use(r));
     void* data = r.data;
     const int64_t bytes = r.bytes;
-    const int64_t charge = r.charge;
+    const int64_t charge = r.charge();
     guard.unlock();
     if (config_.fault) config_.fault(ExecutorConfig::Operation::spill);
     if (host_room) {
@@ -55,9 +55,9 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
   r.spilling = false;
   --r.busy;
   --jobs_;
-  spilling_bytes_ -= r.charge;
+  spilling_bytes_ -= r.charge();
   if (error) {
-    if (host) host_memory_.deallocate(host, r.charge);
+    if (host) host_memory_.deallocate(host, r.charge());
     error = while_doing("spilling " + block_name(r), error);
     if (graph_) {
       set_error(error);
@@ -65,6 +65,7 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
       spill_error_ = error;
     }
   } else {
+    r.elsewhere = true;
     if (host) {
       r.host = host;
       r.host_reserved = std::move(host_room);
@@ -84,7 +85,7 @@ void Core::restore(Guard& guard, Worker& worker, int32_t index) {
   void* data = r.data;
   void* const host = r.host;
   const int64_t bytes = r.bytes;
-  const int64_t charge = r.charge;
+  const int64_t charge = r.charge();
   guard.unlock();
   std::exception_ptr error;
   try {
@@ -174,7 +175,8 @@ void Core::read_slot(Worker& worker, const SpillFile::Slot& slot, void* device, 
 bool Core::drop_clean_slots() {
   Guard guard(*this);
   bool any = false;
-  for (Record& r : records_) {
+  for (size_t i = 0; i < records_.size(); ++i) {
+    Record& r = records_[i];
     if (!r.used || !r.slot || r.busy || !((r.resident && r.available) || r.host)) continue;
     spill_.release(r.slot);
     any = true;
