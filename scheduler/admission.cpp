@@ -10,12 +10,15 @@
 namespace quarry::scheduler {
 namespace {
 
-// Admitted tasks that are not done, at most: further ones would only make the queues long.
-constexpr int64_t kRunAhead = 4096;
+// Admitted tasks that are not done, at most: further ones would only make the queues long, and leave the caches.
+constexpr int64_t kRunAhead = 1024;
+constexpr int64_t kRunAheadOfDevice = 4096;
 // A block that is needed no sooner than this many tasks later makes way so that more tasks run at once.
 constexpr int64_t kFarAhead = 32;
 // A block of a smaller share of the slab is a small one.
 constexpr int64_t kSmallShare = 4096;
+// What stays reserved for the next tasks when the lock is released; who wants staging memory takes it away.
+constexpr int64_t kMostRoom = 64 << 10;
 // How long the next task waits for memory that others than the executor hold.
 constexpr auto kPatience = std::chrono::seconds(60);
 
@@ -145,6 +148,10 @@ void Core::keep_within_limit() {
   if (small_blocks_.kept_bytes() > least_free_ + room_) small_blocks_.give_back();
 }
 
+void Core::return_most_room() {
+  if (!graph_ || wanted_bytes_ > 0 || room_ > kMostRoom) return_room();
+}
+
 void Core::return_room() {
   least_free_ += room_;
   while (room_ > 0) {
@@ -159,7 +166,9 @@ void Core::return_room() {
   }
 }
 
-bool Core::may_admit() const { return head_ < task_count_ && live_count_ < kRunAhead && wanted_bytes_ == 0; }
+bool Core::may_admit() const {
+  return head_ < task_count_ && live_count_ < (device_kind() ? kRunAheadOfDevice : kRunAhead) && wanted_bytes_ == 0;
+}
 
 void Core::advance() {
   admits_more_ = false;

@@ -306,14 +306,14 @@ class Core final : public Executor {
     void unlock();
     template <class Condition>
     void wait(Condition& condition) {
-      core_.return_room();
+      core_.return_most_room();
       core_.held_.store(false, std::memory_order_relaxed);
       condition.wait(lock_);
       core_.held_.store(true, std::memory_order_relaxed);
     }
     template <class Condition>
     void wait_for(Condition& condition, std::chrono::microseconds time) {
-      core_.return_room();
+      core_.return_most_room();
       core_.held_.store(false, std::memory_order_relaxed);
       condition.wait_for(lock_, time);
       core_.held_.store(true, std::memory_order_relaxed);
@@ -350,6 +350,7 @@ class Core final : public Executor {
   bool take_room(int64_t bytes);
   void give_room(int64_t bytes) { room_ += bytes; }
   void return_room();
+  void return_most_room();
   void note_free();
   void keep_within_limit();
   int64_t reserved_bytes() const { return memory_budget_.reserved_bytes() - room_; }
@@ -447,7 +448,7 @@ class Core final : public Executor {
   std::vector<std::shared_ptr<local::Event>> events_;
 
   // What the executor's blocks and scratch have in the budget and do not use. Most rounds need as much again as they
-  // give back; when the lock is released there is none.
+  // give back; when the lock is released there is little during a run, and else none.
   std::vector<local::Reservation> reservations_;
   int64_t room_ = 0;
   int64_t least_free_;  // that the budget has at least: only under the lock is anything reserved

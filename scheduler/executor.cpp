@@ -189,7 +189,7 @@ void Core::Guard::unlock() {
   if (core_.wanted_bytes_ > 0) core_.room_wake_.notify_all();
   std::vector<std::function<void()>> due;
   due.swap(core_.due_);
-  core_.return_room();
+  core_.return_most_room();
   core_.held_.store(false, std::memory_order_relaxed);
   lock_.unlock();
   for (const Wake& wake : wakes) {
@@ -221,9 +221,9 @@ void Core::return_event(std::shared_ptr<local::Event> event) {
 }
 
 void Core::run(Graph& graph) {
-  Survey survey = graph.survey();
-  Consumers consumers(graph, survey.order);
-  const int64_t least = survey.least_bytes;
+  std::vector<TaskId> order = graph.changed_order();
+  Consumers consumers(graph, order);
+  const int64_t least = least_workable_bytes(graph);
 
   decltype(kept_) old_kept;  // their destructors take the lock
   Guard guard(*this);
@@ -259,11 +259,11 @@ void Core::run(Graph& graph) {
     throw local::BudgetError(message, least + held);
   }
 
-  order_ = std::move(survey.order);
+  order_ = std::move(order);
   consumers_ = std::move(consumers);
   progress_.tasks_done = progress_.bytes_done = 0;
   progress_.tasks_total = graph.task_count();
-  progress_.bytes_total = survey.traffic_bytes;
+  progress_.bytes_total = graph.traffic_bytes();
   begin_run(graph);
   advance();
   while (!run_over()) {
@@ -362,6 +362,7 @@ void Core::end_run() {
     settle(index);
   }
   small_blocks_.give_back();
+  return_room();
   coming_bytes_ = 0;
   scarce_ = false;
   candidates_.clear();
@@ -463,7 +464,7 @@ Progress Core::progress() const {
   const std::lock_guard lock(mutex_);
   Progress now = progress_;
   now.active = graph_ != nullptr ? 1 : 0;
-  now.memory_used = memory_budget_.reserved_bytes();
+  now.memory_used = reserved_bytes();
   now.memory_limit = memory_budget_.limit_bytes();
   now.host_used = host_budget_.reserved_bytes();
   now.host_limit = host_budget_.limit_bytes();
@@ -511,7 +512,7 @@ std::string Core::describe_waits() const {
   }
   if (live_count_ > lines) text += fmt::format("and {} more\n", live_count_ - lines);
   if (head_ < task_count_) {
-    const int64_t reserved = memory_budget_.reserved_bytes();
+    const int64_t reserved = reserved_bytes();
     text += fmt::format("next: {} needs {} bytes; {} of {} are reserved, {} are being spilled\n",
                         task_name(task_at(head_)), head_need_, reserved, memory_budget_.limit_bytes(), spilling_bytes_);
   } else if (remote_left_ > 0) {

@@ -98,7 +98,9 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   task.outputs = static_cast<int32_t>(decl.outputs.size());
   for (const BlockId input : decl.inputs) {
     QUARRY_CHECK(input >= 0 && input < block_count());
-    ++blocks_[static_cast<size_t>(input)].consumers;
+    Block& block = blocks_[static_cast<size_t>(input)];
+    ++block.consumers;
+    in_order_ = in_order_ && (block.producer >= 0 || block.stored >= 0);
     edges_.push_back(input);
   }
   for (const BlockId output : decl.outputs) {
@@ -108,57 +110,50 @@ TaskId Graph::add_task(const TaskDecl& decl) {
     block.producer = id;
     edges_.push_back(output);
   }
+  in_order_ = in_order_ && (id == 0 || tasks_[static_cast<size_t>(id - 1)].position <= task.position);
+  traffic_bytes_ += task.traffic_bytes;
+  least_bytes_ = std::max(least_bytes_, needed_bytes(task));
   tasks_.push_back(task);
   return id;
 }
 
-namespace {
-
-// The compute-tier bytes that one task needs. `distinct` is for the task's many inputs, if it has many.
-int64_t needed_bytes(const Graph& graph, const Graph::Task& task, std::vector<BlockId>& distinct) {
+// The compute-tier bytes that the task needs: every block once.
+int64_t Graph::needed_bytes(const Task& task) {
   constexpr size_t kFew = 8;
   int64_t bytes = charged_bytes(task.scratch_bytes);
-  for (const BlockId output : graph.outputs(task)) bytes += charged_bytes(graph.block(output).bytes);
-  const std::span<const BlockId> inputs = graph.inputs(task);
-  if (inputs.size() <= kFew) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto before = inputs.first(i);
-      if (std::ranges::find(before, inputs[i]) == before.end()) bytes += charged_bytes(graph.block(inputs[i]).bytes);
-    }
-    return bytes;
+  for (const BlockId output : outputs(task)) bytes += charged_bytes(block(output).bytes);
+  std::span<const BlockId> once = inputs(task);
+  if (once.size() > kFew) {
+    distinct_.assign(once.begin(), once.end());
+    std::ranges::sort(distinct_);
+    const auto rest = std::ranges::unique(distinct_);
+    distinct_.erase(rest.begin(), rest.end());
+    once = distinct_;
   }
-  distinct.assign(inputs.begin(), inputs.end());
-  std::ranges::sort(distinct);
-  const auto rest = std::ranges::unique(distinct);
-  distinct.erase(rest.begin(), rest.end());
-  for (const BlockId input : distinct) bytes += charged_bytes(graph.block(input).bytes);
+  for (size_t i = 0; i < once.size(); ++i) {
+    const auto before = once.first(once.size() > kFew ? 0 : i);
+    if (std::ranges::find(before, once[i]) == before.end()) bytes += charged_bytes(block(once[i]).bytes);
+  }
   return bytes;
 }
 
-}  // namespace
-
-Survey Graph::survey() const {
-  Survey found;
-  bool in_order = true;
-  for (TaskId id = 1; id < task_count() && in_order; ++id) in_order = task(id - 1).position <= task(id).position;
-  if (!in_order) {
-    found.order.resize(tasks_.size());
-    std::iota(found.order.begin(), found.order.end(), TaskId{0});
-    std::ranges::sort(found.order, [this](TaskId a, TaskId b) { return precedes(a, b); });
-  }
-  std::vector<BlockId> distinct;
+std::vector<TaskId> Graph::changed_order() const {
+  check_blocks();
+  if (in_order_) return {};
+  std::vector<TaskId> order(tasks_.size());
+  std::iota(order.begin(), order.end(), TaskId{0});
+  const auto before = [this](TaskId a, TaskId b) { return precedes(a, b); };
+  const bool changed = !std::ranges::is_sorted(order, before);
+  if (changed) std::ranges::sort(order, before);
   for (TaskId id = 0; id < task_count(); ++id) {
-    const Task& one = task(id);
-    found.traffic_bytes += one.traffic_bytes;
-    found.least_bytes = std::max(found.least_bytes, needed_bytes(*this, one, distinct));
-    for (const BlockId input : inputs(one)) {
+    for (const BlockId input : inputs(task(id))) {
       const Block& from = block(input);
       if (from.stored >= 0) continue;
-      QUARRY_CHECK(from.producer >= 0 && (in_order ? from.producer < id : precedes(from.producer, id)));
+      QUARRY_CHECK(from.producer >= 0 && precedes(from.producer, id));
     }
   }
-  check_blocks();
-  return found;
+  if (!changed) return {};
+  return order;
 }
 
 void Graph::check_blocks() const {
@@ -169,7 +164,7 @@ void Graph::check_blocks() const {
 }
 
 std::vector<TaskId> Graph::admission_order() const {
-  std::vector<TaskId> order = survey().order;
+  std::vector<TaskId> order = changed_order();
   if (order.empty()) {
     order.resize(tasks_.size());
     std::iota(order.begin(), order.end(), TaskId{0});
@@ -195,13 +190,6 @@ Consumers::Consumers(const Graph& graph, std::span<const TaskId> order) {
   }
 }
 
-int64_t least_workable_bytes(const Graph& graph) {
-  int64_t least = 0;
-  std::vector<BlockId> distinct;
-  for (TaskId id = 0; id < graph.task_count(); ++id) {
-    least = std::max(least, needed_bytes(graph, graph.task(id), distinct));
-  }
-  return least;
-}
+int64_t least_workable_bytes(const Graph& graph) { return graph.least_bytes_; }
 
 }  // namespace quarry::scheduler

@@ -60,13 +60,6 @@ struct TaskDecl {
   std::span<const BlockId> outputs;
 };
 
-// What an executor knows of all tasks before it starts.
-struct Survey {
-  std::vector<TaskId> order;  // of admission; empty where the tasks were added in it
-  int64_t traffic_bytes = 0;
-  int64_t least_bytes = 0;  // least_workable_bytes()
-};
-
 class Graph {
  public:
   int32_t add_body(std::unique_ptr<TaskBody> body);
@@ -78,12 +71,15 @@ class Graph {
   // Outputs must be blocks that no other task produces; inputs may be produced by a task that is added later.
   TaskId add_task(const TaskDecl& task);
   // Before the run: moves a task in the order.
-  void set_position(TaskId task, int64_t position) { tasks_[static_cast<size_t>(task)].position = position; }
+  void set_position(TaskId task, int64_t position) {
+    tasks_[static_cast<size_t>(task)].position = position;
+    in_order_ = false;
+  }
   // Task ids in the order of admission. Throws InternalError where a producer does not precede its consumer in it, or
   // where a block that is read is produced by no task.
   std::vector<TaskId> admission_order() const;
-  // The same and what else is found on the way. Throws what admission_order() throws.
-  Survey survey() const;
+  // The same, but empty where the tasks were added in it.
+  std::vector<TaskId> changed_order() const;
   // Before the run: how many pulls of other ranks the block waits for.
   void set_remote_readers(BlockId block, int32_t remote_readers) {
     blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;
@@ -92,6 +88,7 @@ class Graph {
   int64_t task_count() const { return static_cast<int64_t>(tasks_.size()); }
   int64_t body_count() const { return static_cast<int64_t>(bodies_.size()); }
   int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }
+  int64_t traffic_bytes() const { return traffic_bytes_; }  // of all tasks
 
   struct Task {
     TaskKind kind;
@@ -127,6 +124,13 @@ class Graph {
     return pa != pb ? pa < pb : a < b;
   }
   void check_blocks() const;
+  int64_t needed_bytes(const Task& task);
+  friend int64_t least_workable_bytes(const Graph& graph);
+
+  // Noted of every task as it is added, when what it names is in the cache.
+  int64_t least_bytes_ = 0, traffic_bytes_ = 0;
+  bool in_order_ = true;  // positions ascend, and every input had its producer; else it must be found out
+  std::vector<BlockId> distinct_;
   Parts<Task> tasks_;
   Parts<Block> blocks_;
   std::vector<BlockId> edges_;

@@ -17,6 +17,8 @@ constexpr int64_t kQueueRoundNs = 200'000;  // and a compute thread of a device 
 // A thread that was at tasks this short looks for more for as long as sleeping and waking would take.
 constexpr int64_t kShortNs = 100'000;
 constexpr int64_t kLookNs = 50'000;
+// One more thread joins where it saves as much.
+constexpr int64_t kWorthNs = 1000;
 // Tasks of a body that takes less are timed several at a time: asking the clock would take as long as they do.
 constexpr int64_t kUntimedNs = 500;
 constexpr int kMostUntimed = 8;
@@ -80,7 +82,7 @@ void CoreCompletion::fail(std::exception_ptr error) {
 
 // What another thread would save by it: a task that moves between threads brings its records and blocks along.
 int64_t Core::worth_ns(const Item& item) {
-  constexpr int64_t kHandOverNs = 400;
+  constexpr int64_t kHandOverNs = 300;
   return std::max<int64_t>(item.ns - kHandOverNs, 0);
 }
 
@@ -103,7 +105,7 @@ Core::Item Core::pop(Lane& lane) {
 // no time: handing over the lock and what lies in the caches would take longer.
 bool Core::worth_joining(const Lane& lane) {
   if (lane.ready.empty()) return false;
-  return lane.in_short_rounds == 0 || lane.ready_ns >= kRoundNs || lane.overdue;
+  return lane.in_short_rounds == 0 || lane.ready_ns >= kWorthNs || lane.overdue;
 }
 
 void Core::lane_loop(Worker& worker) {

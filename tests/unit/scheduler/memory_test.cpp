@@ -49,6 +49,31 @@ TEST(CachedMemory, ReusesBlocksOfTheSameSizeAndStaysWithinTheLimit) {
   EXPECT_EQ(memory.acquired_bytes(), 0);
 }
 
+TEST(SmallBlocks, KeepsBlocksOfASizeForTheNextRequestOfIt) {
+  CachedMemory memory(CachedMemory::pages(), 1 << 20);
+  {
+    SmallBlocks blocks(memory);
+    EXPECT_EQ(blocks.take(256), nullptr);
+    void* const a = memory.allocate(256);
+    void* const b = memory.allocate(512);
+    void* const large = memory.allocate(1 << 16);
+    blocks.put(a, 256);
+    blocks.put(b, 512);
+    EXPECT_EQ(blocks.kept_bytes(), 768);
+    blocks.put(large, 1 << 16);  // goes back at once
+    EXPECT_EQ(blocks.kept_bytes(), 768);
+    EXPECT_EQ(blocks.take(1 << 16), nullptr);
+    EXPECT_EQ(blocks.take(512), b);
+    EXPECT_EQ(blocks.take(512), nullptr);
+    blocks.give_back();
+    EXPECT_EQ(blocks.kept_bytes(), 0);
+    EXPECT_EQ(blocks.take(256), nullptr);
+    blocks.put(b, 512);
+  }
+  memory.free_unused();
+  EXPECT_EQ(memory.acquired_bytes(), 0);
+}
+
 TEST(CachedMemory, SmallAndEmptyBlocksAreAlignedAndDistinct) {
   CachedMemory memory(CachedMemory::pages(), 1 << 20);
   std::vector<std::pair<void*, int64_t>> blocks;
