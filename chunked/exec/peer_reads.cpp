@@ -86,23 +86,22 @@ void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> pulls) {
   line.queued.push_back({std::move(pulls), std::move(done)});
 }
 
-// One box of every owner in turn, while there are any.
+// As many boxes of every owner as of the others, while there are any.
 std::vector<uint32_t> PeerReads::take_batch(std::vector<local::BoxCopy>& copies) {
   std::vector<uint32_t> pulls;
   int64_t bytes = 0;
-  size_t empty = 0;
-  while (empty < waiting_.size() && pulls.size() < kBatchBoxes && bytes < kBatchBytes) {
-    std::deque<Waiting>& waiting = waiting_[next_owner_];
-    next_owner_ = (next_owner_ + 1) % waiting_.size();
-    if (waiting.empty()) {
-      ++empty;
-      continue;
+  for (bool more = true; more && bytes < kBatchBytes;) {
+    more = false;
+    for (size_t turn = 0; turn < waiting_.size() && pulls.size() < kBatchBoxes; ++turn) {
+      std::deque<Waiting>& waiting = waiting_[next_owner_];
+      next_owner_ = (next_owner_ + 1) % waiting_.size();
+      if (waiting.empty()) continue;
+      pulls.push_back(waiting.front().pull);
+      copies.push_back(waiting.front().copy);
+      bytes += copies.back().run_bytes * copies.back().runs();
+      waiting.pop_front();
+      more = true;
     }
-    empty = 0;
-    pulls.push_back(waiting.front().pull);
-    copies.push_back(waiting.front().copy);
-    bytes += copies.back().run_bytes * copies.back().runs();
-    waiting.pop_front();
   }
   return pulls;
 }
