@@ -275,6 +275,7 @@ void Runtime::Impl::choose_device() {
     local::Backend& backend = local::backend(device.kind);
     visible_devices = backend.device_count();
     view = mine.host;
+    if (visible_devices == 1 || communicator->node_size() == 1) return;
     for (int i = 0; i < visible_devices; ++i) view += " " + backend.info(i).uuid;
   });
   const std::vector<std::string> views = communicator->all_gather_strings(view);
