@@ -209,7 +209,7 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
                     format_bytes(sum.restored), format_bytes(sum.communicated), fmt::format("{}", sum.taken)});
   }
   page.table({"Rank", "#Read from files", "#Written to files", "#Spilled", "#Brought back", "#Sent to other ranks",
-              "#Chunks computed for other ranks"},
+              "#Chunks for others"},
              rows);
 
   // Transfers as the trace saw them.
@@ -313,10 +313,13 @@ void tiers(Page& page, const RankTrace& rank, const std::vector<local::TraceEven
   }
 }
 
-void slowest(Page& page, const RunReport& report, const TimeAxis& axis) {
+// The longest of the transfers, or of all other tasks.
+void slowest(Page& page, const RunReport& report, const TimeAxis& axis, bool transfers) {
   std::vector<std::pair<const local::TraceEvent*, int32_t>> events;
   for (const RankTrace& rank : report.ranks) {
-    for (const local::TraceEvent& event : rank.events) events.emplace_back(&event, rank.rank);
+    for (const local::TraceEvent& event : rank.events) {
+      if ((event.lane == "comm") == transfers) events.emplace_back(&event, rank.rank);
+    }
   }
   const auto duration = [](const auto& e) { return e.first->end_ns - e.first->begin_ns; };
   const size_t count = std::min(kSlowestTasks, events.size());
@@ -336,14 +339,14 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis) {
          format_seconds(static_cast<double>(event.begin_ns - axis.begin_ns) * 1e-9), format_seconds(seconds),
          event.bytes > 0 ? format_bytes(event.bytes) : "", rate(event.bytes, seconds)});
   }
-  page.begin_section("slowest", "Slowest tasks");
   page.table({"Task", "Lane", "#Rank", "#Began after", "#Took", "#Bytes", "#Rate"}, rows);
-  page.end_section();
 }
 
 }  // namespace
 
-std::string summary(const RunReport& report) {
+std::string summary(const RunReport& given) {
+  RunReport report = given;
+  for (RankTrace& rank : report.ranks) merge_calls(rank.events);
   const Totals sum = totals_of(report);
   const TimeAxis axis = time_axis(report.ranks);
   std::string out = fmt::format(
@@ -352,12 +355,12 @@ std::string summary(const RunReport& report) {
       report.title, format_seconds(report.wall_seconds), report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
       sum.tasks, format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
       format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
-  out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>8}\n", "rank", "lane", "events", "busy", "share",
-                     "bytes", "rate", "ceiling");
+  out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>10}\n", "rank", "lane", "events", "busy", "share",
+                     "bytes", "rate", "of ceiling");
   for (const RankTrace& rank : report.ranks) {
     for (const LaneUse& use : lane_uses(rank)) {
       out +=
-          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>8}\n", rank.rank, use.lane, use.events,
+          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>10}\n", rank.rank, use.lane, use.events,
                       format_seconds(use.busy_seconds), 100 * use.busy_seconds / axis.seconds(),
                       format_bytes(use.bytes), rate(use.bytes, use.busy_seconds),
                       use.ceiling > 0 && use.bytes > 0 ? fmt::format("{:.0f}%", 100 * use.rate() / use.ceiling) : "");
@@ -434,7 +437,13 @@ void write_report(const std::string& path, const RunReport& given) {
         sum.events);
     page.end_section();
     lanes(page, report, axis);
-    slowest(page, report, axis);
+    page.begin_section("slowest", "Slowest tasks");
+    slowest(page, report, axis, /*transfers=*/false);
+    if (report.ranks.size() > 1) {
+      page.raw("<h3>Longest transfers, the wait for what is sent included</h3>\n");
+      slowest(page, report, axis, /*transfers=*/true);
+    }
+    page.end_section();
   }
   page.raw("</main>\n<div id=\"tip\" role=\"status\"></div>\n<script>");
   page.raw(kPageScript);

@@ -34,7 +34,7 @@ summary { cursor: pointer; color: var(--soft); margin-top: 10px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--axis); }
 th, td { padding: 5px 10px 5px 0; vertical-align: baseline; }
-td { border-bottom: 1px solid var(--grid); }
+td { border-bottom: 1px solid var(--grid); } td:has(.key) { white-space: nowrap; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .note, .legend, .axis-name { color: var(--soft); font-size: 13px; margin: 6px 0; }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 0; }

@@ -50,6 +50,21 @@ std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane) {
   return rows;
 }
 
+namespace {
+
+// N of "... from rank N"; -1 where it does not end so.
+int64_t sending_rank(std::string_view name) {
+  constexpr std::string_view kFrom = " from rank ";
+  const size_t at = name.rfind(kFrom);
+  if (at == std::string_view::npos) return -1;
+  const std::string_view digits = name.substr(at + kFrom.size());
+  int64_t rank = -1;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  return read.ec == std::errc() && read.ptr == digits.data() + digits.size() ? rank : -1;
+}
+
+}  // namespace
+
 void merge_calls(std::vector<local::TraceEvent>& events) {
   std::stable_sort(events.begin(), events.end(), [](const local::TraceEvent& a, const local::TraceEvent& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
@@ -59,17 +74,22 @@ void merge_calls(std::vector<local::TraceEvent>& events) {
   std::vector<bool> is_call(events.size());
   for (size_t i = 0; i < events.size(); ++i) {
     const local::TraceEvent& event = events[i];
-    if (event.lane != "read" && event.lane != "write") continue;
+    const bool transfer = event.lane == "comm";
+    if (!transfer && event.lane != "read" && event.lane != "write") continue;
     std::vector<size_t>& tasks = open[event.lane];
     std::erase_if(tasks, [&](size_t t) { return events[t].end_ns < event.begin_ns; });
     if (event.detail.empty()) {
       tasks.push_back(i);
       continue;
     }
-    // Of several that contain it, the one of its own thread, else the latest.
+    // Of several that contain it, the one of its own thread, else the latest. Transfers run beside each other on one
+    // thread: their tasks have the same bytes and the same rank at the end of their name.
     size_t task = events.size();
     for (const size_t t : tasks) {
       if (events[t].end_ns < event.end_ns) continue;
+      if (transfer && (!events[t].detail.empty() || events[t].bytes != event.bytes ||
+                       sending_rank(events[t].name) != sending_rank(event.name) || sending_rank(event.name) < 0))
+        continue;
       if (task == events.size() || events[t].thread == event.thread || events[task].thread != event.thread) task = t;
     }
     if (task == events.size()) continue;
@@ -110,16 +130,12 @@ std::vector<LaneUse> lane_uses(const RankTrace& rank) {
 
 std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks) {
   std::vector<std::vector<int64_t>> matrix(ranks.size(), std::vector<int64_t>(ranks.size(), 0));
-  constexpr std::string_view kFrom = " from rank ";
   for (size_t to = 0; to < ranks.size(); ++to) {
     for (const local::TraceEvent& event : ranks[to].events) {
-      if (event.lane != "comm" || !event.name.starts_with("pull ")) continue;
-      const size_t at = event.name.rfind(kFrom);
-      size_t from = ranks.size();
-      if (at == std::string::npos) continue;
-      const char* const end = event.name.data() + event.name.size();
-      const auto read = std::from_chars(event.name.data() + at + kFrom.size(), end, from);
-      if (read.ec == std::errc() && read.ptr == end && from < ranks.size()) matrix[from][to] += event.bytes;
+      const bool transfer = event.name.starts_with("pull ") || !event.detail.empty();  // or a task that became one
+      if (event.lane != "comm" || !transfer) continue;
+      const int64_t from = sending_rank(event.name);
+      if (from >= 0 && from < std::ssize(ranks)) matrix[static_cast<size_t>(from)][to] += event.bytes;
     }
   }
   return matrix;

@@ -17,8 +17,8 @@ struct Row {
 // Known lanes in the order of the data's way, then others by name.
 std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane);
 
-// The executor records a task that reads or writes a file, the data path each of the calls in it with the way it took.
-// Leaves the tasks, with the way as their detail, and the calls that no such task made.
+// The executor records a task that reads or writes a file or receives a block, the data path each of the calls in it
+// with the way it took. Leaves the tasks, with the way as their detail, and the calls that no such task made.
 void merge_calls(std::vector<local::TraceEvent>& events);
 
 // Position of a lane in that order; unknown ones come last.

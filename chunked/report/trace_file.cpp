@@ -320,6 +320,9 @@ RunReport read_trace(const std::string& path) {
     report.plan = about.value("plan", "");
     report.wall_seconds = about.value("wall_seconds", 0.0);
     for (const nlohmann::json& event : file.at("traceEvents")) read_event(ranks, event);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw local::InvalidArgument(
+        fmt::format("'{}' is no trace of quarry: it is no JSON from byte {} on", path, error.byte));
   } catch (const nlohmann::json::exception& error) {
     throw local::InvalidArgument(fmt::format("'{}' is no trace of quarry: {}", path, error.what()));
   }

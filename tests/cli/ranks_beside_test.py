@@ -60,7 +60,7 @@ class RanksBeside(CliTest):
         np.testing.assert_array_equal(self.read("on.h5"), self.read("off.h5"))
         names = [event.get("name", "") for event in json.loads((self.dir / "on.trace").read_text())["traceEvents"]]
         self.assertEqual(sum(name.endswith((" for rank 0", " for rank 1")) for name in names), taken)
-        self.assertIn("Chunks computed for other ranks", (self.dir / "on.report").read_text())
+        self.assertIn("Chunks for others", (self.dir / "on.report").read_text())
         return taken
 
     def test_what_is_done_for_a_slow_rank_is_reported(self):

@@ -163,6 +163,40 @@ TEST(Rows, CallsBecomePartOfTheirTasks) {
                                                       {"inner", "x"}}));
 }
 
+TEST(Rows, ATransferAndItsTaskAreOne) {
+  const auto event = [](const char* name, int64_t from, int64_t to, int64_t bytes, const char* detail) {
+    local::TraceEvent e;
+    e.name = name;
+    e.lane = "comm";
+    e.begin_ns = from;
+    e.end_ns = to;
+    e.bytes = bytes;
+    e.detail = detail;
+    e.thread = 1;
+    return e;
+  };
+  // Several at once on one thread, one of them without a task.
+  std::vector<RankTrace> ranks(3);
+  ranks[0].events = {
+      event("receive a from rank 1", 10, 50, 100, ""),      event("receive b from rank 2", 11, 60, 100, ""),
+      event("pull (0, 1) from rank 1", 12, 49, 100, "ucx"), event("pull (0, 2) from rank 2", 13, 59, 100, "ucx"),
+      event("receive c from rank 1", 14, 70, 100, ""),      event("pull (0, 3) from rank 1", 15, 69, 100, "ucx"),
+      event("pull (0, 4) from rank 2", 16, 20, 7, "ucx"),   event("send (1, 0) to rank 2", 17, 30, 9, "")};
+  const std::vector<std::vector<int64_t>> matrix = pulled_bytes(ranks);
+  EXPECT_EQ(matrix[1][0], 200);
+  EXPECT_EQ(matrix[2][0], 107);
+  merge_calls(ranks[0].events);
+  std::map<std::string, std::string> left;
+  for (const local::TraceEvent& e : ranks[0].events) left[e.name] = e.detail;
+  EXPECT_EQ(left, (std::map<std::string, std::string>{{"receive a from rank 1", "ucx"},
+                                                      {"receive b from rank 2", "ucx"},
+                                                      {"receive c from rank 1", "ucx"},
+                                                      {"pull (0, 4) from rank 2", "ucx"},
+                                                      {"send (1, 0) to rank 2", ""}}));
+  EXPECT_EQ(pulled_bytes(ranks), matrix);
+  EXPECT_EQ(lane_uses(ranks[0]).at(0).bytes, 316);
+}
+
 TEST(WriteTrace, IsJsonWithEveryEvent) {
   std::vector<RankTrace> ranks{sample(0, 40), sample(1, 30)};
   ranks[1].events[0].name = "read \"/a\\b\"\n\x01\xff\xc3\xa9 <script>";
