@@ -1,11 +1,14 @@
 #include "apps/quarry/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstring>
 
 #include "apps/quarry/text.h"
 
@@ -14,6 +17,7 @@ namespace quarry::apps {
 namespace {
 
 constexpr double kLineSeconds = 10;  // between lines where there is no terminal
+constexpr const char* kGap = "  ";   // behind the step's name
 
 int terminal_width() {
   if (isatty(STDERR_FILENO) == 0) return 0;
@@ -32,30 +36,47 @@ void ProgressDisplay::start(const std::string& step) {
   begin_ = shown_ = Clock::now();
 }
 
+int ProgressDisplay::prefix_width() const {
+  return step_.empty() ? 0 : static_cast<int>(step_.size() + std::strlen(kGap));
+}
+
 std::string ProgressDisplay::line(const scheduler::Progress& progress, double seconds) const {
   const bool by_bytes = progress.bytes_total > 0;
   const auto done = static_cast<double>(by_bytes ? progress.bytes_done : progress.tasks_done);
   const auto total = static_cast<double>(by_bytes ? progress.bytes_total : progress.tasks_total);
   const double fraction = total > 0 ? std::min(1.0, done / total) : 0;
-  std::string text = fmt::format("{:3.0f}%  {} of {} tasks", 100 * fraction, format_count(progress.tasks_done),
-                                 format_count(progress.tasks_total));
+  // By place; the last to go where a terminal is narrow is what is worth most.
+  enum Part { kShare, kTasks, kRate, kMemory, kTaken, kLeft, kParts };
+  std::array<std::string, kParts> parts;
+  parts[kShare] = fmt::format("{:3.0f}%", 100 * fraction);
+  parts[kTasks] =
+      fmt::format("  {} of {} tasks", format_count(progress.tasks_done), format_count(progress.tasks_total));
   if (seconds > 0) {
-    text +=
+    parts[kRate] =
         fmt::format("  {}/s", format_bytes(static_cast<int64_t>(static_cast<double>(progress.bytes_done) / seconds)));
   }
-  text += fmt::format("  memory {} of {}", format_bytes(progress.memory_used), format_bytes(progress.memory_limit));
-  if (progress.taken_chunks > 0) text += fmt::format("  {} taken from slow ranks", format_count(progress.taken_chunks));
-  if (fraction > 0 && fraction < 1) {
-    text += fmt::format("  {} left", format_seconds(seconds * (1 - fraction) / fraction));
+  parts[kMemory] =
+      fmt::format("  memory {} of {}", format_bytes(progress.memory_used), format_bytes(progress.memory_limit));
+  if (progress.taken_chunks > 0) {
+    parts[kTaken] = fmt::format("  {} taken from slow ranks", format_count(progress.taken_chunks));
   }
-  return text;
+  if (fraction > 0 && fraction < 1) {
+    parts[kLeft] = fmt::format("  {} left", format_seconds(seconds * (1 - fraction) / fraction));
+  }
+  const auto text = [&] { return fmt::format("{}", fmt::join(parts, "")); };
+  const auto room = static_cast<size_t>(std::max(0, width_ - 1 - prefix_width()));
+  for (const Part part : {kTaken, kTasks, kMemory, kRate}) {
+    if (width_ == 0 || text().size() <= room) break;
+    parts[part].clear();
+  }
+  return text();
 }
 
 void ProgressDisplay::update(const scheduler::Progress& progress) {
   const Clock::time_point now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const std::string text = line(progress, seconds);
-  const std::string prefix = step_.empty() ? "" : step_ + "  ";
+  const std::string prefix = step_.empty() ? "" : step_ + kGap;
   if (width_ == 0) {
     if (std::chrono::duration<double>(now - shown_).count() < kLineSeconds) return;
     shown_ = now;

@@ -18,10 +18,12 @@ class ProgressDisplay {
   void update(const scheduler::Progress& progress);
   void finish();  // removes the bar
 
-  // The text shown after `seconds` of the step.
+  // The text shown after `seconds` of the step: on a narrow terminal without what is worth least.
   std::string line(const scheduler::Progress& progress, double seconds) const;
 
  private:
+  int prefix_width() const;
+
   using Clock = std::chrono::steady_clock;
   int width_;
   std::string step_;

@@ -128,6 +128,12 @@ TEST(Progress, SaysRateMemoryAndTimeLeft) {
     EXPECT_THAT(line, HasSubstr(part));
   }
   EXPECT_NO_THROW(display.line({}, 0));
+  // What does not fit goes whole, the time left last.
+  EXPECT_EQ(ProgressDisplay(/*width=*/60).line(progress, 2),
+            " 25%  512 MiB/s  memory 64.0 MiB of 256 MiB  6.00 s left");
+  EXPECT_EQ(ProgressDisplay(/*width=*/40).line(progress, 2), " 25%  512 MiB/s  6.00 s left");
+  EXPECT_EQ(ProgressDisplay(/*width=*/20).line(progress, 2), " 25%  6.00 s left");
+  EXPECT_EQ(ProgressDisplay(/*width=*/0).line(progress, 2), line);
 }
 
 }  // namespace
