@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "chunked/device_choice.h"
 #include "chunked/exec/service.h"
 #include "chunked/plan/stage.h"
+#include "comm/monitor/watchdog.h"
 #include "comm/self/self.h"
 #include "local/base/log.h"
 
@@ -61,6 +63,18 @@ int parse_threads(const std::string& text) {
     throw InvalidArgument(fmt::format("QUARRY_THREADS={}: expected a positive number", text));
   }
   return value;
+}
+
+// What was asked for is looked at before hours of computing, the default only by runs that spill.
+void check_spill_directory(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    throw InvalidArgument(fmt::format("spill directory: '{}' {}", path,
+                                      std::filesystem::exists(path, error) ? "is no directory" : "does not exist"));
+  }
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    throw InvalidArgument(fmt::format("spill directory: '{}' cannot be written to", path));
+  }
 }
 
 // Whether the text is the first of two.
@@ -201,10 +215,11 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     }
     if (options.memory.empty()) options.memory = environment("QUARRY_MEMORY");
     if (options.host_memory.empty()) options.host_memory = environment("QUARRY_HOST_MEMORY");
-    for (const char* variable : {"QUARRY_SPILL_DIR", "TMPDIR"}) {
-      if (options.spill_dir.empty()) options.spill_dir = environment(variable);
-    }
+    if (options.spill_dir.empty()) options.spill_dir = environment("QUARRY_SPILL_DIR");
+    if (!options.spill_dir.empty()) check_spill_directory(options.spill_dir);
+    if (options.spill_dir.empty()) options.spill_dir = environment("TMPDIR");
     if (options.spill_dir.empty()) options.spill_dir = "/tmp";
+    static_cast<void>(comm::Watchdog());  // complains about QUARRY_WATCHDOG
     if (options.threads < 0) throw InvalidArgument(fmt::format("threads: {} is negative", options.threads));
     if (const std::string text = environment("QUARRY_THREADS"); options.threads == 0 && !text.empty()) {
       options.threads = parse_threads(text);
@@ -345,7 +360,12 @@ void Runtime::Impl::take_gpu() {
 void Runtime::Impl::choose_budget() {
   const int64_t share = free_host_bytes() / communicator->node_size();
   const auto chosen = [](const std::string& text, const char* what, int64_t free, int64_t otherwise) {
-    const int64_t bytes = text.empty() ? otherwise : parse_size(text, free);
+    int64_t bytes = otherwise;
+    try {
+      if (!text.empty()) bytes = parse_size(text, free);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(fmt::format("{}: {}", what, error.what()));
+    }
     if (bytes < 1) throw InvalidArgument(fmt::format("{}: \"{}\" is nothing", what, text));
     return bytes;
   };

@@ -28,7 +28,7 @@ struct RuntimeOptions {
   // GPU kinds: pinned and staging memory. Empty: QUARRY_HOST_MEMORY, then 25% of the rank's share or 4 GiB, whichever
   // is less.
   std::string host_memory;
-  std::string spill_dir;    // empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
+  std::string spill_dir;    // a directory. Empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
   std::string transport;    // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
   std::string peer_copies;  // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   std::string balance;      // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on

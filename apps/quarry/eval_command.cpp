@@ -36,6 +36,7 @@ class Evaluation {
   int run() {
     for (const Input& input : parse_inputs(options_.inputs))
       environment_.variables.emplace(input.name, open_hdf5(input.file, input.object));
+    warn_of_unused_chunks();
     environment_.session.random = random::Generator(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
   }
@@ -53,6 +54,20 @@ class Evaluation {
     const std::vector<std::string> text = display(std::span(&value, 1));
     if (job_.root()) fmt::print("{}\n", text[0]);
     return 0;
+  }
+
+  void warn_of_unused_chunks() const {
+    const std::optional<Dims>& chunks = job_.runtime().options().chunks;
+    if (!job_.root() || !chunks || environment_.variables.empty()) return;
+    const bool used =
+        std::ranges::any_of(environment_.variables, [&](const std::pair<const std::string, Value>& variable) {
+          const auto* array = variable.second.as<Array>();
+          return array == nullptr || array->ndim() == chunks->size();
+        });
+    if (used) return;
+    fmt::print(stderr,
+               "quarry: chunks {} have {} {}, and no input has so many: their chunks are chosen as without them\n",
+               local::to_string(*chunks), chunks->size(), chunks->size() == 1 ? "axis" : "axes");
   }
 
   // Rank 0 reads the file.
@@ -157,10 +172,19 @@ class Evaluation {
   Environment environment_;
 };
 
+// CLI11 does not see the expression, so it cannot name it.
+class EvalHelp : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* /*app*/, std::string name) const override {
+    return "Usage: " + name + " [OPTIONS] EXPR\n       " + name + " [OPTIONS] -f SCRIPT\n\n";
+  }
+};
+
 }  // namespace
 
 RunCommand add_eval_command(CLI::App& parser) {
   CLI::App* command = parser.add_subcommand("eval", "Evaluate a NumPy expression over data sets");
+  command->formatter(std::make_shared<EvalHelp>());
   command->footer(
       "EXPR may begin with '-' and stand before or after the options; quarry eval OPTIONS -- EXPR works too.");
   const auto options = std::make_shared<EvalOptions>();
@@ -190,7 +214,7 @@ RunCommand add_eval_command(CLI::App& parser) {
     }
     if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
     if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
-    for (const std::string& input : options->inputs) parse_input(input);
+    parse_inputs(options->inputs);
     if (options->local) return run_local_eval(*options);
     return run_job(options->common, argc, argv, [&](Job& job) { return Evaluation(*options, job).run(); });
   };

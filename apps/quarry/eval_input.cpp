@@ -27,13 +27,23 @@ Input parse_input(const std::string& text) {
   return {name, place.file, place.object};
 }
 
+namespace {
+
+bool is_variable(const std::string& name) {
+  try {
+    return std::holds_alternative<expression::Name>(expression::parse({name, "", 0})->node);
+  } catch (const local::Error&) {  // a keyword
+    return false;
+  }
+}
+
+}  // namespace
+
 std::vector<Input> parse_inputs(const std::vector<std::string>& texts) {
   std::vector<Input> inputs;
   for (const std::string& text : texts) {
     Input input = parse_input(text);
-    const expression::Source source{input.name, "", 0};
-    const expression::ExprPtr parsed = expression::parse(source);
-    if (!std::holds_alternative<expression::Name>(parsed->node))
+    if (!is_variable(input.name))
       throw InvalidArgument("-i: '" + input.name + "' is a word of the expression language and cannot name an input");
     if (std::any_of(inputs.begin(), inputs.end(), [&](const Input& other) { return other.name == input.name; }))
       throw InvalidArgument("-i: the name '" + input.name + "' is given twice");

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -56,6 +58,7 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
     progress_ = std::make_unique<ProgressDisplay>();
     runtime_->set_progress([this](const scheduler::Progress& progress) { progress_->update(progress); });
   }
+  on_root([&] { check_report_files(); });
   report_.command = command_line(argc, argv);
   report_.title = report_.command;
   report_.version = QUARRY_VERSION;
@@ -68,6 +71,34 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
     dashboard_ = std::make_unique<Dashboard>(*dashboard, [this] { return status(); });
     fmt::print(stderr, "quarry: the run is shown at {}\n", dashboard_->url());
   });
+}
+
+namespace {
+
+// Throws where `file`, which `what` names, cannot be made in its folder.
+void check_folder(const std::string& what, const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(file).parent_path();
+  const std::string directory = parent.empty() ? "." : parent.string();
+  if (!std::filesystem::is_directory(directory, error)) {
+    throw InvalidArgument(what + " cannot be written: there is no directory " + directory);
+  }
+  if (access(directory.c_str(), W_OK | X_OK) != 0) {
+    throw InvalidArgument(what + " cannot be written: " + std::strerror(errno));
+  }
+}
+
+}  // namespace
+
+void Job::check_report_files() const {
+  const std::pair<const char*, const std::string&> files[] = {
+      {"--trace ", options_.trace}, {"--report ", options_.report}, {"--stats ", options_.stats}};
+  for (const auto& [option, file] : files) {
+    if (file.empty()) continue;
+    std::error_code error;
+    if (std::filesystem::is_directory(file, error)) throw InvalidArgument(option + file + " is a directory");
+    check_folder(option + file, file);
+  }
 }
 
 DashboardStatus Job::status() {
@@ -248,14 +279,7 @@ void check_output(const std::string& file, std::span<const std::string> objects,
   const fs::file_status status = fs::status(file, error);
   if (fs::is_directory(status)) throw InvalidArgument("the output " + file + " is a directory");
   if (!fs::exists(status)) {
-    const fs::path parent = fs::path(file).parent_path();
-    const std::string directory = parent.empty() ? "." : parent.string();
-    if (!fs::is_directory(directory, error)) {
-      throw InvalidArgument("the output " + file + " cannot be written: there is no directory " + directory);
-    }
-    if (access(directory.c_str(), W_OK | X_OK) != 0) {
-      throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
-    }
+    check_folder("the output " + file, file);
     return;
   }
   // The file is replaced by another one beside it.

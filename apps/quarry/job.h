@@ -44,6 +44,8 @@ class Job {
  private:
   DashboardStatus status();
   bool wants_trace() const { return !options_.trace.empty() || !options_.report.empty(); }
+  // Complains about files of --trace, --report and --stats that could not be made.
+  void check_report_files() const;
   // Writes the files of --trace and --report. Collective.
   void write_reports(double wall_seconds);
 

@@ -89,7 +89,9 @@ std::vector<io::Filter> parse_filters(const std::string& text, const std::string
       filter.name = name;
     } else {
       const std::string known[] = {"deflate", "shuffle", "fletcher32"};
-      throw InvalidArgument(option + ": unknown filter '" + part + "'" + suggestion(name, known));
+      const std::string meant = suggestion(name, known);
+      throw InvalidArgument(option + ": unknown filter '" + part + "'" +
+                            (meant.empty() ? "; there are deflate:LEVEL, shuffle and fletcher32" : meant));
     }
     for (const io::Filter& other : filters) {
       if (other.kind == filter.kind) throw InvalidArgument(option + ": the filter " + filter.name + " is named twice");

@@ -87,6 +87,13 @@ std::string one_line(std::string text) {
 
 std::string usage_error(const CLI::App& parser, const CLI::ParseError& error) {
   std::string message = one_line(error.what());
+  if (parser.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    std::string names;
+    for (const CLI::App* command : parser.get_subcommands(nullptr)) {
+      names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    return "a command is missing: " + names + "; quarry --help says what they do";
+  }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return message;
   const std::vector<CLI::App*> chosen = parser.get_subcommands();
   std::vector<std::string> names, extras = parser.remaining(/*recurse=*/true);

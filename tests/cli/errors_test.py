@@ -23,6 +23,23 @@ class BadInput(CliTest):
         self.fails(2, "none.h5", "info", "none.h5")
         self.fails(2, "none.h5", "pca", "none.h5:/x", "-k", 1, "-o", "o.h5")
 
+    def test_files_that_cannot_be_made_are_found_before_computing(self):
+        for option in ["--trace", "--report", "--stats"]:
+            result = self.fails(2, f"{option} none/o cannot be written: there is no directory none", "eval", "sum(x)", "-i", "x=a.h5:/x", option, "none/o")
+            self.assertEqual(result.out, "")
+            self.fails(2, f"{option} . is a directory", "eval", "sum(x)", "-i", "x=a.h5:/x", option, ".", ranks=2)
+        self.fails(2, "spill directory: 'none' does not exist", "eval", "sum(x)", "-i", "x=a.h5:/x", "--spill-dir", "none", ranks=2)
+
+    def test_messages_that_help(self):
+        self.fails(2, "a command is missing: info, eval, .*quarry --help")
+        self.fails(2, "'return' is a word of the expression language", "eval", "x", "-i", "return=a.h5:/x")
+        self.fails(2, "unknown filter 'blosc'; there are deflate:LEVEL, shuffle and fletcher32", "eval", "x", "-i", "x=a.h5:/x", "-o", "o.h5", "--out-filter", "blosc")
+        self.fails(2, "QUARRY_WATCHDOG=x: expected seconds", "eval", "sum(x)", "-i", "x=a.h5:/x", env={"QUARRY_WATCHDOG": "x"})
+        self.fails(2, "'a.h5' is no trace of quarry: it is no JSON from byte 1 on", "report", "a.h5")
+        self.assertIn("quarry eval [OPTIONS] EXPR", self.ok("eval", "--help").out)
+        self.assertRegex(self.ok("eval", "sum(x)", "-i", "x=a.h5:/x", "--chunks", "5").err, "chunks .5.* have 1 axis, and no input has so many")
+        self.assertNotIn("no input", self.ok("eval", "sum(x)", "-i", "x=a.h5:/x", "--chunks", "2,2").err)
+
     def test_missing_object_names_the_nearest(self):
         self.write("b.h5", returns=np.zeros(3))
         self.fails(2, "retruns.*did you mean.*returns", "eval", "x", "-i", "x=b.h5:/retruns")
@@ -93,7 +110,7 @@ class BadInput(CliTest):
         self.fails(2, "cannot be stored", "eval", "'text'", "-o", "o.h5")
 
     def test_usage(self):
-        self.fails(2, "subcommand")
+        self.fails(2, "a command is missing")
         self.fails(2, "unknown command evla; did you mean 'eval'", "evla")
         self.fails(2, "unknown option --memroy; did you mean '--memory'", "eval", "1", "--memroy", "1GiB")
         self.fails(2, "--components is required", "pca", "a.h5:/x", "-o", "o.h5")
@@ -143,7 +160,7 @@ class OneLineForAllRanks(CliTest):
 
     def test_mistakes_are_named_once(self):
         for pattern, arguments in [
-            ("subcommand", []),
+            ("a command is missing", []),
             ("none.h5", ["eval", "x", "-i", "x=none.h5:/x"]),
             ("meen", ["eval", "meen(x)", "-i", "x=a.h5:/x"]),
             ("--memory|size|lots", ["eval", "1", "--memory", "lots"]),

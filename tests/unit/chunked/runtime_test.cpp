@@ -221,6 +221,27 @@ TEST(FreeHostBytes, NoMoreThanSlurmGivesTheJob) {
   EXPECT_EQ(bytes_given_by_slurm(), 8 * kMiB);
 }
 
+TEST(Runtime, WhatCannotBeIsSaidAtTheStart) {
+  const auto message = [](const RuntimeOptions& options) -> std::string {
+    try {
+      const Runtime runtime(options);
+    } catch (const local::InvalidArgument& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  RuntimeOptions options = on_cpu();
+  options.spill_dir = "/does/not/exist";
+  EXPECT_EQ(message(options), "spill directory: '/does/not/exist' does not exist");
+  options.spill_dir = "/dev/null";
+  EXPECT_EQ(message(options), "spill directory: '/dev/null' is no directory");
+  options = on_cpu();
+  options.memory = "1Gibi";
+  EXPECT_THAT(message(options), ::testing::StartsWith("memory: \"1Gibi\" is no size"));
+  const Environment patience("QUARRY_WATCHDOG", "soon");
+  EXPECT_EQ(message(on_cpu()), "QUARRY_WATCHDOG=soon: expected seconds");
+}
+
 TEST(Runtime, TasksOfSlurmWithoutMpiAreRefused) {
   const Environment tasks("SLURM_STEP_NUM_TASKS", "2");
   try {
