@@ -335,6 +335,7 @@ class Core final : public Executor {
   void return_event(std::shared_ptr<local::Event> event);
 
   // executor.cpp
+  void let_compute_begin(Guard& guard);
   void begin_run(Graph& graph);
   void end_run();
   bool run_over() const;

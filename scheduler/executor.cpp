@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "local/base/log.h"
+#include "local/base/trace.h"
 #include "scheduler/core.h"
 
 namespace quarry::scheduler {
@@ -269,6 +270,7 @@ void Core::run(Graph& graph) {
   while (!run_over()) {
     guard.unlock();
     guard.lock();
+    let_compute_begin(guard);
     if (run_over()) break;
     if (admits_more_) {
       advance();
@@ -296,6 +298,21 @@ void Core::run(Graph& graph) {
   end_run();
   guard.unlock();
   if (error) std::rethrow_exception(error);
+}
+
+// Threads that were woken for the tasks admitted so far take them before more are admitted: whoever has just given the
+// lock back would get it again and again before they are awake. For a while only: the machine may have no core for
+// them.
+void Core::let_compute_begin(Guard& guard) {
+  constexpr int64_t kWhileNs = 200'000;
+  const Lane& lane = lanes_[static_cast<size_t>(LaneKind::compute)];
+  if (!admits_more_ || lane.tokens == 0) return;
+  const int64_t until = local::trace_clock_ns() + kWhileNs;
+  while (lane.tokens > 0 && local::trace_clock_ns() < until) {
+    guard.unlock();
+    for (int i = 0; i < 64; ++i) spin_pause();
+    guard.lock();
+  }
 }
 
 void Core::begin_run(Graph& graph) {
