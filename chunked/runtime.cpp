@@ -229,6 +229,8 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     }
     if (options.peer_copies.empty()) options.peer_copies = environment("QUARRY_PEER_COPIES");
     static_cast<void>(comm::parse_peer_copies(options.peer_copies));
+    if (options.device_messages.empty()) options.device_messages = environment("QUARRY_DEVICE_MESSAGES");
+    static_cast<void>(comm::parse_device_messages(options.device_messages));
     if (options.balance.empty()) options.balance = environment("QUARRY_BALANCE");
     balances = options.balance.empty() || parse_either("balance", options.balance, "on", "off");
     if (options.without_gpu.empty()) options.without_gpu = environment("QUARRY_WITHOUT_GPU");
@@ -271,7 +273,8 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   communicator->all_reduce(std::span(&plan_bytes, 1), comm::ReduceOp::min);
   if (communicator->size() > 1 && job_kind != DeviceKind::cpu) {
     const auto [slab, bytes] = executor->device_slab();
-    peers = comm::PeerMemory::connect(*communicator, device, slab, bytes, comm::parse_peer_copies(options.peer_copies));
+    peers = comm::PeerMemory::connect(*communicator, device, slab, bytes, comm::parse_peer_copies(options.peer_copies),
+                                      comm::parse_device_messages(options.device_messages));
   }
   start_progress();
 }

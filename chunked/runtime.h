@@ -28,10 +28,11 @@ struct RuntimeOptions {
   // GPU kinds: pinned and staging memory. Empty: QUARRY_HOST_MEMORY, then 25% of the rank's share or 4 GiB, whichever
   // is less.
   std::string host_memory;
-  std::string spill_dir;    // a directory. Empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
-  std::string transport;    // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
-  std::string peer_copies;  // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
-  std::string balance;      // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
+  std::string spill_dir;        // a directory. Empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
+  std::string transport;        // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
+  std::string device_messages;  // from GPU to GPU by the transport: "auto", "on", "off". Empty: QUARRY_DEVICE_MESSAGES
+  std::string peer_copies;      // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
+  std::string balance;          // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
   int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
   int compute_streams = 1;            // GPU kinds: what rounds of chunk tasks take in turn
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto

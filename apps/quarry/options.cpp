@@ -126,6 +126,7 @@ RuntimeOptions CommonOptions::runtime() const {
   result.spill_dir = spill_dir;
   result.transport = transport;
   result.peer_copies = peer_copies;
+  result.device_messages = device_messages;
   result.balance = balance;
   result.without_gpu = without_gpu;
   if (!threads.empty()) {

@@ -54,8 +54,14 @@ std::string path_from(Runtime& runtime, int from) {
     return fmt::format("blocks in device memory: copied by the reading device ({}); the rest: {}",
                        peers->peer(from).how, messages);
   }
-  return fmt::format("blocks: through pinned memory, {}{}", messages,
-                     peers != nullptr ? " (no copy between the devices: " + peers->peer(from).how + ")" : "");
+  const std::string why = peers != nullptr ? " (no copy between the devices: " + peers->peer(from).how + ")" : "";
+  if (peers != nullptr && peers->peer(from).messages) {
+    return fmt::format(
+        "runs of blocks in device memory: messages from device to device, {}{}; the rest: through "
+        "pinned memory",
+        messages, why);
+  }
+  return fmt::format("blocks: through pinned memory, {}{}", messages, why);
 }
 
 // "0-2, 5"
@@ -105,6 +111,11 @@ std::string describe_topology(Runtime& runtime) {
       fmt::format("transport: {} (--transport), copies between devices: {} (--peer-copies)\n", communicator.transport(),
                   runtime.options().peer_copies.empty() ? "auto" : runtime.options().peer_copies);
   if (runtime.device().kind != local::DeviceKind::cpu) {
+    const std::string& wish = runtime.options().device_messages;
+    text += fmt::format("messages of device memory: {} (--device-messages), {}\n", wish.empty() ? "auto" : wish,
+                        communicator.moves_memory_of(runtime.device().kind)
+                            ? "which the transport moves"
+                            : "which the transport does not move by itself");
     text +=
         "collectives on device memory: " + (obstacle.empty() ? "NCCL" : "through pinned memory (" + obstacle + ")") +
         "\n";

@@ -20,6 +20,7 @@ class BoxRuns {
 
   int64_t bytes() const { return bytes_; }              // packed
   int64_t run_bytes() const { return run_bytes_; }      // of one run; 0 if the box is empty
+  int64_t begin() const { return base_; }               // of the first run in the block
   int64_t block_bytes() const { return block_bytes_; }  // of the whole block
   // The copy of the whole box out of a block, as devices take it; none where the box has too many axes. Not for an
   // empty box.

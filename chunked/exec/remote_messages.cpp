@@ -81,7 +81,8 @@ std::vector<std::byte> encode(const Message& message) {
   switch (message.kind) {
     case MessageKind::request:
     case MessageKind::fetch:
-    case MessageKind::lease: {
+    case MessageKind::lease:
+    case MessageKind::direct: {
       const Request& r = message.request;
       out.put(r.pull);
       out.put(r.key);
@@ -127,7 +128,8 @@ Message decode(std::span<const std::byte> bytes) {
   switch (message.kind) {
     case MessageKind::request:
     case MessageKind::fetch:
-    case MessageKind::lease: {
+    case MessageKind::lease:
+    case MessageKind::direct: {
       Request& r = message.request;
       in.get(r.pull);
       in.get(r.key);

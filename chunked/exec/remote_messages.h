@@ -18,8 +18,9 @@ enum class MessageKind : uint32_t {
   declined,   // of this pull nothing more will come
   failed,     // the sender's run failed, with the error
   lease,      // hold the block where it lies in device memory, for a copy from device to device
+  direct,     // send the whole box, which is one run, from there by one message
   leased,     // it lies there, until `returned`
-  elsewhere,  // it does not: ask for pieces
+  elsewhere,  // lease, direct: it does not: ask for pieces
   returned,   // the copy is done
   ask,        // for a chunk of this stage to compute (balance.h)
   handed,     // that chunk, or none
@@ -39,7 +40,7 @@ struct Request {
 struct Message {
   MessageKind kind = MessageKind::request;
   uint64_t epoch = 0;
-  Request request;  // request, fetch, lease; of it only `pull` (leased: and `offset`): the others but failed;
+  Request request;  // request, fetch, lease, direct; of it only `pull` (leased: and `offset`): the others but failed;
                     // of it `pull` (a number that the answer repeats), `key` and `offset`: ask, handed
   std::span<const std::byte> data;  // fetched; in the bytes that were decoded
   local::ErrorRecord error;         // failed; long messages are cut

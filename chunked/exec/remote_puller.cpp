@@ -41,6 +41,8 @@ void RemotePuller::wake_after(local::Event& event) {
   wake_stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
 }
 
+int64_t RemotePuller::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
+
 int64_t RemotePuller::piece_size(const Pull& pull, int64_t piece) const {
   return std::min(link_.piece_bytes, pull.bytes - piece * link_.piece_bytes);
 }
@@ -74,7 +76,7 @@ void RemotePuller::pull(int owner, const BlockKey& key, const BlockBox& box, voi
     try {
       const BoxRuns runs(box);
       pull->bytes = runs.bytes();
-      pull->pieces = (pull->bytes + link_.piece_bytes - 1) / link_.piece_bytes;
+      pull->pieces = pieces_of(pull->bytes);
       if (!failure_) start(pull);
     } catch (...) {
       own_error = pull->error = std::current_exception();
@@ -99,6 +101,15 @@ void RemotePuller::look_at(uint32_t pull) {
 void RemotePuller::start(const PullPtr& pull) {
   if (reads_ && pull->pieces > 0 && link_.peers->peer(pull->owner).base != nullptr) {
     tell(*pull, MessageKind::lease);
+    return;
+  }
+  if (on_device_ && pull->bytes >= kLeastDirect && link_.peers != nullptr && link_.peers->peer(pull->owner).messages &&
+      pull->bytes == BoxRuns(pull->box).run_bytes()) {
+    pull->receives.push_back(link_.communicator.receive_device(link_.device.kind, pull->to, pull->bytes, pull->owner,
+                                                               data_tag(link_.epoch, pull->id)));
+    pull->receives.back()->tell(finished_receives_, pull->id);
+    pull->pieces = 1;
+    tell(*pull, MessageKind::direct);
     return;
   }
   if (on_device_ && pull->pieces > 0) {
@@ -183,7 +194,9 @@ void RemotePuller::leased(int from, uint32_t id, int64_t offset) {
 void RemotePuller::elsewhere(int from, uint32_t id) {
   const PullPtr pull = find(from, id);
   if (!pull) return;
+  pull->receives.clear();
   const std::lock_guard lock(mutex_);
+  pull->pieces = pieces_of(pull->bytes);
   waiting_.push_back(pull);
 }
 

@@ -1,7 +1,8 @@
 // The consumer's side of pulls. On the CPU the pieces arrive where they belong, all asked for at once, and a small box
-// arrives in one message. A block in device memory that this rank's device reaches is leased and copied from there. For
-// the rest of device memory a piece is asked for when a bounce buffer is free for it, and copied from there on a stream
-// of its own.
+// arrives in one message. A block in device memory that this rank's device reaches is leased and copied from there; a
+// run of one that the transport moves by itself arrives as one message, from device memory to device memory. For the
+// rest of device memory a piece is asked for when a bounce buffer is free for it, and copied from there on a stream of
+// its own.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,8 @@ namespace quarry::exec {
 
 class RemotePuller {
  public:
-  static constexpr int kBuffers = 3;  // bounce buffers, for device memory
+  static constexpr int kBuffers = 3;                          // bounce buffers, for device memory
+  static constexpr int64_t kLeastDirect = int64_t{64} << 10;  // bytes of a message between device memories
 
   explicit RemotePuller(const ServiceLink& link);
   ~RemotePuller();
@@ -73,6 +75,7 @@ class RemotePuller {
   void tell(const Pull& pull, MessageKind kind);
   void fail_pull(const PullPtr& pull, const std::exception_ptr& error);
   bool poll_reads();
+  int64_t pieces_of(int64_t bytes) const;
   int64_t piece_size(const Pull& pull, int64_t piece) const;
   void ask(const Pull& pull, int64_t first, int64_t count);
   void poll_host(const PullPtr& pull);

@@ -103,6 +103,9 @@ void RemoteServer::request(int from, Request request, MessageKind kind) {
       serve->fetch = true;
     } else if (kind == MessageKind::lease) {
       serve->lease_wanted = true;
+    } else if (kind == MessageKind::direct) {
+      if (serve->runs->bytes() != serve->runs->run_bytes()) throw local::CommError("a message of several runs");
+      serve->direct_wanted = true;
     } else {
       serve->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
     }
@@ -232,6 +235,7 @@ std::string RemoteServer::describe() {
 bool RemoteServer::poll() {
   if (to_poll_.load() == 0) return false;
   std::vector<Finished> finished;
+  std::vector<ServePtr> sent;  // out of device memory
   std::exception_ptr failure;
   bool moved = false;
   {
@@ -245,7 +249,11 @@ bool RemoteServer::poll() {
       } catch (...) {
         failure = std::current_exception();
       }
-      free_buffers_.push_back(sending.buffer);
+      if (sending.serve) {
+        sent.push_back(std::move(sending.serve));
+      } else {
+        free_buffers_.push_back(sending.buffer);
+      }
       --to_poll_;
       moved = true;
       return true;
@@ -253,6 +261,7 @@ bool RemoteServer::poll() {
   }
   if (moved) wake_.notify_all();
   if (failure) link_.fail(failure);
+  for (const ServePtr& serve : sent) returned(serve->to, serve->pull);
   for (Finished& one : finished) one.done(one.error);
   return moved || !finished.empty();
 }
@@ -286,12 +295,15 @@ void RemoteServer::work(const Job& job) {
     serve_own(serve);
     return;
   }
-  bool wants_lease = false;
+  bool wants_lease = false, wants_direct = false;
   {
     const std::lock_guard lock(mutex_);
-    wants_lease = std::exchange(serve->lease_wanted, false) && !serve->declined && !declining_;
+    const bool given_up = serve->declined || declining_;
+    wants_lease = std::exchange(serve->lease_wanted, false) && !given_up;
+    wants_direct = std::exchange(serve->direct_wanted, false) && !given_up;
   }
   if (wants_lease) lease(serve);
+  if (wants_direct) send_direct(serve);
   if (serve->fetch) {
     {
       const std::lock_guard lock(mutex_);
@@ -337,7 +349,7 @@ void RemoteServer::work(const Job& job) {
     --serve->pieces_left;
     {
       const std::lock_guard lock(mutex_);
-      sending_.push_back({std::move(request), buffer});
+      sending_.push_back({std::move(request), buffer, nullptr});
       ++to_poll_;
     }
     link_.communicator.wake();
@@ -377,18 +389,42 @@ void RemoteServer::answer_fetch(const ServePtr& serve, std::span<const std::byte
   bytes_sent_ += static_cast<int64_t>(data.size());
 }
 
-void RemoteServer::lease(const ServePtr& serve) {
+// Where the block lies in device memory; null if it does not, which the consumer is told.
+const std::byte* RemoteServer::lease_for(const ServePtr& serve) {
   const void* const at = is_given(serve->key) ? nullptr : link_.executor.lease_block(serve->block);
   if (at == nullptr) {
     answer(serve, MessageKind::elsewhere, 0);
-    return;
+    return nullptr;
   }
+  const std::lock_guard lock(mutex_);
+  serve->leased = true;
+  return static_cast<const std::byte*>(at);
+}
+
+void RemoteServer::lease(const ServePtr& serve) {
+  const std::byte* const at = lease_for(serve);
+  if (at == nullptr) return;
+  answer(serve, MessageKind::leased, at - static_cast<const std::byte*>(link_.executor.device_slab().first));
+}
+
+void RemoteServer::send_direct(const ServePtr& serve) {
+  const std::byte* const at = lease_for(serve);
+  if (at == nullptr) return;
+  // The transport may need the device to be this thread's current one, which making anything of the device does.
+  if (!on_this_device_) on_this_device_ = local::backend(link_.device.kind).create_event(link_.device.index);
+  const int64_t bytes = serve->runs->bytes();
+  local::TraceScope trace(fmt::format("send ({}, {})[{}] from device memory to rank {}", serve->key.stage,
+                                      serve->key.part, serve->key.chunk, serve->to),
+                          "comm", bytes);
+  auto request = link_.communicator.send_device(link_.device.kind, at + serve->runs->begin(), bytes, serve->to,
+                                                data_tag(link_.epoch, serve->pull));
+  bytes_sent_ += bytes;
   {
     const std::lock_guard lock(mutex_);
-    serve->leased = true;
+    sending_.push_back({std::move(request), -1, serve});
+    ++to_poll_;
   }
-  const auto* const slab = static_cast<const std::byte*>(link_.executor.device_slab().first);
-  answer(serve, MessageKind::leased, static_cast<const std::byte*>(at) - slab);
+  link_.communicator.wake();
 }
 
 void RemoteServer::returned(int from, uint32_t pull) {

@@ -43,7 +43,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   // See Service::give().
   void give(const BlockKey& key, std::shared_ptr<const std::byte> data);
   // From who drives the service (service.cpp).
-  void request(int from, Request request, MessageKind kind);  // request, fetch or lease
+  void request(int from, Request request, MessageKind kind);  // request, fetch, lease or direct
   void returned(int from, uint32_t pull);                     // the block of a lease
   bool poll();
   // A pull from this rank itself: fills `to` without messages; `done` is called by poll().
@@ -67,7 +67,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
     int64_t pieces_left = 0;
     bool ready = false;
     bool declined = false;
-    bool lease_wanted = false, leased = false;
+    bool lease_wanted = false, direct_wanted = false, leased = false;
     bool fetch = false;                              // the answer holds it all
     std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) pieces asked for before the block was ready
     void* own = nullptr;
@@ -81,7 +81,8 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   };
   struct Sending {
     std::unique_ptr<comm::Request> request;
-    int buffer;
+    int buffer;      // -1: from device memory
+    ServePtr serve;  // then: whose block is leased
   };
   struct Given {
     std::shared_ptr<const std::byte> data;
@@ -100,7 +101,9 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   void loop();
   void work(const Job& job);
   void decline(const ServePtr& serve);
+  const std::byte* lease_for(const ServePtr& serve);
   void lease(const ServePtr& serve);
+  void send_direct(const ServePtr& serve);
   bool answer_from_memory(const ServePtr& serve);
   void answer_fetch(const ServePtr& serve, std::span<const std::byte> data);
   void answer(const ServePtr& serve, MessageKind kind, int64_t offset);
@@ -127,6 +130,7 @@ class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
   bool stop_ = false;
   uint32_t own_pulls_ = 0;
   std::unique_ptr<local::Stream> own_stream_;
+  std::unique_ptr<local::Event> on_this_device_;  // of thread_, see send_direct()
   std::atomic<int64_t> bytes_sent_{0};
   std::thread thread_;
 };

@@ -260,6 +260,7 @@ bool ServiceImpl::handle_messages() {
       case MessageKind::request:
       case MessageKind::fetch:
       case MessageKind::lease:
+      case MessageKind::direct:
       case MessageKind::ask:
         if (!running) {
           early_.emplace_front(from, std::move(message));
@@ -327,6 +328,15 @@ void ServiceImpl::loop() {
   constexpr int kSpins = 40;
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
+  // The transport may need the device to be this thread's current one, which making anything of the device does.
+  std::unique_ptr<local::Event> on_this_device;
+  try {
+    if (link_.device.kind != local::DeviceKind::cpu) {
+      on_this_device = local::backend(link_.device.kind).create_event(link_.device.index);
+    }
+  } catch (...) {
+    fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+  }
   while (!stop_) {
     const bool relies = attended();
     bool moved = false;

@@ -32,10 +32,10 @@ struct Offer {
 
 Offer make_offer(local::Device device, void* slab, int64_t bytes, PeerCopies copies) {
   Offer offer;
-  if (copies == PeerCopies::off) {
-    offer.handle = "copies between devices are turned off";
-  } else if (device.kind == local::DeviceKind::cpu) {
+  if (device.kind == local::DeviceKind::cpu) {
     offer.handle = kNoDevice;
+  } else if (copies == PeerCopies::off) {
+    offer.handle = "copies between devices are turned off";
   } else if (slab == nullptr || bytes <= 0) {
     offer.handle = "no device memory";
   } else {
@@ -61,13 +61,25 @@ PeerCopies parse_peer_copies(const std::string& text) {
   throw local::InvalidArgument(fmt::format("peer copies: \"{}\": expected auto, on or off", text));
 }
 
+DeviceMessages parse_device_messages(const std::string& text) {
+  if (text.empty() || text == "auto") return DeviceMessages::automatic;
+  if (text == "off") return DeviceMessages::off;
+  if (text == "on") return DeviceMessages::required;
+  throw local::InvalidArgument(fmt::format("device messages: \"{}\": expected auto, on or off", text));
+}
+
 std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, local::Device device, void* slab,
-                                                int64_t bytes, PeerCopies copies) {
+                                                int64_t bytes, PeerCopies copies, DeviceMessages messages) {
   const int rank = communicator.rank();
   std::unique_ptr<PeerMemory> memory(new PeerMemory(device, rank));
   const std::vector<std::string> offers =
       communicator.all_gather_strings(make_offer(device, slab, bytes, copies).pack());
   std::exception_ptr failure;
+  const bool moved = communicator.moves_memory_of(device.kind);
+  if (messages == DeviceMessages::required && device.kind != local::DeviceKind::cpu && !moved) {
+    failure = std::make_exception_ptr(local::CommError(
+        fmt::format("transport {} does not move memory of {}", communicator.transport(), to_string(device))));
+  }
   for (int r = 0; r < communicator.size(); ++r) {
     Peer& peer = memory->peers_.emplace_back();
     const Offer offer = Offer::unpack(offers[static_cast<size_t>(r)]);
@@ -75,12 +87,14 @@ std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, loca
       peer = {static_cast<const std::byte*>(slab), bytes, "itself"};
       continue;
     }
-    if (communicator.node_of(r) != communicator.node_of(rank)) {
-      peer.how = "another host";
-      continue;
-    }
     if (device.kind == local::DeviceKind::cpu || offer.handle == kNoDevice) {
       peer.how = kNoDevice;  // on one side; nothing that could be asked for
+      continue;
+    }
+    peer.messages = moved && (messages == DeviceMessages::required ||
+                              (messages == DeviceMessages::automatic && device.kind == local::DeviceKind::cuda));
+    if (communicator.node_of(r) != communicator.node_of(rank)) {
+      peer.how = "another host";
       continue;
     }
     if (offer.bytes == 0) {
@@ -92,6 +106,7 @@ std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, loca
         peer.base = static_cast<const std::byte*>(sharing->open(device.index, offer.handle));
         peer.bytes = offer.bytes;
         peer.how = sharing->link(device.index, offer.uuid);
+        peer.messages = false;
       } catch (const local::Error& error) {
         peer.how = error.what();
       }
@@ -101,7 +116,7 @@ std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, loca
           local::CommError(fmt::format("rank {} cannot copy from the device of rank {}: {}", rank, r, peer.how)));
     }
   }
-  agree(communicator, failure, static_cast<uint64_t>(copies));
+  agree(communicator, failure, static_cast<uint64_t>(copies) << 8 | static_cast<uint64_t>(messages));
   return memory;
 }
 

@@ -30,10 +30,14 @@ class Topology(CliTest):
         self.assertRegex(text, r"(?m)^  0 on \S+: emulated:0 .*\n  1 on \S+: emulated:1 ")  # a rank's number among those of its host
         self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: copies between devices are turned off\)")
         self.assertIn("collectives on device memory: through pinned memory (", text)
+        self.assertIn("messages of device memory: auto (--device-messages), which the transport moves", text)  # an emulated device's
+        text = self.topology(*options, "--peer-copies", "off", "--device-messages", "on")
+        self.assertRegex(text, r"0 <- 1: runs of blocks in device memory: messages from device to device, \S+.*; the rest: through pinned memory")
 
     def test_mistakes(self):
         self.fails(2, "expected auto, mpi, ucx or self", "info", "--topology", "--transport", "tcp")
         self.fails(2, "expected auto, on or off", "info", "--topology", "--peer-copies", "maybe")
+        self.fails(2, "expected auto, on or off", "info", "--topology", "--device-messages", "maybe")
         self.fails(2, "info needs a FILE, or --topology", "info")
 
 

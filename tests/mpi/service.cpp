@@ -58,9 +58,9 @@ struct Settings {
 // The devices' memory as the ranks of a host read each other's; closed before any of it is freed.
 class Peers {
  public:
-  Peers(Executor& executor, comm::PeerCopies copies) {
+  Peers(Executor& executor, comm::PeerCopies copies, comm::DeviceMessages messages = comm::DeviceMessages::automatic) {
     const auto [slab, bytes] = executor.device_slab();
-    memory_ = comm::PeerMemory::connect(job(), executor.device(), slab, bytes, copies);
+    memory_ = comm::PeerMemory::connect(job(), executor.device(), slab, bytes, copies, messages);
   }
   ~Peers() {
     memory_.reset();
@@ -426,6 +426,52 @@ TEST_P(PeerCopies, AFailureEndsThemEverywhere) {
     RandomPulls(settings, 10, 10, {100, 10}, 8).run(*executor, job(), peers.get());
   }
 }
+
+// Blocks of devices that do not reach each other, by a transport that moves their memory.
+class DeviceMessages : public PeerCopies {
+ protected:
+  void SetUp() override {
+    PeerCopies::SetUp();
+    if (IsSkipped()) return;
+    if (!job().moves_memory_of(GetParam())) GTEST_SKIP() << job().transport() << " has no CUDA memory here";
+  }
+};
+
+TEST_P(DeviceMessages, BoxesOfEveryShape) {
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
+  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(peers.get()->peer(r).messages, r != job().rank());
+  RandomPulls(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), peers.get());
+  RandomPulls(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), peers.get());
+  RandomPulls(settings, 12, 30, {300000}, 3).run(*executor, job(), peers.get());
+}
+
+TEST_P(DeviceMessages, BlocksThatWereSpilledComeThroughTheHost) {
+  const Settings settings{GetParam(), int64_t{12} << 20};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
+  RandomPulls(settings, 12, 24, {1100000}, 3).run(*executor, job(), peers.get());
+  EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
+}
+
+TEST_P(DeviceMessages, AFailureEndsThemEverywhere) {
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
+  const int culprit = job().size() - 1;
+  for (int round = 0; round < 5; ++round) {
+    RandomPulls run(settings, 40, 30, {100000}, 7);
+    run.before = [&](int64_t chunk, TaskRun&) {
+      if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
+    };
+    EXPECT_THROW(run.run(*executor, job(), peers.get()), local::IoError);
+    RandomPulls(settings, 10, 10, {100000}, 8).run(*executor, job(), peers.get());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceMessages, ::testing::Values(DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& kind) { return local::name(kind.param); });
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PeerCopies, ::testing::Values(DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& kind) { return local::name(kind.param); });
