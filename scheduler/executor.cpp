@@ -513,7 +513,8 @@ std::string Core::describe_waits() const {
     const Graph::Task& task = graph_->task(live.task);
     switch (live.phase) {
       case Phase::waiting:
-        text += fmt::format("waiting for {} inputs: {} [{}]\n", live.pending, task_name(live.task), name(task.lane));
+        text += fmt::format("waiting for {} input{}: {} [{}]\n", live.pending, live.pending == 1 ? "" : "s",
+                            task_name(live.task), name(task.lane));
         break;
       case Phase::ready:
         text += fmt::format("ready: {} [{}]\n", task_name(live.task), name(task.lane));
@@ -533,7 +534,8 @@ std::string Core::describe_waits() const {
     text += fmt::format("next: {} needs {} bytes; {} of {} are reserved, {} are being spilled\n",
                         task_name(task_at(head_)), head_need_, reserved, memory_budget_.limit_bytes(), spilling_bytes_);
   } else if (remote_left_ > 0) {
-    text += fmt::format("all tasks are admitted; other ranks have {} blocks still to read\n", remote_left_);
+    text += fmt::format("all tasks are admitted; other ranks have {} block{} still to read\n", remote_left_,
+                        remote_left_ == 1 ? "" : "s");
   }
   return text;
 }

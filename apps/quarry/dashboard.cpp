@@ -1,6 +1,7 @@
 #include "apps/quarry/dashboard.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -187,7 +188,11 @@ Dashboard::Dashboard(const DashboardOptions& options, std::function<DashboardSta
 int Dashboard::port() const { return impl_->port; }
 
 std::string Dashboard::url() const {
-  const std::string& address = impl_->options.address;
+  std::string address = impl_->options.address;
+  if (address == "0.0.0.0" || address == "::") {  // all of this machine's: a browser wants one
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0') address = host.data();
+  }
   const bool six = address.find(':') != std::string::npos;
   return fmt::format("http://{}{}{}:{}/{}", six ? "[" : "", address, six ? "]" : "", impl_->port,
                      impl_->options.token.empty() ? "" : "?token=" + impl_->options.token);

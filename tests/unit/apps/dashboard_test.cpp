@@ -123,6 +123,7 @@ TEST(Dashboard, ServesThePageAndTheProgress) {
 TEST(Dashboard, TokenIsAskedOfEveryRequest) {
   const Dashboard dashboard(parse_dashboard("0.0.0.0:0", "open-sesame"), [] { return sample(); });
   EXPECT_THAT(dashboard.url(), HasSubstr("?token=open-sesame"));
+  EXPECT_THAT(dashboard.url(), Not(HasSubstr("0.0.0.0")));  // which is no address to go to
   for (const char* path : {"/", "/progress.json", "/?token=open", "/?token=open-sesamE", "/?token=open-sesame1"}) {
     EXPECT_THAT(ask(dashboard.port(), path), StartsWith("HTTP/1.1 403")) << path;
   }
