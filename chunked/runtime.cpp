@@ -21,6 +21,7 @@
 
 #include "chunked/chunking.h"
 #include "chunked/device_choice.h"
+#include "chunked/exec/lowering.h"
 #include "chunked/exec/service.h"
 #include "chunked/plan/stage.h"
 #include "comm/monitor/watchdog.h"
@@ -265,7 +266,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     config.spill_dir = options.spill_dir;
     config.compute_threads = options.threads;
     config.io_threads = std::clamp(options.threads, 2, 8);
-    config.worker_threads = 1;
+    config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kTakersOfDevice : 1;
     config.compute_streams = options.compute_streams;
     executor = scheduler::Executor::create(config);
   });

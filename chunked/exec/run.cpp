@@ -112,7 +112,9 @@ int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
 LoweringContext lowering_context(Runtime& runtime, Service* service) {
   LoweringContext context{runtime.rank(), runtime.size(), runtime.device(), nullptr, service, runtime.memory_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
-  if (runtime.balances()) context.takers = runtime.threads();
+  if (runtime.balances()) {
+    context.takers = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kTakersOfDevice;
+  }
   return context;
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -291,6 +292,21 @@ TEST_P(OnDevice, BudgetMuchSmallerThanTheChunks) {
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
+// They come in the answer.
+TEST_P(OnDevice, SmallBoxes) {
+  const auto executor = make_executor({GetParam()});
+  RandomPulls(Settings{GetParam()}, 60, 200, {1000}, 5).run(*executor);
+  RandomPulls(Settings{GetParam()}, 60, 200, {20, 40}, 6).run(*executor);
+}
+
+TEST_P(OnDevice, SmallBoxesOfBlocksThatWereSpilled) {
+  const Settings settings{GetParam(), int64_t{1} << 20};
+  const auto executor = make_executor(settings);
+  const int each = 2000 / job().size();
+  RandomPulls(settings, 400 * job().size(), each, {1000}, 7).run(*executor);
+  EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
+}
+
 TEST_P(OnDevice, MoreRanksThanWork) {
   const auto executor = make_executor({GetParam()});
   RandomPulls(Settings{GetParam()}, 1, 1, {5}, 4).run(*executor);
@@ -496,6 +512,77 @@ TEST(Service, TheWatchdogSaysWhatEachRankWaitsFor) {
   } else {
     EXPECT_THAT(said, waits);
   }
+}
+
+// Each step is another rank's and adds one to what the step before made.
+TEST(Service, AChainOfShortTasksAcrossRanks) {
+  constexpr int64_t kSteps = 500;
+  const auto executor = make_executor({});
+  const auto service = Service::create(job(), *executor, next_epoch());
+  const auto owner = [](int64_t step) { return static_cast<int>(step % job().size()); };
+  Graph graph;
+  int64_t last = -1;
+  const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
+    auto completion = run.defer();
+    service->pull(owner(run.index), {0, 0, run.index}, {{1}, {0}, {1}, 8}, run.outputs[0].data,
+                  [completion](const std::exception_ptr& error) {
+                    if (error) {
+                      completion->fail(error);
+                    } else {
+                      completion->finish();
+                    }
+                  });
+  }));
+  const int32_t add = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
+    int64_t number = 0;
+    if (run.index > 0) std::memcpy(&number, run.inputs[0].data, sizeof number);
+    ++number;
+    std::memcpy(run.outputs[0].data, &number, sizeof number);
+    if (run.index == kSteps - 1) last = number;
+  }));
+  for (int64_t step = 0; step < kSteps; ++step) {
+    if (owner(step) != job().rank()) continue;
+    BlockId before = -1;
+    TaskDecl task;
+    task.position = step;
+    task.index = step - 1;
+    if (step > 0) {
+      before = graph.add_block(8);
+      task.kind = TaskKind::receive;
+      task.lane = LaneKind::comm;
+      task.body = receive;
+      task.outputs = std::span(&before, 1);
+      graph.add_task(task);
+    }
+    const BlockId made = graph.add_block(8, step + 1 < kSteps ? 1 : 0);
+    service->expose({0, 0, step}, made);
+    task = {};
+    task.position = task.index = step;
+    task.body = add;
+    if (step > 0) task.inputs = std::span(&before, 1);
+    task.outputs = std::span(&made, 1);
+    graph.add_task(task);
+  }
+  service->run(graph);
+  EXPECT_EQ(last, owner(kSteps - 1) == job().rank() ? kSteps : -1);
+}
+
+// Threads look for what is about to come, but not for long.
+TEST(Service, RanksThatWaitLeaveTheCoresAlone) {
+  const auto executor = make_executor({});
+  RandomPulls run({}, 40 * job().size(), 40, {10}, 9);
+  run.before = [](int64_t chunk, TaskRun&) {
+    if (chunk == 20 * job().size()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  };
+  const auto cpu_seconds = [] {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  job().barrier();
+  const double begin = cpu_seconds();
+  run.run(*executor);
+  EXPECT_LT(cpu_seconds() - begin, 0.5);
 }
 
 TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {

@@ -375,7 +375,7 @@ void lower_taking(Builder& builder, FusedBody& body) {
   const bool on_cpu = context.device.kind == local::DeviceKind::cpu;
   const auto [number, take] =
       builder.add_body<TakeBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
-  for (int taker = 0; taker < (on_cpu ? context.takers : 1); ++taker) {
+  for (int taker = 0; taker < context.takers; ++taker) {
     builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::LaneKind::compute : scheduler::LaneKind::worker,
                      number, taker, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {});
   }
