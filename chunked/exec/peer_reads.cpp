@@ -1,8 +1,6 @@
 #include "chunked/exec/peer_reads.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include "chunked/exec/device_box.h"
@@ -22,17 +20,11 @@ constexpr size_t kQueuedBatches = 2;  // of a line
 constexpr size_t kBatchBoxes = 24;
 constexpr int64_t kBatchBytes = int64_t{64} << 20;
 
-local::CopyBy short_runs_by() {
-  const char* const text = std::getenv("QUARRY_PEER_READS");
-  return text != nullptr && std::string_view(text) == "engines" ? local::CopyBy::engines : local::CopyBy::kernel;
-}
-
 }  // namespace
 
 PeerReads::PeerReads(local::Device device, int ranks, std::function<void()> wake)
     : device_(device),
       wake_(std::move(wake)),
-      short_runs_by_(short_runs_by()),
       lines_(static_cast<size_t>(ranks) + kKernelLines),
       waiting_(static_cast<size_t>(ranks)) {}
 
@@ -62,7 +54,7 @@ void PeerReads::add(uint32_t pull, int owner, const BlockBox& box, const void* b
   const BoxRuns runs(box);
   const auto copy = runs.device_copy(block, to);
   const bool short_runs = runs.bytes() > kFewRuns * runs.run_bytes() && runs.run_bytes() < kLongRunBytes;
-  if (copy && short_runs && short_runs_by_ == local::CopyBy::kernel) {
+  if (copy && short_runs) {
     waiting_[static_cast<size_t>(owner)].push_back({pull, *copy});
     start_batches();
     return;

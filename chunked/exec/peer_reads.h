@@ -55,7 +55,6 @@ class PeerReads {
 
   const local::Device device_;
   const std::function<void()> wake_;
-  const local::CopyBy short_runs_by_;
   std::vector<Line> lines_;  // of each owner, and then those of kernels
   size_t next_line_ = 0, next_owner_ = 0;
   std::vector<std::deque<Waiting>> waiting_;  // for a kernel, of each owner

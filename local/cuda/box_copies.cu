@@ -3,8 +3,6 @@
 // of many threads, going on to the next slice when they are done, leave multiprocessors to others. Slices are taken
 // from the boxes in turn.
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 #include "local/cuda/box_copies.h"
 #include "local/cuda/check.h"
@@ -78,94 +76,6 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
   }
 }
 
-// The same by bulk copies through shared memory, for runs of at least kLeastBulkRun and multiples of 16 bytes: a warp
-// keeps kAhead stages of up to kStageBytes on their way in, and two on their way out. A stage is contiguous in the
-// destination; a lane asks for every 32nd of its runs.
-constexpr int kStages = 12, kAhead = 9, kStageBytes = 16 << 10;
-constexpr int64_t kLeastBulkRun = 1024;
-
-__device__ inline uint32_t shared_address(const void* data) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(data));
-}
-
-struct Stage {  // bytes [begin, end) of the packed box
-  const Box* box;
-  int64_t begin, end;
-};
-
-__device__ inline Stage stage_of(const Batch& batch, int64_t number) {
-  const Box& box = batch.box[number % batch.boxes];
-  const int64_t begin = number / batch.boxes * kStageBytes, all = box.words * 16;
-  return {&box, min(begin, all), min(begin + kStageBytes, all)};
-}
-
-__global__ void __launch_bounds__(32) bulk_kernel(const __grid_constant__ Batch batch, int64_t stages) {
-#if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) char memory[];
-  __shared__ uint64_t arrived[kStages];
-  const int lane = static_cast<int>(threadIdx.x);
-  if (lane < kStages) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived[lane])) : "memory");
-  }
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async;" ::: "memory");
-  __syncwarp();
-  const int64_t first = blockIdx.x, step = gridDim.x;
-  const int64_t count = first < stages ? (stages - first + step - 1) / step : 0;
-  for (int64_t i = 0; i < count + kAhead; ++i) {
-    if (i < count) {
-      // The stage's last content has been read: it is not among the last kStages - kAhead - 1 that were sent.
-      if (lane == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kStages - kAhead - 1) : "memory");
-      __syncwarp();
-      const Stage stage = stage_of(batch, first + i * step);
-      const uint32_t barrier = shared_address(&arrived[i % kStages]);
-      const uint32_t to = shared_address(memory + i % kStages * kStageBytes);
-      if (lane == 0) {
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                     "r"(static_cast<uint32_t>(stage.end - stage.begin))
-                     : "memory");
-      }
-      __syncwarp();
-      const int64_t run_bytes = stage.box->row_words * 16;
-      for (int64_t run = stage.begin / run_bytes + lane; run * run_bytes < stage.end; run += 32) {
-        const int64_t begin = max(stage.begin, run * run_bytes), end = min(stage.end, (run + 1) * run_bytes);
-        const char* const from = run_address(*stage.box, run) + (begin - run * run_bytes);
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                         to + static_cast<uint32_t>(begin - stage.begin)),
-                     "l"(__cvta_generic_to_global(from)), "r"(static_cast<uint32_t>(end - begin)), "r"(barrier)
-                     : "memory");
-      }
-    }
-    const int64_t j = i - kAhead;
-    if (j < 0 || j >= count) continue;
-    const uint32_t barrier = shared_address(&arrived[j % kStages]);
-    const auto parity = static_cast<uint32_t>(j / kStages & 1);
-    for (uint32_t done = 0; done == 0;) {
-      asm volatile(
-          "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}\n"
-          : "=r"(done)
-          : "r"(barrier), "r"(parity)
-          : "memory");
-    }
-    const Stage stage = stage_of(batch, first + j * step);
-    if (lane == 0) {
-      if (stage.begin < stage.end) {
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
-                         __cvta_generic_to_global(stage.box->to + stage.begin)),
-                     "r"(shared_address(memory + j % kStages * kStageBytes)),
-                     "r"(static_cast<uint32_t>(stage.end - stage.begin))
-                     : "memory");
-      }
-      asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    }
-    __syncwarp();
-  }
-  if (lane == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-#else
-  static_cast<void>(stages);
-#endif
-}
-
 // The largest word that all addresses, strides and lengths are multiples of.
 int64_t word_bytes(std::span<const BoxCopy> boxes) {
   uint64_t bits = 16;
@@ -177,42 +87,9 @@ int64_t word_bytes(std::span<const BoxCopy> boxes) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-int64_t most_blocks(int64_t usual) {
-  static const int64_t blocks = [] {
-    const char* const text = std::getenv("QUARRY_PEER_BLOCKS");
-    return text == nullptr ? 0 : std::max<int64_t>(1, std::atoll(text));
-  }();
-  return blocks == 0 ? usual : blocks;
-}
-
-// Bulk copies came with Hopper.
-bool bulk_copies(std::span<const BoxCopy> boxes) {
-  static const bool wanted = [] {
-    const char* const text = std::getenv("QUARRY_PEER_KERNEL");
-    return text != nullptr && std::string_view(text) == "bulk";
-  }();
-  int device = 0, major = 0;
-  return wanted && std::ranges::all_of(boxes, [](const BoxCopy& box) { return box.run_bytes >= kLeastBulkRun; }) &&
-         cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
-}
-
-void launch_bulk(const Batch& batch, cudaStream_t stream) {
-  constexpr int64_t kBulkBlocks = 32;
-  int64_t most = 0;  // stages of a box
-  for (int b = 0; b < batch.boxes; ++b)
-    most = std::max(most, (batch.box[b].words * 16 + kStageBytes - 1) / kStageBytes);
-  const int64_t stages = most * batch.boxes;
-  const auto blocks = static_cast<unsigned>(std::min(stages, most_blocks(kBulkBlocks)));
-  constexpr int kMemory = kStages * kStageBytes;
-  QUARRY_CUDA_CALL(cudaFuncSetAttribute(bulk_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMemory));
-  bulk_kernel<<<blocks, 32, kMemory, stream>>>(batch, stages);
-  check(cudaGetLastError(), "copying boxes");
-}
-
 template <class Word>
 void launch(const Batch& batch, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(std::min(batch.slices * batch.boxes, most_blocks(kMostBlocks)));
+  const auto blocks = static_cast<unsigned>(std::min(batch.slices * batch.boxes, kMostBlocks));
   copy_kernel<Word><<<blocks, kThreads, 0, stream>>>(batch);
   check(cudaGetLastError(), "copying boxes");
 }
@@ -231,7 +108,6 @@ void copy_batch(std::span<const BoxCopy> boxes, cudaStream_t stream) {
     batch.slices = std::max(batch.slices, (box.words + kSliceWords - 1) / kSliceWords);
   }
   if (batch.slices == 0) return;
-  if (word == 16 && bulk_copies(boxes)) return launch_bulk(batch, stream);
   switch (word) {
     case 16:
       return launch<uint4>(batch, stream);
