@@ -160,7 +160,7 @@ class UcpWire : public UcxWire {
     auto operation = std::make_unique<Operation>(Operation{this, transfer, to, nullptr});
     ucp_request_param_t param = data_params(memory);
     // What UCX would send within the call it reads by the host, without a look at the kind of memory.
-    if (memory == MemoryKind::cuda) param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    if (memory != MemoryKind::host) param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.send = &UcpWire::on_sent;
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
