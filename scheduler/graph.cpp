@@ -126,8 +126,7 @@ int64_t Graph::needed_bytes(const Task& task) {
   if (once.size() > kFew) {
     distinct_.assign(once.begin(), once.end());
     std::ranges::sort(distinct_);
-    const auto rest = std::ranges::unique(distinct_);
-    distinct_.erase(rest.begin(), rest.end());
+    distinct_.erase(std::unique(distinct_.begin(), distinct_.end()), distinct_.end());
     once = distinct_;
   }
   for (size_t i = 0; i < once.size(); ++i) {

@@ -76,7 +76,7 @@ void CoreCompletion::finish() {
 void CoreCompletion::fail(std::exception_ptr error) {
   if (!claim()) return;
   Core::Guard guard(core_);
-  core_.part_done(live_, std::move(error));
+  core_.part_done(live_, error);
   core_.advance();
 }
 
@@ -255,7 +255,8 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
     const int64_t from_ns = std::exchange(now_ns, local::trace_clock_ns());
     const int count = done - timed;
     for (int i = 0; i < count; ++i) {
-      CoreTaskRun& run = *worker.slots[static_cast<size_t>(timed + i)].run;
+      const int slot = timed + i;
+      CoreTaskRun& run = *worker.slots[static_cast<size_t>(slot)].run;
       run.begin_ns = from_ns + (now_ns - from_ns) * i / count;
       run.end_ns = from_ns + (now_ns - from_ns) * (i + 1) / count;
     }
