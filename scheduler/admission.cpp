@@ -13,6 +13,8 @@ namespace {
 // Admitted tasks that are not done, at most: further ones would only make the queues long, and leave the caches.
 constexpr int64_t kRunAhead = 1024;
 constexpr int64_t kRunAheadOfDevice = 4096;
+// So many of them must be done before others are admitted: what those ask other ranks for is asked for in one go.
+constexpr int64_t kAdmittedTogether = 128;
 // A block that is needed no sooner than this many tasks later makes way so that more tasks run at once.
 constexpr int64_t kFarAhead = 32;
 // A block of a smaller share of the slab is a small one.
@@ -166,8 +168,11 @@ void Core::return_room() {
   }
 }
 
-bool Core::may_admit() const {
-  return head_ < task_count_ && live_count_ < (device_kind() ? kRunAheadOfDevice : kRunAhead) && wanted_bytes_ == 0;
+bool Core::may_admit() {
+  const int64_t most = device_kind() ? kRunAheadOfDevice : kRunAhead;
+  if (live_count_ >= most) far_ahead_ = true;
+  if (live_count_ <= most - kAdmittedTogether) far_ahead_ = false;
+  return head_ < task_count_ && !far_ahead_ && wanted_bytes_ == 0;
 }
 
 void Core::advance() {

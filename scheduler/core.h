@@ -344,7 +344,7 @@ class Core final : public Executor {
 
   // admission.cpp
   void advance();
-  bool may_admit() const;
+  bool may_admit();
   bool try_admit(TaskId task, int64_t order);
   bool place(const Graph::Task& task, void** scratch);
   void admit(TaskId task, int64_t order, void* scratch);
@@ -483,6 +483,7 @@ class Core final : public Executor {
   std::exception_ptr error_;
   std::vector<TaskId> order_;  // empty: tasks are admitted as they were added
   int64_t head_ = 0;           // the next to admit
+  bool far_ahead_ = false;     // as many are admitted as may be, or nearly
   bool admits_more_ = false;   // advance() stopped because it had admitted enough for once
   int64_t head_need_ = 0;      // bytes that it still needs
   std::vector<std::pair<void*, int64_t>> placed_;

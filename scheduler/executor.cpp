@@ -321,7 +321,7 @@ void Core::begin_run(Graph& graph) {
   stopping_ = false;
   error_ = nullptr;
   head_ = 0;
-  admits_more_ = false;
+  admits_more_ = far_ahead_ = false;
   remote_left_ = 0;
   stuck_since_ = {};
   block_record_.assign(static_cast<size_t>(graph.block_count()), -1);

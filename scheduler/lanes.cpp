@@ -171,6 +171,8 @@ void Core::look_for_work(Guard& guard, const Worker& worker) {
         (*idle_work)();
       } else {
         for (int i = 0; i < 16 && !lane.worth.load(std::memory_order_relaxed); ++i) spin_pause();
+        // Nobody waits for what is asked for far ahead: the core may be another rank's.
+        if (worker.lane == LaneKind::comm) std::this_thread::yield();
       }
       in_time = local::trace_clock_ns() < until;
     }

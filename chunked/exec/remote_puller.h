@@ -17,6 +17,7 @@
 
 #include "chunked/exec/peer_reads.h"
 #include "chunked/exec/remote_server.h"
+#include "comm/spin_mutex.h"
 
 namespace quarry::exec {
 
@@ -98,7 +99,7 @@ class RemotePuller {
   const std::shared_ptr<comm::Finished> finished_receives_ = std::make_shared<comm::Finished>();
   std::atomic<int64_t> open_{0}, arrived_pieces_{0};
 
-  std::mutex mutex_;
+  comm::SpinMutex mutex_;
   std::unordered_map<uint32_t, PullPtr> pulls_;
   std::deque<PullPtr> waiting_;    // device: with pieces to ask for
   std::vector<uint64_t> to_look_;  // pulls to which something happened

@@ -16,6 +16,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "comm/spin_mutex.h"
 #include "local/base/error.h"
 #include "local/base/log.h"
 
@@ -406,7 +407,7 @@ class UcpWire : public UcxWire {
   bool moves_cuda_ = false;
   std::vector<std::string> addresses_;
   std::vector<bool> on_node_;
-  std::mutex mutex_;  // of the worker and all below
+  SpinMutex mutex_;  // of the worker and all below
   std::vector<Endpoint> endpoints_;
   std::vector<Incoming> in_;
   std::vector<Arrived> arrived_;  // since the last progress()
