@@ -523,15 +523,7 @@ TEST(Service, AChainOfShortTasksAcrossRanks) {
   Graph graph;
   int64_t last = -1;
   const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
-    auto completion = run.defer();
-    service->pull(owner(run.index), {0, 0, run.index}, {{1}, {0}, {1}, 8}, run.outputs[0].data,
-                  [completion](const std::exception_ptr& error) {
-                    if (error) {
-                      completion->fail(error);
-                    } else {
-                      completion->finish();
-                    }
-                  });
+    pull_output(*service, run, owner(run.index), {0, 0, run.index}, {{1}, {0}, {1}, 8});
   }));
   const int32_t add = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
     int64_t number = 0;
