@@ -120,6 +120,17 @@ Dims Grid::chunk_shape(int64_t i) const {
   return shape;
 }
 
+bool Grid::same_shape(int64_t i, int64_t j) const {
+  QUARRY_CHECK(i >= 0 && i < count() && j >= 0 && j < count());
+  for (int d = ndim() - 1; d >= 0; --d) {
+    const int64_t n = axis(d).count();
+    if (axis(d).size(i % n) != axis(d).size(j % n)) return false;
+    i /= n;
+    j /= n;
+  }
+  return true;
+}
+
 int64_t Grid::chunk_elements(int64_t i) const {
   QUARRY_CHECK(i >= 0 && i < count());
   int64_t elements = 1;

@@ -49,6 +49,7 @@ class Grid {
   Region chunk(int64_t i) const;      // its box in the array
   Dims chunk_shape(int64_t i) const;  // the extents of that
   int64_t chunk_elements(int64_t i) const;
+  bool same_shape(int64_t i, int64_t j) const;  // of two chunks
   Dims largest() const;
   std::string to_string() const;  // "((4096, 4096, 8), (512,))" shortened
   friend bool operator==(const Grid&, const Grid&) = default;

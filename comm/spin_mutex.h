@@ -1,5 +1,5 @@
-// A mutex for what is held for a microsecond at most: who finds it taken tries again for about as long before it sleeps,
-// since sleeping and being woken takes ten times that.
+// A mutex for what is held for a microsecond at most: who finds it taken tries again for about as long before it
+// sleeps, since sleeping and being woken takes ten times that.
 #pragma once
 
 #include <mutex>

@@ -68,6 +68,7 @@ size_t parameter_bytes(int device) {
 class CudaEngine final : public Engine {
  public:
   int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
+    if (program.reductions().empty()) return 0;  // only partial states need any
     const Layout layout = make_layout(program, launch);
     if (is_nothing(program, layout)) return 0;
     return make_plan(program, layout, /*naming=*/false).scratch_bytes();

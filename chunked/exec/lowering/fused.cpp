@@ -92,15 +92,14 @@ class Sizes {
 
  private:
   void look(int64_t chunk) {
-    Dims shape = grid_.chunk_shape(chunk);
-    if (shape == shape_) return;
-    shape_ = std::move(shape);
+    if (chunk_ >= 0 && grid_.same_shape(chunk, chunk_)) return;
+    chunk_ = chunk;
     scratch_bytes_ = state_bytes_ = -1;
   }
 
   const FusedBody& body_;
   const Grid& grid_;
-  Dims shape_;
+  int64_t chunk_ = -1;  // one of the shape that the others are of
   int64_t scratch_bytes_ = -1, state_bytes_ = -1;
 };
 

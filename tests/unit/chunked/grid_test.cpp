@@ -63,6 +63,22 @@ TEST(Grid, ChunksInCOrder) {
   for (int64_t i = 0; i < grid.count(); ++i) EXPECT_EQ(grid.flat(grid.coordinates(i)), i);
 }
 
+TEST(Grid, ShapesOfChunks) {
+  const Grid grid(std::vector<AxisChunks>{AxisChunks(10, 4), AxisChunks(std::vector<int64_t>{3, 1, 3})});
+  for (int64_t i = 0; i < grid.count(); ++i) {
+    EXPECT_EQ(grid.chunk_shape(i), grid.chunk(i).count);
+    EXPECT_EQ(grid.chunk_elements(i), grid.chunk(i).elements());
+    for (int64_t j = 0; j < grid.count(); ++j) {
+      EXPECT_EQ(grid.same_shape(i, j), grid.chunk(i).count == grid.chunk(j).count) << i << ' ' << j;
+    }
+  }
+  const Grid empty = Grid::regular(Dims{5, 0}, Dims{2, 1});
+  EXPECT_EQ(empty.count(), 3);
+  EXPECT_EQ(empty.chunk_elements(1), 0);
+  EXPECT_TRUE(empty.same_shape(0, 1));
+  EXPECT_FALSE(empty.same_shape(1, 2));
+}
+
 TEST(Grid, ScalarIsOneChunk) {
   const Grid grid;
   EXPECT_EQ(grid.count(), 1);
