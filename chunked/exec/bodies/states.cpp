@@ -34,8 +34,8 @@ void clear(local::Launch& launch, int64_t elements) {
 // device has something to do, and twice as many each time.
 constexpr size_t kFirstTogether = 64;
 constexpr size_t kMostTogether = 512;
-constexpr int64_t kMostMerged = 64;        // states at a time
-constexpr int64_t kMostMergedFields = 64;  // and their fields: kernels stay small
+constexpr int64_t kMostMerged = 32;        // states at a time
+constexpr int64_t kMostMergedFields = 32;  // and their fields: a kernel of twice as many compiles twice as long
 
 // Recording one takes longer than running it, and runs want the same ones again and again.
 std::shared_ptr<const local::Program> merging_program(std::span<const local::ProgramReduction> reductions, int states,
