@@ -689,7 +689,8 @@ TEST_P(DeviceMemory, ManyAtATimeAndBeforeTheirReceives) {
   constexpr int kCount = 40;
   std::vector<std::unique_ptr<Request>> requests;
   for (int i = 0; i < kCount; ++i) {
-    put(slab_ + i * kBytes, pattern(kBytes, static_cast<uint64_t>(i * 100 + job().rank())));
+    const int seed = i * 100 + job().rank();
+    put(slab_ + i * kBytes, pattern(kBytes, static_cast<uint64_t>(seed)));
     requests.push_back(job().send_device(GetParam(), slab_ + i * kBytes, kBytes, next_rank(), 8));
   }
   job().barrier();

@@ -339,12 +339,12 @@ TEST(ReadTrace, GivesBackWhatWasWritten) {
 TEST(ReadTrace, OtherFilesAreRefused) {
   EXPECT_THROW(read_trace("/does/not/exist"), local::IoError);
   const std::string path = ::testing::TempDir() + "broken.json";
-  for (const char* text :
-       {"", "{", "[]", "3", "{\"otherData\":{}}", R"({"otherData":{"title":3},"traceEvents":[]})",
-        R"({"otherData":{"title":""},"traceEvents":[{}]})",
-        R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0}]})",
-        R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0,"cat":"read","ts":1e300,)"
-        R"("dur":0,"args":{}}]})"}) {
+  const std::string late = R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0,"cat":"read",)"
+                           R"("ts":1e300,"dur":0,"args":{}}]})";
+  for (const std::string& text : std::initializer_list<std::string>{
+           "", "{", "[]", "3", "{\"otherData\":{}}", R"({"otherData":{"title":3},"traceEvents":[]})",
+           R"({"otherData":{"title":""},"traceEvents":[{}]})",
+           R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0}]})", late}) {
     write_file(path, text);
     EXPECT_THROW(read_trace(path), local::InvalidArgument) << text;
   }
