@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/device/device.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::comm {
 
@@ -131,15 +131,6 @@ class Communicator {
   // Ends the whole job with `status`; for the tool, when a rank cannot be reached any more. Does not return.
   [[noreturn]] virtual void abort(int status) = 0;
 };
-
-// The job's communicator: MPI (with UCX for point-to-point traffic where built in) when a launcher's environment is
-// found, else a job of one rank. Initialises MPI on the first call (MPI_THREAD_SERIALIZED); finalises it when the
-// returned object dies. `transport`: "auto", "mpi", "ucx", or "self" for a job of one rank whatever started it; empty:
-// QUARRY_TRANSPORT, then auto. Throws InvalidArgument, also where srun started several tasks without MPI, and CommError
-// where the transport asked for cannot be used.
-std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport = {});
-// Whether a launcher (mpirun, srun with PMIx) started this process.
-bool launched();
 
 // Before a collective step: every rank says how it is and what it is about to do. Throws on every rank the error of the
 // lowest failing rank; throws CommError on every rank if the plan hashes differ ("ranks diverged"). Collective,

@@ -1,4 +1,4 @@
-#include "comm/hub.h"
+#include "quarry/comm/hub.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "local/base/log.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::comm {
 

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "comm/wire.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/wire.h"
 
 namespace quarry::comm {
 

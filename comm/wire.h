@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/communicator.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry::comm {
 

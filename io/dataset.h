@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/base/error.h"
-#include "local/base/shape.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/shape.h"
 
 namespace quarry::io {
 

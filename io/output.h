@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/dataset.h"
+#include "quarry/io/dataset.h"
 
 namespace quarry::io {
 

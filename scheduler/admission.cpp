@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "local/base/trace.h"
-#include "scheduler/core.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/scheduler/core.h"
 
 namespace quarry::scheduler {
 namespace {

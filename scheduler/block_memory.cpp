@@ -1,4 +1,4 @@
-#include "scheduler/block_memory.h"
+#include "quarry/scheduler/block_memory.h"
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::scheduler {
 namespace {

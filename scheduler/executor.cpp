@@ -1,12 +1,12 @@
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "local/base/log.h"
-#include "local/base/trace.h"
-#include "scheduler/core.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/scheduler/core.h"
 
 namespace quarry::scheduler {
 

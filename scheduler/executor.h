@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "local/device/exec_context.h"
-#include "local/memory/budget.h"
-#include "scheduler/graph.h"
+#include "quarry/local/memory/budget.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/scheduler/graph.h"
 
 namespace quarry::scheduler {
 

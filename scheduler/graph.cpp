@@ -1,10 +1,10 @@
-#include "scheduler/graph.h"
+#include "quarry/scheduler/graph.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::scheduler {
 

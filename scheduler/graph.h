@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "local/memory/memory_resource.h"
-#include "scheduler/task.h"
+#include "quarry/local/memory/memory_resource.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::scheduler {
 

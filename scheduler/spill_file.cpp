@@ -1,4 +1,4 @@
-#include "scheduler/spill_file.h"
+#include "quarry/scheduler/spill_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::scheduler {
 namespace {

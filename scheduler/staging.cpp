@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scheduler/core.h"
+#include "quarry/scheduler/core.h"
 
 namespace quarry::scheduler {
 namespace {

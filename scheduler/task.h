@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "local/base/error.h"
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::scheduler {
 

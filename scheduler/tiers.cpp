@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "local/base/trace.h"
-#include "scheduler/core.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/scheduler/core.h"
 
 namespace quarry::scheduler {
 namespace {

@@ -1,5 +1,5 @@
 // w = (x * y) + z over --size (10^7) elements: by operators, by a generic kernel, and by a fused function.
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // x *= 3; x *= x on a random cube of side --size (1024: 8 GiB), without a second array.
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

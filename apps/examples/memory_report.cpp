@@ -1,7 +1,7 @@
 // Who takes memory in one step of a small network: per function, per source line, and as a tree of callers.
 #include <cmath>
 
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 namespace {

@@ -1,7 +1,7 @@
 // Random square matrices of side 1, 10, ... up to --size (10000): created, and created and inverted.
 #include <cmath>
 
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

@@ -1,8 +1,8 @@
 // The product of --size (4096) layers of 512 x 512 float64 numbers into one layer: by a raw kernel that accumulates in
 // global memory, by one that accumulates in a register, and, as CUDA source needs a GPU, by an elementwise kernel that
 // runs everywhere; checked against the CPU.
-#include "apps/examples/layers_kernel.h"
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/layers_kernel.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // softplus written once, run on the CPU and on the device.
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 // log(1 + exp(x)) without overflow, on the device of x.

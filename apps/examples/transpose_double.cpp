@@ -1,5 +1,5 @@
 // arange(size).reshape(1000, -1).T * 2 for sizes from 10^4 to --size (10^8).
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // An operation on arrays of two devices fails with an error that names them; after a copy it works.
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // The sum of two random vectors of --size (5 * 10^7) elements: by the operator, and by a kernel of the user's.
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

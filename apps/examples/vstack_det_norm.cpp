@@ -1,7 +1,7 @@
 // The determinant of five copies of a vector below one another, and the norm of a vector of --size on both devices.
 #include <cmath>
 
-#include "apps/examples/options.h"
+#include "quarry/apps/examples/options.h"
 namespace ql = quarry::local;
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-#include "apps/quarry/dashboard.h"
+#include "quarry/apps/quarry/dashboard.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "apps/quarry/dashboard_page.h"
-#include "apps/quarry/options.h"
-#include "local/base/error.h"
+#include "quarry/apps/quarry/dashboard_page.h"
+#include "quarry/apps/quarry/options.h"
+#include "quarry/local/base/error.h"
 
 #if QUARRY_HAVE_HTTP
 #include <httplib.h>

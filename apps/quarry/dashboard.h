@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::apps {
 

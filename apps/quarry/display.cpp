@@ -1,8 +1,8 @@
-#include "apps/quarry/display.h"
+#include "quarry/apps/quarry/display.h"
 
 #include <algorithm>
 
-#include "chunked/functions/manipulation.h"
+#include "quarry/chunked/api/manipulation.h"
 
 namespace quarry::apps {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/quarry/expression/value.h"
+#include "quarry/apps/language/value.h"
 
 namespace quarry::apps {
 

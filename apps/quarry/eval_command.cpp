@@ -5,14 +5,14 @@
 #include <memory>
 #include <set>
 
-#include "apps/quarry/commands.h"
-#include "apps/quarry/display.h"
-#include "apps/quarry/eval_input.h"
-#include "apps/quarry/expression/parser.h"
-#include "apps/quarry/failure.h"
-#include "apps/quarry/job.h"
-#include "apps/quarry/local_eval.h"
-#include "apps/quarry/script.h"
+#include "quarry/apps/language/parser.h"
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/display.h"
+#include "quarry/apps/quarry/eval_input.h"
+#include "quarry/apps/quarry/failure.h"
+#include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/local_eval.h"
+#include "quarry/apps/quarry/script.h"
 
 namespace quarry::apps {
 

@@ -1,10 +1,10 @@
-#include "apps/quarry/eval_input.h"
+#include "quarry/apps/quarry/eval_input.h"
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 
-#include "apps/quarry/expression/parser.h"
+#include "quarry/apps/language/parser.h"
 
 namespace quarry::apps {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/quarry/options.h"
+#include "quarry/apps/quarry/options.h"
 
 namespace quarry::apps {
 

@@ -1,12 +1,12 @@
-#include "apps/quarry/failure.h"
+#include "quarry/apps/quarry/failure.h"
 
 #include <fmt/format.h>
 #include <signal.h>
 
 #include <cstdlib>
 
-#include "apps/quarry/signals.h"
-#include "local/base/error.h"
+#include "quarry/apps/quarry/signals.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 

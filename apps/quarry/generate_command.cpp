@@ -4,10 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "apps/quarry/commands.h"
-#include "apps/quarry/job.h"
-#include "apps/quarry/model.h"
-#include "apps/quarry/text.h"
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/model.h"
+#include "quarry/apps/quarry/text.h"
 
 namespace quarry::apps {
 

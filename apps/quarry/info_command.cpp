@@ -4,13 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "apps/quarry/commands.h"
-#include "apps/quarry/failure.h"
-#include "apps/quarry/job.h"
-#include "apps/quarry/options.h"
-#include "apps/quarry/text.h"
-#include "apps/quarry/topology.h"
-#include "io/dataset.h"
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/failure.h"
+#include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/options.h"
+#include "quarry/apps/quarry/text.h"
+#include "quarry/apps/quarry/topology.h"
+#include "quarry/io/dataset.h"
 
 namespace quarry::apps {
 

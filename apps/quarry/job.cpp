@@ -1,4 +1,4 @@
-#include "apps/quarry/job.h"
+#include "quarry/apps/quarry/job.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -14,14 +14,15 @@
 #include <set>
 #include <thread>
 
-#include "apps/quarry/failure.h"
-#include "apps/quarry/signals.h"
-#include "apps/quarry/text.h"
-#include "chunked/exec/run.h"
-#include "chunked/report/ceilings.h"
-#include "chunked/report/gather.h"
-#include "io/dataset.h"
-#include "local/base/error.h"
+#include "quarry/apps/quarry/failure.h"
+#include "quarry/apps/quarry/signals.h"
+#include "quarry/apps/quarry/text.h"
+#include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/report/ceilings.h"
+#include "quarry/chunked/report/gather.h"
+#include "quarry/chunked/runtime/run.h"
+#include "quarry/io/dataset.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 
@@ -156,7 +157,7 @@ double estimated_seconds(const exec::PlanSummary& summary, int ranks) {
 }  // namespace
 
 void Job::print_plan(const std::string& title, std::span<const Array> arrays, bool write) {
-  const exec::PlanSummary summary = exec::summarize(arrays, write);
+  const exec::PlanSummary summary = exec::summarize(nodes_of(arrays), write);
   if (!root_) return;
   fmt::print("plan of {}\n{}{}", title, summary.stages, summary.stages.ends_with('\n') ? "" : "\n");
   fmt::print("chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\n", format_count(summary.chunks),
@@ -200,7 +201,7 @@ void write_text(const std::string& path, const std::string& text) {
 
 void Job::note_plan(const std::string& title, std::span<const Array> arrays, bool write) {
   if (options_.report.empty() || arrays.empty()) return;
-  report_.plan += title + "\n" + exec::summarize(arrays, write).stages;
+  report_.plan += title + "\n" + exec::summarize(nodes_of(arrays), write).stages;
   if (!report_.plan.ends_with('\n')) report_.plan += "\n";
 }
 

@@ -8,11 +8,11 @@
 #include <span>
 #include <string>
 
-#include "apps/quarry/dashboard.h"
-#include "apps/quarry/options.h"
-#include "apps/quarry/progress.h"
-#include "chunked/report/report.h"
-#include "chunked/runtime.h"
+#include "quarry/apps/quarry/dashboard.h"
+#include "quarry/apps/quarry/options.h"
+#include "quarry/apps/quarry/progress.h"
+#include "quarry/chunked/report/report.h"
+#include "quarry/chunked/runtime/runtime.h"
 
 namespace quarry::apps {
 

@@ -1,18 +1,18 @@
-#include "apps/quarry/local_eval.h"
+#include "quarry/apps/quarry/local_eval.h"
 
 #include <fmt/format.h>
 
 #include <set>
 
-#include "apps/quarry/expression/evaluator.h"
-#include "apps/quarry/expression/local_values.h"
-#include "apps/quarry/expression/parser.h"
-#include "apps/quarry/failure.h"
-#include "apps/quarry/job.h"
-#include "apps/quarry/script.h"
-#include "io/dataset.h"
-#include "io/output.h"
-#include "local/memory/slab_pool.h"
+#include "quarry/apps/binding/local_values.h"
+#include "quarry/apps/language/evaluator.h"
+#include "quarry/apps/language/parser.h"
+#include "quarry/apps/quarry/failure.h"
+#include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/script.h"
+#include "quarry/io/dataset.h"
+#include "quarry/io/output.h"
+#include "quarry/local/memory/slab_pool.h"
 
 namespace quarry::apps {
 

@@ -1,8 +1,8 @@
 // quarry eval --local: expressions over local arrays on one device.
 #pragma once
 
-#include "apps/quarry/eval_input.h"
-#include "apps/quarry/expression/value.h"
+#include "quarry/apps/language/value.h"
+#include "quarry/apps/quarry/eval_input.h"
 
 namespace quarry::apps {
 

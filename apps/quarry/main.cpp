@@ -1,7 +1,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "apps/quarry/tool.h"
+#include "quarry/apps/quarry/tool.h"
 
 int main(int argc, char** argv) {
   const int status = quarry::apps::run_tool(argc, argv);

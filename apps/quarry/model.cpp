@@ -1,11 +1,11 @@
-#include "apps/quarry/model.h"
+#include "quarry/apps/quarry/model.h"
 
 #include <cmath>
 #include <vector>
 
-#include "chunked/functions/creation.h"
-#include "chunked/functions/ufuncs.h"
-#include "local/base/error.h"
+#include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 

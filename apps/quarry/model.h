@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
-#include "chunked/array.h"
-#include "chunked/random/random.h"
+#include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/random.h"
 
 namespace quarry::apps {
 

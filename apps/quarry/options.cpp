@@ -1,11 +1,11 @@
-#include "apps/quarry/options.h"
+#include "quarry/apps/quarry/options.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 
-#include "apps/quarry/suggest.h"
-#include "local/base/error.h"
+#include "quarry/apps/language/suggest.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 
@@ -20,7 +20,7 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
     if (*environment != '\0') o->envname(environment);                                                   \
   }
 #define QUARRY_FLAG(member, option, help) command.add_flag(option, options.member, help)->group(kGroup);
-#include "apps/quarry/options.def"
+#include "quarry/apps/quarry/options.def"
 #undef QUARRY_OPTION
 #undef QUARRY_FLAG
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "chunked/array.h"
-#include "chunked/runtime.h"
+#include "quarry/chunked/api/array.h"
+#include "quarry/chunked/runtime/runtime.h"
 
 namespace CLI {
 class App;
@@ -18,7 +18,7 @@ namespace quarry::apps {
 struct CommonOptions {
 #define QUARRY_OPTION(member, option, environment, placeholder, shown, help) std::string member;
 #define QUARRY_FLAG(member, option, help) bool member = false;
-#include "apps/quarry/options.def"
+#include "quarry/apps/quarry/options.def"
 #undef QUARRY_OPTION
 #undef QUARRY_FLAG
 

@@ -1,14 +1,14 @@
-#include "apps/quarry/pca.h"
+#include "quarry/apps/quarry/pca.h"
 
 #include <cmath>
 #include <vector>
 
-#include "chunked/functions/creation.h"
-#include "chunked/functions/manipulation.h"
-#include "chunked/functions/reductions.h"
-#include "chunked/functions/ufuncs.h"
-#include "chunked/linalg/linalg.h"
-#include "local/base/error.h"
+#include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/linalg.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 

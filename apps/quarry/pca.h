@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include "chunked/array.h"
+#include "quarry/chunked/api/array.h"
 
 namespace quarry::apps {
 

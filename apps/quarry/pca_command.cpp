@@ -5,11 +5,11 @@
 #include <cmath>
 #include <memory>
 
-#include "apps/quarry/commands.h"
-#include "apps/quarry/job.h"
-#include "apps/quarry/pca.h"
-#include "apps/quarry/text.h"
-#include "chunked/functions/creation.h"
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/pca.h"
+#include "quarry/apps/quarry/text.h"
+#include "quarry/chunked/api/creation.h"
 
 namespace quarry::apps {
 

@@ -1,4 +1,4 @@
-#include "apps/quarry/progress.h"
+#include "quarry/apps/quarry/progress.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "apps/quarry/text.h"
+#include "quarry/apps/quarry/text.h"
 
 namespace quarry::apps {
 

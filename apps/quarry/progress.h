@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::apps {
 

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "apps/quarry/commands.h"
-#include "apps/quarry/failure.h"
-#include "chunked/report/report.h"
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/failure.h"
+#include "quarry/chunked/report/report.h"
 
 namespace quarry::apps {
 

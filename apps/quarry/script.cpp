@@ -1,10 +1,10 @@
-#include "apps/quarry/script.h"
+#include "quarry/apps/quarry/script.h"
 
 #include <algorithm>
 #include <map>
 
-#include "apps/quarry/expression/arrays.h"
-#include "apps/quarry/expression/parser.h"
+#include "quarry/apps/binding/arrays.h"
+#include "quarry/apps/language/parser.h"
 
 namespace quarry::apps {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/quarry/expression/evaluator.h"
+#include "quarry/apps/language/evaluator.h"
 
 namespace quarry::apps {
 

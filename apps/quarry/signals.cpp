@@ -1,4 +1,4 @@
-#include "apps/quarry/signals.h"
+#include "quarry/apps/quarry/signals.h"
 
 #include <semaphore.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "chunked/runtime.h"
-#include "io/partial.h"
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/io/partial.h"
 
 namespace quarry::apps {
 

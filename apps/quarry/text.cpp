@@ -1,4 +1,4 @@
-#include "apps/quarry/text.h"
+#include "quarry/apps/quarry/text.h"
 
 #include <fmt/format.h>
 

@@ -1,15 +1,15 @@
-#include "apps/quarry/tool.h"
+#include "quarry/apps/quarry/tool.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <map>
 
-#include "apps/quarry/commands.h"
-#include "apps/quarry/failure.h"
-#include "apps/quarry/signals.h"
-#include "apps/quarry/suggest.h"
-#include "local/base/error.h"
+#include "quarry/apps/language/suggest.h"
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/failure.h"
+#include "quarry/apps/quarry/signals.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 

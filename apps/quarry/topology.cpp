@@ -1,4 +1,4 @@
-#include "apps/quarry/topology.h"
+#include "quarry/apps/quarry/topology.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include <array>
 #include <vector>
 
-#include "apps/quarry/text.h"
-#include "chunked/runtime.h"
-#include "comm/nccl/device_collectives.h"
+#include "quarry/apps/quarry/text.h"
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/device_collectives.h"
 
 namespace quarry::apps {
 namespace {

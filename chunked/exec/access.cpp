@@ -1,6 +1,6 @@
-#include "chunked/exec/access.h"
+#include "quarry/chunked/exec/access.h"
 
-#include "chunked/exec/stored_array.h"
+#include "quarry/chunked/exec/stored_array.h"
 
 namespace quarry::exec {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "chunked/plan/stage.h"
+#include "quarry/chunked/plan/stage.h"
 
 namespace quarry::exec {
 

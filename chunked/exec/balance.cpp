@@ -1,12 +1,12 @@
-#include "chunked/exec/balance.h"
+#include "quarry/chunked/exec/balance.h"
 
 #include <algorithm>
 #include <chrono>
 #include <new>
 #include <utility>
 
-#include "local/base/error.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::exec {
 namespace {

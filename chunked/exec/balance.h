@@ -17,8 +17,8 @@
 #include <optional>
 #include <vector>
 
-#include "chunked/exec/remote_messages.h"
-#include "local/memory/budget.h"
+#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/local/memory/budget.h"
 
 namespace quarry::exec {
 

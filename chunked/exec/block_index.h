@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "chunked/exec/service.h"
-#include "scheduler/task.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::exec {
 

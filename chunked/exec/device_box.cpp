@@ -1,9 +1,9 @@
-#include "chunked/exec/device_box.h"
+#include "quarry/chunked/exec/device_box.h"
 
 #include <optional>
 
-#include "local/program/engine.h"
-#include "local/program/program.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::exec {
 namespace {

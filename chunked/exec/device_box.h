@@ -1,8 +1,8 @@
 // Packing a box of a block by a device.
 #pragma once
 
-#include "chunked/exec/remote_box.h"
-#include "local/device/device.h"
+#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::exec {
 

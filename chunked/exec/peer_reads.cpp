@@ -1,11 +1,11 @@
-#include "chunked/exec/peer_reads.h"
+#include "quarry/chunked/exec/peer_reads.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "chunked/exec/device_box.h"
-#include "local/base/log.h"
-#include "local/device/sharing.h"
+#include "quarry/chunked/exec/device_box.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/device/sharing.h"
 
 namespace quarry::exec {
 namespace {

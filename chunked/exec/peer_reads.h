@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "chunked/exec/remote_box.h"
-#include "local/device/device.h"
+#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::exec {
 

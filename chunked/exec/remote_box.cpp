@@ -1,4 +1,4 @@
-#include "chunked/exec/remote_box.h"
+#include "quarry/chunked/exec/remote_box.h"
 
 #include <fmt/format.h>
 

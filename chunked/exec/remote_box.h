@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "chunked/exec/service.h"
-#include "local/device/sharing.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/local/device/sharing.h"
 
 namespace quarry::exec {
 

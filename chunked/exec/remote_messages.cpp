@@ -1,4 +1,4 @@
-#include "chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/remote_messages.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "chunked/exec/service.h"
-#include "local/base/error.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 

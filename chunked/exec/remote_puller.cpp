@@ -1,12 +1,12 @@
-#include "chunked/exec/remote_puller.h"
+#include "quarry/chunked/exec/remote_puller.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "local/base/log.h"
-#include "local/base/trace.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
 

@@ -15,9 +15,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "chunked/exec/peer_reads.h"
-#include "chunked/exec/remote_server.h"
-#include "comm/spin_mutex.h"
+#include "quarry/chunked/exec/peer_reads.h"
+#include "quarry/chunked/exec/remote_server.h"
+#include "quarry/comm/spin_mutex.h"
 
 namespace quarry::exec {
 

@@ -1,4 +1,4 @@
-#include "chunked/exec/remote_server.h"
+#include "quarry/chunked/exec/remote_server.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "chunked/exec/device_box.h"
-#include "local/base/trace.h"
+#include "quarry/chunked/exec/device_box.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
 

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "chunked/exec/remote_box.h"
-#include "chunked/exec/remote_messages.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::exec {
 

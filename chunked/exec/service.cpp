@@ -11,7 +11,7 @@
 // overtake each other, so what a rank heard of first says nothing about the cause; but a rank notes its own failure
 // before it declines anything, and a barrier between the ends of all executors and the question makes every rank's own
 // failure known to it by then.
-#include "chunked/exec/service.h"
+#include "quarry/chunked/exec/service.h"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -24,13 +24,13 @@
 #include <optional>
 #include <thread>
 
-#include "chunked/exec/balance.h"
-#include "chunked/exec/remote_messages.h"
-#include "chunked/exec/remote_puller.h"
-#include "chunked/exec/remote_server.h"
-#include "comm/monitor/watchdog.h"
-#include "local/base/log.h"
-#include "local/base/trace.h"
+#include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/remote_puller.h"
+#include "quarry/chunked/exec/remote_server.h"
+#include "quarry/comm/monitor/watchdog.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
 

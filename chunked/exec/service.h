@@ -7,10 +7,10 @@
 #include <functional>
 #include <memory>
 
-#include "comm/communicator.h"
-#include "comm/ipc/peer_memory.h"
-#include "local/base/shape.h"
-#include "scheduler/executor.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/ipc/peer_memory.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::exec {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "chunked/grid.h"
-#include "local/ndarray/ndarray.h"
-#include "scheduler/executor.h"
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/local/ndarray/ndarray.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::exec {
 

@@ -1,4 +1,4 @@
-#include "chunked/expr/build.h"
+#include "quarry/chunked/expr/build.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "chunked/chunking.h"
-#include "local/base/error.h"
-#include "local/program/op.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::expr {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "chunked/expr/node.h"
+#include "quarry/chunked/expr/node.h"
 
 namespace quarry::expr {
 

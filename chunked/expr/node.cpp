@@ -1,11 +1,11 @@
-#include "chunked/expr/node.h"
+#include "quarry/chunked/expr/node.h"
 
 #include <fmt/format.h>
 
 #include <unordered_set>
 
-#include "chunked/expr/build.h"
-#include "local/program/op.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::expr {
 

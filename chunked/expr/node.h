@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
-#include "chunked/grid.h"
-#include "io/dataset.h"
-#include "local/program/engine.h"
-#include "local/program/program.h"
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/io/dataset.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::exec {
 class StoredArray;  // chunked/exec: chunks kept in the tiers of their owners (persist)

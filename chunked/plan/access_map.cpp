@@ -1,4 +1,4 @@
-#include "chunked/plan/stage.h"
+#include "quarry/chunked/plan/stage.h"
 
 namespace quarry::plan {
 

@@ -2,7 +2,7 @@
 // its structural hash.
 #include <unordered_map>
 
-#include "chunked/plan/passes.h"
+#include "quarry/chunked/plan/passes.h"
 
 namespace quarry::plan {
 

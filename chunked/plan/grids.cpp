@@ -1,9 +1,9 @@
-#include "chunked/plan/grids.h"
+#include "quarry/chunked/plan/grids.h"
 
 #include <algorithm>
 
-#include "chunked/expr/build.h"
-#include "chunked/plan/passes.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/plan/passes.h"
 
 namespace quarry::plan {
 namespace {

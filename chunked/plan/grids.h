@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "chunked/chunking.h"
-#include "chunked/plan/stage.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/stage.h"
 
 namespace quarry::plan {
 

@@ -1,6 +1,6 @@
-#include "chunked/plan/grouping.h"
+#include "quarry/chunked/plan/grouping.h"
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::plan {
 namespace {

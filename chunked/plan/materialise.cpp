@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "chunked/plan/passes.h"
-#include "local/program/op.h"
+#include "quarry/chunked/plan/passes.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::plan {
 

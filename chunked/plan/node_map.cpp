@@ -1,4 +1,4 @@
-#include "chunked/plan/node_map.h"
+#include "quarry/chunked/plan/node_map.h"
 
 namespace quarry::plan {
 

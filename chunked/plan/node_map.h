@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "chunked/plan/stage.h"
+#include "quarry/chunked/plan/stage.h"
 
 namespace quarry::plan {
 

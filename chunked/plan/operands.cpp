@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "chunked/expr/build.h"
-#include "chunked/plan/products.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/plan/products.h"
 
 namespace quarry::plan {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "chunked/plan/stage.h"
-#include "local/base/error.h"
+#include "quarry/chunked/plan/stage.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::plan {
 

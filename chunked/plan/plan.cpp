@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "chunked/chunking.h"
-#include "chunked/plan/passes.h"
-#include "local/base/error.h"
-#include "local/base/log.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/passes.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::plan {
 

@@ -1,8 +1,8 @@
-#include "chunked/plan/products.h"
+#include "quarry/chunked/plan/products.h"
 
 #include <algorithm>
 
-#include "chunked/expr/build.h"
+#include "quarry/chunked/expr/build.h"
 
 namespace quarry::plan {
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "chunked/plan/grids.h"
-#include "chunked/plan/grouping.h"
-#include "chunked/plan/node_map.h"
-#include "chunked/plan/passes.h"
+#include "quarry/chunked/plan/grids.h"
+#include "quarry/chunked/plan/grouping.h"
+#include "quarry/chunked/plan/node_map.h"
+#include "quarry/chunked/plan/passes.h"
 
 namespace quarry::plan {
 

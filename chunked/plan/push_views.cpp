@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "chunked/expr/build.h"
-#include "chunked/plan/passes.h"
-#include "local/base/error.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/plan/passes.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::plan {
 

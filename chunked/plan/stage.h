@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
-#include "chunked/expr/node.h"
-#include "chunked/grid.h"
-#include "io/dataset.h"
-#include "local/program/program.h"
+#include "quarry/chunked/expr/node.h"
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/io/dataset.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::plan {
 

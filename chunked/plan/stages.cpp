@@ -9,10 +9,10 @@
 #include <string>
 #include <unordered_map>
 
-#include "chunked/expr/build.h"
-#include "chunked/plan/passes.h"
-#include "chunked/plan/products.h"
-#include "local/base/error.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/plan/passes.h"
+#include "quarry/chunked/plan/products.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::plan {
 

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "chunked/expr/build.h"
-#include "chunked/plan/passes.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/plan/passes.h"
 
 namespace quarry::plan {
 

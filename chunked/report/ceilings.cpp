@@ -1,4 +1,4 @@
-#include "chunked/report/ceilings.h"
+#include "quarry/chunked/report/ceilings.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <functional>
 #include <thread>
 
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::report {
 namespace {

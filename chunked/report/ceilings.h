@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "chunked/report/report.h"
-#include "chunked/runtime.h"
+#include "quarry/chunked/report/report.h"
+#include "quarry/chunked/runtime/runtime.h"
 
 namespace quarry::report {
 

@@ -1,4 +1,4 @@
-#include "chunked/report/charts.h"
+#include "quarry/chunked/report/charts.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "chunked/report/rows.h"
+#include "quarry/chunked/report/rows.h"
 
 namespace quarry::report {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "chunked/report/report.h"
+#include "quarry/chunked/report/report.h"
 
 namespace quarry::report {
 

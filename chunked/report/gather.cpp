@@ -1,9 +1,9 @@
-#include "chunked/report/gather.h"
+#include "quarry/chunked/report/gather.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::report {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "chunked/report/report.h"
-#include "chunked/runtime.h"
-#include "comm/communicator.h"
+#include "quarry/chunked/report/report.h"
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry::report {
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "chunked/report/charts.h"
-#include "chunked/report/page_style.h"
-#include "chunked/report/rows.h"
-#include "scheduler/task.h"
+#include "quarry/chunked/report/charts.h"
+#include "quarry/chunked/report/page_style.h"
+#include "quarry/chunked/report/rows.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::report {
 namespace {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "local/base/trace.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::report {
 

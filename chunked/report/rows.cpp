@@ -1,4 +1,4 @@
-#include "chunked/report/rows.h"
+#include "quarry/chunked/report/rows.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <map>
 
-#include "local/base/error.h"
-#include "scheduler/task.h"
+#include "quarry/local/base/error.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::report {
 

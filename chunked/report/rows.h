@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "chunked/report/report.h"
+#include "quarry/chunked/report/report.h"
 
 namespace quarry::report {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "chunked/report/report.h"
+#include "quarry/chunked/report/report.h"
 
 namespace quarry::report {
 namespace {

@@ -13,10 +13,10 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "chunked/report/report.h"
-#include "chunked/report/rows.h"
-#include "local/base/error.h"
-#include "scheduler/task.h"
+#include "quarry/chunked/report/report.h"
+#include "quarry/chunked/report/rows.h"
+#include "quarry/local/base/error.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::report {
 namespace {

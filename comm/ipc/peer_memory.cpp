@@ -1,4 +1,4 @@
-#include "comm/ipc/peer_memory.h"
+#include "quarry/comm/ipc/peer_memory.h"
 
 #include <fmt/format.h>
 

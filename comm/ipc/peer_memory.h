@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "local/device/sharing.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/local/device/sharing.h"
 
 namespace quarry::comm {
 

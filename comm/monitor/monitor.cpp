@@ -1,4 +1,4 @@
-#include "comm/monitor/monitor.h"
+#include "quarry/comm/monitor/monitor.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 #include <random>
 #include <sstream>
 
-#include "comm/monitor/seconds.h"
-#include "local/base/error.h"
-#include "local/base/log.h"
+#include "quarry/comm/monitor/seconds.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::comm {
 namespace {

@@ -1,10 +1,10 @@
-#include "comm/monitor/seconds.h"
+#include "quarry/comm/monitor/seconds.h"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::comm {
 

@@ -1,6 +1,6 @@
-#include "comm/monitor/watchdog.h"
+#include "quarry/comm/monitor/watchdog.h"
 
-#include "comm/monitor/seconds.h"
+#include "quarry/comm/monitor/seconds.h"
 
 namespace quarry::comm {
 

@@ -1,4 +1,4 @@
-#include "comm/mpi/job.h"
+#include "quarry/comm/mpi/job.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <thread>
 
-#include "comm/ucx/ucx_wire.h"
-#include "local/base/log.h"
+#include "quarry/comm/ucx/ucx_wire.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::comm::mpi {
 

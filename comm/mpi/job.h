@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/hub.h"
-#include "comm/monitor/monitor.h"
+#include "quarry/comm/hub.h"
+#include "quarry/comm/monitor/monitor.h"
 
 namespace quarry::comm::mpi {
 

@@ -1,4 +1,4 @@
-#include "comm/mpi/mpi_communicator.h"
+#include "quarry/comm/mpi/mpi_communicator.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <optional>
 
-#include "comm/monitor/watchdog.h"
-#include "local/base/log.h"
+#include "quarry/comm/monitor/watchdog.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::comm::mpi {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "comm/mpi/job.h"
-#include "comm/nccl/device_collectives.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/device_collectives.h"
+#include "quarry/comm/mpi/job.h"
 
 namespace quarry::comm::mpi {
 

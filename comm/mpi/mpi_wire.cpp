@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "comm/mpi/job.h"
+#include "quarry/comm/mpi/job.h"
 
 namespace quarry::comm::mpi {
 

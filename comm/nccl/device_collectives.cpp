@@ -1,4 +1,4 @@
-#include "comm/nccl/device_collectives.h"
+#include "quarry/comm/device_collectives.h"
 
 #include <dlfcn.h>
 
@@ -6,8 +6,8 @@
 #include <exception>
 #include <filesystem>
 
-#include "comm/nccl/nccl_api.h"
-#include "local/base/log.h"
+#include "quarry/comm/nccl/nccl_api.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::comm {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/nccl/device_collectives.h"
+#include "quarry/comm/device_collectives.h"
 
 namespace quarry::comm {
 

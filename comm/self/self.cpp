@@ -1,4 +1,4 @@
-#include "comm/self/self.h"
+#include "quarry/comm/self/self.h"
 
 #include <fmt/format.h>
 

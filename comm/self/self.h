@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "comm/communicator.h"
-#include "comm/hub.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/hub.h"
 
 namespace quarry::comm {
 

@@ -1,5 +1,5 @@
 // Built in place of ucx_wire.cpp with QUARRY_UCX=OFF.
-#include "comm/ucx/ucx_wire.h"
+#include "quarry/comm/ucx/ucx_wire.h"
 
 namespace quarry::comm::ucx {
 

@@ -1,4 +1,4 @@
-#include "comm/ucx/ucx_wire.h"
+#include "quarry/comm/ucx/ucx_wire.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -16,9 +16,9 @@
 #include <thread>
 #include <unordered_set>
 
-#include "comm/spin_mutex.h"
-#include "local/base/error.h"
-#include "local/base/log.h"
+#include "quarry/comm/spin_mutex.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::comm::ucx {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/wire.h"
+#include "quarry/comm/wire.h"
 
 namespace quarry::comm::ucx {
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "io/hdf5/describe.h"
-#include "io/hdf5/types.h"
+#include "quarry/io/hdf5/describe.h"
+#include "quarry/io/hdf5/types.h"
 
 namespace quarry::io::hdf5 {
 namespace {

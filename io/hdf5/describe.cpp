@@ -1,13 +1,13 @@
-#include "io/hdf5/describe.h"
+#include "quarry/io/hdf5/describe.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "io/hdf5/filters.h"
-#include "io/hdf5/object_header.h"
-#include "io/hdf5/types.h"
+#include "quarry/io/hdf5/filters.h"
+#include "quarry/io/hdf5/parse/object_header.h"
+#include "quarry/io/hdf5/types.h"
 
 namespace quarry::io::hdf5 {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "io/hdf5/library.h"
-#include "io/hdf5/stored.h"
+#include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/stored.h"
 
 namespace quarry::io::hdf5 {
 

@@ -1,4 +1,4 @@
-#include "io/hdf5/filters.h"
+#include "quarry/io/hdf5/filters.h"
 
 #include <fmt/format.h>
 #include <libdeflate.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::io::hdf5 {
 namespace {

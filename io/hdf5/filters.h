@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "io/dataset.h"
+#include "quarry/io/dataset.h"
 
 namespace quarry::io::hdf5 {
 

@@ -1,4 +1,4 @@
-#include "io/hdf5/library.h"
+#include "quarry/io/hdf5/library.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "io/hdf5/byte_file.h"
+#include "quarry/io/byte_file.h"
 
 namespace quarry::io::hdf5 {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::io::hdf5 {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "io/hdf5/describe.h"
+#include "quarry/io/hdf5/describe.h"
 
 namespace quarry::io {
 namespace hdf5 {

@@ -1,4 +1,4 @@
-#include "io/hdf5/pieces.h"
+#include "quarry/io/hdf5/pieces.h"
 
 #include <fmt/format.h>
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "io/dataset.h"
-#include "local/base/error.h"
-#include "local/base/shape.h"
+#include "quarry/io/dataset.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/shape.h"
 
 namespace quarry::io::hdf5 {
 

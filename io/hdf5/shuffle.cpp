@@ -2,7 +2,7 @@
 // of byte interleaving, each round being one perfect shuffle of the block.
 #include <cstring>
 
-#include "io/hdf5/filters.h"
+#include "quarry/io/hdf5/filters.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

@@ -1,4 +1,4 @@
-#include "io/hdf5/stored.h"
+#include "quarry/io/hdf5/stored.h"
 
 namespace quarry::io::hdf5 {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "io/dataset.h"
-#include "io/hdf5/byte_file.h"
-#include "io/hdf5/bytes.h"
-#include "io/hdf5/chunk_index.h"
+#include "quarry/io/byte_file.h"
+#include "quarry/io/dataset.h"
+#include "quarry/io/hdf5/parse/bytes.h"
+#include "quarry/io/hdf5/parse/chunk_index.h"
 
 namespace quarry::io::hdf5 {
 

@@ -1,4 +1,4 @@
-#include "io/hdf5/types.h"
+#include "quarry/io/hdf5/types.h"
 
 #include <fmt/format.h>
 

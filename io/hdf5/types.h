@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "io/hdf5/library.h"
-#include "local/base/dtype.h"
+#include "quarry/io/hdf5/library.h"
+#include "quarry/local/base/dtype.h"
 
 namespace quarry::io::hdf5 {
 

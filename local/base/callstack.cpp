@@ -1,6 +1,6 @@
 // Unwinding is the compiler's runtime library's; libbacktrace, which comes with GCC, reads symbols and DWARF. Without
 // it functions are those of the dynamic symbol table and there are no lines.
-#include "local/base/callstack.h"
+#include "quarry/local/base/callstack.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>

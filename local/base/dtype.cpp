@@ -1,4 +1,4 @@
-#include "local/base/dtype.h"
+#include "quarry/local/base/dtype.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 namespace {
@@ -19,7 +19,7 @@ struct DTypeRow {
 
 constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
 #define QUARRY_DTYPE(name, text, type, kind, compute) {text, #kind[0], static_cast<int64_t>(sizeof(type))},
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 }};
 

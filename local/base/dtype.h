@@ -9,13 +9,13 @@
 #include <string_view>
 #include <type_traits>
 
-#include "local/base/half.h"
+#include "quarry/local/base/half.h"
 
 namespace quarry::local {
 
 enum class DType : uint8_t {
 #define QUARRY_DTYPE(name, text, type, kind, compute) name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 inline constexpr int kDTypeCount = 15;
@@ -36,7 +36,7 @@ struct dtype_of;
   struct dtype_of<type_> {                                \
     static constexpr DType value = DType::name_;          \
   };
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 template <class T>
 inline constexpr DType dtype_of_v = dtype_of<T>::value;
@@ -120,7 +120,7 @@ decltype(auto) dispatch(DType dtype, F&& f) {
 #define QUARRY_DTYPE(name, text, type, kind, compute) \
   case DType::name:                                   \
     return f.template operator()<type>();
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
   }
   __builtin_unreachable();

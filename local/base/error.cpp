@@ -1,4 +1,4 @@
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "local/base/log.h"
+#include "quarry/local/base/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>

@@ -1,8 +1,8 @@
-#include "local/base/shape.h"
+#include "quarry/local/base/shape.h"
 
 #include <fmt/format.h>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 

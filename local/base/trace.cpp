@@ -1,4 +1,4 @@
-#include "local/base/trace.h"
+#include "quarry/local/base/trace.h"
 
 #include <algorithm>
 #include <chrono>

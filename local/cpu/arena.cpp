@@ -1,4 +1,4 @@
-#include "local/cpu/arena.h"
+#include "quarry/local/cpu/arena.h"
 
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
@@ -7,7 +7,7 @@
 #include <atomic>
 #include <memory>
 
-#include "local/cpu/cpu_engine.h"
+#include "quarry/local/cpu/cpu_engine.h"
 
 namespace quarry::local {
 namespace cpu {

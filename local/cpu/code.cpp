@@ -1,10 +1,10 @@
-#include "local/cpu/code.h"
+#include "quarry/local/cpu/code.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local::cpu {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "local/cpu/loops.h"
-#include "local/program/program.h"
+#include "quarry/local/cpu/loops.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local::cpu {
 

@@ -1,26 +1,26 @@
-#include "local/cpu/cpu_engine.h"
+#include "quarry/local/cpu/cpu_engine.h"
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/code.h"
-#include "local/cpu/decompositions.h"
-#include "local/cpu/indexing.h"
-#include "local/cpu/interpreter.h"
-#include "local/cpu/kernels.h"
-#include "local/cpu/layout.h"
-#include "local/cpu/linalg.h"
-#include "local/cpu/products.h"
-#include "local/cpu/scanning.h"
-#include "local/cpu/small.h"
-#include "local/cpu/sobol.h"
-#include "local/cpu/sorting.h"
-#include "local/cpu/sparse.h"
-#include "local/cpu/transforms.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/code.h"
+#include "quarry/local/cpu/decompositions.h"
+#include "quarry/local/cpu/indexing.h"
+#include "quarry/local/cpu/interpreter.h"
+#include "quarry/local/cpu/kernels.h"
+#include "quarry/local/cpu/layout.h"
+#include "quarry/local/cpu/linalg.h"
+#include "quarry/local/cpu/products.h"
+#include "quarry/local/cpu/scanning.h"
+#include "quarry/local/cpu/small.h"
+#include "quarry/local/cpu/sobol.h"
+#include "quarry/local/cpu/sorting/sorting.h"
+#include "quarry/local/cpu/sparse.h"
+#include "quarry/local/cpu/transforms.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local {
 namespace {

@@ -1,7 +1,7 @@
 // The CPU engine: programs by a tile interpreter over SIMD loops, matrix work by OpenBLAS and LAPACK.
 #pragma once
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 

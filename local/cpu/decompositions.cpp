@@ -1,4 +1,4 @@
-#include "local/cpu/decompositions.h"
+#include "quarry/local/cpu/decompositions.h"
 
 // LAPACKE's C headers would bring C99's complex macros.
 #define lapack_complex_float std::complex<float>
@@ -16,11 +16,11 @@
 #include <numeric>
 #include <type_traits>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/matrix.h"
-#include "local/cpu/strided.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/matrix.h"
+#include "quarry/local/cpu/strided.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local {
 namespace cpu {

@@ -1,7 +1,7 @@
 // Decompositions by LAPACK. Stacks are spread over the arena's threads, each call with one OpenBLAS thread.
 #pragma once
 
-#include "local/program/decompositions.h"
+#include "quarry/local/program/decompositions.h"
 
 namespace quarry::local {
 

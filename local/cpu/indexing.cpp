@@ -1,17 +1,17 @@
 // Gather, scatter and update: positions are turned into byte offsets in blocks that stay in L1, then elements move.
-#include "local/cpu/indexing.h"
+#include "quarry/local/cpu/indexing.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/masks.h"
-#include "local/cpu/offsets.h"
-#include "local/cpu/strided.h"
-#include "local/cpu/update.h"
-#include "local/cpu/words.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/masks.h"
+#include "quarry/local/cpu/offsets.h"
+#include "quarry/local/cpu/strided.h"
+#include "quarry/local/cpu/update.h"
+#include "quarry/local/cpu/words.h"
 
 namespace quarry::local {
 namespace cpu {

@@ -1,7 +1,7 @@
 // The CPU engine's family of local/program/indexing.h.
 #pragma once
 
-#include "local/program/indexing.h"
+#include "quarry/local/program/indexing.h"
 
 namespace quarry::local {
 

@@ -1,13 +1,13 @@
-#include "local/cpu/interpreter.h"
+#include "quarry/local/cpu/interpreter.h"
 
 #include <algorithm>
 #include <complex>
 #include <cstring>
 #include <limits>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local::cpu {
 namespace {

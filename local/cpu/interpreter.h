@@ -1,9 +1,9 @@
 // Runs lowered programs tile by tile.
 #pragma once
 
-#include "local/cpu/code.h"
-#include "local/cpu/layout.h"
-#include "local/device/exec_context.h"
+#include "quarry/local/cpu/code.h"
+#include "quarry/local/cpu/layout.h"
+#include "quarry/local/memory/exec_context.h"
 
 namespace quarry::local::cpu {
 

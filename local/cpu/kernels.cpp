@@ -2,7 +2,7 @@
 // result into segments of a fixed length, reduce each in order - with several partial states along a row, one per
 // result across columns - and merge the segments' states as a balanced tree: the order depends on the shape and the
 // strides only.
-#include "local/cpu/kernels.h"
+#include "quarry/local/cpu/kernels.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -12,12 +12,12 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "local/cpu/arena.h"
-#include "local/cpu/matrix.h"
-#include "local/cpu/system_compiler.h"
-#include "local/memory/scratch.h"
-#include "local/program/embedded.h"
-#include "local/program/kernel_text.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/matrix.h"
+#include "quarry/local/cpu/system_compiler.h"
+#include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/embedded.h"
+#include "quarry/local/program/kernel_text.h"
 
 namespace quarry::local {
 namespace cpu {

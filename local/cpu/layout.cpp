@@ -1,9 +1,9 @@
-#include "local/cpu/layout.h"
+#include "quarry/local/cpu/layout.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local::cpu {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "local/cpu/code.h"
-#include "local/cpu/strided.h"
-#include "local/program/engine.h"
+#include "quarry/local/cpu/code.h"
+#include "quarry/local/cpu/strided.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cpu {
 

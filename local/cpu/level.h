@@ -1,7 +1,7 @@
 // What is compiled once per instruction set.
 #pragma once
 
-#include "local/cpu/loops.h"
+#include "quarry/local/cpu/loops.h"
 
 namespace quarry::local::cpu {
 

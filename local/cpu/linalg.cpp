@@ -1,4 +1,4 @@
-#include "local/cpu/linalg.h"
+#include "quarry/local/cpu/linalg.h"
 
 // LAPACKE's C headers would bring C99's complex macros.
 #define lapack_complex_float std::complex<float>
@@ -14,10 +14,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/matrix.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/matrix.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local::cpu {
 namespace {

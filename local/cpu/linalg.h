@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cpu {
 

@@ -1,4 +1,4 @@
-#include "local/cpu/line_plan.h"
+#include "quarry/local/cpu/line_plan.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,11 +10,11 @@
 #include <tuple>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/short_plan.h"
-#include "local/cpu/strided.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/short_plan.h"
+#include "quarry/local/cpu/strided.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local::cpu {
 namespace {

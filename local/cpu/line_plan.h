@@ -4,7 +4,7 @@
 #include <complex>
 #include <memory>
 
-#include "local/program/transforms.h"
+#include "quarry/local/program/transforms.h"
 
 namespace quarry::local::cpu {
 

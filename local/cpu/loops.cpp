@@ -1,10 +1,10 @@
-#include "local/cpu/loops.h"
+#include "quarry/local/cpu/loops.h"
 
 #include <cstdlib>
 #include <string_view>
 
-#include "local/base/error.h"
-#include "local/cpu/level.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/level.h"
 
 namespace quarry::local::cpu {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "local/program/op.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::local::cpu {
 

@@ -1,13 +1,13 @@
-#include "local/cpu/masks.h"
+#include "quarry/local/cpu/masks.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/words.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/words.h"
 
 namespace quarry::local::cpu {
 namespace {

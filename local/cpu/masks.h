@@ -1,8 +1,8 @@
 // Selection by masks; the functions of the same purpose in local/program/indexing.h say what they do.
 #pragma once
 
-#include "local/cpu/matrix.h"
-#include "local/program/indexing.h"
+#include "quarry/local/cpu/matrix.h"
+#include "quarry/local/program/indexing.h"
 
 namespace quarry::local::cpu {
 

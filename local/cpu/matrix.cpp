@@ -1,10 +1,10 @@
-#include "local/cpu/matrix.h"
+#include "quarry/local/cpu/matrix.h"
 
 #include <cblas.h>
 
 #include <climits>
 
-#include "local/cpu/arena.h"
+#include "quarry/local/cpu/arena.h"
 
 namespace quarry::local::cpu {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "local/base/error.h"
-#include "local/program/engine.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cpu {
 

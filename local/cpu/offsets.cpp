@@ -1,6 +1,6 @@
-#include "local/cpu/offsets.h"
+#include "quarry/local/cpu/offsets.h"
 
-#include "local/cpu/level.h"
+#include "quarry/local/cpu/level.h"
 
 namespace quarry::local::cpu {
 

@@ -2,8 +2,8 @@
 // (local/cpu/loops/offsets.inl).
 #pragma once
 
-#include "local/cpu/loops.h"
-#include "local/program/indexing.h"
+#include "quarry/local/cpu/loops.h"
+#include "quarry/local/program/indexing.h"
 
 namespace quarry::local::cpu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "local/cpu/short_plan.h"
+#include "quarry/local/cpu/short_plan.h"
 
 namespace quarry::local::cpu {
 namespace {

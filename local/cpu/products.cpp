@@ -1,15 +1,15 @@
-#include "local/cpu/products.h"
+#include "quarry/local/cpu/products.h"
 
 #include <fmt/format.h>
 
 #include <optional>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/linalg.h"
-#include "local/cpu/matrix.h"
-#include "local/cpu/sliding.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/linalg.h"
+#include "quarry/local/cpu/matrix.h"
+#include "quarry/local/cpu/sliding.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 namespace cpu {

@@ -1,7 +1,7 @@
 // The CPU engine's family of local/program/products.h.
 #pragma once
 
-#include "local/program/products.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local {
 

@@ -1,9 +1,9 @@
-#include "local/cpu/recurrences.h"
+#include "quarry/local/cpu/recurrences.h"
 
 #include <complex>
 
 #define QUARRY_LEVEL recurrences
-#include "local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/map.inl"
 
 namespace quarry::local::cpu {
 namespace {
@@ -79,7 +79,7 @@ Recurrence find(DType dtype) {
     if constexpr (chain<Row, T, letter>::exists) return &run<Row, T, letter>; \
     return nullptr;                                                           \
   }
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
   }
   return nullptr;
@@ -92,7 +92,7 @@ Recurrence recurrence(Op op, DType dtype) {
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) \
   case Op::name:                                                         \
     return find<recurrences::row_##name>(dtype);
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
   }
   return nullptr;

@@ -1,16 +1,16 @@
-#include "local/cpu/scanning.h"
+#include "quarry/local/cpu/scanning.h"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/cpu_engine.h"
-#include "local/cpu/loops.h"
-#include "local/cpu/recurrences.h"
-#include "local/cpu/strided.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/cpu/loops.h"
+#include "quarry/local/cpu/recurrences.h"
+#include "quarry/local/cpu/strided.h"
 
 namespace quarry::local {
 namespace cpu {

@@ -1,7 +1,7 @@
 // Transforms of lines that stay in the cache, of lengths without large prime factors: what line_plan() is made of.
 #pragma once
 
-#include "local/cpu/line_plan.h"
+#include "quarry/local/cpu/line_plan.h"
 
 namespace quarry::local::cpu {
 

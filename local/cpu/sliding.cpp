@@ -1,6 +1,6 @@
-#include "local/cpu/sliding.h"
+#include "quarry/local/cpu/sliding.h"
 
-#include "local/cpu/level.h"
+#include "quarry/local/cpu/level.h"
 
 namespace quarry::local::cpu {
 

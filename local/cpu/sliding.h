@@ -1,8 +1,8 @@
 // Sliding products of vectors: one loop per dtype, built for several x86-64 levels (local/cpu/loops/sliding.inl).
 #pragma once
 
-#include "local/cpu/loops.h"
-#include "local/program/products.h"
+#include "quarry/local/cpu/loops.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::cpu {
 

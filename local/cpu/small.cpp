@@ -1,9 +1,9 @@
-#include "local/cpu/small.h"
+#include "quarry/local/cpu/small.h"
 
 #include <array>
 #include <cstring>
 
-#include "local/cpu/strided.h"
+#include "quarry/local/cpu/strided.h"
 
 namespace quarry::local::cpu {
 namespace {

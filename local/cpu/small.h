@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "local/cpu/code.h"
-#include "local/program/engine.h"
+#include "quarry/local/cpu/code.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cpu {
 

@@ -1,6 +1,6 @@
 // Sobol's sequence in the order of the Gray code, as cuRAND: point i is the exclusive or of the direction numbers of
 // the bits of i ^ (i >> 1). Bytes moved: those written.
-#include "local/cpu/sobol.h"
+#include "quarry/local/cpu/sobol.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,15 @@
 #include <bit>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/device_math.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/program/sobol.h"
 
 namespace quarry::local {
 namespace cpu {
 namespace {
 
-#include "local/cpu/sobol_numbers.inl"
+#include "quarry/local/cpu/sobol_numbers.inl"
 
 // The primitive polynomials over GF(2) of degree 1, 2, ...; they take the dimensions from the second on in this order.
 constexpr std::array<int, 13> kPolynomials{1, 1, 2, 2, 6, 6, 18, 16, 48, 60, 176, 144, 630};
@@ -126,30 +126,6 @@ class CpuRandomWords final : public RandomWords {
 };
 
 }  // namespace
-
-// J. Matousek, On the L2-discrepancy for anchored boxes (1998): every digit becomes itself plus a random combination of
-// the digits above it, which is a matrix applied to the direction numbers, and a random digit is added to it.
-template <class T>
-T scramble_directions(std::span<T, sizeof(T) * 8> directions, uint64_t seed, int64_t dimension) {
-  constexpr int kBits = sizeof(T) * 8;
-  const auto random = [&](int row) {
-    return static_cast<T>(fn::random_bits<uint64_t>(dimension * (kBits + 1) + row, seed, /*stream=*/0) >> (64 - kBits));
-  };
-  Directions<T> rows;
-  for (int row = 0; row < kBits; ++row) {
-    const T digit = T{1} << (kBits - 1 - row);
-    rows[static_cast<size_t>(row)] = (random(row) & ~(digit | (digit - 1))) | digit;
-  }
-  for (T& direction : directions) {
-    T result = 0;
-    for (const T row : rows) result = static_cast<T>(result << 1 | (std::popcount(row & direction) & 1));
-    direction = result;
-  }
-  return random(kBits);
-}
-
-template uint32_t scramble_directions<uint32_t>(std::span<uint32_t, 32>, uint64_t, int64_t);
-template uint64_t scramble_directions<uint64_t>(std::span<uint64_t, 64>, uint64_t, int64_t);
 
 }  // namespace cpu
 

@@ -1,23 +1,10 @@
 #pragma once
 
-#include <cstdint>
-#include <span>
-
-#include "local/program/bit_generators.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local {
 
 // Sobol's points. The other generators are a GPU's.
 RandomWords& cpu_random_words();
 
-namespace cpu {
-
-constexpr int64_t kSobolDimensions = 1111;
-
-// Scrambles the direction numbers (those of the lowest bit of a position first) of one dimension, counted from 0, and
-// returns what is added to every point. T: uint32_t or uint64_t.
-template <class T>
-T scramble_directions(std::span<T, sizeof(T) * 8> directions, uint64_t seed, int64_t dimension);
-
-}  // namespace cpu
 }  // namespace quarry::local

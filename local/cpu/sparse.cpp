@@ -1,6 +1,6 @@
 // Sparse matrices on the CPU. Work is cut into stretches of rows with about as many elements each, that depend on the
 // matrix only, and every row is summed by one thread in the order of its elements.
-#include "local/cpu/sparse.h"
+#include "quarry/local/cpu/sparse.h"
 
 #include <algorithm>
 #include <complex>
@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "local/cpu/arena.h"
-#include "local/cpu/matrix.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/matrix.h"
+#include "quarry/local/cpu/superlu.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local {
 namespace cpu {
@@ -365,6 +366,9 @@ class CpuSparse final : public SparseProducts {
       for_each_unit(s.x.columns, slots_for(s.x.columns, context.threads),
                     [&](int64_t column, int) { solve_column<T, I>(s, at<T>(s.b, 0, column), at<T>(s.x, 0, column)); });
     });
+  }
+  std::unique_ptr<LuFactors> factorise(const LuMatrix& a, const LuOptions& options) override {
+    return cpu::factorise(a, options);
   }
 };
 

@@ -1,7 +1,7 @@
 // The CPU engine's family of local/program/sparse.h.
 #pragma once
 
-#include "local/program/sparse.h"
+#include "quarry/local/program/sparse.h"
 
 namespace quarry::local {
 

@@ -1,9 +1,9 @@
-#include "local/cpu/strided.h"
+#include "quarry/local/cpu/strided.h"
 
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/cpu/words.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/words.h"
 
 namespace quarry::local::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // The only file that sees SuperLU's headers: their macros and global names clash with most others.
-#include "local/cpu/superlu.h"
+#include "quarry/local/cpu/superlu.h"
 
 #include <superlu/slu_cdefs.h>
 #include <superlu/slu_ddefs.h>
@@ -17,7 +17,7 @@
 #include <cstring>
 #include <limits>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "local/cpu/system_compiler.h"
+#include "quarry/local/cpu/system_compiler.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,11 +17,11 @@
 #include <fstream>
 #include <sstream>
 
-#include "local/base/error.h"
-#include "local/base/log.h"
-#include "local/base/trace.h"
-#include "local/cpu/level.h"
-#include "local/program/disk_cache.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/local/cpu/level.h"
+#include "quarry/local/program/disk_cache.h"
 
 namespace quarry::local::cpu {
 namespace {

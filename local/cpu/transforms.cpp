@@ -1,16 +1,16 @@
 // A transform is one pass per axis. A pass gathers a block of neighbouring lines into contiguous memory that stays in
 // the cache, transforms them there and writes them back, so that strides, missing elements and the scale cost no pass
 // of their own; lines without gaps are transformed where they are. Blocks are spread over the threads.
-#include "local/cpu/transforms.h"
+#include "quarry/local/cpu/transforms.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/cpu/arena.h"
-#include "local/cpu/line_plan.h"
-#include "local/cpu/strided.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/line_plan.h"
+#include "quarry/local/cpu/strided.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local {
 namespace cpu {

@@ -1,7 +1,7 @@
 // The CPU engine's family of local/program/transforms.h.
 #pragma once
 
-#include "local/program/transforms.h"
+#include "quarry/local/program/transforms.h"
 
 namespace quarry::local {
 

@@ -1,12 +1,12 @@
-#include "local/cpu/update.h"
+#include "quarry/local/cpu/update.h"
 
 #include <algorithm>
 #include <array>
 #include <complex>
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/cpu/device_math.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/device_math.h"
 
 namespace quarry::local::cpu {
 namespace {

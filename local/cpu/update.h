@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "local/cpu/code.h"
+#include "quarry/local/cpu/code.h"
 
 namespace quarry::local::cpu {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local::cpu {
 

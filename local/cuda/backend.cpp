@@ -1,4 +1,4 @@
-#include "local/cuda/backend.h"
+#include "quarry/local/cuda/backend.h"
 
 #include <cuda_profiler_api.h>
 #include <dlfcn.h>
@@ -8,10 +8,10 @@
 #include <array>
 #include <atomic>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
-#include "local/cuda/engine.h"
-#include "local/cuda/stream.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/engine.h"
+#include "quarry/local/cuda/stream.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // What local/device finds by dlopen in libquarry_cuda.
 #pragma once
 
-#include "local/device/device.h"
-#include "local/device/sharing.h"
+#include "quarry/local/device/device.h"
+#include "quarry/local/device/sharing.h"
 
 // The CUDA backend of this process; it exists without a GPU or driver too and then counts no devices.
 extern "C" quarry::local::Backend* quarry_cuda_backend();

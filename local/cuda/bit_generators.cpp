@@ -1,4 +1,4 @@
-#include "local/cuda/bit_generators.h"
+#include "quarry/local/cuda/bit_generators.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <mutex>
 #include <tuple>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
-#include "local/cuda/scrambled_sobol.h"
-#include "local/cuda/stream.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/scrambled_sobol.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

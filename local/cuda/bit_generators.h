@@ -3,7 +3,7 @@
 
 #include <curand.h>
 
-#include "local/program/bit_generators.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local::cuda {
 

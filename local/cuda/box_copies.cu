@@ -4,8 +4,8 @@
 // from the boxes in turn.
 #include <algorithm>
 
-#include "local/cuda/box_copies.h"
-#include "local/cuda/check.h"
+#include "quarry/local/cuda/box_copies.h"
+#include "quarry/local/cuda/check.h"
 
 namespace quarry::local::cuda {
 namespace {

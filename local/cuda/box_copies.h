@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "local/device/sharing.h"
+#include "quarry/local/device/sharing.h"
 
 namespace quarry::local::cuda {
 

@@ -1,11 +1,11 @@
-#include "local/cuda/check.h"
+#include "quarry/local/cuda/check.h"
 
 #include <fmt/format.h>
 
 #include <string_view>
 
-#include "local/base/error.h"
-#include "local/cuda/driver.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/driver.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "local/cuda/compiler.h"
+#include "quarry/local/cuda/compiler.h"
 
 #include <fmt/format.h>
 
@@ -8,14 +8,14 @@
 #include <optional>
 #include <string_view>
 
-#include "local/base/error.h"
-#include "local/base/log.h"
-#include "local/base/trace.h"
-#include "local/cuda/check.h"
-#include "local/cuda/driver.h"
-#include "local/cuda/embedded.h"
-#include "local/cuda/stream.h"
-#include "local/device/unique_handle.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/driver.h"
+#include "quarry/local/cuda/embedded.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/device/unique_handle.h"
 
 namespace quarry::local::cuda {
 namespace {

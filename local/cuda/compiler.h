@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/program/disk_cache.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/disk_cache.h"
 
 namespace quarry::local::cuda {
 

@@ -1,4 +1,4 @@
-#include "local/cuda/decompositions.h"
+#include "quarry/local/cuda/decompositions.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,15 @@
 #include <limits>
 #include <type_traits>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
-#include "local/cuda/engine.h"
-#include "local/cuda/linalg.h"
-#include "local/cuda/matrix.h"
-#include "local/cuda/small_matrices.h"
-#include "local/cuda/stream.h"
-#include "local/memory/pools.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/engine.h"
+#include "quarry/local/cuda/linalg.h"
+#include "quarry/local/cuda/matrix.h"
+#include "quarry/local/cuda/small_matrices.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/memory/pools.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Decompositions by cuSOLVER and cuBLAS, batched where the libraries have a batched routine.
 #pragma once
 
-#include "local/program/decompositions.h"
+#include "quarry/local/program/decompositions.h"
 
 namespace quarry::local::cuda {
 

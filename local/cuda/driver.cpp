@@ -1,9 +1,9 @@
-#include "local/cuda/driver.h"
+#include "quarry/local/cuda/driver.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Headers as text, for the sources of generated kernels, beside those of local/program/embedded.h.
 #pragma once
 
-#include "local/program/embedded.h"
+#include "quarry/local/program/embedded.h"
 
 namespace quarry::local::cuda {
 

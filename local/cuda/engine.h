@@ -1,7 +1,7 @@
 // The GPU engine: programs by generated kernels, matrix products and eigenproblems by cuBLAS and cuSOLVER.
 #pragma once
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cuda {
 

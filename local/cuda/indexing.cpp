@@ -1,4 +1,4 @@
-#include "local/cuda/indexing.h"
+#include "quarry/local/cuda/indexing.h"
 
 #include <fmt/format.h>
 
@@ -7,12 +7,12 @@
 #include <initializer_list>
 #include <optional>
 
-#include "local/base/error.h"
-#include "local/cuda/codegen.h"
-#include "local/cuda/embedded.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/plan.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/codegen/codegen.h"
+#include "quarry/local/cuda/embedded.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

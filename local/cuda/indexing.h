@@ -2,8 +2,8 @@
 // bad one goes to a record of 8 bytes, which the host reads before the call returns.
 #pragma once
 
-#include "local/cuda/compiler.h"
-#include "local/program/indexing.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/program/indexing.h"
 
 namespace quarry::local::cuda {
 

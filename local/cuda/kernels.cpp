@@ -3,18 +3,18 @@
 // Reductions: along rows a group of threads takes a result, across columns a block takes a strip of results; each
 // thread combines its terms in order, threads combine as a tree, and results with too few blocks are cut into segments,
 // merged by a second kernel. All of it is a function of shape, strides and alignment; no atomics.
-#include "local/cuda/kernels.h"
+#include "quarry/local/cuda/kernels.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 
-#include "local/cuda/embedded.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/plan.h"
-#include "local/memory/scratch.h"
-#include "local/program/kernel_text.h"
+#include "quarry/local/cuda/embedded.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/kernel_text.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // Users' kernels on a GPU: CUDA C++ around their snippets, and CUDA source of their own.
 #pragma once
 
-#include "local/cuda/compiler.h"
-#include "local/program/kernels.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/program/kernels.h"
 
 namespace quarry::local::cuda {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "local/cuda/compiler.h"
-#include "local/cuda/stream.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/cuda/stream.h"
 
 namespace quarry::local::cuda {
 

@@ -1,4 +1,4 @@
-#include "local/cuda/launch_memo.h"
+#include "quarry/local/cuda/launch_memo.h"
 
 #include <algorithm>
 #include <functional>

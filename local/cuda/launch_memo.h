@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "local/cuda/plan.h"
+#include "quarry/local/cuda/plan.h"
 
 namespace quarry::local::cuda {
 

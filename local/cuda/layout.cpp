@@ -1,11 +1,11 @@
-#include "local/cuda/layout.h"
+#include "quarry/local/cuda/layout.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local::cuda {
 namespace {

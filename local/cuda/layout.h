@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "local/program/engine.h"
-#include "local/program/program.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local::cuda {
 

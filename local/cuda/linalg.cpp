@@ -1,4 +1,4 @@
-#include "local/cuda/linalg.h"
+#include "quarry/local/cuda/linalg.h"
 
 #include <fmt/format.h>
 
@@ -9,14 +9,14 @@
 #include <mutex>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
-#include "local/cuda/engine.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/matrix.h"
-#include "local/cuda/plan.h"
-#include "local/cuda/stream.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/engine.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/matrix.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Dense linear algebra by cuBLAS and cuSOLVER on row-major matrices.
 #pragma once
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cuda {
 

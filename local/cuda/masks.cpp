@@ -2,11 +2,11 @@
 
 #include <array>
 
-#include "local/base/error.h"
-#include "local/cuda/embedded.h"
-#include "local/cuda/indexing.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/plan.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/embedded.h"
+#include "quarry/local/cuda/indexing.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/plan.h"
 
 namespace quarry::local::cuda {
 namespace {

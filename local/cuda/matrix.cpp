@@ -1,4 +1,4 @@
-#include "local/cuda/matrix.h"
+#include "quarry/local/cuda/matrix.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <array>
 #include <bit>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
 
 namespace quarry::local::cuda {
 namespace {

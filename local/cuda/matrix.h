@@ -3,9 +3,9 @@
 
 #include <cublas_v2.h>
 
-#include "local/cuda/stream.h"
-#include "local/memory/scratch.h"
-#include "local/program/engine.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cuda {
 

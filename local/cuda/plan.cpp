@@ -1,4 +1,4 @@
-#include "local/cuda/plan.h"
+#include "quarry/local/cuda/plan.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local::cuda {
 namespace {

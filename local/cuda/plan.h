@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "local/cuda/layout.h"
-#include "local/program/program.h"
+#include "quarry/local/cuda/layout.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local::cuda {
 

@@ -1,16 +1,16 @@
 // Matrix products on the GPU. Where a or b is a vector the product is a sum over one read of the matrix: a program with
 // a reduction, which runs at the memory's rate. Other floating-point products are cuBLAS's, integer ones a tiled
 // kernel.
-#include "local/cuda/products.h"
+#include "quarry/local/cuda/products.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "local/cuda/engine.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/matrix.h"
-#include "local/cuda/plan.h"
+#include "quarry/local/cuda/engine.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/matrix.h"
+#include "quarry/local/cuda/plan.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // The GPU engine's family of local/program/products.h.
 #pragma once
 
-#include "local/cuda/compiler.h"
-#include "local/program/products.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::cuda {
 

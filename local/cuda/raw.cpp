@@ -7,12 +7,12 @@
 #include <memory>
 #include <mutex>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
-#include "local/cuda/driver.h"
-#include "local/cuda/kernels.h"
-#include "local/cuda/launch.h"
-#include "local/program/kernel_text.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/driver.h"
+#include "quarry/local/cuda/kernels.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/program/kernel_text.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -3,21 +3,21 @@
 // memory runs along the lines, a warp takes a line, or, where lines are few and long, a block takes a tile and waits
 // for what precedes it: one read and one write. All of it is a function of shape and strides alone, and so is the
 // grouping: bits depend neither on the device nor on timing.
-#include "local/cuda/scanning.h"
+#include "quarry/local/cuda/scanning.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "local/base/error.h"
-#include "local/cuda/codegen.h"
-#include "local/cuda/embedded.h"
-#include "local/cuda/engine.h"
-#include "local/cuda/kernel/scan_slots.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/plan.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/codegen/codegen.h"
+#include "quarry/local/cuda/embedded.h"
+#include "quarry/local/cuda/engine.h"
+#include "quarry/local/cuda/kernel/scan_slots.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // The GPU engine's family of local/program/scanning.h.
 #pragma once
 
-#include "local/program/scanning.h"
+#include "quarry/local/program/scanning.h"
 
 namespace quarry::local::cuda {
 

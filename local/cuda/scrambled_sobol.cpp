@@ -1,4 +1,4 @@
-#include "local/cuda/scrambled_sobol.h"
+#include "quarry/local/cuda/scrambled_sobol.h"
 
 #include <curand.h>
 #include <fmt/format.h>
@@ -12,12 +12,12 @@
 #include <tuple>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/sobol.h"
-#include "local/cuda/check.h"
-#include "local/cuda/launch.h"
-#include "local/cuda/plan.h"
-#include "local/memory/scratch.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/sobol.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -78,7 +78,7 @@ std::vector<char> directions(const BitGenerator& bits) {
   for (int64_t d = 0; d < bits.dimensions; ++d) {
     std::array<T, kBits + 1> words{};
     std::copy_n(vendor + d * static_cast<int64_t>(kBits), kBits, words.begin());
-    words[kBits] = cpu::scramble_directions(std::span<T, kBits>(words.data(), kBits), bits.seed, d);
+    words[kBits] = scramble_directions(std::span<T, kBits>(words.data(), kBits), bits.seed, d);
     const auto* const bytes = reinterpret_cast<const char*>(words.data());
     all.insert(all.end(), bytes, bytes + sizeof(words));
   }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "local/cuda/compiler.h"
-#include "local/program/bit_generators.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local::cuda {
 

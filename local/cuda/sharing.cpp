@@ -4,11 +4,11 @@
 
 #include <cstring>
 
-#include "local/base/error.h"
-#include "local/cuda/backend.h"
-#include "local/cuda/box_copies.h"
-#include "local/cuda/check.h"
-#include "local/cuda/stream.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/backend.h"
+#include "quarry/local/cuda/box_copies.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/stream.h"
 
 namespace quarry::local::cuda {
 namespace {

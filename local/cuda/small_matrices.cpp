@@ -1,4 +1,4 @@
-#include "local/cuda/small_matrices.h"
+#include "quarry/local/cuda/small_matrices.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "local/cuda/launch.h"
+#include "quarry/local/cuda/launch.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // Kernels for stacks of small matrices where the libraries take one matrix at a time.
 #pragma once
 
-#include "local/cuda/compiler.h"
-#include "local/cuda/stream.h"
-#include "local/program/decompositions.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/program/decompositions.h"
 
 namespace quarry::local::cuda {
 

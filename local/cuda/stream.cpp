@@ -1,10 +1,10 @@
-#include "local/cuda/stream.h"
+#include "quarry/local/cuda/stream.h"
 
 #include <set>
 #include <utility>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
 
 namespace quarry::local::cuda {
 

@@ -10,8 +10,8 @@
 #include <memory>
 #include <mutex>
 
-#include "local/device/device.h"
-#include "local/device/unique_handle.h"
+#include "quarry/local/device/device.h"
+#include "quarry/local/device/unique_handle.h"
 
 namespace quarry::local::cuda {
 

@@ -1,4 +1,4 @@
-#include "local/cuda/transform_plans.h"
+#include "quarry/local/cuda/transform_plans.h"
 
 #include <cufftXt.h>
 
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "local/cuda/check.h"
+#include "quarry/local/cuda/check.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <tuple>
 
-#include "local/cuda/stream.h"
-#include "local/program/transforms.h"
+#include "quarry/local/cuda/stream.h"
+#include "quarry/local/program/transforms.h"
 
 namespace quarry::local::cuda {
 

@@ -1,17 +1,17 @@
 // A transform is done by plans of cuFFT of up to three axes each, where the memory lies. What cuFFT does not take as it
 // lies (negative strides, missing elements, axes that do not nest, too many batches) is copied to contiguous memory; so
 // is the input of complex-to-real plans, which destroy theirs. The scale rides on a copy where there is one.
-#include "local/cuda/transforms.h"
+#include "quarry/local/cuda/transforms.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "local/base/error.h"
-#include "local/cuda/check.h"
-#include "local/cuda/engine.h"
-#include "local/memory/scratch.h"
-#include "local/program/indexing.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/engine.h"
+#include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/indexing.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "local/cuda/transform_plans.h"
-#include "local/program/transforms.h"
+#include "quarry/local/cuda/transform_plans.h"
+#include "quarry/local/program/transforms.h"
 
 namespace quarry::local::cuda {
 

@@ -1,6 +1,5 @@
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -8,76 +7,12 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "local/base/error.h"
-#include "local/device/backends.h"
-#include "local/device/emulated_sharing.h"
-#include "local/program/engine.h"
-
 namespace quarry::local {
 namespace {
 
 constexpr std::array kKinds = {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::emulated};
 
-std::string own_directory() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&own_directory), &info) || !info.dli_fname) return {};
-  const std::string path = info.dli_fname;
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
-}
-
-// The outcome of the one attempt to load the library: a backend or why there is none.
-struct CudaLibrary {
-  Backend* backend = nullptr;
-  MemorySharing* sharing = nullptr;
-  std::string reason;
-
-  CudaLibrary() {
-    void* library = nullptr;
-    std::string tried;
-    for (const std::string& path : {own_directory() + "libquarry_cuda.so", std::string("libquarry_cuda.so")}) {
-      library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (library) break;
-      const char* error = dlerror();
-      if (tried.empty()) tried = error ? error : path;
-    }
-    if (!library) {
-      reason = fmt::format("libquarry_cuda cannot be loaded: {}", tried);
-      return;
-    }
-    using Factory = Backend* (*)();
-    const auto factory = reinterpret_cast<Factory>(dlsym(library, "quarry_cuda_backend"));
-    const auto sharing_factory = reinterpret_cast<MemorySharing* (*)()>(dlsym(library, "quarry_cuda_sharing"));
-    if (!factory || !sharing_factory) {
-      reason = "libquarry_cuda has no quarry_cuda_backend or quarry_cuda_sharing: it is of another version";
-      return;
-    }
-    try {
-      Backend* made = factory();
-      if (!made) {
-        reason = "libquarry_cuda made no backend";
-      } else if (made->device_count() <= 0) {
-        reason = "no CUDA device is present";
-      } else {
-        backend = made;
-        sharing = sharing_factory();
-      }
-    } catch (const std::exception& error) {
-      reason = error.what();
-    }
-  }
-};
-
-const CudaLibrary& cuda_library() {
-  static const CudaLibrary library;
-  if (!library.backend) throw DeviceError(fmt::format("device kind cuda cannot be used: {}", library.reason));
-  return library;
-}
-
 }  // namespace
-
-Backend& cuda_backend() { return *cuda_library().backend; }
-MemorySharing& cuda_sharing() { return *cuda_library().sharing; }
 
 const char* name(DeviceKind kind) {
   switch (kind) {
@@ -100,40 +35,6 @@ std::optional<DeviceKind> parse_device_kind(std::string_view text) {
     if (text == name(kind)) return kind;
   return std::nullopt;
 }
-
-Backend& backend(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cpu:
-      return cpu_backend();
-    case DeviceKind::cuda:
-      return cuda_backend();
-    case DeviceKind::emulated:
-      return emulated_backend();
-  }
-  throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
-}
-
-MemorySharing* memory_sharing(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cpu:
-      return nullptr;
-    case DeviceKind::cuda:
-      return &cuda_sharing();
-    case DeviceKind::emulated:
-      return &emulated_sharing();
-  }
-  throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
-}
-
-bool available(DeviceKind kind) {
-  try {
-    return backend(kind).device_count() > 0;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-Engine& engine(Device device) { return backend(device.kind).engine(); }
 
 namespace {
 

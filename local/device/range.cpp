@@ -1,11 +1,11 @@
-#include "local/device/range.h"
+#include "quarry/local/device/range.h"
 
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 
-#include "local/base/log.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::local {
 namespace {

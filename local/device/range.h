@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::local {
 

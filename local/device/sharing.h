@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::local {
 

@@ -1,13 +1,13 @@
-#include "local/kernel/kernel.h"
+#include "quarry/local/kernel/kernel.h"
 
 #include <fmt/format.h>
 
-#include "local/kernel/signature.h"
-#include "local/ops/apply.h"
-#include "local/ops/launch.h"
-#include "local/ops/reduce.h"
-#include "local/program/engine.h"
-#include "local/program/kernel_text.h"
+#include "quarry/local/kernel/signature.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/kernel_text.h"
 
 namespace quarry::local {
 namespace {

@@ -24,8 +24,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "local/ops/arguments.h"
-#include "local/program/kernels.h"
+#include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/kernels.h"
 
 namespace quarry::local {
 

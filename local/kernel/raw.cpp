@@ -6,10 +6,10 @@
 #include <atomic>
 #include <sstream>
 
-#include "local/kernel/kernel.h"
-#include "local/ops/launch.h"
-#include "local/program/engine.h"
-#include "local/program/kernel_text.h"
+#include "quarry/local/kernel/kernel.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/kernel_text.h"
 
 namespace quarry::local {
 namespace {

@@ -1,4 +1,4 @@
-#include "local/kernel/signature.h"
+#include "quarry/local/kernel/signature.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "local/ops/launch.h"
+#include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {
 namespace {

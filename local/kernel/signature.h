@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "local/ops/arguments.h"
-#include "local/program/kernels.h"
+#include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/kernels.h"
 
 namespace quarry::local {
 

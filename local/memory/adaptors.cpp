@@ -1,10 +1,10 @@
-#include "local/memory/adaptors.h"
+#include "quarry/local/memory/adaptors.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 

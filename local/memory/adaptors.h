@@ -4,7 +4,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "local/memory/memory_resource.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

@@ -1,7 +1,7 @@
 // A memory resource over a given piece of memory.
 #pragma once
 
-#include "local/memory/memory_resource.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

@@ -1,10 +1,10 @@
-#include "local/memory/budget.h"
+#include "quarry/local/memory/budget.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 

@@ -1,4 +1,4 @@
-#include "local/memory/memory_resource.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

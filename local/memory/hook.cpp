@@ -1,4 +1,4 @@
-#include "local/memory/hook.h"
+#include "quarry/local/memory/hook.h"
 
 #include <utility>
 

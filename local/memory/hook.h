@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::local {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::local {
 

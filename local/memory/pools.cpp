@@ -1,10 +1,10 @@
-#include "local/memory/pools.h"
+#include "quarry/local/memory/pools.h"
 
 #include <fmt/format.h>
 
 #include <map>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 namespace {

@@ -1,8 +1,8 @@
 // The pools that a program without a Runtime uses.
 #pragma once
 
-#include "local/device/exec_context.h"
-#include "local/memory/slab_pool.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/slab_pool.h"
 
 namespace quarry::local {
 

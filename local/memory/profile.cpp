@@ -1,4 +1,4 @@
-#include "local/memory/profile.h"
+#include "quarry/local/memory/profile.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "local/base/callstack.h"
+#include "quarry/local/base/callstack.h"
 
 namespace quarry::local {
 namespace {

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "local/device/range.h"
-#include "local/memory/hook.h"
+#include "quarry/local/device/range.h"
+#include "quarry/local/memory/hook.h"
 
 namespace quarry::local {
 

@@ -1,8 +1,8 @@
 // Temporary memory of one operation.
 #pragma once
 
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

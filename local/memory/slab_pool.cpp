@@ -1,4 +1,4 @@
-#include "local/memory/slab_pool.h"
+#include "quarry/local/memory/slab_pool.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 namespace {

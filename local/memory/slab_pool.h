@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "local/device/range.h"
-#include "local/memory/hook.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/device/range.h"
+#include "quarry/local/memory/hook.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

@@ -1,10 +1,10 @@
-#include "local/ndarray/dlpack.h"
+#include "quarry/local/ndarray/dlpack.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "local/ops/launch.h"
+#include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {
 namespace {

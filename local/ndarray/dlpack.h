@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::local {
 

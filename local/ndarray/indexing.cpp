@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::local {
 namespace {

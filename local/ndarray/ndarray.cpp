@@ -1,11 +1,11 @@
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "local/memory/pools.h"
-#include "local/ops/launch.h"
+#include "quarry/local/memory/pools.h"
+#include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {
 namespace {

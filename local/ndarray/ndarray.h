@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/base/error.h"
-#include "local/base/shape.h"
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

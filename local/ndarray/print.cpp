@@ -1,5 +1,5 @@
 // NumPy 2's str() and repr(), with its print options.
-#include "local/ndarray/print.h"
+#include "quarry/local/ndarray/print.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "local/ops/launch.h"
+#include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::local {
 

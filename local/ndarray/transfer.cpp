@@ -1,9 +1,9 @@
-#include "local/ndarray/transfer.h"
+#include "quarry/local/ndarray/transfer.h"
 
 #include <fmt/format.h>
 
-#include "local/memory/pools.h"
-#include "local/ops/launch.h"
+#include "quarry/local/memory/pools.h"
+#include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {
 

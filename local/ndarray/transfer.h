@@ -1,7 +1,7 @@
 // Copies between host memory and arrays on any device, blocking and asynchronous.
 #pragma once
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::local {
 

@@ -1,5 +1,5 @@
 // The types of the eager functions' parameters. The expression language converts its values to exactly these
-// (local/ops/function.def), so that a function is declared once.
+// (local/ops/functions/function.def), so that a function is declared once.
 #pragma once
 
 #include <complex>
@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::local {
 

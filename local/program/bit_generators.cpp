@@ -1,4 +1,4 @@
-#include "local/program/bit_generators.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local {
 

@@ -1,11 +1,11 @@
 // Random words of generators that run through a sequence, for distributions to be made of. Philox needs none of this:
-// its numbers are functions of their index (local/ops/ufunc.def).
+// its numbers are functions of their index (local/program/ufunc.def).
 // Part of the engine: the same contract (queued on context.stream, thread-safe for different streams).
 #pragma once
 
 #include <cstdint>
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 

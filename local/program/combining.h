@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "local/program/program.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local {
 

@@ -10,7 +10,7 @@
 
 #include <variant>
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 

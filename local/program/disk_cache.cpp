@@ -1,4 +1,4 @@
-#include "local/program/disk_cache.h"
+#include "quarry/local/program/disk_cache.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "local/base/log.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::local {
 namespace {

@@ -4,7 +4,7 @@
 namespace quarry::local {
 
 extern const char* const embedded_half;          // local/base/half.h
-extern const char* const embedded_device_math;   // local/cpu/device_math.h
+extern const char* const embedded_device_math;   // local/program/device_math.h
 extern const char* const embedded_op_functions;  // local/program/op_functions.h
 extern const char* const embedded_kernel_types;  // local/program/kernel_types.inl
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "local/device/exec_context.h"
-#include "local/program/program.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local {
 

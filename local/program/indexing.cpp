@@ -1,8 +1,8 @@
-#include "local/program/indexing.h"
+#include "quarry/local/program/indexing.h"
 
 #include <fmt/format.h>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 

@@ -1,4 +1,4 @@
-#include "local/program/kernel_text.h"
+#include "quarry/local/program/kernel_text.h"
 
 #include <fmt/format.h>
 

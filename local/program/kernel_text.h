@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "local/program/kernels.h"
+#include "quarry/local/program/kernels.h"
 
 namespace quarry::local {
 

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/base/error.h"
-#include "local/base/shape.h"
-#include "local/device/exec_context.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/local/memory/exec_context.h"
 
 namespace quarry::local {
 

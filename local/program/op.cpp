@@ -1,11 +1,11 @@
-#include "local/program/op.h"
+#include "quarry/local/program/op.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cstring>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 namespace {
@@ -15,7 +15,7 @@ using R = OpInfo::Result;
 constexpr std::array<OpInfo, kOpCount> kOps = {{
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) \
   {#name, aliases, arity, #kinds, R::result, OpRule::rule, #expression},
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 }};
 
@@ -37,7 +37,7 @@ constexpr std::array<ReductionInfo, kReductionCount> kReductions = {{
    std::string_view(#finalize).find("ddof") != std::string_view::npos,                                      \
    {#c0, or_null(#c1), or_null(#c2)},                                                                       \
    #finalize},
-#include "local/ops/reduction.def"
+#include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
 }};
 

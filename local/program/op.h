@@ -1,4 +1,4 @@
-// The enums of local/ops/ufunc.def and reduction.def, their rows as data, and NumPy's type resolution.
+// The enums of local/program/ufunc.def and reduction.def, their rows as data, and NumPy's type resolution.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 #include <string_view>
 #include <vector>
 
-#include "local/base/dtype.h"
+#include "quarry/local/base/dtype.h"
 
 namespace quarry::local {
 
 enum class Op : uint16_t {
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) name,
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 };
 
 enum class Reduction : uint8_t {
 #define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) name,
-#include "local/ops/reduction.def"
+#include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
 };
 
@@ -53,7 +53,7 @@ struct OpInfo {
 inline constexpr int kOpCount = [] {
   int rows = 0;
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) ++rows;
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
   return rows;
 }();
@@ -85,7 +85,7 @@ struct ReductionInfo {
 inline constexpr int kReductionCount = [] {
   int rows = 0;
 #define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) ++rows;
-#include "local/ops/reduction.def"
+#include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
   return rows;
 }();

@@ -12,15 +12,15 @@
 #pragma once
 
 #ifndef QUARRY_FN  // alone on the host
-#include "local/cpu/device_math.h"
+#include "quarry/local/program/device_math.h"
 #endif
 
 // Each part uses those before it.
 // clang-format off
-#include "local/program/functions/values.inl"
-#include "local/program/functions/integers.inl"
-#include "local/program/functions/reals.inl"
-#include "local/program/functions/complex.inl"
-#include "local/program/functions/random.inl"
-#include "local/program/functions/distributions.inl"
+#include "quarry/local/program/functions/values.inl"
+#include "quarry/local/program/functions/integers.inl"
+#include "quarry/local/program/functions/reals.inl"
+#include "quarry/local/program/functions/complex.inl"
+#include "quarry/local/program/functions/random.inl"
+#include "quarry/local/program/functions/distributions.inl"
 // clang-format on

@@ -1,11 +1,11 @@
-#include "local/program/program.h"
+#include "quarry/local/program/program.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "local/base/error.h"
-#include "local/program/combining.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/combining.h"
 
 namespace quarry::local {
 namespace {
@@ -25,7 +25,7 @@ struct ReductionTypes {
 constexpr ReductionTypes kTypes[] = {
 #define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
   {AccumulateRule::accumulate, ResultRule::result, {Field::f0, Field::f1, Field::f2}},
-#include "local/ops/reduction.def"
+#include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
 };
 
@@ -332,7 +332,7 @@ struct CombineRows : Recorder {
 #define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
   case Reduction::name:                                                                                     \
     QUARRY_FIELD(c0) QUARRY_FIELD(c1) QUARRY_FIELD(c2) break;
-#include "local/ops/reduction.def"
+#include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
 #undef QUARRY_FIELD
     }
@@ -410,7 +410,7 @@ Program finalize_program(Reduction reduction, DType accumulate, double ddof, std
 #define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
   case Reduction::name:                                                                                     \
     return finalize;
-#include "local/ops/reduction.def"
+#include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
       }
       return a0;

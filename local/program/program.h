@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/base/shape.h"
-#include "local/program/op.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::local {
 

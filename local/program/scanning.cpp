@@ -1,4 +1,4 @@
-#include "local/program/scanning.h"
+#include "quarry/local/program/scanning.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 // *_scratch_bytes() function says, thread-safe for different streams).
 #pragma once
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 

@@ -3,9 +3,9 @@
 
 #include <type_traits>
 
-#include "local/base/dtype.h"
-#include "local/base/error.h"
-#include "local/program/sorting_keys.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/sorting_keys.h"
 
 namespace quarry::local::keys {
 

@@ -4,10 +4,15 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
+
+class LuFactors;  // local/program/sparse_factors.h
+struct LuMatrix;
+struct LuOptions;
 
 // Compressed rows: row i has the elements [offsets[i], offsets[i + 1]) of `values`, in the columns that `indices`
 // names.
@@ -73,6 +78,10 @@ class SparseProducts {
 
   // A zero on the diagonal gives inf or NaN; one that is missing counts as zero.
   virtual void solve(const SparseTriangularSolve& solve, const ExecContext& context) = 0;
+
+  // A direct factorisation of a matrix in host memory; blocks, takes the system's memory. Throws LinAlgError for a
+  // singular matrix, InvalidArgument for options that do not exist, OutOfMemory, NotSupported where the kind has none.
+  virtual std::unique_ptr<LuFactors> factorise(const LuMatrix& a, const LuOptions& options);
 };
 
 }  // namespace quarry::local

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 

@@ -1,13 +1,13 @@
-#include "local/sparse/arithmetic.h"
+#include "quarry/local/sparse/arithmetic.h"
 
 #include <fmt/format.h>
 
-#include "local/base/log.h"
-#include "local/ops/apply.h"
-#include "local/ops/fused.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/support.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

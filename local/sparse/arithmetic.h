@@ -6,7 +6,7 @@
 // dense and stores every element: SciPy warns there (SparseEfficiencyWarning), quarry logs it at level info.
 #pragma once
 
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse {
 

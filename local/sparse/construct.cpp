@@ -1,18 +1,18 @@
-#include "local/sparse/construct.h"
+#include "quarry/local/sparse/construct.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "local/ops/fused.h"
-#include "local/ops/indexing.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/placement.h"
-#include "local/ops/sets.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/arithmetic.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/sorting/sets.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/arithmetic.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

@@ -2,8 +2,8 @@
 // arguments, else on the current one. The functions whose names end in _array are the same in quarry.
 #pragma once
 
-#include "local/ops/random.h"
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/ops/random/random.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse {
 

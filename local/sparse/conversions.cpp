@@ -2,14 +2,14 @@
 // once.
 #include <fmt/format.h>
 
-#include "local/ops/creation.h"
-#include "local/ops/fused.h"
-#include "local/ops/placement.h"
-#include "local/ops/reduce.h"
-#include "local/ops/sorting.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufuncs.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/ufuncs.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

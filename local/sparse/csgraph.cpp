@@ -1,14 +1,14 @@
-#include "local/sparse/csgraph.h"
+#include "quarry/local/sparse/csgraph.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "local/ops/sets.h"
-#include "local/ops/sorting.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufunc_methods.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/sorting/sets.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse::csgraph {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse::csgraph {
 

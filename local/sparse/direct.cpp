@@ -1,18 +1,18 @@
-#include "local/sparse/direct.h"
+#include "quarry/local/sparse/direct.h"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <limits>
 
-#include "local/cpu/superlu.h"
-#include "local/ndarray/transfer.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/construct.h"
-#include "local/sparse/eigen.h"
-#include "local/sparse/products.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ndarray/transfer.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/sparse.h"
+#include "quarry/local/sparse/construct.h"
+#include "quarry/local/sparse/eigen.h"
+#include "quarry/local/sparse/products.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse::linalg {
 namespace {
@@ -28,7 +28,7 @@ void check_right(const SparseArray& a, const NdArray& b) {
 }
 DType solving_dtype(DType dtype) { return is_float(dtype) || is_complex(dtype) ? dtype : DType::float64; }
 
-SuperLU factorise(const SparseArray& a, const cpu::LuOptions& options) {
+SuperLU factorise(const SparseArray& a, const LuOptions& options) {
   check_square(a);
   const DType dtype = solving_dtype(a.dtype());
   if (a.rows() == 0) return SuperLU(nullptr, 0, dtype, a.device());
@@ -39,11 +39,11 @@ SuperLU factorise(const SparseArray& a, const cpu::LuOptions& options) {
   const auto packed = [](const NdArray& x) { return x.is_contiguous() ? x : x.copy(default_context(kCpu)); };
   const NdArray offsets = packed(cast(host.indptr(), DType::int32)), rows = packed(cast(host.indices(), DType::int32));
   const NdArray values = packed(host.data());
-  cpu::LuMatrix matrix{dtype, a.rows(), offsets.data<int32_t>(), rows.data<int32_t>(), values.raw()};
-  return SuperLU(cpu::factorise(matrix, options), a.rows(), dtype, a.device());
+  LuMatrix matrix{dtype, a.rows(), offsets.data<int32_t>(), rows.data<int32_t>(), values.raw()};
+  return SuperLU(engine(kCpu).sparse().factorise(matrix, options), a.rows(), dtype, a.device());
 }
 
-SparseArray factor_array(const cpu::LuFactor& factor, int64_t n, DType dtype, Device device) {
+SparseArray factor_array(const LuFactor& factor, int64_t n, DType dtype, Device device) {
   const auto count = static_cast<int64_t>(factor.rows.size());
   const ExecContext host = default_context(kCpu);
   SparseArray result(Format::csc, {n, n}, from_host(factor.values.data(), dtype, {count}, host),
@@ -56,7 +56,7 @@ SparseArray factor_array(const cpu::LuFactor& factor, int64_t n, DType dtype, De
 
 }  // namespace
 
-SuperLU::SuperLU(std::shared_ptr<const cpu::LuFactors> factors, int64_t n, DType dtype, Device device)
+SuperLU::SuperLU(std::shared_ptr<const LuFactors> factors, int64_t n, DType dtype, Device device)
     : factors_(std::move(factors)), n_(n), dtype_(dtype), device_(device) {}
 
 int64_t SuperLU::nnz() const { return factors_ ? factors_->nonzeros() : 0; }

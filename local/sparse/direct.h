@@ -11,7 +11,8 @@
 #include <memory>
 #include <string_view>
 
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/program/sparse_factors.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::cpu {
 class LuFactors;
@@ -22,7 +23,7 @@ namespace quarry::local::sparse::linalg {
 // A factorisation Pr a Pc = L U, kept for many solves.
 class SuperLU {
  public:
-  SuperLU(std::shared_ptr<const cpu::LuFactors> factors, int64_t n, DType dtype, Device device);
+  SuperLU(std::shared_ptr<const LuFactors> factors, int64_t n, DType dtype, Device device);
   Dims shape() const { return {n_, n_}; }
   DType dtype() const { return dtype_; }
   int64_t nnz() const;
@@ -36,7 +37,7 @@ class SuperLU {
   NdArray perm_c() const;
 
  private:
-  std::shared_ptr<const cpu::LuFactors> factors_;
+  std::shared_ptr<const LuFactors> factors_;
   int64_t n_;
   DType dtype_;
   Device device_;

@@ -1,6 +1,6 @@
 // Krylov spaces and blocks of vectors live on the device; the small projected problems are solved by the engine's
 // eigh().
-#include "local/sparse/eigen.h"
+#include "quarry/local/sparse/eigen.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,15 @@
 #include <limits>
 #include <numeric>
 
-#include "local/linalg/linalg.h"
-#include "local/ops/indexing.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/random.h"
-#include "local/ops/reduce.h"
-#include "local/sparse/arithmetic.h"
-#include "local/sparse/construct.h"
-#include "local/sparse/direct.h"
-#include "local/sparse/vectors.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/random/random.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/sparse/arithmetic.h"
+#include "quarry/local/sparse/construct.h"
+#include "quarry/local/sparse/direct.h"
+#include "quarry/local/sparse/vectors.h"
 
 namespace quarry::local::sparse::linalg {
 namespace {

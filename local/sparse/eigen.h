@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "local/sparse/linear_operator.h"
+#include "quarry/local/sparse/linear_operator.h"
 
 namespace quarry::local::sparse::linalg {
 

@@ -3,13 +3,13 @@
 
 #include <limits>
 
-#include "local/ops/fused.h"
-#include "local/ops/index_support.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/reduce.h"
-#include "local/ops/sorting.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/indexing/index_support.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

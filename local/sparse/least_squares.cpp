@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "local/sparse/solvers.h"
-#include "local/sparse/vectors.h"
+#include "quarry/local/sparse/solvers.h"
+#include "quarry/local/sparse/vectors.h"
 
 namespace quarry::local::sparse::linalg {
 namespace {

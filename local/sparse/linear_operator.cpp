@@ -1,14 +1,14 @@
-#include "local/sparse/linear_operator.h"
+#include "quarry/local/sparse/linear_operator.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 #include <mutex>
 
-#include "local/linalg/linalg.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/products.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/products.h"
 
 namespace quarry::local::sparse::linalg {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse::linalg {
 

@@ -1,4 +1,4 @@
-#include "local/sparse/matrix_market.h"
+#include "quarry/local/sparse/matrix_market.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "local/ops/manipulation.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

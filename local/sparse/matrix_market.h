@@ -10,7 +10,7 @@
 #include <string_view>
 #include <variant>
 
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse {
 

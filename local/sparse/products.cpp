@@ -1,11 +1,11 @@
-#include "local/sparse/products.h"
+#include "quarry/local/sparse/products.h"
 
 #include <fmt/format.h>
 
-#include "local/ops/indexing.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufunc_methods.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

@@ -4,7 +4,7 @@
 // integers (wrapping) are composed of other operations. Throw InvalidArgument for shapes that do not match.
 #pragma once
 
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse {
 

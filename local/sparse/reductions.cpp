@@ -1,13 +1,13 @@
 // Reductions of sparse matrices: a fold over the elements of every line, then what the missing zeros change.
 #include <fmt/format.h>
 
-#include "local/ops/apply.h"
-#include "local/ops/fused.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
-#include "local/program/program.h"
-#include "local/sparse/products.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/program.h"
+#include "quarry/local/sparse/products.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 namespace {

@@ -1,5 +1,5 @@
 // Krylov methods. Vectors stay on the device and are updated in place; numbers that only scale vectors stay there too.
-#include "local/sparse/solvers.h"
+#include "quarry/local/sparse/solvers.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "local/ops/manipulation.h"
-#include "local/sparse/vectors.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/sparse/vectors.h"
 
 namespace quarry::local::sparse::linalg {
 namespace {

@@ -10,7 +10,7 @@
 #include <functional>
 #include <string_view>
 
-#include "local/sparse/linear_operator.h"
+#include "quarry/local/sparse/linear_operator.h"
 
 namespace quarry::local::sparse::linalg {
 

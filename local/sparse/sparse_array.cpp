@@ -1,15 +1,15 @@
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "local/ops/creation.h"
-#include "local/ops/fused.h"
-#include "local/ops/reduce.h"
-#include "local/ops/types.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/support.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/types/types.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
 

@@ -20,9 +20,9 @@
 #include <variant>
 #include <vector>
 
-#include "local/ops/arguments.h"
-#include "local/ops/indexing.h"
-#include "local/program/op.h"
+#include "quarry/local/ops/arguments.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::local::sparse {
 

@@ -1,20 +1,20 @@
-#include "local/sparse/support.h"
+#include "quarry/local/sparse/support.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <limits>
 
-#include "local/ops/fused.h"
-#include "local/ops/index_support.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/reduce.h"
-#include "local/ops/sorting.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufunc_methods.h"
-#include "local/program/indexing.h"
-#include "local/program/scanning.h"
-#include "local/program/sorting.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/indexing/index_support.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/indexing.h"
+#include "quarry/local/program/scanning.h"
+#include "quarry/local/program/sorting.h"
 
 namespace quarry::local::sparse {
 

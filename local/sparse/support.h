@@ -1,10 +1,10 @@
 // What the functions of local/sparse share: device-neutral steps on one-dimensional arrays. Private to the folder.
 #pragma once
 
-#include "local/ops/arguments.h"
-#include "local/ops/launch.h"
-#include "local/program/sparse.h"
-#include "local/sparse/sparse_array.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/sparse.h"
+#include "quarry/local/sparse/sparse_array.h"
 
 namespace quarry::local::sparse {
 

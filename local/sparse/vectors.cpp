@@ -1,8 +1,8 @@
-#include "local/sparse/vectors.h"
+#include "quarry/local/sparse/vectors.h"
 
 #include <cmath>
 
-#include "local/linalg/linalg.h"
+#include "quarry/local/ops/linalg/hermitian.h"
 
 namespace quarry::local::sparse::linalg {
 

@@ -3,10 +3,10 @@
 
 #include <complex>
 
-#include "local/ops/fused.h"
-#include "local/ops/products.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/linear_operator.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/products/products.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/linear_operator.h"
 
 namespace quarry::local::sparse::linalg {
 

@@ -7,7 +7,7 @@ foreach(name file IN ZIP_LISTS NAMES FILES)
   # The parts of a header stand in it; headers of this repository are embedded themselves.
   string(REGEX MATCHALL "#include \"[^\"]*[.]inl\"" includes "${content}")
   foreach(include IN LISTS includes)
-    string(REGEX REPLACE "#include \"(.*)\"" "\\1" part "${include}")
+    string(REGEX REPLACE "#include \"quarry/(.*)\"" "\\1" part "${include}")
     file(READ ${ROOT}/${part} text_of_part)
     string(REPLACE "${include}" "${text_of_part}" content "${content}")
   endforeach()

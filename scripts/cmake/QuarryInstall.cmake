@@ -15,13 +15,9 @@ if(QUARRY_HAVE_CUDA)
   endforeach()
 endif()
 
-foreach(layer local comm io scheduler chunked)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quarry
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
-    PATTERN "local/cuda" EXCLUDE PATTERN "local/cpu" EXCLUDE PATTERN "comm/mpi" EXCLUDE PATTERN "comm/ucx" EXCLUDE
-    PATTERN "comm/nccl" EXCLUDE PATTERN "comm/self" EXCLUDE PATTERN "io/hdf5" EXCLUDE PATTERN "chunked/exec/bodies*" EXCLUDE)
-endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/chunked/quarry.h ${PROJECT_SOURCE_DIR}/local/local.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quarry)
+# What the headers of programs reach, and nothing else: found when it is installed.
+install(CODE "set(QUARRY_SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(QUARRY_HEADERS \"${QUARRY_PROGRAM_HEADERS}\")\nset(QUARRY_TO \"${CMAKE_INSTALL_INCLUDEDIR}/quarry\")")
+install(SCRIPT ${PROJECT_SOURCE_DIR}/scripts/cmake/QuarryHeaders.cmake)
 
 install(EXPORT quarryTargets NAMESPACE quarry:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/quarryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -32,5 +28,5 @@ install(FILES ${CMAKE_BINARY_DIR}/quarryConfig.cmake ${CMAKE_BINARY_DIR}/quarryC
 
 # The prefix is the one given to `cmake --install --prefix`: found relative to the file itself.
 file(WRITE ${CMAKE_BINARY_DIR}/quarry.pc
-  "prefix=\${pcfiledir}/../..\nlibdir=\${prefix}/${CMAKE_INSTALL_LIBDIR}\nincludedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\n\nName: quarry\nDescription: ${PROJECT_DESCRIPTION}\nVersion: ${PROJECT_VERSION}\nLibs: -L\${libdir} -lquarry_chunked -lquarry_scheduler -lquarry_io -lquarry_comm -lquarry_local\nCflags: -I\${includedir} -I\${includedir}/quarry\n")
+  "prefix=\${pcfiledir}/../..\nlibdir=\${prefix}/${CMAKE_INSTALL_LIBDIR}\nincludedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}\n\nName: quarry\nDescription: ${PROJECT_DESCRIPTION}\nVersion: ${PROJECT_VERSION}\nLibs: -L\${libdir} -lquarry_chunked -lquarry_scheduler -lquarry_io -lquarry_comm -lquarry_local\nCflags: -I\${includedir}\n")
 install(FILES ${CMAKE_BINARY_DIR}/quarry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -39,6 +39,18 @@ if(QUARRY_SANITIZE)
   add_link_options(-fsanitize=${QUARRY_SANITIZE})
 endif()
 
+# Every include of ours is "quarry/LAYER/...", in the tree as after installation: build/include/quarry/ links to the layers
+# and to the two headers that programs include.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/quarry)
+foreach(layer local comm io scheduler chunked apps)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${layer} ${PROJECT_BINARY_DIR}/include/quarry/${layer} SYMBOLIC)
+endforeach()
+set(QUARRY_PROGRAM_HEADERS chunked/api/quarry.h local/local.h)
+foreach(header IN LISTS QUARRY_PROGRAM_HEADERS)
+  get_filename_component(name ${header} NAME)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${header} ${PROJECT_BINARY_DIR}/include/quarry/${name} SYMBOLIC)
+endforeach()
+
 # quarry_layer(NAME [DEPENDS layer...]): one library per layer, target quarry_NAME with alias quarry::NAME,
 # of every .cpp below the calling folder except those under EXCLUDE.
 function(quarry_layer name)
@@ -50,8 +62,7 @@ function(quarry_layer name)
   add_library(quarry_${name} ${sources})
   add_library(quarry::${name} ALIAS quarry_${name})
   target_include_directories(quarry_${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/quarry>)
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(quarry_${name} PRIVATE $<BUILD_INTERFACE:quarry_flags>)
   foreach(layer IN LISTS ARG_DEPENDS)
     target_link_libraries(quarry_${name} PUBLIC quarry_${layer})

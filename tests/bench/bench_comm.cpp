@@ -12,10 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "chunked/exec/service.h"
-#include "comm/communicator.h"
-#include "comm/nccl/device_collectives.h"
-#include "scheduler/executor.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/device_collectives.h"
+#include "quarry/comm/world/world.h"
+#include "quarry/scheduler/executor.h"
 #include "tests/bench/plain_nccl.h"
 
 namespace quarry::bench {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "local/cpu/cpu_engine.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace {
 

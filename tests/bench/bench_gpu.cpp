@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
-#include "local/program/engine.h"
-#include "local/program/program.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/program.h"
 
 using namespace quarry::local;
 

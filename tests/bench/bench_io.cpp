@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "io/dataset.h"
-#include "io/output.h"
+#include "quarry/io/dataset.h"
+#include "quarry/io/output.h"
 
 namespace {
 

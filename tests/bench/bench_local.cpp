@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/quarry/expression/evaluator.h"
-#include "apps/quarry/expression/parser.h"
-#include "local/cpu/cpu_engine.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/apps/language/evaluator.h"
+#include "quarry/apps/language/parser.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/memory/memory_resource.h"
 #include "tests/bench/kernel_calls.h"
 
 namespace quarry {

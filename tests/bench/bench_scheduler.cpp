@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 #include "scheduler_patterns.h"
 #include "scheduler_rows.h"
 

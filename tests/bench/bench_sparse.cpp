@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "local/cpu/cpu_engine.h"
-#include "local/ops/creation.h"
-#include "local/ops/ufunc.h"
-#include "local/sparse/sparse.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/sparse.h"
 
 namespace quarry::local {
 namespace {

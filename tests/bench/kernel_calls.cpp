@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "apps/examples/layers_kernel.h"
-#include "local/local.h"
+#include "quarry/apps/examples/layers_kernel.h"
+#include "quarry/local/local.h"
 
 namespace quarry {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry {
 

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <functional>
 
-#include "chunked/quarry.h"
-#include "local/ops/creation.h"
-#include "local/ops/reduce.h"
-#include "local/program/engine.h"
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/program/engine.h"
 #include "scheduler_rows.h"
 
 namespace quarry::bench {

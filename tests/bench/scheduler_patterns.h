@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "scheduler/task.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::bench {
 

@@ -4,9 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "chunked/exec/service.h"
-#include "comm/communicator.h"
-#include "scheduler/executor.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/world/world.h"
+#include "quarry/scheduler/executor.h"
 #include "scheduler_patterns.h"
 #include "scheduler_rows.h"
 

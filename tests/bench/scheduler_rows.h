@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::bench {
 

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 

@@ -13,8 +13,8 @@
 #include <functional>
 #include <random>
 
-#include "io/hdf5/chunk_index.h"
-#include "io/hdf5/object_header.h"
+#include "quarry/io/hdf5/parse/chunk_index.h"
+#include "quarry/io/hdf5/parse/object_header.h"
 #include "tests/unit/io/io_test.h"
 
 // The HDF5 library asks for as much memory as a damaged heap states and copes with getting none, as malloc() does but
@@ -203,7 +203,7 @@ TEST(MutationTest, UserBlock) { run_mutations(false, 512, 500); }
 TEST(MutationTest, NewerFormat) { run_mutations(true, 0, 500); }
 
 // A file in memory.
-class Memory final : public hdf5::ByteSource {
+class Memory final : public ByteSource {
  public:
   explicit Memory(Bytes bytes) : bytes_(std::move(bytes)) {}
   int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }

@@ -1,5 +1,5 @@
 // Idle ranks compute chunks of slow ones: faster, with the same bits, every chunk once.
-#include "chunked/exec/balance.h"
+#include "quarry/chunked/exec/balance.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,8 +14,8 @@
 #include <functional>
 #include <thread>
 
-#include "chunked/quarry.h"
-#include "chunked/runtime.h"
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry {

@@ -1,5 +1,6 @@
 // What every transport has to do, on any number of ranks.
-#include "comm/communicator.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/world/world.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

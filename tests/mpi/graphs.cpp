@@ -1,7 +1,7 @@
 // Random graphs on several ranks against eager evaluation: every rank gets the value.
 #include <gtest/gtest.h>
 
-#include "chunked/runtime.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/mpi_job.h"
 #include "tests/support/random_expressions.h"

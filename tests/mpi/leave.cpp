@@ -6,7 +6,8 @@
 #include <cstdio>
 #include <string>
 
-#include "comm/communicator.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/world/world.h"
 
 int main(int argc, char** argv) {
   using namespace quarry;

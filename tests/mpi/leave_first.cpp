@@ -5,7 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/world/world.h"
 
 int main(int argc, char** argv) {
   using namespace quarry;

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "comm/nccl/device_collectives.h"
-#include "local/base/error.h"
+#include "quarry/comm/device_collectives.h"
+#include "quarry/local/base/error.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry::comm {

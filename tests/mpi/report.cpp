@@ -1,7 +1,7 @@
 // Parts of all ranks reach rank 0, in order and on its clock.
 #include <gtest/gtest.h>
 
-#include "chunked/report/gather.h"
+#include "quarry/chunked/report/gather.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry::report {

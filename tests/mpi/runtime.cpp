@@ -1,5 +1,5 @@
 // The Runtime on several ranks.
-#include "chunked/runtime.h"
+#include "quarry/chunked/runtime/runtime.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@
 #include <numeric>
 #include <thread>
 
-#include "chunked/exec/service.h"
-#include "chunked/quarry.h"
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/exec/service.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry {

@@ -1,5 +1,5 @@
 // Remote reads and the failure protocol between real ranks, with the real executor.
-#include "chunked/exec/service.h"
+#include "quarry/chunked/exec/service.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@
 #include <random>
 #include <thread>
 
-#include "chunked/exec/remote_messages.h"
-#include "scheduler/executor.h"
+#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/scheduler/executor.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry::exec {

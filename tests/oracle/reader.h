@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::oracle {
 

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "chunked/exec/stored_array.h"
-#include "local/base/error.h"
-#include "local/linalg/linalg.h"
-#include "local/ops/apply.h"
-#include "local/ops/reduce.h"
-#include "local/program/engine.h"
+#include "quarry/chunked/exec/stored_array.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::testing {
 

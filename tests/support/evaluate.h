@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "chunked/expr/node.h"
-#include "chunked/plan/stage.h"
-#include "local/ndarray/ndarray.h"
+#include "quarry/chunked/expr/node.h"
+#include "quarry/chunked/plan/stage.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::testing {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/base/shape.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/shape.h"
 
 namespace quarry::test {
 

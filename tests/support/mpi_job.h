@@ -1,7 +1,7 @@
 // The job that an MPI test program runs in.
 #pragma once
 
-#include "comm/communicator.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry::test {
 

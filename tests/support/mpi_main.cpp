@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "quarry/comm/world/world.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry::test {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "local/device/exec_context.h"
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::test {
 

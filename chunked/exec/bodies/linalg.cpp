@@ -1,7 +1,7 @@
 // Tile products and the symmetric eigenproblem.
 #include <fmt/format.h>
 
-#include "chunked/exec/bodies.h"
+#include "quarry/chunked/exec/bodies/bodies.h"
 
 namespace quarry::exec {
 namespace {

@@ -1,4 +1,4 @@
-#include "chunked/exec/bodies/taken.h"
+#include "quarry/chunked/exec/bodies/taken.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <mutex>
 #include <variant>
 
-#include "chunked/exec/balance.h"
-#include "local/base/trace.h"
-#include "scheduler/block_memory.h"
-#include "scheduler/graph.h"
+#include "quarry/chunked/exec/balance.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/graph.h"
 
 namespace quarry::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "chunked/exec/bodies.h"
+#include "quarry/chunked/exec/bodies/bodies.h"
 
 namespace quarry::exec {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chunked/exec/bodies.h"
+#include "quarry/chunked/exec/bodies/bodies.h"
 
 namespace quarry::exec {
 namespace {

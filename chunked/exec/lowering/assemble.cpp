@@ -1,6 +1,6 @@
 // Copies: rechunk, concatenate, stack, reshape. One task per chunk of the output.
-#include "chunked/exec/lowering/builder.h"
-#include "chunked/exec/lowering/copies.h"
+#include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/chunked/exec/lowering/copies.h"
 
 namespace quarry::exec {
 

@@ -1,11 +1,11 @@
-#include "chunked/exec/lowering/builder.h"
+#include "quarry/chunked/exec/lowering/builder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "chunked/exec/lowering/copies.h"
-#include "local/base/error.h"
+#include "quarry/chunked/exec/lowering/copies.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "chunked/exec/bodies.h"
-#include "chunked/exec/lowering.h"
-#include "chunked/exec/lowering/order.h"
+#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/lowering/order.h"
 
 namespace quarry::exec {
 

@@ -1,4 +1,4 @@
-#include "chunked/exec/lowering/copies.h"
+#include "quarry/chunked/exec/lowering/copies.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "chunked/exec/bodies.h"
+#include "quarry/chunked/exec/bodies/bodies.h"
 
 namespace quarry::exec {
 

@@ -1,6 +1,6 @@
 // The eigenproblem of a matrix in one chunk: one task, on the owner of chunk 0.
-#include "chunked/exec/lowering/builder.h"
-#include "local/base/error.h"
+#include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 

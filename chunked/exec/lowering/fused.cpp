@@ -5,11 +5,11 @@
 #include <bit>
 #include <optional>
 
-#include "chunked/exec/balance.h"
-#include "chunked/exec/bodies/taken.h"
-#include "chunked/exec/lowering/builder.h"
-#include "chunked/exec/lowering/tree.h"
-#include "local/base/error.h"
+#include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/bodies/taken.h"
+#include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/chunked/grid/tree.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 namespace {

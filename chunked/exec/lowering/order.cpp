@@ -1,10 +1,10 @@
-#include "chunked/exec/lowering/order.h"
+#include "quarry/chunked/exec/lowering/order.h"
 
 #include <algorithm>
 #include <climits>
 
-#include "chunked/exec/lowering/copies.h"
-#include "local/base/error.h"
+#include "quarry/chunked/exec/lowering/copies.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 

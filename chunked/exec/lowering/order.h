@@ -1,12 +1,12 @@
-// The global order of tasks (see chunked/exec/lowering.h): phase, progress and depth, from closed forms that every rank
-// evaluates alike. It reads the plan's maps of chunks itself, for chunks of other ranks too, and not what lowering
-// finds for the own ones.
+// The global order of tasks (see chunked/exec/lowering/lowering.h): phase, progress and depth, from closed forms that
+// every rank evaluates alike. It reads the plan's maps of chunks itself, for chunks of other ranks too, and not what
+// lowering finds for the own ones.
 #pragma once
 
 #include <unordered_map>
 #include <vector>
 
-#include "chunked/exec/lowering.h"
+#include "quarry/chunked/exec/lowering/lowering.h"
 
 namespace quarry::exec {
 

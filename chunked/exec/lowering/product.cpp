@@ -5,9 +5,9 @@
 // diagonal and transposes them for those below.
 #include <algorithm>
 
-#include "chunked/exec/lowering/builder.h"
-#include "chunked/exec/lowering/tree.h"
-#include "local/base/error.h"
+#include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/chunked/grid/tree.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 namespace {

@@ -1,5 +1,5 @@
 // libquarry_nccl: the only file with NCCL calls.
-#include "comm/nccl/nccl_api.h"
+#include "quarry/comm/nccl/nccl_api.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>

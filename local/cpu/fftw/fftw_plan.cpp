@@ -4,8 +4,8 @@
 #include <mutex>
 #include <string>
 
-#include "local/base/error.h"
-#include "local/cpu/short_plan.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/short_plan.h"
 
 namespace quarry::local::cpu {
 namespace {

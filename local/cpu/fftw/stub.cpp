@@ -1,5 +1,5 @@
 // A build without FFTW.
-#include "local/cpu/short_plan.h"
+#include "quarry/local/cpu/short_plan.h"
 
 namespace quarry::local::cpu {
 

@@ -1,5 +1,5 @@
 // astype between all dtypes, and byte order.
-#include "local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/map.inl"
 
 #ifdef __F16C__
 #include <immintrin.h>

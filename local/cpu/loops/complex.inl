@@ -1,5 +1,5 @@
 // Loops over complex numbers.
-#include "local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/map.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 
@@ -7,7 +7,7 @@ void register_complex(Loops& loops) {
 #define QUARRY_OP(name, ...)                                         \
   register_row<row_##name, cx<float>, 'c'>(loops, DType::complex64); \
   register_row<row_##name, cx<double>, 'c'>(loops, DType::complex128);
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 }
 

@@ -2,7 +2,7 @@
 // one logical shape at every level, so that the sign of a zero depends on the elements only.
 #include <limits>
 
-#include "local/cpu/loops/fold.inl"
+#include "quarry/local/cpu/loops/fold.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {

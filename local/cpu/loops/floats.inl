@@ -1,6 +1,6 @@
 // Loops over float32 and float64. Transcendental functions other than exp are SLEEF's: its finz_ variants return the
 // same bits at every vector length. The oldest level has no FMA, which they need, and calls libm.
-#include "local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/map.inl"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #define QUARRY_VECTOR_MATH 1
@@ -255,7 +255,7 @@ void register_float_row(Loops& loops) {
 
 void register_floats(Loops& loops) {
 #define QUARRY_OP(name, ...) register_float_row<row_##name>(loops);
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #ifdef QUARRY_VECTOR_MATH
 #define QUARRY_REGISTER(name, c_name, ulp)                                                        \

@@ -1,7 +1,7 @@
 // Reductions whose order does not matter to the result: integer sums, products, truth.
 #include <initializer_list>
 
-#include "local/cpu/loops/fold.inl"
+#include "quarry/local/cpu/loops/fold.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {

@@ -1,5 +1,5 @@
 // Loops over bool and integers.
-#include "local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/map.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {
@@ -7,7 +7,7 @@ namespace {
 template <class T, char kind>
 void register_type(Loops& loops, DType dtype) {
 #define QUARRY_OP(name, ...) register_row<row_##name, T, kind>(loops, dtype);
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 }
 
@@ -32,7 +32,7 @@ void register_integers(Loops& loops) {
   register_type<uint32_t, 'i'>(loops, DType::uint32);
   register_type<uint64_t, 'i'>(loops, DType::uint64);
 #define QUARRY_OP(name, ...) register_mixed<row_##name>(loops);
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 }
 

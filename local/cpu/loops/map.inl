@@ -3,8 +3,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "local/cpu/device_math.h"
-#include "local/cpu/loops.h"
+#include "quarry/local/program/device_math.h"
+#include "quarry/local/cpu/loops.h"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 
@@ -37,7 +37,7 @@ constexpr bool contains(const char* letters, char letter) {
       return expression;                                                                         \
     }                                                                                            \
   };
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 
 // Asks for memory that a loop comes to soon: what processors fetch on their own ends with each page of 4 KiB.

@@ -1,5 +1,5 @@
 // Positions along an axis to byte offsets.
-#include "local/cpu/offsets.h"
+#include "quarry/local/cpu/offsets.h"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <optional>
 
-#include "local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/map.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {

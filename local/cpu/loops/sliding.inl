@@ -3,7 +3,7 @@
 // and then the stretches in order, so that the width of vectors and blocks does not change bits.
 #include <type_traits>
 
-#include "local/cpu/sliding.h"
+#include "quarry/local/cpu/sliding.h"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 

@@ -1,6 +1,6 @@
 """random.default_rng() and its methods (local/ops/functions/random.def).
 
-The numbers are not NumPy's, whose Generator has another bit generator; the tests of local/ops/random.h judge the
+The numbers are not NumPy's, whose Generator has another bit generator; the tests of local/ops/random/random.h judge the
 distributions. Here are what does not depend on them: shapes, dtypes, orders, values of parameters that leave no choice,
 and errors. By decision NaN is an error for every parameter, where NumPy lets it through for some; multiples beyond
 NumPy's parameters (dtype= everywhere) are not in the cases.

@@ -1,4 +1,4 @@
-"""Reductions and their nan variants (reduction.def, local/ops/nan_reductions.cpp).
+"""Reductions and their nan variants (reduction.def, local/ops/reduction/nan_reductions.cpp).
 
 quarry differs from NumPy by decision:
 - Sums of float16 and bfloat16 accumulate in float32 throughout.

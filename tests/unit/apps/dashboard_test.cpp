@@ -1,5 +1,5 @@
 // The live page, asked as curl and as a browser ask.
-#include "apps/quarry/dashboard.h"
+#include "quarry/apps/quarry/dashboard.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps {
 namespace {

@@ -1,14 +1,14 @@
-#include "apps/quarry/options.h"
+#include "quarry/apps/quarry/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
 
-#include "apps/quarry/progress.h"
-#include "apps/quarry/suggest.h"
-#include "apps/quarry/text.h"
-#include "apps/quarry/tool.h"
+#include "quarry/apps/language/suggest.h"
+#include "quarry/apps/quarry/progress.h"
+#include "quarry/apps/quarry/text.h"
+#include "quarry/apps/quarry/tool.h"
 
 namespace quarry::apps {
 namespace {

@@ -1,4 +1,4 @@
-#include "chunked/exec/access.h"
+#include "quarry/chunked/exec/access.h"
 
 #include <gtest/gtest.h>
 

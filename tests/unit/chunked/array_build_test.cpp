@@ -4,14 +4,14 @@
 #include <cmath>
 #include <cstring>
 
-#include "chunked/chunking.h"
-#include "chunked/functions/creation.h"
-#include "chunked/functions/manipulation.h"
-#include "chunked/functions/reductions.h"
-#include "chunked/functions/ufuncs.h"
-#include "chunked/plan/stage.h"
-#include "chunked/random/random.h"
-#include "local/base/error.h"
+#include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/random.h"
+#include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/stage.h"
+#include "quarry/local/base/error.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_expressions.h"
 

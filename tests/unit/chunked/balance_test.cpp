@@ -1,5 +1,5 @@
 // Chunks that change hands, without a job: tests/mpi/balance.cpp has the rest.
-#include "chunked/exec/balance.h"
+#include "quarry/chunked/exec/balance.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chunked/exec/block_index.h"
+#include "quarry/chunked/exec/block_index.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What each rank computes on.
-#include "chunked/device_choice.h"
+#include "quarry/chunked/runtime/device_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry {
 namespace {

@@ -1,7 +1,7 @@
 // Random graphs through the whole machine on one rank, against eager evaluation.
 #include <gtest/gtest.h>
 
-#include "chunked/runtime.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_expressions.h"
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "chunked/chunking.h"
-#include "chunked/quarry.h"
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/grid/chunking.h"
 
 namespace quarry {
 namespace {

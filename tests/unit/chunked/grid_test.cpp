@@ -1,9 +1,9 @@
-#include "chunked/grid.h"
+#include "quarry/chunked/grid/grid.h"
 
 #include <gtest/gtest.h>
 
-#include "chunked/chunking.h"
-#include "local/base/error.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry {
 namespace {

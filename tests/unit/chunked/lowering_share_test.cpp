@@ -6,11 +6,11 @@
 #include <ctime>
 #include <vector>
 
-#include "chunked/chunking.h"
-#include "chunked/exec/lowering.h"
-#include "chunked/expr/build.h"
-#include "chunked/functions/reductions.h"
-#include "chunked/functions/ufuncs.h"
+#include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {

@@ -1,14 +1,14 @@
 // Each pass before and after, as text.
 #include <gtest/gtest.h>
 
-#include "chunked/chunking.h"
-#include "chunked/expr/build.h"
-#include "chunked/functions/creation.h"
-#include "chunked/functions/manipulation.h"
-#include "chunked/functions/reductions.h"
-#include "chunked/functions/ufuncs.h"
-#include "chunked/linalg/linalg.h"
-#include "chunked/plan/passes.h"
+#include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/linalg.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/passes.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {

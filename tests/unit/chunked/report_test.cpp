@@ -1,4 +1,4 @@
-#include "chunked/report/report.h"
+#include "quarry/chunked/report/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <sstream>
 #include <tuple>
 
-#include "chunked/report/rows.h"
-#include "local/base/error.h"
-#include "scheduler/task.h"
+#include "quarry/chunked/report/rows.h"
+#include "quarry/local/base/error.h"
+#include "quarry/scheduler/task.h"
 
 namespace quarry::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "chunked/runtime.h"
+#include "quarry/chunked/runtime/runtime.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <limits>
 #include <thread>
 
-#include "chunked/memory_size.h"
+#include "quarry/chunked/runtime/memory_size.h"
 
 namespace quarry {
 namespace {

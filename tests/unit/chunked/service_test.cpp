@@ -1,5 +1,5 @@
 // The parts of the service that need no ranks; tests/mpi/service.cpp has the rest.
-#include "chunked/exec/service.h"
+#include "quarry/chunked/exec/service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "chunked/exec/remote_box.h"
-#include "chunked/exec/remote_messages.h"
-#include "local/device/sharing.h"
+#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/local/device/sharing.h"
 
 namespace quarry::exec {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/monitor/monitor.h"
+#include "quarry/comm/monitor/monitor.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@
 #include <sstream>
 #include <thread>
 
-#include "comm/monitor/watchdog.h"
-#include "local/base/error.h"
+#include "quarry/comm/monitor/watchdog.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::comm {
 namespace {

@@ -1,5 +1,5 @@
 // cuRAND's generators on the CPU side of its host interface, which needs no GPU: the same sequences as on one.
-#include "local/cuda/bit_generators.h"
+#include "quarry/local/cuda/bit_generators.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/sobol.h"
-#include "local/cuda/scrambled_sobol.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/sobol.h"
+#include "quarry/local/cuda/scrambled_sobol.h"
 #include "tests/unit/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {

@@ -1,7 +1,7 @@
 // Names of compiled kernels on disk; needs no GPU.
 #include <gtest/gtest.h>
 
-#include "local/cuda/compiler.h"
+#include "quarry/local/cuda/compiler.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "local/base/error.h"
-#include "local/cuda/indexing.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/indexing.h"
 
 namespace quarry::local::cuda {
 namespace {

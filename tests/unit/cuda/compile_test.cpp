@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "local/base/error.h"
-#include "local/cuda/codegen.h"
-#include "local/cuda/compiler.h"
-#include "local/cuda/layout.h"
-#include "local/cuda/plan.h"
-#include "local/program/scanning.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/codegen/codegen.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/cuda/layout.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/program/scanning.h"
 #include "tests/unit/cuda/launches.h"
 
 namespace quarry::local::cuda {
@@ -21,7 +21,7 @@ constexpr Architecture kArchitecture = 90;
 
 constexpr std::array kDTypes = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 

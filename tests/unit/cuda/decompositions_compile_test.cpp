@@ -1,7 +1,7 @@
 // The kernels of decompositions compile, on machines without a GPU too.
 #include <gtest/gtest.h>
 
-#include "local/cuda/small_matrices.h"
+#include "quarry/local/cuda/small_matrices.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <thread>
 
-#include "local/base/error.h"
-#include "local/cuda/backend.h"
-#include "local/cuda/compiler.h"
-#include "local/cuda/engine.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/backend.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/cuda/engine.h"
 #include "tests/unit/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {

@@ -1,7 +1,7 @@
 // Matrix products and eigenproblems on the GPU against plain loops.
 #include <complex>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 #include "tests/unit/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {

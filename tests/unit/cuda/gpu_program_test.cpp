@@ -2,7 +2,7 @@
 #include <array>
 #include <optional>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 #include "tests/unit/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array kDTypes = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 

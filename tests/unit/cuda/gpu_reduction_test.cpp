@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array kDTypes = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 

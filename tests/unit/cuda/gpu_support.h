@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/base/shape.h"
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
-#include "local/program/engine.h"
-#include "local/program/program.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local::cuda {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "local/cuda/kernels.h"
-#include "local/program/kernel_text.h"
+#include "quarry/local/cuda/kernels.h"
+#include "quarry/local/program/kernel_text.h"
 
 namespace quarry::local::cuda {
 namespace {

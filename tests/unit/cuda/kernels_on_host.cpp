@@ -8,10 +8,10 @@
 #include <numeric>
 #include <sstream>
 
-#include "local/base/error.h"
-#include "local/cpu/system_compiler.h"
-#include "local/cuda/embedded.h"
-#include "local/cuda/layout.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/system_compiler.h"
+#include "quarry/local/cuda/embedded.h"
+#include "quarry/local/cuda/layout.h"
 #include "tests/support/source_file.h"
 
 namespace quarry::local::cuda {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "local/cuda/codegen.h"
-#include "local/cuda/plan.h"
-#include "local/program/engine.h"
+#include "quarry/local/cuda/codegen/codegen.h"
+#include "quarry/local/cuda/plan.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local::cuda {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 #include "tests/unit/cuda/gpu_support.h"
 #include "tests/unit/cuda/launches.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kDTypes = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 

@@ -1,9 +1,9 @@
 // A remembered launch gives the slots that planning anew would give.
-#include "local/cuda/launch_memo.h"
+#include "quarry/local/cuda/launch_memo.h"
 
 #include <gtest/gtest.h>
 
-#include "local/cuda/layout.h"
+#include "quarry/local/cuda/layout.h"
 #include "tests/unit/cuda/launches.h"
 
 namespace quarry::local::cuda {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "local/base/shape.h"
-#include "local/program/engine.h"
-#include "local/program/program.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local::cuda {
 

@@ -1,8 +1,8 @@
 // The kernels of integer products compile, on machines without a GPU too.
 #include <gtest/gtest.h>
 
-#include "local/cuda/compiler.h"
-#include "local/cuda/products.h"
+#include "quarry/local/cuda/compiler.h"
+#include "quarry/local/cuda/products.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cuda/small_matrices.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/small_matrices.h"
 #include "tests/unit/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {

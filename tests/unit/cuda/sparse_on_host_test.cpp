@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cuda/sparse_kernels.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/sparse/kernels.h"
 #include "tests/unit/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {

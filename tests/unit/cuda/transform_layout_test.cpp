@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "local/cuda/transforms.h"
+#include "quarry/local/cuda/transforms.h"
 
 namespace quarry::local::cuda {
 namespace {

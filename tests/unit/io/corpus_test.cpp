@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <map>
 
-#include "io/hdf5/library.h"
-#include "io/hdf5/types.h"
+#include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/types.h"
 #include "tests/unit/io/io_test.h"
 
 namespace quarry::io {

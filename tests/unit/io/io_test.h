@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/dataset.h"
+#include "quarry/io/dataset.h"
 #include "tests/support/hdf5_file.h"
 #include "tests/support/temp_dir.h"
 

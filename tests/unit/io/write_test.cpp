@@ -10,8 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "io/output.h"
-#include "io/partial.h"
+#include "quarry/io/output.h"
+#include "quarry/io/partial.h"
 #include "tests/unit/io/io_test.h"
 
 namespace quarry::io {

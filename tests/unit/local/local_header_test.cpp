@@ -1,5 +1,5 @@
 // local/local.h: every function by its name in quarry::local, as a program outside of the library uses it.
-#include "local/local.h"
+#include "quarry/local/local.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace ql = quarry::local;
 #define QUARRY_FUNCTION(symbol, names, signature, summary) \
   static_assert(requires { static_cast<decltype(&ql::ops::symbol)>(&ql::symbol); });
 #define QUARRY_METHOD(symbol, names, signature, summary) QUARRY_FUNCTION(symbol, names, signature, summary)
-#include "local/ops/function.def"
+#include "quarry/local/ops/functions/function.def"
 #undef QUARRY_FUNCTION
 #undef QUARRY_METHOD
 

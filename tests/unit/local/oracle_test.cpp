@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "local/linalg/linalg.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/oracle/reader.h"
 
 namespace quarry::oracle {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::scheduler::testing_support {
 

@@ -1,6 +1,6 @@
 // Random graphs against a plain loop, at every budget that works, on the CPU and on the emulated device.
 
-#include "scheduler/executor.h"
+#include "quarry/scheduler/executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <future>
 
 #include "executor_support.h"
-#include "local/base/trace.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::scheduler {
 namespace {

@@ -1,8 +1,8 @@
-#include "scheduler/graph.h"
+#include "quarry/scheduler/graph.h"
 
 #include <gtest/gtest.h>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::scheduler {
 namespace {

@@ -12,9 +12,9 @@
 #include <numeric>
 #include <random>
 
-#include "local/base/error.h"
-#include "scheduler/block_memory.h"
-#include "scheduler/spill_file.h"
+#include "quarry/local/base/error.h"
+#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/spill_file.h"
 
 namespace quarry::scheduler {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <sstream>
 
-#include "apps/quarry/display.h"
-#include "apps/quarry/expression/evaluator.h"
-#include "apps/quarry/expression/parser.h"
+#include "quarry/apps/language/evaluator.h"
+#include "quarry/apps/language/parser.h"
+#include "quarry/apps/quarry/display.h"
 
 namespace quarry::apps::expression {
 namespace {

@@ -15,11 +15,11 @@
 #include <random>
 #include <set>
 
-#include "apps/quarry/expression/evaluator.h"
-#include "apps/quarry/expression/lexer.h"
-#include "apps/quarry/expression/local_values.h"
-#include "apps/quarry/expression/parser.h"
-#include "apps/quarry/local_eval.h"
+#include "quarry/apps/binding/local_values.h"
+#include "quarry/apps/language/evaluator.h"
+#include "quarry/apps/language/lexer.h"
+#include "quarry/apps/language/parser.h"
+#include "quarry/apps/quarry/local_eval.h"
 #include "tests/oracle/reader.h"
 
 namespace quarry::apps::expression {

@@ -1,4 +1,4 @@
-#include "apps/quarry/expression/parser.h"
+#include "quarry/apps/language/parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

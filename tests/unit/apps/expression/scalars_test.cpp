@@ -1,8 +1,8 @@
 // Expressions over Python's scalars give what Python gives.
 #include <gtest/gtest.h>
 
-#include "apps/quarry/expression/evaluator.h"
-#include "apps/quarry/expression/parser.h"
+#include "quarry/apps/language/evaluator.h"
+#include "quarry/apps/language/parser.h"
 
 namespace quarry::apps::expression {
 namespace {

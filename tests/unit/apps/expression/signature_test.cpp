@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "apps/quarry/expression/library.h"
+#include "quarry/apps/language/library.h"
 
 namespace quarry::apps::expression {
 namespace {

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
-#include "local/cpu/cpu_engine.h"
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
-#include "local/program/engine.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 namespace {

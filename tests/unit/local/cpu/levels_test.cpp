@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "local/base/dtype.h"
-#include "local/cpu/code.h"
-#include "local/cpu/interpreter.h"
-#include "local/cpu/layout.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/cpu/code.h"
+#include "quarry/local/cpu/interpreter.h"
+#include "quarry/local/cpu/layout.h"
 
 namespace quarry::local {
 namespace {

@@ -4,9 +4,9 @@
 #include <complex>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/cpu/cpu_engine.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 namespace {

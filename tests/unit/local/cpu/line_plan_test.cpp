@@ -1,4 +1,4 @@
-#include "local/cpu/line_plan.h"
+#include "quarry/local/cpu/line_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "local/cpu/short_plan.h"
-#include "local/cpu/transforms.h"
+#include "quarry/local/cpu/short_plan.h"
+#include "quarry/local/cpu/transforms.h"
 
 namespace quarry::local::cpu {
 namespace {

@@ -6,9 +6,9 @@
 #include <sstream>
 #include <vector>
 
-#include "local/cpu/cpu_engine.h"
-#include "local/cpu/device_math.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/device_math.h"
 #include "tests/support/shared_data.h"
 
 namespace quarry::local {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "local/cpu/cpu_engine.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
 namespace {

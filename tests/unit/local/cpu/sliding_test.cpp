@@ -1,5 +1,5 @@
 // Sliding products: the definition, and the same bits at every instruction-set level and for every division of work.
-#include "local/cpu/sliding.h"
+#include "quarry/local/cpu/sliding.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Quicksort in vector registers against std::sort.
-#include "local/cpu/sorting_vector.h"
+#include "quarry/local/cpu/sorting/vector.h"
 
 #include <gtest/gtest.h>
 

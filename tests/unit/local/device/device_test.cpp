@@ -1,4 +1,4 @@
-#include "local/device/device.h"
+#include "quarry/local/device/device.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/device/exec_context.h"
-#include "local/memory/memory_resource.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/memory_resource.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

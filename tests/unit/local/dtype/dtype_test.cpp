@@ -1,13 +1,13 @@
 // Promotion and casting against NumPy's tables are in oracle_test.cpp.
-#include "local/base/dtype.h"
+#include "quarry/local/base/dtype.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "local/base/error.h"
-#include "local/base/shape.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/shape.h"
 
 namespace quarry::local {
 namespace {

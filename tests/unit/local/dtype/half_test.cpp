@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "local/base/half.h"
+#include "quarry/local/base/half.h"
 
 namespace quarry::local {
 namespace {

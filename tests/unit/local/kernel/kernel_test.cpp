@@ -1,5 +1,5 @@
 // Users' elementwise and reduction kernels on every device, against the same by NumPy's functions.
-#include "local/kernel/kernel.h"
+#include "quarry/local/kernel/kernel.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@
 #include <set>
 #include <string>
 
-#include "local/local.h"
-#include "local/program/disk_cache.h"
+#include "quarry/local/local.h"
+#include "quarry/local/program/disk_cache.h"
 #include "tests/support/on_devices.h"
 
 namespace {

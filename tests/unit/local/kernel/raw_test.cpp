@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "local/local.h"
+#include "quarry/local/local.h"
 
 namespace {
 

@@ -1,13 +1,13 @@
 // matmul against NumPy is in oracle_test.cpp.
-#include "local/linalg/linalg.h"
+#include "quarry/local/ops/linalg/hermitian.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

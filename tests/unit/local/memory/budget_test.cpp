@@ -1,11 +1,11 @@
-#include "local/memory/budget.h"
+#include "quarry/local/memory/budget.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-#include "local/base/error.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::local {
 namespace {

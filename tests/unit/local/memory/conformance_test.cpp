@@ -1,5 +1,5 @@
-#include "local/memory/adaptors.h"
-#include "local/memory/slab_pool.h"
+#include "quarry/local/memory/adaptors.h"
+#include "quarry/local/memory/slab_pool.h"
 #include "tests/conformance/memory_resource.h"
 
 namespace quarry::local {

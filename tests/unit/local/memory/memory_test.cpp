@@ -8,10 +8,10 @@
 #include <random>
 #include <thread>
 
-#include "local/base/error.h"
-#include "local/memory/adaptors.h"
-#include "local/memory/arena_resource.h"
-#include "local/memory/slab_pool.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/memory/adaptors.h"
+#include "quarry/local/memory/arena_resource.h"
+#include "quarry/local/memory/slab_pool.h"
 
 namespace quarry::local {
 namespace {

@@ -1,5 +1,5 @@
 // Statistics, limits, hooks and the names of holders, on pools of every kind of device.
-#include "local/memory/pools.h"
+#include "quarry/local/memory/pools.h"
 
 #include <gmock/gmock.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "local/base/error.h"
-#include "local/ndarray/transfer.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/ndarray/transfer.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -1,12 +1,12 @@
 // Compiled with -g1: the profile finds its lines.
-#include "local/memory/profile.h"
+#include "quarry/local/memory/profile.h"
 
 #include <gmock/gmock.h>
 
-#include "local/base/callstack.h"
-#include "local/memory/slab_pool.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/base/callstack.h"
+#include "quarry/local/memory/slab_pool.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 using quarry::local::NdArray;

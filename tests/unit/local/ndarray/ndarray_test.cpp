@@ -1,13 +1,13 @@
 // Indexing, printing and casts against NumPy are in oracle_test.cpp.
-#include "local/ndarray/ndarray.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <thread>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

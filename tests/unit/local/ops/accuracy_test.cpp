@@ -12,8 +12,8 @@
 #include <sstream>
 #include <type_traits>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 #include "tests/support/shared_data.h"
 

@@ -5,12 +5,12 @@
 #include <numeric>
 #include <random>
 
-#include "local/ops/indexing.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/reduce.h"
-#include "local/ops/scans.h"
-#include "local/ops/sorting.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -4,10 +4,10 @@
 
 #include <functional>
 
-#include "local/linalg/linalg.h"
-#include "local/local.h"
-#include "local/memory/adaptors.h"
-#include "local/memory/slab_pool.h"
+#include "quarry/local/local.h"
+#include "quarry/local/memory/adaptors.h"
+#include "quarry/local/memory/slab_pool.h"
+#include "quarry/local/ops/linalg/hermitian.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

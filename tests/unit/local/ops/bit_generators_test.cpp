@@ -7,7 +7,7 @@
 #include <numbers>
 #include <set>
 
-#include "local/ops/random.h"
+#include "quarry/local/ops/random/random.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "local/device/backends.h"
-#include "local/ops/launch.h"
-#include "local/ops/reduce.h"
-#include "local/ops/scans.h"
-#include "local/ops/sorting.h"
-#include "local/ops/ufunc.h"
-#include "local/program/program.h"
+#include "quarry/local/device/device.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/program.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -1,11 +1,11 @@
 // Running out of memory at any allocation leaves nothing behind, and streams usable.
 #include <gtest/gtest.h>
 
-#include "local/linalg/linalg.h"
-#include "local/memory/adaptors.h"
-#include "local/memory/slab_pool.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/memory/adaptors.h"
+#include "quarry/local/memory/slab_pool.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

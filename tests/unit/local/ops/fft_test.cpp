@@ -1,5 +1,5 @@
 // Fourier transforms against sums in long double, and their identities.
-#include "local/ops/fft.h"
+#include "quarry/local/ops/fft/fft.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "local/ops/manipulation.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -1,5 +1,5 @@
 // fuse(): the same arrays as the operations one by one, in as few kernels.
-#include "local/ops/fuse.h"
+#include "quarry/local/ops/fuse/fuse.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <limits>
 #include <string>
 
-#include "local/local.h"
+#include "quarry/local/local.h"
 #include "tests/support/on_devices.h"
 
 namespace {
@@ -26,7 +26,7 @@ QUARRY_ON_EVERY_DEVICE(Fuse);
 
 constexpr DType kDTypes[] = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 
@@ -98,7 +98,7 @@ TEST_P(Fuse, EveryUfuncIsAsTheOperationsOneByOne) {
   if constexpr (has_dtype_of_arguments(ql::OpRule::rule)) {           \
     QUARRY_TEST_##arity(f)                                            \
   }
-#include "local/ops/ufunc.def"
+#include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
   }
 }

@@ -1,12 +1,12 @@
 // Indexing against element-by-element references; NumPy's own answers are replayed in tests/unit/apps/expression.
-#include "local/ops/indexing.h"
+#include "quarry/local/ops/indexing/indexing.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <random>
 
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

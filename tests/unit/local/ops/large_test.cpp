@@ -5,12 +5,12 @@
 
 #include <cstdlib>
 
-#include "local/device/backends.h"
-#include "local/ops/fft.h"
-#include "local/ops/indexing.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/device/device.h"
+#include "quarry/local/ops/fft/fft.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

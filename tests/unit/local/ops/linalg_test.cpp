@@ -1,6 +1,6 @@
 // Factorisations by LAPACK's measures: residuals and losses of orthogonality in units of size and precision. What NumPy
 // says of results that are unique is in the oracle.
-#include "local/ops/linalg.h"
+#include "quarry/local/ops/linalg/linalg.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 #include <span>
 #include <sstream>
 
-#include "local/ops/creation.h"
-#include "local/ops/manipulation.h"
-#include "local/ops/products.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/products/products.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 #include "tests/support/shared_data.h"
 

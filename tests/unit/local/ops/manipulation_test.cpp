@@ -1,18 +1,18 @@
 // What the replayed expressions cannot show: views and copies, devices, memory limits, exchange with others.
-#include "local/ops/manipulation.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "local/memory/adaptors.h"
-#include "local/memory/slab_pool.h"
-#include "local/ndarray/dlpack.h"
-#include "local/ndarray/print.h"
-#include "local/ndarray/transfer.h"
-#include "local/ops/creation.h"
-#include "local/ops/types.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/memory/adaptors.h"
+#include "quarry/local/memory/slab_pool.h"
+#include "quarry/local/ndarray/dlpack.h"
+#include "quarry/local/ndarray/print.h"
+#include "quarry/local/ndarray/transfer.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/types/types.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -1,17 +1,17 @@
 // Properties of einsum, sliding products and polynomials. NumPy's answers are in the oracle.
-#include "local/ops/numerical.h"
+#include "quarry/local/ops/numerical/numerical.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 
-#include "local/ops/apply.h"
-#include "local/ops/einsum.h"
-#include "local/ops/launch.h"
-#include "local/ops/polynomials.h"
-#include "local/ops/products.h"
-#include "local/ops/reduce.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/numerical/polynomials.h"
+#include "quarry/local/ops/products/einsum.h"
+#include "quarry/local/ops/products/products.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

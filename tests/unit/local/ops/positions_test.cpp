@@ -6,10 +6,10 @@
 #include <cmath>
 #include <random>
 
-#include "local/ops/fused.h"
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufuncs.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/ufuncs.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

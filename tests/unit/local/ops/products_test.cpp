@@ -1,13 +1,13 @@
 // Products against plain loops in every dtype and layout. NumPy's answers are in the oracle.
-#include "local/ops/products.h"
+#include "quarry/local/ops/products/products.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "local/ops/apply.h"
-#include "local/ops/launch.h"
-#include "local/ops/reduce.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {
@@ -35,7 +35,7 @@ QUARRY_ON_EVERY_DEVICE(Products);
 
 constexpr DType kDTypes[] = {
 #define QUARRY_DTYPE(name, text, type, kind, compute) DType::name,
-#include "local/base/dtype.def"
+#include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
 

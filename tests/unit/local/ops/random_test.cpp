@@ -1,6 +1,6 @@
 // Generator: every distribution against its distribution function at fixed seeds, and shapes, dtypes and errors. The
 // functions of reference are the tests' own.
-#include "local/ops/random.h"
+#include "quarry/local/ops/random/random.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <numeric>
 #include <set>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "local/ops/reduce.h"
-#include "local/ops/scans.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufuncs.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/ufuncs.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

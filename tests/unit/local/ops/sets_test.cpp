@@ -1,6 +1,6 @@
 // Distinct elements, set functions and what sorts by several keys, on every device: properties of larger data. Values
 // against NumPy are in the oracle's cases.
-#include "local/ops/sets.h"
+#include "quarry/local/ops/sorting/sets.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "local/ops/sorting.h"
+#include "quarry/local/ops/sorting/sorting.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

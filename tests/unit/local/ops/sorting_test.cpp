@@ -1,6 +1,6 @@
 // Sorting against std::stable_sort with NumPy's order, on every device: properties, awkward shapes, errors. Values
 // against NumPy are in the oracle's cases.
-#include "local/ops/sorting.h"
+#include "quarry/local/ops/sorting/sorting.h"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@
 #include <numeric>
 #include <random>
 
-#include "local/device/backends.h"
-#include "local/ops/apply.h"
-#include "local/ops/indexing.h"
-#include "local/ops/launch.h"
-#include "local/ops/reduce.h"
-#include "local/ops/sorting_rows.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/device/device.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/rows.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -1,6 +1,6 @@
 // Statistics against plain loops, on every device: sizes that are worked on in parts, awkward shapes, errors. Values
 // against NumPy are in the oracle's cases.
-#include "local/ops/statistics.h"
+#include "quarry/local/ops/statistics/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <numeric>
 #include <random>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

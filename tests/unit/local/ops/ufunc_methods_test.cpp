@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufunc_methods.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

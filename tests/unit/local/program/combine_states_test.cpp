@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "local/local.h"
-#include "local/program/combining.h"
+#include "quarry/local/local.h"
+#include "quarry/local/program/combining.h"
 
 namespace quarry::local {
 namespace {

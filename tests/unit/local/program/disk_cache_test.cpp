@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "local/program/disk_cache.h"
+#include "quarry/local/program/disk_cache.h"
 
 namespace quarry::local {
 namespace {

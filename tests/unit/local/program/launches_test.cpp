@@ -2,7 +2,7 @@
 #include <cstring>
 #include <deque>
 
-#include "local/program/engine.h"
+#include "quarry/local/program/engine.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

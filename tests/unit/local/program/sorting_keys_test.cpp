@@ -1,11 +1,11 @@
 // The key that is chosen at run time against the classes of keys.
-#include "local/program/sorting_keys.h"
+#include "quarry/local/program/sorting_keys.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "local/program/sorting_dispatch.h"
+#include "quarry/local/program/sorting_dispatch.h"
 
 namespace quarry::local {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <sstream>
 
-#include "local/base/error.h"
-#include "local/program/program.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/program.h"
 #include "tests/support/source_file.h"
 
 namespace quarry::local {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <limits>
 
-#include "local/ops/reduce.h"
-#include "local/ops/ufunc.h"
-#include "local/ops/ufuncs.h"
-#include "local/sparse/sparse.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/ufuncs.h"
+#include "quarry/local/sparse/sparse.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local::sparse {

@@ -6,8 +6,8 @@
 #include <map>
 #include <sstream>
 
-#include "local/ops/ufunc.h"
-#include "local/sparse/sparse.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/sparse/sparse.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local::sparse {

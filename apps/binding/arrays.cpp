@@ -1,0 +1,190 @@
+#include "quarry/apps/binding/arrays.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "quarry/apps/language/library.h"
+#include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/linalg.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/ufuncs.h"
+
+namespace quarry::apps::expression {
+
+using local::InvalidArgument;
+using local::NotSupported;
+using local::Op;
+using local::TypeError;
+
+bool is_operand(const Value& value) {
+  if (value.is<Array>() || value.number()) return true;
+  const SequenceValue* sequence = value.sequence();
+  return sequence != nullptr && std::all_of(sequence->items.begin(), sequence->items.end(), is_operand);
+}
+
+namespace {
+
+bool holds_array(const Value& value) {
+  if (value.is<Array>()) return true;
+  const SequenceValue* sequence = value.sequence();
+  return sequence != nullptr && std::any_of(sequence->items.begin(), sequence->items.end(), holds_array);
+}
+
+// The numbers of a nested sequence in C order, and its shape.
+void flatten_numbers(const Value& value, int depth, Dims& shape, std::vector<Scalar>& numbers) {
+  constexpr int64_t kUnknown = -1;
+  if (const std::optional<Number> number = value.number()) {
+    if (depth != shape.size()) throw InvalidArgument("the nested sequences have an inhomogeneous shape");
+    numbers.push_back(to_scalar(*number));
+    return;
+  }
+  const SequenceValue* sequence = value.sequence();
+  if (sequence == nullptr) throw TypeError("an array cannot hold a " + type_name(value));
+  const auto extent = static_cast<int64_t>(sequence->items.size());
+  if (depth == shape.size()) {
+    // Only the first path down a sequence finds a new axis.
+    if (!numbers.empty()) throw InvalidArgument("the nested sequences have an inhomogeneous shape");
+    shape.push_back(kUnknown);
+  }
+  if (shape[depth] == kUnknown) shape[depth] = extent;
+  if (shape[depth] != extent) throw InvalidArgument("the nested sequences have an inhomogeneous shape");
+  for (const Value& item : sequence->items) flatten_numbers(item, depth + 1, shape, numbers);
+}
+
+// Weak literals alone: bool, int64, float64, complex128; ints above int64 are uint64.
+DType dtype_of_numbers(const std::vector<Scalar>& numbers) {
+  if (numbers.empty()) return DType::float64;
+  std::vector<local::PromotionOperand> operands;
+  for (const Scalar& number : numbers) operands.push_back({number.dtype(), false});
+  return local::result_type(operands);
+}
+
+Operand to_operand(const Value& value) {
+  if (const std::optional<Number> number = value.number()) return to_scalar(*number);
+  return to_array(value);
+}
+
+}  // namespace
+
+Array to_array(const Value& value, std::optional<DType> dtype) {
+  if (const Array* array = value.as<Array>()) return dtype ? array->astype(*dtype) : *array;
+  if (const std::optional<Number> number = value.number()) return full({}, to_scalar(*number), dtype);
+  const SequenceValue* sequence = value.sequence();
+  if (sequence == nullptr) throw TypeError("a " + type_name(value) + " is no array");
+  if (holds_array(value)) {
+    std::vector<Array> items;
+    for (const Value& item : sequence->items) items.push_back(to_array(item, dtype));
+    return stack(items);
+  }
+  Dims shape;
+  std::vector<Scalar> numbers;
+  flatten_numbers(value, 0, shape, numbers);
+  const DType type = dtype.value_or(dtype_of_numbers(numbers));
+  std::vector<std::byte> bytes(numbers.size() * static_cast<size_t>(local::itemsize(type)));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    local::check_weak_fits(numbers[i], type);
+    numbers[i].store(type, bytes.data() + i * static_cast<size_t>(local::itemsize(type)));
+  }
+  return Array::from_local(local::from_bytes(bytes.data(), type, shape));
+}
+
+Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype) {
+  std::vector<Operand> operands;
+  for (const Value& arg : args) {
+    if (!is_operand(arg)) {
+      throw TypeError(std::string(local::info(op).name) + "() takes numbers and arrays, not " + type_name(arg));
+    }
+    operands.push_back(to_operand(arg));
+  }
+  if (op == Op::cast) return to_array(args[0]).astype(dtype.value());
+  return quarry::apply(op, operands, dtype);
+}
+
+Value array_unary(UnaryOp op, const Value& operand) { return apply(ufunc(op), std::span(&operand, 1)); }
+
+Value array_binary(BinaryOp op, const Value& left, const Value& right) {
+  if (op == BinaryOp::matmul) return matmul(to_array(left), to_array(right));
+  const Value args[] = {left, right};
+  return apply(ufunc(op), args);
+}
+
+Value array_compare(CompareOp op, const Value& left, const Value& right) {
+  const Value args[] = {left, right};
+  return apply(ufunc(op), args);
+}
+
+namespace {
+
+local::IndexItem index_item(const Value& value) {
+  if (value.is<Int>()) return to_int64(value, "an index");
+  if (const auto* slice = value.as<local::Slice>()) return *slice;
+  if (value.is_none()) return local::newaxis;
+  if (value.is<EllipsisValue>()) return local::ellipsis;
+  if (value.is<bool>() || value.is<Array>() || value.sequence() != nullptr) {
+    throw NotSupported("indexing with boolean and integer arrays is not available yet");
+  }
+  throw local::IndexError("only integers, slices, ellipsis (...) and None are indices, not " + type_name(value));
+}
+
+}  // namespace
+
+Value array_subscript(const Array& array, const Value& index) {
+  std::vector<local::IndexItem> items;
+  const SequenceValue* tuple = index.sequence();
+  if (tuple != nullptr && !tuple->is_list) {
+    for (const Value& item : tuple->items) items.push_back(index_item(item));
+  } else {
+    items.push_back(index_item(index));
+  }
+  return array[std::span<const local::IndexItem>(items)];
+}
+
+namespace {
+
+Value chunk_extents(const Array& array) {
+  constexpr int64_t kMostChunks = 1 << 20;
+  std::vector<Value> axes;
+  for (const AxisChunks& axis : array.chunks().axes()) {
+    if (axis.count() > kMostChunks) throw InvalidArgument("the array has too many chunks to list");
+    std::vector<Value> extents;
+    for (int64_t i = 0; i < axis.count(); ++i) extents.emplace_back(axis.size(i));
+    axes.push_back(Value::tuple(std::move(extents)));
+  }
+  return Value::tuple(std::move(axes));
+}
+
+struct AttributeRow {
+  std::string_view name;
+  Value (*get)(const Array& array);
+};
+
+const AttributeRow kAttributes[] = {
+    {"T", [](const Array& a) { return Value(a.T()); }},
+    {"mT", [](const Array& a) { return Value(swapaxes(a, -1, -2)); }},
+    {"shape", [](const Array& a) { return Value::tuple(a.shape()); }},
+    {"ndim", [](const Array& a) { return Value(a.ndim()); }},
+    {"size", [](const Array& a) { return Value(a.size()); }},
+    {"dtype", [](const Array& a) { return Value(DTypeValue{a.dtype()}); }},
+    {"itemsize", [](const Array& a) { return Value(local::itemsize(a.dtype())); }},
+    {"nbytes", [](const Array& a) { return Value(a.nbytes()); }},
+    {"real", [](const Array& a) { return Value(quarry::real(a)); }},
+    {"imag", [](const Array& a) { return Value(quarry::imag(a)); }},
+    {"chunks", chunk_extents},
+};
+
+}  // namespace
+
+std::optional<Value> array_attribute(const Array& array, std::string_view name) {
+  for (const AttributeRow& row : kAttributes) {
+    if (row.name == name) return row.get(array);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> array_attribute_names() {
+  std::vector<std::string> names;
+  for (const AttributeRow& row : kAttributes) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace quarry::apps::expression

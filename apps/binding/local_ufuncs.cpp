@@ -1,0 +1,415 @@
+// ufuncs and reductions of local arrays as functions of the language.
+
+#include <algorithm>
+#include <cmath>
+
+#include "quarry/apps/binding/local_tables.h"
+#include "quarry/apps/binding/table_names.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+
+namespace quarry::apps::expression {
+
+using local::InvalidArgument;
+using local::Op;
+using local::Reduction;
+using local::TypeError;
+
+namespace {
+
+constexpr const char* kUfuncSignatures[] = {
+    "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
+    "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)"};
+constexpr const char* kTwoOutputSignatures[] = {
+    "",
+    "(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+    "subok=True, signature=None)",
+    "(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+    "subok=True, signature=None)"};
+
+// NumPy's letters of the dtypes that there are here.
+constexpr std::pair<char, DType> kLetters[] = {{'?', DType::bool_},     {'b', DType::int8},      {'B', DType::uint8},
+                                               {'h', DType::int16},     {'H', DType::uint16},    {'i', DType::int32},
+                                               {'I', DType::uint32},    {'l', DType::int64},     {'L', DType::uint64},
+                                               {'e', DType::float16},   {'f', DType::float32},   {'d', DType::float64},
+                                               {'F', DType::complex64}, {'D', DType::complex128}};
+
+DType letter_dtype(char letter) {
+  for (const auto& [known, dtype] : kLetters) {
+    if (known == letter) return dtype;
+  }
+  if (letter == 'q') return DType::int64;
+  if (letter == 'Q') return DType::uint64;
+  throw InvalidArgument("there is no dtype '" + std::string(1, letter) + "'");
+}
+char dtype_letter(DType dtype) {
+  for (const auto& [letter, known] : kLetters) {
+    if (known == dtype) return letter;
+  }
+  return 'E';  // bfloat16, as ml_dtypes has it
+}
+
+// out=: an array, or a tuple of as many as there are results.
+std::optional<NdArray> out_of(const Value& value) {
+  if (value.is_none()) return std::nullopt;
+  const Value* out = &value;
+  if (const SequenceValue* tuple = value.sequence(); tuple != nullptr && !tuple->is_list) {
+    if (tuple->items.size() != 1) throw InvalidArgument("The 'out' tuple must have exactly one entry per ufunc output");
+    out = &tuple->items[0];
+    if (out->is_none()) return std::nullopt;
+  }
+  if (!out->is<NdArray>()) throw TypeError("return arrays must be of ArrayType");
+  return *out->as<NdArray>();
+}
+
+std::optional<NdArray> where_of(const Value& value) {
+  if (const bool* given = value.as<bool>(); given != nullptr && *given) return std::nullopt;
+  return to_ndarray(value);
+}
+
+std::optional<DType> dtype_of(const Value& value) {
+  if (value.is_none()) return std::nullopt;
+  return to_dtype(value, "dtype");
+}
+
+local::UfuncOptions ufunc_options(const Arguments& args) {
+  Keep keep;
+  local::UfuncOptions options;
+  options.out = out_of(args["out"]);
+  options.where = where_of(args["where"]);
+  options.casting = Convert<local::Casting>::from(args["casting"], "casting", keep);
+  options.dtype = dtype_of(args["dtype"]);
+  return options;
+}
+
+// signature=: "ff->f", "dd" or a tuple of dtypes and None, inputs first. Nothing for an output that is left open.
+std::vector<std::optional<DType>> signature_of(const Value& value, size_t inputs, size_t outputs) {
+  std::vector<std::optional<DType>> types;
+  if (const auto* text = value.as<std::string>()) {
+    if (text->size() > 1 && text->find("->") == std::string::npos && text->size() != inputs)
+      throw InvalidArgument("the signature " + repr(*text) + " does not name the types of all operands");
+    for (const char letter : *text) {
+      if (letter == '-' || letter == '>') continue;
+      types.emplace_back(letter_dtype(letter));
+    }
+  } else if (const SequenceValue* tuple = value.sequence(); tuple != nullptr && !tuple->is_list) {
+    for (const Value& item : tuple->items) types.push_back(dtype_of(item));
+  } else {
+    throw TypeError("the signature object to ufunc must be a string or a tuple, not " + type_name(value));
+  }
+  if (types.size() == inputs) types.resize(inputs + outputs);
+  if (types.size() == 1) throw TypeError("a type-tuple of one type does not say what it is of; use dtype=");
+  if (types.size() != inputs + outputs)
+    throw InvalidArgument("a type-tuple must be specified of length 1 or " + std::to_string(inputs + outputs));
+  return types;
+}
+
+// The operands in the dtypes that the signature asks for.
+Value apply_signature(Op op, const Arguments& args) {
+  const auto arity = static_cast<size_t>(local::info(op).arity);
+  local::UfuncOptions options = ufunc_options(args);
+  if (options.dtype) throw TypeError("cannot specify both 'signature' and 'dtype'");
+  const std::vector<std::optional<DType>> wanted = signature_of(args["signature"], arity, 1);
+  const auto no_loop = [&]() -> Value {
+    throw TypeError("No loop matching the specified signature and casting was found for ufunc " +
+                    std::string(local::info(op).name));
+  };
+  const bool inputs_open =
+      std::none_of(wanted.begin(), wanted.end() - 1, [](const auto& type) { return type.has_value(); });
+  if (inputs_open) {
+    options.dtype = wanted.back();
+    return apply_local(op, std::span(args.values()).first(arity), options);
+  }
+  std::vector<Value> operands;
+  std::vector<local::PromotionOperand> types;
+  for (size_t i = 0; i < arity; ++i) {
+    const NdArray given = to_ndarray(args.values()[i]);
+    const bool weak = args.values()[i].number().has_value();
+    const DType type = wanted[i].value_or(given.dtype());
+    const bool truth = local::info(op).rule == local::OpRule::logical;  // is taken of any dtype
+    if (!weak && !truth && !local::can_cast(given.dtype(), type, options.casting))
+      throw TypeError("Cannot cast ufunc '" + std::string(local::info(op).name) + "' input " + std::to_string(i) +
+                      " from dtype('" + local::name(given.dtype()) + "') to dtype('" + local::name(type) +
+                      "') with casting rule '" + local::name(options.casting) + "'");
+    operands.emplace_back(weak ? to_ndarray(args.values()[i], type) : given.astype(type));
+    types.push_back({type, false});
+  }
+  const local::OpTypes found = local::resolve(op, types, std::nullopt, local::Casting::unsafe);
+  for (size_t i = 0; i < arity; ++i) {
+    if (found.args[i] != types[i].dtype) return no_loop();
+  }
+  if (wanted.back() && *wanted.back() != found.result) return no_loop();
+  if (options.casting == local::Casting::no || options.casting == local::Casting::equiv)
+    options.casting = local::Casting::safe;
+  return apply_local(op, operands, options);
+}
+
+Handler ufunc_handler(Op op) {
+  const auto arity = static_cast<size_t>(local::info(op).arity);
+  return [op, arity](const Arguments& args, Session&) {
+    if (!args.given_from(arity)) return apply_local(op, std::span(args.values()).first(arity), {});
+    if (!args["signature"].is_none()) return apply_signature(op, args);
+    return apply_local(op, std::span(args.values()).first(arity), ufunc_options(args));
+  };
+}
+
+// out= of a ufunc with two outputs: a tuple, or two positional arguments.
+std::vector<std::optional<NdArray>> outs_of(const Arguments& args) {
+  std::vector<Value> given = {args["out1"], args["out2"]};
+  if (args.given("out")) {
+    if (args.given("out1") || args.given("out2")) {
+      throw TypeError("cannot specify 'out' as both a positional and keyword argument");
+    }
+    const SequenceValue* tuple = args["out"].sequence();
+    if (tuple == nullptr || tuple->is_list) throw TypeError("'out' must be a tuple of arrays");
+    if (tuple->items.size() != 2) throw InvalidArgument("The 'out' tuple must have exactly one entry per ufunc output");
+    given = tuple->items;
+  }
+  std::vector<std::optional<NdArray>> outs;
+  for (const Value& value : given) outs.push_back(out_of(value));
+  return outs;
+}
+
+}  // namespace
+
+Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions& options) {
+  Keep keep;
+  std::vector<local::Arg> operands;
+  for (const Value& arg : args) {
+    operands.push_back(Convert<local::Arg>::from(arg, std::string(local::info(op).name) + "(): operand", keep));
+  }
+  const bool plain = !options.out && !options.where && options.casting == local::Casting::same_kind;
+  return plain ? local::apply(op, operands, options.dtype) : local::apply(op, operands, options);
+}
+
+namespace {
+
+local::Axes axes_of(const Value& value) {
+  if (const SequenceValue* sequence = value.sequence(); sequence != nullptr && sequence->is_list) {
+    throw TypeError("'list' object cannot be interpreted as an integer: axis must be None, an int or a tuple of ints");
+  }
+  Keep keep;
+  return Convert<local::Axes>::from(value, "axis", keep);
+}
+
+Value reduce_by(Op op, const Arguments& args) {
+  Keep keep;
+  local::ReduceOptions options;
+  options.dtype = dtype_of(args["dtype"]);
+  options.out = out_of(args["out"]);
+  options.keepdims = to_truth(args["keepdims"], "keepdims");
+  options.initial = Convert<std::optional<Scalar>>::from(args["initial"], "initial", keep);
+  options.where = where_of(args["where"]);
+  const NdArray array = to_ndarray(args["array"]);
+  // initial=None: there is not even the ufunc's own identity to start from.
+  if (args.given("initial") && !options.initial && (array.size() == 0 || options.where)) {
+    const uint32_t mask = axes_of(args["axis"]).mask(array.ndim());
+    bool nothing = options.where.has_value();
+    for (int d = 0; d < array.ndim(); ++d) nothing = nothing || ((mask >> d & 1u) != 0 && array.shape()[d] == 0);
+    if (nothing)
+      throw InvalidArgument("reduction operation '" + std::string(local::info(op).name) +
+                            "' does not have an identity: initial is None");
+  }
+  return local::ops::ufunc_reduce(op, array, axes_of(args["axis"]), options);
+}
+
+Value add_at(Op op, const Arguments& args) {
+  Keep keep;
+  const NdArray* array = args["a"].as<NdArray>();
+  if (array == nullptr) throw TypeError("first operand must be array");
+  std::optional<local::Arg> value;
+  const bool binary = local::info(op).arity == 2;
+  if (binary != args.given("b"))
+    throw InvalidArgument(binary ? "second operand needed for ufunc" : "one operand too many");
+  if (binary) value = Convert<local::Arg>::from(args["b"], "b", keep);
+  local::ops::ufunc_at(op, *array, index_terms(args["indices"]), value);
+  return Value();
+}
+
+void add_ufunc_methods(Registry& registry) {
+  for (const auto& entry : ufunc_names()) {
+    const Op op = entry.op;
+    const std::string& name = entry.name;
+    registry.add_function(name + ".at", "(a, indices, b=None, /)",
+                          [op](const Arguments& args, Session&) { return add_at(op, args); });
+    if (local::info(op).arity != 2) continue;
+    registry.add_function(name + ".reduce",
+                          "(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=True)",
+                          [op](const Arguments& args, Session&) { return reduce_by(op, args); });
+    registry.add_function(name + ".accumulate", "(array, /, axis=0, dtype=None, out=None)",
+                          [op](const Arguments& args, Session&) -> Value {
+                            return local::ops::ufunc_accumulate(op, to_ndarray(args["array"]),
+                                                                to_index(args["axis"], "axis"), dtype_of(args["dtype"]),
+                                                                out_of(args["out"]));
+                          });
+    registry.add_function(name + ".outer",
+                          "(A, B, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True)",
+                          [op](const Arguments& args, Session&) -> Value {
+                            Keep keep;
+                            const auto a = Convert<local::Arg>::from(args["A"], "A", keep);
+                            const auto b = Convert<local::Arg>::from(args["B"], "B", keep);
+                            return local::ops::ufunc_outer(op, a, b, ufunc_options(args));
+                          });
+    registry.add_function(name + ".reduceat", "(array, /, indices, axis=0, dtype=None, out=None)",
+                          [op](const Arguments& args, Session&) -> Value {
+                            return local::ops::ufunc_reduceat(
+                                op, to_ndarray(args["array"]), to_ndarray(args["indices"]),
+                                to_index(args["axis"], "axis"), dtype_of(args["dtype"]), out_of(args["out"]));
+                          });
+  }
+}
+
+}  // namespace
+
+void add_local_ufuncs(Registry& registry) {
+  for (const auto& [op, name] : ufunc_names()) {
+    if (registry.function(name) != nullptr) continue;
+    if (op == Op::real || op == Op::imag) {  // functions in NumPy
+      registry.add_function(name, "(val)",
+                            [op = op](const Arguments& args, Session&) { return apply_local(op, args.values()); });
+      continue;
+    }
+    registry.add_function(name, kUfuncSignatures[local::info(op).arity], ufunc_handler(op));
+  }
+  for (const local::MultiOutput& multi : local::multi_outputs()) {
+    if (registry.function(multi.name) != nullptr) continue;
+    const int arity = local::info(multi.outputs[0]).arity;
+    registry.add_function(multi.name, kTwoOutputSignatures[arity], [&multi, arity](const Arguments& args, Session&) {
+      Keep keep;
+      std::vector<local::Arg> operands;
+      for (int i = 0; i < arity; ++i) {
+        operands.push_back(Convert<local::Arg>::from(args.values()[static_cast<size_t>(i)], multi.name, keep));
+      }
+      local::UfuncOptions options;
+      options.where = where_of(args["where"]);
+      options.casting = Convert<local::Casting>::from(args["casting"], "casting", keep);
+      options.dtype = dtype_of(args["dtype"]);
+      std::vector<Value> items;
+      for (const NdArray& array : local::apply(multi, operands, options, outs_of(args))) items.emplace_back(array);
+      return Value::tuple(std::move(items));
+    });
+  }
+  add_ufunc_methods(registry);
+}
+
+namespace {
+
+// What a reduction's signature has besides the array.
+std::string reduction_parameters(Reduction reduction, const local::ReductionInfo& row) {
+  if (reduction == Reduction::count_nonzero) return "axis=None, *, keepdims=False)";
+  if (row.has_position) return "axis=None, out=None, *, keepdims=False)";
+  std::string text = "axis=None, ";
+  if (row.takes_dtype) text += "dtype=None, ";
+  text += "out=None, ";
+  if (row.takes_ddof) text += "ddof=0, ";
+  text += row.takes_initial ? "keepdims=False, initial=None, where=True" : "keepdims=False, *, where=True";
+  if (row.takes_ddof) text += ", mean=None, correction=None";
+  return text + ")";
+}
+
+Handler reduction_handler(Reduction reduction) {
+  return [reduction](const Arguments& args, Session&) -> Value {
+    const local::ReductionInfo& row = local::info(reduction);
+    const bool is_count = reduction == Reduction::count_nonzero;  // without `out` and `where`
+    local::ReduceOptions options;
+    Keep keep;
+    options.keepdims = to_truth(args["keepdims"], "keepdims");
+    if (row.takes_dtype) options.dtype = dtype_of(args["dtype"]);
+    if (!is_count) options.out = out_of(args["out"]);
+    if (row.takes_initial) options.initial = Convert<std::optional<Scalar>>::from(args["initial"], "initial", keep);
+    if (!is_count && !row.has_position) options.where = where_of(args["where"]);
+    if (row.takes_ddof) {
+      if (args.given("ddof") && args.given("correction")) {
+        throw InvalidArgument("ddof and correction can't be provided simultaneously.");
+      }
+      const char* given = args.given("correction") ? "correction" : "ddof";
+      options.ddof = to_real_number(args[given], given);
+    }
+    const NdArray x = Convert<NdArray>::from(args.values()[0], args.function().name + "(): a", keep);
+    if (row.has_position && args["axis"].sequence() != nullptr) {
+      throw TypeError("axis must be an integer, not a " + type_name(args["axis"]));
+    }
+    if (row.takes_ddof) options.mean = Convert<std::optional<NdArray>>::from(args["mean"], "mean", keep);
+    return local::reduce(reduction, x, axes_of(args["axis"]), options);
+  };
+}
+
+}  // namespace
+
+namespace {
+
+// What begins a reduction, where it is one number for all dtypes.
+Value identity_of(Op op) {
+  static const std::pair<Op, Number> kIdentities[] = {
+      {Op::add, Int{0}},         {Op::multiply, Int{1}},   {Op::bitwise_and, Int{-1}}, {Op::bitwise_or, Int{0}},
+      {Op::bitwise_xor, Int{0}}, {Op::gcd, Int{0}},        {Op::hypot, Int{0}},        {Op::logical_and, true},
+      {Op::logical_or, false},   {Op::logical_xor, false}, {Op::logaddexp, -INFINITY}, {Op::logaddexp2, -INFINITY}};
+  for (const auto& [known, identity] : kIdentities) {
+    if (known == op) return identity;
+  }
+  return None{};
+}
+
+// "ff->f" for every loop.
+std::vector<Value> loops_of(std::span<const Op> outputs) {
+  const local::OpInfo& row = local::info(outputs[0]);
+  std::vector<Value> loops;
+  for (int i = 0; i < local::kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const std::vector<local::PromotionOperand> operands(static_cast<size_t>(row.arity), {dtype, false});
+    try {
+      const local::OpTypes types = local::resolve(outputs[0], operands);
+      std::string text;
+      bool direct = types.args[0] == dtype;
+      for (int k = 0; k < row.arity; ++k) text += dtype_letter(types.args[static_cast<size_t>(k)]);
+      text += "->";
+      for (const Op output : outputs) text += dtype_letter(local::resolve(output, operands).result);
+      if (direct) loops.emplace_back(std::move(text));
+    } catch (const TypeError&) {  // no loop
+    }
+  }
+  return loops;
+}
+
+}  // namespace
+
+std::optional<Value> ufunc_attribute(std::string_view function, std::string_view name) {
+  std::vector<Op> outputs;
+  for (const auto& [op, known] : ufunc_names()) {
+    if (known == function && op != Op::real && op != Op::imag) outputs = {op};
+  }
+  for (const local::MultiOutput& multi : local::multi_outputs()) {
+    if (multi.name == function) outputs.assign(multi.outputs.begin(), multi.outputs.end());
+  }
+  if (outputs.empty()) return std::nullopt;
+  const int arity = local::info(outputs[0]).arity, results = static_cast<int>(outputs.size());
+  if (name == "nin") return Value(arity);
+  if (name == "nout") return Value(results);
+  if (name == "nargs") return Value(arity + results);
+  if (name == "signature") return Value();
+  if (name == "identity") return results == 1 ? identity_of(outputs[0]) : Value();
+  if (name == "types") return Value::list(loops_of(outputs));
+  if (name == "ntypes") return Value(static_cast<int64_t>(loops_of(outputs).size()));
+  return std::nullopt;
+}
+
+void add_local_reductions(Registry& registry) {
+  for (int i = 0; i < local::kReductionCount; ++i) {
+    const auto reduction = static_cast<Reduction>(i);
+    const local::ReductionInfo& row = local::info(reduction);
+    const std::string parameters = reduction_parameters(reduction, row);
+    std::vector<std::string> names = words(row.aliases);
+    names.emplace_back(row.name);
+    for (const std::string& name : names) {
+      if (registry.function(name) != nullptr) continue;
+      registry.add_function(name, "(a, " + parameters, reduction_handler(reduction));
+    }
+    if (reduction != Reduction::count_nonzero && registry.method(row.name) == nullptr) {
+      registry.add_method(row.name, "(self, /, " + parameters, reduction_handler(reduction));
+    }
+  }
+}
+
+}  // namespace quarry::apps::expression

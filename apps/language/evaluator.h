@@ -1,0 +1,23 @@
+// Evaluates a syntax tree over variables, with the arrays of a library: chunked ones are built lazily, local ones at
+// once.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "quarry/apps/language/library.h"
+
+namespace quarry::apps::expression {
+
+struct Environment {
+  std::map<std::string, Value, std::less<>> variables;  // they hide functions and constants of the same name
+  Session session;
+  const Library* library = &chunked_library();
+  // Names that failed to evaluate, with the line that did (--keep-going), for messages.
+  std::map<std::string, int, std::less<>> failed;
+};
+
+// Throws ExpressionError that points at the operation that could not be done, OutOfMemory with the same text.
+Value evaluate(const Source& source, const Expr& expr, Environment& environment);
+
+}  // namespace quarry::apps::expression

@@ -1,0 +1,93 @@
+// The functions of the expression language: names, signatures, binding of arguments.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quarry/apps/language/value.h"
+#include "quarry/chunked/api/random.h"
+
+namespace quarry::apps::expression {
+
+// What evaluation of one program shares.
+struct Session {
+  random::Generator random{0};  // each call of a random function takes a stream of its own
+};
+
+struct Parameter {
+  enum class Kind : uint8_t { positional_only, positional, variadic, keyword_only, keywords } kind;
+  std::string name;
+  std::optional<Value> default_value;
+};
+
+// Bound arguments: one value per parameter; *args holds a tuple, **kwargs a dict.
+class Arguments {
+ public:
+  Arguments(const Function& function, std::vector<Value> values, std::vector<bool> given)
+      : function_(function), values_(std::move(values)), given_(std::move(given)) {}
+  const Value& operator[](std::string_view parameter) const { return values_[position(parameter)]; }
+  bool given(std::string_view parameter) const { return given_[position(parameter)]; }
+  // Whether a parameter at or behind that position is given.
+  bool given_from(size_t position) const {
+    return std::find(given_.begin() + static_cast<std::ptrdiff_t>(position), given_.end(), true) != given_.end();
+  }
+  const std::vector<Value>& values() const { return values_; }  // in the order of the parameters
+  const Function& function() const { return function_; }
+
+ private:
+  size_t position(std::string_view parameter) const;
+  const Function& function_;
+  std::vector<Value> values_;
+  std::vector<bool> given_;
+};
+
+using Handler = std::function<Value(const Arguments&, Session&)>;
+
+struct Function {
+  std::string name;
+  std::string signature;  // "(a, axis=None, *, keepdims=False)", as Python writes it
+  std::vector<Parameter> parameters;
+  Handler handler;
+  std::string summary;  // one sentence for the documentation; may be empty
+};
+
+// A keyword argument in a call.
+struct KeywordValue {
+  std::string name;
+  Value value;
+};
+
+// Binds as Python does. Throws TypeError with Python's messages ("f() got an unexpected keyword argument 'x'", with the
+// nearest parameter).
+Arguments bind(const Function& function, std::vector<Value> positional, std::vector<KeywordValue> keywords);
+
+// Parses a signature; throws InternalError where it is malformed.
+std::vector<Parameter> parse_signature(const std::string& signature);
+
+// All functions by name ("mean", "random.normal", "linalg.eigh", "add.reduce") and all methods of arrays.
+class Registry {
+ public:
+  const Function* function(std::string_view name) const;
+  const Function* method(std::string_view name) const;
+  std::vector<std::string> function_names() const;
+  std::vector<std::string> method_names() const;
+
+  // Replaces nothing: the name must be new.
+  void add_function(const std::string& name, const std::string& signature, const Handler& handler,
+                    const std::string& summary = "");
+  void add_method(const std::string& name, const std::string& signature, const Handler& handler,
+                  const std::string& summary = "");
+
+ private:
+  std::map<std::string, Function, std::less<>> functions_, methods_;
+};
+
+// Every dtype's name, with NumPy's and Python's aliases, as values.
+std::optional<DTypeValue> dtype_name(std::string_view name);
+std::vector<std::string> dtype_names();
+
+}  // namespace quarry::apps::expression

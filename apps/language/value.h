@@ -1,0 +1,114 @@
+// What an expression evaluates to.
+#pragma once
+
+#include <complex>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "quarry/apps/language/python.h"
+#include "quarry/chunked/api/array.h"
+#include "quarry/local/ndarray/ndarray.h"
+
+namespace quarry::local {
+class Generator;
+}
+
+namespace quarry::apps::expression {
+
+class Value;
+struct Function;
+
+struct None {};
+struct EllipsisValue {};
+// A dtype's name as a value; the Python types bool, int, float and complex too, which convert when called.
+struct DTypeValue {
+  DType dtype;
+  bool python_type = false;
+};
+struct DictValue;
+struct SequenceValue {
+  bool is_list = false;
+  std::vector<Value> items;
+  std::span<const char* const> fields = {};  // of a named tuple: a name per item
+};
+// A function, or a method of `self`.
+struct FunctionValue {
+  const Function* function = nullptr;
+  std::shared_ptr<const Value> self;
+  std::shared_ptr<const Function> owner = nullptr;  // of a lambda
+};
+struct ModuleValue {
+  std::string name;  // "np", "random", "linalg"
+};
+// random.default_rng(): a state that every copy of the value shares.
+struct GeneratorValue {
+  std::shared_ptr<local::Generator> generator;
+};
+
+class Value {
+ public:
+  using Variant = std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue,
+                               local::Slice, std::shared_ptr<const SequenceValue>, std::shared_ptr<const DictValue>,
+                               FunctionValue, ModuleValue, GeneratorValue, Array, local::NdArray>;
+  Value() = default;
+  template <class T>
+  requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
+      : value_(std::forward<T>(value)) {}
+  Value(int value) : value_(Int{value}) {}
+  Value(int64_t value) : value_(Int{value}) {}
+  Value(const Number& number) {
+    std::visit([&](const auto& v) { value_ = v; }, number);
+  }
+  static Value tuple(std::vector<Value> items);
+  static Value list(std::vector<Value> items);
+  static Value tuple(const Dims& dims);
+  static Value dict(std::vector<std::pair<Value, Value>> items);
+
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(value_);
+  }
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&value_);
+  }
+  bool is_none() const { return is<None>(); }
+  // The items of a tuple or list, or null.
+  const SequenceValue* sequence() const;
+  const DictValue* dict() const;  // or null
+  // A Python number (bool, int, float, complex), if it is one.
+  std::optional<Number> number() const;
+  const Variant& variant() const { return value_; }
+
+ private:
+  Variant value_ = None{};
+};
+
+// As Python's == of numbers, strings, dtypes, None, and tuples and lists of such; false for anything else.
+bool same_value(const Value& a, const Value& b);
+
+struct DictValue {
+  std::vector<std::pair<Value, Value>> items;  // each key once
+  // The value of a string key, or null.
+  const Value* find(std::string_view key) const;
+};
+std::string type_name(const Value& value);  // as Python's type(x).__name__
+// Python's repr() of anything but arrays; those are given by `array`, called with each array in turn.
+std::string repr(const Value& value, const std::function<std::string(const Value&)>& array);
+
+// Conversions of arguments; `what` names the argument in messages. Throw TypeError, InvalidArgument.
+int64_t to_int64(const Value& value, const std::string& what);
+bool to_bool(const Value& value, const std::string& what);
+double to_double(const Value& value, const std::string& what);
+DType to_dtype(const Value& value, const std::string& what);
+std::optional<DType> to_optional_dtype(const Value& value, const std::string& what);
+Dims to_shape(const Value& value, const std::string& what);  // an int or a sequence of ints
+// A weak scalar for arrays to adapt. Throws InvalidArgument where an int fits no 64-bit type.
+Scalar to_scalar(const Number& number);
+
+}  // namespace quarry::apps::expression

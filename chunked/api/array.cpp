@@ -1,0 +1,78 @@
+#include "quarry/chunked/api/array.h"
+
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/exec/stored_array.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/run.h"
+#include "quarry/chunked/runtime/runtime.h"
+
+namespace quarry {
+
+Array Array::from_local(const NdArray& array) {
+  const NdArray host = array.to(local::kCpu).copy();
+  const uint64_t identity = expr::content_hash(host.raw(), host.nbytes());
+  auto stored = std::make_shared<exec::StoredArray>(host);
+  const Grid grid = stored->grid();
+  return Array(expr::stored(std::move(stored), identity, host.shape(), host.dtype(), grid));
+}
+
+Array Array::operator[](std::span<const local::IndexItem> index) const {
+  const local::BasicIndex basic = local::resolve_index(index, shape());
+  std::vector<expr::View::Axis> axes;
+  Dims counts;
+  for (const local::BasicIndex::Axis& axis : basic.axes) {
+    axes.push_back({axis.source, axis.start, axis.step});
+    counts.push_back(axis.count);
+  }
+  return Array(expr::view(node_, std::move(axes), basic.integers, counts));
+}
+
+Array Array::T() const { return quarry::transpose(*this); }
+Array Array::transpose(std::span<const int64_t> axes) const { return quarry::transpose(*this, axes); }
+Array Array::reshape(const Dims& shape) const { return quarry::reshape(*this, shape); }
+Array Array::astype(DType dtype) const { return Array(expr::cast(node_, dtype)); }
+Array Array::rechunk(const Dims& chunk) const { return Array(expr::rechunk(node_, explicit_grid(shape(), chunk))); }
+Array Array::rechunk(const Grid& grid) const { return Array(expr::rechunk(node_, grid)); }
+
+std::vector<NdArray> to_host(std::span<const Array> arrays) {
+  std::vector<NdArray> values;
+  for (const auto& stored : exec::keep(nodes_of(arrays))) values.push_back(exec::gather(*stored));
+  return values;
+}
+
+NdArray Array::to_host() const { return quarry::to_host(std::span<const Array>(this, 1)).front(); }
+
+std::vector<Array> persist(std::span<const Array> arrays) {
+  static uint64_t identity = 0;  // the same on every rank, since every rank persists the same arrays
+  std::vector<Array> result;
+  for (const auto& stored : exec::keep(nodes_of(arrays))) {
+    result.emplace_back(expr::stored(stored, ++identity, stored->grid().shape(), stored->dtype(), stored->grid()));
+  }
+  return result;
+}
+
+Array Array::persist() const { return quarry::persist(std::span<const Array>(this, 1)).front(); }
+
+Array open_hdf5(const std::string& file, const std::string& object) {
+  comm::Communicator& communicator = Runtime::current().communicator();
+  std::shared_ptr<io::Dataset> dataset;
+  std::string layout;
+  std::exception_ptr error;
+  if (communicator.rank() == 0) {
+    try {
+      dataset = io::Dataset::open(file, object);
+      if (communicator.size() > 1) layout = dataset->serialize();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, /*plan_hash=*/0);
+  layout = communicator.broadcast_string(layout, 0);
+  if (!dataset) dataset = io::Dataset::deserialize(layout);
+  return Array(expr::source(dataset));
+}
+
+}  // namespace quarry

@@ -1,0 +1,79 @@
+// The lazy logical array. An immutable handle: building never computes; compute, persist, store and to_host run
+// (collectively: every rank calls them).
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/expr/node.h"
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/local/ndarray/ndarray.h"
+
+namespace quarry {
+
+using local::DType;
+using local::NdArray;
+using local::Scalar;
+using local::Slice;
+
+class Array {
+ public:
+  Array() = default;
+  explicit Array(expr::NodePtr node) : node_(std::move(node)) {}
+  // A small local array, the same on every rank, as one chunk.
+  static Array from_local(const NdArray& array);
+
+  const Dims& shape() const { return node_->shape; }
+  int64_t shape(int64_t axis) const { return node_->shape[local::normalize_axis(axis, ndim())]; }
+  int ndim() const { return node_->shape.size(); }
+  int64_t size() const { return local::element_count(node_->shape); }
+  DType dtype() const { return node_->dtype; }
+  int64_t nbytes() const { return size() * local::itemsize(dtype()); }
+  const Grid& chunks() const { return node_->grid; }
+  const expr::NodePtr& node() const { return node_; }
+
+  // Lazy views; see NumPy. Errors as local::resolve_index.
+  Array operator[](std::span<const local::IndexItem> index) const;
+  Array operator[](std::initializer_list<local::IndexItem> index) const {
+    return (*this)[std::span<const local::IndexItem>(index.begin(), index.size())];
+  }
+  Array T() const;
+  Array transpose(std::span<const int64_t> axes = {}) const;
+  Array reshape(const Dims& shape) const;
+  Array astype(DType dtype) const;
+  Array rechunk(const Dims& chunk) const;  // -1: the whole axis
+  Array rechunk(const Grid& grid) const;
+
+  // Blocking, collective. The value on every rank, in host memory.
+  NdArray to_host() const;
+  // Computes and keeps the chunks with their owners, in memory or spilled.
+  Array persist() const;
+  Array compute() const { return persist(); }
+
+ private:
+  expr::NodePtr node_;
+};
+
+// Several arrays in one plan: shared parts run once. Collective.
+std::vector<NdArray> to_host(std::span<const Array> arrays);
+std::vector<Array> persist(std::span<const Array> arrays);
+
+struct StoreItem {
+  std::string path;  // object in the file
+  Array array;
+};
+struct StoreOptions {
+  bool overwrite = false;
+  std::optional<Dims> chunks = {};  // of the file; default: contiguous unless filtered
+  std::vector<io::Filter> filters = {};
+};
+// Computes the arrays in one plan and writes them; the file changes only when all succeeded. Collective, blocking.
+void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options = {});
+
+// A lazy array over a data set of an HDF5 file. Collective: rank 0 reads the metadata. Throws as io::Dataset::open.
+Array open_hdf5(const std::string& file, const std::string& object);
+
+}  // namespace quarry

@@ -1,0 +1,221 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/run.h"
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/io/byte_file.h"
+#include "quarry/io/partial.h"
+
+namespace quarry {
+namespace {
+
+using exec::copy_box;
+using exec::offset_of;
+using exec::Sink;
+
+// Chunks of a file that nobody specified: about a mebibyte, halving the longest axis.
+Dims default_file_chunks(const Dims& shape, local::DType dtype) {
+  constexpr int64_t kBytes = 1 << 20;
+  Dims chunks = shape;
+  for (int64_t& extent : chunks) extent = std::max<int64_t>(extent, 1);
+  while (local::element_count(chunks) * local::itemsize(dtype) > kBytes) {
+    int64_t& longest = *std::max_element(chunks.begin(), chunks.end());
+    longest = (longest + 1) / 2;
+  }
+  return chunks;
+}
+
+// Encoded chunks of this rank, kept in a file beside the output until the creating rank registers them.
+class Spool {
+ public:
+  explicit Spool(std::string path) : partial_(std::move(path)) {}
+  ~Spool() {
+    if (file_) std::fclose(file_);
+  }
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  void append(const Dims& chunk, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    if (!file_) file_ = std::fopen(partial_.path().c_str(), "wb");  // over what a killed run left
+    std::vector<int64_t> record{static_cast<int64_t>(bytes.size())};
+    record.insert(record.end(), chunk.begin(), chunk.end());
+    if (!file_ || std::fwrite(record.data(), sizeof(int64_t), record.size(), file_) != record.size() ||
+        std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) {
+      throw local::IoError(fmt::format("cannot write '{}': {}", partial_.path(), io::system_reason(errno)));
+    }
+  }
+  void flush() {
+    if (file_ && std::fflush(file_) != 0)
+      throw local::IoError(fmt::format("cannot write '{}': {}", partial_.path(), io::system_reason(errno)));
+  }
+
+ private:
+  io::Partial partial_;
+  std::mutex mutex_;
+  std::FILE* file_ = nullptr;
+};
+
+// The creating rank reads another rank's spool.
+void register_spool(const std::string& path, int ndim,
+                    const std::function<void(const Dims&, std::span<const std::byte>)>& add) {
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (!file) return;  // that rank had no chunk
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, std::fclose);
+  std::vector<int64_t> record(static_cast<size_t>(ndim) + 1);
+  std::vector<std::byte> bytes;
+  while (std::fread(record.data(), sizeof(int64_t), record.size(), file) == record.size()) {
+    bytes.resize(static_cast<size_t>(record[0]));
+    if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size())
+      throw local::IoError(fmt::format("'{}' is incomplete", path));
+    add(Dims(record.begin() + 1, record.end()), bytes);
+  }
+}
+
+std::string spool_path(const std::string& file, size_t item, int rank) {
+  return fmt::format("{}.partial.{}.{}", file, item, rank);
+}
+
+// Writes the file chunks inside a chunk of the computation through the filters.
+void write_filtered(const io::Writer& writer, const Region& box, const void* data,
+                    const std::function<void(const Dims&, std::span<const std::byte>)>& put) {
+  const Dims& file_chunk = *writer.spec().chunks;
+  const int64_t itemsize = local::itemsize(writer.spec().dtype);
+  const Dims strides = local::contiguous_strides(box.count, itemsize);
+  std::vector<std::byte> buffer;
+  Dims first(box.ndim());
+  for (int d = 0; d < box.ndim(); ++d) {
+    QUARRY_CHECK(box.start[d] % file_chunk[d] == 0);
+    first[d] = box.start[d] / file_chunk[d];
+  }
+  const Grid inside = Grid::regular(box.count, file_chunk);
+  for (int64_t i = 0; i < inside.count(); ++i) {
+    const Region part = inside.chunk(i);
+    if (part.elements() == 0) continue;
+    buffer.resize(static_cast<size_t>(part.elements() * itemsize));
+    const auto* from = static_cast<const std::byte*>(data) + offset_of(part.start, strides);
+    copy_box(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count,
+             writer.spec().dtype);
+    Dims coordinates = inside.coordinates(i);
+    for (int d = 0; d < coordinates.size(); ++d) coordinates[d] += first[d];
+    put(coordinates, writer.encode(coordinates, buffer.data(), part.count));
+  }
+}
+
+// Chunks of the computation that hold whole file chunks.
+Array aligned(const Array& array, const Dims& file_chunks) {
+  Dims chunk = array.chunks().largest();
+  for (int d = 0; d < chunk.size(); ++d) {
+    chunk[d] = std::max<int64_t>(file_chunks[d], chunk[d] / file_chunks[d] * file_chunks[d]);
+    chunk[d] = std::min(chunk[d], std::max<int64_t>(1, array.shape(d) + file_chunks[d] - 1));
+  }
+  const Grid grid = Grid::regular(array.shape(), chunk);
+  return grid == array.chunks() ? array : array.rechunk(grid);
+}
+
+}  // namespace
+
+void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options) {
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  const bool creator = runtime.rank() == 0;
+
+  std::vector<io::OutputSpec> specs;
+  std::vector<Array> arrays;
+  for (const StoreItem& item : items) {
+    io::OutputSpec spec{item.path, item.array.shape(), item.array.dtype(), {}, {}, {}};
+    if (item.array.ndim() > 0) {
+      if (options.chunks && options.chunks->size() == item.array.ndim()) spec.chunks = options.chunks;
+      spec.filters = options.filters;
+      if (!spec.filters.empty() && !spec.chunks) spec.chunks = default_file_chunks(spec.shape, spec.dtype);
+    }
+    arrays.push_back(spec.filters.empty() ? item.array : aligned(item.array, *spec.chunks));
+    specs.push_back(std::move(spec));
+  }
+
+  // The plan is made before anything is created, so that its errors leave no trace.
+  plan::Plan plan = exec::make_plan(nodes_of(arrays));
+  std::unique_ptr<io::OutputFile> output;
+  std::vector<std::string> layouts(items.size());
+  std::exception_ptr error;
+  std::vector<std::shared_ptr<io::Writer>> writers;
+  if (creator) {
+    try {
+      output = io::OutputFile::create(file, specs, options.overwrite);
+      for (size_t i = 0; i < items.size(); ++i) {
+        writers.push_back(output->writer(i));
+        layouts[i] = writers.back()->serialize();
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, plan.hash);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string layout = communicator.broadcast_string(layouts[i], 0);
+    if (!creator) writers.push_back(io::Writer::deserialize(layout));
+  }
+
+  std::vector<std::unique_ptr<Spool>> spools;
+  std::mutex registering;
+  std::vector<Sink> sinks;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::shared_ptr<io::Writer>& writer = writers[i];
+    spools.push_back(std::make_unique<Spool>(spool_path(file, i, runtime.rank())));
+    Spool* const spool = spools.back().get();
+    Sink sink{Sink::Kind::write, plan.results[i], {}};
+    if (specs[i].filters.empty()) {
+      sink.write = [writer](const Region& box, const void* data) {
+        if (box.elements() > 0) writer->write(box, data);
+      };
+    } else {
+      sink.whole = true;
+      sink.write = [&, i, writer, spool](const Region& box, const void* data) {
+        write_filtered(*writer, box, data, [&](const Dims& chunk, std::span<const std::byte> bytes) {
+          if (!output) return spool->append(chunk, bytes);
+          const std::lock_guard lock(registering);
+          output->write_encoded(i, chunk, bytes);
+        });
+      };
+    }
+    sinks.push_back(std::move(sink));
+  }
+  exec::execute(nodes_of(arrays), plan, sinks);
+
+  // Every rank's data is in place before the creating rank commits; its failure is everyone's.
+  try {
+    for (const auto& spool : spools) spool->flush();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, plan.hash);
+  if (creator) {
+    try {
+      for (size_t i = 0; i < items.size(); ++i) {
+        if (specs[i].filters.empty()) continue;
+        for (int rank = 1; rank < runtime.size(); ++rank) {
+          register_spool(
+              spool_path(file, i, rank), specs[i].shape.size(),
+              [&](const Dims& chunk, std::span<const std::byte> bytes) { output->write_encoded(i, chunk, bytes); });
+        }
+      }
+      output->commit();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, plan.hash);
+  for (const auto& writer : writers) runtime.count_io(0, writer->bytes_written());
+}
+
+}  // namespace quarry

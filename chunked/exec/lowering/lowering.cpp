@@ -1,0 +1,61 @@
+#include "quarry/chunked/exec/lowering/lowering.h"
+
+#include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::exec {
+namespace {
+
+void lower_stage(Builder& builder) {
+  const auto& work = builder.stage().work;
+  if (std::holds_alternative<plan::Fused>(work)) {
+    lower_fused(builder);
+  } else if (std::holds_alternative<plan::Assemble>(work)) {
+    lower_assemble(builder);
+  } else if (std::holds_alternative<plan::MatMul>(work)) {
+    lower_product(builder);
+  } else {
+    lower_eigh(builder);
+  }
+}
+
+// Keeps or writes the own chunks of a result.
+void lower_sink(Builder& builder, const Sink& sink) {
+  Lowered& result = builder.result();
+  result.kept.emplace_back();
+  QUARRY_CHECK(sink.array.kind == plan::ArrayRef::Kind::stage);
+  builder.begin(sink.array.stage);
+  const plan::Stage& stage = builder.stage();
+  const auto& output = stage.outputs[static_cast<size_t>(sink.array.output)];
+  int32_t number = -1;
+  if (sink.kind == Sink::Kind::write)
+    number =
+        builder.add_body<WriteBody>(output.grid, stage.label, builder.context().executor, sink.whole, sink.write).first;
+  const bool late = is_barrier(stage, sink.array.output);
+  const auto [first, last] = builder.owned(output.grid.count());
+  for (int64_t chunk = first; chunk < last; ++chunk) {
+    const scheduler::BlockId block = builder.block(builder.key_of(sink.array, chunk));
+    if (sink.kind == Sink::Kind::keep) {
+      result.kept.back().push_back(block);
+      continue;
+    }
+    const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
+    builder.add_task(scheduler::TaskKind::write, scheduler::LaneKind::io, number, chunk,
+                     {late ? kProgressEnd : builder.progress(chunk), kSink}, {0, bytes}, {block}, {});
+    result.write_bytes += bytes;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context) {
+  Builder builder(plan, sinks, context);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    builder.begin(static_cast<int>(s));
+    lower_stage(builder);
+  }
+  for (const Sink& sink : sinks) lower_sink(builder, sink);
+  return builder.finish();
+}
+
+}  // namespace quarry::exec

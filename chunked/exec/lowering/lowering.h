@@ -1,0 +1,69 @@
+// From a plan to this rank's share of tasks. Every rank lowers only the chunks that it owns; what it needs from others
+// it lists as pulls, which the owners learn of before the run (exchange_pulls), so that a block lives exactly as long
+// as somebody will read it.
+//
+// Position of a task in the global order: (phase, progress, depth). A stage that reads the finished result of a
+// reduction, product or decomposition is one phase later; inside a phase, chunk i of n has progress i/n, or that of the
+// latest chunk it reads; depth is the stage's number. All three are closed forms that need only the maps from outputs
+// to inputs, every rank computes the same values, and producers always come first. Chunks of successive stages
+// interleave, so they die young.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "quarry/chunked/exec/access.h"
+#include "quarry/chunked/exec/block_index.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/plan/stage.h"
+#include "quarry/io/output.h"
+#include "quarry/scheduler/graph.h"
+
+namespace quarry::exec {
+
+// What happens with a result of the plan.
+struct Sink {
+  enum class Kind : uint8_t { keep, write };
+  Kind kind = Kind::keep;
+  plan::ArrayRef array;
+  // write: a chunk or a part of it in host memory, C order; called from io threads.
+  std::function<void(const Region& box, const void* data)> write;
+  bool whole = false;  // write: only whole chunks (filtered files)
+};
+
+// Tasks per stage that take chunks of other ranks, on a device: each in a thread of the worker lane, so that one reads
+// while the other computes.
+inline constexpr int kTakersOfDevice = 2;
+
+struct LoweringContext {
+  int rank = 0, ranks = 1;
+  local::Device device;
+  scheduler::Executor* executor = nullptr;  // staging; null when only planning
+  Service* service = nullptr;               // pulls; null when only planning
+  int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
+  int takers = 0;                           // tasks per stage that take chunks of other ranks; 0: chunks stay
+};
+
+struct Lowered {
+  scheduler::Graph graph;
+  struct Pull {
+    int owner;
+    BlockKey key;
+  };
+  std::vector<Pull> pulls;                            // this rank's, one per receive task
+  BlockIndex blocks;                                  // of this rank, by key
+  std::vector<std::vector<scheduler::BlockId>> kept;  // per sink: the owned chunks in order (keep)
+  int64_t read_bytes = 0, write_bytes = 0;
+  bool grouped = false;  // some chunks share a task, which needs more memory at once than one of them
+};
+
+// `plan` must outlive the graph.
+std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context);
+
+// Tells owners what will be pulled: sets remote readers on the graph's blocks and exposes them. Collective.
+void exchange_pulls(Lowered& lowered, comm::Communicator& communicator, Service& service);
+
+}  // namespace quarry::exec

@@ -1,0 +1,58 @@
+// What ranks pull from each other, told to the owners before a run.
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::exec {
+
+void exchange_pulls(Lowered& lowered, comm::Communicator& communicator, Service& service) {
+  // What this rank pulls, as (stage, part, chunk, times) per owner.
+  struct Announcement {
+    uint32_t stage, part;
+    int64_t chunk, times;
+  };
+  const int ranks = communicator.size();
+  std::vector<std::map<std::tuple<uint32_t, uint32_t, int64_t>, int64_t>> counts(static_cast<size_t>(ranks));
+  for (const Lowered::Pull& pull : lowered.pulls)
+    ++counts[static_cast<size_t>(pull.owner)][{pull.key.stage, pull.key.part, pull.key.chunk}];
+  std::vector<std::vector<Announcement>> out(static_cast<size_t>(ranks)), in(static_cast<size_t>(ranks));
+  std::vector<int64_t> sizes(static_cast<size_t>(ranks)),
+      all_sizes(static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
+  for (size_t r = 0; r < out.size(); ++r) {
+    for (const auto& [key, times] : counts[r])
+      out[r].push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), times});
+    sizes[r] = static_cast<int64_t>(out[r].size());
+  }
+  communicator.all_gather(sizes.data(), ranks * static_cast<int64_t>(sizeof(int64_t)), all_sizes.data());
+  constexpr uint64_t kTag = 0x70756c6c;  // "pull"
+  std::vector<std::unique_ptr<comm::Request>> requests;
+  for (int r = 0; r < ranks; ++r) {
+    const auto i = static_cast<size_t>(r);
+    in[i].resize(
+        static_cast<size_t>(all_sizes[i * static_cast<size_t>(ranks) + static_cast<size_t>(communicator.rank())]));
+    if (r == communicator.rank()) continue;
+    if (!in[i].empty())
+      requests.push_back(
+          communicator.receive(in[i].data(), static_cast<int64_t>(in[i].size() * sizeof(Announcement)), r, kTag));
+    if (!out[i].empty())
+      requests.push_back(
+          communicator.send(out[i].data(), static_cast<int64_t>(out[i].size() * sizeof(Announcement)), r, kTag));
+  }
+  for (const auto& request : requests) request->wait();
+  std::unordered_map<BlockKey, int64_t, BlockKeyHash> readers;
+  for (const auto& from : in)
+    for (const Announcement& a : from) readers[{a.stage, a.part, a.chunk}] += a.times;
+  std::unordered_map<scheduler::BlockId, int64_t> per_block;  // one block may go by two keys
+  for (const auto& [key, times] : readers) {
+    const auto found = lowered.blocks.find(key);
+    QUARRY_CHECK(found.has_value());
+    per_block[*found] += times;
+    service.expose(key, *found);
+  }
+  for (const auto& [block, times] : per_block) lowered.graph.set_remote_readers(block, static_cast<int32_t>(times));
+}
+
+}  // namespace quarry::exec

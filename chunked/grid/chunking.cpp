@@ -1,0 +1,174 @@
+#include "quarry/chunked/grid/chunking.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "quarry/local/base/error.h"
+
+namespace quarry {
+
+using local::InvalidArgument;
+
+namespace {
+
+ChunkPolicy& policy() {
+  static ChunkPolicy policy;
+  return policy;
+}
+
+// Saturating product: a chunk that does not fit 64 bits is merely too large.
+int64_t chunk_bytes(const Dims& chunk, int64_t itemsize) {
+  int64_t bytes = itemsize;
+  for (int64_t extent : chunk)
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return INT64_MAX;
+  return bytes;
+}
+
+Dims rows_chunk(const Dims& shape, int64_t itemsize, int64_t target_bytes) {
+  Dims chunk(shape.size(), 1);
+  int64_t bytes = itemsize;
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    const int64_t fitting = std::max<int64_t>(target_bytes / std::max<int64_t>(bytes, 1), 1);
+    if (shape[d] > fitting) {
+      // Equal chunks rather than a tiny last one.
+      const int64_t parts = (shape[d] - 1) / fitting + 1;
+      chunk[d] = (shape[d] - 1) / parts + 1;
+      break;
+    }
+    chunk[d] = std::max<int64_t>(shape[d], 1);
+    bytes *= chunk[d];
+  }
+  return chunk;
+}
+
+Dims file_multiple_chunk(const Dims& shape, int64_t itemsize, const Dims& file_chunks, int64_t target_bytes) {
+  Dims chunk(shape.size());
+  for (int d = 0; d < shape.size(); ++d)
+    chunk[d] = std::clamp<int64_t>(file_chunks[d], 1, std::max<int64_t>(shape[d], 1));
+  for (;;) {
+    int best = -1;
+    Dims grown;
+    for (int d = shape.size() - 1; d >= 0; --d) {
+      if (chunk[d] >= shape[d] || (best >= 0 && chunk[d] >= chunk[best])) continue;
+      Dims candidate = chunk;
+      candidate[d] = std::min(shape[d], chunk[d] * 2);
+      if (chunk_bytes(candidate, itemsize) > target_bytes) continue;
+      best = d;
+      grown = candidate;
+    }
+    if (best < 0) return chunk;
+    chunk = grown;
+  }
+}
+
+}  // namespace
+
+const ChunkPolicy& chunk_policy() { return policy(); }
+
+void set_chunk_policy(ChunkPolicy p) { policy() = std::move(p); }
+
+int64_t target_chunk_bytes(local::DeviceKind device) {
+  if (policy().target_bytes > 0) return policy().target_bytes;
+  switch (device) {
+    case local::DeviceKind::cpu:
+    case local::DeviceKind::emulated:
+      return kCpuChunkBytes;
+    case local::DeviceKind::cuda:
+      return kGpuChunkBytes;
+  }
+  __builtin_unreachable();
+}
+
+Dims auto_chunk(const Dims& shape, int64_t itemsize, const std::optional<Dims>& file_chunks, int64_t target_bytes) {
+  if (file_chunks && file_chunks->size() == shape.size())
+    return file_multiple_chunk(shape, itemsize, *file_chunks, target_bytes);
+  return rows_chunk(shape, itemsize, target_bytes);
+}
+
+Grid default_grid(const Dims& shape, local::DType dtype, const std::optional<Dims>& file_chunks) {
+  const ChunkPolicy& p = chunk_policy();
+  if (p.chunks && p.chunks->size() == shape.size()) return explicit_grid(shape, *p.chunks);
+  return Grid::regular(shape, auto_chunk(shape, local::itemsize(dtype), file_chunks, target_chunk_bytes(p.device)));
+}
+
+Grid explicit_grid(const Dims& shape, const Dims& chunk) {
+  if (chunk.size() != shape.size())
+    throw InvalidArgument(fmt::format("chunks {} have {} axes, but the array of shape {} has {}",
+                                      local::to_string(chunk), chunk.size(), local::to_string(shape), shape.size()));
+  Dims extents = chunk;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (chunk[d] == -1) extents[d] = std::max<int64_t>(shape[d], 1);
+    if (extents[d] < 1)
+      throw InvalidArgument(
+          fmt::format("chunks {}: an extent must be at least 1, or -1 for the whole axis", local::to_string(chunk)));
+  }
+  return Grid::regular(shape, extents);
+}
+
+Grid limited_grid(const Grid& grid, int64_t itemsize, int64_t bytes, const Dims& keep) {
+  std::vector<AxisChunks> axes = grid.axes();
+  Dims largest = grid.largest();
+  while (chunk_bytes(largest, itemsize) > bytes) {
+    int axis = -1;
+    for (int d = 0; d < largest.size() && axis < 0; ++d)
+      if (d < keep.size() && keep[d] > 0 && largest[d] > keep[d]) axis = d;
+    for (int d = 0; d < largest.size() && axis < 0; ++d)
+      if (largest[d] > 1) axis = d;
+    if (axis < 0) break;
+    int64_t part = (largest[axis] - 1) / 2 + 1;
+    if (axis < keep.size() && keep[axis] > 0 && largest[axis] > keep[axis])
+      part = (part - 1) / keep[axis] * keep[axis] + keep[axis];
+    if (part >= largest[axis]) part = (largest[axis] - 1) / 2 + 1;
+    // Each chunk is cut by itself, so that the old cuts stay cuts.
+    const AxisChunks& old = axes[static_cast<size_t>(axis)];
+    std::vector<int64_t> extents;
+    for (int64_t i = 0; i < old.count(); ++i)
+      for (int64_t left = old.size(i); left > 0; left -= part) extents.push_back(std::min(left, part));
+    axes[static_cast<size_t>(axis)] = AxisChunks(extents);
+    largest[axis] = axes[static_cast<size_t>(axis)].largest();
+  }
+  return Grid(std::move(axes));
+}
+
+namespace {
+
+// The largest length of at most `most` that is the hint times or divided by a whole number.
+int64_t fit_to_hint(int64_t extent, int64_t most, int64_t hint) {
+  most = std::clamp<int64_t>(most, 1, std::max<int64_t>(extent, 1));
+  if (most >= extent || hint <= 0) return most;
+  if (hint <= most) return most / hint * hint;
+  const int64_t parts = (hint - 1) / most + 1;
+  return (hint - 1) / parts + 1;
+}
+
+}  // namespace
+
+MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes, int64_t row_hint,
+                       int64_t inner_hint) {
+  m = std::max<int64_t>(m, 1), k = std::max<int64_t>(k, 1), n = std::max<int64_t>(n, 1);
+  const int64_t elements = std::max<int64_t>(target_bytes / itemsize, 1);
+  int64_t edge = 1;  // of a square tile: a power of two
+  while (edge * edge * 4 <= elements) edge *= 2;
+  // An axis of up to two tile edges stays whole (so that a covariance of 2048 columns is one tile): at most four
+  // targets.
+  auto whole = [&](int64_t extent) { return extent <= 2 * edge; };
+  MatMulTile tile{whole(m) ? m : edge, whole(k) ? k : edge, whole(n) ? n : edge};
+  // The one long axis takes what the other two leave of the target.
+  if (whole(m) && whole(n) && !whole(k))
+    tile.k = fit_to_hint(k, elements / std::max(m, n), inner_hint);
+  else if (whole(k) && whole(n) && !whole(m))
+    tile.m = fit_to_hint(m, elements / std::max(k, n), row_hint);
+  else if (whole(m) && whole(k) && !whole(n))
+    tile.n = fit_to_hint(n, elements / std::max(m, k), 0);
+  else {
+    if (!whole(m)) tile.m = fit_to_hint(m, edge, row_hint);
+    if (!whole(k)) tile.k = fit_to_hint(k, edge, inner_hint);
+  }
+  return tile;
+}
+
+int64_t largest_chunk_bytes(const Grid& grid, int64_t itemsize) { return chunk_bytes(grid.largest(), itemsize); }
+
+}  // namespace quarry

@@ -1,0 +1,56 @@
+// Which chunks an array gets when nobody says: about 16 MiB on the CPU and 64 MiB on a GPU, multiples of the file's
+// chunks. Depends on shape, dtype, file chunks and device kind only, never on the number of ranks or the budget, so
+// that results keep their bits.
+#pragma once
+
+#include <optional>
+
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/device/device.h"
+
+namespace quarry {
+
+inline constexpr int64_t kCpuChunkBytes = int64_t{16} << 20;
+inline constexpr int64_t kGpuChunkBytes = int64_t{64} << 20;
+
+// What the Runtime chose for this process; the same on every rank.
+struct ChunkPolicy {
+  local::DeviceKind device = local::DeviceKind::cpu;
+  std::optional<Dims> chunks;  // RuntimeOptions::chunks: taken by every array of as many axes (-1: the whole axis)
+  int64_t target_bytes = 0;    // instead of the constants above, for tests on small data; 0: those
+};
+const ChunkPolicy& chunk_policy();
+void set_chunk_policy(ChunkPolicy policy);
+
+// Chunk size aimed at on a device kind, unless the policy says another.
+int64_t target_chunk_bytes(local::DeviceKind device);
+
+// The extents of an automatic chunk. Without file chunks: whole rows in C order, as many as fit. With them: the file's
+// chunk, doubled along its shortest axis that is not whole yet while it fits. Never less than one element or one file
+// chunk.
+Dims auto_chunk(const Dims& shape, int64_t itemsize, const std::optional<Dims>& file_chunks, int64_t target_bytes);
+
+// The grid of a new array under chunk_policy().
+Grid default_grid(const Dims& shape, local::DType dtype, const std::optional<Dims>& file_chunks = std::nullopt);
+
+// `chunk` with -1 meaning the whole axis. Throws InvalidArgument where an extent is 0, less than -1, or the axes do not
+// match the shape's.
+Grid explicit_grid(const Dims& shape, const Dims& chunk);
+
+// Every largest chunk at most `bytes`: halves the first axis that is longer than 1 element, again and again. An axis
+// that is cut in multiples of `keep` (file chunks; 0 or absent: none) is preferred while it stays one.
+Grid limited_grid(const Grid& grid, int64_t itemsize, int64_t bytes, const Dims& keep = {});
+
+int64_t largest_chunk_bytes(const Grid& grid, int64_t itemsize);
+
+// Tiles of c (m x n) = a (m x k) b (k x n) with `batch` products: about `target_bytes` each, whole axes where that is
+// enough. `row_hint` and `inner_hint` are cuts that a already has along m and k (0: none): a tile is a multiple or an
+// equal part of them.
+struct MatMulTile {
+  int64_t m = 1, k = 1, n = 1;
+};
+MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes, int64_t row_hint = 0,
+                       int64_t inner_hint = 0);
+
+}  // namespace quarry

@@ -1,0 +1,52 @@
+#include "quarry/chunked/runtime/budget.h"
+
+#include <fmt/format.h>
+
+#include "quarry/chunked/exec/service.h"
+
+namespace quarry::exec {
+
+int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime) {
+  const int64_t graph_bytes = scheduler::least_workable_bytes(graph);
+  if (runtime.device().kind != local::DeviceKind::cpu) return graph_bytes;
+  // The buffers grow with the budget, by a small part of it: this converges in a few steps, from below.
+  int64_t least = graph_bytes;
+  for (int64_t before = -1; before != least;) {
+    before = least;
+    least = graph_bytes + Service::staging_bytes(least, /*on_device=*/false, runtime.size());
+  }
+  return least;
+}
+
+void throw_budget(int64_t given, int64_t least) {
+  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least "
+                                       "that works with these chunks is {} bytes",
+                                       given, least),
+                           least);
+}
+
+void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
+  int64_t least[] = {least_budget(graph, runtime)};
+  int64_t given[] = {runtime.memory_bytes()};
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  runtime.communicator().all_reduce(given, comm::ReduceOp::min);
+  if (least[0] <= given[0]) return;
+  throw_budget(given[0], least[0]);
+}
+
+int64_t least_that_works(const std::function<bool(int64_t bytes)>& works, int64_t failing, int64_t guess) {
+  constexpr int kMostRaises = 24;
+  constexpr int64_t kTolerance = 64;
+  int64_t working = guess;
+  for (int i = 0; i < kMostRaises && !works(working); ++i) {
+    failing = working;
+    working += working / 4;
+  }
+  while (working - failing > working / kTolerance) {
+    const int64_t middle = failing + (working - failing) / 2;
+    (works(middle) ? working : failing) = middle;
+  }
+  return working;
+}
+
+}  // namespace quarry::exec

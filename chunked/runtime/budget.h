@@ -1,0 +1,25 @@
+// Which memory budget a graph needs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/scheduler/graph.h"
+
+namespace quarry::exec {
+
+// The memory budget, in bytes, that a graph and, on the CPU, the bounce buffers of the service fit into.
+int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime);
+
+// Throws BudgetError on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's
+// budget. Collective.
+void check_budget(const scheduler::Graph& graph, Runtime& runtime);
+
+[[noreturn]] void throw_budget(int64_t given, int64_t least);
+
+// A number of bytes that works, within 1/64 of one that does not, from one that does not (`failing`) and a first guess:
+// the guess is raised by a quarter until it works, then the distance is halved.
+int64_t least_that_works(const std::function<bool(int64_t bytes)>& works, int64_t failing, int64_t guess);
+
+}  // namespace quarry::exec

@@ -1,0 +1,164 @@
+#include "quarry/chunked/runtime/memory_size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "quarry/chunked/runtime/runtime.h"
+
+namespace quarry {
+
+using local::InvalidArgument;
+
+int64_t parse_size(const std::string& text, int64_t free_bytes) {
+  struct Unit {
+    std::string_view name;
+    int64_t bytes;
+  };
+  static constexpr Unit kUnits[] = {
+      {"", 1},
+      {"b", 1},
+      {"kb", 1000},
+      {"mb", 1000000},
+      {"gb", 1000000000},
+      {"tb", 1000000000000},
+      {"kib", int64_t{1} << 10},
+      {"mib", int64_t{1} << 20},
+      {"gib", int64_t{1} << 30},
+      {"tib", int64_t{1} << 40},
+  };
+  const auto bad = [&](const std::string& why) {
+    return InvalidArgument(fmt::format(
+        "\"{}\" is no size: {}; write 1536, 256MiB, 1.5 GiB, 512 MB (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB) or 50%",
+        text, why));
+  };
+  const auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at < end && is_space(static_cast<unsigned char>(*at))) ++at;
+  while (at < end && is_space(static_cast<unsigned char>(end[-1]))) --end;
+  if (at == end) throw bad("it is empty");
+  const char* digits = at;
+  while (at < end && (std::isdigit(static_cast<unsigned char>(*at)) != 0 || *at == '.')) ++at;
+  if (at == digits) throw bad("it does not start with a number");
+  // A plain integer stays exact; a fraction goes through long double, which holds every int64.
+  int64_t whole = 0;
+  long double number = 0;
+  const bool integral = std::find(digits, at, '.') == at;
+  if (integral) {
+    if (std::from_chars(digits, at, whole).ec != std::errc()) throw bad("the number is too large");
+    number = static_cast<long double>(whole);
+  } else {
+    double fraction = 0;
+    const auto result = std::from_chars(digits, at, fraction, std::chars_format::fixed);
+    if (result.ec != std::errc() || result.ptr != at) throw bad("the number cannot be read");
+    number = fraction;
+  }
+  while (at < end && is_space(static_cast<unsigned char>(*at))) ++at;
+  std::string unit(at, end);
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (unit == "%") {
+    if (number > 100) throw bad("more than all there is");
+    return static_cast<int64_t>(number / 100 * static_cast<long double>(std::max<int64_t>(free_bytes, 0)));
+  }
+  const auto* found = std::ranges::find(kUnits, std::string_view(unit), &Unit::name);
+  if (found == std::end(kUnits)) throw bad(fmt::format("unknown unit \"{}\"", std::string(at, end)));
+  const long double bytes = number * static_cast<long double>(found->bytes);
+  if (bytes > static_cast<long double>(std::numeric_limits<int64_t>::max())) throw bad("the number is too large");
+  return integral ? whole * found->bytes : static_cast<int64_t>(bytes);
+}
+
+namespace {
+
+std::optional<int64_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  int64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;  // absent, or "max"
+}
+
+// The value of a "name value" line.
+std::optional<int64_t> read_field(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string word;
+    int64_t value = 0;
+    if (words >> word && word == name && words >> value) return value;
+  }
+  return std::nullopt;
+}
+
+struct GroupFiles {
+  const char *limit, *usage, *reclaimable;
+};
+
+// What the cgroup at `mount` + `group` and those above it leave. Cached file pages are given back under pressure.
+int64_t free_in_groups(const std::string& mount, std::string group, const GroupFiles& files) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (;;) {
+    const std::string folder = mount + group + "/";
+    const auto limit = read_number(folder + files.limit);
+    const auto usage = read_number(folder + files.usage);
+    if (limit && usage) {
+      const int64_t cached = read_field(folder + "memory.stat", files.reclaimable).value_or(0);
+      least = std::min(least, std::max<int64_t>(*limit - std::max<int64_t>(*usage - cached, 0), 0));
+    }
+    if (group.empty()) return least;
+    // In a container the path is the host's and may not exist here; its parents up to the mount are tried all the same.
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+  }
+}
+
+}  // namespace
+
+int64_t free_host_bytes_below(const std::string& root) {
+  constexpr int64_t kKiB = 1024;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  if (const auto available = read_field(root + "/proc/meminfo", "MemAvailable:")) least = *available * kKiB;
+  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    // "0::/path" in version 2, "4:memory:/path" in version 1.
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string group = line.substr(second + 1);
+    if (group == "/") group.clear();
+    if (controllers == ",,") {
+      least = std::min(
+          least, free_in_groups(root + "/sys/fs/cgroup", group, {"memory.max", "memory.current", "inactive_file"}));
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      least =
+          std::min(least, free_in_groups(root + "/sys/fs/cgroup/memory", group,
+                                         {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}));
+    }
+  }
+  return least;
+}
+
+int64_t bytes_given_by_slurm() {
+  constexpr double kMiB = 1 << 20;
+  const auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? 0.0 : std::max(0.0, std::strtod(text, nullptr));
+  };
+  double mib = number("SLURM_MEM_PER_NODE");
+  if (mib == 0) mib = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE");
+  constexpr auto kAll = std::numeric_limits<int64_t>::max();
+  return mib == 0 || mib * kMiB >= static_cast<double>(kAll) ? kAll : static_cast<int64_t>(mib * kMiB);
+}
+
+int64_t free_host_bytes() { return std::min(free_host_bytes_below(""), bytes_given_by_slurm()); }
+
+}  // namespace quarry

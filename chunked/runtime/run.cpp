@@ -1,0 +1,207 @@
+#include "quarry/chunked/runtime/run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/runtime/budget.h"
+#include "quarry/chunked/runtime/runtime.h"
+
+namespace quarry::exec {
+namespace {
+
+plan::PlanOptions plan_options() {
+  Runtime& runtime = Runtime::current();
+  return {runtime.size(), runtime.job_device_kind(), std::max<int64_t>(runtime.plan_bytes(), 1)};
+}
+
+// A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this
+// run.
+plan::ArrayRef stage_of(plan::Plan& plan, const plan::ArrayRef& array, const expr::Node& node) {
+  if (array.kind == plan::ArrayRef::Kind::stage) return array;
+  plan::Fused copy;
+  const bool swapped = array.kind == plan::ArrayRef::Kind::dataset && array.dataset->info().swapped;
+  copy.program.output(copy.program.input(node.dtype, swapped));
+  copy.inputs.push_back({array, plan::AccessMap::identity(node.shape.size()), node.dtype, node.shape, node.grid});
+  plan.stages.push_back({std::move(copy), "copy", node.shape, node.grid, {{node.shape, node.dtype, node.grid}}});
+  plan::ArrayRef result;
+  result.stage = static_cast<int>(plan.stages.size()) - 1;
+  return result;
+}
+
+plan::Plan make_plan(Nodes nodes, const plan::PlanOptions& options) {
+  plan::Plan plan = plan::make_plan(nodes, options);
+  for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
+  return plan;
+}
+
+std::vector<Sink> sinks_of(const plan::Plan& plan, Sink::Kind kind) {
+  std::vector<Sink> sinks;
+  for (const plan::ArrayRef& result : plan.results) sinks.push_back({kind, result, {}});
+  return sinks;
+}
+
+std::atomic<bool> run_started = false;
+
+// The data sets that a plan reads.
+std::set<std::shared_ptr<io::Dataset>> datasets_of(const plan::Plan& plan) {
+  std::set<std::shared_ptr<io::Dataset>> datasets;
+  const auto add = [&](const plan::Input& input) {
+    if (input.array.dataset) datasets.insert(input.array.dataset);
+  };
+  for (const plan::Stage& stage : plan.stages) {
+    if (const auto* fused = std::get_if<plan::Fused>(&stage.work)) {
+      for (const plan::Input& input : fused->inputs) add(input);
+    } else if (const auto* assemble = std::get_if<plan::Assemble>(&stage.work)) {
+      for (const plan::Assemble::Part& part : assemble->parts) add(part.input);
+    } else if (const auto* product = std::get_if<plan::MatMul>(&stage.work)) {
+      add(product->a);
+      add(product->b);
+    } else if (const auto* eigh = std::get_if<plan::Eigh>(&stage.work)) {
+      add(eigh->a);
+    }
+  }
+  return datasets;
+}
+
+int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
+  int64_t bytes = 0;
+  for (const auto& dataset : datasets) bytes += dataset->bytes_read();
+  return bytes;
+}
+
+LoweringContext lowering_context(Runtime& runtime, Service* service) {
+  LoweringContext context{runtime.rank(), runtime.size(), runtime.device(), nullptr, service, runtime.memory_bytes()};
+  if (service != nullptr) context.executor = &runtime.executor();
+  if (runtime.balances()) {
+    context.takers = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kTakersOfDevice;
+  }
+  return context;
+}
+
+// States of chunks that were computed for other ranks stay within a part of the budget that no task needs, so that they
+// never hold up admission.
+void allow_taking(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
+  constexpr int64_t kShare = 16, kPinnedShare = 64;
+  if (!runtime.balances()) return;
+  const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
+  local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
+  Balance::Settings settings;
+  for (const local::DeviceKind kind : runtime.device_kinds()) settings.mates.push_back(kind == runtime.device().kind);
+  settings.budget = &budget;
+  const int64_t share = budget.limit_bytes() / (on_cpu ? kShare : kPinnedShare);
+  const int64_t free = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : share;
+  settings.room_bytes = std::clamp<int64_t>(free, 0, share);
+  settings.taken = [&runtime] { runtime.count_taken(); };
+  service.balance().configure(std::move(settings));
+}
+
+// Lowers and runs; the owned chunks of each `keep` sink.
+std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
+  static uint64_t epoch = 0;
+  ++epoch;
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.peers());
+  std::unique_ptr<Lowered> lowered;
+  std::exception_ptr error;
+  try {
+    lowered = lower(plan, sinks, lowering_context(runtime, service.get()));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, plan.hash);
+  check_budget(lowered->graph, runtime);
+  exchange_pulls(*lowered, communicator, *service);
+  allow_taking(runtime, *service, lowered->graph);
+  const auto datasets = datasets_of(plan);
+  const int64_t read_before = bytes_read(datasets);
+  run_started = true;
+  service->run(lowered->graph);
+  runtime.count_io(bytes_read(datasets) - read_before, 0);
+
+  std::vector<std::shared_ptr<StoredArray>> kept;
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    if (sinks[i].kind != Sink::Kind::keep) continue;
+    const auto& output =
+        plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
+    std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
+    for (scheduler::BlockId block : lowered->kept[i]) blocks.push_back(runtime.executor().stored(block));
+    const int64_t first = plan::owned(runtime.rank(), output.grid.count(), runtime.size()).first;
+    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks)));
+  }
+  return kept;
+}
+
+// The least bytes per rank of the plan that is made for a budget of `memory_bytes`. Collective.
+int64_t least_bytes_of_plan(Nodes nodes, bool write, int64_t memory_bytes) {
+  Runtime& runtime = Runtime::current();
+  plan::PlanOptions options = plan_options();
+  const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
+  int64_t for_tasks[] = {Service::bytes_for_tasks(memory_bytes, on_device, runtime.size())};
+  runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
+  options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
+  const plan::Plan plan = make_plan(nodes, options);
+  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
+  LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+  context.memory_bytes = 0;  // chunks do not share tasks
+  const auto lowered = lower(plan, sinks, context);
+  int64_t least[] = {least_budget(lowered->graph, runtime)};
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  return least[0];
+}
+
+}  // namespace
+
+plan::Plan make_plan(Nodes nodes) { return make_plan(nodes, plan_options()); }
+
+std::vector<std::shared_ptr<StoredArray>> execute(Nodes nodes, const plan::Plan& plan, const std::vector<Sink>& sinks) {
+  try {
+    return execute(plan, sinks);
+  } catch (const local::BudgetError& error) {
+    // The plan for a larger budget may have larger chunks and need more, so it is made anew for each budget tried.
+    const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
+    const auto works = [&](int64_t bytes) { return least_bytes_of_plan(nodes, write, bytes) <= bytes; };
+    const int64_t given = Runtime::current().memory_bytes();
+    throw_budget(given, least_that_works(works, given, error.least_bytes()));
+  }
+}
+
+bool any_run_started() { return run_started; }
+
+PlanSummary summarize(Nodes nodes, bool write) {
+  Runtime& runtime = Runtime::current();
+  const plan::Plan plan = make_plan(nodes);
+  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
+  LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+  auto lowered = lower(plan, sinks, context);
+  PlanSummary summary;
+  summary.stages = plan::describe(plan);
+  for (const plan::Stage& stage : plan.stages) summary.chunks += stage.grid.count();
+  int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
+  if (lowered->grouped) {  // in less memory, chunks do not share tasks
+    context.memory_bytes = 0;
+    lowered = lower(plan, sinks, context);
+  }
+  int64_t least[] = {least_budget(lowered->graph, runtime)};
+  int64_t given[] = {runtime.memory_bytes()};
+  runtime.communicator().all_reduce(sums, comm::ReduceOp::sum);
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  runtime.communicator().all_reduce(given, comm::ReduceOp::min);
+  summary.tasks = sums[0];
+  summary.read_bytes = sums[1];
+  summary.write_bytes = sums[2];
+  summary.least_bytes = least[0];
+  summary.memory_bytes = given[0];
+  return summary;
+}
+
+std::vector<std::shared_ptr<StoredArray>> keep(Nodes nodes) {
+  const plan::Plan plan = make_plan(nodes);
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::keep));
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,43 @@
+// Runs plans on the Runtime's ranks: keep chunks, hand them to a writer, or only say what would run.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/stored_array.h"
+#include "quarry/chunked/expr/node.h"
+#include "quarry/chunked/plan/stage.h"
+
+namespace quarry::exec {
+
+using Nodes = std::span<const expr::NodePtr>;
+
+// What a computation would do, over all ranks. Collective.
+struct PlanSummary {
+  std::string stages;  // one line per stage
+  int64_t chunks = 0, tasks = 0;
+  int64_t read_bytes = 0, write_bytes = 0;
+  int64_t least_bytes = 0;   // per rank
+  int64_t memory_bytes = 0;  // per rank, given
+};
+PlanSummary summarize(Nodes nodes, bool write);
+
+// Whether any computation of this process has begun to run, on this rank or another: what fails before that is wrong
+// with the request, not with its execution.
+bool any_run_started();
+
+// The plan of the nodes on the current Runtime; every result is a stage of it. Throws the user's mistakes.
+plan::Plan make_plan(Nodes nodes);
+
+// Runs the plan of the nodes with a sink for each of its results; returns the owned chunks of each sink that keeps
+// them. Throws BudgetError, with a budget that works to within 1/64, where the budget is too small. Collective,
+// blocking.
+std::vector<std::shared_ptr<StoredArray>> execute(Nodes nodes, const plan::Plan& plan, const std::vector<Sink>& sinks);
+
+// Computes the nodes in one plan and keeps their chunks with their owners. Collective, blocking.
+std::vector<std::shared_ptr<StoredArray>> keep(Nodes nodes);
+
+}  // namespace quarry::exec

@@ -1,0 +1,102 @@
+// A process's part of a job: ranks, device, memory budget. Made once, before any array.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/comm/communicator.h"
+#include "quarry/comm/ipc/peer_memory.h"
+#include "quarry/local/base/shape.h"
+#include "quarry/local/device/device.h"
+#include "quarry/scheduler/executor.h"
+
+namespace quarry {
+
+struct RuntimeOptions {
+  // None: QUARRY_DEVICE, then a GPU where there are any, else the CPU. All ranks alike, but see without_gpu.
+  std::optional<local::DeviceKind> device;
+  // A rank without a GPU among ranks with one: "error" (DeviceError on every rank), or "cpu": it computes on the CPU,
+  // as does one that asks for the CPU among others that do not. All ranks alike. Empty: QUARRY_WITHOUT_GPU, then error.
+  std::string without_gpu;
+  // Per rank: "256MiB", or "50%" of what is free for it: its share of the host's memory (free_host_bytes() / ranks on
+  // the node), on a GPU what is free on the device. Empty: QUARRY_MEMORY, then 60% (GPU: 80%).
+  std::string memory;
+  // GPU kinds: pinned and staging memory. Empty: QUARRY_HOST_MEMORY, then 25% of the rank's share or 4 GiB, whichever
+  // is less.
+  std::string host_memory;
+  std::string spill_dir;        // a directory. Empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
+  std::string transport;        // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
+  std::string device_messages;  // from GPU to GPU by the transport: "auto", "on", "off". Empty: QUARRY_DEVICE_MESSAGES
+  std::string peer_copies;      // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
+  std::string balance;          // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
+  int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
+  int compute_streams = 1;            // GPU kinds: what rounds of chunk tasks take in turn
+  std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
+};
+
+// Bytes of "1536", "256MiB", "1.5 GiB", "512 MB", "50%" (of `free_bytes`). Throws InvalidArgument.
+int64_t parse_size(const std::string& text, int64_t free_bytes);
+// What the ranks of this node may still take: memory limits of the cgroups, of the machine and of Slurm's --mem,
+// whichever is least.
+int64_t free_host_bytes();
+
+// Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
+struct RunStatistics {
+  int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
+  int64_t taken_chunks = 0;  // computed for other ranks
+  int64_t peak_device_bytes = 0, peak_host_bytes = 0;
+  double lane_busy_seconds[scheduler::kLaneCount] = {};
+};
+
+class Runtime {
+ public:
+  // Starts MPI when a launcher's environment is found. Collective. Throws InvalidArgument, DeviceError.
+  Runtime(int& argc, char**& argv, RuntimeOptions options = {});
+  explicit Runtime(RuntimeOptions options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // The process's Runtime; where the program made none, one of one rank with default options.
+  static Runtime& current();
+
+  int rank() const;
+  int size() const;
+  comm::Communicator& communicator();
+  local::Device device() const;
+  int64_t memory_bytes() const;
+  int64_t host_bytes() const;
+  int threads() const;
+  bool balances() const;                                       // whether idle ranks take chunks of others
+  const std::vector<local::DeviceKind>& device_kinds() const;  // by rank
+  // What chunks are made for: the kind of those ranks that do not compute on the CPU, where there are any.
+  local::DeviceKind job_device_kind() const;
+  int64_t plan_bytes() const;             // of memory that every rank has for tasks
+  const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
+  scheduler::Executor& executor();
+  const comm::PeerMemory* peers() const;  // null for one rank and on the CPU
+  std::string banner() const;             // ranks, devices, threads, budget in one line
+  // Called about ten times a second on rank 0 during a run with the sum over ranks.
+  void set_progress(std::function<void(const scheduler::Progress&)> callback);
+  // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.
+  std::vector<scheduler::Progress> rank_progress() const;
+  // The current or next computation throws Cancelled on every rank. Async-signal-safe.
+  void interrupt();
+  // Adds to read_bytes and written_bytes; what runs a computation calls it. Thread-safe.
+  void count_io(int64_t read_bytes, int64_t written_bytes);
+  // Adds one to taken_chunks, in the same way.
+  void count_taken();
+  RunStatistics statistics() const;  // this rank
+  RunStatistics total_statistics();  // summed (peaks: largest) over ranks; collective
+
+ private:
+  struct Impl;
+  explicit Runtime(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quarry

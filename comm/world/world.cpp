@@ -1,0 +1,54 @@
+#include "quarry/comm/world/world.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "quarry/comm/mpi/mpi_communicator.h"
+#include "quarry/comm/self/self.h"
+
+namespace quarry::comm {
+namespace {
+
+// Several tasks of one Slurm step, none of which knows of the others: all would write the same output.
+void refuse_separate_tasks() {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // not set in a batch script
+  if (tasks == nullptr || std::atoi(tasks) < 2) return;
+  throw local::InvalidArgument(
+      fmt::format("srun started {} processes that know nothing of each other: start them with srun --mpi=pmix, "
+                  "or, if each is to be a run of its own, with --transport self (QUARRY_TRANSPORT)",
+                  tasks));
+}
+
+}  // namespace
+
+bool launched() {
+  // What Open MPI's, MPICH's and Slurm's launchers (with PMI or PMIx) set for the processes they start.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (std::getenv(variable) != nullptr) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport) {
+  const char* environment = std::getenv("QUARRY_TRANSPORT");
+  const std::string wanted = !transport.empty() || environment == nullptr ? transport : environment;
+  if (wanted == "self") return self_communicator();
+  const auto choice = mpi::parse_transport(wanted);
+  if (!launched()) {
+    refuse_separate_tasks();
+    return self_communicator();
+  }
+  std::shared_ptr<mpi::Job> job = mpi::Job::get(argc, argv, choice);
+  MPI_Comm comm = MPI_COMM_NULL;
+  {
+    const std::lock_guard guard(mpi::lock());
+    mpi::check(MPI_Comm_dup(job->world(), &comm), "MPI_Comm_dup");
+  }
+  return std::make_unique<mpi::MpiCommunicator>(std::move(job), comm);
+}
+
+std::unique_ptr<Communicator> self_communicator() { return std::make_unique<SelfCommunicator>(); }
+
+}  // namespace quarry::comm

@@ -1,0 +1,144 @@
+#include "quarry/io/byte_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "quarry/local/base/error.h"
+
+namespace quarry::io {
+namespace {
+
+// Drops the first `bytes` bytes of the buffers; returns the first one that is left.
+size_t advance(std::span<iovec> buffers, size_t first, size_t bytes) {
+  while (first < buffers.size() && bytes >= buffers[first].iov_len) bytes -= buffers[first++].iov_len;
+  if (bytes > 0) {
+    buffers[first].iov_base = static_cast<char*>(buffers[first].iov_base) + bytes;
+    buffers[first].iov_len -= bytes;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::string system_reason(int error) {
+  if (error == ENOSPC) return "no space left on device";
+  if (error == EDQUOT) return "no space left on device (disk quota exceeded)";
+  if (error == EFBIG) return "no space left on device (file size limit)";
+  return std::strerror(error);
+}
+
+namespace {
+
+int64_t fault(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
+}
+
+}  // namespace
+
+ByteFile::ByteFile(std::string path, Mode mode)
+    : path_(std::move(path)),
+      fault_rate_(fault("QUARRY_FAULT_READ_RATE")),
+      fault_bytes_(fault("QUARRY_FAULT_READ_BYTES")) {
+  const int flags = mode == Mode::read ? O_RDONLY : O_RDWR;
+  do fd_ = ::open(path_.c_str(), flags | O_CLOEXEC);
+  while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) throw local::IoError(fmt::format("cannot open '{}': {}", path_, system_reason(errno)));
+  struct stat status;
+  if (::fstat(fd_, &status) != 0) {
+    const int error = errno;
+    ::close(fd_);
+    throw local::IoError(fmt::format("cannot open '{}': {}", path_, system_reason(error)));
+  }
+  size_ = status.st_size;
+  identity_ = {static_cast<int64_t>(status.st_dev), static_cast<int64_t>(status.st_ino), status.st_mtim.tv_sec,
+               status.st_mtim.tv_nsec};
+}
+
+std::shared_ptr<const ByteFile> ByteFile::shared(const std::string& path) {
+  using Files = std::map<std::array<int64_t, 4>, std::weak_ptr<const ByteFile>>;
+  static std::mutex mutex;
+  static auto* const files = new Files;  // leaked: data sets with static lifetime may come here late
+  auto opened = std::make_shared<const ByteFile>(path, Mode::read);
+  const std::lock_guard lock(mutex);
+  std::erase_if(*files, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<const ByteFile>& known = (*files)[opened->identity_];
+  if (auto file = known.lock()) return file;
+  known = opened;
+  return opened;
+}
+
+ByteFile::~ByteFile() { ::close(fd_); }
+
+void ByteFile::pretend_faults(int64_t bytes) const {
+  if (fault_rate_ > 0) {
+    constexpr double kNanoseconds = 1e9;
+    const double ns = static_cast<double>(bytes) / static_cast<double>(fault_rate_) * kNanoseconds;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::llround(ns)));
+  }
+  if (fault_bytes_ > 0 && read_bytes_.fetch_add(bytes) > fault_bytes_) {
+    throw local::IoError(fmt::format("cannot read from '{}': a fault of the test", path_));
+  }
+}
+
+void ByteFile::read_at(int64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), to.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw local::IoError(
+          fmt::format("cannot read {} bytes at {} of '{}': {}", to.size(), offset, path_, system_reason(errno)));
+    if (got == 0)
+      throw local::IoError(fmt::format("'{}' ends early: {} bytes are missing at offset {}", path_, to.size(), offset));
+    to = to.subspan(static_cast<size_t>(got));
+    offset += got;
+    pretend_faults(got);
+  }
+}
+
+void ByteFile::read_at(int64_t offset, std::span<iovec> buffers) const {
+  for (size_t first = advance(buffers, 0, 0); first < buffers.size();) {
+    const ssize_t got = ::preadv(fd_, buffers.data() + first, static_cast<int>(buffers.size() - first), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw local::IoError(fmt::format("cannot read at {} of '{}': {}", offset, path_, system_reason(errno)));
+    if (got == 0) throw local::IoError(fmt::format("'{}' ends early: at offset {}", path_, offset));
+    first = advance(buffers, first, static_cast<size_t>(got));
+    offset += got;
+    pretend_faults(got);
+  }
+}
+
+void ByteFile::write_at(int64_t offset, std::span<const std::byte> from) const {
+  iovec buffer{const_cast<std::byte*>(from.data()), from.size()};
+  write_at(offset, {&buffer, 1});
+}
+
+void ByteFile::write_at(int64_t offset, std::span<iovec> buffers) const {
+  for (size_t first = advance(buffers, 0, 0); first < buffers.size();) {
+    const ssize_t put = ::pwritev(fd_, buffers.data() + first, static_cast<int>(buffers.size() - first), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0)
+      throw local::IoError(
+          fmt::format("cannot write to '{}' at offset {}: {}", path_, offset, system_reason(put < 0 ? errno : ENOSPC)));
+    first = advance(buffers, first, static_cast<size_t>(put));
+    offset += put;
+  }
+}
+
+void ByteFile::sync() const {
+  if (::fsync(fd_) != 0) throw local::IoError(fmt::format("cannot sync '{}': {}", path_, system_reason(errno)));
+}
+
+}  // namespace quarry::io

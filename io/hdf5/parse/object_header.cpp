@@ -1,0 +1,212 @@
+// Walks the messages of object headers of versions 1 and 2, continuation blocks included.
+#include "quarry/io/hdf5/parse/object_header.h"
+
+#include <optional>
+
+#include "quarry/io/hdf5/parse/chunk_index.h"
+#include "quarry/io/hdf5/parse/parser.h"
+
+namespace quarry::io::hdf5 {
+namespace {
+
+constexpr int kMaxBlocks = 4096;  // the library splits a header into a handful
+
+struct Block {
+  int64_t offset, bytes;
+};
+
+LayoutMessage parse_chunked(Cursor& in, const FileFormat& format, int rank_and_item, bool address_first) {
+  LayoutMessage out;
+  out.kind = LayoutMessage::Kind::chunked;
+  if (rank_and_item < 2 || rank_and_item > local::kMaxDims + 1)
+    damaged(fmt::format("chunks of {} dimensions", rank_and_item - 1));
+  if (address_first) out.address = in.address(format);
+  for (int d = 0; d + 1 < rank_and_item; ++d) out.chunk.push_back(in.u32());
+  out.itemsize = in.u32();
+  for (int64_t extent : out.chunk)
+    if (extent == 0) damaged("a chunk dimension of 0");
+  return out;
+}
+
+// Version 4: indexes of HDF5 1.10.
+LayoutMessage parse_newer_chunked(Cursor& in, const FileFormat& format) {
+  constexpr unsigned kUnfilteredEdges = 0x01, kFilteredSingle = 0x02, kSingle = 1, kImplicit = 2;
+  LayoutMessage out;
+  const unsigned flags = in.u8();
+  const int rank_and_item = in.u8(), width = in.u8();
+  if (rank_and_item < 2 || rank_and_item > local::kMaxDims + 1 || width < 1 || width > 8)
+    damaged(fmt::format("chunks of {} dimensions in {} bytes", rank_and_item - 1, width));
+  for (int d = 0; d < rank_and_item; ++d) {
+    const uint64_t extent = in.number(width);
+    if (extent == 0 || extent > UINT32_MAX) damaged(fmt::format("a chunk dimension of {}", extent));
+    if (d + 1 < rank_and_item)
+      out.chunk.push_back(static_cast<int64_t>(extent));
+    else
+      out.itemsize = static_cast<int64_t>(extent);
+  }
+  const unsigned index = in.u8();
+  if ((index != kSingle && index != kImplicit) || (flags & kUnfilteredEdges)) {
+    out.reason = "a chunk index of HDF5 1.10's newer format";
+    return out;
+  }
+  out.kind = LayoutMessage::Kind::chunked;
+  out.index = index == kSingle ? LayoutMessage::Index::single : LayoutMessage::Index::row;
+  if (index == kSingle && (flags & kFilteredSingle)) {
+    out.single_bytes = in.length(format);
+    out.single_mask = in.u32();
+  }
+  out.address = in.address(format);
+  return out;
+}
+
+class HeaderWalk {
+ public:
+  HeaderWalk(const ByteSource& file, const FileFormat& format) : file_(file), format_(format) {}
+
+  void run(int64_t header, const std::function<bool(const HeaderMessage&)>& use) {
+    if (header < 0 || header > file_.size() - format_.base) damaged("the object header lies outside of the file");
+    const int64_t at = header + format_.base;
+    const auto start = read_range(file_, at, std::min<int64_t>(kMaxPrefix, file_.size() - at), "an object header");
+    Cursor in(start, "an object header");
+    if (start.size() >= 4 && std::memcmp(start.data(), "OHDR", 4) == 0)
+      begin_version_2(in, at);
+    else
+      begin_version_1(in, at);
+    // Blocks are appended while they are walked.
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      if (!walk(blocks_[i], use)) return;
+  }
+
+ private:
+  static constexpr int64_t kMaxPrefix = 64;
+
+  void begin_version_1(Cursor& in, int64_t at) {
+    if (in.u8() != 1) damaged("an object header of unknown version");
+    in.skip(1 + 2 + 4);  // reserved, message count, reference count
+    const int64_t bytes = in.u32();
+    add({at + 16, bytes});
+  }
+
+  void begin_version_2(Cursor& in, int64_t at) {
+    in.skip(4);
+    if (in.u8() != 2) damaged("an object header of unknown version");
+    const unsigned flags = in.u8();
+    creation_order_ = flags & 0x04;
+    version_2_ = true;
+    if (flags & 0x20) in.skip(16);  // times
+    if (flags & 0x10) in.skip(4);   // attribute storage phase change
+    const uint64_t bytes = in.number(1 << (flags & 0x03));
+    if (bytes > static_cast<uint64_t>(file_.size())) damaged("an object header larger than the file");
+    add({at + static_cast<int64_t>(in.position()), static_cast<int64_t>(bytes)});
+  }
+
+  void add(Block block) {
+    total_ += block.bytes;
+    if (blocks_.size() >= kMaxBlocks || block.bytes < 0 || total_ > file_.size())
+      damaged("the blocks of an object header are larger than the file");
+    blocks_.push_back(block);
+  }
+
+  // False where `use` has seen enough.
+  bool walk(Block block, const std::function<bool(const HeaderMessage&)>& use) {
+    const auto bytes = read_range(file_, block.offset, block.bytes, "a block of an object header");
+    Cursor in(bytes, "a block of an object header");
+    const size_t prefix = version_2_ ? (creation_order_ ? 6 : 4) : 8;
+    while (in.left() >= prefix) {
+      HeaderMessage message;
+      message.type = version_2_ ? in.u8() : in.u16();
+      const size_t size = in.u16();
+      message.shared = in.u8() & 0x02;
+      in.skip(version_2_ ? (creation_order_ ? 2 : 0) : 3);
+      message.body = in.take(size);
+      if (message.type == HeaderMessage::kContinuation) {
+        Cursor to(message.body, "a continuation message");
+        Block next{to.address(format_), 0};
+        next.bytes = to.length(format_);
+        if (version_2_) {  // signature before, checksum after
+          const auto head = read_range(file_, next.offset, 4, "a block of an object header");
+          Cursor(head, "a block of an object header").signature("OCHK");
+          next.offset += 4;
+          next.bytes -= 8;
+        }
+        add(next);
+      } else if (!use(message)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const ByteSource& file_;
+  const FileFormat& format_;
+  bool version_2_ = false, creation_order_ = false;
+  std::vector<Block> blocks_;
+  int64_t total_ = 0;
+};
+
+}  // namespace
+
+LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat& format) {
+  constexpr unsigned kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3;
+  Cursor in(message, "the layout message");
+  LayoutMessage out;
+  const unsigned version = in.u8();
+  if (version == 1 || version == 2) {
+    const int dims = in.u8();
+    const unsigned kind = in.u8();
+    in.skip(5);
+    if (kind == kCompact) {
+      out.kind = LayoutMessage::Kind::compact;
+    } else if (kind == kContiguous) {
+      out.kind = LayoutMessage::Kind::contiguous;
+      out.address = in.address(format);
+    } else if (kind == kChunked) {
+      const int64_t address = in.address(format);
+      out = parse_chunked(in, format, dims, /*address_first=*/false);
+      out.address = address;
+    } else {
+      out.reason = fmt::format("layout class {}", kind);
+    }
+    return out;
+  }
+  if (version != 3 && version != 4) {
+    out.reason = fmt::format("layout version {}", version);
+    return out;
+  }
+  const unsigned kind = in.u8();
+  if (kind == kCompact) {
+    out.kind = LayoutMessage::Kind::compact;
+  } else if (kind == kContiguous) {
+    out.kind = LayoutMessage::Kind::contiguous;
+    out.address = in.address(format);
+  } else if (kind == kChunked && version == 3) {
+    const int dims = in.u8();
+    out = parse_chunked(in, format, dims, /*address_first=*/true);
+  } else if (kind == kChunked) {
+    out = parse_newer_chunked(in, format);
+  } else if (kind == kVirtual) {
+    out.reason = "a virtual data set";
+  } else {
+    out.reason = fmt::format("layout class {}", kind);
+  }
+  return out;
+}
+
+void for_each_message(const ByteSource& file, const FileFormat& format, int64_t header,
+                      const std::function<bool(const HeaderMessage&)>& use) {
+  HeaderWalk(file, format).run(header, use);
+}
+
+LayoutMessage read_layout_message(const ByteSource& file, const FileFormat& format, int64_t header) {
+  std::optional<LayoutMessage> found;
+  for_each_message(file, format, header, [&](const HeaderMessage& message) {
+    if (message.type != HeaderMessage::kLayout) return true;
+    if (message.shared) damaged("a shared layout message");
+    found = parse_layout(message.body, format);
+    return false;
+  });
+  if (!found) damaged("the object header has no layout message");
+  return *found;
+}
+
+}  // namespace quarry::io::hdf5

@@ -1,0 +1,515 @@
+#include "quarry/io/hdf5/read/hdf5_dataset.h"
+
+#include <fmt/format.h>
+
+#include "quarry/io/hdf5/describe.h"
+#include "quarry/io/hdf5/filters.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
+
+namespace quarry::io::hdf5 {
+namespace {
+
+using local::Dims;
+
+// Pieces stay in a core's L2 cache between the read and the computation.
+constexpr int64_t kPieceBytes = 256 << 10;
+// Pieces that the library reads: its calls cost microseconds.
+constexpr int64_t kLibraryPieceBytes = 1 << 20;
+// Gaps up to this are read along: copying them costs about as much as another system call.
+constexpr int64_t kGapBytes = 2048;
+// Chunks up to this are read whole even where a region needs less of them.
+constexpr int64_t kSmallChunkBytes = 16 << 10;
+// Shorter runs are copied from scratch instead of scattered by the system.
+constexpr int64_t kShortestRun = 256;
+constexpr size_t kMaxGroup = 512;  // chunks read at once
+constexpr int64_t kAlignment = 64;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+Dims scaled(const Dims& spans, const Dims& step) {
+  Dims out(spans);
+  for (int d = 0; d < out.size(); ++d) out[d] *= step[d];
+  return out;
+}
+
+int64_t dot(const Dims& a, const Dims& b) {
+  int64_t sum = 0;
+  for (int d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+// Bytes of a block of a valid data set; blocks of a library-only one are not used.
+int64_t block_size(const Dims& block, int64_t item) {
+  int64_t bytes = item;
+  for (int64_t extent : block)
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return INT64_MAX;
+  return bytes;
+}
+
+// Reverses an axis of a C-contiguous array in place.
+void reverse_axis(std::byte* data, const Dims& count, int64_t item, int axis) {
+  int64_t outer = 1, inner = item;
+  for (int d = 0; d < axis; ++d) outer *= count[d];
+  for (int d = axis + 1; d < count.size(); ++d) inner *= count[d];
+  for (int64_t o = 0; o < outer; ++o) {
+    std::byte* const base = data + o * count[axis] * inner;
+    for (int64_t low = 0, high = count[axis] - 1; low < high; ++low, --high)
+      std::swap_ranges(base + low * inner, base + (low + 1) * inner, base + high * inner);
+  }
+}
+
+}  // namespace
+
+Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
+    : stored_(std::move(stored)),
+      item_(local::itemsize(stored_.info.dtype)),
+      bools_(stored_.info.dtype == local::DType::bool_),
+      block_(stored_.info.chunks ? *stored_.info.chunks : stored_.info.shape),
+      spans_(local::contiguous_strides(block_, item_)),
+      block_bytes_(block_size(block_, item_)),
+      no_spans_(block_.size(), 0) {
+  if (stored_.storage.kind == Storage::Kind::library)
+    library_ = std::make_unique<LibraryReader>(stored_.info.file, stored_.info.object, stored_.info.dtype,
+                                               stored_.storage.bitfield, stored_.info.shape);
+  if (stored_.storage.kind != Storage::Kind::contiguous && stored_.storage.kind != Storage::Kind::chunked) return;
+  // Now, so that the file stays the one that was described when another takes its name. What is wrong with it is said
+  // when it is read: not every rank reads every file.
+  try {
+    file();
+  } catch (const local::IoError& error) {
+    local::log(local::LogLevel::debug, error.what());
+  }
+}
+
+std::string Hdf5Dataset::serialize() const {
+  ByteWriter out;
+  hdf5::serialize(stored_, out);
+  return out.take();
+}
+
+const ByteFile& Hdf5Dataset::file() const {
+  std::call_once(file_once_, [&] {
+    auto opened = ByteFile::shared(stored_.info.file);
+    if (opened->size() < stored_.storage.file_bytes)
+      throw local::IoError(fmt::format("'{}' has {} bytes, {} when it was first opened", stored_.info.file,
+                                       opened->size(), stored_.storage.file_bytes));
+    file_ = std::move(opened);
+  });
+  return *file_;
+}
+
+int64_t Hdf5Dataset::piece_bytes() const {
+  if (!library_) return kPieceBytes;
+  // A filtered chunk is decoded as a whole by every read that touches it.
+  return filtered() ? std::max(kLibraryPieceBytes, block_bytes_) : kLibraryPieceBytes;
+}
+
+int64_t Hdf5Dataset::scratch_bytes() const {
+  if (stored_.storage.kind == Storage::Kind::memory) return 0;
+  const int64_t slack = kAlignment;  // the caller's bytes may begin anywhere
+  if (library_ || !filtered()) return slack + aligned(piece_bytes());
+  return slack + aligned(std::max(kPieceBytes, stored_.storage.index.largest())) + aligned(block_bytes_) +
+         aligned(decode_scratch_bytes(stored_.info.filters, block_bytes_));
+}
+
+int64_t Hdf5Dataset::read_scratch_bytes(const local::Region&) const { return library_ ? 0 : scratch_bytes(); }
+int64_t Hdf5Dataset::visit_scratch_bytes(const local::Region&) const { return scratch_bytes(); }
+
+Hdf5Dataset::Buffers Hdf5Dataset::split(std::span<std::byte> scratch) const {
+  Buffers out;
+  if (stored_.storage.kind == Storage::Kind::memory) return out;
+  QUARRY_CHECK(static_cast<int64_t>(scratch.size()) >= scratch_bytes());
+  const auto address = reinterpret_cast<uintptr_t>(scratch.data());
+  scratch = scratch.subspan((kAlignment - address % kAlignment) % kAlignment);
+  const auto take = [&](int64_t bytes) {
+    const auto head = scratch.first(static_cast<size_t>(bytes));
+    scratch = scratch.subspan(static_cast<size_t>(aligned(bytes)));
+    return head;
+  };
+  if (library_ || !filtered()) {
+    out.stored = take(piece_bytes());
+    return out;
+  }
+  out.stored = take(std::max(kPieceBytes, stored_.storage.index.largest()));
+  out.block = take(block_bytes_);
+  out.unshuffle = take(decode_scratch_bytes(stored_.info.filters, block_bytes_));
+  return out;
+}
+
+void Hdf5Dataset::load(int64_t offset, std::span<std::byte> to) const {
+  try {
+    file().read_at(offset, to);
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("'{}': {}", stored_.info.object, error.what()));
+  }
+  bytes_read_.fetch_add(static_cast<int64_t>(to.size()), std::memory_order_relaxed);
+  if (bools_ && !filtered()) normalize_bools(to.data(), static_cast<int64_t>(to.size()));
+}
+
+void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::span<std::byte> to,
+                         std::span<std::byte> scratch) const {
+  try {
+    decode_chunk(stored_.info.filters, entry.mask, item_, {bytes, entry.bytes}, to, scratch);
+  } catch (const local::IoError& error) {
+    Dims at(block_.size());
+    int64_t number = entry.number;
+    const Dims& grid = stored_.storage.index.grid();
+    for (int d = at.size() - 1; d >= 0; --d) {
+      at[d] = number % grid[d] * block_[d];
+      number /= grid[d];
+    }
+    throw local::IoError(fmt::format("'{}' in '{}': damaged chunk at {}: {}", stored_.info.object, stored_.info.file,
+                                     local::to_string(at), error.what()));
+  }
+  if (bools_) normalize_bools(to.data(), static_cast<int64_t>(to.size()));
+}
+
+int64_t Hdf5Dataset::block_offset(int64_t number) const {
+  if (stored_.storage.kind == Storage::Kind::contiguous) return stored_.storage.offset;
+  const ChunkEntry* const entry = stored_.storage.index.find(number);
+  return entry ? entry->address : kNoAddress;
+}
+
+template <class Whole, class F>
+void Hdf5Dataset::for_each_block(const AscendingRegion& region, std::span<std::byte> buffer, Whole&& whole,
+                                 F&& f) const {
+  const ChunkIndex& index = stored_.storage.index;
+  PartCursor cursor(region, stored_.info.shape, block_);
+  std::vector<std::pair<Part, const ChunkEntry*>> group;
+  Part part;
+  bool more = cursor.next(part);
+  while (more) {
+    const ChunkEntry* entry = index.find(part.number);
+    if (!entry || !whole(part)) {
+      f(part, entry, nullptr);
+      more = cursor.next(part);
+      continue;
+    }
+    group.clear();
+    const int64_t begin = entry->address;
+    int64_t bytes = 0;
+    do {
+      group.emplace_back(part, entry);
+      bytes += entry->bytes;
+      more = cursor.next(part);
+      entry = more ? index.find(part.number) : nullptr;
+    } while (entry && entry->address == begin + bytes && bytes + entry->bytes <= static_cast<int64_t>(buffer.size()) &&
+             group.size() < kMaxGroup && whole(part));
+    load(begin, buffer.first(static_cast<size_t>(bytes)));
+    for (const auto& [member, stored] : group) f(member, stored, buffer.data() + (stored->address - begin));
+  }
+}
+
+void Hdf5Dataset::visit_memory(const AscendingRegion& region, const Part& part, const std::byte* block, Piece& piece,
+                               const Consume& consume) const {
+  // Missing blocks are cut like stored ones; all their elements are the one fill value.
+  const Dims span = scaled(spans_, region.step);
+  const std::byte* const base = block ? block + dot(part.first, spans_) : stored_.storage.fill.data();
+  cut_pieces(part.count, span, item_, /*dense_from=*/0, kPieceBytes,
+             [&](const Dims& index, const Dims& count, const Dims& strides) {
+               place_piece(region, part.at, index, count, block ? base + dot(index, span) : base,
+                           block ? strides : no_spans_, piece);
+               consume(piece);
+             });
+}
+
+void Hdf5Dataset::visit_stored(const AscendingRegion& region, const Part& part, int64_t offset,
+                               std::span<std::byte> buffer, Piece& piece, const Consume& consume) const {
+  const Dims span = scaled(spans_, region.step);
+  const int64_t base = offset + dot(part.first, spans_);
+  const int dense = dense_axes(part.count, span, item_, kGapBytes);
+  cut_pieces(part.count, span, item_, dense, static_cast<int64_t>(buffer.size()),
+             [&](const Dims& index, const Dims& count, const Dims& strides) {
+               const int64_t from = base + dot(index, span);
+               const auto bytes = static_cast<size_t>(covered_bytes(count, span, item_, dense));
+               for_each_offset(count, span, strides, 0, dense, [&](int64_t in_file, int64_t in_memory) {
+                 load(from + in_file, buffer.subspan(static_cast<size_t>(in_memory), bytes));
+               });
+               place_piece(region, part.at, index, count, buffer.data(), strides, piece);
+               consume(piece);
+             });
+}
+
+void Hdf5Dataset::visit_direct(const AscendingRegion& region, std::span<std::byte> scratch,
+                               const Consume& consume) const {
+  const Buffers buffers = split(scratch);
+  Piece piece;
+  switch (stored_.storage.kind) {
+    case Storage::Kind::memory:
+    case Storage::Kind::contiguous: {
+      PartCursor cursor(region, stored_.info.shape, block_);
+      Part part;
+      if (!cursor.next(part)) return;
+      if (stored_.storage.kind == Storage::Kind::memory)
+        visit_memory(region, part, stored_.storage.data.data(), piece, consume);
+      else if (stored_.storage.offset == kNoAddress)
+        visit_memory(region, part, nullptr, piece, consume);
+      else
+        visit_stored(region, part, stored_.storage.offset, buffers.stored, piece, consume);
+      return;
+    }
+    case Storage::Kind::chunked: {
+      const auto whole = [&](const Part& part) {
+        if (filtered()) return true;
+        if (block_bytes_ > kPieceBytes / 2) return false;
+        return block_bytes_ <= kSmallChunkBytes || local::element_count(part.count) * item_ >= block_bytes_ / 2;
+      };
+      for_each_block(region, buffers.stored, whole,
+                     [&](const Part& part, const ChunkEntry* entry, const std::byte* bytes) {
+                       if (!entry) return visit_memory(region, part, nullptr, piece, consume);
+                       if (!bytes) return visit_stored(region, part, entry->address, buffers.stored, piece, consume);
+                       if (!filtered()) return visit_memory(region, part, bytes, piece, consume);
+                       decode(*entry, bytes, buffers.block, buffers.unshuffle);
+                       visit_memory(region, part, buffers.block.data(), piece, consume);
+                     });
+      return;
+    }
+    case Storage::Kind::library:
+      break;
+  }
+  QUARRY_CHECK(false);
+}
+
+void Hdf5Dataset::visit_library(const AscendingRegion& region, std::span<std::byte> scratch,
+                                const Consume& consume) const {
+  const std::span<std::byte> buffer = split(scratch).stored;
+  PartCursor cursor(region, stored_.info.shape, block_);
+  Piece piece;
+  for (Part part; cursor.next(part);)
+    cut_pieces(part.count, no_spans_, item_, /*dense_from=*/part.count.size(), static_cast<int64_t>(buffer.size()),
+               [&](const Dims& index, const Dims& count, const Dims& strides) {
+                 AscendingRegion box(region);
+                 for (int d = 0; d < count.size(); ++d)
+                   box.low[d] = region.low[d] + (part.at[d] + index[d]) * region.step[d];
+                 box.count = count;
+                 box.flip = no_spans_;
+                 read_library(box, buffer.data());
+                 place_piece(region, part.at, index, count, buffer.data(), strides, piece);
+                 consume(piece);
+               });
+}
+
+void Hdf5Dataset::read_library(const AscendingRegion& region, std::byte* to) const {
+  const int64_t bytes = local::element_count(region.count) * item_;
+  try {
+    library_->read(region.low, region.step, region.count, to);
+  } catch (const local::Error& error) {
+    throw local::IoError(fmt::format("'{}' in '{}': {}", stored_.info.object, stored_.info.file, error.what()));
+  }
+  bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
+  if (bools_) normalize_bools(to, bytes);
+  for (int d = 0; d < region.count.size(); ++d)
+    if (region.flip[d]) reverse_axis(to, region.count, item_, d);
+}
+
+// Collects runs that follow each other in the file, small gaps between them included, into scattered reads.
+class Hdf5Dataset::Rows {
+ public:
+  Rows(const Hdf5Dataset& dataset, std::span<std::byte> junk) : dataset_(dataset), junk_(junk) {}
+
+  void add(int64_t offset, std::byte* to, int64_t bytes) {
+    const int64_t gap = count_ == 0 ? 0 : offset - end_;
+    if (gap < 0 || gap > static_cast<int64_t>(junk_.size()) || count_ + 2 > kBuffers) flush();
+    if (count_ == 0) {
+      begin_ = end_ = offset;
+    } else if (gap > 0) {
+      put(junk_.data(), gap);
+    }
+    put(to, bytes);
+  }
+
+  void flush() {
+    if (count_ == 0) return;
+    try {
+      dataset_.file().read_at(begin_, std::span(buffers_, count_));
+    } catch (const local::IoError& error) {
+      throw local::IoError(fmt::format("'{}': {}", dataset_.info().object, error.what()));
+    }
+    dataset_.bytes_read_.fetch_add(end_ - begin_, std::memory_order_relaxed);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kBuffers = 1024;  // IOV_MAX on Linux
+
+  void put(std::byte* to, int64_t bytes) {
+    end_ += bytes;
+    if (count_ > 0) {
+      iovec& last = buffers_[count_ - 1];
+      if (to != junk_.data() && static_cast<std::byte*>(last.iov_base) + last.iov_len == to) {
+        last.iov_len += static_cast<size_t>(bytes);
+        return;
+      }
+    }
+    buffers_[count_++] = {to, static_cast<size_t>(bytes)};
+  }
+
+  const Hdf5Dataset& dataset_;
+  const std::span<std::byte> junk_;
+  iovec buffers_[kBuffers];
+  size_t count_ = 0;
+  int64_t begin_ = 0, end_ = 0;
+};
+
+void Hdf5Dataset::read_rows(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const {
+  const std::span<std::byte> buffer = split(scratch).stored;
+  const Dims strides = local::contiguous_strides(region.count, item_);
+  Rows rows(*this, buffer.first(kGapBytes));
+  // Neighbours along the last axis whose runs are parts of the same rows of the destination. They are read in bands of
+  // rows, so that a band of the destination is complete while it is in the cache.
+  struct Neighbour {
+    int64_t base;  // in the file, of the part's first element
+    std::byte* place;
+    int64_t run;
+  };
+  std::vector<Neighbour> neighbours;
+  Part first;  // of them
+  int first_outer = 0;
+  const auto read_neighbours = [&] {
+    constexpr int64_t kBandBytes = 128 << 10;
+    constexpr size_t kMaxBand = 128;
+    if (neighbours.empty()) return;
+    int64_t row_bytes = 0;
+    for (const Neighbour& n : neighbours) row_bytes += n.run;
+    const size_t band = neighbours.size() == 1
+                            ? kMaxBand
+                            : static_cast<size_t>(std::clamp<int64_t>(kBandBytes / row_bytes, 8, kMaxBand));
+    int64_t in_file[kMaxBand], in_memory[kMaxBand];
+    size_t count = 0;
+    const auto read_band = [&] {
+      for (const Neighbour& n : neighbours)
+        for (size_t i = 0; i < count; ++i) rows.add(n.base + in_file[i], n.place + in_memory[i], n.run);
+      count = 0;
+    };
+    for_each_offset(first.count, spans_, strides, 0, first_outer, [&](int64_t file_offset, int64_t memory_offset) {
+      in_file[count] = file_offset;
+      in_memory[count] = memory_offset;
+      if (++count == band) read_band();
+    });
+    read_band();
+    neighbours.clear();
+  };
+  PartCursor cursor(region, stored_.info.shape, block_);
+  Piece piece;
+  for (Part part; cursor.next(part);) {
+    std::byte* const place = to + dot(part.at, strides);
+    const int64_t offset = block_offset(part.number);
+    if (offset == kNoAddress) {
+      copy_box(part.count, item_, stored_.storage.fill.data(), no_spans_, place, strides);
+      continue;
+    }
+    // A run is contiguous in the file and in memory.
+    int outer = part.count.size();
+    int64_t run = item_;
+    while (outer > 0) {
+      --outer;
+      run *= part.count[outer];
+      if (part.count[outer] != block_[outer] || part.count[outer] != region.count[outer]) break;
+    }
+    if (run < kShortestRun && run != item_ * local::element_count(part.count)) {
+      read_neighbours();
+      rows.flush();  // `buffer` is about to be used
+      visit_stored(region, part, offset, buffer, piece, [&](const Piece& p) {
+        copy_box(p.count, item_, p.data, p.strides, to + dot(p.start, strides), strides);
+      });
+      continue;
+    }
+    const bool joins = !neighbours.empty() && outer == first_outer && outer == part.count.size() - 1 &&
+                       std::equal(part.at.begin(), part.at.end() - 1, first.at.begin());
+    if (!joins || neighbours.size() >= kMaxGroup) {
+      read_neighbours();
+      first = part;
+      first_outer = outer;
+    }
+    neighbours.push_back({offset + dot(part.first, spans_), place, run});
+  }
+  read_neighbours();
+  rows.flush();
+  if (bools_) normalize_bools(to, local::element_count(region.count));
+}
+
+void Hdf5Dataset::read_filtered(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const {
+  const Buffers buffers = split(scratch);
+  const Dims strides = local::contiguous_strides(region.count, item_);
+  // Whether a whole chunk lies in one run of the destination.
+  bool chunks_are_runs = region.unit_steps();
+  bool outermost = true;
+  for (int d = 0; d < block_.size(); ++d) {
+    if (!outermost && region.count[d] != block_[d]) chunks_are_runs = false;
+    outermost = outermost && block_[d] == 1;
+  }
+  for_each_block(
+      region, buffers.stored, [](const Part&) { return true; },
+      [&](const Part& part, const ChunkEntry* entry, const std::byte* bytes) {
+        std::byte* const place = to + dot(part.at, strides);
+        if (!entry) return copy_box(part.count, item_, stored_.storage.fill.data(), no_spans_, place, strides);
+        if (chunks_are_runs && part.count == block_)
+          return decode(*entry, bytes, {place, static_cast<size_t>(block_bytes_)}, buffers.unshuffle);
+        decode(*entry, bytes, buffers.block, buffers.unshuffle);
+        copy_box(part.count, item_, buffers.block.data() + dot(part.first, spans_), scaled(spans_, region.step), place,
+                 strides);
+      });
+}
+
+void Hdf5Dataset::trace_call(const char* what, const local::Region& region, int64_t begin_ns) const {
+  local::TraceEvent event;
+  event.name = fmt::format("{} {}{}", what, stored_.info.object, local::to_string(region.start));
+  event.lane = "read";
+  event.begin_ns = begin_ns;
+  event.end_ns = local::trace_clock_ns();
+  event.bytes = region.elements() * item_;
+  event.detail = library_ ? "library: " + stored_.info.library_reason : "direct";
+  local::trace(std::move(event));
+}
+
+void Hdf5Dataset::read(const local::Region& region, void* to, std::span<std::byte> scratch) const {
+  const AscendingRegion ascending(region, stored_.info.shape);
+  if (ascending.empty()) return;
+  const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+  auto* const out = static_cast<std::byte*>(to);
+  const bool plain = ascending.unit_steps() && !ascending.flipped();
+  if (library_) {
+    read_library(ascending, out);
+  } else if (plain && !filtered() && stored_.storage.kind != Storage::Kind::memory) {
+    read_rows(ascending, out, scratch);
+  } else if (filtered() && !ascending.flipped()) {
+    read_filtered(ascending, out, scratch);
+  } else {
+    const Dims strides = local::contiguous_strides(region.count, item_);
+    visit_direct(ascending, scratch, [&](const Piece& piece) {
+      copy_box(piece.count, item_, piece.data, piece.strides, out + dot(piece.start, strides), strides);
+    });
+  }
+  if (local::tracing()) trace_call("read", region, begin_ns);
+}
+
+void Hdf5Dataset::visit(const local::Region& region, std::span<std::byte> scratch,
+                        const std::function<void(const Piece&)>& consume) const {
+  const AscendingRegion ascending(region, stored_.info.shape);
+  if (ascending.empty()) return;
+  const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+  if (library_)
+    visit_library(ascending, scratch, consume);
+  else
+    visit_direct(ascending, scratch, consume);
+  if (local::tracing()) trace_call("visit", region, begin_ns);
+}
+
+}  // namespace quarry::io::hdf5
+
+namespace quarry::io {
+
+std::shared_ptr<Dataset> Dataset::open(const std::string& file, const std::string& object) {
+  hdf5::StoredDataset stored = hdf5::describe_dataset(file, object);
+  if (!stored.unreadable.empty())
+    throw local::NotSupported(fmt::format("'{}' in '{}': {}", stored.info.object, file, stored.unreadable));
+  return std::make_shared<hdf5::Hdf5Dataset>(std::move(stored));
+}
+
+std::shared_ptr<Dataset> Dataset::deserialize(const std::string& bytes) {
+  hdf5::ByteReader in(bytes);
+  return std::make_shared<hdf5::Hdf5Dataset>(hdf5::deserialize(in));
+}
+
+}  // namespace quarry::io

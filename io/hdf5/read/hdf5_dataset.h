@@ -1,0 +1,79 @@
+// The implementation of Dataset: direct reading by offset, or the library's for what has no direct path.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "quarry/io/dataset.h"
+#include "quarry/io/hdf5/pieces.h"
+#include "quarry/io/hdf5/read/library_reader.h"
+#include "quarry/io/hdf5/stored.h"
+
+namespace quarry::io::hdf5 {
+
+class Hdf5Dataset final : public Dataset {
+ public:
+  explicit Hdf5Dataset(StoredDataset stored);
+
+  const DatasetInfo& info() const override { return stored_.info; }
+  std::string serialize() const override;
+  int64_t read_scratch_bytes(const local::Region& region) const override;
+  void read(const local::Region& region, void* to, std::span<std::byte> scratch) const override;
+  int64_t visit_scratch_bytes(const local::Region& region) const override;
+  void visit(const local::Region& region, std::span<std::byte> scratch,
+             const std::function<void(const Piece&)>& consume) const override;
+  int64_t bytes_read() const override { return bytes_read_; }
+
+ private:
+  using Consume = std::function<void(const Piece&)>;
+  class Rows;  // gathers the runs of a direct read
+
+  struct Buffers {  // what the caller's scratch is split into, each aligned for vectors
+    std::span<std::byte> stored, block, unshuffle;
+  };
+  Buffers split(std::span<std::byte> scratch) const;
+
+  const ByteFile& file() const;
+  bool filtered() const { return !stored_.info.filters.empty(); }
+  int64_t piece_bytes() const;
+  int64_t scratch_bytes() const;
+  void load(int64_t offset, std::span<std::byte> to) const;
+  void decode(const ChunkEntry& entry, const std::byte* bytes, std::span<std::byte> to,
+              std::span<std::byte> scratch) const;
+
+  // Calls f(part, entry, bytes): entry null where the chunk is missing; bytes as stored, null where `whole` leaves
+  // reading to f. Neighbours on disk are read together.
+  template <class Whole, class F>
+  void for_each_block(const AscendingRegion& region, std::span<std::byte> buffer, Whole&& whole, F&& f) const;
+  int64_t block_offset(int64_t number) const;  // in the file; kNoAddress where it is missing
+
+  void visit_direct(const AscendingRegion& region, std::span<std::byte> scratch, const Consume& consume) const;
+  void visit_library(const AscendingRegion& region, std::span<std::byte> scratch, const Consume& consume) const;
+  void visit_stored(const AscendingRegion& region, const Part& part, int64_t offset, std::span<std::byte> buffer,
+                    Piece& piece, const Consume& consume) const;
+  void visit_memory(const AscendingRegion& region, const Part& part, const std::byte* block, Piece& piece,
+                    const Consume& consume) const;
+
+  void read_library(const AscendingRegion& region, std::byte* to) const;
+  void read_rows(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const;
+  void read_filtered(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const;
+  void trace_call(const char* what, const local::Region& region, int64_t begin_ns) const;
+
+  const StoredDataset stored_;
+  const int64_t item_;
+  const bool bools_;
+  const local::Dims block_;  // shape of the blocks that the file stores: chunks, or all of it
+  const local::Dims spans_;  // bytes between neighbours along each axis of a block
+  const int64_t block_bytes_;
+  const local::Dims no_spans_;  // zeros: every element is the fill value
+  std::unique_ptr<LibraryReader> library_;
+  mutable std::once_flag file_once_;
+  mutable std::shared_ptr<const ByteFile> file_;
+  mutable std::atomic<int64_t> bytes_read_{0};
+};
+
+}  // namespace quarry::io::hdf5

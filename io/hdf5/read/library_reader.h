@@ -1,0 +1,35 @@
+// Reading through the HDF5 library, under its lock: for virtual, external and oddly typed or filtered data sets.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "quarry/io/hdf5/library.h"
+#include "quarry/local/base/dtype.h"
+#include "quarry/local/base/shape.h"
+
+namespace quarry::io::hdf5 {
+
+// Keeps its file open from the first read on. Thread-safe.
+class LibraryReader {
+ public:
+  LibraryReader(std::string file, std::string object, local::DType dtype, bool bitfield, local::Dims shape);
+  ~LibraryReader();
+  LibraryReader(const LibraryReader&) = delete;
+  LibraryReader& operator=(const LibraryReader&) = delete;
+
+  // Reads element low[d] + i * step[d], i < count[d], into C-contiguous memory. Blocks. Throws IoError.
+  void read(const local::Dims& low, const local::Dims& step, const local::Dims& count, void* to);
+
+ private:
+  void open();
+  void close() noexcept;
+
+  const std::string path_, object_;
+  const local::DType dtype_;
+  const bool bitfield_;
+  const local::Dims shape_;
+  Handle file_, dataset_, type_;
+};
+
+}  // namespace quarry::io::hdf5

@@ -1,0 +1,41 @@
+// Writing chunks of a dataset that exists already, at their offsets.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "quarry/io/byte_file.h"
+#include "quarry/io/hdf5/stored.h"
+#include "quarry/io/output.h"
+
+namespace quarry::io::hdf5 {
+
+class Hdf5Writer final : public Writer {
+ public:
+  // `stored` describes what was created, at its place while it is written; `name` is the file as the user named it.
+  Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name);
+
+  const OutputSpec& spec() const override { return spec_; }
+  std::string serialize() const override;
+  void write(const local::Region& region, const void* from) override;
+  std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const override;
+  void sync() const override;
+  int64_t bytes_written() const override { return bytes_written_; }
+  // Of a chunk that the creating rank stored.
+  void count_written(int64_t bytes) { bytes_written_ += bytes; }
+
+ private:
+  const ByteFile& file() const;
+
+  const OutputSpec spec_;
+  const StoredDataset stored_;
+  const std::string name_;
+  mutable std::once_flag file_once_;
+  mutable std::unique_ptr<ByteFile> file_;
+  std::atomic<int64_t> bytes_written_{0};
+};
+
+}  // namespace quarry::io::hdf5

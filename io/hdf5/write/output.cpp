@@ -1,0 +1,277 @@
+// Creating files and data sets, and making them visible as a whole.
+//
+// All is written to a Replacement, NAME.partial, which begins as a copy of the file where there is one and takes its
+// place at commit (docs/adr/0005). The library has the file open only while data sets are created and from the first
+// encoded chunk on.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "quarry/io/hdf5/describe.h"
+#include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/types.h"
+#include "quarry/io/hdf5/write/hdf5_writer.h"
+#include "quarry/io/hdf5/write/replacement.h"
+#include "quarry/local/base/trace.h"
+
+namespace quarry::io {
+namespace hdf5 {
+namespace {
+
+using local::Dims;
+
+// Data of at least this size begins at a page of the file: reads and writes then touch no page twice.
+constexpr hsize_t kAlignedBytes = 64 << 10, kPageBytes = 4096;
+
+// The specification as it will be created. Throws InvalidArgument for what cannot be.
+OutputSpec checked_spec(OutputSpec spec) {
+  spec.object = normalized_object(spec.object);
+  const auto fail = [&](const std::string& reason) {
+    throw local::InvalidArgument(fmt::format("cannot create '{}': {}", spec.object, reason));
+  };
+  if (spec.object == "/") fail("a data set needs a name");
+  for (int64_t extent : spec.shape)
+    if (extent < 0) fail(fmt::format("the shape {} has a negative extent", local::to_string(spec.shape)));
+  const int64_t item = local::itemsize(spec.dtype);
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(local::element_count(spec.shape), item, &bytes))
+    fail(fmt::format("the shape {} is more bytes than 64 bits count", local::to_string(spec.shape)));
+  if (spec.shape.empty()) {
+    spec.chunks.reset();
+    spec.filters.clear();
+    return spec;
+  }
+  for (const Filter& filter : spec.filters)
+    if (filter.kind == Filter::Kind::other) fail(fmt::format("filter {} cannot be written", filter.name));
+  if (!spec.chunks) {
+    if (!spec.filters.empty()) fail("filters need chunks");
+    return spec;
+  }
+  if (spec.chunks->size() != spec.shape.size())
+    fail(
+        fmt::format("chunks {} do not fit the shape {}", local::to_string(*spec.chunks), local::to_string(spec.shape)));
+  int64_t chunk_bytes = item;
+  for (int d = 0; d < spec.shape.size(); ++d) {
+    int64_t& extent = (*spec.chunks)[d];
+    if (extent <= 0) fail(fmt::format("chunks {} are not positive", local::to_string(*spec.chunks)));
+    extent = std::min(extent, std::max<int64_t>(spec.shape[d], 1));
+    if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
+      fail(fmt::format("chunks {} of {} have 4 GiB or more", local::to_string(*spec.chunks), local::name(spec.dtype)));
+  }
+  return spec;
+}
+
+void check_paths(const std::vector<OutputSpec>& specs) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    for (size_t j = 0; j < specs.size(); ++j) {
+      if (i == j) continue;
+      if (specs[i].object == specs[j].object && i < j)
+        throw local::InvalidArgument(fmt::format("'{}' is to be written twice", specs[i].object));
+      if (specs[j].object.starts_with(specs[i].object + "/"))
+        throw local::InvalidArgument(
+            fmt::format("'{}' cannot be a data set and the group of '{}'", specs[i].object, specs[j].object));
+    }
+}
+
+Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& spec) {
+  const std::string context = fmt::format("cannot create '{}'", spec.object);
+  const Handle type = memory_type(spec.dtype);
+  hsize_t extents[local::kMaxDims], chunk[local::kMaxDims];
+  const int rank = spec.shape.size();
+  for (int d = 0; d < rank; ++d) extents[d] = static_cast<hsize_t>(spec.shape[d]);
+  const Handle space =
+      check_handle(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents, nullptr), context);
+  const Handle create = check_handle(H5Pcreate(H5P_DATASET_CREATE), context);
+  check_call(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), context);
+  check_call(H5Pset_obj_track_times(create, false), context);
+  check_call(H5Pset_alloc_time(create, spec.filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR), context);
+  if (spec.chunks) {
+    for (int d = 0; d < rank; ++d) chunk[d] = static_cast<hsize_t>((*spec.chunks)[d]);
+    check_call(H5Pset_chunk(create, rank, chunk), context);
+  }
+  for (const Filter& filter : spec.filters) {
+    switch (filter.kind) {
+      case Filter::Kind::deflate:
+        check_call(H5Pset_deflate(create, static_cast<unsigned>(std::clamp(filter.level, 0, 9))), context);
+        break;
+      case Filter::Kind::shuffle:
+        check_call(H5Pset_shuffle(create), context);
+        break;
+      case Filter::Kind::fletcher32:
+        check_call(H5Pset_fletcher32(create), context);
+        break;
+      case Filter::Kind::other:
+        QUARRY_CHECK(false);
+    }
+  }
+  const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), context);
+  check_call(H5Pset_create_intermediate_group(links, 1), context);
+  Handle dataset = check_handle(H5Dcreate2(parent, path.c_str(), type, space, links, create, H5P_DEFAULT), context);
+  write_attributes(dataset, spec.attributes);
+  return dataset;
+}
+
+class Hdf5Output final : public OutputFile {
+ public:
+  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite) : file_(std::move(file)) {
+    for (OutputSpec& spec : specs) specs_.push_back(checked_spec(std::move(spec)));
+    check_paths(specs_);
+    const LibraryLock lock;
+    check_targets(overwrite);
+    place_.emplace(file_, unfiltered_bytes());
+    create_all();
+    for (size_t i = 0; i < specs_.size(); ++i) locate(i);
+  }
+
+  std::shared_ptr<Writer> writer(size_t index) override { return writers_.at(index); }
+
+  void write_encoded(size_t index, const Dims& chunk, std::span<const std::byte> bytes) override {
+    const OutputSpec& spec = specs_.at(index);
+    const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+    {
+      const LibraryLock lock;
+      open_for_chunks(index);
+      hsize_t origin[local::kMaxDims];
+      QUARRY_CHECK(spec.chunks && chunk.size() == spec.shape.size());
+      for (int d = 0; d < chunk.size(); ++d)
+        origin[d] = static_cast<hsize_t>(chunk[d]) * static_cast<hsize_t>((*spec.chunks)[d]);
+      check_call(H5Dwrite_chunk(datasets_[index], H5P_DEFAULT, /*filters=*/0, origin, bytes.size(), bytes.data()),
+                 fmt::format("writing '{}' to '{}'", spec.object, file_));
+    }
+    writers_[index]->count_written(static_cast<int64_t>(bytes.size()));
+    if (!local::tracing()) return;
+    local::TraceEvent event;
+    event.name = fmt::format("write {}{}", spec.object, local::to_string(chunk));
+    event.lane = "write";
+    event.begin_ns = begin_ns;
+    event.end_ns = local::trace_clock_ns();
+    event.bytes = static_cast<int64_t>(bytes.size());
+    event.detail = "library: one writer registers encoded chunks";
+    local::trace(std::move(event));
+  }
+
+  void commit() override {
+    {
+      const LibraryLock lock;
+      datasets_.clear();
+      if (opened_) close_file(opened_);
+    }
+    place_->commit();
+  }
+
+ private:
+  double unfiltered_bytes() const {
+    double bytes = 0;
+    for (const OutputSpec& spec : specs_)
+      if (spec.filters.empty())
+        bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
+    return bytes;
+  }
+
+  // Before an existing file is copied.
+  void check_targets(bool overwrite) const {
+    if (::access(file_.c_str(), F_OK) != 0) return;
+    const Handle opened = open_file(file_, H5F_ACC_RDONLY);
+    for (const OutputSpec& spec : specs_) check_target(opened, spec.object, overwrite);
+  }
+
+  void create_all() {
+    Handle opened;
+    if (place_->fresh()) {
+      const Handle access = file_access();
+      check_call(H5Pset_alignment(access, kAlignedBytes, kPageBytes), "alignment");
+      opened = check_handle(H5Fcreate(place_->path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
+                            fmt::format("cannot create '{}'", file_));
+    } else {
+      opened = open_file(place_->path(), H5F_ACC_RDWR);
+    }
+    for (const OutputSpec& spec : specs_) {
+      if (!place_->fresh() && object_exists(opened, spec.object))
+        check_call(H5Ldelete(opened, spec.object.c_str(), H5P_DEFAULT),
+                   fmt::format("cannot replace '{}' in '{}'", spec.object, file_));
+      create_dataset(opened, spec.object, spec);
+    }
+    close_file(opened);
+  }
+
+  void close_file(Handle& opened) {
+    H5Fflush(opened, H5F_SCOPE_GLOBAL);
+    std::string reason = library_error();
+    if (!opened.reset()) throw local::IoError(fmt::format("cannot write '{}': {}", file_, reason));
+  }
+
+  void check_target(hid_t opened, const std::string& object, bool overwrite) const {
+    for (size_t end = 1; end < object.size();) {
+      end = std::min(object.find('/', end + 1), object.size());
+      const std::string head = object.substr(0, end);
+      const htri_t found = H5Lexists(opened, head.c_str(), H5P_DEFAULT);
+      H5Eclear2(H5E_DEFAULT);
+      if (found <= 0) return;
+      H5O_info_t info;
+      const bool leads = H5Oget_info_by_name2(opened, head.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
+      H5Eclear2(H5E_DEFAULT);
+      if (end < object.size()) {
+        if (leads && info.type == H5O_TYPE_GROUP) continue;
+        throw local::InvalidArgument(fmt::format("cannot create '{}' in '{}': '{}' is no group", object, file_, head));
+      }
+      if (leads && info.type == H5O_TYPE_GROUP)
+        throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group; it is not replaced", object, file_));
+      if (!overwrite)
+        throw local::InvalidArgument(
+            fmt::format("'{}' exists in '{}'; it is replaced only with overwrite", object, file_));
+    }
+  }
+
+  // Finds where a created data set lies. Space that the library reused is cleared: padding must not show old data.
+  void locate(size_t index) {
+    const OutputSpec& spec = specs_[index];
+    StoredDataset stored = describe_dataset(place_->path(), spec.object);
+    if (spec.filters.empty() && !stored.info.direct)
+      throw local::IoError(
+          fmt::format("cannot write '{}' to '{}' by offset: {}", spec.object, file_, stored.info.library_reason));
+    if (spec.filters.empty() && !place_->fresh()) clear_reused(stored, place_->copied_bytes());
+    writers_.push_back(std::make_shared<Hdf5Writer>(spec, std::move(stored), file_));
+  }
+
+  void clear_reused(const StoredDataset& stored, int64_t old_bytes) const {
+    const ByteFile file(place_->path(), ByteFile::Mode::write);
+    const auto clear = [&](int64_t offset, int64_t bytes) {
+      bytes = std::min(bytes, old_bytes - offset);
+      const std::vector<std::byte> zeros(static_cast<size_t>(std::clamp<int64_t>(bytes, 0, 1 << 20)));
+      for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size()))
+        file.write_at(offset + done, std::span(zeros).first(static_cast<size_t>(
+                                         std::min<int64_t>(static_cast<int64_t>(zeros.size()), bytes - done))));
+    };
+    if (stored.storage.kind == Storage::Kind::contiguous && stored.storage.offset != kNoAddress)
+      clear(stored.storage.offset, stored.info.stored_bytes);
+    for (const ChunkEntry& entry : stored.storage.index.entries()) clear(entry.address, entry.bytes);
+  }
+
+  void open_for_chunks(size_t index) {
+    if (!opened_) {
+      opened_ = open_file(place_->path(), H5F_ACC_RDWR);
+      datasets_.resize(specs_.size());
+    }
+    if (!datasets_[index])
+      datasets_[index] = check_handle(H5Dopen2(opened_, specs_[index].object.c_str(), H5P_DEFAULT),
+                                      fmt::format("writing '{}' to '{}'", specs_[index].object, file_));
+  }
+
+  const std::string file_;
+  std::optional<Replacement> place_;  // the file that is written; closed by the library before it goes
+  std::vector<OutputSpec> specs_;
+  std::vector<std::shared_ptr<Hdf5Writer>> writers_;
+  Handle opened_;  // while encoded chunks are stored
+  std::vector<Handle> datasets_;
+};
+
+}  // namespace
+}  // namespace hdf5
+
+std::unique_ptr<OutputFile> OutputFile::create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {
+  return std::make_unique<hdf5::Hdf5Output>(file, std::move(specs), overwrite);
+}
+
+}  // namespace quarry::io

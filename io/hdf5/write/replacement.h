@@ -1,0 +1,47 @@
+// The file that takes an output's place at commit.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "quarry/io/partial.h"
+
+namespace quarry::io::hdf5 {
+
+// NAME.partial beside NAME: empty where there is no NAME, else a copy of it, with its owner and mode, that shares its
+// blocks where the file system can do that. NAME itself is not touched before commit() puts the other in its place.
+class Replacement {
+ public:
+  // `more_bytes` will be added: refuses, before anything is copied, what the device has no room for. A NAME.partial
+  // that a killed run left is replaced; one that another process is writing is refused. Throws IoError; Cancelled
+  // where discard_partial_files() comes while it copies.
+  Replacement(const std::string& file, double more_bytes);
+  ~Replacement();
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  const std::string& path() const { return partial_->path(); }
+  bool fresh() const { return fresh_; }                   // there is no NAME
+  int64_t copied_bytes() const { return copied_bytes_; }  // its size; 0 where fresh
+  // Data synced, then renamed, then the directory synced. Throws IoError also where NAME is not any more what was
+  // copied.
+  void commit();
+
+ private:
+  void open_alone();
+  void copy(int from, const struct stat& before, double more_bytes);
+  void check_room(double bytes) const;
+
+  std::string name_;    // as the user gave it
+  std::string target_;  // symbolic links followed
+  bool fresh_ = true;
+  struct stat before_ {};  // of the target, when it was copied
+  int64_t copied_bytes_ = 0;
+  int fd_ = -1;
+  std::optional<Partial> partial_;
+};
+
+}  // namespace quarry::io::hdf5

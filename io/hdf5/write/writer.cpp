@@ -1,0 +1,162 @@
+// Writing a created data set at its file offsets.
+#include "quarry/io/hdf5/write/hdf5_writer.h"
+
+#include <fmt/format.h>
+
+#include "quarry/io/hdf5/filters.h"
+#include "quarry/io/hdf5/pieces.h"
+#include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
+
+namespace quarry::io {
+namespace hdf5 {
+
+using local::Dims;
+
+namespace {
+
+// Collects runs that follow each other in the file into gathered writes.
+class Runs {
+ public:
+  explicit Runs(const ByteFile& file) : file_(file) {}
+
+  void add(int64_t offset, const std::byte* from, int64_t bytes) {
+    if (count_ == kBuffers || (count_ > 0 && offset != end_)) flush();
+    if (count_ == 0) begin_ = end_ = offset;
+    end_ += bytes;
+    if (count_ > 0) {
+      iovec& last = buffers_[count_ - 1];
+      if (static_cast<const std::byte*>(last.iov_base) + last.iov_len == from) {
+        last.iov_len += static_cast<size_t>(bytes);
+        return;
+      }
+    }
+    buffers_[count_++] = {const_cast<std::byte*>(from), static_cast<size_t>(bytes)};
+  }
+
+  void flush() {
+    if (count_ > 0) file_.write_at(begin_, std::span(buffers_, count_));
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kBuffers = 1024;  // IOV_MAX on Linux
+  const ByteFile& file_;
+  iovec buffers_[kBuffers];
+  size_t count_ = 0;
+  int64_t begin_ = 0, end_ = 0;
+};
+
+}  // namespace
+
+Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name)
+    : spec_(std::move(spec)), stored_(std::move(stored)), name_(std::move(name)) {
+  if (!spec_.filters.empty()) return;
+  // Now, while it has its name: discard_partial_files() may take that. An error is one of the first write.
+  try {
+    file();
+  } catch (const local::IoError& error) {
+    local::log(local::LogLevel::debug, error.what());
+  }
+}
+
+std::string Hdf5Writer::serialize() const {
+  // The specification travels as the description of what was created, under the name the user gave.
+  StoredDataset named = stored_;
+  named.info.object = spec_.object;
+  named.info.attributes = spec_.attributes;
+  ByteWriter out;
+  hdf5::serialize(named, out);
+  out.put_string(name_);
+  return out.take();
+}
+
+const ByteFile& Hdf5Writer::file() const {
+  std::call_once(file_once_, [&] { file_ = std::make_unique<ByteFile>(stored_.info.file, ByteFile::Mode::write); });
+  return *file_;
+}
+
+void Hdf5Writer::write(const local::Region& region, const void* from) {
+  const DatasetInfo& info = stored_.info;
+  const AscendingRegion ascending(region, info.shape);
+  if (ascending.empty()) return;
+  if (!info.filters.empty()) throw local::InvalidArgument(fmt::format("'{}' is filtered: encode it", spec_.object));
+  QUARRY_CHECK(ascending.unit_steps() && !ascending.flipped());
+  const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+  const int64_t item = local::itemsize(info.dtype), bytes = region.elements() * item;
+  const Dims block = info.chunks ? *info.chunks : info.shape;
+  const Dims spans = local::contiguous_strides(block, item), strides = local::contiguous_strides(region.count, item);
+  const auto dot = [](const Dims& a, const Dims& b) {
+    int64_t sum = 0;
+    for (int d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+    return sum;
+  };
+  try {
+    Runs runs(file());
+    PartCursor cursor(ascending, info.shape, block);
+    for (Part part; cursor.next(part);) {
+      int64_t offset = stored_.storage.offset;
+      if (info.chunks) {
+        const ChunkEntry* const entry = stored_.storage.index.find(part.number);
+        QUARRY_CHECK(entry);  // allocated early
+        offset = entry->address;
+      }
+      int outer = part.count.size();
+      int64_t run = item;
+      while (outer > 0) {
+        --outer;
+        run *= part.count[outer];
+        if (part.count[outer] != block[outer] || part.count[outer] != region.count[outer]) break;
+      }
+      const std::byte* const source = static_cast<const std::byte*>(from) + dot(part.at, strides);
+      for_each_offset(part.count, spans, strides, 0, outer, [&](int64_t in_file, int64_t in_memory) {
+        runs.add(offset + dot(part.first, spans) + in_file, source + in_memory, run);
+      });
+    }
+    runs.flush();
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("writing '{}' to '{}': {}", spec_.object, name_, error.what()));
+  }
+  bytes_written_ += bytes;
+  if (!local::tracing()) return;
+  local::TraceEvent event;
+  event.name = fmt::format("write {}{}", spec_.object, local::to_string(region.start));
+  event.lane = "write";
+  event.begin_ns = begin_ns;
+  event.end_ns = local::trace_clock_ns();
+  event.bytes = bytes;
+  event.detail = "direct";
+  local::trace(std::move(event));
+}
+
+std::vector<std::byte> Hdf5Writer::encode(const Dims& chunk, const void* from, const Dims& count) const {
+  const DatasetInfo& info = stored_.info;
+  QUARRY_CHECK(info.chunks && chunk.size() == info.shape.size() && count.size() == info.shape.size());
+  const int64_t item = local::itemsize(info.dtype);
+  for (int d = 0; d < count.size(); ++d) QUARRY_CHECK(count[d] >= 0 && count[d] <= (*info.chunks)[d]);
+  std::vector<std::byte> bytes(static_cast<size_t>(local::element_count(*info.chunks) * item), std::byte{0});
+  copy_box(count, item, static_cast<const std::byte*>(from), local::contiguous_strides(count, item), bytes.data(),
+           local::contiguous_strides(*info.chunks, item));
+  return encode_chunk(info.filters, item, std::move(bytes));
+}
+
+void Hdf5Writer::sync() const {
+  try {
+    file().sync();
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("writing '{}' to '{}': {}", spec_.object, name_, error.what()));
+  }
+}
+
+}  // namespace hdf5
+
+std::shared_ptr<Writer> Writer::deserialize(const std::string& bytes) {
+  hdf5::ByteReader in(bytes);
+  hdf5::StoredDataset stored = hdf5::deserialize(in);
+  std::string name = in.get_string();
+  const DatasetInfo& info = stored.info;
+  OutputSpec spec{info.object, info.shape, info.dtype, info.chunks, info.filters, info.attributes};
+  return std::make_shared<hdf5::Hdf5Writer>(std::move(spec), std::move(stored), std::move(name));
+}
+
+}  // namespace quarry::io

@@ -1,0 +1,109 @@
+#include "quarry/local/device/sharing.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "quarry/local/base/error.h"
+#include "quarry/local/cpu/cpu_backend.h"
+#include "quarry/local/emulated/backend.h"
+#include "quarry/local/emulated/sharing.h"
+#include "quarry/local/program/engine.h"
+
+namespace quarry::local {
+namespace {
+
+std::string own_directory() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&own_directory), &info) || !info.dli_fname) return {};
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
+}
+
+// The outcome of the one attempt to load the library: a backend or why there is none.
+struct CudaLibrary {
+  Backend* backend = nullptr;
+  MemorySharing* sharing = nullptr;
+  std::string reason;
+
+  CudaLibrary() {
+    void* library = nullptr;
+    std::string tried;
+    for (const std::string& path : {own_directory() + "libquarry_cuda.so", std::string("libquarry_cuda.so")}) {
+      library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (library) break;
+      const char* error = dlerror();
+      if (tried.empty()) tried = error ? error : path;
+    }
+    if (!library) {
+      reason = fmt::format("libquarry_cuda cannot be loaded: {}", tried);
+      return;
+    }
+    using Factory = Backend* (*)();
+    const auto factory = reinterpret_cast<Factory>(dlsym(library, "quarry_cuda_backend"));
+    const auto sharing_factory = reinterpret_cast<MemorySharing* (*)()>(dlsym(library, "quarry_cuda_sharing"));
+    if (!factory || !sharing_factory) {
+      reason = "libquarry_cuda has no quarry_cuda_backend or quarry_cuda_sharing: it is of another version";
+      return;
+    }
+    try {
+      Backend* made = factory();
+      if (!made) {
+        reason = "libquarry_cuda made no backend";
+      } else if (made->device_count() <= 0) {
+        reason = "no CUDA device is present";
+      } else {
+        backend = made;
+        sharing = sharing_factory();
+      }
+    } catch (const std::exception& error) {
+      reason = error.what();
+    }
+  }
+};
+
+const CudaLibrary& cuda_library() {
+  static const CudaLibrary library;
+  if (!library.backend) throw DeviceError(fmt::format("device kind cuda cannot be used: {}", library.reason));
+  return library;
+}
+
+}  // namespace
+
+Backend& backend(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return cpu_backend();
+    case DeviceKind::cuda:
+      return *cuda_library().backend;
+    case DeviceKind::emulated:
+      return emulated_backend();
+  }
+  throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
+}
+
+MemorySharing* memory_sharing(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return nullptr;
+    case DeviceKind::cuda:
+      return cuda_library().sharing;
+    case DeviceKind::emulated:
+      return &emulated_sharing();
+  }
+  throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
+}
+
+bool available(DeviceKind kind) {
+  try {
+    return backend(kind).device_count() > 0;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+Engine& engine(Device device) { return backend(device.kind).engine(); }
+
+}  // namespace quarry::local

@@ -1,0 +1,10 @@
+// The host as a device.
+#pragma once
+
+#include "quarry/local/device/device.h"
+
+namespace quarry::local {
+
+Backend& cpu_backend();
+
+}  // namespace quarry::local

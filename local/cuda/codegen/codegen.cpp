@@ -1,0 +1,68 @@
+#include "quarry/local/cuda/codegen/codegen.h"
+
+#include <fmt/format.h>
+
+#include "quarry/local/base/error.h"
+#include "quarry/local/cuda/codegen/kernel_writer.h"
+#include "quarry/local/cuda/embedded.h"
+
+namespace quarry::local::cuda {
+
+ModuleSource make_source(const Program& program, const Plan& plan) { return make_source(program, plan, "0"); }
+
+ModuleSource make_source(const Program& program, const Plan& plan, const std::string& suffix) {
+  return program.reductions().empty() ? elementwise_source(program, plan, suffix)
+                                      : reduction_source(program, plan, suffix);
+}
+
+std::string make_function(const Program& program, const std::string& name) {
+  const ValueId result = program.outputs()[0];
+  std::string parameters;
+  for (int i = 0; i < program.inputs(); ++i)
+    parameters += fmt::format("{}{} a{}", i > 0 ? ", " : "", type_name(program.input_dtype(i)), i);
+  TextWriter w;
+  w.open(fmt::format("QUARRY_FN {} {}({})", type_name(program.dtype(result)), name, parameters));
+  write_values(w, program, reachable(program, {result}), [](const Value& value) {
+    QUARRY_CHECK(value.kind == Value::Kind::input && !value.swapped);
+    return fmt::format("a{}", value.slot);
+  });
+  w.line("return v{};", result);
+  w.close();
+  return w.take();
+}
+
+ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype) {
+  const auto [name, function] = [kernel]() -> std::pair<const char*, const char*> {
+    switch (kernel) {
+      case ScanKernel::lines:
+        return {"quarry_scan_lines", "run_lines"};
+      case ScanKernel::warps:
+        return {"quarry_scan_warps", "run_warps"};
+      case ScanKernel::look:
+        return {"quarry_scan_look", "run_look"};
+      case ScanKernel::fold:
+        return {"quarry_fold", "run_fold<1>"};
+      case ScanKernel::fold_warp:
+        return {"quarry_fold_warp", "run_fold<32>"};
+    }
+    return {};
+  }();
+  const OpInfo& row = info(op);
+  const bool widened = is_half(dtype) && row.rule != OpRule::storage;
+  TextWriter w;
+  w.raw("namespace quarry::local::scan {");
+  w.line("using In = {};", type_name(input));
+  w.line("using T = {};", type_name(dtype));
+  w.line("using W = {};", widened ? "float" : type_name(dtype));
+  w.open("QUARRY_FN W combine(W x, W y)");
+  w.raw("using T [[maybe_unused]] = W;");
+  w.line("return {};", row.expression);
+  w.close();
+  ModuleSource source;
+  source.text = embedded_scan_slots + w.take() + embedded_scan +
+                fmt::format("QUARRY_KERNEL({}, {})\n}}  // namespace quarry::local::scan\n", name, function);
+  source.kernels = {name};
+  return source;
+}
+
+}  // namespace quarry::local::cuda

@@ -1,0 +1,166 @@
+// Counting in bins. Counts and sums of few bins are kept in shared memory, in as many copies as fit so that the threads
+// of a block seldom meet, and added to the result at the end; those of many bins go to memory at once.
+#include <algorithm>
+
+#include "quarry/local/cuda/sorting/dispatch.cuh"
+
+namespace quarry::local::cuda {
+namespace {
+
+constexpr int64_t kSharedBytes = 48 << 10;
+constexpr int kMostCopies = 32, kMostBlocks = 2048;
+
+// bin(i): of element i, outside [0, bins) for none; bin.prepare() reads what all elements need. A block sees fewer than
+// 2^32 elements, so that its counts fit.
+template <class Sum, class Shared, class Bin>
+__global__ void __launch_bounds__(kSortThreads)
+    count_kernel(int64_t count, int64_t bins, int copies, const double* weights, Sum* out, Bin bin) {
+  extern __shared__ double shared_memory[];
+  bin.prepare();
+  auto* const shared = reinterpret_cast<Shared*>(shared_memory);
+  const auto slots = static_cast<int>(copies == 0 ? 0 : bins * copies);
+  for (int s = threadIdx.x; s < slots; s += kSortThreads) shared[s] = Shared{0};
+  __syncthreads();
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kSortThreads;
+  const int copy = copies == 0 ? 0 : static_cast<int>(threadIdx.x) % copies;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x; i < count; i += step) {
+    const auto b = static_cast<uint64_t>(bin(i));
+    if (b >= static_cast<uint64_t>(bins)) continue;
+    if constexpr (sizeof(Shared) == 8) {  // weights
+      if (copies != 0)
+        atomicAdd(&shared[static_cast<int>(b) * copies + copy], weights[i]);
+      else
+        atomicAdd(&out[b], weights[i]);
+    } else {
+      if (copies != 0)
+        atomicAdd(&shared[static_cast<int>(b) * copies + copy], 1u);
+      else
+        atomicAdd(reinterpret_cast<unsigned long long*>(&out[b]), 1ull);
+    }
+  }
+  if (copies == 0) return;
+  __syncthreads();
+  for (int b = threadIdx.x; b < bins; b += kSortThreads) {
+    Sum sum{0};
+    for (int c = 0; c < copies; ++c) sum += static_cast<Sum>(shared[b * copies + c]);
+    if (sum == Sum{0}) continue;
+    if constexpr (sizeof(Shared) == 8)
+      atomicAdd(&out[b], sum);
+    else
+      atomicAdd(reinterpret_cast<unsigned long long*>(&out[b]), static_cast<unsigned long long>(sum));
+  }
+}
+
+template <class Bin>
+void count(int64_t elements, int64_t bins, const double* weights, void* out, cudaStream_t stream, Bin bin) {
+  if (elements == 0) return;
+  const auto launch = [&]<class Sum, class Shared>() {
+    const int64_t bytes = bins * static_cast<int64_t>(sizeof(Shared));
+    const int copies = static_cast<int>(std::min<int64_t>(kMostCopies, kSharedBytes / bytes));
+    const int64_t blocks = std::min<int64_t>((elements + kSortThreads - 1) / kSortThreads, kMostBlocks);
+    // With more bins than a block's elements, writing all of the shared counts would cost more than they save.
+    const bool use_shared = copies > 0 && bins * copies <= 16 * ((elements + blocks - 1) / blocks) + 1024;
+    count_kernel<Sum, Shared>
+        <<<static_cast<unsigned>(blocks), kSortThreads, use_shared ? static_cast<size_t>(bytes * copies) : 0, stream>>>(
+            elements, bins, use_shared ? copies : 0, weights, static_cast<Sum*>(out), bin);
+    QUARRY_CUDA_CALL(cudaGetLastError());
+  };
+  if (weights)
+    launch.template operator()<double, double>();
+  else
+    launch.template operator()<int64_t, unsigned>();
+}
+
+struct PositionBin {
+  const int64_t* positions;
+  __device__ void prepare() {}
+  __device__ int64_t operator()(int64_t i) const { return positions[i]; }
+};
+
+template <class T>
+__device__ auto number(const T& x) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    return static_cast<float>(x);
+  else
+    return x;
+}
+
+template <class T, class Edge>
+struct EdgesBin {
+  const T* values;
+  const Edge* edges;
+  int64_t bins;
+  Edge lowest{}, highest{};
+  __device__ void prepare() {
+    lowest = edges[0];
+    highest = edges[bins];
+  }
+  __device__ int64_t operator()(int64_t i) const {
+    const auto x = static_cast<Edge>(number(values[i]));
+    if (!(x >= lowest && x <= highest)) return -1;
+    int64_t first = 0, n = bins;
+    while (n > 1) {
+      const int64_t half = n / 2;
+      first = edges[first + half] <= x ? first + half : first;
+      n -= half;
+    }
+    return first;
+  }
+};
+
+// The bin by arithmetic, put right by its edges.
+template <class T>
+struct UniformBin {
+  const T* values;
+  const double* edges;
+  int64_t bins;
+  double lowest = 0, highest = 0, scale = 0;
+  __device__ void prepare() {
+    lowest = edges[0];
+    highest = edges[bins];
+    scale = static_cast<double>(bins) / (highest - lowest);
+  }
+  __device__ int64_t operator()(int64_t i) const {
+    const auto x = static_cast<double>(number(values[i]));
+    if (!(x >= lowest && x <= highest)) return -1;
+    auto b = static_cast<int64_t>((x - lowest) * scale);
+    b = b < 0 ? 0 : b < bins ? b : bins - 1;
+    while (b > 0 && x < edges[b]) --b;
+    while (b < bins - 1 && x >= edges[b + 1]) ++b;
+    return b;
+  }
+};
+
+}  // namespace
+
+void count_bins(const int64_t* positions, int64_t elements, const double* weights, int64_t bins, void* out,
+                cudaStream_t stream) {
+  count(elements, bins, weights, out, stream, PositionBin{positions});
+}
+
+void count_histogram(DType dtype, const void* values, int64_t elements, DType edges_dtype, const void* edges,
+                     int64_t bins, bool uniform, const double* weights, void* out, cudaStream_t stream) {
+  dispatch(dtype, [&]<class T>() {
+    if constexpr (std::is_convertible_v<T, double>) {
+      const auto* data = static_cast<const T*>(values);
+      if (uniform) {
+        count(elements, bins, weights, out, stream, UniformBin<T>{data, static_cast<const double*>(edges), bins});
+      } else if (edges_dtype == DType::float64) {
+        count(elements, bins, weights, out, stream, EdgesBin<T, double>{data, static_cast<const double*>(edges), bins});
+      } else if constexpr (std::is_integral_v<T>) {
+        if (edges_dtype == DType::int64)
+          count(elements, bins, weights, out, stream,
+                EdgesBin<T, int64_t>{data, static_cast<const int64_t*>(edges), bins});
+        else
+          count(elements, bins, weights, out, stream,
+                EdgesBin<T, uint64_t>{data, static_cast<const uint64_t*>(edges), bins});
+      } else {
+        throw InternalError("histogram of floats between integer edges");
+      }
+    } else {
+      throw InternalError("histogram of complex values");
+    }
+  });
+}
+
+}  // namespace quarry::local::cuda

@@ -1,7 +1,0 @@
-#include "local/cuda/sorting_radix.cuh"
-
-namespace quarry::local::cuda {
-
-template void radix_sort_keys<int64_t>(void*, size_t&, const int64_t*, int64_t*, int64_t, cudaStream_t);
-
-}  // namespace quarry::local::cuda

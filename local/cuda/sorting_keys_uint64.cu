@@ -1,8 +1,0 @@
-#include "local/cuda/sorting_radix.cuh"
-
-namespace quarry::local::cuda {
-
-template void radix_sort_keys<uint64_t>(void*, size_t&, const uint64_t*, uint64_t*, int64_t, cudaStream_t);
-template void radix_sort_keys<uint64_t>(void*, size_t&, Buffers<uint64_t>&, int64_t, int, cudaStream_t);
-
-}  // namespace quarry::local::cuda

@@ -1,8 +1,0 @@
-#include "local/cuda/sorting_radix.cuh"
-
-namespace quarry::local::cuda {
-
-template void radix_sort_pairs<uint64_t, uint32_t>(void*, size_t&, Buffers<uint64_t>&, Buffers<uint32_t>&, int64_t, int,
-                                                   cudaStream_t);
-
-}  // namespace quarry::local::cuda

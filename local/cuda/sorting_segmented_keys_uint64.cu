@@ -1,7 +1,0 @@
-#include "local/cuda/sorting_segmented.cuh"
-
-namespace quarry::local::cuda {
-
-template void segmented_sort_keys<uint64_t>(void*, size_t&, Buffers<uint64_t>&, Rows, cudaStream_t);
-
-}  // namespace quarry::local::cuda

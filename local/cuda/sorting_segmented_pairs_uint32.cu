@@ -1,8 +1,0 @@
-#include "local/cuda/sorting_segmented.cuh"
-
-namespace quarry::local::cuda {
-
-template void segmented_sort_pairs<uint32_t>(void*, size_t&, Buffers<uint32_t>&, Buffers<uint32_t>&, Rows,
-                                             cudaStream_t);
-
-}  // namespace quarry::local::cuda

@@ -1,8 +1,0 @@
-#include "local/cuda/sorting_segmented.cuh"
-
-namespace quarry::local::cuda {
-
-template void segmented_sort_pairs<uint64_t>(void*, size_t&, Buffers<uint64_t>&, Buffers<uint32_t>&, Rows,
-                                             cudaStream_t);
-
-}  // namespace quarry::local::cuda

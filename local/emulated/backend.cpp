@@ -1,0 +1,354 @@
+// A pretend GPU: host memory of its own with a limit, and asynchronous in-order streams, each a thread that waits a
+// random time before an operation, so that missing waits show. The engine is the CPU's, queued on the stream.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/local/cpu/cpu_backend.h"
+#include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/emulated/backend.h"
+#include "quarry/local/emulated/engine.h"
+#include "quarry/local/emulated/sharing.h"
+#include "quarry/local/memory/arena_resource.h"
+#include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/bit_generators.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/local/program/sparse.h"
+
+namespace quarry::local {
+namespace {
+
+int64_t environment_number(const char* variable, int64_t otherwise) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return otherwise;
+  char* end = nullptr;
+  const long long value = std::strtoll(text, &end, 10);
+  if (*end || value < 0) throw InvalidArgument(fmt::format("{}={} is no number", variable, text));
+  return value;
+}
+
+struct EmulatedOptions {
+  int devices = static_cast<int>(environment_number("QUARRY_EMULATED_DEVICES", 2));
+  int64_t memory_bytes = environment_number("QUARRY_EMULATED_MEMORY", int64_t{1} << 30);
+  int64_t seed = environment_number("QUARRY_EMULATED_SEED", 1);
+  int64_t longest_delay_us = environment_number("QUARRY_EMULATED_DELAY_US", 100);
+};
+
+// One record of an event. Streams that wait for it keep it: as on a GPU, recording the event anew does not change what
+// they wait for.
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool reached = false;
+  std::chrono::steady_clock::time_point time{};  // when it was reached
+  std::exception_ptr error;                      // of the stream then
+
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return reached; });
+  }
+};
+
+class EmulatedEvent final : public Event {
+ public:
+  bool done() override {
+    const auto last = state();
+    if (!last) return true;
+    const std::lock_guard lock(last->mutex);
+    return last->reached;
+  }
+  void synchronize() override {
+    const auto last = state();
+    if (!last) return;
+    last->wait();
+    if (last->error) std::rethrow_exception(last->error);
+  }
+  double seconds_since(Event& earlier) override {
+    auto* begin = dynamic_cast<EmulatedEvent*>(&earlier);
+    const auto from = begin ? begin->time() : std::nullopt, to = time();
+    if (!from || !to) throw InvalidArgument("emulated: a time needs two events that were recorded and reached");
+    return std::chrono::duration<double>(*to - *from).count();
+  }
+  // The last record; null before the first.
+  std::shared_ptr<EventState> state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+  std::shared_ptr<EventState> new_state() {
+    auto made = std::make_shared<EventState>();
+    const std::lock_guard lock(mutex_);
+    return state_ = std::move(made);
+  }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> time() const {
+    const auto last = state();
+    if (!last) return std::nullopt;
+    const std::lock_guard lock(last->mutex);
+    return last->reached ? std::optional(last->time) : std::nullopt;
+  }
+  mutable std::mutex mutex_;
+  std::shared_ptr<EventState> state_;
+};
+
+class EmulatedStream final : public Stream {
+ public:
+  EmulatedStream(int index, uint64_t seed, int64_t longest_delay_us)
+      : index_(index), random_(seed), longest_delay_us_(longest_delay_us), thread_([this] { work(); }) {}
+  ~EmulatedStream() override {
+    retire();
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Device device() const override { return {DeviceKind::emulated, index_}; }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    if (bytes <= 0) return;
+    enqueue([=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
+  }
+  void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) override {
+    QUARRY_CHECK(target.kind == DeviceKind::emulated);
+    copy(to, from, bytes);
+  }
+  void fill(void* to, uint8_t value, int64_t bytes) override {
+    if (bytes <= 0) return;
+    enqueue([=] { std::memset(to, value, static_cast<size_t>(bytes)); });
+  }
+  void record(Event& event) override {
+    // Runs after a failure too: whoever waits must not hang.
+    enqueue_always([this, state = dynamic_cast<EmulatedEvent&>(event).new_state()] {
+      const std::lock_guard lock(state->mutex);
+      state->reached = true;
+      state->time = std::chrono::steady_clock::now();
+      state->error = error();
+      state->changed.notify_all();
+    });
+  }
+  void wait(Event& event) override {
+    auto* emulated = dynamic_cast<EmulatedEvent*>(&event);
+    if (!emulated) return event.synchronize();
+    if (auto state = emulated->state()) enqueue_always([state = std::move(state)] { state->wait(); });
+  }
+  void host_callback(std::function<void()> function) override { enqueue_always(std::move(function)); }
+  void synchronize() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+    if (std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+  }
+
+  // Skipped once an earlier operation has failed.
+  void enqueue(std::function<void()> operation) { push({std::move(operation), false}); }
+
+ private:
+  struct Item {
+    std::function<void()> operation;
+    bool always;
+  };
+  void enqueue_always(std::function<void()> operation) { push({std::move(operation), true}); }
+  void push(Item item) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(item));
+    }
+    changed_.notify_all();
+  }
+  std::exception_ptr error() {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;  // stopped, and all is done
+      Item item = std::move(queue_.front());
+      queue_.pop_front();
+      busy_ = true;
+      const bool skip = error_ && !item.always;
+      lock.unlock();
+      std::exception_ptr failure;
+      if (!skip) {
+        delay();
+        try {
+          item.operation();
+        } catch (...) {
+          failure = std::current_exception();
+        }
+      }
+      item = {};  // what it holds goes before the stream counts as idle
+      lock.lock();
+      if (failure && !error_) error_ = failure;
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+  void delay() {
+    if (longest_delay_us_ == 0 || random_() % 8 != 0) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % (static_cast<uint64_t>(longest_delay_us_) + 1)));
+  }
+
+  const int index_;
+  std::mt19937_64 random_;
+  const int64_t longest_delay_us_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> queue_;
+  bool busy_ = false, stop_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;  // last: uses all of the above
+};
+
+// Queues the CPU engine's calls.
+class EmulatedEngine final : public Engine {
+ public:
+  int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
+    return cpu_engine().run_scratch_bytes(program, launch);
+  }
+  void run(const Program& program, const Launch& launch, const ExecContext& context) override {
+    queue_emulated(context, run_scratch_bytes(program, launch),
+                   [program, launch](const ExecContext& host) { cpu_engine().run(program, launch, host); });
+  }
+  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
+    return cpu_engine().gemm_scratch_bytes(dtype, a, b, c);
+  }
+  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    queue_emulated(context, gemm_scratch_bytes(dtype, a, b, c),
+                   [=](const ExecContext& host) { cpu_engine().gemm(dtype, alpha, a, b, beta, c, host); });
+  }
+  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
+    return cpu_engine().syrk_scratch_bytes(dtype, a, c);
+  }
+  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    queue_emulated(context, syrk_scratch_bytes(dtype, a, c),
+                   [=](const ExecContext& host) { cpu_engine().syrk(dtype, alpha, a, beta, c, host); });
+  }
+  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu_engine().eigh_scratch_bytes(dtype, n); }
+  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+            const ExecContext& context) override {
+    queue_emulated(context, eigh_scratch_bytes(dtype, a.rows),
+                   [=](const ExecContext& host) { cpu_engine().eigh(dtype, triangle, a, values, vectors, host); });
+    context.stream->synchronize();
+  }
+
+  Decompositions& decompositions() override { return emulated_decompositions(); }
+  Indexing& indexing() override { return emulated_indexing(); }
+  Products& products() override { return emulated_products(); }
+  RandomWords& random_words() override { return emulated_random_words(); }
+  Scanning& scanning() override { return emulated_scanning(); }
+  Sorting& sorting() override { return emulated_sorting(); }
+  UserKernels& kernels() override { return emulated_kernels(); }
+  SparseProducts& sparse() override { return emulated_sparse(); }
+  Transforms& transforms() override { return emulated_transforms(); }
+};
+
+class EmulatedBackend final : public Backend {
+ public:
+  DeviceKind kind() const override { return DeviceKind::emulated; }
+  int device_count() override { return options_.devices; }
+  DeviceInfo info(int index) override {
+    check_index(index);
+    const std::lock_guard lock(mutex_);
+    return {"emulated GPU", options_.memory_bytes, options_.memory_bytes - used_[static_cast<size_t>(index)],
+            fmt::format("emulated-{}", index)};
+  }
+  void* allocate_slab(int index, int64_t bytes) override {
+    check_index(index);
+    const std::lock_guard lock(mutex_);
+    int64_t& used = used_[static_cast<size_t>(index)];
+    if (bytes > options_.memory_bytes - used) {
+      throw OutOfMemory(fmt::format("emulated:{}: {} bytes do not fit: {} of {} are in use", index, bytes, used,
+                                    options_.memory_bytes));
+    }
+    void* data = allocate_emulated_slab(bytes);
+    used += bytes;
+    return data;
+  }
+  void free_slab(int index, void* data, int64_t bytes) noexcept override {
+    free_emulated_slab(data, bytes);
+    const std::lock_guard lock(mutex_);
+    used_[static_cast<size_t>(index)] -= bytes;
+  }
+  void* allocate_pinned(int64_t bytes) override { return cpu_backend().allocate_slab(0, bytes); }
+  void free_pinned(void* data, int64_t bytes) noexcept override { cpu_backend().free_slab(0, data, bytes); }
+  std::unique_ptr<Stream> create_stream(int index, StreamRole) override {
+    check_index(index);
+    const uint64_t number = streams_.fetch_add(1);
+    return std::make_unique<EmulatedStream>(index, static_cast<uint64_t>(options_.seed) * 1000003 + number,
+                                            options_.longest_delay_us);
+  }
+  std::unique_ptr<Event> create_event(int index) override {
+    check_index(index);
+    return std::make_unique<EmulatedEvent>();
+  }
+  std::unique_ptr<Event> create_timer(int index) override { return create_event(index); }
+  // The profiler of the emulated device is the trace.
+  void push_range(const char* name) override {
+    TraceEvent event;
+    event.name = name;
+    event.lane = "range";
+    event.begin_ns = trace_clock_ns();
+    open_ranges().push_back(std::move(event));
+  }
+  void pop_range() override {
+    if (open_ranges().empty()) return;
+    open_ranges().back().end_ns = trace_clock_ns();
+    trace(std::move(open_ranges().back()));
+    open_ranges().pop_back();
+  }
+  Engine& engine() override { return engine_; }
+
+ private:
+  void check_index(int index) const {
+    if (index < 0 || index >= options_.devices)
+      throw DeviceError(fmt::format("there is no device emulated:{}: there are {}", index, options_.devices));
+  }
+  static std::vector<TraceEvent>& open_ranges() {
+    thread_local std::vector<TraceEvent> ranges;
+    return ranges;
+  }
+  const EmulatedOptions options_{};
+  std::mutex mutex_;
+  std::vector<int64_t> used_ = std::vector<int64_t>(static_cast<size_t>(options_.devices), 0);
+  std::atomic<uint64_t> streams_{0};
+  EmulatedEngine engine_;
+};
+
+}  // namespace
+
+void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
+                    std::function<void(const ExecContext& host)> call) {
+  auto* stream = dynamic_cast<EmulatedStream*>(context.stream);
+  QUARRY_CHECK(stream != nullptr);
+  void* scratch = scratch_bytes > 0 ? context.memory->allocate(scratch_bytes, stream) : nullptr;
+  stream->enqueue([call = std::move(call), scratch, scratch_bytes, threads = context.threads] {
+    ArenaResource arena(scratch, scratch_bytes, kCpu);
+    const std::unique_ptr<Stream> at_once = cpu_backend().create_stream(0, StreamRole::compute);
+    call(ExecContext{kCpu, at_once.get(), &arena, threads});
+  });
+  if (scratch) context.memory->deallocate(scratch, scratch_bytes, stream);
+}
+
+Backend& emulated_backend() {
+  static EmulatedBackend& instance = *new EmulatedBackend;  // never destroyed: as cpu_backend()
+  return instance;
+}
+
+}  // namespace quarry::local

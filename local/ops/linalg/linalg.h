@@ -1,0 +1,146 @@
+// Linear algebra by NumPy's names (numpy.linalg) and SciPy's (scipy.linalg), on the arrays' device.
+//
+// Leading axes are a batch of matrices, which broadcast where there are two operands. bool and integers are computed in
+// float64; float16 and bfloat16 in float32, with results of their own dtype (NumPy has no loops for them); float32 and
+// complex64 stay what they are (NumPy computes in double precision). Results are new and may be in Fortran's order.
+// Where an algorithm can fail (singular, not positive definite, no convergence) the call waits for its result and
+// throws LinAlgError with NumPy's text; it throws that too where the last two axes are not square. NaN and infinity:
+// LinAlgError from what iterates (eig, eigh, svd and what is made of them), NaN from the rest. SciPy's functions throw
+// InvalidArgument for them unless check_finite is false; their overwrite_* have no meaning here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "quarry/local/ops/arguments.h"
+
+namespace quarry::local::ops {
+
+struct EigResult {
+  NdArray eigenvalues, eigenvectors;
+  static constexpr const char* kFields[] = {"eigenvalues", "eigenvectors"};
+  auto tie() const { return std::tie(eigenvalues, eigenvectors); }
+};
+struct EighResult {
+  NdArray eigenvalues, eigenvectors;
+  static constexpr const char* kFields[] = {"eigenvalues", "eigenvectors"};
+  auto tie() const { return std::tie(eigenvalues, eigenvectors); }
+};
+struct QRResult {
+  NdArray Q, R;
+  static constexpr const char* kFields[] = {"Q", "R"};
+  auto tie() const { return std::tie(Q, R); }
+};
+struct SVDResult {
+  NdArray U, S, Vh;
+  static constexpr const char* kFields[] = {"U", "S", "Vh"};
+  auto tie() const { return std::tie(U, S, Vh); }
+};
+struct SlogdetResult {
+  NdArray sign, logabsdet;
+  static constexpr const char* kFields[] = {"sign", "logabsdet"};
+  auto tie() const { return std::tie(sign, logabsdet); }
+};
+// A norm's ord=: a number, inf among them, or "fro" or "nuc".
+using NormOrder = std::optional<std::variant<double, std::string>>;
+
+// ---- Solving and inverting ----
+
+// x of a x = b by LU with partial pivoting; b is a vector if it has one axis, else matrices. Throws LinAlgError
+// "Singular matrix".
+NdArray solve(const NdArray& a, const NdArray& b);
+// Throws LinAlgError "Singular matrix".
+NdArray inv(const NdArray& a);
+NdArray det(const NdArray& a);            // one number per matrix, 0 where singular
+SlogdetResult slogdet(const NdArray& a);  // (sign, log|det|); 0 and -inf where singular
+// L with L L^H = a, or U with U^H U = a; one triangle is read.
+NdArray cholesky(const NdArray& a, bool upper = false);
+// min |a x - b|, the x of least norm, by singular values and two steps of refinement: (x, squares of the residuals'
+// norms, rank, singular values). Singular values of at most rcond times the largest count as 0 (none: the precision
+// times the larger extent of a). Matrices alone, as NumPy.
+std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b,
+                                                    std::optional<double> rcond = std::nullopt);
+// The Moore-Penrose inverse. Singular values of at most rtol times the largest count as 0; rcond is its older name.
+// rtol is a number for each matrix, nothing (the precision of a's dtype times the larger extent) or, by default, the
+// text "no value": 1e-15, in single precision as for nothing.
+using PinvTolerance = std::variant<std::string, std::optional<NdArray>>;
+NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond = std::nullopt, bool hermitian = false,
+             const PinvTolerance& rtol = std::string("no value"));
+// x with tensordot(a, x, x.ndim) = b, and the inverse of that map; `axes` of a are moved to its end first, the first
+// `ind` axes of a are those of b. Throw LinAlgError where a is not square as a matrix over these axes.
+NdArray tensorsolve(const NdArray& a, const NdArray& b, const std::optional<Ints>& axes = std::nullopt);
+NdArray tensorinv(const NdArray& a, int64_t ind = 2);
+
+// ---- Decompositions ----
+
+// mode: "reduced" (Q of min(m, n) columns), "complete" (of m), "r" (R alone), "raw" (LAPACK's h, transposed, and tau).
+std::variant<QRResult, NdArray, ArrayTuple> qr(const NdArray& a, std::string_view mode = "reduced");
+// With compute_uv U, S, Vh, else S alone. `hermitian` goes by eigenvalues.
+std::variant<SVDResult, NdArray> svd(const NdArray& a, bool full_matrices = true, bool compute_uv = true,
+                                     bool hermitian = false);
+NdArray svdvals(const NdArray& x);
+EigResult eig(const NdArray& a);  // real where all eigenvalues are
+NdArray eigvals(const NdArray& a);
+EighResult eigh(const NdArray& a, std::string_view UPLO = "L");  // ascending; one triangle is read
+NdArray eigvalsh(const NdArray& a, std::string_view UPLO = "L");
+
+// ---- Numbers about a matrix ----
+
+// Norms of vectors (one axis), of matrices (two), or, without `axis` and `ord`, of all elements; real. ord of vectors:
+// a number, inf or -inf (2); of matrices 1, -1, 2, -2, inf, -inf, "fro" or "nuc" ("fro"). Throws InvalidArgument for
+// another.
+NdArray norm(const NdArray& x, const NormOrder& ord = std::nullopt, const Axes& axis = {}, bool keepdims = false);
+NdArray matrix_norm(const NdArray& x, bool keepdims = false, const NormOrder& ord = std::string("fro"));
+NdArray vector_norm(const NdArray& x, const Axes& axis = {}, bool keepdims = false, const NormOrder& ord = 2.0);
+// norm(x, p) norm(inv(x), p), for nothing and 2 the ratio of singular values; infinite where singular.
+NdArray cond(const NdArray& x, const NormOrder& p = std::nullopt);
+// Singular values above tol; the default is the largest times rtol, whose default is the larger extent times the
+// precision.
+NdArray matrix_rank(const NdArray& A, const std::optional<NdArray>& tol = std::nullopt, bool hermitian = false,
+                    const std::optional<NdArray>& rtol = std::nullopt);
+
+// ---- Products and parts; the array API's forms of functions that NumPy has elsewhere ----
+
+// By repeated squaring; of the inverse for n < 0.
+NdArray matrix_power(const NdArray& a, int64_t n);
+// The product of several matrices, in the order that takes the fewest multiplications.
+NdArray multi_dot(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out = std::nullopt);
+NdArray linalg_cross(const NdArray& x1, const NdArray& x2, int64_t axis = -1);
+NdArray linalg_outer(const NdArray& x1, const NdArray& x2);
+NdArray linalg_matmul(const NdArray& x1, const NdArray& x2);
+NdArray linalg_tensordot(const NdArray& x1, const NdArray& x2,
+                         const std::variant<int64_t, std::vector<Ints>>& axes = 2);
+NdArray linalg_vecdot(const NdArray& x1, const NdArray& x2, int64_t axis = -1);
+NdArray linalg_diagonal(const NdArray& x, int64_t offset = 0);
+NdArray linalg_trace(const NdArray& x, int64_t offset = 0, std::optional<DType> dtype = std::nullopt);
+
+// ---- scipy.linalg ----
+
+// (P, L, U) with P L U = a; (P L, U) with permute_l; with p_indices the first is a permutation of rows.
+ArrayTuple lu(const NdArray& a, bool permute_l = false, bool overwrite_a = false, bool check_finite = true,
+              bool p_indices = false);
+// L (its diagonal is 1) and U in one array, and the rows that were swapped in turn, from 0.
+std::pair<NdArray, NdArray> lu_factor(const NdArray& a, bool overwrite_a = false, bool check_finite = true);
+// trans 0: a x = b; 1: a^T x = b; 2: a^H x = b.
+NdArray lu_solve(const std::pair<NdArray, NdArray>& lu_and_piv, const NdArray& b, int64_t trans = 0,
+                 bool overwrite_b = false, bool check_finite = true);
+// Throws LinAlgError where the diagonal has a zero. trans also "N", "T", "C".
+NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::string>& trans = 0,
+                         bool lower = false, bool unit_diagonal = false, bool overwrite_b = false,
+                         bool check_finite = true);
+std::pair<NdArray, bool> cho_factor(const NdArray& a, bool lower = false, bool overwrite_a = false,
+                                    bool check_finite = true);
+NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b, bool overwrite_b = false,
+                  bool check_finite = true);
+// The exponential of square matrices, by Pade approximants with scaling and squaring (Higham 2005).
+NdArray expm(const NdArray& A);
+// The principal square root of Hermitian matrices, complex where an eigenvalue is negative. Throws InvalidArgument for
+// others.
+NdArray sqrtm(const NdArray& A);
+NdArray block_diag(const std::vector<NdArray>& arrs);  // vectors are rows
+NdArray toeplitz(const NdArray& c, const std::optional<NdArray>& r = std::nullopt);
+
+}  // namespace quarry::local::ops

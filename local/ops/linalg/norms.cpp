@@ -1,0 +1,429 @@
+// Norms, powers, chains of products, matrix functions and matrices of given structure.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/linalg/support.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/products/products.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+
+namespace quarry::local::ops {
+
+using namespace linalg;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+NdArray inexact(const NdArray& a) {
+  return is_float(a.dtype()) || is_complex(a.dtype()) ? a : a.astype(DType::float64);
+}
+// The sum of x x.
+Program squares_program(DType dtype) {
+  Program program;
+  const ValueId x = program.input(dtype);
+  program.reduce(Reduction::sum, std::array{program.apply(Op::multiply, std::array{x, x})}, dtype);
+  program.keep_key();
+  return program;
+}
+// The sum of |x|^2.
+NdArray sum_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
+  const ReduceOptions kept{.keepdims = keepdims};
+  if (is_complex(x.dtype())) {
+    const NdArray re = x.real(), im = x.imag();
+    return sum(add(multiply(re, re), multiply(im, im)), axes, kept);
+  }
+  if (is_half(x.dtype())) return sum(multiply(x, x), axes, kept);
+  static const Program of_float = squares_program(DType::float32), of_double = squares_program(DType::float64);
+  const uint32_t mask = axes.mask(x.ndim());
+  const ExecContext context = context_for(x.device());
+  const NdArray* const inputs[] = {&x};
+  const std::vector<NdArray> states =
+      run_reductions(x.dtype() == DType::float32 ? of_float : of_double, inputs, x.shape(), mask, context);
+  const NdArray result = finish_states(Reduction::sum, x.dtype(), 0, states, context);
+  return deliver("sum", result, x.shape(), mask, keepdims, std::nullopt);
+}
+NdArray root_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
+  return sqrt(sum_of_squares(x, axes, keepdims));
+}
+
+const double* number(const NormOrder& ord) { return ord ? std::get_if<double>(&*ord) : nullptr; }
+const std::string* word(const NormOrder& ord) { return ord ? std::get_if<std::string>(&*ord) : nullptr; }
+bool is_frobenius(const NormOrder& ord) {
+  const std::string* text = word(ord);
+  return text && (*text == "fro" || *text == "f");
+}
+
+NdArray vector_norm_along(const NdArray& x, const NormOrder& ord, int64_t axis, bool keepdims) {
+  if (const std::string* text = word(ord))
+    throw InvalidArgument(fmt::format("Invalid norm order '{}' for vectors", *text));
+  const ReduceOptions kept{.keepdims = keepdims};
+  const double* p = number(ord);
+  if (!p || *p == 2) return root_of_squares(x, axis, keepdims);
+  if (*p == kInfinity) return max(absolute(x), axis, {.keepdims = keepdims, .initial = Scalar(0)});
+  if (*p == -kInfinity) return min(absolute(x), axis, kept);
+  if (*p == 0) return sum(not_equal(x, 0).astype(real_type(x.dtype())), axis, kept);
+  if (*p == 1) return sum(absolute(x), axis, kept);
+  return power(sum(power(absolute(x), *p), axis, kept), 1 / *p);
+}
+
+// Of matrices in the last two axes.
+NdArray norm_of_matrices(const NdArray& x, const NormOrder& ord) {
+  const auto values = [&] { return svdvals(x); };
+  if (const std::string* text = word(ord); text && !is_frobenius(ord)) {
+    if (*text != "nuc") throw InvalidArgument("Invalid norm order for matrices.");
+    return sum(values(), -1);
+  }
+  const double* p = number(ord);
+  if (!p) return root_of_squares(x, {-2, -1}, false);
+  const ReduceOptions from_zero{.initial = Scalar(0)};
+  if (*p == 2) return max(values(), -1, from_zero);
+  if (*p == -2) return min(values(), -1);
+  if (*p == 1) return max(sum(absolute(x), -2), -1, from_zero);
+  if (*p == -1) return min(sum(absolute(x), -2), -1);
+  if (*p == kInfinity) return max(sum(absolute(x), -1), -1, from_zero);
+  if (*p == -kInfinity) return min(sum(absolute(x), -1), -1);
+  throw InvalidArgument("Invalid norm order for matrices.");
+}
+
+// The shape with these axes of one element.
+NdArray kept(const NdArray& reduced, const Dims& shape, std::span<const int> axes) {
+  Dims full = shape;
+  for (const int axis : axes) full[axis] = 1;
+  return reduced.reshape(full);
+}
+
+// All axes where none is named.
+std::vector<int64_t> listed(const Axes& axis, int ndim) {
+  if (!axis.none()) return axis.list();
+  std::vector<int64_t> axes(static_cast<size_t>(ndim));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  return axes;
+}
+
+}  // namespace
+
+NdArray norm(const NdArray& x_in, const NormOrder& ord, const Axes& axis, bool keepdims) {
+  const NdArray x = inexact(x_in);
+  const int ndim = x.ndim();
+  if (axis.none()) {
+    const double* p = number(ord);
+    if (!ord || (is_frobenius(ord) && ndim == 2) || (p && *p == 2 && ndim == 1))
+      return root_of_squares(x, {}, keepdims);
+  }
+  const std::vector<int64_t> axes = listed(axis, ndim);
+  if (axes.size() == 1) return vector_norm_along(x, ord, axes[0], keepdims);
+  if (axes.size() != 2) throw InvalidArgument("Improper number of dimensions to norm.");
+  const std::array<int, 2> both = {normalize_axis(axes[0], ndim), normalize_axis(axes[1], ndim)};
+  if (both[0] == both[1]) throw InvalidArgument("Duplicate axes given.");
+  const NdArray result = norm_of_matrices(moveaxis(x, {both[0], both[1]}, {-2, -1}), ord);
+  return keepdims ? kept(result, x.shape(), both) : result;
+}
+
+NdArray matrix_norm(const NdArray& x, bool keepdims, const NormOrder& ord) { return norm(x, ord, {-2, -1}, keepdims); }
+
+NdArray vector_norm(const NdArray& x_in, const Axes& axis, bool keepdims, const NormOrder& ord) {
+  const NdArray x = inexact(x_in);
+  const int ndim = x.ndim();
+  const std::vector<int> normal = normalize_axes(listed(axis, ndim), ndim, "repeated axis");
+  std::vector<int64_t> order(normal.begin(), normal.end());
+  Dims shape{1};
+  for (const int d : normal) shape[0] *= x.shape()[d];
+  for (int d = 0; d < ndim; ++d) {
+    if (std::find(normal.begin(), normal.end(), d) != normal.end()) continue;
+    order.push_back(d);
+    shape.push_back(x.shape()[d]);
+  }
+  const NdArray lines = (order.empty() ? x : x.transpose(order)).reshape(shape);
+  const NdArray result = vector_norm_along(lines, ord, 0, false);
+  return keepdims ? kept(result, x.shape(), normal) : result;
+}
+
+NdArray cond(const NdArray& x, const NormOrder& p) {
+  if (x.size() == 0 && x.ndim() >= 2 && (x.shape(-1) == 0 || x.shape(-2) == 0))
+    throw LinAlgError("cond is not defined on empty arrays");
+  check_stacked(x);
+  const double* number_of = number(p);
+  NdArray result;
+  if (!p || (number_of && std::abs(*number_of) == 2)) {
+    const NdArray s = svdvals(x);
+    const NdArray first = s[{ellipsis, int64_t{0}}], last = s[{ellipsis, int64_t{-1}}];
+    result = number_of && *number_of < 0 ? divide(last, first) : divide(first, last);
+  } else {
+    check_square(x);
+    const Precision precision = precision_of(x);
+    const NdArray a = converted(x, precision.compute);
+    const Inverses inverse = inverses(a, precision.compute);
+    const NdArray values = where(equal(inverse.info.array()[{ellipsis, newaxis, newaxis}], 0), inverse.values,
+                                 std::numeric_limits<double>::quiet_NaN());
+    result = multiply(norm(a, p, {-2, -1}), norm(values, p, {-2, -1}));
+    result = converted(result, real_type(precision.result));
+  }
+  // A singular matrix has an infinite condition number, but one with NaN has none.
+  const NdArray unknown = is_float(x.dtype()) || is_complex(x.dtype())
+                              ? logical_and(isnan(result), logical_not(any(isnan(x), {-2, -1})))
+                              : isnan(result);
+  return where(unknown, kInfinity, result);
+}
+
+// ---- Products ----
+
+NdArray matrix_power(const NdArray& a_in, int64_t n) {
+  check_square(a_in);
+  if (n == 0) {
+    const DeviceScope scope(context_for(a_in.device()));
+    return identities(linalg::batch_of(a_in), a_in.shape(-1), a_in.shape(-1), a_in.dtype());
+  }
+  NdArray power = n < 0 ? inv(a_in) : a_in;
+  uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+  if (rest == 1) return n < 0 ? power : power.copy();
+  if (rest == 3) return matmul(matmul(power, power), power);
+  std::optional<NdArray> result;
+  for (;;) {
+    if (rest % 2 == 1) result = result ? matmul(*result, power) : power;
+    rest /= 2;
+    if (rest == 0) return *result;
+    power = matmul(power, power);
+  }
+}
+
+namespace {
+
+// For a chain of matrices, matrix i of (extents[i], extents[i + 1]): where to split each part [i, j] of it (Cormen et
+// al., Introduction to Algorithms, 15.2).
+std::vector<std::vector<size_t>> best_splits(const std::vector<double>& extents) {
+  const size_t n = extents.size() - 1;
+  std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
+  std::vector<std::vector<size_t>> split(n, std::vector<size_t>(n, 0));
+  for (size_t length = 1; length < n; ++length) {
+    for (size_t i = 0; i + length < n; ++i) {
+      const size_t j = i + length;
+      cost[i][j] = kInfinity;
+      for (size_t k = i; k < j; ++k) {
+        const double price = cost[i][k] + cost[k + 1][j] + extents[i] * extents[k + 1] * extents[j + 1];
+        if (price < cost[i][j]) cost[i][j] = price, split[i][j] = k;
+      }
+    }
+  }
+  return split;
+}
+
+NdArray product_of(const std::vector<NdArray>& arrays, const std::vector<std::vector<size_t>>& split, size_t i,
+                   size_t j, const std::optional<NdArray>& out = std::nullopt) {
+  if (i == j) return arrays[i];
+  const size_t k = split[i][j];
+  return dot(product_of(arrays, split, i, k), product_of(arrays, split, k + 1, j), out);
+}
+
+}  // namespace
+
+NdArray multi_dot(const std::vector<NdArray>& given, const std::optional<NdArray>& out) {
+  if (given.size() < 2) throw InvalidArgument("Expecting at least two arrays.");
+  if (given.size() == 2) return dot(given[0], given[1], out);
+  std::vector<NdArray> arrays = given;
+  const bool first = arrays.front().ndim() == 1, last = arrays.back().ndim() == 1;
+  if (first) arrays.front() = arrays.front()[{newaxis}];
+  if (last) arrays.back() = arrays.back()[{full_slice, newaxis}];
+  std::vector<double> extents;
+  for (const NdArray& array : arrays) {
+    check_matrix(array);
+    extents.push_back(static_cast<double>(array.shape(0)));
+  }
+  extents.push_back(static_cast<double>(arrays.back().shape(1)));
+  const NdArray result = product_of(arrays, best_splits(extents), 0, arrays.size() - 1, out);
+  if (first && last) return result[{0, 0}];
+  return first || last ? result.reshape({result.size()}) : result;
+}
+
+NdArray linalg_cross(const NdArray& x1, const NdArray& x2, int64_t axis) {
+  if (x1.shape(axis) != 3 || x2.shape(axis) != 3)
+    throw InvalidArgument(
+        fmt::format("Both input arrays must be (arrays of) 3-dimensional vectors, but they are {} and {} dimensional "
+                    "instead.",
+                    x1.shape(axis), x2.shape(axis)));
+  return cross(x1, x2, -1, -1, -1, axis);
+}
+NdArray linalg_outer(const NdArray& x1, const NdArray& x2) {
+  if (x1.ndim() != 1 || x2.ndim() != 1)
+    throw InvalidArgument(fmt::format("Input arrays must be one-dimensional, but they are x1.ndim={} and x2.ndim={}.",
+                                      x1.ndim(), x2.ndim()));
+  return outer(x1, x2);
+}
+NdArray linalg_matmul(const NdArray& x1, const NdArray& x2) { return matmul(x1, x2); }
+NdArray linalg_tensordot(const NdArray& x1, const NdArray& x2, const std::variant<int64_t, std::vector<Ints>>& axes) {
+  return tensordot(x1, x2, axes);
+}
+NdArray linalg_vecdot(const NdArray& x1, const NdArray& x2, int64_t axis) {
+  return vecdot(x1, x2, std::nullopt, std::nullopt, axis);
+}
+NdArray linalg_diagonal(const NdArray& x, int64_t offset) { return diagonal(x, offset, -2, -1); }
+NdArray linalg_trace(const NdArray& x, int64_t offset, std::optional<DType> dtype) {
+  return trace(x, offset, -2, -1, dtype);
+}
+
+// ---- Functions of matrices ----
+
+namespace {
+
+// The approximant of degree `terms` - 1, (v - u)^-1 (v + u) with u odd and v even in a: its coefficients, and the
+// largest 1-norm for which it is exact to the last bit in float32 and float64 (Higham 2005; 0: not used).
+struct Pade {
+  int terms;
+  double coefficients[14];
+  double single_bound, double_bound;
+  double bound(DType dtype) const { return real_type(dtype) == DType::float32 ? single_bound : double_bound; }
+};
+constexpr Pade kPade[] = {
+    {4, {120, 60, 12, 1}, 4.258730016922831e-1, 1.495585217958292e-2},
+    {6, {30240, 15120, 3360, 420, 30, 1}, 1.880152677804762, 2.539398330063230e-1},
+    {8, {17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1}, 3.925724783138660, 9.504178996162932e-1},
+    {10,
+     {17643225600, 8821612800, 2075673600, 302702400, 30270240, 2162160, 110880, 3960, 90, 1},
+     0,
+     2.097847961257068},
+    {14,
+     {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+      670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1},
+     0,
+     5.371920351148152},
+};
+// The smallest that serves without scaling, else the largest.
+const Pade& approximant(double size, DType dtype) {
+  const Pade* last = nullptr;
+  for (const Pade& pade : kPade) {
+    if (pade.bound(dtype) == 0) continue;
+    last = &pade;
+    if (size <= pade.bound(dtype)) break;
+  }
+  return *last;
+}
+
+std::pair<NdArray, NdArray> pade_terms(const NdArray& a, const Pade& pade) {
+  const double* const b = pade.coefficients;
+  const int64_t n = a.shape(-1);
+  const NdArray one = identities({}, n, n, a.dtype());
+  std::vector<NdArray> even{one, matmul(a, a)};  // a^0, a^2, a^4 ...
+  const bool largest = pade.terms == 14;
+  const int powers = largest ? 4 : pade.terms / 2;
+  while (static_cast<int>(even.size()) < powers) even.push_back(matmul(even.back(), even[1]));
+  // The sum of even powers from `first` with every second coefficient from b[from].
+  const auto combined = [&](int from, int first) {
+    NdArray sum = multiply(even[static_cast<size_t>(first)], b[from]);
+    for (int i = first + 1; i < powers; ++i) sum = add(sum, multiply(even[static_cast<size_t>(i)], b[from += 2]));
+    return sum;
+  };
+  if (!largest) return {matmul(a, combined(1, 0)), combined(0, 0)};
+  // Degree 13 needs no power above the sixth (Paterson and Stockmeyer).
+  return {matmul(a, add(matmul(even[3], combined(9, 1)), combined(1, 0))),
+          add(matmul(even[3], combined(8, 1)), combined(0, 0))};
+}
+
+}  // namespace
+
+NdArray expm(const NdArray& A) {
+  check_square(A);
+  const Precision precision = precision_of(A);
+  const DType dtype = precision.compute;
+  const DeviceScope scope(context_for(A.device()));
+  NdArray a = converted(A, dtype);
+  if (A.size() == 0) return converted(a, precision.result);
+  const NdArray size = norm_of_matrices(a, NormOrder(1.0));
+  const double largest = max(size).item().as_double();
+  if (!std::isfinite(largest))
+    return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), precision.result);
+  const Pade& pade = approximant(largest, dtype);
+  const double bound = pade.bound(dtype);
+  // Matrices beyond the bound are scaled by 2^-s.
+  const NdArray steps = maximum(ceil(log2(divide(size, bound))), 0);
+  const double most = largest > bound ? max(steps).item().as_double() : 0;
+  if (most > 0) a = multiply(a, exp2(negative(steps))[{ellipsis, newaxis, newaxis}]);
+  const auto [u, v] = pade_terms(a, pade);
+  NdArray result = solve(subtract(v, u), add(v, u));
+  // Each matrix is squared as often as it was halved.
+  const NdArray squarings = steps[{ellipsis, newaxis, newaxis}];
+  for (double step = 0; step < most; ++step) {
+    const NdArray square = matmul(result, result);
+    result = A.ndim() == 2 ? square : where(greater(squarings, step), square, result);
+  }
+  return converted(result, precision.result);
+}
+
+NdArray sqrtm(const NdArray& A) {
+  check_square(A);
+  const Precision precision = precision_of(A);
+  const NdArray a = converted(A, precision.compute);
+  if (A.size() == 0) return converted(a, precision.result);
+  const NdArray adjoint = is_complex(a.dtype()) ? conjugate(swapped(a)) : swapped(a);
+  const double largest = max(absolute(a)).item().as_double();
+  const double rounding = static_cast<double>(a.shape(-1)) * epsilon_of(precision.result) * largest;
+  if (max(absolute(subtract(a, adjoint))).item().as_double() > rounding)
+    throw InvalidArgument("sqrtm takes symmetric or Hermitian matrices only");
+  auto [values, vectors] = eigh(a);
+  // Rounding makes small negative values of zeros.
+  const NdArray zero = less_equal(absolute(values), rounding);
+  values = where(logical_and(zero, less(values, 0)), 0, values);
+  DType result = precision.result;
+  if (any(less(values, 0)).item<bool>()) {
+    values = values.astype(complex_type(precision.compute));
+    result = complex_type(precision.result);
+  }
+  const NdArray scaled = multiply(vectors, sqrt(values)[{ellipsis, newaxis, full_slice}]);
+  return converted(matmul(scaled, is_complex(vectors.dtype()) ? conjugate(swapped(vectors)) : swapped(vectors)),
+                   result);
+}
+
+// ---- Structure ----
+
+NdArray block_diag(const std::vector<NdArray>& arrs) {
+  if (arrs.empty()) return zeros({1, 0});
+  std::vector<NdArray> blocks;
+  std::vector<PromotionOperand> operands;
+  int64_t rows = 0, columns = 0;
+  Dims batch;
+  for (const NdArray& given : arrs) {
+    const NdArray block = given.ndim() == 0 ? given.reshape({1, 1}) : given.ndim() == 1 ? given[{newaxis}] : given;
+    rows += block.shape(-2);
+    columns += block.shape(-1);
+    batch = broadcast_shapes(batch, linalg::batch_of(block));
+    operands.push_back({block.dtype(), false});
+    blocks.push_back(block);
+  }
+  const ExecContext context = context_for(local::common_device(blocks));
+  NdArray result(joined(batch, {rows, columns}), local::result_type(operands), context);
+  result.fill(0, context);
+  int64_t row = 0, column = 0;
+  for (const NdArray& block : blocks) {
+    const int64_t m = block.shape(-2), n = block.shape(-1);
+    if (block.size() != 0)
+      result[{ellipsis, Slice{row, row + m, 1}, Slice{column, column + n, 1}}].assign(converted(block, result.dtype()),
+                                                                                      context);
+    row += m;
+    column += n;
+  }
+  return result;
+}
+
+NdArray toeplitz(const NdArray& c_in, const std::optional<NdArray>& r_in) {
+  const NdArray c = c_in.reshape({c_in.size()});
+  const NdArray r = r_in ? r_in->reshape({r_in->size()}) : is_complex(c.dtype()) ? conjugate(c) : c;
+  const int64_t m = c.size(), n = r.size();
+  if (m == 0 || n == 0) return NdArray({m, n}, promote_types(c.dtype(), r.dtype()), context_for(c.device()));
+  // Element (i, j) is number m - 1 - i + j of the column upwards and then the row.
+  const NdArray line = concatenate({flip(c), r[{Slice{1, {}, {}}}]});
+  const int64_t item = line.itemsize();
+  return with_strides(line, {m, n}, {-item, item}, line.offset() + (m - 1) * item).copy();
+}
+
+}  // namespace quarry::local::ops

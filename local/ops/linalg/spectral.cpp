@@ -1,0 +1,199 @@
+// Orthogonal factors, singular values and eigenvalues.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/linalg/support.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+
+namespace quarry::local::ops {
+
+using namespace linalg;
+
+namespace {
+
+constexpr const char* kNoConvergence = "Eigenvalues did not converge";
+
+Triangle parse_triangle(std::string_view text) {
+  if (text == "L" || text == "l") return Triangle::lower;
+  if (text == "U" || text == "u") return Triangle::upper;
+  throw InvalidArgument("UPLO argument must be 'L' or 'U'");
+}
+
+}  // namespace
+
+std::variant<QRResult, NdArray, ArrayTuple> qr(const NdArray& a, std::string_view mode) {
+  if (mode != "reduced" && mode != "complete" && mode != "r" && mode != "raw")
+    throw InvalidArgument(fmt::format("Unrecognized mode '{}'", mode));
+  check_stacked(a);
+  const Precision precision = precision_of(a);
+  const DType dtype = precision.compute;
+  const ExecContext context = context_for(a.device());
+  const DeviceScope scope(context);
+  const Dims batch = linalg::batch_of(a);
+  const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
+  if (mode == "reduced" || mode == "r") {
+    if (const std::optional<TallQr> factors = tall_qr(a, dtype, mode == "reduced")) {
+      const NdArray r = converted(factors->r, precision.result);
+      if (mode == "r") return r;
+      return QRResult{converted(factors->q, precision.result), r};
+    }
+  }
+  const NdArray columns = copied(swapped(a), dtype);  // (..., n, m)
+  const NdArray tau(joined(batch, {k}), dtype, context);
+  if (a.size() != 0) run(Qr{dtype, stack_of(columns), tau.raw()}, a);
+  if (mode == "raw") return ArrayTuple{converted(columns, precision.result), converted(tau, precision.result)};
+  const int64_t width = mode == "complete" ? m : k;  // of Q
+  const NdArray r = swapped(columns)[{ellipsis, Slice{0, width, 1}, full_slice}].copy(context);
+  keep_triangle(r, Triangle::upper);
+  if (mode == "r") return converted(r, precision.result);
+  if (k == 0 || a.size() == 0)
+    return QRResult{identities(batch, m, width, precision.result), converted(r, precision.result)};
+  NdArray q = columns;
+  if (width < n) {
+    q = columns[{ellipsis, Slice{0, width, 1}, full_slice}].copy(context);
+  } else if (width > n) {
+    q = NdArray(joined(batch, {width, m}), dtype, context);
+    q.fill(0, context);
+    q[{ellipsis, Slice{0, n, 1}, full_slice}].assign(columns, context);
+  }
+  run(FormQ{dtype, stack_of(q), k, tau.raw(), k}, a);
+  return QRResult{converted(swapped(q), precision.result), converted(r, precision.result)};
+}
+
+std::variant<SVDResult, NdArray> svd(const NdArray& a, bool full_matrices, bool compute_uv, bool hermitian) {
+  const Precision precision = precision_of(a);
+  if (hermitian) {
+    if (!compute_uv) return flip(sort(absolute(eigvalsh(a))), -1);
+    const auto [values, vectors] = eigh(a);
+    const NdArray signs = copysign(1, values), sizes = absolute(values);
+    const NdArray order = flip(argsort(sizes), -1);
+    const NdArray u = take_along_axis(vectors, broadcast_to(order[{ellipsis, newaxis, full_slice}], vectors.shape()));
+    const NdArray sign = take_along_axis(signs, order);
+    const NdArray v = multiply(u, sign[{ellipsis, newaxis, full_slice}]);
+    return SVDResult{u, take_along_axis(sizes, order), conjugate(swapped(v))};
+  }
+  check_stacked(a);
+  const Singular result = singular(a, precision.compute, full_matrices, compute_uv);
+  const NdArray s = converted(result.s, real_type(precision.result));
+  if (!compute_uv) return s;
+  return SVDResult{converted(result.u, precision.result), s, converted(result.vh, precision.result)};
+}
+
+NdArray svdvals(const NdArray& x) { return std::get<NdArray>(svd(x, /*full_matrices=*/false, /*compute_uv=*/false)); }
+
+namespace {
+
+struct Eigen {
+  NdArray values, vectors;
+};
+
+Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
+  const Triangle triangle = parse_triangle(uplo);
+  check_square(a);
+  const Precision precision = precision_of(a);
+  const DType dtype = precision.compute;
+  const ExecContext context = context_for(a.device());
+  const Dims batch = linalg::batch_of(a);
+  Eigen result{NdArray(joined(batch, {a.shape(-1)}), real_type(dtype), context), {}};
+  // Of a real matrix the engine may see the transpose, by its other triangle, which saves an exchange of rows and
+  // columns.
+  const bool transposed = !is_complex(dtype);
+  const NdArray work = copied(transposed ? a : swapped(a), dtype);
+  const bool lower = (triangle == Triangle::lower) != transposed;
+  if (a.size() != 0) {
+    // Of the other triangle anything may be there.
+    keep_triangle(work, lower ? Triangle::upper : Triangle::lower);
+    linalg::check_finite(work, kNoConvergence);
+    const Info info(batch, context);
+    run(Eigh{dtype, lower ? Triangle::lower : Triangle::upper, vectors, stack_of(work), result.values.raw(),
+             info.data()},
+        a);
+    info.check(kNoConvergence);
+  }
+  result.values = converted(result.values, real_type(precision.result));
+  if (vectors) result.vectors = converted(swapped(work), precision.result);
+  return result;
+}
+
+// LAPACK's real eigenvectors of a real matrix: of a pair of conjugate eigenvalues the first column is the real part,
+// the second one the imaginary part of the first eigenvalue's. `columns` is (..., n, n) with eigenvectors in rows.
+NdArray unpacked(const NdArray& columns, const NdArray& values) {
+  const ExecContext context = context_for(columns.device());
+  NdArray result(columns.shape(), values.dtype(), context);
+  // The neighbours of each row; what they hold at the ends is not used.
+  const NdArray before = roll(columns, 1, -2), after = roll(columns, -1, -2);
+  const NdArray side = values.imag()[{ellipsis, newaxis}];
+  const NdArray second = less(side, 0), first = greater(side, 0);
+  result.real().assign(where(second, before, columns), context);
+  result.imag().assign(where(first, after, where(second, negative(columns), 0)), context);
+  return result;
+}
+
+Eigen general_eigen(const NdArray& a, bool vectors) {
+  check_square(a);
+  const Precision precision = precision_of(a);
+  const DType dtype = precision.compute, complex = complex_type(dtype);
+  const ExecContext context = context_for(a.device());
+  const Dims batch = linalg::batch_of(a);
+  const bool real_input = !is_complex(dtype);
+  Eigen result{NdArray(joined(batch, {a.shape(-1)}), complex, context), {}};
+  if (vectors) result.vectors = NdArray(a.shape(), dtype, context);
+  if (a.size() != 0) {
+    linalg::check_finite(a, "Array must not contain infs or NaNs");
+    const NdArray work = copied(swapped(a), dtype);
+    const Info info(batch, context);
+    run(Eig{dtype, stack_of(work), result.values.raw(), vectors ? stack_of(result.vectors) : MatrixStack{},
+            info.data()},
+        a);
+    info.check(kNoConvergence);
+  }
+  if (real_input && (a.size() == 0 || all(equal(result.values.imag(), 0)).item<bool>())) {
+    result.values = converted(result.values.real().copy(context), precision.result);
+    if (vectors) result.vectors = converted(swapped(result.vectors), precision.result);
+    return result;
+  }
+  if (vectors) result.vectors = swapped(real_input ? unpacked(result.vectors, result.values) : result.vectors);
+  return result;
+}
+
+}  // namespace
+
+EighResult eigh(const NdArray& a, std::string_view UPLO) {
+  const Eigen result = hermitian_eigen(a, UPLO, true);
+  return {result.values, result.vectors};
+}
+NdArray eigvalsh(const NdArray& a, std::string_view UPLO) { return hermitian_eigen(a, UPLO, false).values; }
+EigResult eig(const NdArray& a) {
+  const Eigen result = general_eigen(a, true);
+  return {result.values, result.vectors};
+}
+NdArray eigvals(const NdArray& a) { return general_eigen(a, false).values; }
+
+NdArray matrix_rank(const NdArray& A, const std::optional<NdArray>& tol, bool hermitian,
+                    const std::optional<NdArray>& rtol) {
+  if (tol && rtol) throw InvalidArgument("`tol` and `rtol` can't be both set.");
+  if (A.ndim() < 2) return any(not_equal(A, 0)).astype(DType::int64);
+  const NdArray s = std::get<NdArray>(svd(A, /*full_matrices=*/false, /*compute_uv=*/false, hermitian));
+  NdArray cut;
+  if (tol) {
+    cut = (*tol)[{ellipsis, newaxis}];
+  } else {
+    const NdArray largest = max(s, -1, {.keepdims = true, .initial = Scalar(0)});
+    cut = rtol ? multiply(largest, (*rtol)[{ellipsis, newaxis}])
+               : multiply(largest, static_cast<double>(std::max(A.shape(-2), A.shape(-1))) * epsilon_of(s.dtype()));
+  }
+  return count_nonzero(greater(s, cut), -1);
+}
+
+}  // namespace quarry::local::ops

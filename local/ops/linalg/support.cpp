@@ -1,0 +1,331 @@
+#include "quarry/local/ops/linalg/support.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/engine.h"
+
+namespace quarry::local::linalg {
+namespace {
+
+DType inexact(DType dtype) { return is_float(dtype) || is_complex(dtype) ? dtype : DType::float64; }
+Precision precision(DType result) { return {is_half(result) ? DType::float32 : result, result}; }
+
+}  // namespace
+
+Precision precision_of(const NdArray& a) { return precision(inexact(a.dtype())); }
+Precision precision_of(const NdArray& a, const NdArray& b) {
+  return precision(promote_types(inexact(a.dtype()), inexact(b.dtype())));
+}
+DType complex_type(DType dtype) { return real_type(dtype) == DType::float64 ? DType::complex128 : DType::complex64; }
+double epsilon_of(DType dtype) {
+  const DType real = real_type(dtype);
+  if (real == DType::float16) return 0x1p-10;
+  if (real == DType::bfloat16) return 0x1p-7;
+  return real == DType::float32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+}
+NdArray converted(const NdArray& a, DType dtype) { return a.dtype() == dtype ? a : a.astype(dtype); }
+
+void check_stacked(const NdArray& a) {
+  if (a.ndim() < 2)
+    throw LinAlgError(fmt::format("{}-dimensional array given. Array must be at least two-dimensional", a.ndim()));
+}
+void check_square(const NdArray& a) {
+  check_stacked(a);
+  if (a.shape(-1) != a.shape(-2))
+    throw LinAlgError(
+        fmt::format("Last 2 dimensions of the array must be square, not {} by {}", a.shape(-2), a.shape(-1)));
+}
+void check_matrix(const NdArray& a) {
+  if (a.ndim() != 2)
+    throw LinAlgError(fmt::format("{}-dimensional array given. Array must be two-dimensional", a.ndim()));
+}
+void check_finite(const NdArray& a, const char* message) {
+  if (a.size() == 0 || !(is_float(a.dtype()) || is_complex(a.dtype()))) return;
+  Program program;
+  const ValueId x = program.input(a.dtype());
+  program.reduce(Reduction::all, std::array{program.apply(Op::isfinite, std::array{x})}, DType::bool_);
+  const NdArray* inputs[] = {&a};
+  const uint32_t every = a.ndim() == 0 ? 0 : (uint32_t{1} << a.ndim()) - 1;
+  const NdArray state = run_reductions(program, inputs, a.shape(), every, context_for(a.device()))[0];
+  if (!state.item().as_bool()) throw LinAlgError(message);
+}
+
+NdArray swapped(const NdArray& a) {
+  std::vector<int64_t> axes(static_cast<size_t>(a.ndim()));
+  for (size_t d = 0; d < axes.size(); ++d) axes[d] = static_cast<int64_t>(d);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return a.transpose(axes);
+}
+Dims batch_of(const NdArray& a) { return Dims(a.shape().begin(), a.shape().end() - 2); }
+Dims joined(const Dims& batch, std::initializer_list<int64_t> core) {
+  Dims shape = batch;
+  for (const int64_t extent : core) shape.push_back(extent);
+  return shape;
+}
+
+NdArray copied(const NdArray& a, DType dtype) { return a.astype(dtype, context_for(a.device())); }
+MatrixStack stack_of(const NdArray& columns) {
+  QUARRY_CHECK(columns.is_contiguous());
+  return {columns.raw(), element_count(batch_of(columns)), columns.shape(-1), columns.shape(-2)};
+}
+void run(const Decomposition& task, const NdArray& like) {
+  const ExecContext context = context_for(like.device());
+  engine(context.device).decompositions().run(task, context);
+}
+
+bool Info::any() const {
+  if (any_) return *any_;
+  const int64_t count = values_.size();
+  if (count == 0) return false;
+  const NdArray worst = count == 1 ? values_ : reduce(Reduction::max, values_);
+  any_ = worst.item<int32_t>() != 0;
+  return *any_;
+}
+void Info::check(const char* message) const {
+  if (any()) throw LinAlgError(message);
+}
+
+NdArray unknown(const Info& info, const NdArray& a) {
+  NdArray failed = ops::not_equal(info.array(), 0);
+  if (!is_float(a.dtype()) && !is_complex(a.dtype())) return ops::logical_and(failed, false);
+  if (a.size() == 0) return failed;
+  Program program;
+  const ValueId x = program.input(a.dtype());
+  program.reduce(Reduction::any, std::array{program.apply(Op::isnan, std::array{x})}, DType::bool_);
+  const NdArray* inputs[] = {&a};
+  const uint32_t core = uint32_t{3} << (a.ndim() - 2);
+  const NdArray found = run_reductions(program, inputs, a.shape(), core, context_for(a.device()))[0];
+  return ops::logical_and(failed, found.reshape(failed.shape()));
+}
+void check_singular(const Info& info, const NdArray& a) {
+  if (!info.any()) return;
+  const NdArray singular = ops::greater(ops::not_equal(info.array(), 0), unknown(info, a));
+  if (ops::any(singular).item<bool>()) throw LinAlgError("Singular matrix");
+}
+
+void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal) {
+  if (a.size() == 0) return;
+  const ExecContext context = context_for(a.device());
+  if (a.is_contiguous()) {
+    a.buffer()->use(context.stream);
+    const KeptTriangle task{a.dtype(),   triangle,   unit_diagonal, a.raw(), element_count(batch_of(a)),
+                            a.shape(-2), a.shape(-1)};
+    if (engine(context.device).decompositions().keep(task, context)) return;
+  }
+  Program program;
+  const ValueId x = program.input(a.dtype());
+  const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
+  const bool lower = triangle == Triangle::lower;
+  const Op inside = unit_diagonal ? (lower ? Op::less : Op::greater) : lower ? Op::less_equal : Op::greater_equal;
+  const ValueId rest = unit_diagonal ? program.cast(program.apply(Op::equal, std::array{column, row}), a.dtype())
+                                     : program.constant(Scalar(0), a.dtype());
+  program.output(program.apply(Op::where, std::array{program.apply(inside, std::array{column, row}), x, rest}));
+  const NdArray* both[] = {&a};
+  run_elementwise(program, both, both, context);
+}
+
+NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype) {
+  const ExecContext context = current_context();
+  NdArray result(joined(batch, {rows, columns}), dtype, context);
+  Program program;
+  const int last = result.ndim() - 1;
+  program.output(
+      program.cast(program.apply(Op::equal, std::array{program.index(last - 1), program.index(last)}), dtype));
+  const NdArray* out[] = {&result};
+  run_elementwise(program, {}, out, context);
+  return result;
+}
+
+LuOfTranspose lu_of_transpose(const NdArray& a, DType dtype) {
+  const ExecContext context = context_for(a.device());
+  const Dims batch = batch_of(a);
+  const int64_t n = a.shape(-1);
+  LuOfTranspose result{copied(a, dtype), NdArray(joined(batch, {n}), DType::int32, context), Info(batch, context)};
+  if (result.factors.size() != 0)
+    run(Lu{dtype, stack_of(result.factors), result.pivots.data<int32_t>(), result.info.data()}, a);
+  else
+    result.info.array().fill(0, context);
+  return result;
+}
+
+Inverses inverses(const NdArray& a, DType dtype) {
+  const ExecContext context = context_for(a.device());
+  const NdArray work = copied(a, dtype);
+  Inverses result{NdArray(a.shape(), dtype, context), Info(batch_of(a), context)};
+  if (work.size() != 0)
+    run(Inverse{dtype, stack_of(work), stack_of(result.values), result.info.data()}, a);
+  else
+    result.info.array().fill(0, context);
+  return result;
+}
+
+namespace {
+
+// R with R^H R = gram, in C order (the engine sees R^T, by columns); nothing if gram is not positive definite.
+std::optional<NdArray> root_of(NdArray gram) {
+  const Info info({}, context_for(gram.device()));
+  run(Cholesky{gram.dtype(), Triangle::lower, stack_of(gram), info.data()}, gram);
+  if (info.array().item<int32_t>() != 0) return std::nullopt;
+  keep_triangle(gram, Triangle::upper);
+  return gram;
+}
+
+// What makes a Gram matrix of an ill-conditioned m x n matrix positive definite in spite of rounding (Fukaya et al.
+// 2020, "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices").
+NdArray shifted(const NdArray& gram, int64_t m) {
+  const int64_t n = gram.shape(0);
+  const double trace = reduce(Reduction::sum, ops::diagonal(gram).real()).item().as_double();
+  const double shift = 11 * static_cast<double>(m + n + 1) * static_cast<double>(n) * epsilon_of(gram.dtype()) * trace /
+                       static_cast<double>(n);
+  return gram + identities({}, n, n, gram.dtype()) * Scalar(shift);
+}
+
+// ReflectionSigns, by halves: those of the second half are those of the Schur complement.
+NdArray reflection_signs(const NdArray& top) {
+  constexpr int64_t kMost = 1024;
+  const int64_t n = top.shape(0);
+  const DType real = real_type(top.dtype());
+  if (n <= kMost) {
+    const NdArray work = copied(top, top.dtype());
+    NdArray signs({n}, real, context_for(top.device()));
+    run(ReflectionSigns{top.dtype(), stack_of(work), signs.raw()}, top);
+    return signs;
+  }
+  const Slice first{0, n / 2, 1}, second{n / 2, n, 1};
+  const NdArray signs = reflection_signs(top[{first, first}]);
+  const NdArray chosen = identities({}, n / 2, n / 2, top.dtype()) * signs;
+  const NdArray eliminated =
+      matmul(top[{second, first}], ops::solve(top[{first, first}] - chosen, top[{first, second}]));
+  return ops::concatenate({signs, reflection_signs(top[{second, second}] - eliminated)});
+}
+
+// R^-1 of an upper triangle.
+NdArray inverse_of(const NdArray& root) {
+  const int64_t n = root.shape(0);
+  NdArray inverse = identities({}, n, n, root.dtype());
+  run(TriangularSolve{root.dtype(), Triangle::lower, MatrixOp::none, false, stack_of(root), stack_of(inverse)}, root);
+  return inverse;
+}
+
+// Whether Q = A R^-1 may be a product with the inverse: its residual is that of the triangular solution times the
+// condition of R, of which this is a bound.
+bool is_well_conditioned(const NdArray& root, const NdArray& inverse) {
+  const auto squares = [](const NdArray& x) { return reduce(Reduction::sum, ops::square(ops::absolute(x))); };
+  const double bound = std::sqrt((squares(root) * squares(inverse)).item().as_double());
+  return bound <= 8.0 * static_cast<double>(root.shape(0));
+}
+
+}  // namespace
+
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
+  constexpr int64_t kLeastColumns = 16, kLeastShape = 4, kLeastElements = 1 << 17;
+  if (a.ndim() != 2) return std::nullopt;
+  const int64_t m = a.shape(0), n = a.shape(1);
+  if (n < kLeastColumns || m < kLeastShape * n || m * n < kLeastElements) return std::nullopt;
+  const ExecContext context = context_for(a.device());
+  if (context.device.kind == DeviceKind::cpu) return std::nullopt;  // LAPACK's panels are products there
+  const DeviceScope scope(context);
+  bool own = a.dtype() != dtype || !a.is_contiguous();  // q is no view of a
+  TallQr result{own ? copied(a, dtype) : a, {}};
+  constexpr int kMostPasses = 4;
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    const NdArray gram = syrk(result.q);
+    bool last = false;
+    if (pass > 0) {
+      // How far the columns are from orthonormal: near enough, one more pass makes them so to the last bit.
+      constexpr double kNear = 0.1;
+      const NdArray differences = ops::absolute(gram - identities({}, n, n, dtype));
+      const double distance = reduce(Reduction::max, differences).item().as_double();
+      if (std::isnan(distance)) return std::nullopt;
+      last = distance <= kNear;
+    }
+    std::optional<NdArray> root = root_of(gram.copy(context));
+    if (!root && pass == 0) root = root_of(shifted(gram, m));
+    if (!root) return std::nullopt;
+    result.r = pass == 0 ? *root : matmul(*root, result.r);
+    // A GPU solves by triangles several times more slowly than it multiplies.
+    const NdArray inverse = inverse_of(*root);
+    const bool product = is_well_conditioned(*root, inverse);
+    if (!product) {
+      if (!own) result.q = copied(result.q, dtype);
+      own = true;
+      run(TriangularSolve{dtype, Triangle::lower, MatrixOp::none, false, stack_of(*root), stack_of(result.q)}, a);
+    } else if (!last) {
+      result.q = matmul(result.q, inverse);
+      own = true;
+    }
+    if (!last) continue;
+    const Slice top{0, n, 1};
+    const NdArray signs = reflection_signs(product ? matmul(result.q[{top}], inverse) : result.q[{top}]);
+    ops::multiply(result.r, signs[{full_slice, newaxis}], {.out = result.r});
+    if (!with_q) return result;
+    if (product)
+      result.q = matmul(result.q, inverse * signs);
+    else
+      ops::multiply(result.q, signs, {.out = result.q});
+    return result;
+  }
+  return std::nullopt;
+}
+
+Singular singular(const NdArray& a, DType dtype, bool full, bool vectors) {
+  const ExecContext context = context_for(a.device());
+  const Dims batch = batch_of(a);
+  const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
+  const int64_t u_columns = full ? m : k, vh_rows = full ? n : k;
+  Singular result;
+  result.s = NdArray(joined(batch, {k}), real_type(dtype), context);
+  if (a.size() == 0) {
+    if (vectors) {
+      const DeviceScope scope(context);
+      result.u = identities(batch, m, u_columns, dtype);
+      result.vh = identities(batch, vh_rows, n, dtype);
+    }
+    return result;
+  }
+  check_finite(a, "SVD did not converge");
+  if (!full) {
+    if (const std::optional<TallQr> factors = tall_qr(a, dtype, vectors)) {
+      result = singular(factors->r, dtype, full, vectors);
+      if (vectors) result.u = matmul(factors->q, result.u);
+      return result;
+    }
+  }
+  // The engines take matrices with at least as many rows as columns. Of a wide one they see the transpose, which is
+  // conj(v) s u^T.
+  const bool wide = n > m;
+  const NdArray work = copied(wide ? a : swapped(a), dtype);
+  Svd task{dtype, stack_of(work), result.s.raw(), {}, {}, nullptr};
+  NdArray left, right;
+  if (vectors) {
+    left = NdArray(joined(batch, {wide ? vh_rows : u_columns, wide ? n : m}), dtype, context);
+    right = NdArray(joined(batch, {k, k}), dtype, context);
+    task.u = stack_of(left);
+    task.vh = stack_of(right);
+  }
+  const Info info(batch, context);
+  task.info = info.data();
+  run(task, a);
+  info.check("SVD did not converge");
+  if (vectors) {
+    result.u = wide ? right : swapped(left);
+    result.vh = wide ? left : swapped(right);
+  }
+  return result;
+}
+
+}  // namespace quarry::local::linalg

@@ -1,0 +1,100 @@
+// What the functions of linalg share: dtypes, stacks of matrices as the engines take them, checks with NumPy's texts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/decompositions.h"
+
+namespace quarry::local::linalg {
+
+// bool and integers are computed in float64, the 16-bit floats in float32; `result` is what NumPy returns, a 16-bit
+// float where that came in.
+struct Precision {
+  DType compute, result;
+};
+Precision precision_of(const NdArray& a);
+Precision precision_of(const NdArray& a, const NdArray& b);
+DType complex_type(DType dtype);                   // float32 -> complex64 ...
+double epsilon_of(DType dtype);                    // of a floating-point or complex dtype, 2^-52 for float64
+NdArray converted(const NdArray& a, DType dtype);  // itself where nothing changes
+
+// Throw LinAlgError: "1-dimensional array given. Array must be at least two-dimensional".
+void check_stacked(const NdArray& a);
+void check_square(const NdArray& a);  // stacked, the last two axes equal
+void check_matrix(const NdArray& a);  // exactly two axes
+// Throws LinAlgError with the text if an element is NaN or infinite. Blocks.
+void check_finite(const NdArray& a, const char* message);
+
+NdArray swapped(const NdArray& a);  // the last two axes exchanged: a view
+Dims batch_of(const NdArray& a);    // the shape without the last two axes
+Dims joined(const Dims& batch, std::initializer_list<int64_t> core);
+
+// New arrays in C order whose matrices the engines see column by column, that is transposed.
+NdArray copied(const NdArray& a, DType dtype);
+MatrixStack stack_of(const NdArray& columns);  // of an array of shape (..., columns, rows) in C order
+void run(const Decomposition& task, const NdArray& like);
+
+// The engine's word on each matrix of a batch.
+class Info {
+ public:
+  Info(const Dims& batch, const ExecContext& context) : values_(batch, DType::int32, context) {}
+  int32_t* data() const { return values_.data<int32_t>(); }
+  const NdArray& array() const { return values_; }
+  // Whether one is not 0, after the engine has run. The first call blocks.
+  bool any() const;
+  // Throws LinAlgError with the text where one is not 0. Blocks.
+  void check(const char* message) const;
+
+ private:
+  NdArray values_;
+  mutable std::optional<bool> any_;
+};
+
+// Whether a matrix of `a` is singular by `info`, which does not count for matrices with NaN: what is made of those is
+// NaN (unknown()). Throws LinAlgError "Singular matrix". Blocks; reads `a` again only where info has something to say.
+void check_singular(const Info& info, const NdArray& a);
+// Per matrix: not factored because of NaN.
+NdArray unknown(const Info& info, const NdArray& a);
+
+// In place: zeros outside of the triangle of each matrix: below (lower) or above the diagonal only what is stored there
+// stays. An `upper` triangle keeps elements (i, j) with j >= i, a lower one j <= i.
+// With `unit_diagonal`, the diagonal is 1.
+void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal = false);
+// Identity matrices of (rows, columns) for the batch.
+NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype);
+
+// L U of the transposed matrices and their pivots, (..., n) as LAPACK counts them; no check.
+struct LuOfTranspose {
+  NdArray factors;  // (..., n, n): what the engine sees column by column
+  NdArray pivots;
+  Info info;
+};
+LuOfTranspose lu_of_transpose(const NdArray& a, DType dtype);
+
+// Inverses in C order; those of singular matrices are unspecified, and info says so.
+struct Inverses {
+  NdArray values;
+  Info info;
+};
+Inverses inverses(const NdArray& a, DType dtype);
+
+// Q (m, n) and R of one tall matrix by two Cholesky factorisations of Gram matrices (CholeskyQR2; Fukaya et al. 2014),
+// or three, the first one shifted, where the matrix is ill-conditioned: 4 m n^2 operations per pass at most, in
+// products of whole matrices, where Householder's method waits for one column after the other. As orthogonal as that,
+// since the last pass starts from nearly orthogonal columns, and R has the signs that it has there; nothing where it
+// would not be (a matrix without full rank, NaN) or does not pay. Without `with_q`, q is unspecified. Blocks.
+struct TallQr {
+  NdArray q, r;
+};
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q);
+
+// Singular values and vectors, as NumPy's svd, in the compute dtype; matrices may be empty. Throws LinAlgError for NaN
+// and infinity. Blocks.
+struct Singular {
+  NdArray u, s, vh;
+};
+Singular singular(const NdArray& a, DType dtype, bool full, bool vectors);
+
+}  // namespace quarry::local::linalg

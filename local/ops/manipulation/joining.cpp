@@ -1,0 +1,445 @@
+// Joining, splitting, repeating and rearranging: every part is one copy into a view of the result.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+
+namespace quarry::local::ops {
+namespace {
+
+// The dtype of a join, with what NumPy says about out= and dtype=.
+DType joined_dtype(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out, std::optional<DType> dtype,
+                   Casting casting, const char* function) {
+  if (out && dtype) {
+    throw TypeError(fmt::format("{}() only takes `out` or `dtype` as an argument, but both were provided.", function));
+  }
+  DType result = dtype ? *dtype : out ? out->dtype() : arrays[0].dtype();
+  if (!dtype && !out)
+    for (const NdArray& a : arrays) result = promote_types(result, a.dtype());
+  for (const NdArray& a : arrays) check_cast(a.dtype(), result, casting);
+  return result;
+}
+
+// Where a join writes: `out`, or something else where an input lies in it.
+NdArray join_target(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out, const Dims& shape,
+                    DType dtype) {
+  const Device device = common_device(arrays);
+  if (!out) return NdArray(shape, dtype, context_for(device));
+  const NdArray* both[] = {&*out, arrays.data()};
+  local::common_device(both);
+  check_out(*out, shape, dtype, Casting::unsafe);
+  for (const NdArray& a : arrays)
+    if (may_overlap(a, *out)) return NdArray(shape, dtype, context_for(device));
+  return *out;
+}
+
+NdArray join_result(const NdArray& written, const std::optional<NdArray>& out) {
+  if (!out) return written;
+  if (out->buffer() != written.buffer()) write_into(*out, written);
+  return *out;
+}
+
+std::vector<NdArray> with_dims(const std::vector<NdArray>& arrays,
+                               std::variant<NdArray, std::vector<NdArray>> (*at_least)(const std::vector<NdArray>&)) {
+  std::vector<NdArray> results;
+  results.reserve(arrays.size());
+  for (const NdArray& a : arrays) results.push_back(std::get<NdArray>(at_least({a})));
+  return results;
+}
+
+NdArray with_leading_axes(const NdArray& a, int ndim) {
+  Dims shape = a.shape(), strides = a.strides();
+  while (shape.size() < ndim) {
+    shape.insert(0, 1);
+    strides.insert(0, 0);
+  }
+  return with_strides(a, shape, strides, a.offset());
+}
+
+// Depth of the nested lists, and the largest ndim of an array in them. All lists must be equally deep and not empty.
+struct BlockDepth {
+  int lists = 0, ndim = 0;
+};
+BlockDepth depth_of(const Blocks& blocks) {
+  if (!blocks.is_list()) return {0, blocks.array().ndim()};
+  if (blocks.list().empty()) throw InvalidArgument("List at arrays cannot be empty");
+  BlockDepth result = depth_of(blocks.list()[0]);
+  for (const Blocks& part : blocks.list()) {
+    const BlockDepth depth = depth_of(part);
+    if (depth.lists != result.lists) {
+      throw InvalidArgument(
+          fmt::format("List depths are mismatched. First element was at depth {}, but there is an "
+                      "element at depth {}",
+                      result.lists + 1, depth.lists + 1));
+    }
+    result.ndim = std::max(result.ndim, depth.ndim);
+  }
+  return {result.lists + 1, result.ndim};
+}
+
+void collect(const Blocks& blocks, std::vector<NdArray>& arrays) {
+  if (!blocks.is_list()) return arrays.push_back(blocks.array());
+  for (const Blocks& part : blocks.list()) collect(part, arrays);
+}
+
+Dims block_shape(const Blocks& blocks, int ndim, int depth) {
+  if (!blocks.is_list()) return with_leading_axes(blocks.array(), ndim).shape();
+  const int axis = ndim - depth;
+  std::optional<Dims> shape;
+  for (const Blocks& part : blocks.list()) {
+    const Dims next = block_shape(part, ndim, depth - 1);
+    if (!shape) {
+      shape = next;
+      continue;
+    }
+    for (int d = 0; d < ndim; ++d) {
+      if (d == axis || next[d] == (*shape)[d]) continue;
+      throw InvalidArgument(fmt::format("Mismatched array shapes in block along axis {}: {} and {}", axis,
+                                        local::to_string(*shape), local::to_string(next)));
+    }
+    (*shape)[axis] += next[axis];
+  }
+  return *shape;
+}
+
+void write_blocks(const NdArray& target, const Blocks& blocks, int depth) {
+  if (!blocks.is_list()) return write_into(target, with_leading_axes(blocks.array(), target.ndim()));
+  const int axis = target.ndim() - depth;
+  int64_t at = 0;
+  for (const Blocks& part : blocks.list()) {
+    const int64_t count = block_shape(part, target.ndim(), depth - 1)[axis];
+    write_blocks(sliced(target, axis, at, count), part, depth - 1);
+    at += count;
+  }
+}
+
+// The parts one after the other along an axis.
+void write_parts(const NdArray& target, int along, const std::vector<NdArray>& parts) {
+  constexpr size_t kTogether = 8;  // operands of one kernel
+  const bool thin = std::all_of(parts.begin(), parts.end(), [=](const NdArray& a) { return a.shape()[along] == 1; });
+  std::vector<NdArray> views;
+  int64_t at = 0;
+  for (const NdArray& part : parts) {
+    const int64_t count = part.shape()[along];
+    views.push_back(sliced(target, along, at, count));
+    at += count;
+  }
+  if (!thin || along != target.ndim() - 1 || parts.size() < 2 || parts.size() > kTogether || target.size() == 0) {
+    for (size_t i = 0; i < parts.size(); ++i) write_into(views[i], parts[i]);
+    return;
+  }
+  // Neighbouring elements come from different parts: written together, or memory moves once for each part.
+  Program program;
+  std::vector<const NdArray*> inputs, outputs;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    program.output(program.cast(program.input(parts[i].dtype()), target.dtype()));
+    inputs.push_back(&parts[i]);
+    outputs.push_back(&views[i]);
+  }
+  run_elementwise(program, inputs, outputs, context_for(target.device()));
+}
+
+// The positions of array_split() as bounds of parts.
+std::vector<std::pair<int64_t, int64_t>> part_bounds(const Ints& indices_or_sections, int64_t size) {
+  std::vector<std::pair<int64_t, int64_t>> bounds;
+  if (indices_or_sections.scalar()) {
+    const int64_t sections = indices_or_sections.values()[0];
+    if (sections <= 0) throw InvalidArgument(fmt::format("number sections must be larger than 0, not {}", sections));
+    const int64_t each = size / sections, longer = size % sections;
+    for (int64_t i = 0, at = 0; i < sections; ++i) {
+      const int64_t count = each + (i < longer);
+      bounds.emplace_back(at, count);
+      at += count;
+    }
+    return bounds;
+  }
+  // As Python slices: positions may be negative and need not ascend.
+  const auto clamped = [&](int64_t position) {
+    return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size);
+  };
+  int64_t start = 0;
+  for (int64_t position : indices_or_sections.values()) {
+    const int64_t first = clamped(start), stop = clamped(position);
+    bounds.emplace_back(first, std::max<int64_t>(stop - first, 0));
+    start = position;
+  }
+  const int64_t first = clamped(start);
+  bounds.emplace_back(first, size - first);
+  return bounds;
+}
+
+NdArray joined_flat(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out, DType dtype) {
+  int64_t total = 0;
+  for (const NdArray& a : arrays) total += a.size();
+  const NdArray target = join_target(arrays, out, {total}, dtype);
+  int64_t at = 0;
+  for (const NdArray& a : arrays) {
+    // A part that is no view of one axis is written by its own shape, without a copy in between.
+    write_into(sliced(target, 0, at, a.size()).reshape(a.shape()), a);
+    at += a.size();
+  }
+  return join_result(target, out);
+}
+
+}  // namespace
+
+NdArray concatenate(const std::vector<NdArray>& arrays, std::optional<int64_t> axis, const std::optional<NdArray>& out,
+                    std::optional<DType> dtype, std::string_view casting) {
+  const Range named("concatenate");
+  const Casting rule = parse_casting(casting);
+  if (arrays.empty()) throw InvalidArgument("need at least one array to concatenate");
+  if (!axis) return joined_flat(arrays, out, joined_dtype(arrays, out, dtype, rule, "concatenate"));
+  const NdArray& first = arrays[0];
+  for (const NdArray& a : arrays)
+    if (a.ndim() == 0) throw InvalidArgument("zero-dimensional arrays cannot be concatenated");
+  const int along = normalize_axis(*axis, first.ndim());
+  Dims shape = first.shape();
+  for (size_t i = 1; i < arrays.size(); ++i) {
+    const Dims& other = arrays[i].shape();
+    if (other.size() != shape.size()) {
+      throw InvalidArgument(fmt::format(
+          "all the input array dimensions must match: all the input arrays must have same number of dimensions, but "
+          "the array at index 0 has {} dimension(s) and the array at index {} has {} dimension(s)",
+          shape.size(), i, other.size()));
+    }
+    for (int d = 0; d < shape.size(); ++d) {
+      if (d == along || other[d] == shape[d]) continue;
+      throw InvalidArgument(fmt::format(
+          "all the input array dimensions except for the concatenation axis must match exactly, but along dimension "
+          "{}, the array at index 0 has size {} and the array at index {} has size {}",
+          d, shape[d], i, other[d]));
+    }
+    shape[along] += other[along];
+  }
+  const NdArray target = join_target(arrays, out, shape, joined_dtype(arrays, out, dtype, rule, "concatenate"));
+  write_parts(target, along, arrays);
+  return join_result(target, out);
+}
+
+NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, const std::optional<NdArray>& out,
+              std::optional<DType> dtype, std::string_view casting) {
+  const Range named("stack");
+  const Casting rule = parse_casting(casting);
+  if (arrays.empty()) throw InvalidArgument("need at least one array to stack");
+  for (const NdArray& a : arrays) {
+    if (a.shape() == arrays[0].shape()) continue;
+    throw InvalidArgument(fmt::format("all input arrays must have the same shape, not {} and {}",
+                                      local::to_string(arrays[0].shape()), local::to_string(a.shape())));
+  }
+  const int along = normalize_axis(axis, arrays[0].ndim() + 1);
+  Dims shape = arrays[0].shape();
+  shape.insert(along, static_cast<int64_t>(arrays.size()));
+  const NdArray target = join_target(arrays, out, shape, joined_dtype(arrays, out, dtype, rule, "stack"));
+  std::vector<NdArray> parts;
+  for (const NdArray& a : arrays) parts.push_back(expand_dims(a, along));
+  write_parts(target, along, parts);
+  return join_result(target, out);
+}
+
+NdArray vstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std::string_view casting) {
+  const Range named("vstack");
+  return concatenate(with_dims(tup, atleast_2d), 0, std::nullopt, dtype, casting);
+}
+
+NdArray hstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std::string_view casting) {
+  const Range named("hstack");
+  const std::vector<NdArray> arrays = with_dims(tup, atleast_1d);
+  return concatenate(arrays, !arrays.empty() && arrays[0].ndim() == 1 ? 0 : 1, std::nullopt, dtype, casting);
+}
+
+NdArray dstack(const std::vector<NdArray>& tup) { return concatenate(with_dims(tup, atleast_3d), 2); }
+
+NdArray column_stack(const std::vector<NdArray>& tup) {
+  const Range named("column_stack");
+  std::vector<NdArray> columns;
+  columns.reserve(tup.size());
+  for (const NdArray& a : tup) columns.push_back(a.ndim() < 2 ? with_leading_axes(a, 2).T() : a);
+  return concatenate(columns, 1);
+}
+
+NdArray block(const Blocks& arrays) {
+  const Range named("block");
+  const BlockDepth depth = depth_of(arrays);
+  const int ndim = std::max(depth.lists, depth.ndim);
+  std::vector<NdArray> all;
+  collect(arrays, all);
+  DType dtype = all[0].dtype();
+  for (const NdArray& a : all) dtype = promote_types(dtype, a.dtype());
+  NdArray result(block_shape(arrays, ndim, depth.lists), dtype, context_for(common_device(all)));
+  write_blocks(result, arrays, depth.lists);
+  return result;
+}
+
+NdArray append(const NdArray& arr, const NdArray& values, std::optional<int64_t> axis) {
+  const Range named("append");
+  return concatenate({arr, values}, axis);
+}
+
+std::vector<NdArray> array_split(const NdArray& ary, const Ints& indices_or_sections, int64_t axis) {
+  const Range named("array_split");
+  const int along = normalize_axis(axis, ary.ndim());
+  std::vector<NdArray> parts;
+  for (const auto& [start, count] : part_bounds(indices_or_sections, ary.shape()[along]))
+    parts.push_back(sliced(ary, along, start, count));
+  return parts;
+}
+
+std::vector<NdArray> split(const NdArray& ary, const Ints& indices_or_sections, int64_t axis) {
+  const Range named("split");
+  const int64_t size = ary.shape()[normalize_axis(axis, ary.ndim())];
+  if (indices_or_sections.scalar()) {
+    const int64_t sections = indices_or_sections.values()[0];
+    if (sections != 0 && size % sections != 0) {
+      throw InvalidArgument(
+          fmt::format("array split does not result in an equal division: {} elements into {}", size, sections));
+    }
+  }
+  return array_split(ary, indices_or_sections, axis);
+}
+
+std::vector<NdArray> hsplit(const NdArray& ary, const Ints& indices_or_sections) {
+  const Range named("hsplit");
+  if (ary.ndim() == 0) throw InvalidArgument("hsplit only works on arrays of 1 or more dimensions");
+  return split(ary, indices_or_sections, ary.ndim() > 1 ? 1 : 0);
+}
+
+std::vector<NdArray> vsplit(const NdArray& ary, const Ints& indices_or_sections) {
+  const Range named("vsplit");
+  if (ary.ndim() < 2) throw InvalidArgument("vsplit only works on arrays of 2 or more dimensions");
+  return split(ary, indices_or_sections, 0);
+}
+
+std::vector<NdArray> dsplit(const NdArray& ary, const Ints& indices_or_sections) {
+  const Range named("dsplit");
+  if (ary.ndim() < 3) throw InvalidArgument("dsplit only works on arrays of 3 or more dimensions");
+  return split(ary, indices_or_sections, 2);
+}
+
+std::vector<NdArray> unstack(const NdArray& x, int64_t axis) {
+  const Range named("unstack");
+  if (x.ndim() == 0) throw InvalidArgument("Input array must be at least 1-d.");
+  const int along = normalize_axis(axis, x.ndim());
+  std::vector<NdArray> parts;
+  for (int64_t i = 0; i < x.shape()[along]; ++i) parts.push_back(squeeze(sliced(x, along, i, 1), along));
+  return parts;
+}
+
+NdArray tile(const NdArray& A, const Ints& reps) {
+  const Range named("tile");
+  std::vector<int64_t> counts = reps.values();
+  const int ndim = std::max(static_cast<int>(counts.size()), A.ndim());
+  counts.insert(counts.begin(), static_cast<size_t>(ndim) - counts.size(), 1);
+  NdArray whole = with_leading_axes(A, ndim);
+  Dims shape = whole.shape();
+  int repeated = 0;
+  for (int d = 0; d < ndim; ++d) {
+    const int64_t count = counts[static_cast<size_t>(d)];
+    if (count < 0) throw InvalidArgument(fmt::format("negative dimensions are not allowed: repetitions {}", count));
+    if (__builtin_mul_overflow(shape[d], count, &shape[d]))
+      throw InvalidArgument(fmt::format("the result of {} repetitions is too large", count));
+    repeated += count != 1;
+  }
+  // An axis before each one that is repeated, along which the result broadcasts; as many as fit at a time.
+  while (repeated > 0) {
+    Dims spread, target;
+    int added = 0;
+    Dims done = whole.shape();
+    for (int d = 0; d < ndim; ++d) {
+      int64_t& count = counts[static_cast<size_t>(d)];
+      if (count != 1 && ndim + added < kMaxDims) {
+        ++added;
+        spread.push_back(1);
+        target.push_back(count);
+        done[d] *= count;
+        count = 1;
+      }
+      spread.push_back(whole.shape()[d]);
+      target.push_back(whole.shape()[d]);
+    }
+    if (added == 0) {  // no room for an axis: one axis is repeated by copies one after the other
+      const auto place = std::find_if(counts.begin(), counts.end(), [](int64_t c) { return c != 1; });
+      const int axis = static_cast<int>(place - counts.begin());
+      std::vector<NdArray> parts(static_cast<size_t>(*place), whole);
+      whole = *place == 0 ? NdArray(shape, A.dtype(), context_for(A.device())) : concatenate(parts, axis);
+      *place = 1;
+      --repeated;
+      continue;
+    }
+    const NdArray next(done, A.dtype(), context_for(A.device()));
+    write_into(next.reshape(target), whole.reshape(spread).broadcast_to(target));
+    whole = next;
+    repeated -= added;
+  }
+  return whole.buffer() == A.buffer() ? whole.copy(context_for(A.device())) : whole;
+}
+
+NdArray resize(const NdArray& a, const Ints& new_shape) {
+  const Range named("resize");
+  const Dims shape = shape_of(new_shape);
+  for (int64_t extent : shape)
+    if (extent < 0)
+      throw InvalidArgument("all elements of `new_shape` must be non-negative: " + local::to_string(shape));
+  const ExecContext context = context_for(a.device());
+  NdArray result(shape, a.dtype(), context);
+  const int64_t total = result.size(), size = a.size();
+  if (total == 0) return result;
+  if (size == 0) {
+    result.fill(Scalar::strong(0, a.dtype()), context);
+    return result;
+  }
+  const NdArray flat = result.reshape({total}), values = a.reshape({size});
+  const int64_t whole = total / size;
+  if (whole > 0)
+    write_into(sliced(flat, 0, 0, whole * size).reshape({whole, size}), values.broadcast_to({whole, size}));
+  if (total > whole * size)
+    write_into(sliced(flat, 0, whole * size, total - whole * size), sliced(values, 0, 0, total - whole * size));
+  return result;
+}
+
+namespace {
+
+// Copies `a` rolled along axes first, first + 1 ... of `axes`: per axis the part that stays in order and the part that
+// comes round.
+void write_rolled(const NdArray& target, const NdArray& a, std::span<const std::pair<int, int64_t>> axes) {
+  if (axes.empty()) return write_into(target, a);
+  const auto [axis, shift] = axes.front();
+  const int64_t size = a.shape()[axis];
+  const auto rest = axes.subspan(1);
+  write_rolled(sliced(target, axis, shift, size - shift), sliced(a, axis, 0, size - shift), rest);
+  write_rolled(sliced(target, axis, 0, shift), sliced(a, axis, size - shift, shift), rest);
+}
+
+}  // namespace
+
+NdArray roll(const NdArray& a, const Ints& shift, const Axes& axis) {
+  const Range named("roll");
+  if (axis.none()) return roll(a.reshape({a.size()}), shift, 0).reshape(a.shape());
+  const std::vector<int64_t>&shifts = shift.values(), &axes = axis.list();
+  if (shifts.size() != axes.size() && shifts.size() != 1 && axes.size() != 1) {
+    throw InvalidArgument(
+        fmt::format("'shift' and 'axis' should be scalars or 1D sequences of equal length, not {} and {}",
+                    shifts.size(), axes.size()));
+  }
+  const size_t pairs = shifts.empty() || axes.empty() ? 0 : std::max(shifts.size(), axes.size());
+  std::vector<int64_t> amounts(static_cast<size_t>(a.ndim()), 0);
+  for (int64_t each : axes) normalize_axis(each, a.ndim());
+  for (size_t i = 0; i < pairs; ++i) {
+    const int d = normalize_axis(axes[axes.size() == 1 ? 0 : i], a.ndim());
+    const int64_t size = std::max<int64_t>(a.shape()[d], 1), by = shifts[shifts.size() == 1 ? 0 : i] % size;
+    int64_t& amount = amounts[static_cast<size_t>(d)];
+    amount = (amount + by + size) % size;
+  }
+  std::vector<std::pair<int, int64_t>> moved;
+  for (int d = 0; d < a.ndim(); ++d)
+    if (amounts[static_cast<size_t>(d)] != 0) moved.emplace_back(d, amounts[static_cast<size_t>(d)]);
+  NdArray result(a.shape(), a.dtype(), context_for(a.device()));
+  write_rolled(result, a, moved);
+  return result;
+}
+
+}  // namespace quarry::local::ops

@@ -1,0 +1,320 @@
+// pad(): the array is copied into the middle of the result, then one axis after the other gets its edges from what is
+// there already: along the axes before it the whole extent, along those after it the original one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+
+namespace quarry::local::ops {
+namespace {
+
+enum class Mode : uint8_t {
+  constant,
+  edge,
+  linear_ramp,
+  maximum,
+  mean,
+  median,
+  minimum,
+  reflect,
+  symmetric,
+  wrap,
+  empty
+};
+
+struct ModeName {
+  std::string_view name;
+  Mode mode;
+  std::string_view keyword;  // the one that it takes
+};
+constexpr std::array<ModeName, 11> kModes = {{{"constant", Mode::constant, "constant_values"},
+                                              {"edge", Mode::edge, ""},
+                                              {"linear_ramp", Mode::linear_ramp, "end_values"},
+                                              {"maximum", Mode::maximum, "stat_length"},
+                                              {"mean", Mode::mean, "stat_length"},
+                                              {"median", Mode::median, "stat_length"},
+                                              {"minimum", Mode::minimum, "stat_length"},
+                                              {"reflect", Mode::reflect, "reflect_type"},
+                                              {"symmetric", Mode::symmetric, "reflect_type"},
+                                              {"wrap", Mode::wrap, ""},
+                                              {"empty", Mode::empty, ""}}};
+
+Mode parse_mode(std::string_view mode, std::initializer_list<std::pair<std::string_view, bool>> given) {
+  for (const ModeName& row : kModes) {
+    if (row.name != mode) continue;
+    for (const auto& [keyword, is_given] : given)
+      if (is_given && keyword != row.keyword)
+        throw InvalidArgument(fmt::format("unsupported keyword arguments for mode '{}': {{'{}'}}", mode, keyword));
+    return row.mode;
+  }
+  throw InvalidArgument(fmt::format("mode '{}' is not supported", mode));
+}
+
+using Pair = std::array<Scalar, 2>;
+
+// One pair per axis.
+std::vector<Pair> as_pairs(const NdArray& values, int ndim) {
+  const NdArray host = values.to(kCpu);
+  NdArray pairs = host;
+  if (host.ndim() < 3 && host.size() == 1) pairs = host.reshape({1, 1});
+  if (host.ndim() < 3 && host.size() == 2 && !(host.shape() == Dims{2, 1})) pairs = host.reshape({1, 2});
+  pairs = pairs.broadcast_to({ndim, 2});
+  std::vector<Pair> result(static_cast<size_t>(ndim));
+  for (int64_t d = 0; d < ndim; ++d)
+    for (int64_t side = 0; side < 2; ++side)
+      result[static_cast<size_t>(d)][static_cast<size_t>(side)] = pairs[{d, side}].item();
+  return result;
+}
+
+struct Widths {
+  int64_t left = 0, right = 0;
+};
+
+void check_width(const Widths& widths) {
+  if (widths.left < 0 || widths.right < 0)
+    throw InvalidArgument(fmt::format("index can't contain negative values, not ({}, {})", widths.left, widths.right));
+}
+
+std::vector<Widths> as_widths(const NdArray& values, int ndim) {
+  std::vector<Widths> result;
+  // Widths for no axis are checked all the same.
+  for (const double value : to_vector<double>(values.astype(DType::float64)))
+    if (value < 0) throw InvalidArgument("index can't contain negative values");
+  for (const Pair& pair : as_pairs(values, ndim)) {
+    const Widths widths{static_cast<int64_t>(std::nearbyint(pair[0].as_double())),
+                        static_cast<int64_t>(std::nearbyint(pair[1].as_double()))};
+    check_width(widths);
+    result.push_back(widths);
+  }
+  return result;
+}
+
+std::vector<Widths> widths_of(const std::variant<AxisWidths, NdArray>& given, int ndim) {
+  if (const NdArray* array = std::get_if<NdArray>(&given)) {
+    if (kind(array->dtype()) != 'i') {
+      throw TypeError(fmt::format("`pad_width` must be of integral type, not {}", name(array->dtype())));
+    }
+    return as_widths(*array, ndim);
+  }
+  std::vector<Widths> result(static_cast<size_t>(ndim));
+  for (const auto& [axis, sides] : std::get<AxisWidths>(given)) {
+    const int normal = normalize_axis(axis, ndim);
+    const Widths widths{sides.first, sides.second};
+    check_width(widths);
+    result[static_cast<size_t>(normal)] = widths;
+  }
+  return result;
+}
+
+// Calls the function with every line of the padded array, along one axis after the other.
+void pad_lines(const NdArray& padded, const std::vector<Widths>& widths, const PadFunction& function) {
+  for (int axis = 0; axis < padded.ndim(); ++axis) {
+    const NdArray lines = moveaxis(padded, axis, -1);
+    const Dims outer(std::vector<int64_t>(lines.shape().begin(), lines.shape().end() - 1));
+    const Widths& w = widths[static_cast<size_t>(axis)];
+    std::vector<IndexItem> index(static_cast<size_t>(outer.size()), IndexItem(int64_t{0}));
+    for (int64_t i = 0; i < element_count(outer); ++i) {
+      int64_t rest = i;
+      for (int d = outer.size(); d-- > 0; rest /= outer[d]) index[static_cast<size_t>(d)] = rest % outer[d];
+      function(lines[index], {w.left, w.right}, axis);
+    }
+  }
+}
+
+// One axis of the result while its edges are written.
+class PaddedAxis {
+ public:
+  PaddedAxis(NdArray region, int axis, Widths widths) : region_(std::move(region)), axis_(axis), widths_(widths) {}
+
+  int64_t size() const { return region_.shape()[axis_] - widths_.left - widths_.right; }  // of what is there
+  bool done() const { return widths_.left == 0 && widths_.right == 0; }
+  // `count` elements from `start`, counted from the first one that is there; negative and later ones are padding.
+  NdArray part(int64_t start, int64_t count) const { return sliced(region_, axis_, widths_.left + start, count); }
+  NdArray backwards(int64_t start, int64_t count) const {
+    return sliced(region_, axis_, widths_.left + start, count, -1);
+  }
+
+  void set_left(const NdArray& value) { write_into(part(-widths_.left, widths_.left), value); }
+  void set_right(const NdArray& value) { write_into(part(size(), widths_.right), value); }
+  void fill(const Pair& values) {
+    part(-widths_.left, widths_.left).fill(values[0]);
+    part(size(), widths_.right).fill(values[1]);
+  }
+  void repeat_edges() {
+    set_left(part(0, 1));
+    set_right(part(size() - 1, 1));
+  }
+
+  void ramp(const Pair& ends) {
+    const auto samples = [&](const Scalar& end, int64_t edge, int64_t width) {
+      const NdArray stop = squeeze(part(edge, 1), axis_);
+      return std::get<NdArray>(
+          linspace(end, stop, width, /*endpoint=*/false, /*retstep=*/false, region_.dtype(), axis_));
+    };
+    if (widths_.left > 0) set_left(samples(ends[0], 0, widths_.left));
+    if (widths_.right > 0) set_right(flip(samples(ends[1], size() - 1, widths_.right), axis_));
+  }
+
+  void statistic(Mode mode, std::optional<Widths> lengths) {
+    const int64_t all = size();
+    const int64_t left = lengths ? std::min(lengths->left, all) : all;
+    const int64_t right = lengths ? std::min(lengths->right, all) : all;
+    if ((left == 0 || right == 0) && (mode == Mode::maximum || mode == Mode::minimum))
+      throw InvalidArgument("stat_length of 0 yields no value for padding");
+    const NdArray first = value_of(mode, part(0, left));
+    const NdArray last = left == all && right == all ? first : value_of(mode, part(all - right, right));
+    set_left(first);
+    set_right(last);
+  }
+
+  // One round of reflection at both ends; `period` is the original extent. Reflected values of the first round serve as
+  // source for the next one.
+  void reflect(bool include_edge, bool odd, int64_t period) {
+    const int64_t skip = include_edge ? 0 : 1;  // the edge itself is left out
+    const int64_t whole = include_edge ? size() / period * period : (size() - 1) / (period - 1) * (period - 1);
+    Widths done;
+    if (widths_.left > 0) {
+      done.left = std::min(whole, widths_.left);
+      write_reflected(part(-done.left, done.left), backwards(skip + done.left - 1, done.left), part(0, 1), odd);
+      widths_.left -= done.left;
+    }
+    if (widths_.right > 0) {
+      const int64_t n = size() - done.left;  // what was there before this round
+      done.right = std::min(whole, widths_.right);
+      const int64_t at = done.left + n;
+      write_reflected(part(at, done.right), backwards(at - 1 - skip, done.right), part(at - 1, 1), odd);
+      widths_.right -= done.right;
+    }
+  }
+
+  void wrap(int64_t period) {
+    const int64_t whole = size() / period * period;
+    const int64_t left = std::min(whole, widths_.left), right = std::min(whole, widths_.right), end = size();
+    if (left > 0) write_into(part(-left, left), part(whole - left, left));
+    if (right > 0) write_into(part(end, right), part(end - whole, right));
+    widths_.left -= left;
+    widths_.right -= right;
+  }
+
+ private:
+  NdArray value_of(Mode mode, const NdArray& chunk) const {
+    const ReduceOptions keep{.keepdims = true};
+    NdArray value = mode == Mode::maximum   ? ops::max(chunk, axis_, keep)
+                    : mode == Mode::minimum ? ops::min(chunk, axis_, keep)
+                    : mode == Mode::mean    ? ops::mean(chunk, axis_, keep)
+                                            : median(chunk);
+    return is_integer(region_.dtype()) && is_float(value.dtype()) ? ops::rint(value) : value;
+  }
+
+  // The mean of the middle one or two; NaN if there is one, or nothing.
+  NdArray median(const NdArray& chunk) const {
+    if (chunk.shape()[axis_] == 0) return ops::mean(chunk, axis_, {.keepdims = true});
+    const NdArray sorted = ops::sort(chunk, axis_);
+    const int64_t count = chunk.shape()[axis_], middle = count % 2 ? 1 : 2;
+    const NdArray last = sliced(sorted, axis_, std::max<int64_t>(count - 1, 0), 1);
+    NdArray value = ops::mean(sliced(sorted, axis_, (count - 1) / 2, middle), axis_, {.keepdims = true});
+    if (!is_float(chunk.dtype()) && !is_complex(chunk.dtype())) return value;
+    return apply(Op::where, {ops::isnan(last), last, value});
+  }
+
+  void write_reflected(const NdArray& target, const NdArray& mirrored, const NdArray& edge, bool odd) const {
+    write_into(target, odd ? edge * 2 - mirrored : mirrored);
+  }
+
+  NdArray region_;
+  int axis_;
+  Widths widths_;  // still to be written
+};
+
+}  // namespace
+
+NdArray pad(const NdArray& array, const std::variant<AxisWidths, NdArray>& pad_width,
+            const std::variant<std::string_view, PadFunction>& mode, const std::optional<NdArray>& stat_length,
+            const std::optional<NdArray>& constant_values, const std::optional<NdArray>& end_values,
+            std::optional<std::string_view> reflect_type) {
+  const Range named("pad");
+  const int ndim = array.ndim();
+  const std::vector<Widths> widths = widths_of(pad_width, ndim);
+  const PadFunction* function = std::get_if<PadFunction>(&mode);
+  const Mode how = function
+                       ? Mode::constant
+                       : parse_mode(std::get<std::string_view>(mode), {{"stat_length", stat_length.has_value()},
+                                                                       {"constant_values", constant_values.has_value()},
+                                                                       {"end_values", end_values.has_value()},
+                                                                       {"reflect_type", reflect_type.has_value()}});
+  Dims shape = array.shape();
+  for (int d = 0; d < ndim; ++d) {
+    const Widths& w = widths[static_cast<size_t>(d)];
+    int64_t added = 0;
+    if (__builtin_add_overflow(w.left, w.right, &added) || __builtin_add_overflow(shape[d], added, &shape[d]))
+      throw InvalidArgument(fmt::format("pad widths ({}, {}) of axis {} are too large", w.left, w.right, d));
+    if (array.size() == 0 && array.shape()[d] == 0 && added > 0 && how != Mode::constant && how != Mode::empty) {
+      throw InvalidArgument(fmt::format("can't extend empty axis {} using modes other than 'constant' or 'empty'", d));
+    }
+  }
+  NdArray result(shape, array.dtype(), context_for(array.device()));
+  // The region of the axes from `from` on that the original fills.
+  const auto region = [&](int from) {
+    NdArray view = result;
+    for (int d = from; d < ndim; ++d) view = sliced(view, d, widths[static_cast<size_t>(d)].left, array.shape()[d]);
+    return view;
+  };
+  write_into(region(0), array);
+  if (how == Mode::empty || result.size() == 0 || (array.size() == 0 && how != Mode::constant)) return result;
+
+  const Scalar zero = Scalar::strong(0, array.dtype());
+  const auto pairs = [&](const std::optional<NdArray>& values) {
+    return values ? as_pairs(*values, ndim) : std::vector<Pair>(static_cast<size_t>(ndim), Pair{zero, zero});
+  };
+  const std::vector<Pair> values = how == Mode::linear_ramp ? pairs(end_values)
+                                   : function               ? pairs(std::nullopt)
+                                                            : pairs(constant_values);
+  std::optional<std::vector<Widths>> lengths;
+  if (stat_length) lengths = as_widths(*stat_length, ndim);
+  const bool odd = reflect_type && *reflect_type == "odd";
+  for (int d = 0; d < ndim; ++d) {
+    const auto at = static_cast<size_t>(d);
+    PaddedAxis axis(region(d + 1), d, widths[at]);
+    if (axis.done()) continue;
+    switch (how) {
+      case Mode::constant:
+        axis.fill(values[at]);
+        break;
+      case Mode::edge:
+        axis.repeat_edges();
+        break;
+      case Mode::linear_ramp:
+        axis.ramp(values[at]);
+        break;
+      case Mode::maximum:
+      case Mode::minimum:
+      case Mode::mean:
+      case Mode::median:
+        axis.statistic(how, lengths ? std::optional((*lengths)[at]) : std::nullopt);
+        break;
+      case Mode::reflect:
+      case Mode::symmetric:
+        // An axis of one element has nothing to reflect.
+        if (array.shape()[d] == 1) axis.repeat_edges();
+        while (array.shape()[d] > 1 && !axis.done()) axis.reflect(how == Mode::symmetric, odd, array.shape()[d]);
+        break;
+      case Mode::wrap:
+        while (!axis.done()) axis.wrap(array.shape()[d]);
+        break;
+      case Mode::empty:
+        break;
+    }
+  }
+  if (function) pad_lines(result, widths, *function);
+  return result;
+}
+
+}  // namespace quarry::local::ops

@@ -1,0 +1,238 @@
+#include "quarry/local/ops/random/recipe.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/random/words.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/statistics/support.h"
+#include "quarry/local/ops/ufunc/apply.h"
+
+namespace quarry::local {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr const char* kNoNan = "{0} must not be NaN";
+constexpr const char* kOutsideUnit = "{0} < 0, {0} > 1 or {0} is NaN";
+constexpr const char* kOutsideHalfOpen = "{0} <= 0, {0} > 1 or {0} contains NaNs";
+constexpr const char* kOutsideLogSeries = "{0} < 0, {0} >= 1 or {0} is NaN";
+
+}  // namespace
+
+const ParameterRange kAnyReal{-kInfinity, false, kInfinity, false, kNoNan, kNoNan};
+const ParameterRange kNonNegative{0, false, kInfinity, false, "{0} < 0", kNoNan};
+const ParameterRange kPositive{0, true, kInfinity, false, "{0} <= 0", kNoNan};
+const ParameterRange kProbability{0, false, 1, false, kOutsideUnit, kOutsideUnit};
+const ParameterRange kPositiveProbability{0, true, 1, false, kOutsideHalfOpen, kOutsideHalfOpen};
+const ParameterRange kLogSeries{0, false, 1, true, kOutsideLogSeries, kOutsideLogSeries};
+const ParameterRange kZipf{1, true, kInfinity, false, "{0} <= 1 or {0} is NaN", "{0} <= 1 or {0} is NaN"};
+// Ten deviations below 2^63.
+const ParameterRange kPoisson{0, false, 9.223372006484771e18, false, "{0} < 0 or {0} is NaN", "{0} < 0 or {0} is NaN"};
+
+namespace {
+
+bool in_range(double x, const ParameterRange& range) {
+  return (range.above_low ? x > range.low : x >= range.low) && (range.below_high ? x < range.high : x <= range.high);
+}
+
+// Whether any element's `value` is true.
+bool any_element(Program& program, ValueId value, const NdArray& array) {
+  const ValueId args[] = {value};
+  program.reduce(Reduction::any, args, DType::bool_);
+  const NdArray* inputs[] = {&array};
+  const uint32_t all = array.ndim() == 0 ? 0 : (uint32_t{1} << (array.ndim() - 1) << 1) - 1;
+  return run_reductions(program, inputs, array.shape(), all, context_for(array.device()))[0].item().as_bool();
+}
+
+[[noreturn]] void out_of_range(const char* name, const ParameterRange& range, bool nan, bool too_large) {
+  if (&range == &kPoisson && too_large) throw InvalidArgument(fmt::format("{} value too large", name));
+  throw InvalidArgument(fmt::format(fmt::runtime(nan ? range.nan_message : range.message), name));
+}
+
+}  // namespace
+
+void check_parameter(const char* name, const Arg& value, const ParameterRange& range) {
+  if (is_complex(value.promotion().dtype)) throw TypeError(fmt::format("{}: a complex number is not a real one", name));
+  const NdArray* array = value.array();
+  if (array == nullptr) {
+    const double x = value.scalar().as_double();
+    if (!in_range(x, range)) out_of_range(name, range, std::isnan(x), x > range.high);
+    return;
+  }
+  if (array->size() == 0) return;
+  const auto any = [&](auto&& condition) {
+    Program program;
+    const ValueId x = program.cast(program.input(array->dtype()), DType::float64);
+    return any_element(program, condition(program, x), *array);
+  };
+  const auto compare = [](Program& p, Op op, ValueId x, double bound) {
+    return applied(p, op, {x, p.constant(bound, DType::float64)});
+  };
+  const bool bad = any([&](Program& p, ValueId x) {
+    const ValueId low = compare(p, range.above_low ? Op::greater : Op::greater_equal, x, range.low);
+    const ValueId high = compare(p, range.below_high ? Op::less : Op::less_equal, x, range.high);
+    return applied(p, Op::logical_not, {applied(p, Op::logical_and, {low, high})});
+  });
+  if (!bad) return;
+  const bool low =
+      any([&](Program& p, ValueId x) { return compare(p, range.above_low ? Op::less_equal : Op::less, x, range.low); });
+  const bool nan = !low && any([&](Program& p, ValueId x) { return applied(p, Op::isnan, {x}); });
+  out_of_range(name, range, nan, !low && !nan);
+}
+
+void check_none(Op comparison, const Arg& a, const Arg& b, const char* message) {
+  bool found = false;
+  if (a.array() == nullptr && b.array() == nullptr) {
+    const double x = a.scalar().as_double(), y = b.scalar().as_double();
+    found = comparison == Op::less            ? x < y
+            : comparison == Op::less_equal    ? x <= y
+            : comparison == Op::greater       ? x > y
+            : comparison == Op::greater_equal ? x >= y
+                                              : x == y;
+  } else {
+    found = holds_any(apply(comparison, {a, b}));
+  }
+  if (found) throw InvalidArgument(message);
+}
+
+NdArray as_array(const Arg& a) {
+  if (a.array() != nullptr) return *a.array();
+  return filled(Dims{}, a.scalar(), a.scalar().dtype(), current_context());
+}
+
+void check_random_dtype(DType dtype, const char* function) {
+  if (dtype != DType::float32 && dtype != DType::float64)
+    throw TypeError(fmt::format("Unsupported dtype dtype('{}') for {}", name(dtype), function));
+}
+
+Dims random_shape(const Ints& size) {
+  Dims shape(size.values());
+  for (int64_t extent : shape)
+    if (extent < 0) throw InvalidArgument("negative dimensions are not allowed");
+  element_count(shape);
+  return shape;
+}
+
+Dims random_shape(const Dims& given, const Dims& parameters) {
+  const int more = given.size() - parameters.size();
+  bool fits = more >= 0;
+  for (int d = 0; fits && d < parameters.size(); ++d) fits = parameters[d] == 1 || parameters[d] == given[more + d];
+  if (!fits) {
+    throw InvalidArgument(fmt::format("Output size {} is not compatible with broadcast dimensions of inputs {}.",
+                                      to_string(given), to_string(parameters)));
+  }
+  return given;
+}
+
+Recipe::Recipe(Generator& generator, DType dtype, std::initializer_list<const Arg*> parameters,
+               const std::optional<Ints>& size, const std::optional<NdArray>& out)
+    : generator_(generator), dtype_(dtype), out_(out) {
+  std::vector<const NdArray*> arrays;
+  std::vector<Dims> shapes;
+  for (const Arg* parameter : parameters) {
+    const NdArray* array = parameter->array();
+    if (array == nullptr) continue;
+    arrays.push_back(array);
+    shapes.push_back(array->shape());
+    flat_ = flat_ && array->size() == 1;
+  }
+  if (out) arrays.push_back(&*out);
+  device_ = common_device(arrays);
+  if (!shapes.empty()) shape_ = broadcast_shapes(shapes);
+  if (size || out) {
+    const Dims given = size ? random_shape(*size) : out->shape();
+    if (size && out && !(given == out->shape())) throw InvalidArgument("size must match out.shape when used together");
+    shape_ = random_shape(given, shape_);
+  }
+  if (out) {
+    if (out->dtype() != dtype) {
+      throw TypeError(fmt::format("Supplied output array has the wrong type. Expected {}, got {}", name(dtype),
+                                  name(out->dtype())));
+    }
+    check_writable(*out);
+    flat_ = flat_ && out->is_contiguous();
+  }
+}
+
+Term Recipe::parameter(const Arg& value, DType dtype) {
+  const NdArray* array = value.array();
+  if (array == nullptr) return constant(value.scalar(), dtype);
+  inputs_.push_back(flat_ ? array->reshape({}) : *array);
+  return {this, program_.cast(program_.input(array->dtype()), dtype)};
+}
+
+Term Recipe::apply(Op op, std::initializer_list<Term> args, std::optional<DType> dtype) {
+  std::array<ValueId, 3> ids{};
+  size_t count = 0;
+  for (const Term& arg : args) ids[count++] = arg.id_;
+  return {this, program_.apply(op, std::span<const ValueId>(ids.data(), count), dtype)};
+}
+
+ValueId Recipe::index() {
+  if (index_ >= 0) return index_;
+  if (flat_) return index_ = program_.index(0);
+  // Along the last axis the index itself, so that an engine sees that neighbours follow each other.
+  const int last = shape_.size() - 1;
+  index_ = last >= 0 ? program_.index(last) : program_.constant(0, DType::int64);
+  int64_t stride = last >= 0 ? shape_[last] : 1;
+  for (int d = last - 1; d >= 0; --d) {
+    const ValueId step = program_.constant(stride, DType::int64);
+    index_ = applied(program_, Op::add, {index_, applied(program_, Op::multiply, {program_.index(d), step})});
+    stride *= std::max<int64_t>(shape_[d], 1);
+  }
+  return index_;
+}
+
+Term Recipe::draw(Op op, DType dtype) {
+  const BitGenerator bits = generator_.bit_generator();
+  generator_.advance(1);
+  const Term seed = constant(bits.seed, DType::uint64), stream = constant(bits.offset, DType::uint64);
+  return apply(op, {Term(this, index()), seed, stream}, dtype);
+}
+
+Term Recipe::uniform() { return philox() ? draw(Op::random_uniform, dtype_) : Words(*this).uniform(); }
+
+Term Recipe::normal() { return philox() ? draw(Op::random_normal, dtype_) : Words(*this).normal(); }
+
+Term Recipe::bits() { return philox() ? draw(Op::random_bits, DType::uint64) : Words(*this).bits(); }
+
+Term Recipe::key() {
+  const BitGenerator::Kind kind = generator_.bit_generator().kind;
+  if (is_quasi_random(kind)) {
+    throw NotSupported(
+        fmt::format("{}: this distribution or order takes more than one number per element", name(kind)));
+  }
+  return bits();
+}
+
+Term Recipe::open_uniform() {
+  if (!philox()) return Words(*this).open_uniform();
+  const Term u = uniform();
+  return map(Op::maximum, u, u.like(dtype_ == DType::float32 ? 0x1p-25 : 0x1p-54));
+}
+
+// 1 - u is exact. Zero has no sign.
+Term Recipe::exponential() { return 0.0 - map(Op::log, 1.0 - uniform()); }
+
+NdArray Recipe::make(Term result, DType dtype) {
+  program_.output(result.as(dtype).id_);
+  const ExecContext context = context_for(device_);
+  bool aliased = false;
+  if (out_)
+    for (const NdArray& input : inputs_) aliased = aliased || may_overlap(input, *out_);
+  NdArray target = out_ && !aliased ? *out_ : NdArray(shape_, dtype, context);
+  const NdArray row = flat_ ? target.reshape(Dims{target.size()}) : target;
+  std::vector<const NdArray*> inputs;
+  for (const NdArray& input : inputs_) inputs.push_back(&input);
+  const NdArray* outputs[] = {&row};
+  run_elementwise(program_, inputs, outputs, context);
+  if (!aliased) return target;
+  out_->assign(target, context);
+  return *out_;
+}
+
+}  // namespace quarry::local

@@ -1,0 +1,180 @@
+// Distributions of vectors: each a sequence of array operations over all vectors at once, one per category at most.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "quarry/local/base/log.h"
+#include "quarry/local/device/range.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/random/random.h"
+#include "quarry/local/ops/random/recipe.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/statistics/support.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+
+namespace quarry::local {
+
+namespace {
+
+Dims with_last(Dims shape, int64_t extent) {
+  shape.push_back(extent);
+  return shape;
+}
+
+// The batch of vectors: `size`, or the shape that the parameters have without it.
+Dims batch_shape(const Generator::Size& size, const Dims& parameters) {
+  return size ? random_shape(random_shape(*size), parameters) : parameters;
+}
+
+Ints ints(const Dims& shape) { return {std::vector<int64_t>(shape.begin(), shape.end())}; }
+
+}  // namespace
+
+// Gammas divided by their sum, from their logarithms: small alphas underflow otherwise.
+NdArray Generator::dirichlet(const NdArray& alpha, const Size& size) {
+  const Range named("random.dirichlet");
+  if (alpha.ndim() != 1)
+    throw InvalidArgument(fmt::format("alpha must be 1-dimensional, not of shape {}", to_string(alpha.shape())));
+  check_parameter("alpha", alpha, kNonNegative);
+  const Dims shape = with_last(batch_shape(size, Dims{}), alpha.shape()[0]);
+  const Arg parameter = alpha;
+  Recipe recipe(*this, DType::float64, {&parameter}, ints(shape));
+  NdArray logs = recipe.make(recipe.log_gamma(recipe.parameter(parameter)));
+  if (logs.size() == 0) return logs;
+  const ReduceOptions keep{.keepdims = true};
+  // Where all alphas are zero nothing is finite.
+  const NdArray most = ops::maximum(reduce(Reduction::max, logs, -1, keep), std::numeric_limits<double>::lowest());
+  const NdArray weights = ops::exp(logs - most);
+  const NdArray sum = reduce(Reduction::sum, weights, -1, keep);
+  return weights / ops::where(sum == 0, 1.0, sum);
+}
+
+// The first category is binomial, the next one binomial among what is left, and so on.
+NdArray Generator::multinomial(const Arg& n, const NdArray& pvals, const Size& size) {
+  const Range named("random.multinomial");
+  if (pvals.ndim() == 0 || pvals.shape()[pvals.ndim() - 1] == 0) {
+    throw InvalidArgument(
+        "pvals must have at least 1 dimension and the last dimension of pvals must be greater than 0.");
+  }
+  check_parameter("n", n, kNonNegative);
+  constexpr const char* kOutside = "pvals < 0, pvals > 1 or pvals contains NaNs";
+  static const ParameterRange kPvals{0, false, 1, false, kOutside, kOutside};
+  check_parameter("pvals", pvals, kPvals);
+  const int64_t categories = pvals.shape()[pvals.ndim() - 1];
+  const NdArray p = pvals.astype(DType::float64, context_for(pvals.device()));
+  Dims outer = p.shape();
+  outer.resize(outer.size() - 1);
+  const Dims shape = batch_shape(size, broadcast_shapes(n.array() != nullptr ? n.array()->shape() : Dims{}, outer));
+
+  const Slice head{std::nullopt, categories - 1, std::nullopt};
+  const NdArray before = ops::cumsum(p[{ellipsis, head}], -1);  // p_0 + ... + p_j
+  if (categories > 1 && before.size() > 0 && holds_any(before[{ellipsis, int64_t{-1}}] > 1.0 + 1e-12))
+    throw InvalidArgument("sum(pvals[:-1]) > 1.0");
+
+  NdArray result(with_last(shape, categories), DType::int64, context_for(p.device()));
+  if (result.size() == 0) return result;
+  NdArray left(shape, DType::int64, context_for(p.device()));
+  if (n.array() != nullptr)
+    left.assign(n.array()->astype(DType::int64));
+  else
+    left.fill(Scalar(n.scalar().as_int64()));
+  for (int64_t j = 0; j + 1 < categories; ++j) {
+    NdArray chance = p[{ellipsis, j}];
+    if (j > 0) {
+      const NdArray rest = 1.0 - before[{ellipsis, j - 1}];
+      chance = ops::where(rest > 0.0, ops::minimum(chance / ops::where(rest > 0.0, rest, 1.0), 1.0), 0.0);
+    }
+    const Arg trials = left, probability = chance;
+    Recipe recipe(*this, DType::float64, {&trials, &probability}, ints(shape));
+    const Term all = recipe.parameter(trials);
+    const NdArray count = recipe.make(
+        recipe.apply(Op::random_binomial, {recipe.key(), all, recipe.parameter(probability)}), DType::int64);
+    result[{ellipsis, j}].assign(count);
+    left = left - count;
+  }
+  result[{ellipsis, categories - 1}].assign(left);
+  return result;
+}
+
+NdArray Generator::multivariate_hypergeometric(const std::vector<int64_t>& colors, int64_t nsample, const Size& size,
+                                               std::string_view method) {
+  const Range named("random.multivariate_hypergeometric");
+  if (method != "marginals" && method != "count") throw InvalidArgument("method must be \"count\" or \"marginals\".");
+  if (nsample < 0) throw InvalidArgument("nsample must be nonnegative.");
+  int64_t total = 0;
+  for (int64_t color : colors) {
+    if (color < 0) {
+      throw InvalidArgument(fmt::format(
+          "colors must be a one-dimensional sequence of nonnegative integers not exceeding {}.", INT64_MAX));
+    }
+    if (color >= 1000000000 - total) throw InvalidArgument("sum(colors) must be less than 1000000000.");
+    total += color;
+  }
+  if (nsample > total) throw InvalidArgument("nsample > sum(colors)");
+  const Dims shape = batch_shape(size, Dims{});
+  const auto categories = static_cast<int64_t>(colors.size());
+  NdArray result(with_last(shape, categories), DType::int64);
+  if (result.size() == 0) return result;
+  NdArray left(shape, DType::int64);
+  left.fill(Scalar(nsample));
+  for (int64_t j = 0; j + 1 < categories; ++j) {
+    const int64_t good = colors[static_cast<size_t>(j)];
+    total -= good;
+    const Arg sample = left;
+    Recipe recipe(*this, DType::int64, {&sample}, ints(shape));
+    const Term both = recipe.constant((good << 32) | total, DType::int64);
+    const NdArray count =
+        recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.key(), both, recipe.parameter(sample)}));
+    result[{ellipsis, j}].assign(count);
+    left = left - count;
+  }
+  result[{ellipsis, categories - 1}].assign(left);
+  return result;
+}
+
+NdArray Generator::multivariate_normal(const NdArray& mean, const NdArray& cov, const Size& size,
+                                       std::string_view check_valid, double tol, std::string_view method) {
+  const Range named("random.multivariate_normal");
+  if (method != "svd" && method != "eigh" && method != "cholesky")
+    throw InvalidArgument("method must be one of {'eigh', 'svd', 'cholesky'}");
+  if (check_valid != "warn" && check_valid != "raise" && check_valid != "ignore")
+    throw InvalidArgument("check_valid must equal 'warn', 'raise', or 'ignore'");
+  if (is_quasi_random(bits_.kind)) {
+    throw NotSupported(
+        fmt::format("multivariate_normal with {}: transform standard_normal((dimensions, count))", name(bits_.kind)));
+  }
+  if (mean.ndim() != 1) throw InvalidArgument("mean must be 1 dimensional");
+  if (cov.ndim() != 2 || cov.shape()[0] != cov.shape()[1])
+    throw InvalidArgument("cov must be 2 dimensional and square");
+  const int64_t n = mean.shape()[0];
+  if (cov.shape()[0] != n) throw InvalidArgument("mean and cov must have same length");
+  check_parameter("mean", mean, kAnyReal);
+  check_parameter("cov", cov, kAnyReal);
+
+  const ExecContext context = context_for(common_device(std::vector<const NdArray*>{&mean, &cov}));
+  const NdArray shift = mean.astype(DType::float64, context), matrix = cov.astype(DType::float64, context);
+  const Dims shape = with_last(batch_shape(size, Dims{}), n);
+  const Arg location = shift;
+  Recipe recipe(*this, DType::float64, {&location}, ints(shape));
+  if (n == 0) return recipe.make(recipe.normal());
+  const auto [values, vectors] = linalg::eigh(matrix);
+  const double least = values[{int64_t{0}}].item().as_double();
+  if (method == "cholesky" && !(least > 0)) throw InvalidArgument("Matrix is not positive definite");
+  if (check_valid != "ignore") {
+    const double scale = 1 + reduce(Reduction::max, ops::absolute(matrix)).item().as_double();
+    const double skew = reduce(Reduction::max, ops::absolute(matrix - matrix.T())).item().as_double();
+    if (least < -tol * scale || skew > tol * scale) {
+      constexpr const char* kInvalid = "covariance is not symmetric positive-semidefinite.";
+      if (check_valid == "raise") throw InvalidArgument(kInvalid);
+      log(LogLevel::warn, kInvalid);
+    }
+  }
+  const NdArray z = recipe.make(recipe.normal());
+  const NdArray root = vectors * ops::sqrt(ops::maximum(values, 0.0));
+  const NdArray rows = linalg::matmul(z.reshape(Dims{z.size() / n, n}), root.T());
+  return rows.reshape(shape) + shift;
+}
+
+}  // namespace quarry::local

@@ -1,0 +1,54 @@
+// The eager reductions: one per row of reduction.def, by NumPy's names.
+#pragma once
+
+#include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/op.h"
+#include "quarry/local/program/program.h"
+
+namespace quarry::local {
+
+// The shape of a reduction over the axes of `mask`.
+Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims);
+
+// Queues a program that ends in reductions over the axes of `mask` of `space`, to which the inputs broadcast. The
+// states have the kept axes, and the others as 1. Nothing runs where no state has elements.
+// `outputs` are those of the program, over the space.
+std::vector<NdArray> run_reductions(const Program& program, std::span<const NdArray* const> inputs, const Dims& space,
+                                    uint32_t mask, const ExecContext& context,
+                                    std::span<const NdArray* const> outputs = {});
+// Throws InvalidArgument where there is nothing to reduce and no identity.
+void check_reducible(Reduction reduction, const Dims& shape, uint32_t mask);
+// Throws TypeError for more than one axis of a reduction that gives positions.
+void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim);
+// The position of an element in C order over the reduced axes of `shape`.
+ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask);
+// The reduction that runs in place of `reduction`: that of positions where several NaNs among complex numbers would
+// tell the order in which a device combines.
+Reduction executed_reduction(Reduction reduction, DType accumulate, Device device);
+// The result, with the kept axes as 1, from the states of executed_reduction().
+NdArray finish_states(Reduction reduction, DType accumulate, double ddof, std::span<const NdArray> states,
+                      const ExecContext& context);
+
+// What is written into `out` and returned, or `result` itself: `result` with the kept axes as 1 becomes the shape that
+// keepdims asks for. `function` is for messages. Casts to `out` without a rule, as NumPy's reductions do. Throws
+// InvalidArgument where `out` has another shape.
+NdArray deliver(const char* function, const NdArray& result, const Dims& shape, uint32_t mask, bool keepdims,
+                const std::optional<NdArray>& out);
+
+// Throws TypeError, IndexError, InvalidArgument (duplicate axes; no elements where there is no identity; several axes
+// for argmin and argmax; `where` without `initial` for min and max), OutOfMemory. Positions of argmin and argmax count
+// in C order over the reduced axis, or over the whole array. var and std shift the data by an element of each result,
+// so that a large mean costs no digits. Does not wait for the result.
+NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {});
+
+namespace ops {
+
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
+  inline NdArray name(const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {}) {         \
+    return reduce(Reduction::name, x, axes, options);                                                       \
+  }
+#include "quarry/local/program/reduction.def"
+#undef QUARRY_REDUCTION
+
+}  // namespace ops
+}  // namespace quarry::local

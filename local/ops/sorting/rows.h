@@ -1,0 +1,29 @@
+// An array as the rows that the engines sort: what the functions of sorting.h, sets.h and statistics.h share.
+#pragma once
+
+#include "quarry/local/ndarray/ndarray.h"
+#include "quarry/local/program/sorting.h"
+
+namespace quarry::local {
+
+// The array itself where it has C order without gaps, else a copy that has.
+inline NdArray packed(const NdArray& a, const ExecContext& context) { return a.is_contiguous() ? a : a.copy(context); }
+inline NdArray flattened(const NdArray& a) { return a.reshape({-1}); }
+// A view with two axes exchanged.
+NdArray swapped_axes(const NdArray& a, int first, int second);
+inline NdArray to_last_axis(const NdArray& a, int axis) { return swapped_axes(a, axis, a.ndim() - 1); }
+
+// Of an array of at least one dimension, the last one running along a row.
+inline Rows rows_of(const NdArray& a) {
+  const int64_t length = a.shape().back();
+  return {length == 0 ? 0 : a.size() / length, length};
+}
+
+// A row for each position along all axes but the last, sorted; new, in C order.
+NdArray sorted_rows(const NdArray& a, const ExecContext& context);
+NdArray argsorted_rows(const NdArray& a, const ExecContext& context);
+NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
+// Of every sorted row only the elements at the positions `kth`, ascending and once each: shape (..., kth.size()).
+NdArray selected_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
+
+}  // namespace quarry::local

@@ -1,0 +1,35 @@
+// The edges of histograms' bins.
+#pragma once
+
+#include <string_view>
+
+#include "quarry/local/ops/statistics/statistics.h"
+
+namespace quarry::local {
+
+// uniform: equal bins, up to rounding, whose numbers can be computed.
+struct BinEdges {
+  NdArray edges;
+  bool uniform = false;
+};
+
+// The range's bounds, or the smallest and largest element; 0 and 1 of an empty array; half a unit more on both sides
+// where they are equal. Blocks without a range. Throws InvalidArgument for bounds that are not finite.
+std::pair<Scalar, Scalar> outer_edges(const NdArray& a, const ops::BinRange& range);
+
+// As histogram() takes `bins` and `range`; a is real, one-dimensional and not bool.
+BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange& range, bool weighted);
+
+// `count` equal bins; `a` gives the device.
+NdArray equal_bins(const NdArray& a, const Scalar& first, const Scalar& last, int64_t count,
+                   std::optional<DType> dtype = std::nullopt);
+// Throws InvalidArgument with `message` where an edge is above the next one.
+void check_ascending(const NdArray& edges, const std::string& message);
+
+// The width of bins by the rule of that name; 0-d, in host memory. `a` has elements, all in [first, last].
+NdArray estimated_width(std::string_view rule, const NdArray& a, const Scalar& first, const Scalar& last);
+bool is_estimator(std::string_view rule);
+// last - first, 0-d in host memory; of signed integers as the unsigned ones of their size.
+NdArray unsigned_distance(const Scalar& last, const Scalar& first);
+
+}  // namespace quarry::local

@@ -1,0 +1,291 @@
+// Quantiles: one selection in the rows (one sort where rows have NaNs to leave out, or weights), then the elements
+// beside each quantile and their interpolation in one pass.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quarry/local/device/range.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/sorting/rows.h"
+#include "quarry/local/ops/statistics/order.h"
+#include "quarry/local/ops/statistics/positions.h"
+#include "quarry/local/ops/statistics/statistics.h"
+#include "quarry/local/ops/statistics/support.h"
+
+namespace quarry::local {
+namespace {
+
+// What the callers have in common.
+struct Request {
+  const NdArray& a;
+  NdArray q;          // in host memory
+  bool weak = false;  // a Python number
+  uint32_t mask = 0;
+  QuantileMethod method{};
+  std::optional<NdArray> weights = std::nullopt;  // broadcast to a
+  bool ignore_nan = false;
+
+  int64_t quantiles() const { return q.size(); }
+};
+
+// Quantiles first, then the axes that are kept.
+Dims result_shape(const Request& request, const NdArray& rows) {
+  Dims shape(rows.shape().begin(), rows.shape().end() - 1);
+  shape.insert(0, request.quantiles());
+  return shape;
+}
+
+// q as an array that broadcasts against result_shape().
+NdArray spread(const NdArray& values, const NdArray& rows) {
+  Dims shape(rows.ndim(), 1);
+  shape[0] = values.size();
+  return values.to(rows.device()).reshape(shape);
+}
+
+// a + (b - a) t, from the nearer end, as NumPy rounds it: `t` and `rest` = 1 - t.
+Fused::Value interpolated(Fused& fused, const Fused::Value& a, const Fused::Value& b, const Fused::Value& t,
+                          const Fused::Value& rest, const Fused::Value& nearer_b) {
+  const Fused::Value distance = fused(Op::subtract, b, a);
+  const Fused::Value from_a = fused(Op::add, a, fused(Op::multiply, distance, t));
+  const Fused::Value from_b = fused(Op::subtract, b, fused(Op::multiply, distance, rest));
+  return fused(Op::where, nearer_b, from_b, from_a);
+}
+
+// NaN of the rows where `probe`, an element of each, is NaN.
+Fused::Value with_nan(Fused& fused, const Fused::Value& result, const NdArray& probe) {
+  if (!is_inexact(probe.dtype())) return result;
+  const Fused::Value value = fused.input(probe);
+  return fused(Op::where, fused(Op::isnan, value), value, result);
+}
+
+// Of rows of which the first `length` elements in order count.
+NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
+  const ExecContext context = context_for(rows.device());
+  const QuantilePositions at = quantile_positions(request.method, request.q, RowLength::of(length));
+  const auto on_host = [](const NdArray& positions) { return to_vector<int64_t>(positions); };
+  const std::vector<int64_t> previous = on_host(at.previous);
+  const std::vector<int64_t> next = at.next ? on_host(*at.next) : std::vector<int64_t>{};
+  std::vector<int64_t> kth = previous;
+  kth.insert(kth.end(), next.begin(), next.end());
+  if (is_inexact(rows.dtype()) || kth.empty()) kth.push_back(length - 1);  // a NaN, if there is one
+  std::sort(kth.begin(), kth.end());
+  kth.erase(std::unique(kth.begin(), kth.end()), kth.end());
+  const NdArray found = selected_rows(rows, kth, context);
+  const NdArray last = at_last(found, static_cast<int64_t>(kth.size()) - 1);
+  const auto index = [&](int64_t position) -> int64_t {
+    return std::lower_bound(kth.begin(), kth.end(), position) - kth.begin();
+  };
+
+  Fused fused;
+  if (request.quantiles() == 1) {
+    const Fused::Value a = fused.input(at_last(found, index(previous[0])));
+    if (!at.next)
+      return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last)).reshape(result_shape(request, found));
+    const Fused::Value b = fused.input(at_last(found, index(next[0])));
+    const Scalar gamma = at.gamma->item();
+    const Fused::Value distance = fused(Op::subtract, b, a);
+    // The same roundings as interpolated(), whose choice is known.
+    const double weight = gamma.as_double();
+    const auto literal = [&](double value) {
+      return request.weak ? Scalar(value) : Scalar::strong(value, gamma.dtype());
+    };
+    const Fused::Value result = weight >= 0.5
+                                    ? fused(Op::subtract, b, fused(Op::multiply, distance, literal(1 - weight)))
+                                    : fused(Op::add, a, fused(Op::multiply, distance, literal(weight)));
+    return fused.run(with_nan(fused, result, last)).reshape(result_shape(request, found));
+  }
+  const auto taken = [&](std::vector<int64_t> positions) {
+    std::transform(positions.begin(), positions.end(), positions.begin(), index);
+    const NdArray elements = ops::take(found, from_vector(positions).to(found.device()), -1, std::nullopt, "clip");
+    std::vector<int64_t> order{found.ndim() - 1};
+    for (int64_t d = 0; d < found.ndim() - 1; ++d) order.push_back(d);
+    return elements.transpose(order);
+  };
+  const Fused::Value a = fused.input(taken(previous));
+  if (!at.next) return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last));
+  const Fused::Value b = fused.input(taken(next)), t = fused.input(spread(*at.gamma, found));
+  const Fused::Value result = interpolated(fused, a, b, t, fused(Op::subtract, 1, t), fused(Op::greater_equal, t, 0.5));
+  return fused.run(with_nan(fused, result, last));
+}
+
+// Of rows with numbers of their own of elements that are not NaN (`counts`, with an axis of one element at the end).
+NdArray of_uneven_rows(const Request& request, const NdArray& rows, const NdArray& counts) {
+  const NdArray sorted = sorted_rows(rows, context_for(rows.device()));
+  const NdArray q = spread(request.q, rows);
+  const NdArray count = ops::maximum(counts.reshape(reduced_shape(rows.shape(), 1u << (rows.ndim() - 1), false)), 1);
+  const NdArray last = ops::subtract(count, 1);
+  const DType dtype = is_float(q.dtype()) ? q.dtype() : DType::int64;
+  const NdArray typed = cast_to(count, dtype), typed_last = cast_to(last, dtype);
+  const QuantilePositions at = quantile_positions(request.method, q, {typed, typed_last, last});
+  const NdArray first = at_last(sorted, 0);  // NaN where there is nothing else
+  Fused fused;
+  const Fused::Value a = fused.input(gathered(sorted, at.previous, /*kept=*/1));
+  if (!at.next) return fused.run(with_nan(fused, fused.cast(a, sorted.dtype()), first));
+  const Fused::Value b = fused.input(gathered(sorted, *at.next, /*kept=*/1)), gamma = fused.input(*at.gamma);
+  Fused::Value t = gamma, rest = fused(Op::subtract, 1, gamma);
+  if (request.weak) {
+    const PromotionOperand operands[] = {{sorted.dtype(), false}, {DType::float64, /*weak=*/true}};
+    t = fused.cast(t, result_type(operands));
+    rest = fused.cast(rest, result_type(operands));
+  }
+  const Fused::Value result = interpolated(fused, a, b, t, rest, fused(Op::greater_equal, gamma, 0.5));
+  return fused.run(with_nan(fused, result, first));
+}
+
+// inverted_cdf of the weights: the first element at which their cumulated share reaches the quantile.
+NdArray of_weighted_rows(const Request& request, const NdArray& rows, const NdArray& weights) {
+  const ExecContext context = context_for(rows.device());
+  const NdArray order = argsorted_rows(rows, context);
+  const NdArray sorted = gathered(rows, order, /*kept=*/0);
+  NdArray share = cast_to(gathered(weights, order, /*kept=*/0), DType::float64);
+  const int64_t length = rows.shape().back();
+  std::optional<NdArray> empty;
+  if (request.ignore_nan && is_inexact(rows.dtype())) {
+    share = ops::where(ops::isnan(sorted), 0.0, share);
+    empty = ops::isnan(at_last(sorted, 0));
+  }
+  share = ops::cumsum(share, -1);
+  const NdArray total = share[{ellipsis, Slice{length - 1, std::nullopt, std::nullopt}}];
+  NdArray wrong = ops::isnan(ops::divide(total, total));
+  if (empty) wrong = ops::logical_and(wrong.reshape(empty->shape()), ops::logical_not(*empty));
+  if (holds_any(wrong)) throw InvalidArgument("Weights included NaN, inf or were all zero.");
+
+  const DType dtype = is_float(request.q.dtype()) ? request.q.dtype() : DType::float64;
+  Fused fused;
+  // Elements without weight at the front are not even the quantile 0.
+  const Fused::Value part = fused.cast(fused(Op::divide, fused.input(share), fused.input(total)), dtype);
+  const NdArray cumulated = fused.run(fused(Op::where, fused(Op::equal, part, 0), -1, part));
+  Dims wanted_shape = rows.shape();
+  wanted_shape.back() = request.quantiles();
+  const NdArray wanted =
+      cast_to(request.q.to(rows.device()), dtype).reshape({-1}).broadcast_to(wanted_shape).copy(context);
+  NdArray positions(wanted_shape, DType::int64, context);
+  if (positions.size() > 0) {
+    cumulated.buffer()->use(context.stream);
+    engine(context.device)
+        .sorting()
+        .searchsorted(dtype, cumulated.raw(), rows_of(cumulated), wanted.raw(), request.quantiles(), /*right=*/false,
+                      positions.data<int64_t>(), context);
+  }
+  const NdArray found = gathered(sorted, ops::minimum(positions, length - 1), /*kept=*/0);
+  std::vector<int64_t> axes{rows.ndim() - 1};
+  for (int64_t d = 0; d < rows.ndim() - 1; ++d) axes.push_back(d);
+  Fused finished;
+  const Fused::Value result = finished.input(found.transpose(axes));
+  return finished.run(with_nan(finished, result, at_last(sorted, request.ignore_nan ? 0 : length - 1)));
+}
+
+NdArray quantiles_of(const Request& request) {
+  const NdArray rows = packed(merged_last(request.a, request.mask), context_for(request.a.device()));
+  const int64_t length = rows.shape().back();
+  if (length == 0 && request.quantiles() == 0) {
+    const bool picks = picks_elements(request.method, request.q.dtype());
+    return NdArray({0}, picks ? rows.dtype() : promote_types(rows.dtype(), request.q.dtype()),
+                   context_for(rows.device()));
+  }
+  if (length == 0) throw IndexError("index -1 is out of bounds for axis 0 with size 0");
+  if (request.weights)
+    return of_weighted_rows(request, rows,
+                            packed(merged_last(*request.weights, request.mask), context_for(rows.device())));
+  if (!request.ignore_nan || !is_inexact(rows.dtype()) || rows.size() == 0) return of_rows(request, rows, length);
+  const NdArray counts = numbers_per_row(rows);
+  if (counts.size() > 1) {
+    const int64_t all = ops::sum(counts).item<int64_t>();
+    return all == rows.size() ? of_rows(request, rows, length) : of_uneven_rows(request, rows, counts);
+  }
+  // NaNs are at the end of the one row. Without a number it is itself the answer.
+  const int64_t numbers = counts.item<int64_t>();
+  return of_rows(request, rows, numbers == 0 ? length : numbers);
+}
+
+NdArray host_array(const Arg& q) {
+  if (const NdArray* array = q.array()) return array->to(kCpu);
+  const PromotionOperand alone[] = {q.promotion()};
+  return filled({}, q.scalar(), result_type(alone), default_context(kCpu));
+}
+
+bool in_range(const NdArray& q) {
+  if (q.size() == 0) {
+    if (q.ndim() == 1) return true;
+    throw InvalidArgument("zero-size array to reduction operation minimum which has no identity");
+  }
+  const std::vector<double> values = to_vector<double>(q.astype(DType::float64, default_context(kCpu)));
+  return std::all_of(values.begin(), values.end(), [](double value) { return value >= 0 && value <= 1; });
+}
+
+// The one entry of the four functions. Percentiles are out of 100.
+NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_nan, const Axes& axis,
+                    const std::optional<NdArray>& out, std::string_view method, bool keepdims,
+                    const std::optional<NdArray>& weights) {
+  if (is_complex(a.dtype())) throw TypeError("a must be an array of real numbers");
+  Request request{a, host_array(q)};
+  if (is_complex(request.q.dtype())) throw TypeError("quantiles must be real numbers");
+  request.weak = !q.array() && q.scalar().weak() && request.q.dtype() != DType::bool_;
+  request.ignore_nan = ignore_nan;
+  if (percent) request.q = apply(Op::divide, {request.q, 100});
+  if (!in_range(request.q)) {
+    throw InvalidArgument(percent ? "Percentiles must be in the range [0, 100]"
+                                  : "Quantiles must be in the range [0, 1]");
+  }
+  if (weights) {
+    if (method != "inverted_cdf")
+      throw InvalidArgument(fmt::format("Only method 'inverted_cdf' supports weights. Got: {}.", method));
+    axes_mask(axis, a.ndim());
+    const NdArray valid = checked_weights(*weights, a, axis);
+    if (is_complex(valid.dtype())) throw TypeError("weights must be real numbers");
+    if (holds_any(ops::less(valid, 0))) throw InvalidArgument("Weights must be non-negative.");
+    request.weights = valid.broadcast_to(a.shape());
+  }
+  // NumPy forgets the quantiles here.
+  if (ignore_nan && a.size() == 0) return reduce(Reduction::mean, a, axis, {.keepdims = keepdims, .out = out});
+  request.mask = axes_mask(axis, a.ndim());
+  if (request.q.ndim() > 2)
+    throw InvalidArgument(fmt::format("q must be a scalar or 1d (got {} dimensions)", request.q.ndim()));
+  request.method = parse_quantile_method(method);
+  Dims shape = request.q.shape();
+  for (int64_t extent : reduced_shape(a.shape(), request.mask, keepdims)) shape.push_back(extent);
+  NdArray result = quantiles_of(request).reshape(shape);
+  if (!out) return result;
+  // As NumPy's take(), of which this is one.
+  if (!ignore_nan && !weights && picks_elements(request.method, request.q.dtype()) &&
+      !can_cast(out->dtype(), result.dtype(), Casting::safe)) {
+    throw TypeError(fmt::format("Cannot cast array data from dtype('{}') to dtype('{}') according to the rule 'safe'",
+                                local::name(out->dtype()), local::name(result.dtype())));
+  }
+  return store_statistic(result, *out, ignore_nan ? Casting::unsafe : Casting::same_kind);
+}
+
+}  // namespace
+
+namespace ops {
+
+NdArray percentile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
+                   bool /*overwrite_input*/, std::string_view method, bool keepdims,
+                   const std::optional<NdArray>& weights) {
+  const Range named("percentile");
+  return quantile_of(a, q, /*percent=*/true, /*ignore_nan=*/false, axis, out, method, keepdims, weights);
+}
+NdArray quantile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
+                 bool /*overwrite_input*/, std::string_view method, bool keepdims,
+                 const std::optional<NdArray>& weights) {
+  const Range named("quantile");
+  return quantile_of(a, q, /*percent=*/false, /*ignore_nan=*/false, axis, out, method, keepdims, weights);
+}
+NdArray nanpercentile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
+                      bool /*overwrite_input*/, std::string_view method, bool keepdims,
+                      const std::optional<NdArray>& weights) {
+  const Range named("nanpercentile");
+  return quantile_of(a, q, /*percent=*/true, /*ignore_nan=*/true, axis, out, method, keepdims, weights);
+}
+NdArray nanquantile(const NdArray& a, const Arg& q, const Axes& axis, const std::optional<NdArray>& out,
+                    bool /*overwrite_input*/, std::string_view method, bool keepdims,
+                    const std::optional<NdArray>& weights) {
+  const Range named("nanquantile");
+  return quantile_of(a, q, /*percent=*/false, /*ignore_nan=*/true, axis, out, method, keepdims, weights);
+}
+
+}  // namespace ops
+}  // namespace quarry::local

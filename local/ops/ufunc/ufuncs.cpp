@@ -1,0 +1,269 @@
+#include "quarry/local/ops/ufunc/ufuncs.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "quarry/local/device/range.h"
+#include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+
+namespace quarry::local::ops {
+namespace {
+
+using V = Fused::Value;
+
+bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
+bool all_of(const NdArray& truths) { return local::reduce(Reduction::all, truths).item().as_bool(); }
+
+struct Limits {
+  double largest, epsilon;
+};
+Limits limits(DType dtype) {
+  switch (real_type(dtype)) {
+    case DType::float16:
+      return {65504, 0x1p-10};
+    case DType::bfloat16:
+      return {0x1.fep127, 0x1p-7};
+    case DType::float32:
+      return {std::numeric_limits<float>::max(), 0x1p-23};
+    case DType::float64:
+    case DType::bool_:
+    case DType::int8:
+    case DType::int16:
+    case DType::int32:
+    case DType::int64:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
+    case DType::complex64:
+    case DType::complex128:
+      break;
+  }
+  return {std::numeric_limits<double>::max(), 0x1p-52};
+}
+
+NdArray infinite(const NdArray& x, const std::optional<NdArray>& out, bool negative) {
+  if (is_complex(x.dtype()))
+    throw TypeError(
+        fmt::format("This operation is not supported for {} values because it would be ambiguous.", name(x.dtype())));
+  UfuncOptions options;
+  options.out = out;
+  // Integers have no infinities, but a sign.
+  if (!is_float(x.dtype())) return apply(Op::isinf, {x}, options);
+  const double value = negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  return apply(Op::equal, {x, value}, options);
+}
+
+NdArray constant_like(const NdArray& x, bool value) {
+  const ExecContext context = context_for(x.device());
+  NdArray result(x.shape(), DType::bool_, context);
+  result.fill(value, context);
+  return result;
+}
+
+}  // namespace
+
+NdArray isclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bool equal_nan) {
+  const Range named("isclose");
+  Fused f;
+  const V x = f.input(a);
+  // An integer literal counts as a float, so that any fits.
+  const bool whole = !b.array() && b.scalar().weak() && is_integer(b.scalar().dtype());
+  V y = f.input(whole ? Arg(b.scalar().as_double()) : b);
+  const PromotionOperand operands[] = {b.promotion(), {DType::float64, true}};
+  if (b.array()) y = f.cast(y, result_type(operands));
+  const V bound = f(Op::add, f.input(atol), f(Op::multiply, f.input(rtol), f(Op::absolute, y)));
+  const V near = f(Op::less_equal, f(Op::absolute, f(Op::subtract, x, y)), bound);
+  V result = f(Op::logical_or, f(Op::logical_and, near, f(Op::isfinite, y)), f(Op::equal, x, y));
+  if (equal_nan) result = f(Op::logical_or, result, f(Op::logical_and, f(Op::isnan, x), f(Op::isnan, y)));
+  return f.run(result);
+}
+
+bool allclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bool equal_nan) {
+  const Range named("allclose");
+  return all_of(isclose(a, b, rtol, atol, equal_nan));
+}
+
+bool array_equal(const NdArray& a1, const NdArray& a2, bool equal_nan) {
+  const Range named("array_equal");
+  if (!(a1.shape() == a2.shape())) return false;
+  if (!equal_nan || !is_inexact(a1.dtype()) || !is_inexact(a2.dtype())) return all_of(apply(Op::equal, {a1, a2}));
+  Fused f;
+  const V x = f.input(a1), y = f.input(a2);
+  return all_of(f.run(f(Op::logical_or, f(Op::equal, x, y), f(Op::logical_and, f(Op::isnan, x), f(Op::isnan, y)))));
+}
+
+bool array_equiv(const NdArray& a1, const NdArray& a2) {
+  const Range named("array_equiv");
+  try {
+    broadcast_shapes(a1.shape(), a2.shape());
+  } catch (const InvalidArgument&) {
+    return false;
+  }
+  return all_of(apply(Op::equal, {a1, a2}));
+}
+
+NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optional<Arg>& posinf,
+                   const std::optional<Arg>& neginf) {
+  const Range named("nan_to_num");
+  NdArray result = copy ? x.copy(context_for(x.device())) : x;
+  if (!is_inexact(x.dtype())) return result;
+  const double largest = limits(x.dtype()).largest, infinity = std::numeric_limits<double>::infinity();
+  const auto replace = [&](const NdArray& part) {
+    Fused f;
+    const V v = f.input(part);
+    const auto as_part = [&](const Arg& arg) { return f.cast(f.input(arg), part.dtype()); };
+    V value = f(Op::where, f(Op::isnan, v), as_part(nan), v);
+    value = f(Op::where, f(Op::equal, v, infinity), as_part(posinf.value_or(Arg(largest))), value);
+    value = f(Op::where, f(Op::equal, v, -infinity), as_part(neginf.value_or(Arg(-largest))), value);
+    f.run_into(value, part);
+  };
+  if (is_complex(x.dtype())) {
+    replace(result.real());
+    replace(result.imag());
+  } else {
+    replace(result);
+  }
+  return result;
+}
+
+NdArray fix(const NdArray& x, const std::optional<NdArray>& out) {
+  const Range named("fix");
+  UfuncOptions options;
+  options.out = out;
+  return apply(Op::trunc, {x}, options);
+}
+
+// Below 20 the power series in x^2/4, whose terms are all positive; above it the asymptotic series (Abramowitz and
+// Stegun 9.6.12 and 9.7.1).
+NdArray i0(const NdArray& x) {
+  const Range named("i0");
+  if (is_complex(x.dtype())) throw TypeError("i0 not supported for complex values");
+  Fused f;
+  const V magnitude = f(Op::absolute, f.cast(f.input(x), DType::float64));
+  const V t = f(Op::multiply, f(Op::square, magnitude), 0.25);
+  V series = f(Op::add, f(Op::multiply, t, 1.0 / (40.0 * 40.0)), 1.0);
+  for (int k = 39; k >= 1; --k) series = f(Op::add, f(Op::multiply, f(Op::multiply, series, t), 1.0 / (k * k)), 1.0);
+  const V large = f(Op::maximum, magnitude, 20.0), inverse = f(Op::divide, 1.0, large);
+  V tail = f(Op::add, f(Op::multiply, inverse, 51.0 * 51.0 / (8.0 * 26.0)), 1.0);
+  for (int k = 25; k >= 1; --k) {
+    const double factor = (2.0 * k - 1) * (2.0 * k - 1) / (8.0 * k);
+    tail = f(Op::add, f(Op::multiply, f(Op::multiply, tail, inverse), factor), 1.0);
+  }
+  // Half the exponent twice: the root keeps large results in range.
+  const V half = f(Op::exp, f(Op::multiply, large, 0.5));
+  const V asymptotic =
+      f(Op::multiply,
+        f(Op::multiply, f(Op::divide, half, f(Op::sqrt, f(Op::multiply, large, 2 * std::numbers::pi))), tail), half);
+  const V result = f(Op::where, f(Op::less, magnitude, 20.0), series,
+                     f(Op::where, f(Op::isfinite, magnitude), asymptotic, magnitude));
+  return f.run(f.cast(result, is_float(x.dtype()) ? x.dtype() : DType::float64));
+}
+
+NdArray sinc(const NdArray& x) {
+  const Range named("sinc");
+  Fused f;
+  const V y = f(Op::multiply, f.input(x), std::numbers::pi);
+  const V zero = f(Op::equal, y, 0), safe = f(Op::where, zero, 1, y);
+  return f.run(f(Op::where, zero, 1, f(Op::divide, f(Op::sin, safe), safe)));
+}
+
+NdArray angle(const NdArray& z, bool deg) {
+  const Range named("angle");
+  Fused f;
+  const V v = f.input(z);
+  V result = is_complex(z.dtype()) ? f(Op::arctan2, f(Op::imag, v), f(Op::real, v)) : f(Op::arctan2, 0, v);
+  if (deg) result = f(Op::multiply, result, 180 / std::numbers::pi);
+  return f.run(result);
+}
+
+NdArray real_if_close(const NdArray& a, double tol) {
+  const Range named("real_if_close");
+  if (!is_complex(a.dtype())) return a;
+  if (tol > 1) tol *= limits(a.dtype()).epsilon;
+  Fused f;
+  return all_of(f.run(f(Op::less, f(Op::absolute, f(Op::imag, f.input(a))), tol))) ? a.real() : a;
+}
+
+NdArray iscomplex(const NdArray& x) {
+  const Range named("iscomplex");
+  return is_complex(x.dtype()) ? apply(Op::not_equal, {x.imag(), 0}) : constant_like(x, false);
+}
+NdArray isreal(const NdArray& x) {
+  const Range named("isreal");
+  return is_complex(x.dtype()) ? apply(Op::equal, {x.imag(), 0}) : constant_like(x, true);
+}
+bool iscomplexobj(const NdArray& x) { return is_complex(x.dtype()); }
+bool isrealobj(const NdArray& x) { return !is_complex(x.dtype()); }
+NdArray isneginf(const NdArray& x, const std::optional<NdArray>& out) { return infinite(x, out, true); }
+NdArray isposinf(const NdArray& x, const std::optional<NdArray>& out) { return infinite(x, out, false); }
+
+NdArray round_to(const NdArray& a, int64_t decimals, const std::optional<NdArray>& out) {
+  const Range named("round");
+  const auto deliver_to = [&](const NdArray& result) {
+    if (!out) return result;
+    UfuncOptions options;
+    options.out = out;
+    options.casting = Casting::unsafe;
+    return apply(Op::positive, {result}, options);
+  };
+  if (is_integer(a.dtype()) && decimals >= 0) return deliver_to(a.copy(context_for(a.device())));
+  if (a.dtype() == DType::bool_ && decimals != 0) throw TypeError("round() of bool takes no decimals");
+  if (is_complex(a.dtype())) {  // part by part
+    const NdArray result(a.shape(), a.dtype(), context_for(a.device()));
+    round_to(a.real(), decimals, result.real());
+    round_to(a.imag(), decimals, result.imag());
+    return deliver_to(result);
+  }
+  Fused f;
+  const V x = f.input(a);
+  if (decimals == 0) return deliver_to(f.run(f(Op::rint, x)));
+  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  const V moved = decimals > 0 ? f(Op::multiply, x, scale) : f(Op::divide, x, scale);
+  const V whole = f(Op::rint, moved);
+  const V back = decimals > 0 ? f(Op::divide, whole, scale) : f(Op::multiply, whole, scale);
+  return deliver_to(f.run(is_integer(a.dtype()) ? f.cast(back, a.dtype()) : back));
+}
+
+NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min, const std::optional<Arg>& a_max,
+                     const std::optional<NdArray>& out, const std::optional<Arg>& min, const std::optional<Arg>& max,
+                     const std::optional<NdArray>& where, Casting casting, std::optional<DType> dtype) {
+  if ((a_min || a_max) && (min || max))
+    throw InvalidArgument(
+        "Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.");
+  std::optional<Arg> low = a_min ? a_min : min, high = a_max ? a_max : max;
+  const UfuncOptions options{dtype, out, where, casting};
+  if (is_integer(a.dtype())) {
+    const auto outside = [&](const std::optional<Arg>& bound, bool below) {
+      if (!bound || bound->array() || !bound->scalar().weak() || !is_integer(bound->scalar().dtype())) return false;
+      const bool big = bound->scalar().dtype() == DType::uint64;  // above INT64_MAX
+      const int64_t value = bound->scalar().as_int64();
+      const int bits = static_cast<int>(a.itemsize() * 8);
+      const bool is_signed = kind(a.dtype()) == 'i';
+      if (below) return !big && value <= (is_signed ? -(int64_t{1} << (bits - 2)) * 2 : 0);
+      if (is_signed) return big || value >= (int64_t{1} << (bits - 2)) - 1 + (int64_t{1} << (bits - 2));
+      return bits == 64 ? big && bound->scalar().as_uint64() == UINT64_MAX : big || value >= (int64_t{1} << bits) - 1;
+    };
+    if (outside(low, true)) low.reset();
+    if (outside(high, false)) high.reset();
+  }
+  if (!low && !high) return apply(Op::positive, {a}, options);
+  if (!low) return apply(Op::minimum, {a, *high}, options);
+  if (!high) return apply(Op::maximum, {a, *low}, options);
+  return apply(Op::clip, {a, *low, *high}, options);
+}
+
+NdArray clip_method(const NdArray& a, const std::optional<Arg>& min, const std::optional<Arg>& max,
+                    const std::optional<NdArray>& out, const std::optional<NdArray>& where, Casting casting,
+                    std::optional<DType> dtype) {
+  const Range named("clip");
+  return clip_between(a, min, max, out, {}, {}, where, casting, dtype);
+}
+
+}  // namespace quarry::local::ops
