@@ -26,11 +26,11 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
   return offset;
 }
 
-NdArray gather(const StoredArray& array) {
+local::NdArray gather(const StoredArray& array) {
   if (array.replicated()) return array.value();
   Runtime& runtime = Runtime::current();
   const local::DeviceScope scope(local::kCpu);
-  NdArray result(array.grid().shape(), array.dtype());
+  local::NdArray result(array.grid().shape(), array.dtype());
   const int64_t itemsize = local::itemsize(array.dtype());
   const Dims strides = local::contiguous_strides(result.shape(), itemsize);
   const int64_t chunks = array.grid().count();

@@ -8,7 +8,7 @@
 namespace quarry::exec {
 
 // The value in host memory on every rank. Collective, blocking.
-NdArray gather(const StoredArray& array);
+local::NdArray gather(const StoredArray& array);
 
 // Copies a box between C-contiguous host arrays: all of one is a box of the other.
 void copy_box(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count,

@@ -32,7 +32,7 @@ plan::ArrayRef stage_of(plan::Plan& plan, const plan::ArrayRef& array, const exp
   return result;
 }
 
-plan::Plan make_plan(Nodes nodes, const plan::PlanOptions& options) {
+plan::Plan plan_with(const plan::PlanOptions& options, const Nodes& nodes) {
   plan::Plan plan = plan::make_plan(nodes, options);
   for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
   return plan;
@@ -137,14 +137,14 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
 }
 
 // The least bytes per rank of the plan that is made for a budget of `memory_bytes`. Collective.
-int64_t least_bytes_of_plan(Nodes nodes, bool write, int64_t memory_bytes) {
+int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes) {
   Runtime& runtime = Runtime::current();
   plan::PlanOptions options = plan_options();
   const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
   int64_t for_tasks[] = {Service::bytes_for_tasks(memory_bytes, on_device, runtime.size())};
   runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
   options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
-  const plan::Plan plan = make_plan(nodes, options);
+  const plan::Plan plan = plan_with(options, nodes);
   const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   context.memory_bytes = 0;  // chunks do not share tasks
@@ -156,9 +156,10 @@ int64_t least_bytes_of_plan(Nodes nodes, bool write, int64_t memory_bytes) {
 
 }  // namespace
 
-plan::Plan make_plan(Nodes nodes) { return make_plan(nodes, plan_options()); }
+plan::Plan make_plan(const Nodes& nodes) { return plan_with(plan_options(), nodes); }
 
-std::vector<std::shared_ptr<StoredArray>> execute(Nodes nodes, const plan::Plan& plan, const std::vector<Sink>& sinks) {
+std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
+                                                  const std::vector<Sink>& sinks) {
   try {
     return execute(plan, sinks);
   } catch (const local::BudgetError& error) {
@@ -172,7 +173,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(Nodes nodes, const plan::Plan&
 
 bool any_run_started() { return run_started; }
 
-PlanSummary summarize(Nodes nodes, bool write) {
+PlanSummary summarize(const Nodes& nodes, bool write) {
   Runtime& runtime = Runtime::current();
   const plan::Plan plan = make_plan(nodes);
   const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
@@ -199,7 +200,7 @@ PlanSummary summarize(Nodes nodes, bool write) {
   return summary;
 }
 
-std::vector<std::shared_ptr<StoredArray>> keep(Nodes nodes) {
+std::vector<std::shared_ptr<StoredArray>> keep(const Nodes& nodes) {
   const plan::Plan plan = make_plan(nodes);
   return execute(nodes, plan, sinks_of(plan, Sink::Kind::keep));
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 
 namespace quarry::exec {
 
-using Nodes = std::span<const expr::NodePtr>;
+using Nodes = std::vector<expr::NodePtr>;
 
 // What a computation would do, over all ranks. Collective.
 struct PlanSummary {
@@ -23,21 +22,22 @@ struct PlanSummary {
   int64_t least_bytes = 0;   // per rank
   int64_t memory_bytes = 0;  // per rank, given
 };
-PlanSummary summarize(Nodes nodes, bool write);
+PlanSummary summarize(const Nodes& nodes, bool write);
 
 // Whether any computation of this process has begun to run, on this rank or another: what fails before that is wrong
 // with the request, not with its execution.
 bool any_run_started();
 
 // The plan of the nodes on the current Runtime; every result is a stage of it. Throws the user's mistakes.
-plan::Plan make_plan(Nodes nodes);
+plan::Plan make_plan(const Nodes& nodes);
 
 // Runs the plan of the nodes with a sink for each of its results; returns the owned chunks of each sink that keeps
 // them. Throws BudgetError, with a budget that works to within 1/64, where the budget is too small. Collective,
 // blocking.
-std::vector<std::shared_ptr<StoredArray>> execute(Nodes nodes, const plan::Plan& plan, const std::vector<Sink>& sinks);
+std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
+                                                  const std::vector<Sink>& sinks);
 
 // Computes the nodes in one plan and keeps their chunks with their owners. Collective, blocking.
-std::vector<std::shared_ptr<StoredArray>> keep(Nodes nodes);
+std::vector<std::shared_ptr<StoredArray>> keep(const Nodes& nodes);
 
 }  // namespace quarry::exec

@@ -12,7 +12,6 @@
 #include "quarry/local/cpu/interpreter.h"
 #include "quarry/local/cpu/kernels.h"
 #include "quarry/local/cpu/layout.h"
-#include "quarry/local/cpu/linalg.h"
 #include "quarry/local/cpu/products.h"
 #include "quarry/local/cpu/scanning.h"
 #include "quarry/local/cpu/small.h"
@@ -63,29 +62,6 @@ class CpuEngine final : public Engine {
     const int slots = slots_for(layout.units(), context.threads);
     const Scratch scratch(map.bytes(slots), context);
     cpu::interpret(*code, layout, map, loops_, program.constants(), launch, static_cast<char*>(scratch.data()), slots);
-  }
-
-  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
-    return cpu::gemm_scratch_bytes(dtype, a, b, c);
-  }
-  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::gemm_scratch_bytes(dtype, a, b, c), context);
-    cpu::gemm(dtype, alpha, a, b, beta, c, context.threads, scratch.data());
-  }
-  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
-    return cpu::syrk_scratch_bytes(dtype, a, c);
-  }
-  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::syrk_scratch_bytes(dtype, a, c), context);
-    cpu::syrk(dtype, alpha, a, beta, c, context.threads, scratch.data());
-  }
-  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu::eigh_scratch_bytes(dtype, n); }
-  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
-    cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
   }
 
   Decompositions& decompositions() override { return cpu_decompositions(); }

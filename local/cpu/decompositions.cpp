@@ -18,6 +18,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/linalg.h"
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/cpu/strided.h"
 #include "quarry/local/memory/scratch.h"
@@ -455,6 +456,12 @@ class LapackDecompositions final : public CpuDecompositions {
             });
         },
         request);
+  }
+  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu::eigh_scratch_bytes(dtype, n); }
+  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+            const ExecContext& context) override {
+    const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
+    cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
   }
 };
 

@@ -10,6 +10,7 @@
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/cpu/sliding.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local {
 namespace cpu {
@@ -342,6 +343,22 @@ class CpuProducts final : public Products {
     for_each_unit(units, slots_for(units, context.threads), [&](int64_t unit, int) {
       loop(product, unit * piece, std::min((unit + 1) * piece, product.results));
     });
+  }
+  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
+    return cpu::gemm_scratch_bytes(dtype, a, b, c);
+  }
+  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    const Scratch scratch(cpu::gemm_scratch_bytes(dtype, a, b, c), context);
+    cpu::gemm(dtype, alpha, a, b, beta, c, context.threads, scratch.data());
+  }
+  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
+    return cpu::syrk_scratch_bytes(dtype, a, c);
+  }
+  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    const Scratch scratch(cpu::syrk_scratch_bytes(dtype, a, c), context);
+    cpu::syrk(dtype, alpha, a, beta, c, context.threads, scratch.data());
   }
 };
 

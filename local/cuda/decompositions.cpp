@@ -710,6 +710,11 @@ class CudaDecompositions final : public Decompositions {
     Runner runner(context);
     std::visit([&](const auto& task) { runner.run(task); }, request);
   }
+  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cuda::eigh_scratch_bytes(dtype, n); }
+  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+            const ExecContext& context) override {
+    cuda::eigh(dtype, triangle, a, values, vectors, context);
+  }
 };
 
 }  // namespace

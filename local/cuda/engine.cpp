@@ -16,7 +16,6 @@
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/launch_memo.h"
 #include "quarry/local/cuda/layout.h"
-#include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/plan.h"
 #include "quarry/local/cuda/products.h"
 #include "quarry/local/cuda/scanning.h"
@@ -95,26 +94,6 @@ class CudaEngine final : public Engine {
       launches = launches.subspan(count);
       contexts = contexts.subspan(count);
     }
-  }
-
-  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView&) override {
-    return cuda::gemm_scratch_bytes(dtype, a, b);
-  }
-  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    cuda::gemm(dtype, alpha, a, b, beta, c, context);
-  }
-  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView&) override {
-    return cuda::syrk_scratch_bytes(dtype, a);
-  }
-  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    cuda::syrk(dtype, alpha, a, beta, c, context);
-  }
-  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cuda::eigh_scratch_bytes(dtype, n); }
-  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
-            const ExecContext& context) override {
-    cuda::eigh(dtype, triangle, a, values, vectors, context);
   }
 
   Decompositions& decompositions() override { return cuda_decompositions(); }

@@ -9,6 +9,7 @@
 
 #include "quarry/local/cuda/engine.h"
 #include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/matrix.h"
 #include "quarry/local/cuda/plan.h"
 
@@ -372,6 +373,20 @@ class CudaProducts final : public Products {
       cuda_engine().run(sliding_program(p.dtype, false, 0, 0), sliding_launch(p, from, first, last), context);
     }
     slide_over_edge(p, last, p.results, context);
+  }
+  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView&) override {
+    return cuda::gemm_scratch_bytes(dtype, a, b);
+  }
+  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    cuda::gemm(dtype, alpha, a, b, beta, c, context);
+  }
+  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView&) override {
+    return cuda::syrk_scratch_bytes(dtype, a);
+  }
+  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+            const ExecContext& context) override {
+    cuda::syrk(dtype, alpha, a, beta, c, context);
   }
 };
 

@@ -17,15 +17,12 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/cpu/cpu_backend.h"
-#include "quarry/local/cpu/cpu_engine.h"
 #include "quarry/local/emulated/backend.h"
 #include "quarry/local/emulated/engine.h"
 #include "quarry/local/emulated/sharing.h"
 #include "quarry/local/memory/arena_resource.h"
 #include "quarry/local/memory/memory_resource.h"
-#include "quarry/local/program/bit_generators.h"
 #include "quarry/local/program/engine.h"
-#include "quarry/local/program/sparse.h"
 
 namespace quarry::local {
 namespace {
@@ -214,51 +211,6 @@ class EmulatedStream final : public Stream {
   std::thread thread_;  // last: uses all of the above
 };
 
-// Queues the CPU engine's calls.
-class EmulatedEngine final : public Engine {
- public:
-  int64_t run_scratch_bytes(const Program& program, const Launch& launch) override {
-    return cpu_engine().run_scratch_bytes(program, launch);
-  }
-  void run(const Program& program, const Launch& launch, const ExecContext& context) override {
-    queue_emulated(context, run_scratch_bytes(program, launch),
-                   [program, launch](const ExecContext& host) { cpu_engine().run(program, launch, host); });
-  }
-  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
-    return cpu_engine().gemm_scratch_bytes(dtype, a, b, c);
-  }
-  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    queue_emulated(context, gemm_scratch_bytes(dtype, a, b, c),
-                   [=](const ExecContext& host) { cpu_engine().gemm(dtype, alpha, a, b, beta, c, host); });
-  }
-  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
-    return cpu_engine().syrk_scratch_bytes(dtype, a, c);
-  }
-  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    queue_emulated(context, syrk_scratch_bytes(dtype, a, c),
-                   [=](const ExecContext& host) { cpu_engine().syrk(dtype, alpha, a, beta, c, host); });
-  }
-  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu_engine().eigh_scratch_bytes(dtype, n); }
-  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
-            const ExecContext& context) override {
-    queue_emulated(context, eigh_scratch_bytes(dtype, a.rows),
-                   [=](const ExecContext& host) { cpu_engine().eigh(dtype, triangle, a, values, vectors, host); });
-    context.stream->synchronize();
-  }
-
-  Decompositions& decompositions() override { return emulated_decompositions(); }
-  Indexing& indexing() override { return emulated_indexing(); }
-  Products& products() override { return emulated_products(); }
-  RandomWords& random_words() override { return emulated_random_words(); }
-  Scanning& scanning() override { return emulated_scanning(); }
-  Sorting& sorting() override { return emulated_sorting(); }
-  UserKernels& kernels() override { return emulated_kernels(); }
-  SparseProducts& sparse() override { return emulated_sparse(); }
-  Transforms& transforms() override { return emulated_transforms(); }
-};
-
 class EmulatedBackend final : public Backend {
  public:
   DeviceKind kind() const override { return DeviceKind::emulated; }
@@ -313,7 +265,7 @@ class EmulatedBackend final : public Backend {
     trace(std::move(open_ranges().back()));
     open_ranges().pop_back();
   }
-  Engine& engine() override { return engine_; }
+  Engine& engine() override { return emulated_engine(); }
 
  private:
   void check_index(int index) const {
@@ -328,7 +280,6 @@ class EmulatedBackend final : public Backend {
   std::mutex mutex_;
   std::vector<int64_t> used_ = std::vector<int64_t>(static_cast<size_t>(options_.devices), 0);
   std::atomic<uint64_t> streams_{0};
-  EmulatedEngine engine_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the parts of the emulated device's engine share.
+// The engine of the emulated device, and the queue that it puts the CPU's calls on.
 #pragma once
 
 #include <functional>
@@ -8,19 +8,11 @@
 
 namespace quarry::local {
 
+Engine& emulated_engine();
+
 // Queues `call` on the context's emulated stream. Scratch is taken and given back in the calling thread, in stream
 // order, in one piece of exactly `scratch_bytes`: a call that takes more fails. `call` gets a context of the CPU.
 void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
                     std::function<void(const ExecContext& host)> call);
-
-Decompositions& emulated_decompositions();
-Indexing& emulated_indexing();
-Products& emulated_products();
-RandomWords& emulated_random_words();
-Scanning& emulated_scanning();
-Sorting& emulated_sorting();
-UserKernels& emulated_kernels();
-SparseProducts& emulated_sparse();
-Transforms& emulated_transforms();
 
 }  // namespace quarry::local

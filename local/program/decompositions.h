@@ -145,6 +145,13 @@ class Decompositions {
   virtual void run(const Decomposition& task, const ExecContext& context) = 0;
   // False where a backend has no routine for it, and nothing is done.
   virtual bool keep(const KeptTriangle&, const ExecContext&) { return false; }
+
+  // Eigenvalues (ascending, real_type(dtype), n) and eigenvectors (n x n, row-major, in columns) of a Hermitian matrix
+  // of which `triangle` is read. Throws InvalidArgument for NaN or inf, and where the solver does not converge (NumPy's
+  // LinAlgError). Blocks.
+  virtual int64_t eigh_scratch_bytes(DType dtype, int64_t n) = 0;
+  virtual void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+                    const ExecContext& context) = 0;
 };
 
 }  // namespace quarry::local

@@ -63,22 +63,6 @@ class Engine {
     for (size_t i = 0; i < launches.size(); ++i) run(program, launches[i], contexts[i]);
   }
 
-  // c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
-  // Sums along k in an order that depends on the shapes only.
-  virtual int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) = 0;
-  virtual void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
-                    const MatrixView& c, const ExecContext& context) = 0;
-  // c = alpha a^H a + beta c, both triangles of c filled.
-  virtual int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) = 0;
-  virtual void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-                    const ExecContext& context) = 0;
-  // Eigenvalues (ascending, real_type(dtype), n) and eigenvectors (n x n, row-major, in columns) of a Hermitian matrix
-  // of which `triangle` is read. Throws InvalidArgument for NaN or inf, and where the solver does not converge (NumPy's
-  // LinAlgError). Blocks.
-  virtual int64_t eigh_scratch_bytes(DType dtype, int64_t n) = 0;
-  virtual void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
-                    const ExecContext& context) = 0;
-
   virtual Decompositions& decompositions() = 0;
   virtual Indexing& indexing() = 0;
   virtual Products& products() = 0;

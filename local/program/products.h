@@ -47,6 +47,16 @@ class Products {
   // The order of a result's sum depends on its t and on the sizes only.
   virtual int64_t slide_scratch_bytes(const SlidingProduct& product) = 0;
   virtual void slide(const SlidingProduct& product, const ExecContext& context) = 0;
+
+  // c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
+  // Sums along k in an order that depends on the shapes only.
+  virtual int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) = 0;
+  virtual void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
+                    const MatrixView& c, const ExecContext& context) = 0;
+  // c = alpha a^H a + beta c, both triangles of c filled.
+  virtual int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) = 0;
+  virtual void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
+                    const ExecContext& context) = 0;
 };
 
 }  // namespace quarry::local

@@ -5,6 +5,7 @@
 
 #include "quarry/local/cpu/cpu_engine.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/products.h"
 
 namespace {
 
@@ -194,7 +195,8 @@ void syrk(benchmark::State& state) {
   Case c;
   const MatrixView a{c.array(rows * columns), rows, columns, columns, 1};
   const MatrixView out{c.array(columns * columns), columns, columns, columns, 1};
-  for (auto _ : state) cpu_engine().syrk(DType::float64, 1, a, 0, out, context(static_cast<int>(state.range(2))));
+  for (auto _ : state)
+    cpu_engine().products().syrk(DType::float64, 1, a, 0, out, context(static_cast<int>(state.range(2))));
   state.counters["flops"] =
       benchmark::Counter(static_cast<double>(rows * columns * columns), benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -204,7 +206,8 @@ void gemm(benchmark::State& state) {
   const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
   Case c;
   const MatrixView a{c.array(m * k), m, k, k, 1}, b{c.array(k * n), k, n, n, 1}, out{c.array(m * n), m, n, n, 1};
-  for (auto _ : state) cpu_engine().gemm(DType::float64, 1, a, b, 0, out, context(static_cast<int>(state.range(3))));
+  for (auto _ : state)
+    cpu_engine().products().gemm(DType::float64, 1, a, b, 0, out, context(static_cast<int>(state.range(3))));
   state.counters["flops"] =
       benchmark::Counter(static_cast<double>(2 * m * n * k), benchmark::Counter::kIsIterationInvariantRate);
 }

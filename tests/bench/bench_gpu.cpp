@@ -17,7 +17,9 @@
 
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/products.h"
 #include "quarry/local/program/program.h"
 
 using namespace quarry::local;
@@ -284,18 +286,18 @@ void linear_algebra(Bench& b, int64_t n) {
     const MatrixView a{x.data(), n, n, n, 1}, c{y.data(), n, n, n, 1}, r{z.data(), n, n, n, 1};
     const double operations = 2.0 * std::pow(static_cast<double>(n), 3) * (is_complex(dtype) ? 4 : 1);
     b.flops(fmt::format("gemm {} {}", n, name(dtype)), operations,
-            [&] { engine(kGpu).gemm(dtype, 1, a, c, 0, r, b.gpu); });
+            [&] { engine(kGpu).products().gemm(dtype, 1, a, c, 0, r, b.gpu); });
     // Counted as the whole product: what it would cost without the symmetry.
     b.flops(fmt::format("syrk {} {} (as gemm)", n, name(dtype)), operations,
-            [&] { engine(kGpu).syrk(dtype, 1, a, 0, r, b.gpu); });
+            [&] { engine(kGpu).products().syrk(dtype, 1, a, 0, r, b.gpu); });
   }
   const int64_t rows = b.quick ? 65536 : 524288, columns = 512;
   const Array tall(b, DType::float64, Dims{rows, columns}), square(b, DType::float64, Dims{columns, columns});
   fill_random(b, tall, DType::float64, rows * columns, 1);
   b.flops(fmt::format("syrk {} x {} float64 (as gemm)", rows, columns),
           2.0 * static_cast<double>(rows) * static_cast<double>(columns * columns), [&] {
-            engine(kGpu).syrk(DType::float64, 1, {tall.data(), rows, columns, columns, 1}, 0,
-                              {square.data(), columns, columns, columns, 1}, b.gpu);
+            engine(kGpu).products().syrk(DType::float64, 1, {tall.data(), rows, columns, columns, 1}, 0,
+                                         {square.data(), columns, columns, columns, 1}, b.gpu);
           });
   const int64_t size = b.quick ? 512 : 4096;
   if (b.wants("eigh")) {
@@ -303,8 +305,8 @@ void linear_algebra(Bench& b, int64_t n) {
     const Array w(b, DType::float64, Dims{size});
     fill_random(b, m, DType::float64, size * size, 1);
     const double seconds = b.time([&] {
-      engine(kGpu).eigh(DType::float64, Triangle::lower, {m.data(), size, size, size, 1}, w.data(),
-                        {v.data(), size, size, size, 1}, b.gpu);
+      engine(kGpu).decompositions().eigh(DType::float64, Triangle::lower, {m.data(), size, size, size, 1}, w.data(),
+                                         {v.data(), size, size, size, 1}, b.gpu);
     });
     fmt::print("{:<44} {:>10.3f} ms\n", fmt::format("eigh {} float64", size), seconds * 1e3);
     if (b.json != nullptr)

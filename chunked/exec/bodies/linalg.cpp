@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/local/program/decompositions.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::exec {
 namespace {
@@ -133,8 +135,8 @@ int64_t ProductBody::scratch_bytes(const Operands& operands) const {
       if (!library_readable(b_strides, itemsize)) bytes += pack_bytes(b_strides, b_shape);
       const MatrixView c_view{nullptr, rows, columns, columns, 1}, b_view{nullptr, k, columns, columns, 1},
           a_view{nullptr, rows, k, k, 1};
-      const int64_t library = syrk ? engine.syrk_scratch_bytes(dtype_, b_view, c_view)
-                                   : engine.gemm_scratch_bytes(dtype_, a_view, b_view, c_view);
+      const int64_t library = syrk ? engine.products().syrk_scratch_bytes(dtype_, b_view, c_view)
+                                   : engine.products().gemm_scratch_bytes(dtype_, a_view, b_view, c_view);
       bytes += std::max(packing, align_up(library, local::kAllocationAlignment));
     }
     largest = std::max(largest, bytes);
@@ -201,10 +203,10 @@ void ProductBody::run(scheduler::TaskRun& run) {
       }
       const MatrixView out = view(c, c_offset, rows, columns, itemsize);
       if (syrk) {
-        engine.syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), 1.0, out, run.context);
+        engine.products().syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), 1.0, out, run.context);
       } else {
-        engine.gemm(dtype_, 1.0, view(a, a_offset, rows, k, itemsize), view(b, b_offset, k, columns, itemsize), 1.0,
-                    out, run.context);
+        engine.products().gemm(dtype_, 1.0, view(a, a_offset, rows, k, itemsize),
+                               view(b, b_offset, k, columns, itemsize), 1.0, out, run.context);
       }
       for (int d = at.size() - 1; d >= 0 && ++at[d] == batch_shape[d]; --d) at[d] = 0;
     }
@@ -247,7 +249,7 @@ Access EighBody::access() const {
 
 int64_t EighBody::scratch_bytes(const local::Device& device) const {
   const int64_t n = stage_.outputs[0].shape[0];
-  return local::engine(device).eigh_scratch_bytes(eigh_.a.dtype, n);
+  return local::engine(device).decompositions().eigh_scratch_bytes(eigh_.a.dtype, n);
 }
 
 void EighBody::run(scheduler::TaskRun& run) {
@@ -260,6 +262,7 @@ void EighBody::run(scheduler::TaskRun& run) {
   const MatrixView vectors{run.outputs[1].data, n, n, n, 1};
   if (n > 0)
     local::engine(run.context.device)
+        .decompositions()
         .eigh(eigh_.a.dtype, eigh_.triangle, matrix, run.outputs[0].data, vectors, run.context);
 }
 

@@ -5,6 +5,8 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/products/contract.h"
 #include "quarry/local/ops/products/products.h"
+#include "quarry/local/program/decompositions.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::linalg {
 namespace {
@@ -27,7 +29,7 @@ NdArray syrk(const NdArray& a) {
   }
   const NdArray operand = prepared(a, dtype, context);
   operand.buffer()->use(context.stream);
-  engine(context.device).syrk(dtype, /*alpha=*/1, view_of(operand), /*beta=*/0, view_of(result), context);
+  engine(context.device).products().syrk(dtype, /*alpha=*/1, view_of(operand), /*beta=*/0, view_of(result), context);
   return result;
 }
 
@@ -42,7 +44,9 @@ std::pair<NdArray, NdArray> eigh(const NdArray& a, Triangle triangle) {
   if (n == 0) return result;
   const NdArray operand = prepared(a, dtype, context);
   operand.buffer()->use(context.stream);
-  engine(context.device).eigh(dtype, triangle, view_of(operand), result.first.raw(), view_of(result.second), context);
+  engine(context.device)
+      .decompositions()
+      .eigh(dtype, triangle, view_of(operand), result.first.raw(), view_of(result.second), context);
   context.stream->synchronize();
   return result;
 }

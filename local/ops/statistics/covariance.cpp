@@ -11,6 +11,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/statistics/statistics.h"
 #include "quarry/local/ops/statistics/support.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -44,6 +45,7 @@ NdArray gram(const NdArray& x) {
   NdArray result({variables, variables}, x.dtype(), context);
   x.buffer()->use(context.stream);
   engine(context.device)
+      .products()
       .syrk(x.dtype(), 1.0, {x.raw(), observations, variables, 1, observations}, 0.0,
             {result.raw(), variables, variables, variables, 1}, context);
   return result;

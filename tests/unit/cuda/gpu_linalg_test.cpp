@@ -2,6 +2,8 @@
 #include <complex>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/program/decompositions.h"
+#include "quarry/local/program/products.h"
 #include "tests/unit/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {
@@ -85,9 +87,10 @@ TYPED_TEST(CudaLinalg, GemmInEveryLayout) {
             c(m, n, (layout & 4) != 0, 3, 2);
         Matrix<T> before = c;
         OnGpu<T> da(a, gpu), db(b, gpu), dc(c, gpu);
-        const int64_t scratch = engine(kGpu).gemm_scratch_bytes(dtype_of_v<T>, da.view(), db.view(), dc.view());
+        const int64_t scratch =
+            engine(kGpu).products().gemm_scratch_bytes(dtype_of_v<T>, da.view(), db.view(), dc.view());
         EXPECT_GT(scratch, 0);
-        engine(kGpu).gemm(dtype_of_v<T>, 1.5, da.view(), db.view(), beta, dc.view(), gpu);
+        engine(kGpu).products().gemm(dtype_of_v<T>, 1.5, da.view(), db.view(), beta, dc.view(), gpu);
         dc.fetch();
         double worst = 0;
         for (int64_t i = 0; i < m; ++i)
@@ -127,7 +130,7 @@ TYPED_TEST(CudaLinalg, SyrkFillsBothTriangles) {
           }
         Matrix<T> before = c;
         OnGpu<T> da(a, gpu), dc(c, gpu);
-        engine(kGpu).syrk(dtype_of_v<T>, 0.5, da.view(), beta, dc.view(), gpu);
+        engine(kGpu).products().syrk(dtype_of_v<T>, 0.5, da.view(), beta, dc.view(), gpu);
         dc.fetch();
         double worst = 0;
         bool symmetric = true;
@@ -152,7 +155,7 @@ TYPED_TEST(CudaLinalg, EighOfEitherTriangle) {
   using R = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>, double, float>;
   const ExecContext gpu = gpu_context();
   if constexpr (sizeof(T) == 2) {
-    EXPECT_THROW(engine(kGpu).eigh_scratch_bytes(dtype_of_v<T>, 3), TypeError);
+    EXPECT_THROW(engine(kGpu).decompositions().eigh_scratch_bytes(dtype_of_v<T>, 3), TypeError);
   } else {
     for (int layout = 0; layout < 4; ++layout)
       for (const Triangle triangle : {Triangle::lower, Triangle::upper})
@@ -170,8 +173,8 @@ TYPED_TEST(CudaLinalg, EighOfEitherTriangle) {
             }
           OnGpu<T> da(a, gpu), dv(v, gpu);
           const Buffer values(n * static_cast<int64_t>(sizeof(R)), *gpu.memory, gpu.stream);
-          EXPECT_GT(engine(kGpu).eigh_scratch_bytes(dtype_of_v<T>, n), 0);
-          engine(kGpu).eigh(dtype_of_v<T>, triangle, da.view(), values.data(), dv.view(), gpu);
+          EXPECT_GT(engine(kGpu).decompositions().eigh_scratch_bytes(dtype_of_v<T>, n), 0);
+          engine(kGpu).decompositions().eigh(dtype_of_v<T>, triangle, da.view(), values.data(), dv.view(), gpu);
           dv.fetch();
           std::vector<R> w(static_cast<size_t>(n));
           gpu.stream->copy(w.data(), values.data(), values.bytes());
@@ -204,19 +207,22 @@ TEST_F(CudaLinalgErrors, EighRefusesNan) {
   a(3, 1) = std::numeric_limits<double>::quiet_NaN();
   OnGpu<double> da(a, gpu), dv(v, gpu);
   const Buffer values(40, *gpu.memory, gpu.stream);
-  EXPECT_THROW(engine(kGpu).eigh(DType::float64, Triangle::lower, da.view(), values.data(), dv.view(), gpu),
-               InvalidArgument);
-  EXPECT_NO_THROW(engine(kGpu).eigh(DType::float64, Triangle::upper, da.view(), values.data(), dv.view(), gpu));
+  EXPECT_THROW(
+      engine(kGpu).decompositions().eigh(DType::float64, Triangle::lower, da.view(), values.data(), dv.view(), gpu),
+      InvalidArgument);
+  EXPECT_NO_THROW(
+      engine(kGpu).decompositions().eigh(DType::float64, Triangle::upper, da.view(), values.data(), dv.view(), gpu));
 }
 
 TEST_F(CudaLinalgErrors, ShapesAndStridesAreChecked) {
   const ExecContext gpu = gpu_context();
   Matrix<double> a(5, 4, true, 1), b(5, 3, true, 2), c(5, 3, true, 3);
   OnGpu<double> da(a, gpu), db(b, gpu), dc(c, gpu);
-  EXPECT_THROW(engine(kGpu).gemm(DType::float64, 1, da.view(), db.view(), 0, dc.view(), gpu), InvalidArgument);
+  EXPECT_THROW(engine(kGpu).products().gemm(DType::float64, 1, da.view(), db.view(), 0, dc.view(), gpu),
+               InvalidArgument);
   MatrixView skipping = da.view();
   skipping.column_stride = 2;
-  EXPECT_THROW(engine(kGpu).syrk(DType::float64, 1, skipping, 0, dc.view(), gpu), InvalidArgument);
+  EXPECT_THROW(engine(kGpu).products().syrk(DType::float64, 1, skipping, 0, dc.view(), gpu), InvalidArgument);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/cpu_engine.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/decompositions.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local {
 namespace {
@@ -70,7 +72,7 @@ TYPED_TEST(CpuMatrix, GemmOfEveryLayout) {
       for (double beta : {0.0, 0.5}) {
         Matrix<T> a(s.m, s.k, layout & 1, 1), b(s.k, s.n, layout & 2, 2), c(s.m, s.n, layout & 4, 3);
         const std::vector<T> before = c.data;
-        cpu_engine().gemm(dtype_of_v<T>, 2.0, a.view, b.view, beta, c.view, context());
+        cpu_engine().products().gemm(dtype_of_v<T>, 2.0, a.view, b.view, beta, c.view, context());
         Matrix<T> old(s.m, s.n, layout & 4, 3);
         for (int64_t i = 0; i < s.m; ++i)
           for (int64_t j = 0; j < s.n; ++j) {
@@ -88,7 +90,7 @@ TYPED_TEST(CpuMatrix, SyrkOfEveryLayout) {
     for (int64_t m : {0, 1, 37})
       for (int layout = 0; layout < 4; ++layout) {
         Matrix<T> a(m, n, layout & 1, 1), c(n, n, layout & 2, 3);
-        cpu_engine().syrk(dtype_of_v<T>, 0.5, a.view, 0, c.view, context());
+        cpu_engine().products().syrk(dtype_of_v<T>, 0.5, a.view, 0, c.view, context());
         for (int64_t i = 0; i<n; i += n> 100 ? 23 : 1)
           for (int64_t j = 0; j<n; j += n> 100 ? 19 : 1) {
             std::complex<double> sum = 0;
@@ -102,7 +104,7 @@ TYPED_TEST(CpuMatrix, SyrkOfEveryLayout) {
 
 TEST(CpuMatrixInteger, GemmWraps) {
   int32_t a[] = {1 << 30, 3, -2, 5}, b[] = {4, 1, 7, -1}, c[4];
-  cpu_engine().gemm(DType::int32, 1, {a, 2, 2, 2, 1}, {b, 2, 2, 2, 1}, 0, {c, 2, 2, 2, 1}, context());
+  cpu_engine().products().gemm(DType::int32, 1, {a, 2, 2, 2, 1}, {b, 2, 2, 2, 1}, 0, {c, 2, 2, 2, 1}, context());
   EXPECT_EQ(c[0], 21);
   EXPECT_EQ(c[1], (1 << 30) - 3);
   EXPECT_EQ(c[2], 27);
@@ -111,12 +113,12 @@ TEST(CpuMatrixInteger, GemmWraps) {
 
 TEST(CpuMatrixBits, ThreadCountDoesNotMatter) {
   Matrix<double> a(700, 300, true, 5), b(300, 900, false, 6), c(700, 900, true, 7), d(700, 900, true, 7);
-  cpu_engine().gemm(DType::float64, 1, a.view, b.view, 0, c.view, context(1));
-  cpu_engine().gemm(DType::float64, 1, a.view, b.view, 0, d.view, context(3));
+  cpu_engine().products().gemm(DType::float64, 1, a.view, b.view, 0, c.view, context(1));
+  cpu_engine().products().gemm(DType::float64, 1, a.view, b.view, 0, d.view, context(3));
   EXPECT_EQ(c.data, d.data);
   Matrix<double> e(300, 300, true, 1), f(300, 300, true, 1);
-  cpu_engine().syrk(DType::float64, 1, a.view, 0, e.view, context(1));
-  cpu_engine().syrk(DType::float64, 1, a.view, 0, f.view, context(3));
+  cpu_engine().products().syrk(DType::float64, 1, a.view, 0, e.view, context(1));
+  cpu_engine().products().syrk(DType::float64, 1, a.view, 0, f.view, context(3));
   EXPECT_EQ(e.data, f.data);
 }
 
@@ -137,7 +139,7 @@ TYPED_TEST(CpuEigh, ReconstructsTheMatrix) {
           for (int64_t j = 0; j < n; ++j)
             if (triangle == Triangle::lower ? j > i : j < i) a.at(i, j) = T(NAN);
         for (int64_t i = 0; i < n; ++i) a.at(i, i) = T(std::real(a.at(i, i)));
-        cpu_engine().eigh(dtype_of_v<T>, triangle, a.view, w.data(), v.view, context());
+        cpu_engine().decompositions().eigh(dtype_of_v<T>, triangle, a.view, w.data(), v.view, context());
         for (int64_t i = 0; i < n; ++i) {
           if (i > 0) {
             ASSERT_LE(w[static_cast<size_t>(i - 1)], w[static_cast<size_t>(i)]);
@@ -155,10 +157,13 @@ TYPED_TEST(CpuEigh, ReconstructsTheMatrix) {
 
 TEST(CpuEighErrors, NotFinite) {
   double a[] = {1, 0, NAN, 2}, w[2], v[4];
-  EXPECT_THROW(cpu_engine().eigh(DType::float64, Triangle::lower, {a, 2, 2, 2, 1}, w, {v, 2, 2, 2, 1}, context()),
+  EXPECT_THROW(cpu_engine().decompositions().eigh(DType::float64, Triangle::lower, {a, 2, 2, 2, 1}, w, {v, 2, 2, 2, 1},
+                                                  context()),
                InvalidArgument);
-  EXPECT_NO_THROW(cpu_engine().eigh(DType::float64, Triangle::upper, {a, 2, 2, 2, 1}, w, {v, 2, 2, 2, 1}, context()));
-  EXPECT_THROW(cpu_engine().eigh(DType::float16, Triangle::lower, {a, 2, 2, 2, 1}, w, {v, 2, 2, 2, 1}, context()),
+  EXPECT_NO_THROW(cpu_engine().decompositions().eigh(DType::float64, Triangle::upper, {a, 2, 2, 2, 1}, w,
+                                                     {v, 2, 2, 2, 1}, context()));
+  EXPECT_THROW(cpu_engine().decompositions().eigh(DType::float16, Triangle::lower, {a, 2, 2, 2, 1}, w, {v, 2, 2, 2, 1},
+                                                  context()),
                TypeError);
 }
 
