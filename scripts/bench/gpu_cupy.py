@@ -1,33 +1,17 @@
 """The rows of bench_gpu that CuPy has too, by CuPy. usage: gpu_cupy.py [--quick] [--json FILE]"""
 
 import json
-import statistics
 import sys
-import time
 
 import cupy as cp
+import programs
 
 quick = "--quick" in sys.argv
 out = open(sys.argv[sys.argv.index("--json") + 1], "w") if "--json" in sys.argv else None
 
 
-def seconds(call):
-    call()
-    cp.cuda.Device().synchronize()
-
-    def batch(repeats):
-        begin = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        cp.cuda.Device().synchronize()
-        return (time.perf_counter() - begin) / repeats
-
-    repeats = max(1, min(1000, int((0.01 if quick else 0.03) / max(batch(1), 1e-6))))
-    return statistics.median(batch(repeats) for _ in range(3 if quick else 7))
-
-
 def report(name, call, amount=None, unit="TB/s"):
-    took = seconds(call)
+    took = programs.median_seconds(call, cp.cuda.Device().synchronize, each=0.01 if quick else 0.03, batches=3 if quick else 7)
     rate = f"{amount / took / 1e12:9.3f} {unit}" if amount else ""
     print(f"{name:<44} {took * 1e3:10.3f} ms {rate}", flush=True)
     if out:
