@@ -117,6 +117,10 @@ def is_met(row):
     return None if share is None else share >= bound
 
 
+def percent(share):
+    return f"{share * 100:.0f} %"
+
+
 def quantity(value, unit):
     """A value for people: 4 digits at most, a prefix where the unit takes one."""
     if unit == "s":
@@ -239,7 +243,7 @@ def note_of(entry):
     parts = []
     for what in ("peer", "ceiling"):
         if share := times_as_good(entry, what):
-            text = f"{share:.2f} times" if what == "peer" else f"{share:.0%} of"
+            text = f"{share:.2f} times" if what == "peer" else f"{percent(share)} of"
             parts.append(f"{text} {entry[what]['name']} ({quantity(entry[what]['value'], entry['unit'])})")
     met = is_met(entry)
     if entry["goal"]:
