@@ -1,6 +1,9 @@
 #include "quarry/chunked/exec/lowering/order.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <climits>
 
 #include "quarry/chunked/exec/lowering/copies.h"
@@ -30,9 +33,17 @@ std::vector<const plan::Input*> inputs_of(const plan::Stage& stage) {
 }
 
 Order::Order(const plan::Plan& plan, const std::vector<Sink>& sinks) : plan_(plan) {
+  if (static_cast<int64_t>(plan.stages.size()) > kMostStages) {
+    throw local::InvalidArgument(fmt::format("a plan of {} stages: at most {} run at a time; persist() arrays between",
+                                             plan.stages.size(), kMostStages));
+  }
   progress_.resize(plan.stages.size());
   for (size_t s = 0; s < plan.stages.size(); ++s) phases_.push_back(find_phase(static_cast<int>(s)));
   delay_operands(sinks);
+  // A stage begins at most one phase more than there were before it, so phases need no more bits than stages.
+  stage_bits_ = std::bit_width(std::max<size_t>(plan.stages.size(), 1) - 1);
+  progress_bits_ = std::min(kProgressBits, 63 - kDepthBits - 2 * stage_bits_);
+  for (const int phase : phases_) QUARRY_CHECK(phase >= 0 && phase >> stage_bits_ == 0);
 }
 
 int Order::find_phase(int s) {
@@ -117,9 +128,11 @@ int64_t Order::progress(int s, int64_t chunk) {
 }
 
 int64_t Order::position(int stage, int64_t progress, int64_t depth) const {
-  QUARRY_CHECK(stage < (1 << 14));
-  return (static_cast<int64_t>(phase(stage)) << 53) | (progress << 21) |
-         (static_cast<int64_t>(stage) * kDepthsPerStage + depth);
+  QUARRY_CHECK(progress >= 0 && progress <= kProgressEnd && depth >= 0 && depth < kDepthsPerStage);
+  int64_t position = phase(stage);
+  position = position << progress_bits_ | progress >> (kProgressBits - progress_bits_);
+  position = position << stage_bits_ | stage;
+  return position << kDepthBits | depth;
 }
 
 }  // namespace quarry::exec
