@@ -17,6 +17,11 @@ bool inside_one_chunk(const Input& input, const Grid& space);
 // is counted like the widest array, so that siblings of other dtypes get the same chunks; a reduction's is small.
 Grid fitting_grid(const expr::Node& node, const std::vector<Input>& inputs, int64_t room, bool reduces = false);
 
+// Chunks along k that one task of a matrix product multiplies and adds up, at most.
+inline constexpr int64_t kProductsPerTask = 4;
+// The same for a k in chunks of that length: products are added along the fixed tree's segments.
+int64_t products_in_task(int64_t k, int64_t chunk);
+
 // The chunks of a product's tiles, (..., m, n), and of k. Those of batch axes and of m and n are the output's.
 struct ProductGrid {
   std::vector<AxisChunks> tiles;

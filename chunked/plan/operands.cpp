@@ -120,13 +120,14 @@ Input Products::matrix_product(const NodePtr& node, const expr::MatMul& n) {
   MatMul product;
   product.syrk = n.syrk;
   product.b = operand(n.b, Grid(std::move(b)));
-  product.a = n.syrk ? product.b : operand(n.a, Grid(std::move(a)));
   if (!n.syrk) {
+    product.a = operand(n.a, Grid(std::move(a)));
     const Input a_made = product.a;
     separate(product.a, product.b);
     separate(product.b, a_made);
   }
-  std::vector<Input> inputs{product.a, product.b};
+  std::vector<Input> inputs;
+  for (const Input* input : product.reads()) inputs.push_back(*input);
   auto stage = std::make_shared<Stage>();
   stage->work = std::move(product);
   return other(std::move(stage), std::move(inputs), node, Grid(std::move(c)));

@@ -8,9 +8,10 @@ namespace quarry::plan {
 
 using expr::View;
 
-Products::Products(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room)
+Products::Products(const std::vector<NodePtr>& roots, const std::vector<NodePtr>& materialised,
+                   const PlanOptions& options, int64_t room)
     : options_(options), room_(room) {
-  for (const NodePtr& node : choose_materialised(roots)) materialised_.insert(node.get());
+  for (const NodePtr& node : materialised) materialised_.insert(node.get());
   for (const NodePtr& node : expr::topological(roots)) {
     keep_.push_back(node);
     if (is_stored_whole(*node) && !node->as<expr::Source>() && !node->as<expr::Stored>() && !node->as<expr::Eigh>())

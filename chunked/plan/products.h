@@ -18,8 +18,10 @@ inline constexpr size_t kLabelLength = 100;  // characters
 
 class Products {
  public:
-  // Both must outlive it.
-  Products(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room);
+  // `options` must outlive it. `materialised`: nodes that get storage though they could be computed where they are
+  // read.
+  Products(const std::vector<NodePtr>& roots, const std::vector<NodePtr>& materialised, const PlanOptions& options,
+           int64_t room);
 
   const std::vector<Product>& all() const { return products_; }
   // An array of kind stage names a product in place of the stage, here and in what `all()` reads.

@@ -148,26 +148,13 @@ void settle(ArrayRef& array, const std::vector<Place>& places) {
   array.output += place.output;
 }
 
-void settle(Stage& stage, const std::vector<Place>& places) {
-  if (auto* fused = std::get_if<Fused>(&stage.work)) {
-    for (Input& input : fused->inputs) settle(input.array, places);
-  } else if (auto* assemble = std::get_if<Assemble>(&stage.work)) {
-    for (Assemble::Part& part : assemble->parts) settle(part.input.array, places);
-  } else if (auto* product = std::get_if<MatMul>(&stage.work)) {
-    settle(product->a.array, places);
-    settle(product->b.array, places);
-  } else {
-    settle(std::get<Eigh>(stage.work).a.array, places);
-  }
-}
-
 }  // namespace
 
-Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room) {
-  Products products(roots, options, room);
-  Plan plan;
+void make_stages(Draft& draft) {
+  Products& products = *draft.products;
+  Plan& plan = draft.plan;
   std::vector<Place> places(products.all().size());
-  for (const std::vector<int>& group : group_products(products.all())) {
+  for (const std::vector<int>& group : draft.groups) {
     const Product& first = products.all()[static_cast<size_t>(group[0])];
     const int number = static_cast<int>(plan.stages.size());
     if (first.kind != Product::Kind::other) {
@@ -182,14 +169,14 @@ Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options,
     plan.stages.push_back(std::move(stage));
   }
   QUARRY_CHECK(places.size() == products.all().size());  // making stages made no more products
-  for (Stage& stage : plan.stages) settle(stage, places);
+  for (Stage& stage : plan.stages)
+    for (Input* input : stage.reads()) settle(input->array, places);
   for (const Input& result : products.results()) {
     plan.results.push_back(result.array);
     settle(plan.results.back(), places);
   }
-  plan.hash = 0x51ab3c1du + static_cast<uint64_t>(room);
-  for (const NodePtr& root : roots) plan.hash = (plan.hash ^ root->hash) * 0x9e3779b97f4a7c15u + 1;
-  return plan;
+  plan.hash = 0x51ab3c1du + static_cast<uint64_t>(draft.room);
+  for (const NodePtr& root : draft.roots) plan.hash = (plan.hash ^ root->hash) * 0x9e3779b97f4a7c15u + 1;
 }
 
 }  // namespace quarry::plan

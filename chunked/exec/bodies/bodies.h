@@ -136,7 +136,7 @@ class WriteBody : public scheduler::TaskBody {
 // piece by piece while computing (CPU).
 class FusedBody : public scheduler::TaskBody {
  public:
-  FusedBody(const plan::Stage& stage, int rank, int ranks, const local::Device& device);
+  FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
   bool takes_several() const override { return streamed_ < 0; }
@@ -170,7 +170,8 @@ class FusedBody : public scheduler::TaskBody {
 
   const plan::Stage& stage_;
   const plan::Fused& fused_;
-  int rank_, ranks_;
+  int rank_;
+  Ownership owners_;
   local::Device device_;
   int file_input_ = -1, streamed_ = -1;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
@@ -314,20 +315,6 @@ class SumBody : public scheduler::TaskBody {
 
   std::string label_;
   local::DType dtype_;
-};
-
-class EighBody : public scheduler::TaskBody {
- public:
-  EighBody(const plan::Stage& stage, int rank, int ranks);
-  std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override;
-  int64_t scratch_bytes(const local::Device& device) const;
-  Access access() const;
-
- private:
-  const plan::Stage& stage_;
-  const plan::Eigh& eigh_;
-  int rank_, ranks_;
 };
 
 }  // namespace quarry::exec

@@ -88,11 +88,11 @@ StateLayout::StateLayout(const local::Program& program, int64_t elements) {
   }
 }
 
-FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local::Device& device)
+FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device)
     : stage_(stage),
       fused_(std::get<plan::Fused>(stage.work)),
       rank_(rank),
-      ranks_(ranks),
+      owners_(owners),
       device_(device),
       combine_(combine_programs(fused_.program)) {
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
@@ -146,7 +146,7 @@ Region FusedBody::input_region(int input, int64_t chunk) const {
 
 Access FusedBody::access(int input, int64_t chunk) const {
   const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
-  return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, ranks_);
+  return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, owners_);
 }
 
 Dims FusedBody::kept_shape(const Dims& shape) const {

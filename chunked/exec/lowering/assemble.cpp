@@ -4,11 +4,11 @@
 
 namespace quarry::exec {
 
-void lower_assemble(Builder& builder) {
+void lower_work(Builder& builder, const plan::Assemble& /*assemble*/) {
   const plan::Stage& stage = builder.stage();
   const Grid& grid = stage.outputs[0].grid;
-  auto atoms = [&stage, rank = builder.context().rank, ranks = builder.context().ranks](int64_t chunk) {
-    return atoms_of(copy_parts(stage, chunk), rank, ranks);
+  auto atoms = [&stage, rank = builder.context().rank, owners = builder.context().owners](int64_t chunk) {
+    return atoms_of(copy_parts(stage, chunk), rank, owners);
   };
   const int32_t number = builder.add_body<CopyBody>(stage.label, atoms).first;
   const auto [first, last] = builder.owned(grid.count());

@@ -16,7 +16,7 @@ using scheduler::TaskKind;
 Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context)
     : plan_(plan), context_(context), order_(plan, sinks), result_(std::make_unique<Lowered>()) {
   for (const plan::Stage& stage : plan.stages)
-    for (const plan::Input* input : inputs_of(stage)) number_stored(input->array);
+    for (const plan::Input* input : stage.reads()) number_stored(input->array);
   for (const Sink& sink : sinks) {
     number_stored(sink.array);
     if (sink.kind == Sink::Kind::keep) kept_.insert({sink.array.stage, sink.array.output});
@@ -138,8 +138,8 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   }
   const Region box = Region::box(Dims(region.ndim()), region.count);
   const int64_t itemsize = local::itemsize(input.dtype);
-  auto atoms = [gathered, box, itemsize, rank = context_.rank, ranks = context_.ranks](int64_t) {
-    return atoms_of({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, ranks);
+  auto atoms = [gathered, box, itemsize, rank = context_.rank, owners = context_.owners](int64_t) {
+    return atoms_of({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, owners);
   };
   const std::vector<CopyAtom> now = atoms(0);
   std::vector<BlockId> inputs;

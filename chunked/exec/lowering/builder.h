@@ -37,8 +37,8 @@ class Builder {
   // --- whose, and when ---
 
   bool mine(int owner) const { return owner == context_.rank; }
-  int owner(int64_t chunk, int64_t count) const { return plan::owner(chunk, count, context_.ranks); }
-  std::pair<int64_t, int64_t> owned(int64_t count) const { return plan::owned(context_.rank, count, context_.ranks); }
+  int owner(int64_t chunk, int64_t count) const { return context_.owners.owner(chunk, count); }
+  std::pair<int64_t, int64_t> owned(int64_t count) const { return context_.owners.owned(context_.rank, count); }
   // Whether output `output` of the stage outlives the run.
   bool kept(int output) const { return kept_.contains({stage_, output}); }
   int64_t progress(int64_t chunk) { return order_.progress(stage_, chunk); }
@@ -125,10 +125,11 @@ class Builder {
   std::unordered_map<const io::Dataset*, std::pair<int32_t, ReadBody*>> read_bodies_;
 };
 
-// Adds the tasks of the builder's stage; one file each. Formulas and orders are at the definitions.
-void lower_fused(Builder& builder);
-void lower_assemble(Builder& builder);
-void lower_product(Builder& builder);
-void lower_eigh(Builder& builder);
+// Adds the tasks of the builder's stage, which is of that kind; one file each. Formulas and orders are at the
+// definitions.
+void lower_work(Builder& builder, const plan::Fused& fused);
+void lower_work(Builder& builder, const plan::Assemble& assemble);
+void lower_work(Builder& builder, const plan::MatMul& product);
+void lower_work(Builder& builder, const plan::Eigh& eigh);
 
 }  // namespace quarry::exec

@@ -38,7 +38,7 @@ std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk) {
   return parts;
 }
 
-std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int ranks) {
+std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, const Ownership& owners) {
   std::vector<CopyAtom> atoms;
   for (const CopyPart& part : parts) {
     const plan::Input& input = *part.input;
@@ -46,7 +46,7 @@ std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int
     const Region region = input.map.region(part.box, input.shape.size());
     if (region.elements() == 0) continue;
     if (input.array.kind == plan::ArrayRef::Kind::dataset) {
-      CopyAtom atom{resolve(input.array, input.grid, itemsize, region, rank, ranks),
+      CopyAtom atom{resolve(input.array, input.grid, itemsize, region, rank, owners),
                     part.box.count,
                     {},
                     part.strides,
@@ -60,7 +60,7 @@ std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int
       continue;
     }
     for (Piece& piece : pieces(input.grid, region)) {
-      CopyAtom atom{resolve(input.array, input.grid, itemsize, piece.region, rank, ranks),
+      CopyAtom atom{resolve(input.array, input.grid, itemsize, piece.region, rank, owners),
                     part.box.count,
                     {},
                     part.strides,

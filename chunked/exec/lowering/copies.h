@@ -18,6 +18,6 @@ struct CopyPart {
 // The parts of one chunk of an Assemble stage.
 std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk);
 // The same, cut at the chunks of the inputs; in the order of the parts.
-std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int ranks);
+std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, const Ownership& owners);
 
 }  // namespace quarry::exec

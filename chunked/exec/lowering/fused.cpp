@@ -62,7 +62,7 @@ bool may_change_hands(const Builder& builder, FusedBody& body) {
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
   const int file = body.file_input();
-  if (builder.context().takers == 0 || builder.context().ranks == 1 || file < 0) return false;
+  if (builder.context().takers == 0 || builder.context().owners.ranks() == 1 || file < 0) return false;
   if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
   if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
@@ -256,7 +256,7 @@ class Reductions {
     // as early as they expect it.
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
-    merges_late_ = context.ranks == 1 && blocks_bytes <= context.memory_bytes / kLatePart;
+    merges_late_ = context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / kLatePart;
   }
 
   void merge_segment(const Segment& segment) {
@@ -380,11 +380,10 @@ void lower_taking(Builder& builder, FusedBody& body) {
   }
 }
 
-void lower_fused(Builder& builder) {
+void lower_work(Builder& builder, const plan::Fused& fused) {
   const plan::Stage& stage = builder.stage();
-  const auto& fused = std::get<plan::Fused>(stage.work);
-  const auto [rank, ranks] = std::pair(builder.context().rank, builder.context().ranks);
-  const auto [number, body] = builder.add_body<FusedBody>(stage, rank, ranks, builder.device());
+  const int rank = builder.context().rank;
+  const auto [number, body] = builder.add_body<FusedBody>(stage, rank, builder.context().owners, builder.device());
   const int outputs = static_cast<int>(fused.program.outputs().size());
   const auto [first, last] = builder.owned(stage.grid.count());
   std::optional<Reductions> reductions;

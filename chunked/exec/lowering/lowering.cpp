@@ -7,16 +7,7 @@ namespace quarry::exec {
 namespace {
 
 void lower_stage(Builder& builder) {
-  const auto& work = builder.stage().work;
-  if (std::holds_alternative<plan::Fused>(work)) {
-    lower_fused(builder);
-  } else if (std::holds_alternative<plan::Assemble>(work)) {
-    lower_assemble(builder);
-  } else if (std::holds_alternative<plan::MatMul>(work)) {
-    lower_product(builder);
-  } else {
-    lower_eigh(builder);
-  }
+  std::visit([&](const auto& work) { lower_work(builder, work); }, builder.stage().work);
 }
 
 // Keeps or writes the own chunks of a result.
@@ -31,7 +22,7 @@ void lower_sink(Builder& builder, const Sink& sink) {
   if (sink.kind == Sink::Kind::write)
     number =
         builder.add_body<WriteBody>(output.grid, stage.label, builder.context().executor, sink.whole, sink.write).first;
-  const bool late = is_barrier(stage, sink.array.output);
+  const bool late = stage.is_barrier(sink.array.output);
   const auto [first, last] = builder.owned(output.grid.count());
   for (int64_t chunk = first; chunk < last; ++chunk) {
     const scheduler::BlockId block = builder.block(builder.key_of(sink.array, chunk));

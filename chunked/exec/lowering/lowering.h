@@ -18,6 +18,7 @@
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/block_index.h"
 #include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/io/output.h"
 #include "quarry/scheduler/graph.h"
@@ -39,7 +40,8 @@ struct Sink {
 inline constexpr int kTakersOfDevice = 2;
 
 struct LoweringContext {
-  int rank = 0, ranks = 1;
+  int rank = 0;
+  Ownership owners;  // of chunks, among how many ranks
   local::Device device;
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
   Service* service = nullptr;               // pulls; null when only planning

@@ -22,12 +22,6 @@ inline constexpr int64_t kProgressEnd = (int64_t{1} << kProgressBits) - 1;
 inline constexpr int kLeastProgressBits = 16;
 inline constexpr int64_t kMostStages = int64_t{1} << ((63 - kLeastProgressBits - kDepthBits) / 2);
 
-// Whether an output is complete only when all chunks of its stage were read: that of a reduction, product or
-// decomposition.
-bool is_barrier(const plan::Stage& stage, int output);
-
-std::vector<const plan::Input*> inputs_of(const plan::Stage& stage);
-
 class Order {
  public:
   // Both must outlive it. Throws InvalidArgument for a plan of more than kMostStages.

@@ -7,14 +7,13 @@
 
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/grid/tree.h"
+#include "quarry/chunked/plan/grids.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 namespace {
 
 using scheduler::BlockId;
-
-constexpr int64_t kProductsPerTask = 4;
 
 // The chunks of k: those of b's row axis, or of a's column axis, where a whole axis of the array is mapped.
 AxisChunks product_steps(const plan::MatMul& product) {
@@ -43,7 +42,7 @@ class Operands {
         steps_(product_steps(product_)),
         n_(tiles_.ndim()),
         rank_(context.rank),
-        ranks_(context.ranks) {}
+        owners_(context.owners) {}
 
   const AxisChunks& steps() const { return steps_; }
   Region a_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 1); }
@@ -85,14 +84,15 @@ class Operands {
   }
   Access find(const plan::Input& input, const Region& box) const {
     return resolve(input.array, input.grid, local::itemsize(input.dtype), input.map.region(box, input.shape.size()),
-                   rank_, ranks_);
+                   rank_, owners_);
   }
 
   const Grid& tiles_;
   const plan::MatMul& product_;
   local::DType dtype_;
   AxisChunks steps_;
-  int n_, rank_, ranks_;
+  int n_, rank_;
+  Ownership owners_;
 };
 
 class Product {
@@ -182,7 +182,7 @@ class Product {
     BlockId total = -1;
     int64_t latest = 0;
     for (int64_t k = tree_.first(segment); k < end;) {
-      const int64_t count = std::min(kProductsPerTask, end - k);
+      const int64_t count = std::min(plan::kProductsPerTask, end - k);
       works_->push_back({tile, k, count, total < 0});
       const ProductBody::Operands task = operands_->of(tile, k, count, total < 0);
       std::vector<BlockId> inputs;
@@ -237,7 +237,7 @@ class Product {
   const Grid& tiles_ = stage_.outputs[0].grid;
   const local::DType dtype_ = stage_.outputs[0].dtype;
   const bool keep_ = builder_.kept(0);
-  const bool along_k_ = tiles_.count() < 2 * builder_.context().ranks;
+  const bool along_k_ = tiles_.count() < 2 * builder_.context().owners.ranks();
   std::shared_ptr<const Operands> operands_;  // with the body
   const Tree tree_{operands_->steps().count()};
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
@@ -248,6 +248,6 @@ class Product {
 
 }  // namespace
 
-void lower_product(Builder& builder) { Product(builder).lower(); }
+void lower_work(Builder& builder, const plan::MatMul& /*product*/) { Product(builder).lower(); }
 
 }  // namespace quarry::exec
