@@ -12,18 +12,12 @@
 #include <variant>
 #include <vector>
 
+#include "quarry/io/filter.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/shape.h"
 
 namespace quarry::io {
-
-struct Filter {
-  enum class Kind : uint8_t { deflate, shuffle, fletcher32, other };
-  Kind kind;
-  int level = 0;     // deflate
-  std::string name;  // as `h5dump` would call it; for `other` the registered name or number
-};
 
 using Attribute = std::variant<int64_t, double, std::string, std::vector<double>>;
 

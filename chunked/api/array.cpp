@@ -6,8 +6,10 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry {
 
@@ -18,6 +20,10 @@ Array Array::from_local(const NdArray& array) {
   const Grid grid = stored->grid();
   return Array(expr::stored(std::move(stored), identity, host.shape(), host.dtype(), grid));
 }
+
+const Dims& Array::shape() const { return node_->shape; }
+DType Array::dtype() const { return node_->dtype; }
+const Grid& Array::chunks() const { return node_->grid; }
 
 Array Array::operator[](std::span<const local::IndexItem> index) const {
   const local::BasicIndex basic = local::resolve_index(index, shape());
@@ -46,10 +52,11 @@ std::vector<NdArray> to_host(std::span<const Array> arrays) {
 NdArray Array::to_host() const { return quarry::to_host(std::span<const Array>(this, 1)).front(); }
 
 std::vector<Array> persist(std::span<const Array> arrays) {
-  static uint64_t identity = 0;  // the same on every rank, since every rank persists the same arrays
+  // The same on every rank, since every rank persists the same arrays.
+  uint64_t& persisted = Runtime::current().internals().persisted;
   std::vector<Array> result;
   for (const auto& stored : exec::keep(nodes_of(arrays))) {
-    result.emplace_back(expr::stored(stored, ++identity, stored->grid().shape(), stored->dtype(), stored->grid()));
+    result.emplace_back(expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid()));
   }
   return result;
 }

@@ -11,8 +11,10 @@
 #include "quarry/chunked/api/array.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/io/byte_file.h"
 #include "quarry/io/partial.h"
 
@@ -215,7 +217,7 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
     }
   }
   comm::agree(communicator, error, plan.hash);
-  for (const auto& writer : writers) runtime.count_io(0, writer->bytes_written());
+  for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
 }
 
 }  // namespace quarry

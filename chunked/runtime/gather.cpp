@@ -2,8 +2,9 @@
 
 #include <vector>
 
-#include "quarry/chunked/plan/stage.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry::exec {
@@ -29,6 +30,7 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
 local::NdArray gather(const StoredArray& array) {
   if (array.replicated()) return array.value();
   Runtime& runtime = Runtime::current();
+  const Ownership& owners = runtime.internals().owners;
   const local::DeviceScope scope(local::kCpu);
   local::NdArray result(array.grid().shape(), array.dtype());
   const int64_t itemsize = local::itemsize(array.dtype());
@@ -38,7 +40,7 @@ local::NdArray gather(const StoredArray& array) {
     const Region box = array.grid().chunk(chunk);
     const int64_t bytes = box.elements() * itemsize;
     if (bytes == 0) continue;
-    const int owner = plan::owner(chunk, chunks, runtime.size());
+    const int owner = owners.owner(chunk, chunks);
     // A chunk that is contiguous in the result travels without a copy.
     const Dims box_strides = local::contiguous_strides(box.count, itemsize);
     const bool in_place = chunks == 1 || box.count.size() == 1;

@@ -4,6 +4,7 @@
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/shape.h"
+#include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::exec {
 

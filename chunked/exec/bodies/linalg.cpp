@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "quarry/chunked/exec/bodies/bodies.h"
-#include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/products.h"
 
 namespace quarry::exec {
