@@ -1,14 +1,14 @@
-// Fused programs over chunks and the reductions behind them.
+#include "quarry/chunked/exec/bodies/fused.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/operand.h"
+#include "quarry/chunked/exec/bodies/states.h"
 
 namespace quarry::exec {
 namespace {
-
-constexpr int64_t kFieldAlignment = 64;  // bytes
 
 std::vector<local::Program> combine_programs(const local::Program& program) {
   std::vector<local::Program> programs;
@@ -78,16 +78,6 @@ Dims contiguous_elements(const Dims& shape) { return local::contiguous_strides(s
 
 }  // namespace
 
-StateLayout::StateLayout(const local::Program& program, int64_t elements) {
-  for (size_t r = 0; r < program.reductions().size(); ++r) {
-    const auto& reduction = program.reductions()[r];
-    for (local::DType dtype : local::state_dtypes(reduction.reduction, reduction.accumulate)) {
-      fields.push_back({static_cast<int>(r), dtype, bytes});
-      bytes = align_up(bytes + elements * local::itemsize(dtype), kFieldAlignment);
-    }
-  }
-}
-
 FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device)
     : stage_(stage),
       fused_(std::get<plan::Fused>(stage.work)),
@@ -113,26 +103,6 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
-}
-
-Batch& Batch::mine() {
-  static thread_local Batch batch;
-  batch.size_ = 0;
-  return batch;
-}
-
-local::Launch& Batch::add(const local::ExecContext& context) {
-  if (size_ == launches_.size()) {
-    launches_.emplace_back();
-    contexts_.emplace_back();
-  }
-  contexts_[size_] = context;
-  return launches_[size_++];
-}
-
-void Batch::run(const local::Program& program) {
-  local::engine(contexts_[0].device).run_each(program, {launches_.data(), size_}, {contexts_.data(), size_});
-  size_ = 0;
 }
 
 std::string FusedBody::name(int64_t index) const {

@@ -1,12 +1,16 @@
 // Making, merging and finishing the states of a fused stage's reductions. On a GPU the tasks of a round are one kernel.
+#include "quarry/chunked/exec/bodies/states.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/operand.h"
 
 namespace quarry::exec {
 namespace {
+
+constexpr int64_t kFieldAlignment = 64;  // bytes
 
 // The fields of a state in a block, one behind the other along the kept elements.
 void add_fields(std::vector<local::Operand>& operands, size_t& count, const StateLayout& layout, void* block,
@@ -55,6 +59,16 @@ std::shared_ptr<const local::Program> merging_program(std::span<const local::Pro
 }
 
 }  // namespace
+
+StateLayout::StateLayout(const local::Program& program, int64_t elements) {
+  for (size_t r = 0; r < program.reductions().size(); ++r) {
+    const auto& reduction = program.reductions()[r];
+    for (local::DType dtype : local::state_dtypes(reduction.reduction, reduction.accumulate)) {
+      fields.push_back({static_cast<int>(r), dtype, bytes});
+      bytes = align_up(bytes + elements * local::itemsize(dtype), kFieldAlignment);
+    }
+  }
+}
 
 std::string LeavesBody::name(int64_t index) const {
   std::vector<int64_t> chunks;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/transfer.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/lowering/order.h"
 

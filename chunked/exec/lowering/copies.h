@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/copy.h"
 
 namespace quarry::exec {
 

@@ -1,4 +1,5 @@
 // The eigenproblem of a matrix in one chunk: one task, on the owner of chunk 0.
+#include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/decompositions.h"

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/bodies/fused.h"
+#include "quarry/chunked/exec/bodies/states.h"
 #include "quarry/chunked/exec/bodies/taken.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/grid/tree.h"

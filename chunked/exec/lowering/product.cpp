@@ -5,6 +5,8 @@
 // diagonal and transposes them for those below.
 #include <algorithm>
 
+#include "quarry/chunked/exec/bodies/copy.h"
+#include "quarry/chunked/exec/bodies/matmul.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/chunked/plan/grids.h"

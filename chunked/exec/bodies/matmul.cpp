@@ -1,7 +1,8 @@
-// Products of tiles and their sums.
+#include "quarry/chunked/exec/bodies/matmul.h"
+
 #include <fmt/format.h>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/local/program/products.h"
 
 namespace quarry::exec {
