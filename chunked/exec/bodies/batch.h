@@ -29,7 +29,7 @@ class Batch {
 };
 
 // Tasks that are run together wherever several are ready.
-class TogetherBody : public scheduler::TaskBody {
+class BatchedBody : public scheduler::TaskBody {
  public:
   bool takes_several() const final { return true; }
   void run(scheduler::TaskRun& run) final {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/bodies/aggregate.h"
 #include "quarry/chunked/exec/bodies/fused.h"
-#include "quarry/chunked/exec/bodies/states.h"
 #include "quarry/chunked/exec/bodies/transfer.h"
 
 namespace quarry::exec {

@@ -58,7 +58,7 @@ void lower_work(Builder& builder, const plan::Eigh& eigh) {
     produced.push_back(
         builder.add_output(static_cast<int>(o), 0, local::element_count(output.shape) * local::itemsize(output.dtype)));
   }
-  builder.add_compute(number, 0, {kProgressEnd, kFinish}, {body->scratch_bytes(builder.device()), 0}, {input},
+  builder.add_compute(number, 0, {kProgressEnd, kFinalize}, {body->scratch_bytes(builder.device()), 0}, {input},
                       produced);
 }
 

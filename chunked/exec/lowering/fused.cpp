@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/bodies/aggregate.h"
 #include "quarry/chunked/exec/bodies/fused.h"
-#include "quarry/chunked/exec/bodies/states.h"
 #include "quarry/chunked/exec/bodies/taken.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/grid/tree.h"
@@ -119,7 +119,7 @@ class Reductions {
     };
     std::tie(chain_, chain_body_) = combining(local::MergeOrder::chain);
     std::tie(pairs_, pairs_body_) = combining(local::MergeOrder::pairs);
-    std::tie(finish_, finish_body_) =
+    std::tie(finalize_, finalize_body_) =
         builder.add_body<FinalizeBody>(stage_, builder.device(), [map = map_](int64_t j) { return map->elements(j); });
   }
 
@@ -151,7 +151,7 @@ class Reductions {
 
   int64_t state_bytes(int64_t j) {
     const int64_t elements = map_->elements(j);
-    if (elements != known_elements_) known_bytes_ = StateLayout(fused_.program, elements).bytes;
+    if (elements != known_elements_) known_bytes_ = AggregateLayout(fused_.program, elements).bytes;
     known_elements_ = elements;
     return known_bytes_;
   }
@@ -203,7 +203,7 @@ class Reductions {
     int64_t bytes = 0;
     for (const plan::Input& input : fused_.inputs) bytes += elements * local::itemsize(input.dtype);
     const int64_t states =
-        std::max<int64_t>(StateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
+        std::max<int64_t>(AggregateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
     const int64_t part = context.memory_bytes / kSharedPart;
     const int64_t fitting =
         std::clamp<int64_t>(std::min(kSharedBytes, part) / std::max<int64_t>(bytes, 1), 1, kLeavesPerTask);
@@ -222,7 +222,7 @@ class Reductions {
       list.clear();
       for (int64_t l = leaf; l < end; ++l) list.push_back(map->chunk(j, l));
     };
-    const int32_t body = builder_.add_body<LeavesBody>(chunks_, chunks).first;
+    const int32_t body = builder_.add_body<UpdateBody>(chunks_, chunks).first;
     std::vector<BlockId> inputs;
     std::vector<int64_t> leaves;
     Sizes sizes(chunks_, stage_.grid);
@@ -336,7 +336,7 @@ class Reductions {
     }
     const int64_t latest = node_progress(j, tree_.levels(), 0);
     std::vector<BlockId> inputs{state(j, tree_.levels(), 0)};
-    builder_.add_compute(finish_, j, {latest, kFinish}, {finish_body_->scratch_bytes(j), 0}, inputs, produced);
+    builder_.add_compute(finalize_, j, {latest, kFinalize}, {finalize_body_->scratch_bytes(j), 0}, inputs, produced);
   }
 
   Builder& builder_;
@@ -345,9 +345,9 @@ class Reductions {
   const plan::Fused& fused_;
   std::shared_ptr<const ReduceMap> map_;  // with the bodies
   const Tree tree_ = map_->tree;
-  int32_t chain_ = -1, pairs_ = -1, finish_ = -1;
+  int32_t chain_ = -1, pairs_ = -1, finalize_ = -1;
   CombineBody *chain_body_ = nullptr, *pairs_body_ = nullptr;
-  FinalizeBody* finish_body_ = nullptr;
+  FinalizeBody* finalize_body_ = nullptr;
   std::vector<Segment> segments_;
   // Segments whose leaves share tasks, by j and number: the blocks of their states in order.
   struct Shared {

@@ -228,7 +228,7 @@ class Product {
     const Dims at = tiles_.coordinates(tile);
     const BlockId above = partial(tiles_.flat(Dims{at[1], at[0]}), tree_.levels(), 0);
     const BlockId output = builder_.add_output(0, tile, bytes(tile));
-    builder_.add_compute(mirror_, tile, {kProgressEnd, kFinish},
+    builder_.add_compute(mirror_, tile, {kProgressEnd, kFinalize},
                          {CopyBody::scratch_bytes(atoms(tile), builder_.device()), 0}, {above}, {output},
                          scheduler::TaskKind::copy);
   }

@@ -1,4 +1,5 @@
-// The states of a fused stage's reductions: their layout, and the bodies that make, merge and finish them.
+// The aggregate states of a fused stage's reductions: their layout, and the bodies that update, combine and finalize
+// them. Every state begins with the identity or with the first chunk that is read (bodies/fused.h).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@
 
 namespace quarry::exec {
 
-// Layout of the states of a stage's reductions in one block: a kept-shape array per field.
-struct StateLayout {
+// Layout of the aggregate states of a stage's reductions in one block: a kept-shape array per field.
+struct AggregateLayout {
   struct Field {
     int reduction;
     local::DType dtype;
@@ -27,14 +28,14 @@ struct StateLayout {
   };
   std::vector<Field> fields;
   int64_t bytes = 0;
-  StateLayout(const local::Program& program, int64_t elements);
+  AggregateLayout(const local::Program& program, int64_t elements);
 };
 
 // The states of several chunks of a fused stage without elementwise outputs, one behind the other in one block.
-class LeavesBody : public TogetherBody {
+class UpdateBody : public BatchedBody {
  public:
   // `chunks` lists those of a task.
-  LeavesBody(const FusedBody& fused, std::function<void(int64_t, std::vector<int64_t>&)> chunks)
+  UpdateBody(const FusedBody& fused, std::function<void(int64_t, std::vector<int64_t>&)> chunks)
       : fused_(fused), chunks_(std::move(chunks)) {}
   std::string name(int64_t index) const override;
   void run_several(std::span<scheduler::TaskRun* const> runs) override;
@@ -45,7 +46,7 @@ class LeavesBody : public TogetherBody {
 };
 
 // Merges states, as a chain or in pairs. An input holds one state or several behind each other.
-class CombineBody : public TogetherBody {
+class CombineBody : public BatchedBody {
  public:
   CombineBody(const plan::Stage& stage, const local::Device& device, local::MergeOrder order,
               std::function<int64_t(int64_t)> elements);
@@ -57,7 +58,7 @@ class CombineBody : public TogetherBody {
   int64_t scratch_bytes(int64_t index, int64_t states);
 
  private:
-  void merge(std::span<scheduler::TaskRun* const> runs, const StateLayout& layout, int64_t elements,
+  void merge(std::span<scheduler::TaskRun* const> runs, const AggregateLayout& layout, int64_t elements,
              const std::vector<void*>& states);
   const local::Program& merging(int64_t states);
 
@@ -73,7 +74,7 @@ class CombineBody : public TogetherBody {
 };
 
 // A state block to the results of all reductions of the stage.
-class FinalizeBody : public TogetherBody {
+class FinalizeBody : public BatchedBody {
  public:
   FinalizeBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
