@@ -5,7 +5,7 @@
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
-#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
@@ -45,7 +45,7 @@ Array Array::rechunk(const Grid& grid) const { return Array(expr::rechunk(node_,
 
 std::vector<NdArray> to_host(std::span<const Array> arrays) {
   std::vector<NdArray> values;
-  for (const auto& stored : exec::keep(nodes_of(arrays))) values.push_back(exec::gather(*stored));
+  for (const auto& stored : exec::persist(nodes_of(arrays))) values.push_back(exec::host_value(*stored));
   return values;
 }
 
@@ -55,7 +55,7 @@ std::vector<Array> persist(std::span<const Array> arrays) {
   // The same on every rank, since every rank persists the same arrays.
   uint64_t& persisted = Runtime::current().internals().persisted;
   std::vector<Array> result;
-  for (const auto& stored : exec::keep(nodes_of(arrays))) {
+  for (const auto& stored : exec::persist(nodes_of(arrays))) {
     result.emplace_back(expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid()));
   }
   return result;

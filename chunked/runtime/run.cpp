@@ -88,7 +88,7 @@ void allow_taking(Runtime& runtime, Service& service, const scheduler::Graph& gr
   service.balance().configure(std::move(settings));
 }
 
-// Lowers and runs; the owned chunks of each `keep` sink.
+// Lowers and runs; the owned chunks of each sink that persists.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
@@ -114,11 +114,11 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
 
   std::vector<std::shared_ptr<StoredArray>> kept;
   for (size_t i = 0; i < sinks.size(); ++i) {
-    if (sinks[i].kind != Sink::Kind::keep) continue;
+    if (sinks[i].kind != Sink::Kind::persist) continue;
     const auto& output =
         plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
-    for (scheduler::BlockId block : lowered->kept[i]) blocks.push_back(runtime.executor().stored(block));
+    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored(block));
     const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
     kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks)));
   }
@@ -134,7 +134,7 @@ int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes
   runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
   options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
   const plan::Plan plan = plan_with(options, nodes);
-  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
+  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   context.memory_bytes = 0;  // chunks do not share tasks
   const auto lowered = lower(plan, sinks, context);
@@ -163,7 +163,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
 PlanSummary summarize(const Nodes& nodes, bool write) {
   Runtime& runtime = Runtime::current();
   const plan::Plan plan = make_plan(nodes);
-  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
+  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   auto lowered = lower(plan, sinks, context);
   PlanSummary summary;
@@ -188,9 +188,9 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   return summary;
 }
 
-std::vector<std::shared_ptr<StoredArray>> keep(const Nodes& nodes) {
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes) {
   const plan::Plan plan = make_plan(nodes);
-  return execute(nodes, plan, sinks_of(plan, Sink::Kind::keep));
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist));
 }
 
 }  // namespace quarry::exec

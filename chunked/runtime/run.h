@@ -1,4 +1,4 @@
-// Runs plans on the Runtime's ranks: keep chunks, hand them to a writer, or only say what would run.
+// Runs plans on the Runtime's ranks. They persist chunks, hand them to a writer, or only say what would run.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,7 @@ plan::Plan make_plan(const Nodes& nodes);
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks);
 
-// Computes the nodes in one plan and keeps their chunks with their owners. Collective, blocking.
-std::vector<std::shared_ptr<StoredArray>> keep(const Nodes& nodes);
+// Computes the nodes in one plan and persists their chunks with their owners. Collective, blocking.
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes);
 
 }  // namespace quarry::exec

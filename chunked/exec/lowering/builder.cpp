@@ -19,7 +19,7 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
     for (const plan::Input* input : stage.reads()) number_stored(input->array);
   for (const Sink& sink : sinks) {
     number_stored(sink.array);
-    if (sink.kind == Sink::Kind::keep) kept_.insert({sink.array.stage, sink.array.output});
+    if (sink.kind == Sink::Kind::persist) kept_.insert({sink.array.stage, sink.array.output});
   }
 }
 

@@ -13,7 +13,7 @@ void lower_stage(Builder& builder) {
 // Keeps or writes the own chunks of a result.
 void lower_sink(Builder& builder, const Sink& sink) {
   Lowered& result = builder.result();
-  result.kept.emplace_back();
+  result.persisted.emplace_back();
   QUARRY_CHECK(sink.array.kind == plan::ArrayRef::Kind::stage);
   builder.begin(sink.array.stage);
   const plan::Stage& stage = builder.stage();
@@ -26,8 +26,8 @@ void lower_sink(Builder& builder, const Sink& sink) {
   const auto [first, last] = builder.owned(output.grid.count());
   for (int64_t chunk = first; chunk < last; ++chunk) {
     const scheduler::BlockId block = builder.block(builder.key_of(sink.array, chunk));
-    if (sink.kind == Sink::Kind::keep) {
-      result.kept.back().push_back(block);
+    if (sink.kind == Sink::Kind::persist) {
+      result.persisted.back().push_back(block);
       continue;
     }
     const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);

@@ -1,4 +1,4 @@
-#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/host_value.h"
 
 #include <vector>
 
@@ -9,8 +9,8 @@
 
 namespace quarry::exec {
 
-void copy_box(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count,
-              local::DType dtype) {
+void copy_region(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count,
+                 local::DType dtype) {
   local::Program program;
   program.output(program.input(dtype));
   local::Launch launch;
@@ -27,7 +27,7 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
   return offset;
 }
 
-local::NdArray gather(const StoredArray& array) {
+local::NdArray host_value(const StoredArray& array) {
   if (array.replicated()) return array.value();
   Runtime& runtime = Runtime::current();
   const Ownership& owners = runtime.internals().owners;
@@ -49,7 +49,7 @@ local::NdArray gather(const StoredArray& array) {
     void* const data = in_place ? place : buffer.data();
     if (owner == runtime.rank()) runtime.executor().read_stored(*array.block(chunk), 0, bytes, data);
     if (runtime.size() > 1) runtime.communicator().broadcast(data, bytes, owner);
-    if (!in_place) copy_box(place, strides, data, box_strides, box.count, array.dtype());
+    if (!in_place) copy_region(place, strides, data, box_strides, box.count, array.dtype());
   }
   return result;
 }
