@@ -16,7 +16,7 @@ void lower_work(Builder& builder, const plan::Assemble& /*assemble*/) {
     const std::vector<CopyAtom> now = atoms(chunk);
     std::vector<scheduler::BlockId> inputs;
     inputs.reserve(now.size());
-    for (const CopyAtom& atom : now) inputs.push_back(builder.arrive(*atom.input, atom.access));
+    for (const CopyAtom& atom : now) inputs.push_back(builder.prefetch(*atom.input, atom.access));
     const int64_t bytes = grid.chunk_elements(chunk) * local::itemsize(stage.outputs[0].dtype);
     const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
     builder.add_compute(number, chunk, {builder.progress(chunk), kMain},

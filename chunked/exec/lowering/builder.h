@@ -84,16 +84,16 @@ class Builder {
   // A chunk of an array as it lies, if this rank holds it.
   std::optional<scheduler::BlockId> whole_chunk(const plan::Input& input, int64_t chunk);
   // Where an access's data arrives; adds the tasks that bring it.
-  scheduler::BlockId arrive(const plan::Input& input, const Access& access);
+  scheduler::BlockId prefetch(const plan::Input& input, const Access& access);
   // What the task `index` of a body reads from a file.
-  scheduler::BlockId arrive_by(int32_t body, int64_t index, int64_t bytes) {
+  scheduler::BlockId prefetch_by(int32_t body, int64_t index, int64_t bytes) {
     const scheduler::BlockId block = add_block(bytes);
-    add_support(scheduler::TaskKind::read, scheduler::LaneKind::io, body, index, {0, bytes}, {}, block);
+    add_transfer(scheduler::TaskKind::read, scheduler::LaneKind::io, body, index, {0, bytes}, {}, block);
     result_->read_bytes += bytes;
     return block;
   }
   // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).
-  scheduler::BlockId arrive_shared(const plan::Input& input, const Access& access);
+  scheduler::BlockId prefetch_shared(const plan::Input& input, const Access& access);
   // A whole block of another rank, as bytes.
   scheduler::BlockId receive_whole(int from, const BlockKey& key, int64_t bytes, const std::string& label,
                                    bool keep = false) {
@@ -101,8 +101,8 @@ class Builder {
   }
 
  private:
-  void add_support(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
-                   const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
+  void add_transfer(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
+                    const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
   scheduler::BlockId receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label,
@@ -116,7 +116,7 @@ class Builder {
   Order order_;
   std::unique_ptr<Lowered> result_;
   std::set<std::pair<int, int>> kept_;  // (stage, output)
-  std::vector<bool> support_;           // by task: whether it moves to where its output is needed first
+  std::vector<bool> is_transfer_;       // by task: whether it moves to where its output is needed first
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> received_, shared_;

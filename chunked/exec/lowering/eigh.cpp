@@ -50,7 +50,7 @@ void lower_work(Builder& builder, const plan::Eigh& eigh) {
   if (!builder.mine(builder.owner(0, 1))) return;
   const plan::Stage& stage = builder.stage();
   const auto [number, body] = builder.add_body<EighBody>(stage, eigh, builder.context().rank, builder.context().owners);
-  const scheduler::BlockId input = builder.arrive(eigh.a, body->access());
+  const scheduler::BlockId input = builder.prefetch(eigh.a, body->access());
   std::vector<scheduler::BlockId> produced;
   for (size_t o = 0; o < stage.outputs.size(); ++o) {
     const auto& output = stage.outputs[o];

@@ -34,13 +34,13 @@ bool broadcasts(const plan::Input& input, const Dims& space) {
 }
 
 // Where the data of an input of a chunk arrives.
-BlockId arrive(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
+BlockId prefetch(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
   if (body.reads_whole_chunks(number) && builder.stage().grid.chunk_elements(chunk) > 0) {
     if (const auto block = builder.whole_chunk(input, chunk)) return *block;
   }
   const Access access = body.access(number, chunk);
-  return broadcasts(input, builder.stage().shape) ? builder.arrive_shared(input, access)
-                                                  : builder.arrive(input, access);
+  return broadcasts(input, builder.stage().shape) ? builder.prefetch_shared(input, access)
+                                                  : builder.prefetch(input, access);
 }
 
 // Whether all chunks of the stage read the same of an input, which every rank then has.
@@ -241,7 +241,7 @@ class Reductions {
         for (; leaf < until; ++leaf) {
           const int64_t chunk = leaves[static_cast<size_t>(leaf - first)];
           for (size_t i = 0; i < fused_.inputs.size(); ++i) {
-            inputs.push_back(arrive(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
+            inputs.push_back(prefetch(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
           }
           latest = std::max(latest, builder_.progress(chunk));
           scratch += sizes.scratch_bytes(chunk);
@@ -370,7 +370,7 @@ void lower_taking(Builder& builder, FusedBody& body) {
   std::vector<BlockId> inputs;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
     const int input = static_cast<int>(i);
-    if (input != body.file_input()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
+    if (input != body.file_input()) inputs.push_back(prefetch(builder, body, fused.inputs[i], input, /*chunk=*/0));
   }
   const LoweringContext& context = builder.context();
   const bool on_cpu = context.device.kind == local::DeviceKind::cpu;
@@ -423,10 +423,10 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
       }
       if (owned_read >= 0 && static_cast<int>(i) == body->file_input()) {
         const int64_t elements = body->input_region(static_cast<int>(i), chunk).elements();
-        inputs.push_back(builder.arrive_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
+        inputs.push_back(builder.prefetch_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
         continue;
       }
-      inputs.push_back(arrive(builder, *body, input, static_cast<int>(i), chunk));
+      inputs.push_back(prefetch(builder, *body, input, static_cast<int>(i), chunk));
     }
     const int64_t elements = stage.grid.chunk_elements(chunk);
     for (int o = 0; o < outputs; ++o) {

@@ -190,8 +190,8 @@ class Product {
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
-        if (!task.a.empty()) inputs.push_back(builder_.arrive(product_.syrk ? product_.b : product_.a, task.a[i]));
-        inputs.push_back(builder_.arrive(product_.b, task.b[i]));
+        if (!task.a.empty()) inputs.push_back(builder_.prefetch(product_.syrk ? product_.b : product_.a, task.a[i]));
+        inputs.push_back(builder_.prefetch(product_.b, task.b[i]));
       }
       for (const int64_t last = k + count; k < last; ++k) {
         latest = std::max(latest, builder_.latest(product_.b, operands_->b_box(tile, k)));
