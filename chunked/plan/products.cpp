@@ -195,7 +195,7 @@ Input Products::gathered(const Input& input, const Grid& grid) {
   product.stage = std::make_shared<Stage>();
   product.inputs = {input};
   product.outputs = {{shape, input.dtype, grid}};
-  product.stage->work.emplace<Assemble>().parts.push_back({input, Dims(shape.size(), 0), shape});
+  product.stage->work.emplace<Assemble>().hyperslabs.push_back({input, Dims(shape.size(), 0), shape});
   product.stage->label = "rechunk";
   const int number = add(std::move(product));
   gathered_.push_back({input, grid, number});
@@ -241,7 +241,7 @@ Input Products::concatenated(const NodePtr& node, const expr::Concatenate& n) {
   Dims offset(node->shape.size(), 0);
   for (const NodePtr& arg : n.args) {
     inputs.push_back(readable(arg));
-    assemble.parts.push_back({inputs.back(), offset, arg->shape});
+    assemble.hyperslabs.push_back({inputs.back(), offset, arg->shape});
     offset[n.axis] += arg->shape[n.axis];
   }
   auto stage = std::make_shared<Stage>();

@@ -74,8 +74,8 @@ int64_t Fused::file_bytes(const Stage& stage) const {
 
 std::vector<const Input*> Assemble::reads() const {
   std::vector<const Input*> all;
-  all.reserve(parts.size());
-  for (const Part& part : parts) all.push_back(&part.input);
+  all.reserve(hyperslabs.size());
+  for (const Hyperslab& slab : hyperslabs) all.push_back(&slab.input);
   return all;
 }
 
@@ -83,7 +83,7 @@ int64_t Assemble::task_bytes(const Stage& stage) const { return 2 * output_bytes
 
 int64_t Assemble::file_bytes(const Stage& /*stage*/) const {
   int64_t bytes = 0;
-  for (const Part& part : parts) bytes += part.input.file_bytes(part.count);
+  for (const Hyperslab& slab : hyperslabs) bytes += slab.input.file_bytes(slab.count);
   return bytes;
 }
 

@@ -88,15 +88,16 @@ struct Fused {
   int64_t task_bytes(const Stage& stage) const;
   int64_t file_bytes(const Stage& stage) const;
 };
-// Every chunk of the output is copied together from boxes of the parts: rechunk, concatenate, stack, gathered views;
-// and reshape, where `linear` says that element number i (C order) of the space is element number i of the one part.
+// Every chunk of the output is copied together from hyperslabs: rechunk, concatenate, stack, gathered views;
+// and reshape, where `linear` says that element number i (C order) of the space is element number i of the one
+// hyperslab.
 struct Assemble {
-  struct Part {
+  struct Hyperslab {
     Input input;
-    Dims offset;  // where the part begins in the output; its extent is `count`
+    Dims offset;  // where it begins in the output; its extent is `count`
     Dims count;
   };
-  std::vector<Part> parts;
+  std::vector<Hyperslab> hyperslabs;
   bool linear = false;
 
   static constexpr bool kStreams = true;

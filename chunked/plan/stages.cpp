@@ -99,12 +99,13 @@ class Emitter {
 };
 
 // Output number `output` of stage `stage` is what a product makes first.
-struct Place {
+struct StageOutput {
   int stage = -1, output = 0;
 };
 
 // Stage number `number` of the products in `group`, elementwise outputs first.
-Stage fused_stage(Products& products, const std::vector<int>& group, int number, std::vector<Place>& places) {
+Stage fused_stage(Products& products, const std::vector<int>& group, int number,
+                  std::vector<StageOutput>& stage_outputs) {
   const auto product_of = [&](int member) -> const Product& { return products.all()[static_cast<size_t>(member)]; };
   Stage stage;
   stage.grid = product_of(group[0]).grid;
@@ -116,7 +117,7 @@ Stage fused_stage(Products& products, const std::vector<int>& group, int number,
     for (const int member : group) {
       const Product& product = product_of(member);
       if (product.kind != kind) continue;
-      places[static_cast<size_t>(member)] = {number, static_cast<int>(stage.outputs.size())};
+      stage_outputs[static_cast<size_t>(member)] = {number, static_cast<int>(stage.outputs.size())};
       stage.outputs.push_back(product.outputs[0]);
       if (stage.label.size() < kLabelLength) {
         if (!stage.label.empty()) stage.label += "; ";
@@ -141,11 +142,11 @@ Stage fused_stage(Products& products, const std::vector<int>& group, int number,
 }
 
 // Arrays of kind stage name products: makes them name stages.
-void settle(ArrayRef& array, const std::vector<Place>& places) {
+void settle(ArrayRef& array, const std::vector<StageOutput>& stage_outputs) {
   if (array.kind != ArrayRef::Kind::stage) return;
-  const Place& place = places[static_cast<size_t>(array.stage)];
-  array.stage = place.stage;
-  array.output += place.output;
+  const StageOutput& made = stage_outputs[static_cast<size_t>(array.stage)];
+  array.stage = made.stage;
+  array.output += made.output;
 }
 
 }  // namespace
@@ -153,27 +154,27 @@ void settle(ArrayRef& array, const std::vector<Place>& places) {
 void make_stages(Draft& draft) {
   Products& products = *draft.products;
   Plan& plan = draft.plan;
-  std::vector<Place> places(products.all().size());
+  std::vector<StageOutput> stage_outputs(products.all().size());
   for (const std::vector<int>& group : draft.groups) {
     const Product& first = products.all()[static_cast<size_t>(group[0])];
     const int number = static_cast<int>(plan.stages.size());
     if (first.kind != Product::Kind::other) {
-      plan.stages.push_back(fused_stage(products, group, number, places));
+      plan.stages.push_back(fused_stage(products, group, number, stage_outputs));
       continue;
     }
     Stage stage = *first.stage;
     stage.outputs = first.outputs;
     stage.shape = first.outputs[0].shape;
     stage.grid = first.outputs[0].grid;
-    places[static_cast<size_t>(group[0])] = {number, 0};
+    stage_outputs[static_cast<size_t>(group[0])] = {number, 0};
     plan.stages.push_back(std::move(stage));
   }
-  QUARRY_CHECK(places.size() == products.all().size());  // making stages made no more products
+  QUARRY_CHECK(stage_outputs.size() == products.all().size());  // making stages made no more products
   for (Stage& stage : plan.stages)
-    for (Input* input : stage.reads()) settle(input->array, places);
+    for (Input* input : stage.reads()) settle(input->array, stage_outputs);
   for (const Input& result : products.results()) {
     plan.results.push_back(result.array);
-    settle(plan.results.back(), places);
+    settle(plan.results.back(), stage_outputs);
   }
   plan.hash = 0x51ab3c1du + static_cast<uint64_t>(draft.room);
   for (const NodePtr& root : draft.roots) plan.hash = (plan.hash ^ root->hash) * 0x9e3779b97f4a7c15u + 1;

@@ -270,8 +270,8 @@ class PlanEvaluator {
 
   void run_assemble(const plan::Stage& stage, const plan::Assemble& assemble, NdArray& output) {
     if (assemble.linear) {
-      QUARRY_CHECK(assemble.parts.size() == 1);
-      const NdArray part = whole(assemble.parts[0].input, assemble.parts[0].count).copy();
+      QUARRY_CHECK(assemble.hyperslabs.size() == 1);
+      const NdArray part = whole(assemble.hyperslabs[0].input, assemble.hyperslabs[0].count).copy();
       // Each chunk holds consecutive elements.
       for (int64_t i = 0; i < stage.grid.count(); ++i) {
         const Region box = stage.grid.chunk(i);
@@ -284,7 +284,7 @@ class PlanEvaluator {
       output.assign(part.reshape(output.shape()));
       return;
     }
-    for (const auto& part : assemble.parts)
+    for (const auto& part : assemble.hyperslabs)
       box_of(output, Region::box(part.offset, part.count)).assign(whole(part.input, part.count));
   }
 

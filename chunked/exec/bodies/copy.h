@@ -13,7 +13,7 @@ namespace quarry::exec {
 
 // A copy into an output block: the source's layout comes from `access`, the destination is the box at `offset` of the
 // block.
-struct CopyAtom {
+struct CopySegment {
   Access access;
   Dims count;           // of the copied box, in destination axes
   Dims source_strides;  // per destination axis, bytes
@@ -25,18 +25,18 @@ struct CopyAtom {
   const plan::Input* input = nullptr;  // whose part it is, where the block has yet to be brought
 };
 
-// Copies blocks together into one. Atom k of a task reads input block k.
+// Copies blocks together into one. Segment k of a task reads input block k.
 class CopyBody : public scheduler::TaskBody {
  public:
-  CopyBody(std::string label, std::function<std::vector<CopyAtom>(int64_t)> atoms)
-      : label_(std::move(label)), atoms_(std::move(atoms)) {}
+  CopyBody(std::string label, std::function<std::vector<CopySegment>(int64_t)> segments)
+      : label_(std::move(label)), segments_(std::move(segments)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  static int64_t scratch_bytes(const std::vector<CopyAtom>& atoms, const local::Device& device);
+  static int64_t scratch_bytes(const std::vector<CopySegment>& segments, const local::Device& device);
 
  private:
   std::string label_;
-  std::function<std::vector<CopyAtom>(int64_t)> atoms_;
+  std::function<std::vector<CopySegment>(int64_t)> segments_;
 };
 
 }  // namespace quarry::exec

@@ -57,9 +57,9 @@ BlockId Builder::block(const BlockKey& key) const {
   return *found;
 }
 
-void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
+void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Priority priority, Cost cost,
                        const std::vector<BlockId>& inputs, const std::vector<BlockId>& outputs) {
-  const int64_t position = order_.position(stage_, place.progress, place.depth);
+  const int64_t position = order_.position(stage_, priority.progress, priority.depth);
   result_->graph.add_task({kind, lane, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs});
   is_transfer_.push_back(false);
 }
@@ -138,16 +138,16 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   }
   const Region box = Region::box(Dims(region.ndim()), region.count);
   const int64_t itemsize = local::itemsize(input.dtype);
-  auto atoms = [gathered, box, itemsize, rank = context_.rank, owners = context_.owners](int64_t) {
-    return atoms_of({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, owners);
+  auto segments = [gathered, box, itemsize, rank = context_.rank, owners = context_.owners](int64_t) {
+    return copy_segments({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, owners);
   };
-  const std::vector<CopyAtom> now = atoms(0);
+  const std::vector<CopySegment> now = segments(0);
   std::vector<BlockId> inputs;
   inputs.reserve(now.size());
-  for (const CopyAtom& atom : now) inputs.push_back(prefetch(*gathered, atom.access));
+  for (const CopySegment& segment : now) inputs.push_back(prefetch(*gathered, segment.access));
   const int64_t bytes = box.elements() * itemsize;
   const BlockId packed = add_block(bytes);
-  const int32_t number = add_body<CopyBody>(label_of(input.array), atoms).first;
+  const int32_t number = add_body<CopyBody>(label_of(input.array), segments).first;
   add_transfer(TaskKind::copy, LaneKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
                inputs, packed);
   return packed;

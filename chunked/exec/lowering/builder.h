@@ -64,20 +64,21 @@ class Builder {
     return {result_->graph.add_body(std::move(made)), pointer};
   }
 
-  struct Place {  // of a task inside its stage
+  struct Priority {  // of a task inside its stage
     int64_t progress, depth;
   };
   struct Cost {
     int64_t scratch_bytes = 0, traffic_bytes = 0;
   };
   // Task `index` of a body, on the compute lane.
-  void add_compute(int32_t body, int64_t index, Place place, Cost cost, const std::vector<scheduler::BlockId>& inputs,
-                   const std::vector<scheduler::BlockId>& outputs,
+  void add_compute(int32_t body, int64_t index, Priority priority, Cost cost,
+                   const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs,
                    scheduler::TaskKind kind = scheduler::TaskKind::compute) {
-    add_task(kind, scheduler::LaneKind::compute, body, index, place, cost, inputs, outputs);
+    add_task(kind, scheduler::LaneKind::compute, body, index, priority, cost, inputs, outputs);
   }
-  void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
-                const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs);
+  void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Priority priority,
+                Cost cost, const std::vector<scheduler::BlockId>& inputs,
+                const std::vector<scheduler::BlockId>& outputs);
 
   // --- what a task reads ---
 

@@ -319,9 +319,9 @@ class Reductions {
     return merged;
   }
 
-  void add_chain(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, int64_t states,
-                 BlockId merged) {
-    builder_.add_compute(chain_, j * kSegments + node, place, {chain_body_->scratch_bytes(j * kSegments, states), 0},
+  void add_chain(int64_t j, int64_t node, Builder::Priority priority, const std::vector<BlockId>& inputs,
+                 int64_t states, BlockId merged) {
+    builder_.add_compute(chain_, j * kSegments + node, priority, {chain_body_->scratch_bytes(j * kSegments, states), 0},
                          inputs, {merged});
   }
 

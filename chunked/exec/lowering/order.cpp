@@ -91,7 +91,7 @@ int64_t Order::latest_input(int s, int64_t chunk, int phase) {
       const Region box = stage.grid.chunk(chunk);
       for (const plan::Input& input : work.inputs) look(input, box);
     } else if constexpr (std::is_same_v<Work, plan::Assemble>) {
-      for (const CopyPart& part : copy_parts(stage, chunk)) look(*part.input, part.box);
+      for (const CopyRegion& part : copy_regions(stage, chunk)) look(*part.input, part.box);
     } else {
       static_assert(!Work::kStreams, "what do the chunks of this kind of stage read?");
     }

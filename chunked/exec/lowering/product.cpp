@@ -216,20 +216,20 @@ class Product {
       builder_.name_block(builder_.key(0, tile), partial(tile, tree_.levels(), 0, keep_));
       return;
     }
-    auto atoms = [&tiles = tiles_, dtype = dtype_](int64_t t) {
+    auto segments = [&tiles = tiles_, dtype = dtype_](int64_t t) {
       const Dims count = tiles.chunk_shape(t);
       const int64_t itemsize = local::itemsize(dtype);
-      CopyAtom atom{{}, count, Dims{itemsize, count[0] * itemsize}, local::contiguous_strides(count, itemsize),
-                    0,  dtype};
-      atom.conjugate = local::is_complex(dtype);
-      return std::vector<CopyAtom>{atom};
+      CopySegment segment{{}, count, Dims{itemsize, count[0] * itemsize}, local::contiguous_strides(count, itemsize),
+                          0,  dtype};
+      segment.conjugate = local::is_complex(dtype);
+      return std::vector<CopySegment>{segment};
     };
-    if (mirror_ < 0) mirror_ = builder_.add_body<CopyBody>(stage_.label, atoms).first;
+    if (mirror_ < 0) mirror_ = builder_.add_body<CopyBody>(stage_.label, segments).first;
     const Dims at = tiles_.coordinates(tile);
     const BlockId above = partial(tiles_.flat(Dims{at[1], at[0]}), tree_.levels(), 0);
     const BlockId output = builder_.add_output(0, tile, bytes(tile));
     builder_.add_compute(mirror_, tile, {kProgressEnd, kFinalize},
-                         {CopyBody::scratch_bytes(atoms(tile), builder_.device()), 0}, {above}, {output},
+                         {CopyBody::scratch_bytes(segments(tile), builder_.device()), 0}, {above}, {output},
                          scheduler::TaskKind::copy);
   }
 

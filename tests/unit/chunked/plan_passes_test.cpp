@@ -192,7 +192,7 @@ TEST(PassGrids, ComputedInputsAreRechunked) {
   const plan::Plan plan = plan_of({x.rechunk({1024, -1}) - mean(x.rechunk({8192, 64}), 0)});
   ASSERT_EQ(plan.stages.size(), 3u) << describe(plan);
   const auto& assemble = std::get<plan::Assemble>(plan.stages[1].work);
-  EXPECT_EQ(assemble.parts[0].input.grid.largest(), Dims{64});
+  EXPECT_EQ(assemble.hyperslabs[0].input.grid.largest(), Dims{64});
   EXPECT_EQ(plan.stages[1].grid.largest(), Dims{512});
   EXPECT_EQ(plan.stages[2].grid.largest(), (Dims{1024, 512}));
 }
