@@ -78,7 +78,7 @@ int64_t products_in_task(int64_t k, int64_t chunk) {
   return std::clamp<int64_t>((steps - 1) / kSegments + 1, 1, kProductsPerTask);
 }
 
-ProductGrid product_grid(const expr::Node& node, const expr::MatMul& n, local::DeviceKind device, int64_t room) {
+MatMulGrid matmul_grid(const expr::Node& node, const expr::MatMul& n, local::DeviceKind device, int64_t room) {
   const int nd = node.shape.size();
   const int64_t itemsize = local::itemsize(node.dtype);
   const int64_t m = node.shape[nd - 2], columns = node.shape[nd - 1], k = n.b->shape[nd - 2];

@@ -23,10 +23,10 @@ inline constexpr int64_t kProductsPerTask = 4;
 int64_t products_in_task(int64_t k, int64_t chunk);
 
 // The chunks of a product's tiles, (..., m, n), and of k. Those of batch axes and of m and n are the output's.
-struct ProductGrid {
+struct MatMulGrid {
   std::vector<AxisChunks> tiles;
   AxisChunks k;
 };
-ProductGrid product_grid(const expr::Node& node, const expr::MatMul& product, local::DeviceKind device, int64_t room);
+MatMulGrid matmul_grid(const expr::Node& node, const expr::MatMul& product, local::DeviceKind device, int64_t room);
 
 }  // namespace quarry::plan

@@ -15,7 +15,7 @@ namespace quarry::plan {
 
 using expr::NodePtr;
 
-class Products;
+class PlannedArrays;
 
 // What the passes work on, one after the other.
 struct Draft {
@@ -26,8 +26,8 @@ struct Draft {
   int64_t room = 0;            // bytes for one task; 0: unlimited
   std::vector<NodePtr> roots;  // one per requested array
   std::vector<NodePtr> materialised;
-  std::unique_ptr<Products> products;
-  std::vector<std::vector<int>> groups;  // of products: each becomes a stage
+  std::unique_ptr<PlannedArrays> arrays;
+  std::vector<std::vector<int>> groups;  // of arrays: each becomes a stage
   Plan plan;
 };
 
@@ -57,7 +57,7 @@ std::vector<NodePtr> detect_syrk(const std::vector<NodePtr>& roots);
 // roots.
 std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots);
 
-// A stage per group of products.
+// A stage per group of planned arrays.
 void make_stages(Draft& draft);
 
 }  // namespace quarry::plan

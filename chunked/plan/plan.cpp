@@ -7,7 +7,7 @@
 
 #include "quarry/chunked/plan/grouping.h"
 #include "quarry/chunked/plan/passes.h"
-#include "quarry/chunked/plan/products.h"
+#include "quarry/chunked/plan/planned_arrays.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
@@ -41,12 +41,12 @@ void syrk(Draft& draft) { draft.roots = detect_syrk(draft.roots); }
 void materialise(Draft& draft) { draft.materialised = choose_materialised(draft.roots); }
 
 void arrays(Draft& draft) {
-  draft.products = std::make_unique<Products>(draft.roots, draft.materialised, draft.options, draft.room);
+  draft.arrays = std::make_unique<PlannedArrays>(draft.roots, draft.materialised, draft.options, draft.room);
   draft.groups.clear();
-  for (int product = 0; product < std::ssize(draft.products->all()); ++product) draft.groups.push_back({product});
+  for (int array = 0; array < std::ssize(draft.arrays->all()); ++array) draft.groups.push_back({array});
 }
 
-void siblings(Draft& draft) { draft.groups = group_products(draft.products->all()); }
+void siblings(Draft& draft) { draft.groups = group_arrays(draft.arrays->all()); }
 
 // Makes the stages anew, in smaller chunks, where the largest task exceeds its part of the budget.
 void fit(Draft& draft) {

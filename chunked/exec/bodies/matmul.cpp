@@ -95,9 +95,9 @@ local::Launch pack_launch(const Matrix& from, const Dims& shape, const Matrix& t
 
 }  // namespace
 
-std::string ProductBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
+std::string MatMulBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
 
-int64_t ProductBody::scratch_bytes(const Operands& operands) const {
+int64_t MatMulBody::scratch_bytes(const Operands& operands) const {
   const int64_t itemsize = local::itemsize(dtype_);
   const int n = operands.shape.size();
   const int64_t rows = operands.shape[n - 2], columns = operands.shape[n - 1];
@@ -144,7 +144,7 @@ int64_t ProductBody::scratch_bytes(const Operands& operands) const {
   return largest;
 }
 
-void ProductBody::run(scheduler::TaskRun& run) {
+void MatMulBody::run(scheduler::TaskRun& run) {
   const Operands operands = operands_(run.index);
   const int64_t itemsize = local::itemsize(dtype_);
   const int n = operands.shape.size();

@@ -12,7 +12,7 @@ namespace quarry::exec {
 
 // c += a b for some successive chunks of k. Inputs: the sum so far (unless it is the first task of its segment), then a
 // and b blocks per chunk of k (syrk: b only). Output: the sum.
-class ProductBody : public scheduler::TaskBody {
+class MatMulBody : public scheduler::TaskBody {
  public:
   struct Operands {
     bool first;                              // no sum so far
@@ -22,7 +22,7 @@ class ProductBody : public scheduler::TaskBody {
     std::vector<int64_t> k;
     bool conjugate_a = false;  // syrk off the diagonal: a is a transposed view of b's array
   };
-  ProductBody(std::string label, local::DType dtype, local::Device device, std::function<Operands(int64_t)> operands)
+  MatMulBody(std::string label, local::DType dtype, local::Device device, std::function<Operands(int64_t)> operands)
       : label_(std::move(label)), dtype_(dtype), device_(device), operands_(std::move(operands)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;

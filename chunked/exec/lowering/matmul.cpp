@@ -51,8 +51,8 @@ class Operands {
   Region b_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 2); }
 
   // Chunks [first_k, first_k + count) of k for one tile.
-  ProductBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
-    ProductBody::Operands result{first, tiles_.chunk_shape(tile), {}, {}, {}, {}, {}};
+  MatMulBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
+    MatMulBody::Operands result{first, tiles_.chunk_shape(tile), {}, {}, {}, {}, {}};
     const Dims at = tiles_.coordinates(tile);
     for (int64_t k = first_k; k < first_k + count; ++k) {
       result.k.push_back(steps_.size(k));
@@ -97,9 +97,9 @@ class Operands {
   Ownership owners_;
 };
 
-class Product {
+class MatMulLowering {
  public:
-  explicit Product(Builder& builder)
+  explicit MatMulLowering(Builder& builder)
       : builder_(builder), operands_(std::make_shared<Operands>(stage_, builder.context())) {
     QUARRY_CHECK(!product_.syrk || tiles_.ndim() == 2);
     QUARRY_CHECK(product_.b.array.kind != plan::ArrayRef::Kind::dataset &&
@@ -109,7 +109,7 @@ class Product {
       return operands->of(work.tile, work.k, work.count, work.first);
     };
     std::tie(multiply_, multiply_body_) =
-        builder.add_body<ProductBody>(stage_.label, dtype_, builder.device(), operands);
+        builder.add_body<MatMulBody>(stage_.label, dtype_, builder.device(), operands);
     std::tie(sum_, sum_body_) = builder.add_body<SumBody>(stage_.label, dtype_);
   }
 
@@ -186,7 +186,7 @@ class Product {
     for (int64_t k = tree_.first(segment); k < end;) {
       const int64_t count = std::min(plan::kProductsPerTask, end - k);
       works_->push_back({tile, k, count, total < 0});
-      const ProductBody::Operands task = operands_->of(tile, k, count, total < 0);
+      const MatMulBody::Operands task = operands_->of(tile, k, count, total < 0);
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
@@ -244,12 +244,12 @@ class Product {
   const Tree tree_{operands_->steps().count()};
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
   int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
-  ProductBody* multiply_body_ = nullptr;
+  MatMulBody* multiply_body_ = nullptr;
   SumBody* sum_body_ = nullptr;
 };
 
 }  // namespace
 
-void lower_work(Builder& builder, const plan::MatMul& /*product*/) { Product(builder).lower(); }
+void lower_work(Builder& builder, const plan::MatMul& /*product*/) { MatMulLowering(builder).lower(); }
 
 }  // namespace quarry::exec
