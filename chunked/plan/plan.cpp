@@ -108,7 +108,7 @@ PassNames parse_passes(std::string_view text) {
     const bool is_off = item.starts_with('-');
     if (!is_off || std::ranges::find(known, item.substr(1)) == known.end()) {
       throw local::InvalidArgument(fmt::format(
-          "passes: '{}' {}; expected names with a minus, as in -cse,-views, of {}", item,
+          "'{}' {}; expected names with a minus, as in -cse,-views, of {}", item,
           is_off ? "names no pass that can be switched off" : "does not begin with a minus", fmt::join(known, ", ")));
     }
     off.emplace(item.substr(1));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "quarry/comm/ipc/peer_memory.h"
@@ -123,9 +124,17 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
   if (options.chunks && std::ranges::any_of(*options.chunks, [](int64_t extent) { return extent < 1; })) {
     throw InvalidArgument(fmt::format("chunks {}: extents must be positive", local::to_string(*options.chunks)));
   }
-  if (options.passes.empty()) options.passes = environment("QUARRY_PASSES");
-  resolved.passes_off = plan::parse_passes(options.passes);
+  const bool passes_given = !options.passes.empty();
+  if (!passes_given) options.passes = environment("QUARRY_PASSES");
+  try {
+    resolved.passes_off = plan::parse_passes(options.passes);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(
+        fmt::format("{}{}: {}", passes_given ? "passes: " : "QUARRY_PASSES=", options.passes, error.what()));
+  }
   resolved.hash = hash_chunks(options.chunks) + (resolved.balances ? 1 : 0) + (resolved.cpu_ranks ? 2 : 0);
+  for (const std::string& name : resolved.passes_off)
+    resolved.hash = resolved.hash * 31 + std::hash<std::string>()(name);
   return resolved;
 }
 

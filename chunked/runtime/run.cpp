@@ -120,7 +120,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
     for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored(block));
     const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
-    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks)));
+    kept.push_back(
+        std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks), &runtime.executor()));
   }
   return kept;
 }

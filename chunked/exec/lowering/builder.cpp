@@ -71,8 +71,10 @@ void Builder::add_transfer(TaskKind kind, LaneKind lane, int32_t body, int64_t i
 }
 
 void Builder::number_stored(const plan::ArrayRef& array) {
-  if (array.kind == plan::ArrayRef::Kind::stored)
-    stored_numbers_.emplace(array.stored.get(), static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size()));
+  if (array.kind != plan::ArrayRef::Kind::stored) return;
+  if (context_.executor != nullptr && !array.stored->is_in(*context_.executor))
+    throw local::InvalidArgument("an array was persisted by another Runtime than the one that is to read it");
+  stored_numbers_.emplace(array.stored.get(), static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size()));
 }
 
 BlockKey Builder::key_of(const plan::ArrayRef& array, int64_t chunk) const {

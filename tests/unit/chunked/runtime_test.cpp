@@ -327,6 +327,7 @@ TEST(Runtimes, TwoThatAreAliveKeepToThemselves) {
     EXPECT_EQ(sum(of_b).to_host().item<int64_t>(), 4950);
     EXPECT_EQ(a.internals().runs, 2u);
     EXPECT_EQ(b.internals().runs, 2u);
+    EXPECT_THROW(sum(of_a).to_host(), local::InvalidArgument);
     EXPECT_EQ(a.internals().persisted, 1u);
     EXPECT_GT(a.statistics().tasks, b.statistics().tasks);
     // Another thread has no scope.
@@ -347,6 +348,13 @@ TEST(Runtimes, PassesAreSwitchedOffByOptionOrEnvironment) {
   EXPECT_EQ(off(options), (plan::PassNames{"fit"}));
   options.passes = "-nonsense";
   EXPECT_THROW(Runtime{options}, local::InvalidArgument);
+  const Environment wrong("QUARRY_PASSES", "-cse,-sirk");
+  try {
+    Runtime{on_cpu()};
+    ADD_FAILURE();
+  } catch (const local::InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("QUARRY_PASSES=-cse,-sirk: '-sirk' names no pass"));
+  }
 }
 
 TEST(Runtime, CountsWhatWasReadAndWritten) {
