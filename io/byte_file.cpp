@@ -38,6 +38,17 @@ std::string system_reason(int error) {
   return std::strerror(error);
 }
 
+void check_regular_file(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0)
+    throw local::InvalidArgument(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  if (S_ISDIR(status.st_mode)) throw local::InvalidArgument(fmt::format("cannot open '{}': it is a directory", path));
+  if (!S_ISREG(status.st_mode))
+    throw local::InvalidArgument(fmt::format("cannot open '{}': it is not a regular file", path));
+  if (::access(path.c_str(), R_OK) != 0)
+    throw local::InvalidArgument(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+}
+
 namespace {
 
 int64_t fault(const char* name) {

@@ -55,6 +55,9 @@ class ByteFile : public ByteSource {
   void pretend_faults(int64_t bytes) const;
 };
 
+// Throws InvalidArgument unless `path` names a readable regular file.
+void check_regular_file(const std::string& path);
+
 // "no space left on device" for ENOSPC, EDQUOT and EFBIG, else the system's message.
 std::string system_reason(int error);
 

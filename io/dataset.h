@@ -1,5 +1,5 @@
-// HDF5 data sets: what a file holds, and reading any hyperslab of it by offset, without the HDF5 library on the data
-// path where the layout allows.
+// Data sets in files of any format: what a file holds, and reading any hyperslab of it, by offset where the format and
+// the layout allow.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,14 @@
 #include <variant>
 #include <vector>
 
+#include "quarry/io/filter.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/shape.h"
 
 namespace quarry::io {
 
-struct Filter {
-  enum class Kind : uint8_t { deflate, shuffle, fletcher32, other };
-  Kind kind;
-  int level = 0;     // deflate
-  std::string name;  // as `h5dump` would call it; for `other` the registered name or number
-};
+class Format;  // io/format.h
 
 using Attribute = std::variant<int64_t, double, std::string, std::vector<double>>;
 
@@ -43,12 +39,13 @@ struct DatasetInfo {
 };
 
 // Thread-safe once open. Throws on open: InvalidArgument (no such file, no regular file; no such object, with the
-// nearest name; a group), IoError (no HDF5; truncated; damaged: with file, object and reason), TypeError (a type quarry
-// has no dtype for; a null dataspace), NotSupported (a filter that is not installed). Reading throws IoError.
+// nearest name; a group), IoError (of no known format; truncated; damaged: with file, object and reason), TypeError (a
+// type quarry has no dtype for; a null dataspace), NotSupported (a filter that is not installed). Reading throws
+// IoError.
 //
-// bool is h5py's enum of FALSE and TRUE over one byte (other values read as true), complex the compound of r and i;
-// other enums read as their integers, bit fields as unsigned integers. An attribute array of one element (netCDF-4) is
-// given as a number.
+// In HDF5 bool is h5py's enum of FALSE and TRUE over one byte (other values read as true), complex the compound of r
+// and i; other enums read as their integers, bit fields as unsigned integers. An attribute array of one element
+// (netCDF-4) is given as a number.
 class Dataset {
  public:
   static std::shared_ptr<Dataset> open(const std::string& file, const std::string& object);
@@ -56,9 +53,12 @@ class Dataset {
   virtual const DatasetInfo& info() const = 0;
 
   // Everything another rank needs to read directly (metadata and chunk index) without opening the file through the
-  // library.
-  virtual std::string serialize() const = 0;
+  // format's library.
+  std::string serialize() const;
   static std::shared_ptr<Dataset> deserialize(const std::string& bytes);
+  // The same for Format::dataset() of the format.
+  virtual const Format& format() const = 0;
+  virtual std::string layout() const = 0;
 
   // Reads `region` into C-contiguous host memory of region.elements() * itemsize bytes. On the direct path the bytes
   // stay in the file's byte order (info().swapped); the library path converts and reports swapped = false. `scratch` of

@@ -1,4 +1,4 @@
-// Writing data sets: created by one rank, written by all at their offsets, committed as a whole. In the file, bool is
+// Writing data sets: created by one rank, written by all at their offsets, committed as a whole. In HDF5, bool is
 // h5py's enum of FALSE and TRUE over int8, complex the compound of r and i, float16 IEEE half, bfloat16 a 16-bit float
 // type of that format, 0-d a scalar dataspace; all little-endian.
 #pragma once
@@ -29,8 +29,11 @@ class Writer {
  public:
   virtual ~Writer() = default;
   virtual const OutputSpec& spec() const = 0;
-  virtual std::string serialize() const = 0;
+  std::string serialize() const;
   static std::shared_ptr<Writer> deserialize(const std::string& bytes);
+  // The same for Format::writer() of the format.
+  virtual const Format& format() const = 0;
+  virtual std::string layout() const = 0;
 
   // Unfiltered: writes C-contiguous `from` into the box `region` (steps 1) at its file offsets. Throws IoError ("no
   // space left on device ...": a program under a file size limit must ignore SIGXFSZ to get that). Blocks.
@@ -50,8 +53,8 @@ class Writer {
 class OutputFile {
  public:
   // Throws InvalidArgument where an object exists and !overwrite (a group is never replaced), paths contradict each
-  // other or a specification cannot be; IoError where the place is not writable, has not the room, holds a file that
-  // is no HDF5 file, or is being written by another process.
+  // other or a specification cannot be; IoError where the place is not writable, has not the room, holds a file of
+  // another kind, or is being written by another process.
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
   virtual ~OutputFile() = default;
   virtual std::shared_ptr<Writer> writer(size_t index) = 0;

@@ -56,7 +56,7 @@ DashboardOptions parse_dashboard(const std::string& text, const std::string& tok
 
 namespace {
 
-nlohmann::json progress_json(const scheduler::Progress& progress) {
+nlohmann::json progress_json(const Progress& progress) {
   return {{"tasks_done", progress.tasks_done},         {"tasks_total", progress.tasks_total},
           {"bytes_done", progress.bytes_done},         {"bytes_total", progress.bytes_total},
           {"memory_used", progress.memory_used},       {"memory_limit", progress.memory_limit},
@@ -68,7 +68,7 @@ nlohmann::json progress_json(const scheduler::Progress& progress) {
 }  // namespace
 
 std::string status_json(const DashboardStatus& status) {
-  const scheduler::Progress sum = scheduler::sum(status.ranks);
+  const Progress sum = total(status.ranks);
   nlohmann::json all = progress_json(sum);
   const bool by_bytes = sum.bytes_total > 0;
   const auto total = static_cast<double>(by_bytes ? sum.bytes_total : sum.tasks_total);
@@ -78,9 +78,8 @@ std::string status_json(const DashboardStatus& status) {
   all["left_seconds"] = nullptr;
   if (fraction > 0) all["left_seconds"] = status.seconds * (1 - fraction) / fraction;
   all["lanes"] = nlohmann::json::array();
-  for (int lane = 0; lane < scheduler::kLaneCount; ++lane) {
-    all["lanes"].push_back(
-        {{"name", scheduler::name(static_cast<scheduler::LaneKind>(lane))}, {"busy_seconds", sum.busy_seconds[lane]}});
+  for (int lane = 0; lane < kLanes; ++lane) {
+    all["lanes"].push_back({{"name", lane_name(lane)}, {"busy_seconds", sum.busy_seconds[lane]}});
   }
   nlohmann::json ranks = nlohmann::json::array();
   for (size_t rank = 0; rank < status.ranks.size(); ++rank) {

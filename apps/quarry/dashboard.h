@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/scheduler/executor.h"
+#include "quarry/chunked/runtime/progress.h"
 
 namespace quarry::apps {
 
@@ -25,7 +25,7 @@ struct DashboardStatus {
   std::string title, banner, step;
   double seconds = 0;  // since the step began
   bool done = false;
-  std::vector<scheduler::Progress> ranks;
+  std::vector<Progress> ranks;
 };
 // As JSON: the sum over ranks, its share done and the time left, and each rank.
 std::string status_json(const DashboardStatus& status);

@@ -13,6 +13,7 @@
 #include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/local_eval.h"
 #include "quarry/apps/quarry/script.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry::apps {
 

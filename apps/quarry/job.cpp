@@ -57,7 +57,7 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
   if (root_) fmt::print(stderr, "quarry: {}\n", runtime_->banner());
   if (root_ && show_progress) {
     progress_ = std::make_unique<ProgressDisplay>();
-    runtime_->set_progress([this](const scheduler::Progress& progress) { progress_->update(progress); });
+    runtime_->set_progress([this](const Progress& progress) { progress_->update(progress); });
   }
   on_root([&] { check_report_files(); });
   report_.command = command_line(argc, argv);
@@ -162,6 +162,7 @@ void Job::print_plan(const std::string& title, std::span<const Array> arrays, bo
   fmt::print("plan of {}\n{}{}", title, summary.stages, summary.stages.ends_with('\n') ? "" : "\n");
   fmt::print("chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\n", format_count(summary.chunks),
              format_count(summary.tasks), format_bytes(summary.read_bytes), format_bytes(summary.write_bytes));
+  fmt::print("passes: {}\n", summary.passes);
   fmt::print("least budget: {} bytes ({}) per rank\ngiven budget: {} bytes ({}) per rank{}\n", summary.least_bytes,
              format_bytes(summary.least_bytes), summary.memory_bytes, format_bytes(summary.memory_bytes),
              summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
@@ -174,8 +175,8 @@ namespace {
 
 nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds) {
   nlohmann::json lanes = nlohmann::json::object();
-  for (int lane = 0; lane < scheduler::kLaneCount; ++lane) {
-    lanes[scheduler::name(static_cast<scheduler::LaneKind>(lane))] = totals.lane_busy_seconds[lane];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    lanes[lane_name(lane)] = totals.lane_busy_seconds[lane];
   }
   return {{"wall_seconds", wall_seconds},
           {"read_bytes", totals.read_bytes},
@@ -258,7 +259,7 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     job->finish();
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    status = exit_status(error, exec::any_run_started());
+    status = exit_status(error, job != nullptr && job->runtime().any_run_started());
     const std::string message = error_message(error);
     // The lowest rank that is there.
     std::vector<int> lost;

@@ -40,7 +40,7 @@ int ProgressDisplay::prefix_width() const {
   return step_.empty() ? 0 : static_cast<int>(step_.size() + std::strlen(kGap));
 }
 
-std::string ProgressDisplay::line(const scheduler::Progress& progress, double seconds) const {
+std::string ProgressDisplay::line(const Progress& progress, double seconds) const {
   const bool by_bytes = progress.bytes_total > 0;
   const auto done = static_cast<double>(by_bytes ? progress.bytes_done : progress.tasks_done);
   const auto total = static_cast<double>(by_bytes ? progress.bytes_total : progress.tasks_total);
@@ -72,7 +72,7 @@ std::string ProgressDisplay::line(const scheduler::Progress& progress, double se
   return text();
 }
 
-void ProgressDisplay::update(const scheduler::Progress& progress) {
+void ProgressDisplay::update(const Progress& progress) {
   const Clock::time_point now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const std::string text = line(progress, seconds);

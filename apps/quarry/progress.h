@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "quarry/scheduler/executor.h"
+#include "quarry/chunked/runtime/progress.h"
 
 namespace quarry::apps {
 
@@ -15,11 +15,11 @@ class ProgressDisplay {
   ProgressDisplay();  // as stderr is
 
   void start(const std::string& step);  // what runs next
-  void update(const scheduler::Progress& progress);
+  void update(const Progress& progress);
   void finish();  // removes the bar
 
   // The text shown after `seconds` of the step: on a narrow terminal without what is worth least.
-  std::string line(const scheduler::Progress& progress, double seconds) const;
+  std::string line(const Progress& progress, double seconds) const;
 
  private:
   int prefix_width() const;

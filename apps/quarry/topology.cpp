@@ -9,6 +9,7 @@
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/device_collectives.h"
+#include "quarry/comm/ipc/peer_memory.h"
 
 namespace quarry::apps {
 namespace {

@@ -5,9 +5,11 @@
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
-#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/host_value.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry {
 
@@ -18,6 +20,10 @@ Array Array::from_local(const NdArray& array) {
   const Grid grid = stored->grid();
   return Array(expr::stored(std::move(stored), identity, host.shape(), host.dtype(), grid));
 }
+
+const Dims& Array::shape() const { return node_->shape; }
+DType Array::dtype() const { return node_->dtype; }
+const Grid& Array::chunks() const { return node_->grid; }
 
 Array Array::operator[](std::span<const local::IndexItem> index) const {
   const local::BasicIndex basic = local::resolve_index(index, shape());
@@ -39,17 +45,18 @@ Array Array::rechunk(const Grid& grid) const { return Array(expr::rechunk(node_,
 
 std::vector<NdArray> to_host(std::span<const Array> arrays) {
   std::vector<NdArray> values;
-  for (const auto& stored : exec::keep(nodes_of(arrays))) values.push_back(exec::gather(*stored));
+  for (const auto& stored : exec::persist(nodes_of(arrays))) values.push_back(exec::host_value(*stored));
   return values;
 }
 
 NdArray Array::to_host() const { return quarry::to_host(std::span<const Array>(this, 1)).front(); }
 
 std::vector<Array> persist(std::span<const Array> arrays) {
-  static uint64_t identity = 0;  // the same on every rank, since every rank persists the same arrays
+  // The same on every rank, since every rank persists the same arrays.
+  uint64_t& persisted = Runtime::current().internals().persisted;
   std::vector<Array> result;
-  for (const auto& stored : exec::keep(nodes_of(arrays))) {
-    result.emplace_back(expr::stored(stored, ++identity, stored->grid().shape(), stored->dtype(), stored->grid()));
+  for (const auto& stored : exec::persist(nodes_of(arrays))) {
+    result.emplace_back(expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid()));
   }
   return result;
 }

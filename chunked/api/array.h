@@ -4,13 +4,18 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/grid.h"
+#include "quarry/io/filter.h"
 #include "quarry/local/ndarray/ndarray.h"
+
+namespace quarry::expr {
+struct Node;  // chunked/expr/node.h
+}
 
 namespace quarry {
 
@@ -22,18 +27,18 @@ using local::Slice;
 class Array {
  public:
   Array() = default;
-  explicit Array(expr::NodePtr node) : node_(std::move(node)) {}
+  explicit Array(std::shared_ptr<const expr::Node> node) : node_(std::move(node)) {}
   // A small local array, the same on every rank, as one chunk.
   static Array from_local(const NdArray& array);
 
-  const Dims& shape() const { return node_->shape; }
-  int64_t shape(int64_t axis) const { return node_->shape[local::normalize_axis(axis, ndim())]; }
-  int ndim() const { return node_->shape.size(); }
-  int64_t size() const { return local::element_count(node_->shape); }
-  DType dtype() const { return node_->dtype; }
+  const Dims& shape() const;
+  int64_t shape(int64_t axis) const { return shape()[local::normalize_axis(axis, ndim())]; }
+  int ndim() const { return shape().size(); }
+  int64_t size() const { return local::element_count(shape()); }
+  DType dtype() const;
   int64_t nbytes() const { return size() * local::itemsize(dtype()); }
-  const Grid& chunks() const { return node_->grid; }
-  const expr::NodePtr& node() const { return node_; }
+  const Grid& chunks() const;
+  const std::shared_ptr<const expr::Node>& node() const { return node_; }
 
   // Lazy views; see NumPy. Errors as local::resolve_index.
   Array operator[](std::span<const local::IndexItem> index) const;
@@ -54,7 +59,7 @@ class Array {
   Array compute() const { return persist(); }
 
  private:
-  expr::NodePtr node_;
+  std::shared_ptr<const expr::Node> node_;
 };
 
 // Several arrays in one plan: shared parts run once. Collective.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/expr/node.h"
 
 namespace quarry {
 

@@ -10,16 +10,18 @@
 
 #include "quarry/chunked/api/array.h"
 #include "quarry/chunked/api/nodes.h"
-#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/host_value.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/io/byte_file.h"
 #include "quarry/io/partial.h"
 
 namespace quarry {
 namespace {
 
-using exec::copy_box;
+using exec::copy_region;
 using exec::offset_of;
 using exec::Sink;
 
@@ -104,8 +106,8 @@ void write_filtered(const io::Writer& writer, const Region& box, const void* dat
     if (part.elements() == 0) continue;
     buffer.resize(static_cast<size_t>(part.elements() * itemsize));
     const auto* from = static_cast<const std::byte*>(data) + offset_of(part.start, strides);
-    copy_box(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count,
-             writer.spec().dtype);
+    copy_region(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count,
+                writer.spec().dtype);
     Dims coordinates = inside.coordinates(i);
     for (int d = 0; d < coordinates.size(); ++d) coordinates[d] += first[d];
     put(coordinates, writer.encode(coordinates, buffer.data(), part.count));
@@ -215,7 +217,7 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
     }
   }
   comm::agree(communicator, error, plan.hash);
-  for (const auto& writer : writers) runtime.count_io(0, writer->bytes_written());
+  for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
 }
 
 }  // namespace quarry

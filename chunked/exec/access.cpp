@@ -57,7 +57,7 @@ std::vector<Piece> pieces(const Grid& grid, const Region& region) {
 }
 
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
-               int ranks) {
+               const Ownership& owners) {
   Access access;
   access.region = region;
   const int ndim = region.ndim();
@@ -81,7 +81,7 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
   const Region chunk = grid.chunk(access.chunk);
   access.chunk_shape = chunk.count;
   const bool everywhere = array.kind == plan::ArrayRef::Kind::stored && array.stored->replicated();
-  access.owner = everywhere ? rank : plan::owner(access.chunk, grid.count(), ranks);
+  access.owner = everywhere ? rank : owners.owner(access.chunk, grid.count());
   Dims layout = chunk.count;
   Dims origin = chunk.start;
   if (access.owner == rank) {

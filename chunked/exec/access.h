@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
 
 namespace quarry::exec {
@@ -26,10 +27,9 @@ struct Access {
   Dims strides;               // bytes per axis of the array, for unit moves inside the region
 };
 
-// Where region `region` of an array with this grid is, seen from `rank` of `ranks`. `everywhere`: every rank holds all
-// chunks.
+// Where region `region` of an array with this grid is, seen from `rank`.
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
-               int ranks);
+               const Ownership& owners);
 
 // The chunks of `grid` that a region touches, each with the part of the region in it: `offset` is its place in the
 // region (in region coordinates).

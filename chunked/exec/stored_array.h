@@ -14,9 +14,10 @@ namespace quarry::exec {
 
 class StoredArray {
  public:
-  // This rank's chunks [first, first + blocks.size()) of the grid under block ownership.
-  StoredArray(local::DType dtype, Grid grid, int64_t first, std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks)
-      : dtype_(dtype), grid_(std::move(grid)), first_(first), blocks_(std::move(blocks)) {}
+  // This rank's chunks [first, first + blocks.size()) of the grid under block ownership, in the tiers of `executor`.
+  StoredArray(local::DType dtype, Grid grid, int64_t first, std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks,
+              const scheduler::Executor* executor)
+      : dtype_(dtype), grid_(std::move(grid)), first_(first), blocks_(std::move(blocks)), executor_(executor) {}
   // The same C-contiguous host array on every rank, as one chunk.
   explicit StoredArray(local::NdArray replicated)
       : dtype_(replicated.dtype()), grid_(Grid::single(replicated.shape())), replicated_(std::move(replicated)) {}
@@ -25,6 +26,8 @@ class StoredArray {
   const Grid& grid() const { return grid_; }
   bool replicated() const { return replicated_.has_value(); }
   const local::NdArray& value() const { return *replicated_; }
+  // Whether tasks of that executor can read it.
+  bool is_in(const scheduler::Executor& executor) const { return replicated() || &executor == executor_; }
   const std::shared_ptr<scheduler::StoredBlock>& block(int64_t chunk) const {
     QUARRY_CHECK(chunk >= first_ && chunk - first_ < static_cast<int64_t>(blocks_.size()));
     return blocks_[static_cast<size_t>(chunk - first_)];
@@ -35,6 +38,7 @@ class StoredArray {
   Grid grid_;
   int64_t first_ = 0;
   std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks_;
+  const scheduler::Executor* executor_ = nullptr;
   std::optional<local::NdArray> replicated_;
 };
 

@@ -55,13 +55,7 @@ struct Hash {
   }
   Hash& add(const std::string& text) { return add_bytes(text.data(), text.size()); }
   Hash& add(const NodePtr& node) { return add(node->hash); }
-  Hash& add(const Grid& grid) {
-    for (const AxisChunks& axis : grid.axes()) {
-      add(axis.extent()).add(axis.count()).add(axis.largest());
-      for (int64_t i = 0; i < std::min<int64_t>(axis.count(), 64); ++i) add(axis.start(i));
-    }
-    return *this;
-  }
+  Hash& add(const Grid& grid) { return add(grid.hash()); }
 };
 
 struct Hasher {

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
+#include <atomic>
+#include <utility>
 
 #include "quarry/local/base/error.h"
 
@@ -13,10 +14,8 @@ using local::InvalidArgument;
 
 namespace {
 
-ChunkPolicy& policy() {
-  static ChunkPolicy policy;
-  return policy;
-}
+std::atomic<const ChunkPolicy*> process_policy{nullptr};
+thread_local const ChunkPolicy* scoped_policy = nullptr;
 
 // Saturating product: a chunk that does not fit 64 bits is merely too large.
 int64_t chunk_bytes(const Dims& chunk, int64_t itemsize) {
@@ -65,12 +64,25 @@ Dims file_multiple_chunk(const Dims& shape, int64_t itemsize, const Dims& file_c
 
 }  // namespace
 
-const ChunkPolicy& chunk_policy() { return policy(); }
+const ChunkPolicy& chunk_policy() {
+  static const ChunkPolicy otherwise;
+  if (scoped_policy != nullptr) return *scoped_policy;
+  const ChunkPolicy* const policy = process_policy;
+  return policy != nullptr ? *policy : otherwise;
+}
 
-void set_chunk_policy(ChunkPolicy p) { policy() = std::move(p); }
+void set_chunk_policy(const ChunkPolicy* policy) noexcept { process_policy = policy; }
+
+const ChunkPolicy* scope_chunk_policy(const ChunkPolicy* policy) noexcept {
+  return std::exchange(scoped_policy, policy);
+}
+
+ChunkPolicyScope::ChunkPolicyScope(ChunkPolicy policy)
+    : policy_(std::move(policy)), before_(scope_chunk_policy(&policy_)) {}
+ChunkPolicyScope::~ChunkPolicyScope() { scope_chunk_policy(before_); }
 
 int64_t target_chunk_bytes(local::DeviceKind device) {
-  if (policy().target_bytes > 0) return policy().target_bytes;
+  if (chunk_policy().target_bytes > 0) return chunk_policy().target_bytes;
   switch (device) {
     case local::DeviceKind::cpu:
     case local::DeviceKind::emulated:

@@ -14,14 +14,33 @@ namespace quarry {
 inline constexpr int64_t kCpuChunkBytes = int64_t{16} << 20;
 inline constexpr int64_t kGpuChunkBytes = int64_t{64} << 20;
 
-// What the Runtime chose for this process; the same on every rank.
+// What a Runtime chose; the same on every rank.
 struct ChunkPolicy {
   local::DeviceKind device = local::DeviceKind::cpu;
   std::optional<Dims> chunks;  // RuntimeOptions::chunks: taken by every array of as many axes (-1: the whole axis)
   int64_t target_bytes = 0;    // instead of the constants above, for tests on small data; 0: those
 };
+// That of the Runtime that is current on this thread (Runtime::current()), or of a ChunkPolicyScope inside it; where
+// there is neither, the default one.
 const ChunkPolicy& chunk_policy();
-void set_chunk_policy(ChunkPolicy policy);
+
+// While it lives, arrays that this thread makes get chunks by `policy`: for tests on small data.
+class ChunkPolicyScope {
+ public:
+  explicit ChunkPolicyScope(ChunkPolicy policy);
+  ~ChunkPolicyScope();
+  ChunkPolicyScope(const ChunkPolicyScope&) = delete;
+  ChunkPolicyScope& operator=(const ChunkPolicyScope&) = delete;
+
+ private:
+  const ChunkPolicy policy_;
+  const ChunkPolicy* const before_;
+};
+
+// For the Runtime: the policy of all threads without a scope, and of this thread; null: none. The policy must live
+// until another one is set. The second returns what was set before.
+void set_chunk_policy(const ChunkPolicy* policy) noexcept;
+const ChunkPolicy* scope_chunk_policy(const ChunkPolicy* policy) noexcept;
 
 // Chunk size aimed at on a device kind, unless the policy says another.
 int64_t target_chunk_bytes(local::DeviceKind device);

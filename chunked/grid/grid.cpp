@@ -14,6 +14,14 @@ namespace {
 
 constexpr int kShownExtents = 8;  // of an axis in Grid::to_string()
 
+// The finaliser of splitmix64 over a running value.
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  uint64_t z = hash ^ (value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2));
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
 }  // namespace
 
 AxisChunks::AxisChunks(int64_t extent, int64_t chunk) : extent_(extent) {
@@ -22,6 +30,7 @@ AxisChunks::AxisChunks(int64_t extent, int64_t chunk) : extent_(extent) {
     throw InvalidArgument(fmt::format("a chunk must have at least 1 element, not {}", chunk));
   chunk_ = std::max<int64_t>(std::min(chunk, extent), 1);
   count_ = extent == 0 ? 1 : (extent - 1) / chunk_ + 1;
+  hash_ = cuts_hash();
 }
 
 AxisChunks::AxisChunks(const std::vector<int64_t>& extents) {
@@ -42,6 +51,13 @@ AxisChunks::AxisChunks(const std::vector<int64_t>& extents) {
   }
   count_ = std::max<int64_t>(static_cast<int64_t>(count), 1);
   if (regular) starts_.clear();
+  hash_ = cuts_hash();
+}
+
+uint64_t AxisChunks::cuts_hash() const {
+  uint64_t hash = mixed(static_cast<uint64_t>(extent_), static_cast<uint64_t>(chunk_));
+  for (const int64_t start : starts_) hash = mixed(hash, static_cast<uint64_t>(start));
+  return hash;
 }
 
 int64_t AxisChunks::start(int64_t i) const {
@@ -145,6 +161,12 @@ Dims Grid::largest() const {
   Dims largest(ndim());
   for (int d = 0; d < ndim(); ++d) largest[d] = axis(d).largest();
   return largest;
+}
+
+uint64_t Grid::hash() const {
+  uint64_t hash = static_cast<uint64_t>(ndim());
+  for (const AxisChunks& axis : axes_) hash = mixed(hash, axis.hash());
+  return hash;
 }
 
 std::string Grid::to_string() const {

@@ -15,7 +15,7 @@ using local::Region;
 // One axis: equal chunks with a shorter last one, or explicit extents (as Dask's tuples).
 class AxisChunks {
  public:
-  AxisChunks() = default;
+  AxisChunks() : hash_(cuts_hash()) {}
   AxisChunks(int64_t extent, int64_t chunk);                 // chunk >= 1; extent 0 has one empty chunk
   explicit AxisChunks(const std::vector<int64_t>& extents);  // stored regular where they are
   int64_t extent() const { return extent_; }
@@ -24,10 +24,15 @@ class AxisChunks {
   int64_t size(int64_t i) const { return start(i + 1) - start(i); }  // start(count()) == extent()
   int64_t find(int64_t position) const;                              // the chunk that holds it
   int64_t largest() const;
+  // Of extent and cuts, all of them; the same on every rank. Computed once, when the axis is made.
+  uint64_t hash() const { return hash_; }
   friend bool operator==(const AxisChunks&, const AxisChunks&) = default;
 
  private:
+  uint64_t cuts_hash() const;
+
   int64_t extent_ = 0, chunk_ = 1, count_ = 1;
+  uint64_t hash_ = 0;
   std::vector<int64_t> starts_;  // irregular: count() + 1 values; empty: regular
 };
 
@@ -51,6 +56,7 @@ class Grid {
   int64_t chunk_elements(int64_t i) const;
   bool same_shape(int64_t i, int64_t j) const;  // of two chunks
   Dims largest() const;
+  uint64_t hash() const;  // of the axes' hashes
   std::string to_string() const;  // "((4096, 4096, 8), (512,))" shortened
   friend bool operator==(const Grid&, const Grid&) = default;
 

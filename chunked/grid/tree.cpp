@@ -1,6 +1,6 @@
 #include "quarry/chunked/grid/tree.h"
 
-namespace quarry::exec {
+namespace quarry {
 
 int64_t Tree::segment_of(int64_t leaf) const {
   int64_t s = leaf * segments() / leaves;
@@ -65,4 +65,4 @@ std::pair<int64_t, int64_t> ReduceMap::split(int64_t chunk) const {
   return {j, leaf};
 }
 
-}  // namespace quarry::exec
+}  // namespace quarry

@@ -8,7 +8,7 @@
 
 #include "quarry/chunked/grid/grid.h"
 
-namespace quarry::exec {
+namespace quarry {
 
 inline constexpr int64_t kSegments = 64;
 
@@ -43,4 +43,4 @@ struct ReduceMap {
   std::vector<Axis> axes_;  // of the stage, the last one first
 };
 
-}  // namespace quarry::exec
+}  // namespace quarry

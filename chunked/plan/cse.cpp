@@ -13,13 +13,14 @@ std::vector<NodePtr> eliminate_common(const std::vector<NodePtr>& roots) {
     std::vector<NodePtr> args = expr::arguments(*node);
     for (NodePtr& arg : args) arg = replaced.at(arg.get());
     NodePtr candidate = expr::with_arguments(node, args);
-    // 64 bits of hash decide; kind, shape and dtype guard against the absurd.
+    // 64 bits of hash decide; kind, shape, dtype and chunks guard against the absurd, and nobody's chunks change.
     const auto [first, last] = known.equal_range(candidate->hash);
     bool found = false;
     for (auto it = first; it != last && !found; ++it) {
       const NodePtr& other = it->second;
       if (other->payload.index() == candidate->payload.index() && other->shape == candidate->shape &&
-          other->dtype == candidate->dtype) {
+          other->dtype == candidate->dtype && other->grid == candidate->grid &&
+          other->chosen_grid == candidate->chosen_grid) {
         candidate = other;
         found = true;
       }

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "quarry/chunked/expr/build.h"
-#include "quarry/chunked/plan/passes.h"
+#include "quarry/chunked/grid/tree.h"
 
 namespace quarry::plan {
 namespace {
 
+using expr::NodePtr;
 using expr::View;
 
 // The file chunks along the axes of a space, of the largest data set that it reads.
@@ -65,14 +66,19 @@ Grid fitting_grid(const expr::Node& node, const std::vector<Input>& inputs, int6
   for (;;) {
     const int64_t elements = largest_chunk_bytes(grid, /*itemsize=*/1);
     int64_t bytes = reduces ? 0 : elements * itemsize;
-    for (const Input& input : inputs) bytes += region_bytes(input, grid.largest());
+    for (const Input& input : inputs) bytes += input.region_bytes(grid.largest());
     if (inputs.empty()) bytes = 2 * elements * itemsize;  // copied from somewhere
     if (bytes <= room || elements <= kLeastElements) return grid;
     grid = limited_grid(grid, /*itemsize=*/1, elements / 2, keep);
   }
 }
 
-ProductGrid product_grid(const expr::Node& node, const expr::MatMul& n, local::DeviceKind device, int64_t room) {
+int64_t products_in_task(int64_t k, int64_t chunk) {
+  const int64_t steps = k == 0 ? 1 : (k - 1) / chunk + 1;
+  return std::clamp<int64_t>((steps - 1) / kSegments + 1, 1, kProductsPerTask);
+}
+
+MatMulGrid matmul_grid(const expr::Node& node, const expr::MatMul& n, local::DeviceKind device, int64_t room) {
   const int nd = node.shape.size();
   const int64_t itemsize = local::itemsize(node.dtype);
   const int64_t m = node.shape[nd - 2], columns = node.shape[nd - 1], k = n.b->shape[nd - 2];

@@ -17,11 +17,16 @@ bool inside_one_chunk(const Input& input, const Grid& space);
 // is counted like the widest array, so that siblings of other dtypes get the same chunks; a reduction's is small.
 Grid fitting_grid(const expr::Node& node, const std::vector<Input>& inputs, int64_t room, bool reduces = false);
 
+// Chunks along k that one task of a matrix product multiplies and adds up, at most.
+inline constexpr int64_t kProductsPerTask = 4;
+// The same for a k in chunks of that length: products are added along the fixed tree's segments.
+int64_t products_in_task(int64_t k, int64_t chunk);
+
 // The chunks of a product's tiles, (..., m, n), and of k. Those of batch axes and of m and n are the output's.
-struct ProductGrid {
+struct MatMulGrid {
   std::vector<AxisChunks> tiles;
   AxisChunks k;
 };
-ProductGrid product_grid(const expr::Node& node, const expr::MatMul& product, local::DeviceKind device, int64_t room);
+MatMulGrid matmul_grid(const expr::Node& node, const expr::MatMul& product, local::DeviceKind device, int64_t room);
 
 }  // namespace quarry::plan

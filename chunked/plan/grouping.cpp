@@ -8,24 +8,26 @@ namespace {
 constexpr size_t kMostOutputs = 16;  // of one stage, so that a task's memory stays near its inputs'
 
 struct Group {
-  std::vector<int> members;      // products
+  std::vector<int> members;      // arrays
   std::set<int> depends;         // groups, transitively
   std::vector<ArrayRef> shared;  // arrays read
 };
 
-bool joins(const Product& a, const Product& b) {
-  if (a.kind == Product::Kind::other || b.kind == Product::Kind::other || a.operand || b.operand || !(a.grid == b.grid))
+bool joins(const PlannedArray& a, const PlannedArray& b) {
+  if (a.kind == PlannedArray::Kind::other || b.kind == PlannedArray::Kind::other || a.operand || b.operand ||
+      !(a.grid == b.grid))
     return false;
-  return a.kind != Product::Kind::reduction || b.kind != Product::Kind::reduction || a.reduce_axes == b.reduce_axes;
+  return a.kind != PlannedArray::Kind::reduction || b.kind != PlannedArray::Kind::reduction ||
+         a.reduce_axes == b.reduce_axes;
 }
 
-std::vector<Group> make_groups(const std::vector<Product>& products) {
+std::vector<Group> make_groups(const std::vector<PlannedArray>& arrays) {
   std::vector<Group> groups;
-  std::vector<int> group_of(products.size(), -1);
-  for (size_t p = 0; p < products.size(); ++p) {
-    const Product& product = products[p];
+  std::vector<int> group_of(arrays.size(), -1);
+  for (size_t p = 0; p < arrays.size(); ++p) {
+    const PlannedArray& planned = arrays[p];
     std::set<int> depends;
-    for (const Input& input : product.inputs) {
+    for (const Input& input : planned.inputs) {
       if (input.array.kind != ArrayRef::Kind::stage) continue;
       const int group = group_of[static_cast<size_t>(input.array.stage)];
       QUARRY_CHECK(group >= 0);
@@ -38,10 +40,10 @@ std::vector<Group> make_groups(const std::vector<Product>& products) {
       const Group& group = groups[g];
       if (depends.contains(static_cast<int>(g)) || group.members.size() >= kMostOutputs) continue;
       bool fits = true;
-      for (int member : group.members) fits = fits && joins(products[static_cast<size_t>(member)], product);
+      for (int member : group.members) fits = fits && joins(arrays[static_cast<size_t>(member)], planned);
       bool shares = false;
       for (const ArrayRef& array : group.shared)
-        for (const Input& input : product.inputs) shares = shares || same_array(array, input.array);
+        for (const Input& input : planned.inputs) shares = shares || same_array(array, input.array);
       if (fits && shares) chosen = static_cast<int>(g);
     }
     if (chosen < 0) {
@@ -52,7 +54,7 @@ std::vector<Group> make_groups(const std::vector<Product>& products) {
     Group& group = groups[static_cast<size_t>(chosen)];
     group.members.push_back(static_cast<int>(p));
     group.depends.insert(depends.begin(), depends.end());
-    for (const Input& input : product.inputs) group.shared.push_back(input.array);
+    for (const Input& input : planned.inputs) group.shared.push_back(input.array);
     // Whoever waits for this group now waits for more.
     for (Group& later : groups)
       if (later.depends.contains(chosen)) later.depends.insert(group.depends.begin(), group.depends.end());
@@ -69,8 +71,8 @@ bool same_array(const ArrayRef& a, const ArrayRef& b) {
 
 bool same_map(const AccessMap& a, const AccessMap& b) { return a.axes == b.axes && a.fixed == b.fixed; }
 
-std::vector<std::vector<int>> group_products(const std::vector<Product>& products) {
-  const std::vector<Group> groups = make_groups(products);
+std::vector<std::vector<int>> group_arrays(const std::vector<PlannedArray>& arrays) {
+  const std::vector<Group> groups = make_groups(arrays);
   std::vector<std::vector<int>> order;
   std::vector<bool> placed(groups.size(), false);
   while (order.size() < groups.size()) {

@@ -1,4 +1,4 @@
-// Which products of a plan become one stage.
+// Which arrays of a plan become one stage.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace quarry::plan {
 using expr::NodePtr;
 
 // What makes one array (an eigenproblem two). `stage` is set for kind other; outputs and reductions are grouped first.
-struct Product {
+struct PlannedArray {
   enum class Kind : uint8_t { output, reduction, other };
   Kind kind = Kind::output;
   NodePtr node;  // output: the value; reduction: the Reduce node
@@ -27,8 +27,8 @@ struct Product {
 bool same_array(const ArrayRef& a, const ArrayRef& b);
 bool same_map(const AccessMap& a, const AccessMap& b);
 
-// Products over the same space, chunks and reduced axes that read a common array and do not depend on each other are
-// one group: numbers of products. Producers come first, otherwise in the order in which they were made.
-std::vector<std::vector<int>> group_products(const std::vector<Product>& products);
+// Arrays over the same space, chunks and reduced axes that read a common array and do not depend on each other are
+// one group: numbers of arrays. Producers come first, otherwise in the order in which they were made.
+std::vector<std::vector<int>> group_arrays(const std::vector<PlannedArray>& arrays);
 
 }  // namespace quarry::plan

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "quarry/chunked/expr/build.h"
-#include "quarry/chunked/plan/products.h"
+#include "quarry/chunked/plan/planned_arrays.h"
 
 namespace quarry::plan {
 namespace {
@@ -50,7 +50,7 @@ int permuted_leaves(const NodePtr& node) {
 }  // namespace
 
 // A matrix (or stack of them) in chunks of `grid`, as an array that a product can read: perhaps transposed.
-Input Products::operand(const NodePtr& node, const Grid& grid) {
+Input PlannedArrays::operand(const NodePtr& node, const Grid& grid) {
   NodePtr base = node;
   AccessMap map = AccessMap::identity(node->shape.size());
   Grid base_grid = grid;
@@ -80,22 +80,22 @@ Input Products::operand(const NodePtr& node, const Grid& grid) {
       std::swap(map.axes[map.axes.size() - 2], map.axes[map.axes.size() - 1]);
     }
   }
-  const size_t before = products_.size();
+  const size_t before = planned_.size();
   Input input = produce(base, base_grid);
   if (input.array.kind == ArrayRef::Kind::stage && static_cast<size_t>(input.array.stage) >= before)
-    products_[static_cast<size_t>(input.array.stage)].operand = true;
+    planned_[static_cast<size_t>(input.array.stage)].operand = true;
   input.map = std::move(map);
   return input;
 }
 
 // Gives a data-sized operand a stage of its own where the other operand waits for somebody who reads it too: its
 // chunks would have to be kept until then.
-void Products::separate(Input& input, const Input& other) {
+void PlannedArrays::separate(Input& input, const Input& other) {
   if (input.array.kind != ArrayRef::Kind::stage || other.array.kind != ArrayRef::Kind::stage) return;
   const int made = input.array.stage;
-  Product copy = products_[static_cast<size_t>(made)];
+  PlannedArray copy = planned_[static_cast<size_t>(made)];
   const int64_t bytes = local::element_count(input.shape) * local::itemsize(input.dtype);
-  if (copy.kind != Product::Kind::output || !copy.operand || bytes <= kSmallOperandBytes) return;
+  if (copy.kind != PlannedArray::Kind::output || !copy.operand || bytes <= kSmallOperandBytes) return;
   std::vector<int> stack{other.array.stage};
   std::set<int> seen;
   bool read = false;
@@ -103,7 +103,7 @@ void Products::separate(Input& input, const Input& other) {
     const int at = stack.back();
     stack.pop_back();
     if (!seen.insert(at).second) continue;
-    for (const Input& below : products_[static_cast<size_t>(at)].inputs) {
+    for (const Input& below : planned_[static_cast<size_t>(at)].inputs) {
       if (below.array.kind != ArrayRef::Kind::stage) continue;
       read = read || below.array.stage == made;
       stack.push_back(below.array.stage);
@@ -112,38 +112,39 @@ void Products::separate(Input& input, const Input& other) {
   if (read) input.array.stage = add(std::move(copy));
 }
 
-Input Products::matrix_product(const NodePtr& node, const expr::MatMul& n) {
+Input PlannedArrays::matmul(const NodePtr& node, const expr::MatMul& n) {
   const size_t nd = static_cast<size_t>(node->shape.size());
-  auto [c, k] = product_grid(*node, n, options_.device, room_);
+  auto [c, k] = matmul_grid(*node, n, options_.device, room_);
   std::vector<AxisChunks> a = c, b = c;
   a[nd - 1] = b[nd - 2] = k;
   MatMul product;
   product.syrk = n.syrk;
   product.b = operand(n.b, Grid(std::move(b)));
-  product.a = n.syrk ? product.b : operand(n.a, Grid(std::move(a)));
   if (!n.syrk) {
+    product.a = operand(n.a, Grid(std::move(a)));
     const Input a_made = product.a;
     separate(product.a, product.b);
     separate(product.b, a_made);
   }
-  std::vector<Input> inputs{product.a, product.b};
+  std::vector<Input> inputs;
+  for (const Input* input : product.reads()) inputs.push_back(*input);
   auto stage = std::make_shared<Stage>();
   stage->work = std::move(product);
   return other(std::move(stage), std::move(inputs), node, Grid(std::move(c)));
 }
 
-int Products::eigenproblem(const NodePtr& node) {
+int PlannedArrays::eigenproblem(const NodePtr& node) {
   if (const auto found = eigenproblems_.find(node.get()); found != eigenproblems_.end()) return found->second;
   const auto* n = node->as<expr::Eigh>();
-  Product product;
-  product.kind = Product::Kind::other;
-  product.stage = std::make_shared<Stage>();
-  product.inputs = {operand(n->arg, Grid::single(n->arg->shape))};
-  product.stage->work = Eigh{product.inputs[0], n->triangle};
-  product.stage->label = expr::to_string(node, kLabelLength);
-  product.outputs = {{node->shape, node->dtype, Grid::single(node->shape)},
+  PlannedArray planned;
+  planned.kind = PlannedArray::Kind::other;
+  planned.stage = std::make_shared<Stage>();
+  planned.inputs = {operand(n->arg, Grid::single(n->arg->shape))};
+  planned.stage->work = Eigh{planned.inputs[0], n->triangle};
+  planned.stage->label = expr::to_string(node, kLabelLength);
+  planned.outputs = {{node->shape, node->dtype, Grid::single(node->shape)},
                      {n->arg->shape, n->arg->dtype, Grid::single(n->arg->shape)}};
-  const int number = add(std::move(product));
+  const int number = add(std::move(planned));
   keep_.push_back(node);
   eigenproblems_.emplace(node.get(), number);
   return number;

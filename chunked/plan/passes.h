@@ -1,7 +1,12 @@
-// The passes of make_plan. Logical passes take roots and give equivalent roots of the same shapes and dtypes; the last
-// one makes stages. One file each.
+// The passes of make_plan: a table of named steps that are run in order. Logical passes take roots and give equivalent
+// roots of the same shapes and dtypes; the others make stages of them. One file each.
+//
+// A new pass is a file with its function, a row in plan.cpp and its before and after in tests.
 #pragma once
 
+#include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "quarry/chunked/plan/stage.h"
@@ -9,6 +14,33 @@
 namespace quarry::plan {
 
 using expr::NodePtr;
+
+class PlannedArrays;
+
+// What the passes work on, one after the other.
+struct Draft {
+  Draft(const std::vector<NodePtr>& results, const PlanOptions& options);
+  ~Draft();
+
+  const PlanOptions& options;
+  int64_t room = 0;            // bytes for one task; 0: unlimited
+  std::vector<NodePtr> roots;  // one per requested array
+  std::vector<NodePtr> materialised;
+  std::unique_ptr<PlannedArrays> arrays;
+  std::vector<std::vector<int>> groups;  // of arrays: each becomes a stage
+  Plan plan;
+};
+
+struct Pass {
+  std::string_view name;
+  std::string_view what;  // it does, for messages and documentation
+  bool optional;          // plans without it are slower, but right
+  void (*run)(Draft& draft);
+};
+// In the order in which they run. A pass that runs several times has as many rows.
+std::span<const Pass> passes();
+// Whether the options leave the pass on.
+bool is_on(const Pass& pass, const PlanOptions& options);
 
 // Equal subexpressions become one node.
 std::vector<NodePtr> eliminate_common(const std::vector<NodePtr>& roots);
@@ -25,17 +57,7 @@ std::vector<NodePtr> detect_syrk(const std::vector<NodePtr>& roots);
 // roots.
 std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots);
 
-// The stages of a graph. Chunks that the user did not choose are halved until a task takes at most `room` bytes (0: as
-// they are), where that is possible.
-Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room);
-
-// Bytes of the input that a box of the space reads.
-int64_t region_bytes(const Input& input, const Dims& box);
-// Products of chunks along k that one task of a matrix product adds up, as the lowering has it.
-int64_t products_in_task(int64_t k, int64_t chunk);
-
-// Bytes of the largest task of each stage: its inputs and outputs for one chunk. An estimate; the executor has the last
-// word.
-int64_t estimated_task_bytes(const Plan& plan, const Stage& stage);
+// A stage per group of planned arrays.
+void make_stages(Draft& draft);
 
 }  // namespace quarry::plan

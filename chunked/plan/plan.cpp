@@ -1,31 +1,23 @@
+// The table of passes, and what runs it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
-#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/grouping.h"
 #include "quarry/chunked/plan/passes.h"
+#include "quarry/chunked/plan/planned_arrays.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::plan {
 
 namespace {
 
-using expr::View;
-
 // Tasks in flight that a budget should hold: one computing per core or so, one being read, one being written.
 constexpr int64_t kTasksInBudget = 6;
-
-int64_t chunk_bytes(const Stage::Output& output) {
-  return largest_chunk_bytes(output.grid, local::itemsize(output.dtype));
-}
-
-const char* kind_name(const Stage& stage) {
-  if (const auto* fused = std::get_if<Fused>(&stage.work)) return fused->reductions.empty() ? "map" : "reduce";
-  if (const auto* assemble = std::get_if<Assemble>(&stage.work)) return assemble->linear ? "reshape" : "assemble";
-  if (const auto* product = std::get_if<MatMul>(&stage.work)) return product->syrk ? "syrk" : "matmul";
-  return "eigh";
-}
 
 std::string size_text(int64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -37,88 +29,134 @@ std::string size_text(int64_t bytes) {
 
 int64_t largest_task_bytes(const Plan& plan) {
   int64_t largest = 0;
-  for (const Stage& stage : plan.stages) largest = std::max(largest, estimated_task_bytes(plan, stage));
+  for (const Stage& stage : plan.stages) largest = std::max(largest, stage.task_bytes());
   return largest;
+}
+
+// --- what the rows of the table run ---
+
+void cse(Draft& draft) { draft.roots = eliminate_common(draft.roots); }
+void views(Draft& draft) { draft.roots = push_views(draft.roots); }
+void syrk(Draft& draft) { draft.roots = detect_syrk(draft.roots); }
+void materialise(Draft& draft) { draft.materialised = choose_materialised(draft.roots); }
+
+void arrays(Draft& draft) {
+  draft.arrays = std::make_unique<PlannedArrays>(draft.roots, draft.materialised, draft.options, draft.room);
+  draft.groups.clear();
+  for (int array = 0; array < std::ssize(draft.arrays->all()); ++array) draft.groups.push_back({array});
+}
+
+void siblings(Draft& draft) { draft.groups = group_arrays(draft.arrays->all()); }
+
+// Makes the stages anew, in smaller chunks, where the largest task exceeds its part of the budget.
+void fit(Draft& draft) {
+  const PlanOptions& options = draft.options;
+  const int64_t room = options.memory_bytes / kTasksInBudget;
+  const int64_t wanted = largest_task_bytes(draft.plan);
+  if (options.memory_bytes == 0 || wanted <= room) return;
+  Draft smaller(draft.roots, options);
+  smaller.room = std::max<int64_t>(room, 1);
+  smaller.materialised = draft.materialised;
+  for (const Pass& pass : passes())
+    if ((pass.run == arrays || pass.run == siblings || pass.run == make_stages) && is_on(pass, options))
+      pass.run(smaller);
+  const int64_t bytes = largest_task_bytes(smaller.plan);
+  if (bytes >= wanted) return;  // the user's chunks, or what cannot be cut
+  draft.plan = std::move(smaller.plan);
+  draft.plan.note = fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
+                                size_text(options.memory_bytes), size_text(bytes), size_text(wanted));
+  local::log(local::LogLevel::info, draft.plan.note);
+}
+
+constexpr bool kOptional = true, kRequired = false;
+constexpr Pass kPasses[] = {
+    {"cse", "equal subexpressions are computed once", kOptional, cse},
+    {"views", "views move towards the sources, so that less is read", kOptional, views},
+    {"cse", "of what the views left", kOptional, cse},
+    {"syrk", "a.T @ a reads a once and computes half", kOptional, syrk},
+    {"cse", "of what the products left", kOptional, cse},
+    {"materialise", "small or costly intermediates that several stages read are stored", kOptional, materialise},
+    {"arrays", "every array that is stored gets its chunks", kRequired, arrays},
+    {"siblings", "arrays made from the same data become one stage", kOptional, siblings},
+    {"stages", "stages get their programs", kRequired, make_stages},
+    {"fit", "chunks are halved where tasks do not fit the memory budget", kOptional, fit},
+};
+
+// Of the optional passes, each once, in order.
+std::vector<std::string_view> optional_names() {
+  std::vector<std::string_view> names;
+  for (const Pass& pass : kPasses)
+    if (pass.optional && std::ranges::find(names, pass.name) == names.end()) names.push_back(pass.name);
+  return names;
 }
 
 }  // namespace
 
-int64_t region_bytes(const Input& input, const Dims& box) {
-  int64_t elements = 1;
-  for (size_t d = 0; d < input.map.axes.size(); ++d)
-    if (input.map.axes[d].source >= 0) elements *= box[static_cast<int>(d)];
-  return elements * local::itemsize(input.dtype);
+std::span<const Pass> passes() { return kPasses; }
+
+bool is_on(const Pass& pass, const PlanOptions& options) {
+  return !pass.optional || !options.passes_off.contains(pass.name);
 }
 
-int64_t products_in_task(int64_t k, int64_t chunk) {
-  constexpr int64_t kSegments = 64, kMost = 4;
-  const int64_t steps = k == 0 ? 1 : (k - 1) / chunk + 1;
-  return std::clamp<int64_t>((steps - 1) / kSegments + 1, 1, kMost);
-}
-
-int64_t estimated_task_bytes(const Plan&, const Stage& stage) {
-  int64_t bytes = 0;
-  for (const Stage::Output& output : stage.outputs) bytes += chunk_bytes(output);
-  if (const auto* fused = std::get_if<Fused>(&stage.work)) {
-    for (const Input& input : fused->inputs) bytes += region_bytes(input, stage.grid.largest());
-  } else if (const auto* product = std::get_if<MatMul>(&stage.work)) {
-    bytes *= 2;
-    // A task takes several chunks of k where there are many.
-    const int nd = stage.shape.size();
-    const View::Axis& k = product->b.map.axes[static_cast<size_t>(nd) - 2];
-    const AxisChunks& steps = product->b.grid.axis(k.source);
-    const int64_t together = products_in_task(steps.extent(), std::max<int64_t>(steps.largest(), 1));
-    bytes += together * largest_chunk_bytes(product->b.grid, local::itemsize(product->b.dtype));
-    if (!product->syrk) bytes += together * largest_chunk_bytes(product->a.grid, local::itemsize(product->a.dtype));
-  } else if (std::holds_alternative<Assemble>(stage.work)) {
-    bytes *= 2;
-  } else {
-    bytes *= 4;
+PassNames parse_passes(std::string_view text) {
+  PassNames off;
+  const std::vector<std::string_view> known = optional_names();
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view item = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const bool is_off = item.starts_with('-');
+    if (!is_off || std::ranges::find(known, item.substr(1)) == known.end()) {
+      throw local::InvalidArgument(fmt::format(
+          "'{}' {}; expected names with a minus, as in -cse,-views, of {}", item,
+          is_off ? "names no pass that can be switched off" : "does not begin with a minus", fmt::join(known, ", ")));
+    }
+    off.emplace(item.substr(1));
   }
-  return bytes;
+  return off;
 }
+
+Draft::Draft(const std::vector<NodePtr>& results, const PlanOptions& options_) : options(options_), roots(results) {}
+Draft::~Draft() = default;
 
 Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& options) {
-  std::vector<NodePtr> roots = eliminate_common(results);
-  roots = eliminate_common(push_views(roots));
-  roots = eliminate_common(detect_syrk(roots));
-  Plan plan = build_stages(roots, options, /*room=*/0);
-  const int64_t room = options.memory_bytes / kTasksInBudget;
-  const int64_t wanted = largest_task_bytes(plan);
-  if (options.memory_bytes > 0 && wanted > room) {
-    Plan smaller = build_stages(roots, options, std::max<int64_t>(room, 1));
-    const int64_t bytes = largest_task_bytes(smaller);
-    if (bytes < wanted) {  // else the user's chunks, or what cannot be cut
-      plan = std::move(smaller);
-      plan.note = fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
-                              size_text(options.memory_bytes), size_text(bytes), size_text(wanted));
-      local::log(local::LogLevel::info, plan.note);
-    }
+  Draft draft(results, options);
+  std::vector<PassTime> times;
+  for (const Pass& pass : passes()) {
+    if (!is_on(pass, options)) continue;
+    const local::TraceScope trace(fmt::format("pass {}", pass.name), "plan");
+    const int64_t begin_ns = local::trace_clock_ns();
+    pass.run(draft);
+    times.push_back({pass.name, static_cast<double>(local::trace_clock_ns() - begin_ns) * 1e-9});
   }
-  return plan;
+  // Ranks with other passes would run other stages.
+  for (const std::string& name : options.passes_off)
+    for (const char c : name) draft.plan.hash = (draft.plan.hash ^ static_cast<uint64_t>(c)) * 0x100000001b3u;
+  draft.plan.passes = std::move(times);
+  return std::move(draft.plan);
 }
 
 std::string describe(const Plan& plan) {
   std::string text;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
-    text += fmt::format("{:3}  {:8}  {} in {} chunk{} of {}", s, kind_name(stage), local::to_string(stage.shape),
+    text += fmt::format("{:3}  {:8}  {} in {} chunk{} of {}", s, stage.kind(), local::to_string(stage.shape),
                         stage.grid.count(), stage.grid.count() == 1 ? "" : "s", local::to_string(stage.grid.largest()));
-    int64_t read = 0;
-    if (const auto* fused = std::get_if<Fused>(&stage.work))
-      for (const Input& input : fused->inputs)
-        if (input.array.kind == ArrayRef::Kind::dataset) read += region_bytes(input, stage.shape);
-    if (const auto* assemble = std::get_if<Assemble>(&stage.work))
-      for (const Assemble::Part& part : assemble->parts)
-        if (part.input.array.kind == ArrayRef::Kind::dataset) read += region_bytes(part.input, part.count);
-    if (read > 0) text += fmt::format(", reads {}", size_text(read));
+    if (const int64_t read = stage.file_bytes(); read > 0) text += fmt::format(", reads {}", size_text(read));
     int64_t made = 0;
     for (const Stage::Output& output : stage.outputs)
       made += local::element_count(output.shape) * local::itemsize(output.dtype);
-    text += fmt::format(", makes {}, {} a task:  {}\n", size_text(made), size_text(estimated_task_bytes(plan, stage)),
-                        stage.label);
+    text += fmt::format(", makes {}, {} a task:  {}\n", size_text(made), size_text(stage.task_bytes()), stage.label);
   }
   if (!plan.note.empty()) text += plan.note + "\n";
+  return text;
+}
+
+std::string describe_passes(const Plan& plan) {
+  constexpr double kMilli = 1e3;
+  std::string text;
+  for (const PassTime& pass : plan.passes)
+    text += fmt::format("{}{} {:.3g} ms", text.empty() ? "" : ", ", pass.name, pass.seconds * kMilli);
   return text;
 }
 

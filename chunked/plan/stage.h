@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
-#include <span>
+#include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -41,7 +42,26 @@ struct Input {
   local::DType dtype;
   Dims shape;  // of the array
   Grid grid;   // of the array (dataset: the chunks it is read in)
+
+  // Of the array that a box of the space reads.
+  int64_t region_bytes(const Dims& box) const;
+  // The same where it is a data set, else 0.
+  int64_t file_bytes(const Dims& box) const { return array.kind == ArrayRef::Kind::dataset ? region_bytes(box) : 0; }
 };
+
+struct Stage;
+
+// --- kinds of work ---
+//
+// What all of planning and lowering asks of a stage, whatever its kind, stands with the kind; a kind that lacks an
+// answer does not compile.
+//   kind()            in plan listings
+//   reads()           all that it reads, each once
+//   is_barrier(o)     whether output `o` is complete only when all chunks of the stage were read
+//   kStreams          whether chunk i of what is no barrier follows the chunks that chunk i reads
+//   task_bytes(stage) of the largest task: its inputs and outputs for one chunk. An estimate; the executor has the last
+//                     word
+//   file_bytes(stage) that it reads from files
 
 // Inputs of kind stage or stored: what a chunk of the stage's grid reads lies inside one chunk of the input's
 // grid (an Assemble sees to it). Data sets: whatever the map says is read, over any number of file chunks.
@@ -60,29 +80,58 @@ struct Fused {
   uint32_t reduce_axes = 0;
   std::vector<ReductionOutput> reductions;
   // outputs of the stage: program outputs first, then one per reduction.
+
+  static constexpr bool kStreams = true;
+  std::string_view kind() const { return reductions.empty() ? "map" : "reduce"; }
+  std::vector<const Input*> reads() const;
+  bool is_barrier(int output) const { return output >= static_cast<int>(program.outputs().size()); }
+  int64_t task_bytes(const Stage& stage) const;
+  int64_t file_bytes(const Stage& stage) const;
 };
-// Every chunk of the output is copied together from boxes of the parts: rechunk, concatenate, stack, gathered views;
-// and reshape, where `linear` says that element number i (C order) of the space is element number i of the one part.
+// Every chunk of the output is copied together from hyperslabs: rechunk, concatenate, stack, gathered views;
+// and reshape, where `linear` says that element number i (C order) of the space is element number i of the one
+// hyperslab.
 struct Assemble {
-  struct Part {
+  struct Hyperslab {
     Input input;
-    Dims offset;  // where the part begins in the output; its extent is `count`
+    Dims offset;  // where it begins in the output; its extent is `count`
     Dims count;
   };
-  std::vector<Part> parts;
+  std::vector<Hyperslab> hyperslabs;
   bool linear = false;
+
+  static constexpr bool kStreams = true;
+  std::string_view kind() const { return linear ? "reshape" : "assemble"; }
+  std::vector<const Input*> reads() const;
+  bool is_barrier(int /*output*/) const { return false; }
+  int64_t task_bytes(const Stage& stage) const;
+  int64_t file_bytes(const Stage& stage) const;
 };
-// c = a b over tiles; k runs in order of a's column chunks. syrk: a is b's conjugate transpose, only b is read (a is a
-// copy of it). The inputs are of kind stage or stored; their maps at most swap the last two axes or broadcast
+// c = a b over tiles; k runs in order of a's column chunks. syrk: a is b's conjugate transpose and not set, only b is
+// read. The inputs are of kind stage or stored; their maps at most swap the last two axes or broadcast
 // batch axes, and their cuts agree with the output's: rows of a, columns of b, batch axes; columns of a with rows of b.
 struct MatMul {
   Input a, b;
   bool syrk = false;
+
+  static constexpr bool kStreams = false;
+  std::string_view kind() const { return syrk ? "syrk" : "matmul"; }
+  std::vector<const Input*> reads() const;
+  bool is_barrier(int /*output*/) const { return true; }
+  int64_t task_bytes(const Stage& stage) const;
+  int64_t file_bytes(const Stage& /*stage*/) const { return 0; }
 };
 // The one chunk of `a` holds the matrix; its map at most swaps the axes.
 struct Eigh {
   Input a;
   local::Triangle triangle;
+
+  static constexpr bool kStreams = false;
+  std::string_view kind() const { return "eigh"; }
+  std::vector<const Input*> reads() const { return {&a}; }
+  bool is_barrier(int /*output*/) const { return true; }
+  int64_t task_bytes(const Stage& stage) const;
+  int64_t file_bytes(const Stage& /*stage*/) const { return 0; }
 };
 
 struct Stage {
@@ -96,6 +145,19 @@ struct Stage {
     Grid grid;
   };
   std::vector<Output> outputs;
+
+  // Of its kind of work.
+  std::string_view kind() const;
+  std::vector<const Input*> reads() const;
+  std::vector<Input*> reads();
+  bool is_barrier(int output) const;
+  int64_t task_bytes() const;
+  int64_t file_bytes() const;
+};
+
+struct PassTime {
+  std::string_view name;
+  double seconds;
 };
 
 // An expression may be computed by several stages (z in z.T @ z and, after the eigenvectors are known, in z @ vectors),
@@ -106,28 +168,23 @@ struct Plan {
   std::vector<ArrayRef> results;  // one per requested array, in order
   uint64_t hash = 0;              // the same on every rank
   std::string note;               // why chunks are not what they would be by default; empty: they are
+  std::vector<PassTime> passes;   // that made it, in order
 };
 
-// How much of every array each rank owns, in any unit: for ranks of different speed. None: all the same. For jobs of as
-// many ranks; all ranks must set the same. Results do not depend on it: segments stay whole. Throws InvalidArgument for
-// weights that are not positive or add up to more than 2^31.
-void set_rank_weights(std::span<const int64_t> weights);
-
-// Which rank owns chunk i of n (block ownership): contiguous segments, aligned to the reduction tree's min(n, 64)
-// segments.
-int owner(int64_t chunk, int64_t chunk_count, int ranks);
-// The chunks [first, last) that a rank owns.
-std::pair<int64_t, int64_t> owned(int rank, int64_t chunk_count, int ranks);
+using PassNames = std::set<std::string, std::less<>>;
+// The passes that "-cse,-syrk" switches off. Throws InvalidArgument, naming the passes, for another text.
+PassNames parse_passes(std::string_view text);
 
 struct PlanOptions {
-  int ranks = 1;
   local::DeviceKind device = local::DeviceKind::cpu;
-  int64_t memory_bytes = 0;  // budget per rank; 0: no limit known
+  int64_t memory_bytes = 0;   // budget per rank; 0: no limit known
+  PassNames passes_off = {};  // the same on every rank
 };
-// The passes in order: CSE, push-down of views, grids, fusion (siblings too), SYRK detection, rechunk insertion. Throws
-// InvalidArgument.
+// Runs the passes (passes.h). Throws InvalidArgument.
 Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& options);
 // One line per stage with chunks and bytes, for --plan.
 std::string describe(const Plan& plan);
+// "cse 0.1 ms, views 0.2 ms": the passes that made it, and how long they took.
+std::string describe_passes(const Plan& plan);
 
 }  // namespace quarry::plan

@@ -1,8 +1,8 @@
 // From the logical graph to stages.
 //
-// Every reduction, product, reshape, concatenation, requested array and chosen intermediate is a *product* of the plan
-// (products.h). A fused product is an expression over a space: walking from it down to stored arrays composes one
-// affine map per array (node_map.h). Products over the same space, chunks and reduced axes that read a common array and
+// Every reduction, matrix product, reshape, concatenation, requested array and chosen intermediate is a *planned array*
+// (planned_arrays.h). A fused one is an expression over a space: walking from it down to stored arrays composes one
+// affine map per array (node_map.h). Those over the same space, chunks and reduced axes that read a common array and
 // do not depend on each other become one stage (grouping.h), which reads its inputs once.
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/plan/passes.h"
-#include "quarry/chunked/plan/products.h"
+#include "quarry/chunked/plan/planned_arrays.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::plan {
@@ -24,7 +24,7 @@ using local::DType;
 // Emits expressions over a space into one program; what they share is computed once.
 class Emitter {
  public:
-  Emitter(Products& products, Fused& fused, const Grid& grid) : products_(products), fused_(fused), grid_(grid) {}
+  Emitter(PlannedArrays& arrays, Fused& fused, const Grid& grid) : arrays_(arrays), fused_(fused), grid_(grid) {}
 
   // The value of a node; `top`: computed even if it has storage, since this is where that is made.
   local::ValueId emit(const NodePtr& node, const NodeMap& map, bool top = false) {
@@ -52,8 +52,8 @@ class Emitter {
 
  private:
   local::ValueId compute(const NodePtr& node, const NodeMap& map, bool top) {
-    if (products_.is_stored_whole(*node) && !(top && products_.is_materialised(*node))) {
-      Input value = products_.array_of(node);
+    if (arrays_.is_stored_whole(*node) && !(top && arrays_.is_materialised(*node))) {
+      Input value = arrays_.array_of(node);
       value.map = access_map(map, grid_.ndim());
       return input(std::move(value));
     }
@@ -81,7 +81,7 @@ class Emitter {
 
   // The program's input that reads an array as mapped.
   local::ValueId input(Input value) {
-    value = products_.fitted(value, grid_);
+    value = arrays_.fitted(value, grid_);
     for (size_t i = 0; i < fused_.inputs.size(); ++i)
       if (same_array(fused_.inputs[i].array, value.array) && same_map(fused_.inputs[i].map, value.map))
         return slots_[i];
@@ -91,47 +91,48 @@ class Emitter {
     return slots_.back();
   }
 
-  Products& products_;
+  PlannedArrays& arrays_;
   Fused& fused_;
   const Grid& grid_;
   std::unordered_map<const expr::Node*, std::vector<std::pair<NodeMap, local::ValueId>>> memo_;
   std::vector<local::ValueId> slots_;  // per input of the stage
 };
 
-// Output number `output` of stage `stage` is what a product makes first.
-struct Place {
+// Output number `output` of stage `stage` is what a planned array makes first.
+struct StageOutput {
   int stage = -1, output = 0;
 };
 
-// Stage number `number` of the products in `group`, elementwise outputs first.
-Stage fused_stage(Products& products, const std::vector<int>& group, int number, std::vector<Place>& places) {
-  const auto product_of = [&](int member) -> const Product& { return products.all()[static_cast<size_t>(member)]; };
+// Stage number `number` of the arrays in `group`, elementwise outputs first.
+Stage fused_stage(PlannedArrays& arrays, const std::vector<int>& group, int number,
+                  std::vector<StageOutput>& stage_outputs) {
+  const auto planned_of = [&](int member) -> const PlannedArray& { return arrays.all()[static_cast<size_t>(member)]; };
   Stage stage;
-  stage.grid = product_of(group[0]).grid;
+  stage.grid = planned_of(group[0]).grid;
   stage.shape = stage.grid.shape();
   Fused fused;
-  Emitter emitter(products, fused, stage.grid);
+  Emitter emitter(arrays, fused, stage.grid);
   const NodeMap identity = identity_map(stage.grid.ndim());
-  for (const Product::Kind kind : {Product::Kind::output, Product::Kind::reduction}) {
+  for (const PlannedArray::Kind kind : {PlannedArray::Kind::output, PlannedArray::Kind::reduction}) {
     for (const int member : group) {
-      const Product& product = product_of(member);
-      if (product.kind != kind) continue;
-      places[static_cast<size_t>(member)] = {number, static_cast<int>(stage.outputs.size())};
-      stage.outputs.push_back(product.outputs[0]);
+      const PlannedArray& planned = planned_of(member);
+      if (planned.kind != kind) continue;
+      stage_outputs[static_cast<size_t>(member)] = {number, static_cast<int>(stage.outputs.size())};
+      stage.outputs.push_back(planned.outputs[0]);
       if (stage.label.size() < kLabelLength) {
         if (!stage.label.empty()) stage.label += "; ";
-        stage.label += expr::to_string(product.node, kLabelLength - stage.label.size());
+        stage.label += expr::to_string(planned.node, kLabelLength - stage.label.size());
       }
-      if (kind == Product::Kind::output) {
-        fused.program.output(emitter.emit(product.node, identity, /*top=*/true));
+      if (kind == PlannedArray::Kind::output) {
+        fused.program.output(emitter.emit(planned.node, identity, /*top=*/true));
         continue;
       }
-      const auto* reduce = product.node->as<expr::Reduce>();
+      const auto* reduce = planned.node->as<expr::Reduce>();
       std::vector<local::ValueId> args{emitter.emit(reduce->arg, identity)};
       if (local::info(reduce->reduction).has_position) args.push_back(emitter.position(reduce->axes));
       fused.reduce_axes = reduce->axes;
       fused.reductions.push_back(
-          {static_cast<int>(fused.program.reductions().size()), reduce->ddof, product.node->dtype});
+          {static_cast<int>(fused.program.reductions().size()), reduce->ddof, planned.node->dtype});
       fused.program.reduce(reduce->reduction, args, reduce->accumulate);
     }
   }
@@ -140,56 +141,43 @@ Stage fused_stage(Products& products, const std::vector<int>& group, int number,
   return stage;
 }
 
-// Arrays of kind stage name products: makes them name stages.
-void settle(ArrayRef& array, const std::vector<Place>& places) {
+// Arrays of kind stage name planned arrays: makes them name stages.
+void settle(ArrayRef& array, const std::vector<StageOutput>& stage_outputs) {
   if (array.kind != ArrayRef::Kind::stage) return;
-  const Place& place = places[static_cast<size_t>(array.stage)];
-  array.stage = place.stage;
-  array.output += place.output;
-}
-
-void settle(Stage& stage, const std::vector<Place>& places) {
-  if (auto* fused = std::get_if<Fused>(&stage.work)) {
-    for (Input& input : fused->inputs) settle(input.array, places);
-  } else if (auto* assemble = std::get_if<Assemble>(&stage.work)) {
-    for (Assemble::Part& part : assemble->parts) settle(part.input.array, places);
-  } else if (auto* product = std::get_if<MatMul>(&stage.work)) {
-    settle(product->a.array, places);
-    settle(product->b.array, places);
-  } else {
-    settle(std::get<Eigh>(stage.work).a.array, places);
-  }
+  const StageOutput& made = stage_outputs[static_cast<size_t>(array.stage)];
+  array.stage = made.stage;
+  array.output += made.output;
 }
 
 }  // namespace
 
-Plan build_stages(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room) {
-  Products products(roots, options, room);
-  Plan plan;
-  std::vector<Place> places(products.all().size());
-  for (const std::vector<int>& group : group_products(products.all())) {
-    const Product& first = products.all()[static_cast<size_t>(group[0])];
+void make_stages(Draft& draft) {
+  PlannedArrays& arrays = *draft.arrays;
+  Plan& plan = draft.plan;
+  std::vector<StageOutput> stage_outputs(arrays.all().size());
+  for (const std::vector<int>& group : draft.groups) {
+    const PlannedArray& first = arrays.all()[static_cast<size_t>(group[0])];
     const int number = static_cast<int>(plan.stages.size());
-    if (first.kind != Product::Kind::other) {
-      plan.stages.push_back(fused_stage(products, group, number, places));
+    if (first.kind != PlannedArray::Kind::other) {
+      plan.stages.push_back(fused_stage(arrays, group, number, stage_outputs));
       continue;
     }
     Stage stage = *first.stage;
     stage.outputs = first.outputs;
     stage.shape = first.outputs[0].shape;
     stage.grid = first.outputs[0].grid;
-    places[static_cast<size_t>(group[0])] = {number, 0};
+    stage_outputs[static_cast<size_t>(group[0])] = {number, 0};
     plan.stages.push_back(std::move(stage));
   }
-  QUARRY_CHECK(places.size() == products.all().size());  // making stages made no more products
-  for (Stage& stage : plan.stages) settle(stage, places);
-  for (const Input& result : products.results()) {
+  QUARRY_CHECK(stage_outputs.size() == arrays.all().size());  // making stages planned no more arrays
+  for (Stage& stage : plan.stages)
+    for (Input* input : stage.reads()) settle(input->array, stage_outputs);
+  for (const Input& result : arrays.results()) {
     plan.results.push_back(result.array);
-    settle(plan.results.back(), places);
+    settle(plan.results.back(), stage_outputs);
   }
-  plan.hash = 0x51ab3c1du + static_cast<uint64_t>(room);
-  for (const NodePtr& root : roots) plan.hash = (plan.hash ^ root->hash) * 0x9e3779b97f4a7c15u + 1;
-  return plan;
+  plan.hash = 0x51ab3c1du + static_cast<uint64_t>(draft.room);
+  for (const NodePtr& root : draft.roots) plan.hash = (plan.hash ^ root->hash) * 0x9e3779b97f4a7c15u + 1;
 }
 
 }  // namespace quarry::plan

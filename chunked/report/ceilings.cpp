@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "quarry/comm/communicator.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
 

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry {
 

@@ -1,21 +1,22 @@
 #include "quarry/chunked/runtime/run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <set>
 
 #include "quarry/chunked/exec/balance.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/runtime/budget.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 
 namespace quarry::exec {
 namespace {
 
 plan::PlanOptions plan_options() {
   Runtime& runtime = Runtime::current();
-  return {runtime.size(), runtime.job_device_kind(), std::max<int64_t>(runtime.plan_bytes(), 1)};
+  return {runtime.job_device_kind(), std::max<int64_t>(runtime.plan_bytes(), 1), runtime.internals().passes_off};
 }
 
 // A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this
@@ -44,25 +45,12 @@ std::vector<Sink> sinks_of(const plan::Plan& plan, Sink::Kind kind) {
   return sinks;
 }
 
-std::atomic<bool> run_started = false;
-
 // The data sets that a plan reads.
 std::set<std::shared_ptr<io::Dataset>> datasets_of(const plan::Plan& plan) {
   std::set<std::shared_ptr<io::Dataset>> datasets;
-  const auto add = [&](const plan::Input& input) {
-    if (input.array.dataset) datasets.insert(input.array.dataset);
-  };
   for (const plan::Stage& stage : plan.stages) {
-    if (const auto* fused = std::get_if<plan::Fused>(&stage.work)) {
-      for (const plan::Input& input : fused->inputs) add(input);
-    } else if (const auto* assemble = std::get_if<plan::Assemble>(&stage.work)) {
-      for (const plan::Assemble::Part& part : assemble->parts) add(part.input);
-    } else if (const auto* product = std::get_if<plan::MatMul>(&stage.work)) {
-      add(product->a);
-      add(product->b);
-    } else if (const auto* eigh = std::get_if<plan::Eigh>(&stage.work)) {
-      add(eigh->a);
-    }
+    for (const plan::Input* input : stage.reads())
+      if (input->array.dataset) datasets.insert(input->array.dataset);
   }
   return datasets;
 }
@@ -74,7 +62,8 @@ int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
 }
 
 LoweringContext lowering_context(Runtime& runtime, Service* service) {
-  LoweringContext context{runtime.rank(), runtime.size(), runtime.device(), nullptr, service, runtime.memory_bytes()};
+  LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(), nullptr,
+                          service,        runtime.memory_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
   if (runtime.balances()) {
     context.takers = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kTakersOfDevice;
@@ -95,15 +84,15 @@ void allow_taking(Runtime& runtime, Service& service, const scheduler::Graph& gr
   const int64_t share = budget.limit_bytes() / (on_cpu ? kShare : kPinnedShare);
   const int64_t free = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : share;
   settings.room_bytes = std::clamp<int64_t>(free, 0, share);
-  settings.taken = [&runtime] { runtime.count_taken(); };
+  settings.taken = [&runtime] { ++runtime.internals().taken_chunks; };
   service.balance().configure(std::move(settings));
 }
 
-// Lowers and runs; the owned chunks of each `keep` sink.
+// Lowers and runs; the owned chunks of each sink that persists.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
-  static uint64_t epoch = 0;
-  ++epoch;
   Runtime& runtime = Runtime::current();
+  Runtime::Internals& internals = runtime.internals();
+  const uint64_t epoch = ++internals.runs;
   comm::Communicator& communicator = runtime.communicator();
   const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.peers());
   std::unique_ptr<Lowered> lowered;
@@ -119,19 +108,20 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   allow_taking(runtime, *service, lowered->graph);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
-  run_started = true;
+  internals.any_run_started = true;
   service->run(lowered->graph);
-  runtime.count_io(bytes_read(datasets) - read_before, 0);
+  internals.read_bytes += bytes_read(datasets) - read_before;
 
   std::vector<std::shared_ptr<StoredArray>> kept;
   for (size_t i = 0; i < sinks.size(); ++i) {
-    if (sinks[i].kind != Sink::Kind::keep) continue;
+    if (sinks[i].kind != Sink::Kind::persist) continue;
     const auto& output =
         plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
-    for (scheduler::BlockId block : lowered->kept[i]) blocks.push_back(runtime.executor().stored(block));
-    const int64_t first = plan::owned(runtime.rank(), output.grid.count(), runtime.size()).first;
-    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks)));
+    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored(block));
+    const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
+    kept.push_back(
+        std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks), &runtime.executor()));
   }
   return kept;
 }
@@ -145,7 +135,7 @@ int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes
   runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
   options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
   const plan::Plan plan = plan_with(options, nodes);
-  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
+  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   context.memory_bytes = 0;  // chunks do not share tasks
   const auto lowered = lower(plan, sinks, context);
@@ -171,16 +161,15 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
   }
 }
 
-bool any_run_started() { return run_started; }
-
 PlanSummary summarize(const Nodes& nodes, bool write) {
   Runtime& runtime = Runtime::current();
   const plan::Plan plan = make_plan(nodes);
-  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::keep);
+  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   auto lowered = lower(plan, sinks, context);
   PlanSummary summary;
   summary.stages = plan::describe(plan);
+  summary.passes = plan::describe_passes(plan);
   for (const plan::Stage& stage : plan.stages) summary.chunks += stage.grid.count();
   int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
   if (lowered->grouped) {  // in less memory, chunks do not share tasks
@@ -200,9 +189,9 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   return summary;
 }
 
-std::vector<std::shared_ptr<StoredArray>> keep(const Nodes& nodes) {
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes) {
   const plan::Plan plan = make_plan(nodes);
-  return execute(nodes, plan, sinks_of(plan, Sink::Kind::keep));
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist));
 }
 
 }  // namespace quarry::exec

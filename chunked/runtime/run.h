@@ -1,4 +1,4 @@
-// Runs plans on the Runtime's ranks: keep chunks, hand them to a writer, or only say what would run.
+// Runs plans on the Runtime's ranks. They persist chunks, hand them to a writer, or only say what would run.
 #pragma once
 
 #include <memory>
@@ -17,16 +17,13 @@ using Nodes = std::vector<expr::NodePtr>;
 // What a computation would do, over all ranks. Collective.
 struct PlanSummary {
   std::string stages;  // one line per stage
+  std::string passes;  // of the planner, with their times
   int64_t chunks = 0, tasks = 0;
   int64_t read_bytes = 0, write_bytes = 0;
   int64_t least_bytes = 0;   // per rank
   int64_t memory_bytes = 0;  // per rank, given
 };
 PlanSummary summarize(const Nodes& nodes, bool write);
-
-// Whether any computation of this process has begun to run, on this rank or another: what fails before that is wrong
-// with the request, not with its execution.
-bool any_run_started();
 
 // The plan of the nodes on the current Runtime; every result is a stage of it. Throws the user's mistakes.
 plan::Plan make_plan(const Nodes& nodes);
@@ -37,7 +34,7 @@ plan::Plan make_plan(const Nodes& nodes);
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks);
 
-// Computes the nodes in one plan and keeps their chunks with their owners. Collective, blocking.
-std::vector<std::shared_ptr<StoredArray>> keep(const Nodes& nodes);
+// Computes the nodes in one plan and persists their chunks with their owners. Collective, blocking.
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes);
 
 }  // namespace quarry::exec

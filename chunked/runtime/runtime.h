@@ -8,13 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "quarry/comm/communicator.h"
-#include "quarry/comm/ipc/peer_memory.h"
+#include "quarry/chunked/runtime/progress.h"
 #include "quarry/local/base/shape.h"
 #include "quarry/local/device/device.h"
-#include "quarry/scheduler/executor.h"
+
+namespace quarry::comm {
+class Communicator;
+class PeerMemory;
+}  // namespace quarry::comm
+namespace quarry::scheduler {
+class Executor;
+}
 
 namespace quarry {
+
+struct ChunkPolicy;  // chunked/grid/chunking.h
 
 struct RuntimeOptions {
   // None: QUARRY_DEVICE, then a GPU where there are any, else the CPU. All ranks alike, but see without_gpu.
@@ -34,7 +42,8 @@ struct RuntimeOptions {
   std::string peer_copies;      // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
   std::string balance;          // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
   int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
-  int compute_streams = 1;            // GPU kinds: what rounds of chunk tasks take in turn
+  std::string passes;       // of the planner, switched off: "-cse,-views"; all ranks alike. Empty: QUARRY_PASSES
+  int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
   std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
 };
 
@@ -49,7 +58,7 @@ struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
   int64_t taken_chunks = 0;  // computed for other ranks
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
-  double lane_busy_seconds[scheduler::kLaneCount] = {};
+  double lane_busy_seconds[kLanes] = {};
 };
 
 class Runtime {
@@ -61,7 +70,8 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // The process's Runtime; where the program made none, one of one rank with default options.
+  // The one of this thread's innermost RuntimeScope, else the latest of those that exist; where the program made none,
+  // one of one rank with default options. Arrays are made for it and computed by it.
   static Runtime& current();
 
   int rank() const;
@@ -81,22 +91,39 @@ class Runtime {
   const comm::PeerMemory* peers() const;  // null for one rank and on the CPU
   std::string banner() const;             // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks.
-  void set_progress(std::function<void(const scheduler::Progress&)> callback);
+  void set_progress(std::function<void(const Progress&)> callback);
   // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.
-  std::vector<scheduler::Progress> rank_progress() const;
+  std::vector<Progress> rank_progress() const;
   // The current or next computation throws Cancelled on every rank. Async-signal-safe.
   void interrupt();
-  // Adds to read_bytes and written_bytes; what runs a computation calls it. Thread-safe.
-  void count_io(int64_t read_bytes, int64_t written_bytes);
-  // Adds one to taken_chunks, in the same way.
-  void count_taken();
   RunStatistics statistics() const;  // this rank
   RunStatistics total_statistics();  // summed (peaks: largest) over ranks; collective
+  // Whether any computation has begun to run, on this rank or another: what fails before that is wrong with the
+  // request, not with its execution.
+  bool any_run_started() const;
+  // For what runs computations (chunked/runtime/internals.h).
+  struct Internals;
+  Internals& internals();
 
  private:
   struct Impl;
-  explicit Runtime(std::unique_ptr<Impl> impl);
+  Runtime(std::unique_ptr<Impl> impl, RuntimeOptions options);
+  static std::unique_ptr<Runtime> alone();  // of one rank, whatever started the process
   std::unique_ptr<Impl> impl_;
+};
+
+// While it lives, `runtime` is the current one of this thread: for programs with several Runtimes. An array belongs to
+// the Runtime that was current when it was made.
+class RuntimeScope {
+ public:
+  explicit RuntimeScope(Runtime& runtime);
+  ~RuntimeScope();
+  RuntimeScope(const RuntimeScope&) = delete;
+  RuntimeScope& operator=(const RuntimeScope&) = delete;
+
+ private:
+  Runtime* before_;
+  const ChunkPolicy* policy_before_;
 };
 
 }  // namespace quarry

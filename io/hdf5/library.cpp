@@ -82,17 +82,6 @@ Handle check_handle(hid_t id, const std::string& context) {
   return Handle(id);
 }
 
-void check_regular_file(const std::string& path) {
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0)
-    throw local::InvalidArgument(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
-  if (S_ISDIR(status.st_mode)) throw local::InvalidArgument(fmt::format("cannot open '{}': it is a directory", path));
-  if (!S_ISREG(status.st_mode))
-    throw local::InvalidArgument(fmt::format("cannot open '{}': it is not a regular file", path));
-  if (::access(path.c_str(), R_OK) != 0)
-    throw local::InvalidArgument(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
-}
-
 Handle file_access() {
   Handle access = check_handle(H5Pcreate(H5P_FILE_ACCESS), "file access properties");
   // Quarry's own rules (a file to be written is a new one, under a lock of its own) replace advisory locks.

@@ -70,7 +70,4 @@ Handle open_file(const std::string& path, unsigned flags);
 // File access properties that open_file() and file creation share.
 Handle file_access();
 
-// Throws InvalidArgument unless `path` names a readable regular file.
-void check_regular_file(const std::string& path);
-
 }  // namespace quarry::io::hdf5

@@ -192,20 +192,19 @@ std::string nearest_object(hid_t file, const std::string& object) {
   return best;
 }
 
-}  // namespace hdf5
-
 std::vector<ObjectInfo> list_objects(const std::string& file, const std::string& object) {
-  const hdf5::LibraryLock lock;
-  const hdf5::Handle opened = hdf5::open_file(file, H5F_ACC_RDONLY);
-  const std::string path = hdf5::normalized_object(object);
-  if (path != "/" && !hdf5::object_exists(opened, path)) {
-    const std::string nearest = hdf5::nearest_object(opened, path);
+  const LibraryLock lock;
+  const Handle opened = open_file(file, H5F_ACC_RDONLY);
+  const std::string path = normalized_object(object);
+  if (path != "/" && !object_exists(opened, path)) {
+    const std::string nearest = nearest_object(opened, path);
     throw local::InvalidArgument(fmt::format("no object '{}' in '{}'{}", path, file,
                                              nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
   }
-  hdf5::Lister lister(opened, file);
+  Lister lister(opened, file);
   lister.object(path, 0);
   return lister.take();
 }
 
+}  // namespace hdf5
 }  // namespace quarry::io

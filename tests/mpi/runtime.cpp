@@ -14,6 +14,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry {
@@ -89,7 +90,8 @@ TEST(Runtime, DifferentDevicesAreRefused) {
 
 TEST(Runtime, TotalsAddUp) {
   Runtime runtime(small());
-  runtime.count_io(job().rank() + 1, 10);
+  runtime.internals().read_bytes += job().rank() + 1;
+  runtime.internals().written_bytes += 10;
   scheduler::Graph graph;
   add_tasks(graph, 5, [](scheduler::TaskRun&) {});
   exec::Service::create(runtime.communicator(), runtime.executor(), 1)->run(graph);
@@ -157,8 +159,8 @@ TEST(Runtime, CpuRanksBesideDevices) {
 TEST(Runtime, ProgressIsTheSumOverRanks) {
   Runtime runtime(small());
   std::mutex mutex;
-  std::vector<scheduler::Progress> seen;
-  runtime.set_progress([&](const scheduler::Progress& progress) {
+  std::vector<Progress> seen;
+  runtime.set_progress([&](const Progress& progress) {
     const std::lock_guard lock(mutex);
     seen.push_back(progress);
   });

@@ -270,8 +270,8 @@ class PlanEvaluator {
 
   void run_assemble(const plan::Stage& stage, const plan::Assemble& assemble, NdArray& output) {
     if (assemble.linear) {
-      QUARRY_CHECK(assemble.parts.size() == 1);
-      const NdArray part = whole(assemble.parts[0].input, assemble.parts[0].count).copy();
+      QUARRY_CHECK(assemble.hyperslabs.size() == 1);
+      const NdArray part = whole(assemble.hyperslabs[0].input, assemble.hyperslabs[0].count).copy();
       // Each chunk holds consecutive elements.
       for (int64_t i = 0; i < stage.grid.count(); ++i) {
         const Region box = stage.grid.chunk(i);
@@ -284,7 +284,7 @@ class PlanEvaluator {
       output.assign(part.reshape(output.shape()));
       return;
     }
-    for (const auto& part : assemble.parts)
+    for (const auto& part : assemble.hyperslabs)
       box_of(output, Region::box(part.offset, part.count)).assign(whole(part.input, part.count));
   }
 
@@ -301,8 +301,7 @@ class PlanEvaluator {
     Dims b_shape = stage.shape, a_shape = stage.shape;
     const int64_t k = product.b.shape[product.b.map.axes[static_cast<size_t>(nd) - 2].source];
     b_shape[nd - 2] = a_shape[nd - 1] = k;
-    for (const plan::Input* input : {&product.a, &product.b})
-      QUARRY_CHECK(input->array.kind != plan::ArrayRef::Kind::dataset);
+    for (const plan::Input* input : product.reads()) QUARRY_CHECK(input->array.kind != plan::ArrayRef::Kind::dataset);
     QUARRY_CHECK(cuts(product.b, nd - 1, b_shape[nd - 1]) == stage.grid.axis(nd - 1));
     const NdArray b = whole(product.b, b_shape);
     if (product.syrk) {
@@ -313,7 +312,7 @@ class PlanEvaluator {
     QUARRY_CHECK(cuts(product.a, nd - 2, a_shape[nd - 2]) == stage.grid.axis(nd - 2));
     QUARRY_CHECK(cuts(product.a, nd - 1, k) == cuts(product.b, nd - 2, k));
     for (int d = 0; d < nd - 2; ++d)
-      for (const plan::Input* input : {&product.a, &product.b})
+      for (const plan::Input* input : product.reads())
         if (input->map.axes[static_cast<size_t>(d)].source >= 0)
           QUARRY_CHECK(cuts(*input, d, stage.shape[d]) == stage.grid.axis(d));
     output.assign(local::linalg::matmul(whole(product.a, a_shape), b));

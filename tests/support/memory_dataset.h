@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/io/dataset.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::testing {
 
@@ -26,7 +27,8 @@ class MemoryDataset : public io::Dataset {
   }
   void set_filters(std::vector<io::Filter> filters) { info_.filters = std::move(filters); }
   const io::DatasetInfo& info() const override { return info_; }
-  std::string serialize() const override { return {}; }
+  const io::Format& format() const override { throw local::NotSupported("it is in no file"); }
+  std::string layout() const override { return {}; }
   int64_t read_scratch_bytes(const local::Region&) const override { return 0; }
   void read(const local::Region& region, void* to, std::span<std::byte>) const override {
     const int64_t itemsize = local::itemsize(info_.dtype);

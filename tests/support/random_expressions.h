@@ -24,13 +24,10 @@ using local::Slice;
 // Automatic chunks of about this size while it lives.
 class SmallChunks {
  public:
-  explicit SmallChunks(int64_t bytes) : before_(chunk_policy()) {
-    set_chunk_policy({local::DeviceKind::cpu, {}, bytes});
-  }
-  ~SmallChunks() { set_chunk_policy(before_); }
+  explicit SmallChunks(int64_t bytes) : policy_({local::DeviceKind::cpu, {}, bytes}) {}
 
  private:
-  ChunkPolicy before_;
+  ChunkPolicyScope policy_;
 };
 
 class Expressions {

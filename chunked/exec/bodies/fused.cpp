@@ -1,14 +1,14 @@
-// Fused programs over chunks and the reductions behind them.
+#include "quarry/chunked/exec/bodies/fused.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/aggregate.h"
+#include "quarry/chunked/exec/bodies/operand.h"
 
 namespace quarry::exec {
 namespace {
-
-constexpr int64_t kFieldAlignment = 64;  // bytes
 
 std::vector<local::Program> combine_programs(const local::Program& program) {
   std::vector<local::Program> programs;
@@ -20,10 +20,10 @@ std::vector<local::Program> combine_programs(const local::Program& program) {
 }
 
 // Fields of reduction `r` in a block.
-std::vector<local::Operand> fields_of(const StateLayout& layout, int reduction, void* block,
+std::vector<local::Operand> fields_of(const AggregateLayout& layout, int reduction, void* block,
                                       const Dims& strides_elems) {
   std::vector<local::Operand> operands;
-  for (const StateLayout::Field& field : layout.fields) {
+  for (const AggregateLayout::Field& field : layout.fields) {
     if (field.reduction != reduction) continue;
     Dims strides = strides_elems;
     for (int64_t& stride : strides) stride *= local::itemsize(field.dtype);
@@ -34,14 +34,14 @@ std::vector<local::Operand> fields_of(const StateLayout& layout, int reduction, 
 
 // The launch of combine program `r`: into = combine(into, from) over `shape`; `offset` elements into the fields of
 // `into`.
-local::Launch merge_launch(int r, const StateLayout& into_layout, void* into, const Dims& into_strides,
-                           int64_t into_offset, const StateLayout& from_layout, void* from, const Dims& from_strides,
-                           const Dims& shape) {
+local::Launch merge_launch(int r, const AggregateLayout& into_layout, void* into, const Dims& into_strides,
+                           int64_t into_offset, const AggregateLayout& from_layout, void* from,
+                           const Dims& from_strides, const Dims& shape) {
   local::Launch launch;
   launch.shape = shape;
   launch.inputs = fields_of(into_layout, r, into, into_strides);
   size_t field = 0;
-  for (const StateLayout::Field& f : into_layout.fields) {
+  for (const AggregateLayout::Field& f : into_layout.fields) {
     if (f.reduction != r) continue;
     auto*& data = launch.inputs[field++].data;
     data = static_cast<std::byte*>(data) + into_offset * local::itemsize(f.dtype);
@@ -52,8 +52,8 @@ local::Launch merge_launch(int r, const StateLayout& into_layout, void* into, co
   return launch;
 }
 
-void merge(const std::vector<local::Program>& combine, const StateLayout& into_layout, void* into,
-           const Dims& into_strides, int64_t into_offset, const StateLayout& from_layout, void* from,
+void merge(const std::vector<local::Program>& combine, const AggregateLayout& into_layout, void* into,
+           const Dims& into_strides, int64_t into_offset, const AggregateLayout& from_layout, void* from,
            const Dims& from_strides, const Dims& shape, const local::ExecContext& context) {
   for (size_t r = 0; r < combine.size(); ++r) {
     const local::Launch launch = merge_launch(static_cast<int>(r), into_layout, into, into_strides, into_offset,
@@ -63,7 +63,7 @@ void merge(const std::vector<local::Program>& combine, const StateLayout& into_l
 }
 
 // What merge() needs over `elements` states at most.
-int64_t merge_scratch_bytes(const std::vector<local::Program>& combine, const StateLayout& layout, int64_t elements,
+int64_t merge_scratch_bytes(const std::vector<local::Program>& combine, const AggregateLayout& layout, int64_t elements,
                             const local::Device& device) {
   int64_t bytes = 0;
   for (size_t r = 0; r < combine.size(); ++r) {
@@ -78,21 +78,11 @@ Dims contiguous_elements(const Dims& shape) { return local::contiguous_strides(s
 
 }  // namespace
 
-StateLayout::StateLayout(const local::Program& program, int64_t elements) {
-  for (size_t r = 0; r < program.reductions().size(); ++r) {
-    const auto& reduction = program.reductions()[r];
-    for (local::DType dtype : local::state_dtypes(reduction.reduction, reduction.accumulate)) {
-      fields.push_back({static_cast<int>(r), dtype, bytes});
-      bytes = align_up(bytes + elements * local::itemsize(dtype), kFieldAlignment);
-    }
-  }
-}
-
-FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local::Device& device)
+FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device)
     : stage_(stage),
       fused_(std::get<plan::Fused>(stage.work)),
       rank_(rank),
-      ranks_(ranks),
+      owners_(owners),
       device_(device),
       combine_(combine_programs(fused_.program)) {
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
@@ -115,26 +105,6 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, int ranks, const local:
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
 }
 
-Batch& Batch::mine() {
-  static thread_local Batch batch;
-  batch.size_ = 0;
-  return batch;
-}
-
-local::Launch& Batch::add(const local::ExecContext& context) {
-  if (size_ == launches_.size()) {
-    launches_.emplace_back();
-    contexts_.emplace_back();
-  }
-  contexts_[size_] = context;
-  return launches_[size_++];
-}
-
-void Batch::run(const local::Program& program) {
-  local::engine(contexts_[0].device).run_each(program, {launches_.data(), size_}, {contexts_.data(), size_});
-  size_ = 0;
-}
-
 std::string FusedBody::name(int64_t index) const {
   return fmt::format("{}[{}]", stage_.label, local::to_string(stage_.grid.coordinates(index)));
 }
@@ -146,7 +116,7 @@ Region FusedBody::input_region(int input, int64_t chunk) const {
 
 Access FusedBody::access(int input, int64_t chunk) const {
   const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
-  return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, ranks_);
+  return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, owners_);
 }
 
 Dims FusedBody::kept_shape(const Dims& shape) const {
@@ -166,7 +136,7 @@ Dims FusedBody::state_strides(const Dims& shape, int64_t itemsize) const {
 }
 
 int64_t FusedBody::state_bytes(int64_t chunk) const {
-  return StateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk_shape(chunk)))).bytes;
+  return AggregateLayout(fused_.program, local::element_count(kept_shape(stage_.grid.chunk_shape(chunk)))).bytes;
 }
 
 local::Launch FusedBody::launch(int64_t chunk) const {
@@ -183,8 +153,8 @@ local::Launch FusedBody::launch(int64_t chunk) const {
   }
   if (!combine_.empty()) {
     launch.reduce_axes = fused_.reduce_axes;
-    const StateLayout layout(fused_.program, local::element_count(kept_shape(box.count)));
-    for (const StateLayout::Field& field : layout.fields)
+    const AggregateLayout layout(fused_.program, local::element_count(kept_shape(box.count)));
+    for (const AggregateLayout::Field& field : layout.fields)
       launch.states.push_back({nullptr, state_strides(box.count, local::itemsize(field.dtype))});
   }
   return launch;
@@ -198,7 +168,7 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   constexpr int64_t kPieceMargin = 64 << 10;
   const auto& dataset = fused_.inputs[static_cast<size_t>(streamed_)].array.dataset;
   const int64_t elements = local::element_count(kept_shape(whole.shape));
-  const StateLayout layout(fused_.program, elements);
+  const AggregateLayout layout(fused_.program, elements);
   bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
   bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
@@ -234,7 +204,7 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
     }
     return launch;
   }
-  const StateLayout layout(fused_.program, local::element_count(kept_shape(launch.shape)));
+  const AggregateLayout layout(fused_.program, local::element_count(kept_shape(launch.shape)));
   for (size_t f = 0; f < layout.fields.size(); ++f)
     launch.states[f].data = static_cast<std::byte*>(states) + layout.fields[f].offset;
   return launch;
@@ -271,7 +241,7 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
 
   const int64_t visit_bytes = input.array.dataset->visit_scratch_bytes(region);
   auto* visit_scratch = static_cast<std::byte*>(run.context.memory->allocate(visit_bytes, run.context.stream));
-  const StateLayout layout(fused_.program, local::element_count(kept_shape(box)));
+  const AggregateLayout layout(fused_.program, local::element_count(kept_shape(box)));
   void* const state_block = combine_.empty() ? nullptr : run.outputs[whole.outputs.size()].data;
   void* const piece_states =
       combine_.empty() ? nullptr : run.context.memory->allocate(layout.bytes, run.context.stream);
@@ -320,7 +290,7 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
           engine.run(fused_.program, nothing, run.context);
           initialised = true;
         }
-        const StateLayout piece_layout(fused_.program, local::element_count(kept));
+        const AggregateLayout piece_layout(fused_.program, local::element_count(kept));
         for (size_t f = 0; f < piece_layout.fields.size(); ++f) {
           piece_launch.states[f] = {static_cast<std::byte*>(piece_states) + piece_layout.fields[f].offset,
                                     state_strides(piece_launch.shape, local::itemsize(piece_layout.fields[f].dtype))};

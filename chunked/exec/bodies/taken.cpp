@@ -109,7 +109,7 @@ int64_t TakeBody::input_bytes(int64_t chunk) const {
 
 int64_t TakeBody::state_bytes(int64_t chunk) const {
   const Dims kept = fused_.kept_shape(fused_.stage().grid.chunk_shape(chunk));
-  return StateLayout(fused_.program(), local::element_count(kept)).bytes;
+  return AggregateLayout(fused_.program(), local::element_count(kept)).bytes;
 }
 
 // On a device also for what is read and for the states, as a task of the owner's has blocks for them.

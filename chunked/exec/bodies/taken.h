@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/aggregate.h"
+#include "quarry/chunked/exec/bodies/fused.h"
+#include "quarry/chunked/exec/bodies/transfer.h"
 
 namespace quarry::exec {
 

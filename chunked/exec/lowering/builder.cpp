@@ -16,21 +16,21 @@ using scheduler::TaskKind;
 Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context)
     : plan_(plan), context_(context), order_(plan, sinks), result_(std::make_unique<Lowered>()) {
   for (const plan::Stage& stage : plan.stages)
-    for (const plan::Input* input : inputs_of(stage)) number_stored(input->array);
+    for (const plan::Input* input : stage.reads()) number_stored(input->array);
   for (const Sink& sink : sinks) {
     number_stored(sink.array);
-    if (sink.kind == Sink::Kind::keep) kept_.insert({sink.array.stage, sink.array.output});
+    if (sink.kind == Sink::Kind::persist) kept_.insert({sink.array.stage, sink.array.output});
   }
 }
 
-// Support tasks (reads, receives, uploads, gathers) move to just before the first task that needs them, since several
+// Transfer tasks (reads, receives, uploads, gathers) move to just before the first task that needs them, since several
 // may share one.
 std::unique_ptr<Lowered> Builder::finish() {
   scheduler::Graph& graph = result_->graph;
   std::vector<int64_t> needed(static_cast<size_t>(graph.block_count()), INT64_MAX);
   for (scheduler::TaskId id = graph.task_count() - 1; id >= 0; --id) {
     const scheduler::Graph::Task& task = graph.task(id);
-    if (support_[static_cast<size_t>(id)]) {
+    if (is_transfer_[static_cast<size_t>(id)]) {
       int64_t first = INT64_MAX;
       for (const BlockId output : graph.outputs(task)) first = std::min(first, needed[static_cast<size_t>(output)]);
       if (first != INT64_MAX) graph.set_position(id, first);
@@ -57,22 +57,24 @@ BlockId Builder::block(const BlockKey& key) const {
   return *found;
 }
 
-void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
+void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Priority priority, Cost cost,
                        const std::vector<BlockId>& inputs, const std::vector<BlockId>& outputs) {
-  const int64_t position = order_.position(stage_, place.progress, place.depth);
+  const int64_t position = order_.position(stage_, priority.progress, priority.depth);
   result_->graph.add_task({kind, lane, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs});
-  support_.push_back(false);
+  is_transfer_.push_back(false);
 }
 
-void Builder::add_support(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Cost cost,
-                          const std::vector<BlockId>& inputs, BlockId output) {
-  add_task(kind, lane, body, index, {0, kSupport}, cost, inputs, {output});
-  support_.back() = true;
+void Builder::add_transfer(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Cost cost,
+                           const std::vector<BlockId>& inputs, BlockId output) {
+  add_task(kind, lane, body, index, {0, kTransfer}, cost, inputs, {output});
+  is_transfer_.back() = true;
 }
 
 void Builder::number_stored(const plan::ArrayRef& array) {
-  if (array.kind == plan::ArrayRef::Kind::stored)
-    stored_numbers_.emplace(array.stored.get(), static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size()));
+  if (array.kind != plan::ArrayRef::Kind::stored) return;
+  if (context_.executor != nullptr && !array.stored->is_in(*context_.executor))
+    throw local::InvalidArgument("an array was persisted by another Runtime than the one that is to read it");
+  stored_numbers_.emplace(array.stored.get(), static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size()));
 }
 
 BlockKey Builder::key_of(const plan::ArrayRef& array, int64_t chunk) const {
@@ -99,7 +101,7 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   }
   const int64_t bytes = array.stored->value().nbytes();
   const BlockId uploaded = add_block(key, bytes);
-  add_support(TaskKind::copy, LaneKind::io, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
+  add_transfer(TaskKind::copy, LaneKind::io, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
   return uploaded;
 }
 
@@ -110,8 +112,8 @@ BlockId Builder::receive(int from, const BlockKey& key, const BlockBox& box, con
   if (!receive_body_) std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
   const int64_t bytes = local::element_count(box.count) * box.itemsize;
   const BlockId received = add_block(bytes, keep);
-  add_support(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, box, label}),
-              {0, bytes}, {}, received);
+  add_transfer(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, box, label}),
+               {0, bytes}, {}, received);
   result_->pulls.push_back({from, key});
   received_.emplace(memo, received);
   return received;
@@ -122,8 +124,8 @@ BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Region&
   if (!body) std::tie(number, body) = add_body<ReadBody>(dataset, context_.executor);
   const int64_t bytes = region.elements() * local::itemsize(dtype);
   const BlockId packed = add_block(bytes);
-  add_support(TaskKind::read, LaneKind::io, number, body->add(region),
-              {body->scratch_bytes(region, context_.device), bytes}, {}, packed);
+  add_transfer(TaskKind::read, LaneKind::io, number, body->add(region),
+               {body->scratch_bytes(region, context_.device), bytes}, {}, packed);
   result_->read_bytes += bytes;
   return packed;
 }
@@ -138,18 +140,18 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   }
   const Region box = Region::box(Dims(region.ndim()), region.count);
   const int64_t itemsize = local::itemsize(input.dtype);
-  auto atoms = [gathered, box, itemsize, rank = context_.rank, ranks = context_.ranks](int64_t) {
-    return atoms_of({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, ranks);
+  auto segments = [gathered, box, itemsize, rank = context_.rank, owners = context_.owners](int64_t) {
+    return copy_segments({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, owners);
   };
-  const std::vector<CopyAtom> now = atoms(0);
+  const std::vector<CopySegment> now = segments(0);
   std::vector<BlockId> inputs;
   inputs.reserve(now.size());
-  for (const CopyAtom& atom : now) inputs.push_back(arrive(*gathered, atom.access));
+  for (const CopySegment& segment : now) inputs.push_back(prefetch(*gathered, segment.access));
   const int64_t bytes = box.elements() * itemsize;
   const BlockId packed = add_block(bytes);
-  const int32_t number = add_body<CopyBody>(label_of(input.array), atoms).first;
-  add_support(TaskKind::copy, LaneKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
-              inputs, packed);
+  const int32_t number = add_body<CopyBody>(label_of(input.array), segments).first;
+  add_transfer(TaskKind::copy, LaneKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
+               inputs, packed);
   return packed;
 }
 
@@ -159,7 +161,7 @@ std::optional<BlockId> Builder::whole_chunk(const plan::Input& input, int64_t ch
   return chunk_block(input.array, chunk);
 }
 
-BlockId Builder::arrive(const plan::Input& input, const Access& access) {
+BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
   switch (access.kind) {
     case Access::Kind::read:
       return read(input.array.dataset, access.region, input.dtype);
@@ -175,15 +177,15 @@ BlockId Builder::arrive(const plan::Input& input, const Access& access) {
   return gather(input, access.region);
 }
 
-BlockId Builder::arrive_shared(const plan::Input& input, const Access& access) {
-  if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::receive) return arrive(input, access);
+BlockId Builder::prefetch_shared(const plan::Input& input, const Access& access) {
+  if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::receive) return prefetch(input, access);
   const void* array = input.array.dataset.get();
   if (input.array.kind == plan::ArrayRef::Kind::stored) array = input.array.stored.get();
   const std::string memo = fmt::format("{}/{}/{}/{}/{}/{}", array, input.array.stage, input.array.output,
                                        local::to_string(access.region.start), local::to_string(access.region.count),
                                        local::to_string(access.region.step));
   if (const auto found = shared_.find(memo); found != shared_.end()) return found->second;
-  return shared_.emplace(memo, arrive(input, access)).first->second;
+  return shared_.emplace(memo, prefetch(input, access)).first->second;
 }
 
 }  // namespace quarry::exec

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/transfer.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/lowering/order.h"
 
@@ -37,8 +37,8 @@ class Builder {
   // --- whose, and when ---
 
   bool mine(int owner) const { return owner == context_.rank; }
-  int owner(int64_t chunk, int64_t count) const { return plan::owner(chunk, count, context_.ranks); }
-  std::pair<int64_t, int64_t> owned(int64_t count) const { return plan::owned(context_.rank, count, context_.ranks); }
+  int owner(int64_t chunk, int64_t count) const { return context_.owners.owner(chunk, count); }
+  std::pair<int64_t, int64_t> owned(int64_t count) const { return context_.owners.owned(context_.rank, count); }
   // Whether output `output` of the stage outlives the run.
   bool kept(int output) const { return kept_.contains({stage_, output}); }
   int64_t progress(int64_t chunk) { return order_.progress(stage_, chunk); }
@@ -64,36 +64,37 @@ class Builder {
     return {result_->graph.add_body(std::move(made)), pointer};
   }
 
-  struct Place {  // of a task inside its stage
+  struct Priority {  // of a task inside its stage
     int64_t progress, depth;
   };
   struct Cost {
     int64_t scratch_bytes = 0, traffic_bytes = 0;
   };
   // Task `index` of a body, on the compute lane.
-  void add_compute(int32_t body, int64_t index, Place place, Cost cost, const std::vector<scheduler::BlockId>& inputs,
-                   const std::vector<scheduler::BlockId>& outputs,
+  void add_compute(int32_t body, int64_t index, Priority priority, Cost cost,
+                   const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs,
                    scheduler::TaskKind kind = scheduler::TaskKind::compute) {
-    add_task(kind, scheduler::LaneKind::compute, body, index, place, cost, inputs, outputs);
+    add_task(kind, scheduler::LaneKind::compute, body, index, priority, cost, inputs, outputs);
   }
-  void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Place place, Cost cost,
-                const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs);
+  void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Priority priority,
+                Cost cost, const std::vector<scheduler::BlockId>& inputs,
+                const std::vector<scheduler::BlockId>& outputs);
 
   // --- what a task reads ---
 
   // A chunk of an array as it lies, if this rank holds it.
   std::optional<scheduler::BlockId> whole_chunk(const plan::Input& input, int64_t chunk);
   // Where an access's data arrives; adds the tasks that bring it.
-  scheduler::BlockId arrive(const plan::Input& input, const Access& access);
+  scheduler::BlockId prefetch(const plan::Input& input, const Access& access);
   // What the task `index` of a body reads from a file.
-  scheduler::BlockId arrive_by(int32_t body, int64_t index, int64_t bytes) {
+  scheduler::BlockId prefetch_by(int32_t body, int64_t index, int64_t bytes) {
     const scheduler::BlockId block = add_block(bytes);
-    add_support(scheduler::TaskKind::read, scheduler::LaneKind::io, body, index, {0, bytes}, {}, block);
+    add_transfer(scheduler::TaskKind::read, scheduler::LaneKind::io, body, index, {0, bytes}, {}, block);
     result_->read_bytes += bytes;
     return block;
   }
   // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).
-  scheduler::BlockId arrive_shared(const plan::Input& input, const Access& access);
+  scheduler::BlockId prefetch_shared(const plan::Input& input, const Access& access);
   // A whole block of another rank, as bytes.
   scheduler::BlockId receive_whole(int from, const BlockKey& key, int64_t bytes, const std::string& label,
                                    bool keep = false) {
@@ -101,8 +102,8 @@ class Builder {
   }
 
  private:
-  void add_support(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
-                   const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
+  void add_transfer(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
+                    const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
   scheduler::BlockId receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label,
@@ -116,7 +117,7 @@ class Builder {
   Order order_;
   std::unique_ptr<Lowered> result_;
   std::set<std::pair<int, int>> kept_;  // (stage, output)
-  std::vector<bool> support_;           // by task: whether it moves to where its output is needed first
+  std::vector<bool> is_transfer_;       // by task: whether it moves to where its output is needed first
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> received_, shared_;
@@ -125,10 +126,11 @@ class Builder {
   std::unordered_map<const io::Dataset*, std::pair<int32_t, ReadBody*>> read_bodies_;
 };
 
-// Adds the tasks of the builder's stage; one file each. Formulas and orders are at the definitions.
-void lower_fused(Builder& builder);
-void lower_assemble(Builder& builder);
-void lower_product(Builder& builder);
-void lower_eigh(Builder& builder);
+// Adds the tasks of the builder's stage, which is of that kind; one file each. Formulas and orders are at the
+// definitions.
+void lower_work(Builder& builder, const plan::Fused& fused);
+void lower_work(Builder& builder, const plan::Assemble& assemble);
+void lower_work(Builder& builder, const plan::MatMul& product);
+void lower_work(Builder& builder, const plan::Eigh& eigh);
 
 }  // namespace quarry::exec

@@ -4,24 +4,24 @@
 
 namespace quarry::exec {
 
-std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk) {
+std::vector<CopyRegion> copy_regions(const plan::Stage& stage, int64_t chunk) {
   const auto& assemble = std::get<plan::Assemble>(stage.work);
   const int64_t itemsize = local::itemsize(stage.outputs[0].dtype);
   const Region box = stage.outputs[0].grid.chunk(chunk);
-  std::vector<CopyPart> parts;
+  std::vector<CopyRegion> parts;
   if (assemble.linear) {
     const auto [begin, end] = linear_range(stage.outputs[0].shape, box);
     int64_t at = begin;
-    for (Region& source : linear_boxes(assemble.parts[0].count, begin, end)) {
+    for (Region& source : linear_boxes(assemble.hyperslabs[0].count, begin, end)) {
       const int64_t elements = source.elements();
       Dims strides = local::contiguous_strides(source.count, itemsize);
-      parts.push_back({&assemble.parts[0].input, std::move(source), (at - begin) * itemsize, std::move(strides)});
+      parts.push_back({&assemble.hyperslabs[0].input, std::move(source), (at - begin) * itemsize, std::move(strides)});
       at += elements;
     }
     return parts;
   }
   const Dims strides = local::contiguous_strides(box.count, itemsize);
-  for (const auto& part : assemble.parts) {
+  for (const auto& part : assemble.hyperslabs) {
     Region inside = Region::box(Dims(box.ndim()), Dims(box.ndim()));
     int64_t offset = 0;
     bool empty = false;
@@ -38,48 +38,48 @@ std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk) {
   return parts;
 }
 
-std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int ranks) {
-  std::vector<CopyAtom> atoms;
-  for (const CopyPart& part : parts) {
+std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners) {
+  std::vector<CopySegment> segments;
+  for (const CopyRegion& part : parts) {
     const plan::Input& input = *part.input;
     const int64_t itemsize = local::itemsize(input.dtype);
     const Region region = input.map.region(part.box, input.shape.size());
     if (region.elements() == 0) continue;
     if (input.array.kind == plan::ArrayRef::Kind::dataset) {
-      CopyAtom atom{resolve(input.array, input.grid, itemsize, region, rank, ranks),
-                    part.box.count,
-                    {},
-                    part.strides,
-                    part.offset,
-                    input.dtype,
-                    input.array.dataset->info().swapped,
-                    /*conjugate=*/false,
-                    &input};
-      atom.source_strides = space_strides(input.map, atom.access.strides);
-      atoms.push_back(std::move(atom));
+      CopySegment segment{resolve(input.array, input.grid, itemsize, region, rank, owners),
+                          part.box.count,
+                          {},
+                          part.strides,
+                          part.offset,
+                          input.dtype,
+                          input.array.dataset->info().swapped,
+                          /*conjugate=*/false,
+                          &input};
+      segment.source_strides = space_strides(input.map, segment.access.strides);
+      segments.push_back(std::move(segment));
       continue;
     }
     for (Piece& piece : pieces(input.grid, region)) {
-      CopyAtom atom{resolve(input.array, input.grid, itemsize, piece.region, rank, ranks),
-                    part.box.count,
-                    {},
-                    part.strides,
-                    part.offset,
-                    input.dtype,
-                    /*swapped=*/false,
-                    /*conjugate=*/false,
-                    &input};
-      for (int d = 0; d < atom.count.size(); ++d) {
+      CopySegment segment{resolve(input.array, input.grid, itemsize, piece.region, rank, owners),
+                          part.box.count,
+                          {},
+                          part.strides,
+                          part.offset,
+                          input.dtype,
+                          /*swapped=*/false,
+                          /*conjugate=*/false,
+                          &input};
+      for (int d = 0; d < segment.count.size(); ++d) {
         const int source = input.map.axes[static_cast<size_t>(d)].source;
         if (source < 0) continue;
-        atom.count[d] = piece.region.count[source];
-        atom.offset += piece.offset[source] * part.strides[d];
+        segment.count[d] = piece.region.count[source];
+        segment.offset += piece.offset[source] * part.strides[d];
       }
-      atom.source_strides = space_strides(input.map, atom.access.strides);
-      atoms.push_back(std::move(atom));
+      segment.source_strides = space_strides(input.map, segment.access.strides);
+      segments.push_back(std::move(segment));
     }
   }
-  return atoms;
+  return segments;
 }
 
 }  // namespace quarry::exec

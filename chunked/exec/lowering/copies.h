@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/copy.h"
 
 namespace quarry::exec {
 
 // A box of a stage's space that is copied to a place in an output block.
-struct CopyPart {
+struct CopyRegion {
   const plan::Input* input;
   Region box;      // of the input's space
   int64_t offset;  // bytes into the output
@@ -16,8 +16,8 @@ struct CopyPart {
 };
 
 // The parts of one chunk of an Assemble stage.
-std::vector<CopyPart> copy_parts(const plan::Stage& stage, int64_t chunk);
+std::vector<CopyRegion> copy_regions(const plan::Stage& stage, int64_t chunk);
 // The same, cut at the chunks of the inputs; in the order of the parts.
-std::vector<CopyAtom> atoms_of(const std::vector<CopyPart>& parts, int rank, int ranks);
+std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners);
 
 }  // namespace quarry::exec

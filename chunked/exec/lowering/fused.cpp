@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/bodies/aggregate.h"
+#include "quarry/chunked/exec/bodies/fused.h"
 #include "quarry/chunked/exec/bodies/taken.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/grid/tree.h"
@@ -32,13 +34,13 @@ bool broadcasts(const plan::Input& input, const Dims& space) {
 }
 
 // Where the data of an input of a chunk arrives.
-BlockId arrive(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
+BlockId prefetch(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
   if (body.reads_whole_chunks(number) && builder.stage().grid.chunk_elements(chunk) > 0) {
     if (const auto block = builder.whole_chunk(input, chunk)) return *block;
   }
   const Access access = body.access(number, chunk);
-  return broadcasts(input, builder.stage().shape) ? builder.arrive_shared(input, access)
-                                                  : builder.arrive(input, access);
+  return broadcasts(input, builder.stage().shape) ? builder.prefetch_shared(input, access)
+                                                  : builder.prefetch(input, access);
 }
 
 // Whether all chunks of the stage read the same of an input, which every rank then has.
@@ -62,7 +64,7 @@ bool may_change_hands(const Builder& builder, FusedBody& body) {
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
   const int file = body.file_input();
-  if (builder.context().takers == 0 || builder.context().ranks == 1 || file < 0) return false;
+  if (builder.context().takers == 0 || builder.context().owners.ranks() == 1 || file < 0) return false;
   if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
   if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
@@ -117,7 +119,7 @@ class Reductions {
     };
     std::tie(chain_, chain_body_) = combining(local::MergeOrder::chain);
     std::tie(pairs_, pairs_body_) = combining(local::MergeOrder::pairs);
-    std::tie(finish_, finish_body_) =
+    std::tie(finalize_, finalize_body_) =
         builder.add_body<FinalizeBody>(stage_, builder.device(), [map = map_](int64_t j) { return map->elements(j); });
   }
 
@@ -149,7 +151,7 @@ class Reductions {
 
   int64_t state_bytes(int64_t j) {
     const int64_t elements = map_->elements(j);
-    if (elements != known_elements_) known_bytes_ = StateLayout(fused_.program, elements).bytes;
+    if (elements != known_elements_) known_bytes_ = AggregateLayout(fused_.program, elements).bytes;
     known_elements_ = elements;
     return known_bytes_;
   }
@@ -201,7 +203,7 @@ class Reductions {
     int64_t bytes = 0;
     for (const plan::Input& input : fused_.inputs) bytes += elements * local::itemsize(input.dtype);
     const int64_t states =
-        std::max<int64_t>(StateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
+        std::max<int64_t>(AggregateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
     const int64_t part = context.memory_bytes / kSharedPart;
     const int64_t fitting =
         std::clamp<int64_t>(std::min(kSharedBytes, part) / std::max<int64_t>(bytes, 1), 1, kLeavesPerTask);
@@ -220,7 +222,7 @@ class Reductions {
       list.clear();
       for (int64_t l = leaf; l < end; ++l) list.push_back(map->chunk(j, l));
     };
-    const int32_t body = builder_.add_body<LeavesBody>(chunks_, chunks).first;
+    const int32_t body = builder_.add_body<UpdateBody>(chunks_, chunks).first;
     std::vector<BlockId> inputs;
     std::vector<int64_t> leaves;
     Sizes sizes(chunks_, stage_.grid);
@@ -239,7 +241,7 @@ class Reductions {
         for (; leaf < until; ++leaf) {
           const int64_t chunk = leaves[static_cast<size_t>(leaf - first)];
           for (size_t i = 0; i < fused_.inputs.size(); ++i) {
-            inputs.push_back(arrive(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
+            inputs.push_back(prefetch(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
           }
           latest = std::max(latest, builder_.progress(chunk));
           scratch += sizes.scratch_bytes(chunk);
@@ -256,7 +258,7 @@ class Reductions {
     // as early as they expect it.
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
-    merges_late_ = context.ranks == 1 && blocks_bytes <= context.memory_bytes / kLatePart;
+    merges_late_ = context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / kLatePart;
   }
 
   void merge_segment(const Segment& segment) {
@@ -317,9 +319,9 @@ class Reductions {
     return merged;
   }
 
-  void add_chain(int64_t j, int64_t node, Builder::Place place, const std::vector<BlockId>& inputs, int64_t states,
-                 BlockId merged) {
-    builder_.add_compute(chain_, j * kSegments + node, place, {chain_body_->scratch_bytes(j * kSegments, states), 0},
+  void add_chain(int64_t j, int64_t node, Builder::Priority priority, const std::vector<BlockId>& inputs,
+                 int64_t states, BlockId merged) {
+    builder_.add_compute(chain_, j * kSegments + node, priority, {chain_body_->scratch_bytes(j * kSegments, states), 0},
                          inputs, {merged});
   }
 
@@ -334,7 +336,7 @@ class Reductions {
     }
     const int64_t latest = node_progress(j, tree_.levels(), 0);
     std::vector<BlockId> inputs{state(j, tree_.levels(), 0)};
-    builder_.add_compute(finish_, j, {latest, kFinish}, {finish_body_->scratch_bytes(j), 0}, inputs, produced);
+    builder_.add_compute(finalize_, j, {latest, kFinalize}, {finalize_body_->scratch_bytes(j), 0}, inputs, produced);
   }
 
   Builder& builder_;
@@ -343,9 +345,9 @@ class Reductions {
   const plan::Fused& fused_;
   std::shared_ptr<const ReduceMap> map_;  // with the bodies
   const Tree tree_ = map_->tree;
-  int32_t chain_ = -1, pairs_ = -1, finish_ = -1;
+  int32_t chain_ = -1, pairs_ = -1, finalize_ = -1;
   CombineBody *chain_body_ = nullptr, *pairs_body_ = nullptr;
-  FinalizeBody* finish_body_ = nullptr;
+  FinalizeBody* finalize_body_ = nullptr;
   std::vector<Segment> segments_;
   // Segments whose leaves share tasks, by j and number: the blocks of their states in order.
   struct Shared {
@@ -368,7 +370,7 @@ void lower_taking(Builder& builder, FusedBody& body) {
   std::vector<BlockId> inputs;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
     const int input = static_cast<int>(i);
-    if (input != body.file_input()) inputs.push_back(arrive(builder, body, fused.inputs[i], input, /*chunk=*/0));
+    if (input != body.file_input()) inputs.push_back(prefetch(builder, body, fused.inputs[i], input, /*chunk=*/0));
   }
   const LoweringContext& context = builder.context();
   const bool on_cpu = context.device.kind == local::DeviceKind::cpu;
@@ -380,11 +382,10 @@ void lower_taking(Builder& builder, FusedBody& body) {
   }
 }
 
-void lower_fused(Builder& builder) {
+void lower_work(Builder& builder, const plan::Fused& fused) {
   const plan::Stage& stage = builder.stage();
-  const auto& fused = std::get<plan::Fused>(stage.work);
-  const auto [rank, ranks] = std::pair(builder.context().rank, builder.context().ranks);
-  const auto [number, body] = builder.add_body<FusedBody>(stage, rank, ranks, builder.device());
+  const int rank = builder.context().rank;
+  const auto [number, body] = builder.add_body<FusedBody>(stage, rank, builder.context().owners, builder.device());
   const int outputs = static_cast<int>(fused.program.outputs().size());
   const auto [first, last] = builder.owned(stage.grid.count());
   std::optional<Reductions> reductions;
@@ -422,10 +423,10 @@ void lower_fused(Builder& builder) {
       }
       if (owned_read >= 0 && static_cast<int>(i) == body->file_input()) {
         const int64_t elements = body->input_region(static_cast<int>(i), chunk).elements();
-        inputs.push_back(builder.arrive_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
+        inputs.push_back(builder.prefetch_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
         continue;
       }
-      inputs.push_back(arrive(builder, *body, input, static_cast<int>(i), chunk));
+      inputs.push_back(prefetch(builder, *body, input, static_cast<int>(i), chunk));
     }
     const int64_t elements = stage.grid.chunk_elements(chunk);
     for (int o = 0; o < outputs; ++o) {

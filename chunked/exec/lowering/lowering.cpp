@@ -7,22 +7,13 @@ namespace quarry::exec {
 namespace {
 
 void lower_stage(Builder& builder) {
-  const auto& work = builder.stage().work;
-  if (std::holds_alternative<plan::Fused>(work)) {
-    lower_fused(builder);
-  } else if (std::holds_alternative<plan::Assemble>(work)) {
-    lower_assemble(builder);
-  } else if (std::holds_alternative<plan::MatMul>(work)) {
-    lower_product(builder);
-  } else {
-    lower_eigh(builder);
-  }
+  std::visit([&](const auto& work) { lower_work(builder, work); }, builder.stage().work);
 }
 
 // Keeps or writes the own chunks of a result.
 void lower_sink(Builder& builder, const Sink& sink) {
   Lowered& result = builder.result();
-  result.kept.emplace_back();
+  result.persisted.emplace_back();
   QUARRY_CHECK(sink.array.kind == plan::ArrayRef::Kind::stage);
   builder.begin(sink.array.stage);
   const plan::Stage& stage = builder.stage();
@@ -31,12 +22,12 @@ void lower_sink(Builder& builder, const Sink& sink) {
   if (sink.kind == Sink::Kind::write)
     number =
         builder.add_body<WriteBody>(output.grid, stage.label, builder.context().executor, sink.whole, sink.write).first;
-  const bool late = is_barrier(stage, sink.array.output);
+  const bool late = stage.is_barrier(sink.array.output);
   const auto [first, last] = builder.owned(output.grid.count());
   for (int64_t chunk = first; chunk < last; ++chunk) {
     const scheduler::BlockId block = builder.block(builder.key_of(sink.array, chunk));
-    if (sink.kind == Sink::Kind::keep) {
-      result.kept.back().push_back(block);
+    if (sink.kind == Sink::Kind::persist) {
+      result.persisted.back().push_back(block);
       continue;
     }
     const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);

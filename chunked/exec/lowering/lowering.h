@@ -18,6 +18,7 @@
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/block_index.h"
 #include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/io/output.h"
 #include "quarry/scheduler/graph.h"
@@ -26,8 +27,8 @@ namespace quarry::exec {
 
 // What happens with a result of the plan.
 struct Sink {
-  enum class Kind : uint8_t { keep, write };
-  Kind kind = Kind::keep;
+  enum class Kind : uint8_t { persist, write };
+  Kind kind = Kind::persist;
   plan::ArrayRef array;
   // write: a chunk or a part of it in host memory, C order; called from io threads.
   std::function<void(const Region& box, const void* data)> write;
@@ -39,7 +40,8 @@ struct Sink {
 inline constexpr int kTakersOfDevice = 2;
 
 struct LoweringContext {
-  int rank = 0, ranks = 1;
+  int rank = 0;
+  Ownership owners;  // of chunks, among how many ranks
   local::Device device;
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
   Service* service = nullptr;               // pulls; null when only planning
@@ -53,9 +55,9 @@ struct Lowered {
     int owner;
     BlockKey key;
   };
-  std::vector<Pull> pulls;                            // this rank's, one per receive task
-  BlockIndex blocks;                                  // of this rank, by key
-  std::vector<std::vector<scheduler::BlockId>> kept;  // per sink: the owned chunks in order (keep)
+  std::vector<Pull> pulls;                                 // this rank's, one per receive task
+  BlockIndex blocks;                                       // of this rank, by key
+  std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
   bool grouped = false;  // some chunks share a task, which needs more memory at once than one of them
 };

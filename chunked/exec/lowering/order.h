@@ -11,19 +11,20 @@
 namespace quarry::exec {
 
 // Order of a stage's tasks inside one progress value.
-inline constexpr int64_t kDepthsPerStage = 64;
-enum Depth : int64_t { kSupport = 0, kMain = 8, kChain = 12, kTake = 14, kTreeDepth = 16, kFinish = 48, kSink = 60 };
-inline constexpr int64_t kProgressEnd = (int64_t{1} << 32) - 1;
-
-// Whether an output is complete only when all chunks of its stage were read: that of a reduction, product or
-// decomposition.
-bool is_barrier(const plan::Stage& stage, int output);
-
-std::vector<const plan::Input*> inputs_of(const plan::Stage& stage);
+inline constexpr int kDepthBits = 6;
+inline constexpr int64_t kDepthsPerStage = int64_t{1} << kDepthBits;
+enum Depth : int64_t { kTransfer = 0, kMain = 8, kChain = 12, kTake = 14, kTreeDepth = 16, kFinalize = 48, kSink = 60 };
+inline constexpr int kProgressBits = 32;
+inline constexpr int64_t kProgressEnd = (int64_t{1} << kProgressBits) - 1;
+// A position is phase, progress, stage and depth in 63 bits. Phase and stage have the bits that a plan's number of
+// stages takes (a phase holds a stage at least); in a plan of very many stages progress is told less finely, but never
+// by fewer bits than this: then there would be too many stages.
+inline constexpr int kLeastProgressBits = 16;
+inline constexpr int64_t kMostStages = int64_t{1} << ((63 - kLeastProgressBits - kDepthBits) / 2);
 
 class Order {
  public:
-  // Both must outlive it.
+  // Both must outlive it. Throws InvalidArgument for a plan of more than kMostStages.
   Order(const plan::Plan& plan, const std::vector<Sink>& sinks);
 
   // Of chunk `chunk` of a stage: i/n of kProgressEnd, or that of the latest chunk it reads.
@@ -31,6 +32,7 @@ class Order {
   // The latest progress of the chunks of `input` under a box of the space of `stage`; 0 where they belong to an earlier
   // phase.
   int64_t latest(int stage, const plan::Input& input, const Region& box);
+  // Increases with phase, then progress, stage and depth.
   int64_t position(int stage, int64_t progress, int64_t depth) const;
 
  private:
@@ -43,6 +45,7 @@ class Order {
   int phase(int stage) const { return phases_[static_cast<size_t>(stage)]; }
 
   const plan::Plan& plan_;
+  int stage_bits_ = 0, progress_bits_ = kProgressBits;  // in a position
   std::vector<int> phases_;
   std::vector<std::unordered_map<int64_t, int64_t>> progress_;  // per stage: chunk -> progress
 };

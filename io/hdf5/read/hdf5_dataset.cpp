@@ -82,7 +82,7 @@ Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
   }
 }
 
-std::string Hdf5Dataset::serialize() const {
+std::string Hdf5Dataset::layout() const {
   ByteWriter out;
   hdf5::serialize(stored_, out);
   return out.take();
@@ -496,20 +496,16 @@ void Hdf5Dataset::visit(const local::Region& region, std::span<std::byte> scratc
   if (local::tracing()) trace_call("visit", region, begin_ns);
 }
 
-}  // namespace quarry::io::hdf5
-
-namespace quarry::io {
-
-std::shared_ptr<Dataset> Dataset::open(const std::string& file, const std::string& object) {
-  hdf5::StoredDataset stored = hdf5::describe_dataset(file, object);
+std::shared_ptr<Dataset> open_dataset(const std::string& file, const std::string& object) {
+  StoredDataset stored = describe_dataset(file, object);
   if (!stored.unreadable.empty())
     throw local::NotSupported(fmt::format("'{}' in '{}': {}", stored.info.object, file, stored.unreadable));
-  return std::make_shared<hdf5::Hdf5Dataset>(std::move(stored));
+  return std::make_shared<Hdf5Dataset>(std::move(stored));
 }
 
-std::shared_ptr<Dataset> Dataset::deserialize(const std::string& bytes) {
-  hdf5::ByteReader in(bytes);
-  return std::make_shared<hdf5::Hdf5Dataset>(hdf5::deserialize(in));
+std::shared_ptr<Dataset> dataset_of(const std::string& layout) {
+  ByteReader in(layout);
+  return std::make_shared<Hdf5Dataset>(deserialize(in));
 }
 
-}  // namespace quarry::io
+}  // namespace quarry::io::hdf5

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "quarry/io/dataset.h"
+#include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/pieces.h"
 #include "quarry/io/hdf5/read/library_reader.h"
 #include "quarry/io/hdf5/stored.h"
@@ -20,7 +21,8 @@ class Hdf5Dataset final : public Dataset {
   explicit Hdf5Dataset(StoredDataset stored);
 
   const DatasetInfo& info() const override { return stored_.info; }
-  std::string serialize() const override;
+  const Format& format() const override { return hdf5::format(); }
+  std::string layout() const override;
   int64_t read_scratch_bytes(const local::Region& region) const override;
   void read(const local::Region& region, void* to, std::span<std::byte> scratch) const override;
   int64_t visit_scratch_bytes(const local::Region& region) const override;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/stored.h"
 #include "quarry/io/output.h"
 
@@ -19,7 +20,8 @@ class Hdf5Writer final : public Writer {
   Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name);
 
   const OutputSpec& spec() const override { return spec_; }
-  std::string serialize() const override;
+  const Format& format() const override { return hdf5::format(); }
+  std::string layout() const override;
   void write(const local::Region& region, const void* from) override;
   std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const override;
   void sync() const override;

@@ -268,10 +268,10 @@ class Hdf5Output final : public OutputFile {
 };
 
 }  // namespace
-}  // namespace hdf5
 
-std::unique_ptr<OutputFile> OutputFile::create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {
-  return std::make_unique<hdf5::Hdf5Output>(file, std::move(specs), overwrite);
+std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {
+  return std::make_unique<Hdf5Output>(file, std::move(specs), overwrite);
 }
 
+}  // namespace hdf5
 }  // namespace quarry::io

@@ -60,7 +60,7 @@ Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name)
   }
 }
 
-std::string Hdf5Writer::serialize() const {
+std::string Hdf5Writer::layout() const {
   // The specification travels as the description of what was created, under the name the user gave.
   StoredDataset named = stored_;
   named.info.object = spec_.object;
@@ -148,15 +148,14 @@ void Hdf5Writer::sync() const {
   }
 }
 
-}  // namespace hdf5
-
-std::shared_ptr<Writer> Writer::deserialize(const std::string& bytes) {
-  hdf5::ByteReader in(bytes);
-  hdf5::StoredDataset stored = hdf5::deserialize(in);
+std::shared_ptr<Writer> writer_of(const std::string& layout) {
+  ByteReader in(layout);
+  StoredDataset stored = deserialize(in);
   std::string name = in.get_string();
   const DatasetInfo& info = stored.info;
   OutputSpec spec{info.object, info.shape, info.dtype, info.chunks, info.filters, info.attributes};
-  return std::make_shared<hdf5::Hdf5Writer>(std::move(spec), std::move(stored), std::move(name));
+  return std::make_shared<Hdf5Writer>(std::move(spec), std::move(stored), std::move(name));
 }
 
+}  // namespace hdf5
 }  // namespace quarry::io

@@ -42,7 +42,7 @@ DashboardStatus sample() {
   status.step = "adding";
   status.seconds = 10;
   for (int rank = 0; rank < 2; ++rank) {
-    scheduler::Progress one;
+    Progress one;
     one.tasks_done = 10 + rank;
     one.tasks_total = 100;
     one.bytes_done = int64_t{1} << 30;

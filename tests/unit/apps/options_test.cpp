@@ -116,7 +116,7 @@ TEST(Text, NumbersForPeople) {
 
 TEST(Progress, SaysRateMemoryAndTimeLeft) {
   const ProgressDisplay display(/*width=*/80);
-  scheduler::Progress progress;
+  Progress progress;
   progress.tasks_done = 25;
   progress.tasks_total = 100;
   progress.bytes_done = 1 << 30;

@@ -87,14 +87,14 @@ TEST(Resolve, FindsEveryElementInOwnAndInReceivedChunks) {
   std::map<Access::Kind, int> seen;
   for (int trial = 0; trial < 2000; ++trial) {
     const Region region = random_region(random, shape);
-    const Access access = resolve(computed(), grid, 1, region, /*rank=*/0, /*ranks=*/3);
+    const Access access = resolve(computed(), grid, 1, region, /*rank=*/0, Ownership(3));
     ++seen[access.kind];
     if (access.kind == Access::Kind::gather) {
       EXPECT_GT(pieces(grid, region).size(), 1u);
       continue;
     }
     const Region chunk = grid.chunk(access.chunk);
-    EXPECT_EQ(access.kind == Access::Kind::chunk, plan::owner(access.chunk, grid.count(), 3) == 0);
+    EXPECT_EQ(access.kind == Access::Kind::chunk, Ownership(3).owner(access.chunk, grid.count()) == 0);
     Region layout = chunk;
     if (access.kind == Access::Kind::receive) {
       for (int d = 0; d < 2; ++d) {

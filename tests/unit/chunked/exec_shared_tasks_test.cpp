@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "quarry/chunked/api/quarry.h"
-#include "quarry/chunked/grid/chunking.h"
 
 namespace quarry {
 namespace {
@@ -21,7 +20,6 @@ Result compute(local::DeviceKind device, const std::string& memory) {
   options.host_memory = "16MiB";
   options.threads = 2;
   options.chunks = Dims{16, 1000};
-  const ChunkPolicy before = chunk_policy();
   Runtime runtime(options);
   random::seed(7);
   const Array x = random::normal({3001, 70}, 0, 1, DType::float32).persist();
@@ -31,7 +29,6 @@ Result compute(local::DeviceKind device, const std::string& memory) {
   Result result;
   result.values = to_host(arrays);
   result.tasks = runtime.statistics().tasks - tasks;
-  set_chunk_policy(before);
   return result;
 }
 

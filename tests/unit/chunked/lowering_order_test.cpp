@@ -3,12 +3,16 @@
 
 #include <algorithm>
 
+#include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/lowering/order.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/base/error.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {
@@ -42,6 +46,62 @@ TEST(LoweringOrder, OperandsOfALateProductRunLate) {
       if (--readers[static_cast<size_t>(block)] == 0 && !graph.block(block).keep) held -= graph.block(block).bytes;
   }
   EXPECT_LT(most, int64_t{256} << 20) << "of 2 GiB of data";
+}
+
+// A plan of `count` stages, each of which reads the reduction before it.
+plan::Plan chain_of_barriers(int count) {
+  plan::Plan plan;
+  for (int s = 0; s < count; ++s) {
+    plan::Fused fused;
+    const local::ValueId value = fused.program.input(DType::float64);
+    fused.program.reduce(local::Reduction::sum, {&value, 1}, DType::float64);
+    fused.reductions.push_back({0, 0, DType::float64});
+    fused.reduce_axes = 1;
+    plan::Input input{{}, plan::AccessMap::identity(1), DType::float64, Dims{8}, Grid::regular(Dims{8}, Dims{2})};
+    if (s > 0) input = {{}, {{{}}, {}}, DType::float64, Dims{}, Grid::single({})};
+    input.array.kind = s > 0 ? plan::ArrayRef::Kind::stage : plan::ArrayRef::Kind::stored;
+    input.array.stage = s - 1;
+    fused.inputs.push_back(std::move(input));
+    plan.stages.push_back({std::move(fused),
+                           "sum",
+                           Dims{8},
+                           Grid::regular(Dims{8}, Dims{2}),
+                           {{Dims{}, DType::float64, Grid::single({})}}});
+  }
+  return plan;
+}
+
+TEST(LoweringOrder, HoldsForMorePhasesThanTenBitsCount) {
+  constexpr int kStages = 5000;
+  const plan::Plan plan = chain_of_barriers(kStages);
+  exec::Order order(plan, {});
+  int64_t last = -1;
+  for (int s = 0; s < kStages; ++s) {
+    for (const int64_t progress : {order.progress(s, 0), order.progress(s, 3), exec::kProgressEnd}) {
+      const int64_t position = order.position(s, progress, exec::kMain);
+      ASSERT_GT(position, last) << "stage " << s;
+      ASSERT_GT(order.position(s, progress, exec::kSink), position);
+      last = order.position(s, progress, exec::kSink);
+    }
+  }
+}
+
+TEST(LoweringOrder, RefusesMoreStagesThanAPositionHolds) {
+  plan::Plan plan;
+  plan.stages.resize(static_cast<size_t>(exec::kMostStages) + 1);
+  EXPECT_THROW(exec::Order(plan, {}), local::InvalidArgument);
+}
+
+TEST(LoweringOrder, AThousandBarriersRun) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "64MiB";
+  options.threads = 2;
+  Runtime runtime(options);
+  constexpr int kBarriers = 1100;
+  Array x = arange(4);
+  for (int i = 0; i < kBarriers; ++i) x = x - min(x) + 1;
+  EXPECT_EQ(x.to_host().to_string(), arange(1, 5).to_host().to_string());
 }
 
 }  // namespace

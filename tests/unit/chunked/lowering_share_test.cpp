@@ -34,7 +34,7 @@ Cost lower_for(const plan::Plan& plan, const std::vector<exec::Sink>& sinks, int
   };
   exec::LoweringContext context;
   context.rank = rank;
-  context.ranks = ranks;
+  context.owners = Ownership(ranks);
   context.takers = 2;
   Cost cost;
   for (int repeat = 0; repeat < 3; ++repeat) {

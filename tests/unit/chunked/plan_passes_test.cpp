@@ -192,7 +192,7 @@ TEST(PassGrids, ComputedInputsAreRechunked) {
   const plan::Plan plan = plan_of({x.rechunk({1024, -1}) - mean(x.rechunk({8192, 64}), 0)});
   ASSERT_EQ(plan.stages.size(), 3u) << describe(plan);
   const auto& assemble = std::get<plan::Assemble>(plan.stages[1].work);
-  EXPECT_EQ(assemble.parts[0].input.grid.largest(), Dims{64});
+  EXPECT_EQ(assemble.hyperslabs[0].input.grid.largest(), Dims{64});
   EXPECT_EQ(plan.stages[1].grid.largest(), Dims{512});
   EXPECT_EQ(plan.stages[2].grid.largest(), (Dims{1024, 512}));
 }
@@ -262,64 +262,117 @@ TEST(PassSiblings, NotOverOtherAxesOrOtherData) {
   EXPECT_EQ(plan_of({sum(x, 0), sum(y, 0)}).stages.size(), 2u);
 }
 
+// --- the table of passes ---
+
+plan::Plan plan_without(const std::string& off, const std::vector<Array>& arrays, int64_t memory_bytes = 0) {
+  std::vector<NodePtr> roots;
+  for (const Array& array : arrays) roots.push_back(array.node());
+  plan::PlanOptions options;
+  options.memory_bytes = memory_bytes;
+  options.passes_off = plan::parse_passes(off);
+  return plan::make_plan(roots, options);
+}
+
+TEST(Passes, EachChangesThePlanThatItIsFor) {
+  const Array x = dataset("/x", {1000, 8}), big = dataset("/big", {1 << 20, 8});
+  const auto stages = [](const plan::Plan& plan) { return plan.stages.size(); };
+  EXPECT_LT(stages(plan_of({sum(exp(x), 0) + sum(exp(x), 0)})),
+            stages(plan_without("-cse,-siblings", {sum(exp(x), 0) + sum(exp(x), 0)})));
+  EXPECT_LT(stages(plan_of({sum(x, 0), max(x, 0)})), stages(plan_without("-siblings", {sum(x, 0), max(x, 0)})));
+  const auto has = [](const plan::Plan& plan, const std::string& kind) {
+    return std::ranges::any_of(plan.stages, [&](const plan::Stage& stage) { return stage.kind() == kind; });
+  };
+  EXPECT_TRUE(has(plan_of({matmul(x.T(), x)}), "syrk"));
+  EXPECT_FALSE(has(plan_without("-syrk", {matmul(x.T(), x)}), "syrk"));
+  const Array few = sum(x, 0)[{Slice{0, 2, {}}}];
+  EXPECT_EQ(plan_of({few}).stages[0].shape, (Dims{1000, 2}));
+  EXPECT_EQ(plan_without("-views", {few}).stages[0].shape, (Dims{1000, 8}));
+  const Array broadcast = x / sqrt(var(x, 0) + 1e-9);
+  EXPECT_LT(stages(plan_without("-materialise", {broadcast})), stages(plan_of({broadcast})));
+  const int64_t small = 1 << 20;
+  EXPECT_FALSE(plan_without("", {sum(big, 0)}, small).note.empty());
+  EXPECT_TRUE(plan_without("-fit", {sum(big, 0)}, small).note.empty());
+}
+
+TEST(Passes, AreNamedTimedAndPartOfTheHash) {
+  const Array x = dataset("/x", {1000, 8});
+  const plan::Plan all = plan_of({sum(x, 0)}), without = plan_without("-views,-cse", {sum(x, 0)});
+  EXPECT_EQ(all.passes.size(), plan::passes().size());
+  EXPECT_EQ(without.passes.size(), plan::passes().size() - 4);
+  for (const plan::PassTime& pass : all.passes) EXPECT_GE(pass.seconds, 0);
+  const std::string text = describe_passes(without);
+  EXPECT_TRUE(text.starts_with("syrk ")) << text;
+  EXPECT_EQ(text.find("cse"), std::string::npos) << text;
+  EXPECT_NE(all.hash, without.hash);
+}
+
+TEST(Passes, AWrongNameIsAnErrorThatListsThem) {
+  EXPECT_TRUE(plan::parse_passes("").empty());
+  EXPECT_EQ(plan::parse_passes("-syrk,-cse"), (plan::PassNames{"cse", "syrk"}));
+  for (const char* text : {"-sirk", "cse", "-stages", "-cse,,-syrk", "-", "-cse -syrk"}) {
+    try {
+      plan::parse_passes(text);
+      ADD_FAILURE() << text;
+    } catch (const local::InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("cse, views, syrk, materialise, siblings, fit"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+// --- chunks ---
+
+// The axis of `extent` in chunks of 1, but for one chunk of 2 after `at` chunks.
+AxisChunks cuts_with_one_wider(int64_t extent, int64_t at) {
+  std::vector<int64_t> extents(static_cast<size_t>(extent) - 1, 1);
+  extents[static_cast<size_t>(at)] = 2;
+  return AxisChunks(extents);
+}
+
+TEST(PassCse, KeepsChunksThatDifferAfterManyCuts) {
+  const Array x = dataset("/x", {1000});
+  const Grid a({cuts_with_one_wider(1000, 700)}), b({cuts_with_one_wider(1000, 701)});
+  ASSERT_EQ(a.count(), b.count());
+  EXPECT_NE(a.hash(), b.hash());
+  EXPECT_EQ(a.hash(), Grid({cuts_with_one_wider(1000, 700)}).hash());
+  const Array left = x.rechunk(a), right = x.rechunk(b);
+  EXPECT_NE(left.node()->hash, right.node()->hash);
+  const plan::Plan plan = plan_of({left + 1, right + 1, x.rechunk(a) + 1});
+  const auto grid = [&](size_t result) {
+    const plan::ArrayRef& array = plan.results[result];
+    return plan.stages[static_cast<size_t>(array.stage)].outputs[static_cast<size_t>(array.output)].grid;
+  };
+  EXPECT_EQ(grid(0), a);
+  EXPECT_EQ(grid(1), b);
+  EXPECT_EQ(grid(2), a);
+}
+
+TEST(PassCse, ComparesChunksWhereHashesMeet) {
+  // Nodes of one hash, as a collision would make them.
+  const auto node = [](const Grid& grid, bool chosen) {
+    auto made = std::make_shared<expr::Node>();
+    made->payload = expr::Constant{local::Scalar(1)};
+    made->shape = grid.shape();
+    made->dtype = DType::float64;
+    made->grid = grid;
+    made->hash = 7;
+    made->chosen_grid = chosen;
+    return NodePtr(made);
+  };
+  const Grid coarse = Grid::regular(Dims{10}, Dims{5}), fine = Grid::regular(Dims{10}, Dims{2});
+  const std::vector<NodePtr> after = plan::eliminate_common(
+      {node(coarse, false), node(fine, false), node(coarse, true), node(coarse, false), node(fine, false)});
+  EXPECT_EQ(after[0], after[3]);
+  EXPECT_EQ(after[1], after[4]);
+  EXPECT_NE(after[0], after[1]);
+  EXPECT_NE(after[0], after[2]);
+}
+
 TEST(PassHash, IsThatOfTheGraph) {
   const Array x = dataset("/x", {1000, 8}), again = dataset("/x", {1000, 8});
   EXPECT_EQ(plan_of({sum(x, 0)}).hash, plan_of({sum(again, 0)}).hash);
   EXPECT_NE(plan_of({sum(x, 0)}).hash, plan_of({sum(x, 1)}).hash);
   EXPECT_NE(plan_of({x + 1, x + 2}).hash, plan_of({x + 2, x + 1}).hash);
-}
-
-// --- ownership ---
-
-TEST(Ownership, FollowsTheRanksWeightsInWholeSegments) {
-  const std::vector<std::vector<int64_t>> all{{3, 1}, {1, 3}, {1, 1000, 1}, {5, 2, 2, 7}, {1, 1, 1, 1000000}};
-  for (const std::vector<int64_t>& weights : all) {
-    plan::set_rank_weights(weights);
-    const int ranks = static_cast<int>(weights.size());
-    for (const int64_t chunks : {0, 1, 2, 5, 63, 64, 65, 1000}) {
-      int64_t next = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const auto [first, last] = plan::owned(rank, chunks, ranks);
-        ASSERT_EQ(first, next);
-        ASSERT_LE(first, last);
-        for (int64_t chunk = first; chunk < last; ++chunk) ASSERT_EQ(plan::owner(chunk, chunks, ranks), rank);
-        // What equal ranks have in one piece stays in one piece.
-        if (first > 0 && first < chunks) {
-          EXPECT_NE(plan::owner(first, chunks, 64), plan::owner(first - 1, chunks, 64));
-        }
-        next = last;
-      }
-      ASSERT_EQ(next, chunks);
-    }
-  }
-  plan::set_rank_weights(std::vector<int64_t>{3, 1});
-  EXPECT_EQ(plan::owned(0, 6400, 2), (std::pair<int64_t, int64_t>{0, 4800}));
-  // Other numbers of ranks are not concerned.
-  EXPECT_EQ(plan::owned(0, 6400, 4), (std::pair<int64_t, int64_t>{0, 1600}));
-  EXPECT_THROW(plan::set_rank_weights(std::vector<int64_t>{1, 0}), local::InvalidArgument);
-  EXPECT_THROW(plan::set_rank_weights(std::vector<int64_t>{1, int64_t{1} << 31}), local::InvalidArgument);
-  plan::set_rank_weights({});
-  EXPECT_EQ(plan::owned(0, 6400, 2), (std::pair<int64_t, int64_t>{0, 3200}));
-}
-
-TEST(Ownership, IsContiguousCompleteAndAlignedToSegments) {
-  for (int64_t chunks : {1, 2, 3, 63, 64, 65, 100, 1000, 12345}) {
-    for (int ranks : {1, 2, 3, 4, 7, 64, 100}) {
-      int64_t next = 0;
-      const int64_t segments = std::min<int64_t>(chunks, 64);
-      for (int rank = 0; rank < ranks; ++rank) {
-        const auto [first, last] = plan::owned(rank, chunks, ranks);
-        ASSERT_EQ(first, next);
-        next = last;
-        bool aligned = false;
-        for (int64_t s = 0; s <= segments; ++s) aligned = aligned || chunks * s / segments == last;
-        ASSERT_TRUE(aligned) << chunks << " chunks, " << ranks << " ranks";
-        for (int64_t chunk = first; chunk < last; chunk += std::max<int64_t>(1, (last - first) / 3))
-          ASSERT_EQ(plan::owner(chunk, chunks, ranks), rank) << chunk << " of " << chunks << ", " << ranks << " ranks";
-      }
-      ASSERT_EQ(next, chunks);
-    }
-  }
 }
 
 }  // namespace

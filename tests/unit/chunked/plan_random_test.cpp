@@ -2,6 +2,7 @@
 // steps, empty and 0-d arrays, several results at once, tiny chunks.
 #include <gtest/gtest.h>
 
+#include "quarry/chunked/plan/passes.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_expressions.h"
 
@@ -47,6 +48,23 @@ TEST_P(PlanRandom, AgreesWithEager) {
     if (i % 3 == 0) options.memory_bytes = 2048;
     check(expressions.grow(static_cast<int>(4 + i)), options, seed);
     if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(PlanRandom, AgreesWithEagerWithoutAnyOnePass) {
+  for (const plan::Pass& pass : plan::passes()) {
+    if (!pass.optional) continue;
+    for (uint64_t i = 0; i < 6; ++i) {
+      const uint64_t seed = static_cast<uint64_t>(GetParam()) * 1000 + 500 + i;
+      const SmallChunks small(int64_t{1} << (5 + i % 7));
+      Expressions expressions(seed);
+      plan::PlanOptions options;
+      options.passes_off = {std::string(pass.name)};
+      if (i % 3 == 0) options.memory_bytes = 2048;
+      SCOPED_TRACE(std::string("without ") + std::string(pass.name));
+      check(expressions.grow(static_cast<int>(8 + 3 * i)), options, seed);
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

@@ -11,7 +11,12 @@
 #include <limits>
 #include <thread>
 
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/expr/node.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/memory_size.h"
+#include "quarry/local/base/error.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry {
 namespace {
@@ -268,10 +273,94 @@ TEST(Runtime, CurrentIsTheProgramsOwnElseOneRank) {
   EXPECT_EQ(&Runtime::current(), &alone);
 }
 
+// --- two Runtimes ---
+
+RuntimeOptions chunked_by(int64_t extent) {
+  RuntimeOptions options = on_cpu();
+  options.memory = "16MiB";
+  options.chunks = local::Dims{extent};
+  return options;
+}
+
+TEST(Runtimes, TheSecondSeesNothingOfTheFirst) {
+  uint64_t first = 0;
+  {
+    const Environment weight("QUARRY_WEIGHT", "3");
+    Runtime runtime(chunked_by(10));
+    EXPECT_FALSE(runtime.any_run_started());
+    const Array x = ones({100}).persist();
+    EXPECT_EQ(x.chunks().count(), 10);
+    EXPECT_TRUE(runtime.any_run_started());
+    EXPECT_EQ(runtime.internals().runs, 1u);
+    first = x.node()->hash;
+  }
+  Runtime runtime(chunked_by(20));
+  EXPECT_FALSE(runtime.any_run_started());
+  EXPECT_EQ(runtime.internals().runs, 0u);
+  EXPECT_EQ(runtime.statistics().tasks, 0);
+  const Array x = ones({100}).persist();
+  EXPECT_EQ(x.chunks().count(), 5);
+  EXPECT_NE(x.node()->hash, first) << "the chunks differ";
+  EXPECT_EQ(runtime.internals().persisted, 1u);
+}
+
+TEST(Runtimes, TwoThatAreAliveKeepToThemselves) {
+  Runtime a(chunked_by(10));
+  const Array of_a = arange(100).persist();
+  {
+    Runtime b(chunked_by(25));
+    EXPECT_EQ(&Runtime::current(), &b);
+    const Array of_b = arange(100).persist();
+    EXPECT_EQ(of_b.chunks().count(), 4);
+    {
+      const RuntimeScope scope(a);
+      EXPECT_EQ(&Runtime::current(), &a);
+      EXPECT_EQ(ones({100}).chunks().count(), 10);
+      EXPECT_EQ(sum(of_a).to_host().item<int64_t>(), 4950);
+      {
+        const RuntimeScope inner(b);
+        EXPECT_EQ(ones({100}).chunks().count(), 4);
+      }
+      EXPECT_EQ(&Runtime::current(), &a);
+    }
+    EXPECT_EQ(&Runtime::current(), &b);
+    EXPECT_EQ(sum(of_b).to_host().item<int64_t>(), 4950);
+    EXPECT_EQ(a.internals().runs, 2u);
+    EXPECT_EQ(b.internals().runs, 2u);
+    EXPECT_THROW(sum(of_a).to_host(), local::InvalidArgument);
+    EXPECT_EQ(a.internals().persisted, 1u);
+    EXPECT_GT(a.statistics().tasks, b.statistics().tasks);
+    // Another thread has no scope.
+    std::jthread([&] { EXPECT_EQ(&Runtime::current(), &b); }).join();
+  }
+  EXPECT_EQ(&Runtime::current(), &a);
+  EXPECT_EQ(ones({100}).chunks().count(), 10);
+  EXPECT_EQ(sum(of_a).to_host().item<int64_t>(), 4950);
+}
+
+TEST(Runtimes, PassesAreSwitchedOffByOptionOrEnvironment) {
+  const auto off = [](const RuntimeOptions& options) { return Runtime(options).internals().passes_off; };
+  RuntimeOptions options = on_cpu();
+  EXPECT_TRUE(off(options).empty());
+  const Environment passes("QUARRY_PASSES", "-cse,-syrk");
+  EXPECT_EQ(off(options), (plan::PassNames{"cse", "syrk"}));
+  options.passes = "-fit";
+  EXPECT_EQ(off(options), (plan::PassNames{"fit"}));
+  options.passes = "-nonsense";
+  EXPECT_THROW(Runtime{options}, local::InvalidArgument);
+  const Environment wrong("QUARRY_PASSES", "-cse,-sirk");
+  try {
+    Runtime{on_cpu()};
+    ADD_FAILURE();
+  } catch (const local::InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("QUARRY_PASSES=-cse,-sirk: '-sirk' names no pass"));
+  }
+}
+
 TEST(Runtime, CountsWhatWasReadAndWritten) {
   Runtime runtime(on_cpu());
-  runtime.count_io(100, 20);
-  runtime.count_io(1, 2);
+  runtime.internals().read_bytes += 101;
+  runtime.internals().written_bytes += 22;
   const RunStatistics total = runtime.total_statistics();
   EXPECT_EQ(total.read_bytes, 101);
   EXPECT_EQ(total.written_bytes, 22);

@@ -1,8 +1,8 @@
-// Tile products and the symmetric eigenproblem.
+#include "quarry/chunked/exec/bodies/matmul.h"
+
 #include <fmt/format.h>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
-#include "quarry/local/program/decompositions.h"
+#include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/local/program/products.h"
 
 namespace quarry::exec {
@@ -95,9 +95,9 @@ local::Launch pack_launch(const Matrix& from, const Dims& shape, const Matrix& t
 
 }  // namespace
 
-std::string ProductBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
+std::string MatMulBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
 
-int64_t ProductBody::scratch_bytes(const Operands& operands) const {
+int64_t MatMulBody::scratch_bytes(const Operands& operands) const {
   const int64_t itemsize = local::itemsize(dtype_);
   const int n = operands.shape.size();
   const int64_t rows = operands.shape[n - 2], columns = operands.shape[n - 1];
@@ -144,7 +144,7 @@ int64_t ProductBody::scratch_bytes(const Operands& operands) const {
   return largest;
 }
 
-void ProductBody::run(scheduler::TaskRun& run) {
+void MatMulBody::run(scheduler::TaskRun& run) {
   const Operands operands = operands_(run.index);
   const int64_t itemsize = local::itemsize(dtype_);
   const int n = operands.shape.size();
@@ -234,36 +234,6 @@ int64_t SumBody::scratch_bytes(int64_t bytes, const local::Device& device) const
 void SumBody::run(scheduler::TaskRun& run) {
   const local::Launch add = launch(run.outputs[0].bytes, run.inputs[0].data, run.inputs[1].data, run.outputs[0].data);
   local::engine(run.context.device).run(accumulate_program(dtype_), add, run.context);
-}
-
-EighBody::EighBody(const plan::Stage& stage, int rank, int ranks)
-    : stage_(stage), eigh_(std::get<plan::Eigh>(stage.work)), rank_(rank), ranks_(ranks) {}
-
-std::string EighBody::name(int64_t) const { return stage_.label; }
-
-Access EighBody::access() const {
-  const plan::Input& in = eigh_.a;
-  return resolve(in.array, in.grid, local::itemsize(in.dtype),
-                 in.map.region(Region::whole(stage_.outputs[1].shape), in.shape.size()), rank_, ranks_);
-}
-
-int64_t EighBody::scratch_bytes(const local::Device& device) const {
-  const int64_t n = stage_.outputs[0].shape[0];
-  return local::engine(device).decompositions().eigh_scratch_bytes(eigh_.a.dtype, n);
-}
-
-void EighBody::run(scheduler::TaskRun& run) {
-  const int64_t n = stage_.outputs[0].shape[0];
-  const int64_t itemsize = local::itemsize(eigh_.a.dtype);
-  const Access from = access();
-  const local::Operand a = operand(from, eigh_.a.map, run.inputs[0].data);
-  QUARRY_CHECK(n == 0 || a.strides[1] == itemsize || a.strides[0] == itemsize || n == 1);
-  const MatrixView matrix{a.data, n, n, a.strides[0] / itemsize, a.strides[1] / itemsize};
-  const MatrixView vectors{run.outputs[1].data, n, n, n, 1};
-  if (n > 0)
-    local::engine(run.context.device)
-        .decompositions()
-        .eigh(eigh_.a.dtype, eigh_.triangle, matrix, run.outputs[0].data, vectors, run.context);
 }
 
 }  // namespace quarry::exec

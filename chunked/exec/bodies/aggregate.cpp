@@ -1,17 +1,22 @@
-// Making, merging and finishing the states of a fused stage's reductions. On a GPU the tasks of a round are one kernel.
+// Updating, combining and finalizing the aggregate states of a fused stage's reductions. On a GPU the tasks of a round
+// are one kernel.
+#include "quarry/chunked/exec/bodies/aggregate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "quarry/chunked/exec/bodies/bodies.h"
+#include "quarry/chunked/exec/bodies/operand.h"
 
 namespace quarry::exec {
 namespace {
 
+constexpr int64_t kFieldAlignment = 64;  // bytes
+
 // The fields of a state in a block, one behind the other along the kept elements.
-void add_fields(std::vector<local::Operand>& operands, size_t& count, const StateLayout& layout, void* block,
+void add_fields(std::vector<local::Operand>& operands, size_t& count, const AggregateLayout& layout, void* block,
                 int reduction = -1) {
-  for (const StateLayout::Field& field : layout.fields) {
+  for (const AggregateLayout::Field& field : layout.fields) {
     if (reduction >= 0 && field.reduction != reduction) continue;
     if (count == operands.size()) operands.emplace_back();
     local::Operand& operand = operands[count++];
@@ -56,7 +61,17 @@ std::shared_ptr<const local::Program> merging_program(std::span<const local::Pro
 
 }  // namespace
 
-std::string LeavesBody::name(int64_t index) const {
+AggregateLayout::AggregateLayout(const local::Program& program, int64_t elements) {
+  for (size_t r = 0; r < program.reductions().size(); ++r) {
+    const auto& reduction = program.reductions()[r];
+    for (local::DType dtype : local::state_dtypes(reduction.reduction, reduction.accumulate)) {
+      fields.push_back({static_cast<int>(r), dtype, bytes});
+      bytes = align_up(bytes + elements * local::itemsize(dtype), kFieldAlignment);
+    }
+  }
+}
+
+std::string UpdateBody::name(int64_t index) const {
   std::vector<int64_t> chunks;
   chunks_(index, chunks);
   if (chunks.size() == 1) return fused_.name(chunks[0]);
@@ -65,7 +80,7 @@ std::string LeavesBody::name(int64_t index) const {
                      local::to_string(grid.coordinates(chunks.back())));
 }
 
-void LeavesBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+void UpdateBody::run_several(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   std::vector<int64_t> chunks;
   size_t together = kFirstTogether;
@@ -92,7 +107,7 @@ CombineBody::CombineBody(const plan::Stage& stage, const local::Device& device, 
       elements_(std::move(elements)),
       order_(order),
       most_(std::clamp<int64_t>(
-          kMostMergedFields / std::max<int64_t>(std::ssize(StateLayout(fused_.program, 1).fields), 1), 2,
+          kMostMergedFields / std::max<int64_t>(std::ssize(AggregateLayout(fused_.program, 1).fields), 1), 2,
           kMostMerged)) {
   merging_.resize(static_cast<size_t>(most_) + 1);
 }
@@ -110,7 +125,7 @@ int64_t CombineBody::scratch_bytes(int64_t index, int64_t states) {
   const int64_t elements = elements_(index);
   const auto [known, added] = known_scratch_.try_emplace({elements, states}, 0);
   if (!added) return known->second;
-  const StateLayout layout(fused_.program, elements);
+  const AggregateLayout layout(fused_.program, elements);
   for (int64_t done = 0; done < states;) {
     const int64_t merged = done == 0 ? std::min(states, most_) : std::min(states - done, most_ - 1) + 1;
     local::Launch launch;
@@ -130,7 +145,7 @@ void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
   while (!left.empty()) {
     // Those that merge as many states of one size go together: none of them needs another's result.
     const int64_t elements = elements_(left.front()->index);
-    const StateLayout layout(fused_.program, elements);
+    const AggregateLayout layout(fused_.program, elements);
     const auto bytes = [](const scheduler::TaskRun* run) {
       int64_t sum = 0;
       for (const scheduler::BlockView& input : run->inputs) sum += input.bytes;
@@ -157,7 +172,7 @@ void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
 
 // `states` of all tasks, one task after the other. Every task's first states become its result, which the next ones are
 // merged into.
-void CombineBody::merge(std::span<scheduler::TaskRun* const> runs, const StateLayout& layout, int64_t elements,
+void CombineBody::merge(std::span<scheduler::TaskRun* const> runs, const AggregateLayout& layout, int64_t elements,
                         const std::vector<void*>& states) {
   const size_t count = states.size() / runs.size();
   QUARRY_CHECK(count >= 2 && (order_ == local::MergeOrder::chain || static_cast<int64_t>(count) <= most_));
@@ -191,12 +206,13 @@ FinalizeBody::FinalizeBody(const plan::Stage& stage, const local::Device& device
   }
 }
 
-std::string FinalizeBody::name(int64_t index) const { return fmt::format("finish {}[{}]", stage_.label, index); }
+std::string FinalizeBody::name(int64_t index) const { return fmt::format("finalize {}[{}]", stage_.label, index); }
 
 void FinalizeBody::fill(local::Launch& launch, size_t output, int64_t elements, void* states, void* result) const {
   clear(launch, elements);
   size_t inputs = 0;
-  add_fields(launch.inputs, inputs, StateLayout(fused_.program, elements), states, fused_.reductions[output].reduction);
+  add_fields(launch.inputs, inputs, AggregateLayout(fused_.program, elements), states,
+             fused_.reductions[output].reduction);
   launch.inputs.resize(inputs);
   launch.outputs.assign(1, {result, Dims{local::itemsize(fused_.reductions[output].dtype)}});
 }

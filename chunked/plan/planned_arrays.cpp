@@ -1,4 +1,4 @@
-#include "quarry/chunked/plan/products.h"
+#include "quarry/chunked/plan/planned_arrays.h"
 
 #include <algorithm>
 
@@ -8,9 +8,10 @@ namespace quarry::plan {
 
 using expr::View;
 
-Products::Products(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room)
+PlannedArrays::PlannedArrays(const std::vector<NodePtr>& roots, const std::vector<NodePtr>& materialised,
+                             const PlanOptions& options, int64_t room)
     : options_(options), room_(room) {
-  for (const NodePtr& node : choose_materialised(roots)) materialised_.insert(node.get());
+  for (const NodePtr& node : materialised) materialised_.insert(node.get());
   for (const NodePtr& node : expr::topological(roots)) {
     keep_.push_back(node);
     if (is_stored_whole(*node) && !node->as<expr::Source>() && !node->as<expr::Stored>() && !node->as<expr::Eigh>())
@@ -20,36 +21,37 @@ Products::Products(const std::vector<NodePtr>& roots, const PlanOptions& options
   for (const NodePtr& root : roots) results_.push_back(produce(root, std::nullopt));
 }
 
-bool Products::is_stored_whole(const expr::Node& node) const {
+bool PlannedArrays::is_stored_whole(const expr::Node& node) const {
   if (materialised_.contains(&node)) return true;
   return !(node.as<expr::Elementwise>() || node.as<View>() || node.as<expr::Rechunk>() || node.as<expr::Constant>() ||
            node.as<expr::Index>());
 }
 
-Input Products::product_array(int product, int output) const {
-  const Stage::Output& made = products_[static_cast<size_t>(product)].outputs[static_cast<size_t>(output)];
+Input PlannedArrays::output_of(int planned, int output) const {
+  const Stage::Output& made = planned_[static_cast<size_t>(planned)].outputs[static_cast<size_t>(output)];
   ArrayRef ref;
-  ref.stage = product;  // becomes (stage, output) when the stages are made
+  ref.stage = planned;  // becomes (stage, output) when the stages are made
   ref.output = output;
   return {ref, AccessMap::identity(made.shape.size()), made.dtype, made.shape, made.grid};
 }
 
-int Products::add(Product product) {
-  products_.push_back(std::move(product));
-  return static_cast<int>(products_.size()) - 1;
+int PlannedArrays::add(PlannedArray planned) {
+  planned_.push_back(std::move(planned));
+  return static_cast<int>(planned_.size()) - 1;
 }
 
-Input Products::other(std::shared_ptr<Stage> stage, std::vector<Input> inputs, const NodePtr& node, const Grid& grid) {
-  Product product;
-  product.kind = Product::Kind::other;
-  product.stage = std::move(stage);
-  product.stage->label = expr::to_string(node, kLabelLength);
-  product.inputs = std::move(inputs);
-  product.outputs = {{node->shape, node->dtype, grid}};
-  return product_array(add(std::move(product)));
+Input PlannedArrays::other(std::shared_ptr<Stage> stage, std::vector<Input> inputs, const NodePtr& node,
+                           const Grid& grid) {
+  PlannedArray planned;
+  planned.kind = PlannedArray::Kind::other;
+  planned.stage = std::move(stage);
+  planned.stage->label = expr::to_string(node, kLabelLength);
+  planned.inputs = std::move(inputs);
+  planned.outputs = {{node->shape, node->dtype, grid}};
+  return output_of(add(std::move(planned)));
 }
 
-Input Products::array_of(const NodePtr& node) {
+Input PlannedArrays::array_of(const NodePtr& node) {
   if (const auto found = arrays_.find(node.get()); found != arrays_.end()) return found->second;
   Input made;
   if (const auto* n = node->as<expr::Source>()) {
@@ -67,9 +69,9 @@ Input Products::array_of(const NodePtr& node) {
   } else if (const auto* n = node->as<expr::Reduce>()) {
     made = reduction(node, *n);
   } else if (const auto* n = node->as<expr::MatMul>()) {
-    made = matrix_product(node, *n);
+    made = matmul(node, *n);
   } else if (const auto* n = node->as<expr::Item>()) {
-    made = product_array(eigenproblem(n->arg), n->output);
+    made = output_of(eigenproblem(n->arg), n->output);
   } else if (const auto* n = node->as<expr::Reshape>()) {
     made = reshaped(node, *n);
   } else if (const auto* n = node->as<expr::Concatenate>()) {
@@ -82,7 +84,7 @@ Input Products::array_of(const NodePtr& node) {
   return made;
 }
 
-Products::Viewed Products::under_views(const NodePtr& node) const {
+PlannedArrays::Viewed PlannedArrays::under_views(const NodePtr& node) const {
   Viewed result{node, identity_map(node->shape.size())};
   while (!is_stored_whole(*result.base)) {
     if (const View* view = result.base->as<View>()) {
@@ -98,7 +100,7 @@ Products::Viewed Products::under_views(const NodePtr& node) const {
 }
 
 // The node's value in chunks of `grid` (absent: any), as an array with the identity map.
-Input Products::produce(const NodePtr& node, const std::optional<Grid>& grid) {
+Input PlannedArrays::produce(const NodePtr& node, const std::optional<Grid>& grid) {
   auto& known = produced_[node.get()];
   for (const auto& [asked, input] : known)
     if (asked == grid) return input;
@@ -108,7 +110,7 @@ Input Products::produce(const NodePtr& node, const std::optional<Grid>& grid) {
   return made;
 }
 
-Input Products::make_in(const NodePtr& node, const std::optional<Grid>& grid) {
+Input PlannedArrays::make_in(const NodePtr& node, const std::optional<Grid>& grid) {
   const auto [base, map] = under_views(node);
   // Data sets are copied by a program: it also converts byte order.
   if (!is_stored_whole(*base) || base->as<expr::Source>()) return fused_output(node, grid);
@@ -121,8 +123,8 @@ Input Products::make_in(const NodePtr& node, const std::optional<Grid>& grid) {
   return gathered(input, wanted);
 }
 
-// What a node's value is read from when copying: a view of a stored array, else the node's own product.
-Input Products::readable(const NodePtr& node) {
+// What a node's value is read from when copying: a view of a stored array, else an array of its own.
+Input PlannedArrays::readable(const NodePtr& node) {
   const auto [base, map] = under_views(node);
   if (!is_stored_whole(*base)) return produce(node, std::nullopt);
   Input input = array_of(base);
@@ -131,7 +133,7 @@ Input Products::readable(const NodePtr& node) {
 }
 
 // Every array that the expression reads over its space.
-std::vector<Input> Products::leaves_of(const NodePtr& top, bool compute_top) {
+std::vector<Input> PlannedArrays::leaves_of(const NodePtr& top, bool compute_top) {
   std::vector<Input> leaves;
   struct Item {
     NodePtr node;
@@ -162,7 +164,7 @@ std::vector<Input> Products::leaves_of(const NodePtr& top, bool compute_top) {
   return leaves;
 }
 
-Input Products::fitted(const Input& input, const Grid& grid) {
+Input PlannedArrays::fitted(const Input& input, const Grid& grid) {
   if (input.array.kind == ArrayRef::Kind::dataset || inside_one_chunk(input, grid)) return input;
   std::vector<AxisChunks> axes;
   Input viewed = input;
@@ -184,63 +186,63 @@ Input Products::fitted(const Input& input, const Grid& grid) {
 }
 
 // An Assemble of a view of one array.
-Input Products::gathered(const Input& input, const Grid& grid) {
+Input PlannedArrays::gathered(const Input& input, const Grid& grid) {
   for (const Gathered& known : gathered_)
     if (same_array(known.input.array, input.array) && same_map(known.input.map, input.map) && known.grid == grid)
-      return product_array(known.product);
+      return output_of(known.planned);
   const Dims shape = grid.shape();
-  Product product;
-  product.kind = Product::Kind::other;
-  product.stage = std::make_shared<Stage>();
-  product.inputs = {input};
-  product.outputs = {{shape, input.dtype, grid}};
-  product.stage->work.emplace<Assemble>().parts.push_back({input, Dims(shape.size(), 0), shape});
-  product.stage->label = "rechunk";
-  const int number = add(std::move(product));
+  PlannedArray planned;
+  planned.kind = PlannedArray::Kind::other;
+  planned.stage = std::make_shared<Stage>();
+  planned.inputs = {input};
+  planned.outputs = {{shape, input.dtype, grid}};
+  planned.stage->work.emplace<Assemble>().hyperslabs.push_back({input, Dims(shape.size(), 0), shape});
+  planned.stage->label = "rechunk";
+  const int number = add(std::move(planned));
   gathered_.push_back({input, grid, number});
-  return product_array(number);
+  return output_of(number);
 }
 
-Input Products::fused_output(const NodePtr& node, const std::optional<Grid>& grid) {
-  Product product;
-  product.kind = Product::Kind::output;
-  product.node = node;
+Input PlannedArrays::fused_output(const NodePtr& node, const std::optional<Grid>& grid) {
+  PlannedArray planned;
+  planned.kind = PlannedArray::Kind::output;
+  planned.node = node;
   const std::vector<Input> leaves = leaves_of(node, /*compute_top=*/true);
-  product.grid = grid ? *grid : fitting(*node, leaves);
-  for (const Input& leaf : leaves) product.inputs.push_back(fitted(leaf, product.grid));
-  product.outputs = {{node->shape, node->dtype, product.grid}};
-  return product_array(add(std::move(product)));
+  planned.grid = grid ? *grid : fitting(*node, leaves);
+  for (const Input& leaf : leaves) planned.inputs.push_back(fitted(leaf, planned.grid));
+  planned.outputs = {{node->shape, node->dtype, planned.grid}};
+  return output_of(add(std::move(planned)));
 }
 
-Input Products::reduction(const NodePtr& node, const expr::Reduce& reduce) {
-  Product product;
-  product.kind = Product::Kind::reduction;
-  product.node = node;
-  product.reduce_axes = reduce.axes;
+Input PlannedArrays::reduction(const NodePtr& node, const expr::Reduce& reduce) {
+  PlannedArray planned;
+  planned.kind = PlannedArray::Kind::reduction;
+  planned.node = node;
+  planned.reduce_axes = reduce.axes;
   const std::vector<Input> leaves = leaves_of(reduce.arg, /*compute_top=*/false);
-  product.grid = fitting(*reduce.arg, leaves, /*reduces=*/true);
-  for (const Input& leaf : leaves) product.inputs.push_back(fitted(leaf, product.grid));
+  planned.grid = fitting(*reduce.arg, leaves, /*reduces=*/true);
+  for (const Input& leaf : leaves) planned.inputs.push_back(fitted(leaf, planned.grid));
   std::vector<AxisChunks> kept;
-  for (int d = 0; d < product.grid.ndim(); ++d)
-    if (!(reduce.axes >> d & 1)) kept.push_back(product.grid.axis(d));
-  product.outputs = {{node->shape, node->dtype, Grid(std::move(kept))}};
-  return product_array(add(std::move(product)));
+  for (int d = 0; d < planned.grid.ndim(); ++d)
+    if (!(reduce.axes >> d & 1)) kept.push_back(planned.grid.axis(d));
+  planned.outputs = {{node->shape, node->dtype, Grid(std::move(kept))}};
+  return output_of(add(std::move(planned)));
 }
 
-Input Products::reshaped(const NodePtr& node, const expr::Reshape& n) {
+Input PlannedArrays::reshaped(const NodePtr& node, const expr::Reshape& n) {
   const Input input = readable(n.arg);
   auto stage = std::make_shared<Stage>();
   stage->work = Assemble{{{input, Dims(n.arg->shape.size(), 0), n.arg->shape}}, true};
   return other(std::move(stage), {input}, node, fitting(*node, {}));
 }
 
-Input Products::concatenated(const NodePtr& node, const expr::Concatenate& n) {
+Input PlannedArrays::concatenated(const NodePtr& node, const expr::Concatenate& n) {
   Assemble assemble;
   std::vector<Input> inputs;
   Dims offset(node->shape.size(), 0);
   for (const NodePtr& arg : n.args) {
     inputs.push_back(readable(arg));
-    assemble.parts.push_back({inputs.back(), offset, arg->shape});
+    assemble.hyperslabs.push_back({inputs.back(), offset, arg->shape});
     offset[n.axis] += arg->shape[n.axis];
   }
   auto stage = std::make_shared<Stage>();

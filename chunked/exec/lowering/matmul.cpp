@@ -5,16 +5,17 @@
 // diagonal and transposes them for those below.
 #include <algorithm>
 
+#include "quarry/chunked/exec/bodies/copy.h"
+#include "quarry/chunked/exec/bodies/matmul.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/grid/tree.h"
+#include "quarry/chunked/plan/grids.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 namespace {
 
 using scheduler::BlockId;
-
-constexpr int64_t kProductsPerTask = 4;
 
 // The chunks of k: those of b's row axis, or of a's column axis, where a whole axis of the array is mapped.
 AxisChunks product_steps(const plan::MatMul& product) {
@@ -43,15 +44,15 @@ class Operands {
         steps_(product_steps(product_)),
         n_(tiles_.ndim()),
         rank_(context.rank),
-        ranks_(context.ranks) {}
+        owners_(context.owners) {}
 
   const AxisChunks& steps() const { return steps_; }
   Region a_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 1); }
   Region b_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 2); }
 
   // Chunks [first_k, first_k + count) of k for one tile.
-  ProductBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
-    ProductBody::Operands result{first, tiles_.chunk_shape(tile), {}, {}, {}, {}, {}};
+  MatMulBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
+    MatMulBody::Operands result{first, tiles_.chunk_shape(tile), {}, {}, {}, {}, {}};
     const Dims at = tiles_.coordinates(tile);
     for (int64_t k = first_k; k < first_k + count; ++k) {
       result.k.push_back(steps_.size(k));
@@ -85,19 +86,20 @@ class Operands {
   }
   Access find(const plan::Input& input, const Region& box) const {
     return resolve(input.array, input.grid, local::itemsize(input.dtype), input.map.region(box, input.shape.size()),
-                   rank_, ranks_);
+                   rank_, owners_);
   }
 
   const Grid& tiles_;
   const plan::MatMul& product_;
   local::DType dtype_;
   AxisChunks steps_;
-  int n_, rank_, ranks_;
+  int n_, rank_;
+  Ownership owners_;
 };
 
-class Product {
+class MatMulLowering {
  public:
-  explicit Product(Builder& builder)
+  explicit MatMulLowering(Builder& builder)
       : builder_(builder), operands_(std::make_shared<Operands>(stage_, builder.context())) {
     QUARRY_CHECK(!product_.syrk || tiles_.ndim() == 2);
     QUARRY_CHECK(product_.b.array.kind != plan::ArrayRef::Kind::dataset &&
@@ -107,7 +109,7 @@ class Product {
       return operands->of(work.tile, work.k, work.count, work.first);
     };
     std::tie(multiply_, multiply_body_) =
-        builder.add_body<ProductBody>(stage_.label, dtype_, builder.device(), operands);
+        builder.add_body<MatMulBody>(stage_.label, dtype_, builder.device(), operands);
     std::tie(sum_, sum_body_) = builder.add_body<SumBody>(stage_.label, dtype_);
   }
 
@@ -182,14 +184,14 @@ class Product {
     BlockId total = -1;
     int64_t latest = 0;
     for (int64_t k = tree_.first(segment); k < end;) {
-      const int64_t count = std::min(kProductsPerTask, end - k);
+      const int64_t count = std::min(plan::kProductsPerTask, end - k);
       works_->push_back({tile, k, count, total < 0});
-      const ProductBody::Operands task = operands_->of(tile, k, count, total < 0);
+      const MatMulBody::Operands task = operands_->of(tile, k, count, total < 0);
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
-        if (!task.a.empty()) inputs.push_back(builder_.arrive(product_.syrk ? product_.b : product_.a, task.a[i]));
-        inputs.push_back(builder_.arrive(product_.b, task.b[i]));
+        if (!task.a.empty()) inputs.push_back(builder_.prefetch(product_.syrk ? product_.b : product_.a, task.a[i]));
+        inputs.push_back(builder_.prefetch(product_.b, task.b[i]));
       }
       for (const int64_t last = k + count; k < last; ++k) {
         latest = std::max(latest, builder_.latest(product_.b, operands_->b_box(tile, k)));
@@ -214,20 +216,20 @@ class Product {
       builder_.name_block(builder_.key(0, tile), partial(tile, tree_.levels(), 0, keep_));
       return;
     }
-    auto atoms = [&tiles = tiles_, dtype = dtype_](int64_t t) {
+    auto segments = [&tiles = tiles_, dtype = dtype_](int64_t t) {
       const Dims count = tiles.chunk_shape(t);
       const int64_t itemsize = local::itemsize(dtype);
-      CopyAtom atom{{}, count, Dims{itemsize, count[0] * itemsize}, local::contiguous_strides(count, itemsize),
-                    0,  dtype};
-      atom.conjugate = local::is_complex(dtype);
-      return std::vector<CopyAtom>{atom};
+      CopySegment segment{{}, count, Dims{itemsize, count[0] * itemsize}, local::contiguous_strides(count, itemsize),
+                          0,  dtype};
+      segment.conjugate = local::is_complex(dtype);
+      return std::vector<CopySegment>{segment};
     };
-    if (mirror_ < 0) mirror_ = builder_.add_body<CopyBody>(stage_.label, atoms).first;
+    if (mirror_ < 0) mirror_ = builder_.add_body<CopyBody>(stage_.label, segments).first;
     const Dims at = tiles_.coordinates(tile);
     const BlockId above = partial(tiles_.flat(Dims{at[1], at[0]}), tree_.levels(), 0);
     const BlockId output = builder_.add_output(0, tile, bytes(tile));
-    builder_.add_compute(mirror_, tile, {kProgressEnd, kFinish},
-                         {CopyBody::scratch_bytes(atoms(tile), builder_.device()), 0}, {above}, {output},
+    builder_.add_compute(mirror_, tile, {kProgressEnd, kFinalize},
+                         {CopyBody::scratch_bytes(segments(tile), builder_.device()), 0}, {above}, {output},
                          scheduler::TaskKind::copy);
   }
 
@@ -237,17 +239,17 @@ class Product {
   const Grid& tiles_ = stage_.outputs[0].grid;
   const local::DType dtype_ = stage_.outputs[0].dtype;
   const bool keep_ = builder_.kept(0);
-  const bool along_k_ = tiles_.count() < 2 * builder_.context().ranks;
+  const bool along_k_ = tiles_.count() < 2 * builder_.context().owners.ranks();
   std::shared_ptr<const Operands> operands_;  // with the body
   const Tree tree_{operands_->steps().count()};
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
   int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
-  ProductBody* multiply_body_ = nullptr;
+  MatMulBody* multiply_body_ = nullptr;
   SumBody* sum_body_ = nullptr;
 };
 
 }  // namespace
 
-void lower_product(Builder& builder) { Product(builder).lower(); }
+void lower_work(Builder& builder, const plan::MatMul& /*product*/) { MatMulLowering(builder).lower(); }
 
 }  // namespace quarry::exec

@@ -1,4 +1,4 @@
-// From nodes to products of the plan: what every requested, stored, reduced or multiplied array is made from.
+// From nodes to planned arrays: what every requested, stored, reduced or multiplied array is made from.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,15 @@ namespace quarry::plan {
 
 inline constexpr size_t kLabelLength = 100;  // characters
 
-class Products {
+class PlannedArrays {
  public:
-  // Both must outlive it.
-  Products(const std::vector<NodePtr>& roots, const PlanOptions& options, int64_t room);
+  // `options` must outlive it. `materialised`: nodes that get storage though they could be computed where they are
+  // read.
+  PlannedArrays(const std::vector<NodePtr>& roots, const std::vector<NodePtr>& materialised, const PlanOptions& options,
+                int64_t room);
 
-  const std::vector<Product>& all() const { return products_; }
-  // An array of kind stage names a product in place of the stage, here and in what `all()` reads.
+  const std::vector<PlannedArray>& all() const { return planned_; }
+  // An array of kind stage names a planned array in place of the stage, here and in what `all()` reads.
   const std::vector<Input>& results() const { return results_; }
 
   // Nodes whose value exists chunk-wise; everything else is computed where it is read.
@@ -42,17 +44,17 @@ class Products {
   struct Gathered {
     Input input;
     Grid grid;
-    int product;
+    int planned;
   };
 
-  int add(Product product);
-  Input product_array(int product, int output = 0) const;
+  int add(PlannedArray product);
+  Input output_of(int planned, int output = 0) const;
   Input other(std::shared_ptr<Stage> stage, std::vector<Input> inputs, const NodePtr& node, const Grid& grid);
   Grid fitting(const expr::Node& node, const std::vector<Input>& inputs, bool reduces = false) const {
     return fitting_grid(node, inputs, room_, reduces);
   }
 
-  // products.cpp
+  // planned_arrays.cpp
   Viewed under_views(const NodePtr& node) const;
   Input produce(const NodePtr& node, const std::optional<Grid>& grid);
   Input make_in(const NodePtr& node, const std::optional<Grid>& grid);
@@ -67,7 +69,7 @@ class Products {
   // operands.cpp: matrix products and decompositions
   Input operand(const NodePtr& node, const Grid& grid);
   void separate(Input& input, const Input& other);
-  Input matrix_product(const NodePtr& node, const expr::MatMul& n);
+  Input matmul(const NodePtr& node, const expr::MatMul& n);
   int eigenproblem(const NodePtr& node);
 
   const PlanOptions& options_;
@@ -77,7 +79,7 @@ class Products {
   std::unordered_map<const expr::Node*, std::vector<std::pair<std::optional<Grid>, Input>>> produced_;
   std::unordered_map<const expr::Node*, int> eigenproblems_;
   std::vector<Gathered> gathered_;
-  std::vector<Product> products_;
+  std::vector<PlannedArray> planned_;
   std::vector<Input> results_;
   std::vector<NodePtr> keep_;  // nodes whose addresses are keys
 };

@@ -1,15 +1,16 @@
-#include "quarry/chunked/runtime/gather.h"
+#include "quarry/chunked/runtime/host_value.h"
 
 #include <vector>
 
-#include "quarry/chunked/plan/stage.h"
+#include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry::exec {
 
-void copy_box(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count,
-              local::DType dtype) {
+void copy_region(void* to, const Dims& to_strides, const void* from, const Dims& from_strides, const Dims& count,
+                 local::DType dtype) {
   local::Program program;
   program.output(program.input(dtype));
   local::Launch launch;
@@ -26,9 +27,10 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
   return offset;
 }
 
-local::NdArray gather(const StoredArray& array) {
+local::NdArray host_value(const StoredArray& array) {
   if (array.replicated()) return array.value();
   Runtime& runtime = Runtime::current();
+  const Ownership& owners = runtime.internals().owners;
   const local::DeviceScope scope(local::kCpu);
   local::NdArray result(array.grid().shape(), array.dtype());
   const int64_t itemsize = local::itemsize(array.dtype());
@@ -38,7 +40,7 @@ local::NdArray gather(const StoredArray& array) {
     const Region box = array.grid().chunk(chunk);
     const int64_t bytes = box.elements() * itemsize;
     if (bytes == 0) continue;
-    const int owner = plan::owner(chunk, chunks, runtime.size());
+    const int owner = owners.owner(chunk, chunks);
     // A chunk that is contiguous in the result travels without a copy.
     const Dims box_strides = local::contiguous_strides(box.count, itemsize);
     const bool in_place = chunks == 1 || box.count.size() == 1;
@@ -47,7 +49,7 @@ local::NdArray gather(const StoredArray& array) {
     void* const data = in_place ? place : buffer.data();
     if (owner == runtime.rank()) runtime.executor().read_stored(*array.block(chunk), 0, bytes, data);
     if (runtime.size() > 1) runtime.communicator().broadcast(data, bytes, owner);
-    if (!in_place) copy_box(place, strides, data, box_strides, box.count, array.dtype());
+    if (!in_place) copy_region(place, strides, data, box_strides, box.count, array.dtype());
   }
   return result;
 }

@@ -1,0 +1,62 @@
+// Fused programs over chunks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/exec/access.h"
+#include "quarry/chunked/exec/bodies/batch.h"
+#include "quarry/chunked/grid/ownership.h"
+#include "quarry/chunked/plan/stage.h"
+#include "quarry/local/program/engine.h"
+#include "quarry/scheduler/task.h"
+
+namespace quarry::exec {
+
+// One chunk of a fused stage. Inputs: one block per plan input, except the streamed one, which is read from its file
+// piece by piece while computing (CPU).
+class FusedBody : public scheduler::TaskBody {
+ public:
+  FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  bool takes_several() const override { return streamed_ < 0; }
+  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  // Adds chunk `chunk` to a batch of the stage's program.
+  local::Launch& add(Batch& batch, int64_t chunk, std::span<const scheduler::BlockView> inputs,
+                     std::span<const scheduler::BlockView> outputs, void* states,
+                     const local::ExecContext& context) const;
+
+  const plan::Stage& stage() const { return stage_; }
+  const local::Program& program() const { return fused_.program; }
+  int file_input() const { return file_input_; }  // the number of the largest data set that it reads, or -1
+  int streamed() const { return streamed_; }      // the same where it reads it itself, on the CPU; else -1
+  // Whether chunks of one shape have the same launch but for addresses and positions.
+  bool aligned() const { return aligned_ && streamed_ < 0; }
+  // Whether chunk i of the stage reads chunk i of the input as it lies.
+  bool reads_whole_chunks(int input) const {
+    const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
+    return aligned_ && in.array.kind != plan::ArrayRef::Kind::dataset;
+  }
+  Access access(int input, int64_t chunk) const;
+  Region input_region(int input, int64_t chunk) const;
+  int64_t scratch_bytes(int64_t chunk) const;
+  int64_t state_bytes(int64_t chunk) const;
+  Dims kept_shape(const Dims& shape) const;  // extents of the axes that are not reduced
+
+ private:
+  local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
+  void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
+  Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
+
+  const plan::Stage& stage_;
+  const plan::Fused& fused_;
+  int rank_;
+  Ownership owners_;
+  local::Device device_;
+  int file_input_ = -1, streamed_ = -1;
+  bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
+  std::vector<local::Program> combine_;  // per reduction
+};
+
+}  // namespace quarry::exec

@@ -1,0 +1,94 @@
+// Bodies that bring data to a task and take it away: file to block, rank to rank, host to block, block to sink.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/exec/stored_array.h"
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/io/dataset.h"
+#include "quarry/scheduler/executor.h"
+#include "quarry/scheduler/task.h"
+
+namespace quarry::exec {
+
+// Reads regions of a data set into packed blocks.
+class ReadBody : public scheduler::TaskBody {
+ public:
+  ReadBody(std::shared_ptr<io::Dataset> dataset, scheduler::Executor* executor)
+      : dataset_(std::move(dataset)), executor_(executor) {}
+  // The index of the task that reads `region`. Before the run only.
+  int64_t add(const Region& region) {
+    regions_.push_back(region);
+    return static_cast<int64_t>(regions_.size()) - 1;
+  }
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override { read(regions_[static_cast<size_t>(run.index)], run); }
+  // A region that need not be one of those added, into the first output of `run`.
+  void read(const Region& region, scheduler::TaskRun& run) const;
+  int64_t scratch_bytes(const Region& region, const local::Device& device) const;
+
+ private:
+  std::shared_ptr<io::Dataset> dataset_;
+  scheduler::Executor* executor_;
+  std::vector<Region> regions_;
+};
+
+// Pulls boxes from other ranks.
+class ReceiveBody : public scheduler::TaskBody {
+ public:
+  struct Pull {
+    int owner;
+    BlockKey key;
+    BlockBox box;
+    std::string label;
+  };
+  explicit ReceiveBody(Service* service) : service_(service) {}
+  int64_t add(Pull pull) {
+    pulls_.push_back(std::move(pull));
+    return static_cast<int64_t>(pulls_.size()) - 1;
+  }
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  Service* service_;
+  std::vector<Pull> pulls_;
+};
+
+// Host data that every rank has, as a block.
+class UploadBody : public scheduler::TaskBody {
+ public:
+  explicit UploadBody(std::shared_ptr<StoredArray> array) : array_(std::move(array)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  std::shared_ptr<StoredArray> array_;
+};
+
+// Hands a finished chunk to a sink, in host memory; on a GPU in parts, unless the sink wants chunks whole.
+class WriteBody : public scheduler::TaskBody {
+ public:
+  WriteBody(Grid grid, std::string label, scheduler::Executor* executor, bool whole,
+            std::function<void(const Region&, const void*)> write)
+      : grid_(std::move(grid)),
+        label_(std::move(label)),
+        executor_(executor),
+        whole_(whole),
+        write_(std::move(write)) {}
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+
+ private:
+  Grid grid_;
+  std::string label_;
+  scheduler::Executor* executor_;
+  bool whole_;
+  std::function<void(const Region&, const void*)> write_;
+};
+
+}  // namespace quarry::exec

@@ -1,0 +1,140 @@
+#include "quarry/chunked/plan/stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/grids.h"
+
+namespace quarry::plan {
+
+AccessMap AccessMap::identity(int ndim) {
+  AccessMap map;
+  for (int d = 0; d < ndim; ++d) map.axes.push_back({d, 0, 1});
+  return map;
+}
+
+Region AccessMap::region(const Region& box, int array_ndim) const {
+  Region region = Region::box(Dims(array_ndim, 0), Dims(array_ndim, 1));
+  for (size_t d = 0; d < axes.size(); ++d) {
+    const expr::View::Axis& axis = axes[d];
+    if (axis.source < 0) continue;
+    region.start[axis.source] = axis.start + axis.step * box.start[static_cast<int>(d)];
+    region.count[axis.source] = box.count[static_cast<int>(d)];
+    region.step[axis.source] = axis.step;
+  }
+  for (const auto& [source, position] : fixed) region.start[source] = position;
+  // A box that is empty along a broadcast axis reads nothing, though no array axis says so.
+  if (box.elements() == 0)
+    for (int64_t& count : region.count) count = 0;
+  return region;
+}
+
+int64_t Input::region_bytes(const Dims& box) const {
+  int64_t elements = 1;
+  for (size_t d = 0; d < map.axes.size(); ++d)
+    if (map.axes[d].source >= 0) elements *= box[static_cast<int>(d)];
+  return elements * local::itemsize(dtype);
+}
+
+namespace {
+
+// Of the largest chunk of every output together.
+int64_t output_bytes(const Stage& stage) {
+  int64_t bytes = 0;
+  for (const Stage::Output& output : stage.outputs)
+    bytes += largest_chunk_bytes(output.grid, local::itemsize(output.dtype));
+  return bytes;
+}
+
+}  // namespace
+
+// --- Fused ---
+
+std::vector<const Input*> Fused::reads() const {
+  std::vector<const Input*> all;
+  all.reserve(inputs.size());
+  for (const Input& input : inputs) all.push_back(&input);
+  return all;
+}
+
+int64_t Fused::task_bytes(const Stage& stage) const {
+  int64_t bytes = output_bytes(stage);
+  for (const Input& input : inputs) bytes += input.region_bytes(stage.grid.largest());
+  return bytes;
+}
+
+int64_t Fused::file_bytes(const Stage& stage) const {
+  int64_t bytes = 0;
+  for (const Input& input : inputs) bytes += input.file_bytes(stage.shape);
+  return bytes;
+}
+
+// --- Assemble ---
+
+std::vector<const Input*> Assemble::reads() const {
+  std::vector<const Input*> all;
+  all.reserve(hyperslabs.size());
+  for (const Hyperslab& slab : hyperslabs) all.push_back(&slab.input);
+  return all;
+}
+
+int64_t Assemble::task_bytes(const Stage& stage) const { return 2 * output_bytes(stage); }
+
+int64_t Assemble::file_bytes(const Stage& /*stage*/) const {
+  int64_t bytes = 0;
+  for (const Hyperslab& slab : hyperslabs) bytes += slab.input.file_bytes(slab.count);
+  return bytes;
+}
+
+// --- MatMul ---
+
+std::vector<const Input*> MatMul::reads() const {
+  if (syrk) return {&b};
+  return {&a, &b};
+}
+
+int64_t MatMul::task_bytes(const Stage& stage) const {
+  int64_t bytes = 2 * output_bytes(stage);
+  // A task takes several chunks of k where there are many.
+  const expr::View::Axis& k = b.map.axes[static_cast<size_t>(stage.shape.size()) - 2];
+  const AxisChunks& steps = b.grid.axis(k.source);
+  const int64_t together = products_in_task(steps.extent(), std::max<int64_t>(steps.largest(), 1));
+  for (const Input* input : reads())
+    bytes += together * largest_chunk_bytes(input->grid, local::itemsize(input->dtype));
+  return bytes;
+}
+
+// --- Eigh ---
+
+int64_t Eigh::task_bytes(const Stage& stage) const { return 4 * output_bytes(stage); }
+
+// --- Stage ---
+
+std::string_view Stage::kind() const {
+  return std::visit([](const auto& work) { return work.kind(); }, work);
+}
+
+std::vector<const Input*> Stage::reads() const {
+  return std::visit([](const auto& work) { return work.reads(); }, work);
+}
+
+std::vector<Input*> Stage::reads() {
+  std::vector<Input*> result;
+  for (const Input* input : std::as_const(*this).reads()) result.push_back(const_cast<Input*>(input));
+  return result;
+}
+
+bool Stage::is_barrier(int output) const {
+  return std::visit([&](const auto& work) { return work.is_barrier(output); }, work);
+}
+
+int64_t Stage::task_bytes() const {
+  return std::visit([&](const auto& work) { return work.task_bytes(*this); }, work);
+}
+
+int64_t Stage::file_bytes() const {
+  return std::visit([&](const auto& work) { return work.file_bytes(*this); }, work);
+}
+
+}  // namespace quarry::plan

@@ -1,0 +1,61 @@
+#include "quarry/chunked/runtime/cpu_share.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "quarry/comm/world/world.h"
+
+namespace quarry {
+
+namespace {
+
+// The CPUs of this process's affinity mask.
+int affinity_count() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return static_cast<int>(std::thread::hardware_concurrency());
+  return CPU_COUNT(&mask);
+}
+
+// What Slurm was asked for by --cpus-per-task, where it started this rank: the affinity mask says so only where it
+// binds tasks to cores.
+int cpus_per_task() {
+  int count = 0;
+  const char* const variable = std::getenv("SLURM_CPUS_PER_TASK");
+  const std::string text = comm::launched() && variable != nullptr ? variable : "";
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
+  return result.ec == std::errc() && count > 0 ? count : std::numeric_limits<int>::max();
+}
+
+// How many ranks of this node have the same affinity mask: they share its CPUs. Collective.
+int sharing_ranks(comm::Communicator& communicator) {
+  struct Place {
+    char host[256];
+    cpu_set_t mask;
+  } mine = {};
+  gethostname(mine.host, sizeof mine.host - 1);
+  sched_getaffinity(0, sizeof mine.mask, &mine.mask);
+  std::vector<Place> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&mine, sizeof mine, all.data());
+  return static_cast<int>(std::ranges::count_if(all, [&](const Place& other) {
+    return std::strcmp(other.host, mine.host) == 0 && CPU_EQUAL(&other.mask, &mine.mask);
+  }));
+}
+
+}  // namespace
+
+int thread_share(comm::Communicator& communicator) {
+  const int sharing = sharing_ranks(communicator);
+  return std::clamp(affinity_count() / std::max(1, sharing), 1, cpus_per_task());
+}
+
+}  // namespace quarry

@@ -1,0 +1,24 @@
+// What running computations keeps in a Runtime, so that two Runtimes do not see each other's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/ownership.h"
+#include "quarry/chunked/plan/stage.h"
+#include "quarry/chunked/runtime/runtime.h"
+
+namespace quarry {
+
+struct Runtime::Internals {
+  ChunkPolicy chunk_policy;
+  Ownership owners;
+  plan::PassNames passes_off;
+  uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank
+  uint64_t persisted = 0;  // arrays so far: tells them apart; the same on every rank
+  std::atomic<bool> any_run_started{false};
+  std::atomic<int64_t> read_bytes{0}, written_bytes{0}, taken_chunks{0};
+};
+
+}  // namespace quarry

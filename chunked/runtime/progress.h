@@ -1,0 +1,29 @@
+// How far a computation is.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace quarry {
+
+// Queues of tasks, each with threads of its own: "io", "compute", "worker", "comm".
+inline constexpr int kLanes = 4;
+const char* lane_name(int lane);
+
+// Of one rank, or the sum of several.
+struct Progress {
+  int64_t tasks_done = 0, tasks_total = 0;
+  int64_t bytes_done = 0, bytes_total = 0;        // read, copied and written
+  int64_t memory_used = 0, memory_limit = 0;      // what tasks compute on, reserved
+  int64_t host_used = 0, host_limit = 0;          // pinned memory; GPU kinds
+  int64_t disk_used = 0;                          // spill file
+  int64_t spilled_bytes = 0, restored_bytes = 0;  // since the Runtime was made
+  double busy_seconds[kLanes] = {};               // the same
+  int64_t active = 0;                             // ranks that are running a computation
+  int64_t taken_chunks = 0;                       // computed for other ranks since the Runtime was made
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+Progress total(std::span<const Progress> ranks);
+
+}  // namespace quarry

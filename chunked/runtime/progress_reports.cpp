@@ -1,0 +1,95 @@
+#include "quarry/chunked/runtime/progress_reports.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "quarry/local/base/log.h"
+
+namespace quarry {
+
+static_assert(std::is_trivially_copyable_v<Progress>);  // it travels as bytes
+
+ProgressReports::ProgressReports(comm::Communicator& communicator, std::function<Progress()> mine)
+    : rank_(communicator.rank()), mine_(std::move(mine)), latest_(static_cast<size_t>(communicator.size())) {
+  if (communicator.size() > 1) {
+    reports_ = communicator.split(/*color=*/0, rank_);
+    if (rank_ == 0) {
+      reports_->set_handler([this](int from, std::span<const std::byte> message) {
+        const std::lock_guard lock(latest_mutex_);
+        if (message.size() != sizeof(Progress)) return;
+        std::memcpy(&latest_[static_cast<size_t>(from)], message.data(), message.size());
+        news_ = true;
+      });
+    }
+  }
+  watcher_ = std::jthread([this](const std::stop_token& token) { watch(token); });
+}
+
+ProgressReports::~ProgressReports() {
+  watcher_.request_stop();
+  watcher_.join();
+  if (reports_) reports_->set_handler(nullptr);
+}
+
+void ProgressReports::set_callback(std::function<void(const Progress&)> callback) {
+  const std::lock_guard lock(callback_mutex_);
+  callback_ = std::move(callback);
+}
+
+std::vector<Progress> ProgressReports::latest() const {
+  const std::lock_guard lock(latest_mutex_);
+  return latest_;
+}
+
+void ProgressReports::watch(const std::stop_token& token) {
+  constexpr auto kPeriod = std::chrono::milliseconds(100);
+  std::mutex sleep_mutex;
+  std::condition_variable_any sleeper;
+  while (!token.stop_requested()) {
+    {
+      std::unique_lock lock(sleep_mutex);
+      sleeper.wait_for(lock, token, kPeriod, [] { return false; });
+    }
+    if (token.stop_requested()) return;
+    try {
+      sample();
+    } catch (const std::exception& error) {
+      local::log(local::LogLevel::info, fmt::format("progress is not reported any more: {}", error.what()));
+      return;
+    }
+  }
+}
+
+// One tick: this rank's progress to rank 0; there, the sum to the callback.
+void ProgressReports::sample() {
+  const Progress mine = mine_();
+  if (!(mine == posted_)) {
+    posted_ = mine;
+    if (rank_ == 0) {
+      const std::lock_guard lock(latest_mutex_);
+      latest_[0] = mine;
+      news_ = true;
+    } else {
+      reports_->post(/*to=*/0, std::as_bytes(std::span(&mine, 1)));
+    }
+  }
+  if (rank_ != 0) return;
+  if (reports_) reports_->progress();
+  Progress sum;
+  {
+    const std::lock_guard lock(latest_mutex_);
+    if (!news_) return;
+    news_ = false;
+    sum = total(latest_);
+  }
+  const std::lock_guard lock(callback_mutex_);
+  if (callback_) callback_(sum);
+}
+
+}  // namespace quarry

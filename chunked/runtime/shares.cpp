@@ -1,0 +1,61 @@
+// The memory budgets of this rank: its shares of the host's memory and of its device's.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quarry/chunked/runtime/impl.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry {
+
+using local::DeviceKind;
+using local::InvalidArgument;
+
+namespace {
+
+constexpr double kDefaultShare = 0.6;        // of a rank's free host memory, on the CPU
+constexpr double kDefaultDeviceShare = 0.8;  // of free device memory
+constexpr double kDefaultHostShare = 0.25;   // of a rank's free host memory, for pinned and staging memory
+constexpr int64_t kDefaultHostBytes = int64_t{4} << 30;
+
+}  // namespace
+
+void Runtime::Impl::choose_budget() {
+  const int64_t share = free_host_bytes() / communicator->node_size();
+  const auto chosen = [](const std::string& text, const char* what, int64_t free, int64_t otherwise) {
+    int64_t bytes = otherwise;
+    try {
+      if (!text.empty()) bytes = parse_size(text, free);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(fmt::format("{}: {}", what, error.what()));
+    }
+    if (bytes < 1) throw InvalidArgument(fmt::format("{}: \"{}\" is nothing", what, text));
+    return bytes;
+  };
+  const auto part = [](double fraction, int64_t of) {
+    return static_cast<int64_t>(fraction * static_cast<double>(of));
+  };
+  switch (device.kind) {
+    case DeviceKind::cpu:
+      memory_bytes = chosen(options.memory, "memory", share, part(kDefaultShare, share));
+      host_bytes = 0;
+      return;
+    case DeviceKind::emulated:
+      memory_bytes = chosen(options.memory, "memory", share, part(kDefaultShare / 2, share));
+      break;
+    case DeviceKind::cuda: {
+      const local::DeviceInfo info = local::backend(device.kind).info(device.index);
+      memory_bytes = chosen(options.memory, "memory", info.free_bytes, part(kDefaultDeviceShare, info.free_bytes));
+      if (memory_bytes > info.free_bytes) {
+        throw InvalidArgument(fmt::format("memory: {} asked for, {} of {} are free on {} ({})",
+                                          bytes_text(memory_bytes), bytes_text(info.free_bytes),
+                                          bytes_text(info.total_bytes), local::to_string(device), info.name));
+      }
+      break;
+    }
+  }
+  host_bytes =
+      chosen(options.host_memory, "host memory", share, std::min(kDefaultHostBytes, part(kDefaultHostShare, share)));
+}
+
+}  // namespace quarry

@@ -1,0 +1,53 @@
+// File formats: what reads and writes one kind of file, and the list of those that there are.
+//
+// A new format is a folder with a Format and a row in formats.cpp (or a call of add_format() by the program that has
+// it).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quarry/io/byte_file.h"
+#include "quarry/io/dataset.h"
+#include "quarry/io/output.h"
+
+namespace quarry::io {
+
+// Thread-safe; lives as long as the process.
+class Format {
+ public:
+  virtual ~Format() = default;
+  virtual std::string_view name() const = 0;                         // "HDF5"; no two formats have the same
+  virtual std::span<const std::string_view> extensions() const = 0;  // ".h5", lower case
+  virtual bool recognises(const ByteSource& file) const = 0;         // by what is in the file; does not throw
+
+  // As Dataset::open() and list_objects(), of a regular file.
+  virtual std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const = 0;
+  virtual std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const = 0;
+  // What Dataset::layout() of this format gave.
+  virtual std::shared_ptr<Dataset> dataset(const std::string& layout) const = 0;
+
+  // As OutputFile::create(). Throws NotSupported where the format is only read.
+  virtual std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
+                                             bool overwrite) const = 0;
+  // What Writer::layout() of this format gave.
+  virtual std::shared_ptr<Writer> writer(const std::string& layout) const = 0;
+};
+
+// In the order in which they are asked.
+std::vector<const Format*> formats();
+// Adds one to the end. Throws InvalidArgument for a name that is taken.
+void add_format(const Format& format);
+
+// The format of a file that exists: the one that recognises it, else the one of its extension, which then says what is
+// wrong with it. Throws InvalidArgument (no such file, no regular file), IoError where it is of no known format, naming
+// them.
+const Format& format_of(const std::string& file);
+// The format of a file to be written: that of the file that is there, else of the extension, else the first of
+// formats().
+const Format& format_to_write(const std::string& file);
+
+}  // namespace quarry::io

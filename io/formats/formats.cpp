@@ -1,0 +1,140 @@
+// The list of formats, and what goes through it: opening, listing and creating files.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <mutex>
+
+#include "quarry/io/format.h"
+#include "quarry/io/hdf5/format.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::io {
+namespace {
+
+// A row per format.
+using Make = const Format& (*)();
+constexpr Make kFormats[] = {
+    hdf5::format,
+};
+
+class Registry {
+ public:
+  static Registry& instance() {
+    static auto* const registry = new Registry;  // leaked: data sets with static lifetime may come here late
+    return *registry;
+  }
+
+  std::vector<const Format*> all() const {
+    const std::lock_guard lock(mutex_);
+    return formats_;
+  }
+
+  void add(const Format& format) {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::any_of(formats_, [&](const Format* known) { return known->name() == format.name(); }))
+      throw local::InvalidArgument(fmt::format("there is a file format {} already", format.name()));
+    formats_.push_back(&format);
+  }
+
+ private:
+  Registry() {
+    for (const Make make : kFormats) formats_.push_back(&make());
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<const Format*> formats_;
+};
+
+// "HDF5 (.h5, .hdf5), text (.txt)".
+std::string names_of_formats() {
+  std::string text;
+  for (const Format* format : formats()) {
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", format->name());
+    std::string extensions;
+    for (const std::string_view extension : format->extensions())
+      extensions += fmt::format("{}{}", extensions.empty() ? "" : ", ", extension);
+    if (!extensions.empty()) text += fmt::format(" ({})", extensions);
+  }
+  return text;
+}
+
+const Format* format_of_extension(const std::string& file) {
+  std::string extension = std::filesystem::path(file).extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const Format* format : formats())
+    if (std::ranges::find(format->extensions(), extension) != format->extensions().end()) return format;
+  return nullptr;
+}
+
+const Format* recognising(const std::string& file) {
+  const ByteFile bytes(file, ByteFile::Mode::read);
+  for (const Format* format : formats())
+    if (format->recognises(bytes)) return format;
+  return nullptr;
+}
+
+// What travels between ranks: the format's name, and what the format made of the object.
+std::string tagged(std::string_view format, const std::string& layout) { return fmt::format("{}\n{}", format, layout); }
+
+// The format and the rest of what tagged() made.
+std::pair<const Format*, std::string> untagged(const std::string& bytes) {
+  const size_t end = bytes.find('\n');
+  if (end != std::string::npos) {
+    const std::string_view name(bytes.data(), end);
+    for (const Format* format : formats())
+      if (format->name() == name) return {format, bytes.substr(end + 1)};
+  }
+  throw local::InvalidArgument("these bytes describe no data set of a known file format");
+}
+
+}  // namespace
+
+std::vector<const Format*> formats() { return Registry::instance().all(); }
+void add_format(const Format& format) { Registry::instance().add(format); }
+
+const Format& format_of(const std::string& file) {
+  check_regular_file(file);
+  const Format* found = recognising(file);
+  if (found == nullptr) found = format_of_extension(file);
+  if (found != nullptr) return *found;
+  throw local::IoError(fmt::format("'{}' is of no file format that can be read: {}", file, names_of_formats()));
+}
+
+const Format& format_to_write(const std::string& file) {
+  std::error_code error;
+  const bool readable = std::filesystem::is_regular_file(file, error) && ::access(file.c_str(), R_OK) == 0;
+  const Format* found = readable ? recognising(file) : nullptr;
+  if (found == nullptr) found = format_of_extension(file);
+  return found != nullptr ? *found : *formats().front();
+}
+
+std::shared_ptr<Dataset> Dataset::open(const std::string& file, const std::string& object) {
+  return format_of(file).open(file, object);
+}
+
+std::string Dataset::serialize() const { return tagged(format().name(), layout()); }
+
+std::shared_ptr<Dataset> Dataset::deserialize(const std::string& bytes) {
+  const auto [format, layout] = untagged(bytes);
+  return format->dataset(layout);
+}
+
+std::vector<ObjectInfo> list_objects(const std::string& file, const std::string& object) {
+  return format_of(file).list(file, object);
+}
+
+std::unique_ptr<OutputFile> OutputFile::create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {
+  return format_to_write(file).create(file, std::move(specs), overwrite);
+}
+
+std::string Writer::serialize() const { return tagged(format().name(), layout()); }
+
+std::shared_ptr<Writer> Writer::deserialize(const std::string& bytes) {
+  const auto [format, layout] = untagged(bytes);
+  return format->writer(layout);
+}
+
+}  // namespace quarry::io
