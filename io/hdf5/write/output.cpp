@@ -1,7 +1,7 @@
 // Creating files and data sets, and making them visible as a whole.
 //
 // All is written to a Replacement, NAME.partial, which begins as a copy of the file where there is one and takes its
-// place at commit (docs/adr/0005). The library has the file open only while data sets are created and from the first
+// place at commit (docs/adr/0006). The library has the file open only while data sets are created and from the first
 // encoded chunk on.
 #include <fmt/format.h>
 #include <unistd.h>
