@@ -2,7 +2,7 @@
 //
 //   #include <quarry/local.h>
 //   namespace ql = quarry::local;
-//   const ql::NdArray x = ql::linspace(0, 1, 5), y = ql::cumsum(ql::sqrt(x) + 1);
+//   const ql::NdArray x = ql::arange(5), y = ql::cumsum(ql::sqrt(x) + 1);
 //
 // The functions live in quarry::local::ops, one header per chapter in local/ops/; this header makes them members of
 // quarry::local. Names that are keywords of C++ end in an underscore (delete_, bool_).

@@ -12,11 +12,11 @@
 namespace quarry::local {
 
 struct BenchmarkOptions {
-  std::string name;                                               // shown in front
+  std::string name = {};                                          // shown in front
   int64_t repeat = 1000;                                          // calls that are timed, at most
   int64_t warmup = 10;                                            // calls before them
   double max_duration = std::numeric_limits<double>::infinity();  // seconds of timed calls after which no other begins
-  std::vector<Device> devices;  // whose work is timed; empty: the current one, unless it is the CPU
+  std::vector<Device> devices = {};  // whose work is timed; empty: the current one, unless it is the CPU
 };
 
 struct TimeSummary {
