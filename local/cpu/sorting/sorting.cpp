@@ -1,3 +1,11 @@
+// Sorting by the unsigned keys of local/program/sorting_keys.h: NaN last, both zeros equal where positions are kept.
+// Positions are always those of a stable sort.
+//
+// Keys of 32 and 64 bits are sorted by a quicksort in 512-bit registers where the processor has them (vector.h), other
+// keys by a radix sort from the most significant differing bits (radix.h). Keys that take few values are counted
+// (counts.h). Positions ride in the lower bits of the keys; the few keys that lose bits by that are put in order
+// afterwards. A selection visits only the parts that hold a wanted position. Several threads cut a long row into
+// buckets first.
 #include "quarry/local/cpu/sorting/sorting.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Sorting by CUB's radix sort on the unsigned keys of local/program/sorting_keys.h, compiled ahead of time by key width
+// rather than by dtype. Positions are always those of a stable sort.
+//
+// Many rows are one sort with the row's number above the key where both fit into 64 bits, else a segmented sort; very
+// long rows follow one another. complex128 is sorted by two words, the less significant one first. Positions have 32
+// bits up to 2^32 elements in a row. Up to eight positions of a long row (partitions, top-k, medians, quantiles) are
+// found by a radix selection (select.cu), and a partition then places every element by its class; other partitions are
+// sorts.
 #include "quarry/local/cuda/sorting/sorting.h"
 
 #include <algorithm>
