@@ -1,5 +1,6 @@
 # Run by cmake --install: copies QUARRY_HEADERS (of QUARRY_SOURCE; a program includes them as <quarry/NAME>) and every
 # header that they reach below CMAKE_INSTALL_PREFIX/QUARRY_TO.
+cmake_policy(VERSION 3.25)  # installation scripts begin without policies
 set(left ${QUARRY_HEADERS})
 set(reached "")
 while(left)
