@@ -15,7 +15,7 @@ using local::Region;
 // One axis: equal chunks with a shorter last one, or explicit extents (as Dask's tuples).
 class AxisChunks {
  public:
-  AxisChunks() : hash_(cuts_hash()) {}
+  AxisChunks() { hash_ = cuts_hash(); }
   AxisChunks(int64_t extent, int64_t chunk);                 // chunk >= 1; extent 0 has one empty chunk
   explicit AxisChunks(const std::vector<int64_t>& extents);  // stored regular where they are
   int64_t extent() const { return extent_; }
