@@ -56,7 +56,7 @@ class Grid {
   int64_t chunk_elements(int64_t i) const;
   bool same_shape(int64_t i, int64_t j) const;  // of two chunks
   Dims largest() const;
-  uint64_t hash() const;  // of the axes' hashes
+  uint64_t hash() const;          // of the axes' hashes
   std::string to_string() const;  // "((4096, 4096, 8), (512,))" shortened
   friend bool operator==(const Grid&, const Grid&) = default;
 
