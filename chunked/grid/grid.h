@@ -15,7 +15,7 @@ using local::Region;
 // One axis: equal chunks with a shorter last one, or explicit extents (as Dask's tuples).
 class AxisChunks {
  public:
-  AxisChunks() : hash_(cuts_hash()) {}
+  AxisChunks() { hash_ = cuts_hash(); }
   AxisChunks(int64_t extent, int64_t chunk);                 // chunk >= 1; extent 0 has one empty chunk
   explicit AxisChunks(const std::vector<int64_t>& extents);  // stored regular where they are
   int64_t extent() const { return extent_; }
@@ -56,7 +56,7 @@ class Grid {
   int64_t chunk_elements(int64_t i) const;
   bool same_shape(int64_t i, int64_t j) const;  // of two chunks
   Dims largest() const;
-  uint64_t hash() const;  // of the axes' hashes
+  uint64_t hash() const;          // of the axes' hashes
   std::string to_string() const;  // "((4096, 4096, 8), (512,))" shortened
   friend bool operator==(const Grid&, const Grid&) = default;
 

@@ -13,11 +13,14 @@
 
 namespace quarry::exec {
 
+void check_stage_count(size_t stages) {
+  if (static_cast<int64_t>(stages) <= kMostStages) return;
+  throw local::InvalidArgument(
+      fmt::format("a plan of {} stages: at most {} run at a time; persist() arrays between", stages, kMostStages));
+}
+
 Order::Order(const plan::Plan& plan, const std::vector<Sink>& sinks) : plan_(plan) {
-  if (static_cast<int64_t>(plan.stages.size()) > kMostStages) {
-    throw local::InvalidArgument(fmt::format("a plan of {} stages: at most {} run at a time; persist() arrays between",
-                                             plan.stages.size(), kMostStages));
-  }
+  check_stage_count(plan.stages.size());
   progress_.resize(plan.stages.size());
   for (size_t s = 0; s < plan.stages.size(); ++s) phases_.push_back(find_phase(static_cast<int>(s)));
   delay_operands(sinks);

@@ -22,6 +22,9 @@ inline constexpr int64_t kProgressEnd = (int64_t{1} << kProgressBits) - 1;
 inline constexpr int kLeastProgressBits = 16;
 inline constexpr int64_t kMostStages = int64_t{1} << ((63 - kLeastProgressBits - kDepthBits) / 2);
 
+// Throws InvalidArgument for more than kMostStages.
+void check_stage_count(size_t stages);
+
 class Order {
  public:
   // Both must outlive it. Throws InvalidArgument for a plan of more than kMostStages.
