@@ -1,4 +1,5 @@
-// Expressions over arrays give, print and refuse what NumPy 2 gives, prints and refuses.
+// Expressions over arrays give, print and refuse what NumPy 2 gives, prints and refuses
+// (scripts/oracle/tables/printed_arrays.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,20 +8,18 @@
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/display.h"
+#include "tests/oracle/reader.h"
 
 namespace quarry::apps::expression {
 namespace {
 
 using ::testing::HasSubstr;
 
-struct Row {
-  const char* text;
-  const char* expected;  // "DTYPE SHAPE\nSTR" of an array, repr() of anything else, or "error"
-};
-constexpr Row kRows[] = {
-// the first one holds the statements that make the arrays
-#include "tests/unit/apps/expression/numpy_expressions.inc"
-};
+// The first row holds the statements that make the arrays.
+const std::vector<std::vector<std::string>>& rows() {
+  static const std::vector<std::vector<std::string>> all = oracle::table("printing", "printed");
+  return all;
+}
 
 Value evaluate_text(const std::string& text, Environment& environment) {
   const Source source{text, "", 0};
@@ -29,7 +28,7 @@ Value evaluate_text(const std::string& text, Environment& environment) {
 
 Environment prelude() {
   Environment environment;
-  std::istringstream lines(kRows[0].text);
+  std::istringstream lines(rows()[0][0]);
   for (std::string line; std::getline(lines, line);) {
     const Source source{line, "prelude", 1};
     const std::optional<Statement> statement = parse_statement(source);
@@ -53,13 +52,14 @@ std::string outcome(const std::string& text, Environment& environment) {
 
 TEST(ArrayExpressions, EqualNumPys) {
   Environment environment = prelude();
-  for (const Row& row : std::span(kRows).subspan(1)) {
+  for (const std::vector<std::string>& row : std::span(rows()).subspan(1)) {
     try {
-      EXPECT_EQ(outcome(row.text, environment), row.expected) << row.text;
+      EXPECT_EQ(outcome(row[0], environment), row[1]) << row[0];
     } catch (const std::exception& error) {
-      ADD_FAILURE() << row.text << ": " << error.what();
+      ADD_FAILURE() << row[0] << ": " << error.what();
     }
   }
+  EXPECT_GT(rows().size(), 390u);
 }
 
 std::string error_of(const std::string& text) {

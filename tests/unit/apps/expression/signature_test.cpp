@@ -1,22 +1,18 @@
-// The signatures of the function tables against NumPy's (tests/oracle/signatures.txt, written by
-// scripts/oracle/signatures.py), but for the differences of tests/oracle/signature_differences.txt.
+// The signatures of the function tables against NumPy's (scripts/oracle/tables/signatures.py), but for the differences
+// of tests/oracle/signature_differences.txt.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "quarry/apps/language/library.h"
+#include "tests/oracle/reader.h"
 
 namespace quarry::apps::expression {
 namespace {
-
-std::ifstream open_list(const char* name) {
-  const char* source = std::getenv("QUARRY_TEST_SOURCE");
-  return std::ifstream(std::string(source ? source : QUARRY_SOURCE_DIR) + "/tests/oracle/" + name);
-}
 
 struct Described {
   char kind = 'a';
@@ -85,8 +81,8 @@ std::map<std::string, std::string> differences(const std::vector<Described>& our
 }
 
 TEST(Signatures, AreNumPys) {
-  std::ifstream decided_list = open_list("signature_differences.txt"), list = open_list("signatures.txt");
-  ASSERT_TRUE(decided_list && list);
+  std::ifstream decided_list(oracle::file("signature_differences.txt"));
+  ASSERT_TRUE(decided_list);
   std::set<std::pair<std::string, std::string>> decided, used;  // (function, parameter)
   for (std::string line; std::getline(decided_list, line);) {
     if (line.empty() || line[0] == '#') continue;
@@ -97,10 +93,8 @@ TEST(Signatures, AreNumPys) {
   }
   const Registry& registry = local_library().registry();
   int count = 0;
-  for (std::string line; std::getline(list, line);) {
-    std::istringstream fields(line);
-    std::string name, field;
-    std::getline(fields, name, '\t');
+  for (const std::vector<std::string>& row : oracle::table("signatures", "signatures")) {
+    const std::string& name = row[0];
     const bool is_method = name[0] == '.';
     const Function* function = is_method ? registry.method(name.substr(1)) : registry.function(name);
     const auto allowed = [&](const std::string& parameter) {
@@ -116,7 +110,7 @@ TEST(Signatures, AreNumPys) {
       continue;
     }
     std::vector<Described> numpys;
-    while (std::getline(fields, field, '\t'))
+    for (const std::string& field : std::span(row).subspan(1))
       numpys.push_back({field[0], field.substr(2, field.find(' ', 2) - 2), field.substr(field.find(' ', 2) + 1)});
     ++count;
     const bool has_self = is_method || name.starts_with("random.Generator.");

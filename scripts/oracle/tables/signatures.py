@@ -1,22 +1,18 @@
-#!/usr/bin/env python3
-"""Writes tests/oracle/signatures.txt: NumPy's signature of every function, array method and ufunc method that
-docs/functions.md lists and NumPy has, for tests/unit/apps/expression/signature_test.cpp to compare with the function
-tables. What differs by decision is in tests/oracle/signature_differences.txt.
+"""NumPy's signature of every function, array method and ufunc method that docs/functions.md lists and NumPy has, for
+tests/unit/apps/expression/signature_test.cpp to compare with the function tables. What differs by decision is in
+tests/oracle/signature_differences.txt.
 
-Needs NumPy >= 2.4. usage: scripts/oracle/signatures.py
-
-A line is a name (of an array's method ".name") and, behind tabs, its parameters: KIND NAME DEFAULT, where KIND is p
-(positional only), a (positional or keyword), v (*args), k (keyword only) or w (**kwargs), and DEFAULT as Python writes
-it, - for none and ? for NumPy's "<no value>". `self` and `like` are left out.
+A row is a name (of an array's method ".name") and its parameters: KIND NAME DEFAULT, where KIND is p (positional only),
+a (positional or keyword), v (*args), k (keyword only) or w (**kwargs), and DEFAULT as Python writes it, - for none and ?
+for NumPy's "<no value>". `self` and `like` are left out. What is missing here altogether has the parameter "missing".
 """
 import inspect
 import pathlib
 import re
-import sys
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 KINDS = {"POSITIONAL_ONLY": "p", "POSITIONAL_OR_KEYWORD": "a", "VAR_POSITIONAL": "v", "KEYWORD_ONLY": "k", "VAR_KEYWORD": "w"}
 
 
@@ -40,7 +36,7 @@ def find(name):
     return found, name.startswith("random.Generator.")
 
 
-def line(name):
+def row(name):
     if name in ("dtype", "str", "repr"):  # Python's
         return None
     found, method = find(name)
@@ -54,22 +50,15 @@ def line(name):
     for parameter in parameters[1:] if method else parameters:
         if parameter.name != "like":
             texts.append(f"{KINDS[parameter.kind.name]} {parameter.name} {default(parameter.default)}")
-    return "\t".join([name, *texts])
+    return [name, *texts]
 
 
-def main():
+def rows():
     page = (ROOT / "docs" / "functions.md").read_text()
     names = re.findall(r"^- `([\w.]+)\(", page, re.MULTILINE)
     names = [name[1:] if name.startswith("x.") else name for name in names]
-    lines = [text for text in map(line, sorted(set(names))) if text]
+    yield from filter(None, map(row, sorted(set(names))))
     # NumPy's own that are missing here altogether.
     have = {name[1:] for name in names if name.startswith(".")}
     for method in sorted(n for n in dir(np.ndarray) if not n.startswith("_") and callable(getattr(np.ndarray, n)) and n not in have):
-        lines.append(f".{method}\tmissing")
-    path = ROOT / "tests" / "oracle" / "signatures.txt"
-    path.write_text("\n".join(lines) + "\n")
-    print(f"{path}: {len(lines)} signatures of NumPy {np.__version__}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield [f".{method}", "missing"]

@@ -1,17 +1,12 @@
-#!/usr/bin/env python3
-"""Writes tests/oracle/sparse.txt: cases over small sparse matrices with SciPy's results, for tests/unit/local/sparse.
+"""Cases over small sparse matrices with SciPy's results, for tests/unit/local/sparse/oracle_test.cpp.
 
-usage: scripts/oracle/sparse.py      needs SciPy (1.15 or later); the file is committed
-
-A line is one of
+A row is one line:
     matrix NAME DTYPE ROWS COLUMNS N | rows | columns | values      coordinates, unsorted and with duplicates
     dense NAME DTYPE NDIM extents | values
     case OPERATION ARGUMENTS = DTYPE NDIM extents | values
 where arguments are NAME:FORMAT (a matrix), NAME (an array), numbers, slices (1:5:2), lists ([0,2]). Complex values are two
 numbers each; ~ stands for the result of the case before. The results of quarry's functions are compared after toarray().
 """
-import os
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -232,7 +227,6 @@ case("diags", "v3", "[1]", 4, 4, result=sp.diags_array([arrays["v3"]], offsets=[
 case("diags", "v3", "[-2]", 5, 4, result=sp.diags_array([arrays["v3"]], offsets=[-2], shape=(5, 4)).toarray())
 case("spdiags", "m8_float64", "[0,2,-1,3,4,-3,5,-2]", 4, 5, result=sp.spdiags(arrays["m8_float64"], [0, 2, -1, 3, 4, -3, 5, -2], 4, 5))
 
-path = os.path.join(os.path.dirname(__file__), "..", "..", "tests", "oracle", "sparse.txt")
-with open(path, "w") as file:
-    file.write("\n".join(lines) + "\n")
-print(f"{len(lines)} lines, {os.path.getsize(path)} bytes")
+
+def rows():
+    return [[line] for line in lines]

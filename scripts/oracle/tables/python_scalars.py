@@ -1,7 +1,7 @@
-#!/usr/bin/env python3
-"""Writes python_scalars.inc: expressions over Python's scalars and what Python 3.11 makes of them.
+"""Expressions over Python's scalars and what Python 3.11 makes of them, for
+tests/unit/apps/expression/scalars_test.cpp.
 
-Run: python3 make_python_table.py > python_scalars.inc
+A row is an expression and its repr(), or "error".
 """
 import itertools
 
@@ -199,18 +199,11 @@ def outcome(text):
     return repr(value) if fits(value) else "error"
 
 
-def main():
+def rows():
     texts = list(HAND)
     for (a, b), op in itertools.product(itertools.product(VALUES, VALUES), BINARY):
         if op in ("**", "<<") and b in ("10**18", "2**63") and a not in ("0", "1", "-1", "True", "False"):
             continue  # Python would try
         texts.append(f"({a}) {op} ({b})")
-    print("// Made by make_python_table.py: do not edit.")
-    import warnings
-
-    warnings.simplefilter("ignore")
     for text in texts:
-        print(f'{{R"q({text})q", R"q({outcome(text)})q"}},')
-
-
-main()
+        yield text, outcome(text)

@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
-"""Writes numpy_expressions.inc: expressions over small arrays and what NumPy 2 makes of them.
+"""Expressions over small arrays and what NumPy 2 makes of them, for tests/unit/apps/expression/arrays_test.cpp.
 
-Run with NumPy >= 2.3: python3 make_numpy_table.py > numpy_expressions.inc
+A row is an expression and "DTYPE SHAPE\\nSTR" of an array, repr() of anything else, or "error". The first row holds the
+statements that make the arrays.
 """
 import re
-import warnings
 
 import numpy as np
 
@@ -442,18 +441,11 @@ def outcome(text, names):
         return "error"
 
 
-def main():
-    warnings.simplefilter("ignore")
+def rows():
     names = namespace()
     for line in PRELUDE.strip().split("\n"):
         name, expression = line.split(" = ", 1)
         names[name] = eval(expression, dict(names))
-    print("// Made by make_numpy_table.py: do not edit.")
-    print("{R\"q(" + PRELUDE + ")q\", \"\"},")
+    yield PRELUDE, ""
     for text in EXPRESSIONS:
-        result = outcome(text, names)
-        result = re.sub(r"\bnp\.(True|False)_?(?!_)", r"np.\1_", result)
-        print(f'{{R"q({text})q", R"q({result})q"}},')
-
-
-main()
+        yield text, re.sub(r"\bnp\.(True|False)_?(?!_)", r"np.\1_", outcome(text, names))

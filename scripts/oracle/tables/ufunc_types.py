@@ -1,13 +1,13 @@
-#!/usr/bin/env python3
-"""Writes tests/oracle/ufunc_types.txt: by NumPy 2, the result dtypes of every ufunc for every combination of dtypes and
-Python literals. Run from the repository's root."""
+"""The result dtypes of every ufunc by NumPy 2 for every combination of dtypes and Python literals, for
+tests/unit/local/program/types_test.cpp.
+
+A row is a function and a letter for each combination of OPERANDS, the last one running fastest; '.' is a TypeError.
+"""
 import warnings
 
 import numpy as np
 
 warnings.simplefilter("ignore")
-np.seterr(all="ignore")
-assert int(np.__version__.split(".")[0]) >= 2, "NumPy 2 is the reference"
 
 LETTERS = "?bhilBHILefdFD"  # bool, int8..int64, uint8..uint64, float16, float32, float64, complex64, complex128
 LITERALS = {"1": 1, "2": 1.5, "3": 1j}  # weak int, float, complex
@@ -36,19 +36,13 @@ def letter_of(function, *args):
     return {"q": "l", "Q": "L"}.get(letter, letter)
 
 
-def write_types(path):
-    with open(path, "w") as out:
-        out.write("# Result dtypes by NumPy %s; '.': TypeError. Operands in order: %s (1 2 3: literals 1, 1.5, 1j)\n"
-                  % (np.__version__, "".join(OPERANDS)))
+def rows():
+    with np.errstate(all="ignore"):
         for name in UNARY:
-            out.write("%s %s\n" % (name, "".join(letter_of(getattr(np, name), operand(a)) for a in OPERANDS)))
+            yield name, "".join(letter_of(getattr(np, name), operand(a)) for a in OPERANDS)
         for name, (function, part) in PARTS.items():
-            out.write("%s %s\n" % (name, "".join(letter_of(lambda x: function(x)[part], operand(a)) for a in OPERANDS)))
-        for name in BINARY:
-            out.write("%s %s\n" % (name, "".join(
-                letter_of(getattr(np, name), operand(a), operand(b)) for a in OPERANDS for b in OPERANDS)))
+            yield name, "".join(letter_of(lambda x: function(x)[part], operand(a)) for a in OPERANDS)
         where = lambda a, b: np.where(np.ones(1, bool), a, b)
-        out.write("where %s\n" % "".join(letter_of(where, operand(a), operand(b)) for a in OPERANDS for b in OPERANDS))
-
-
-write_types("tests/oracle/ufunc_types.txt")
+        for name in [*BINARY, "where"]:
+            function = where if name == "where" else getattr(np, name)
+            yield name, "".join(letter_of(function, operand(a), operand(b)) for a in OPERANDS for b in OPERANDS)
