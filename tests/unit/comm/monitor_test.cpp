@@ -54,15 +54,15 @@ class Told {
 
 constexpr double kSilence = 30;
 
-// The ranks of a job in one process.
+// The ranks of a job in one process. `pause`: the milliseconds in which rank 0 accepts the others and reads their
+// greetings, in one of its rounds.
 struct Job {
-  explicit Job(int size) : told(static_cast<size_t>(size)) {
+  explicit Job(int size, int pause = 600) : told(static_cast<size_t>(size)) {
     for (int r = 0; r < size; ++r) {
       monitors.push_back(std::make_unique<Monitor>(r, size, kSilence, told[static_cast<size_t>(r)].callback()));
       monitors.back()->start(monitors[0]->address());
     }
-    // Rank 0 accepts and reads its greetings in one of its rounds.
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
   }
   std::vector<Told> told;
   std::vector<std::unique_ptr<Monitor>> monitors;
@@ -77,25 +77,30 @@ TEST(Monitor, LeavingInOrderIsNoLoss) {
   for (const Told& told : job.told) EXPECT_THAT(told.ranks(), IsEmpty()) << told.reasons();
 }
 
+// One of three ranks dies, and both others hear of it. On a busy machine rank 0 may need a longer pause before.
+std::unique_ptr<Job> job_without(size_t dead, size_t one, size_t other) {
+  for (const int pause : {600, 3000, 15000}) {
+    auto job = std::make_unique<Job>(3, pause);
+    job->monitors[dead].reset();
+    if (job->told[one].hears() && job->told[other].hears()) return job;
+  }
+  return nullptr;
+}
+
 TEST(Monitor, ADeathIsToldToAll) {
-  Job job(3);
-  job.monitors[1].reset();
-  EXPECT_TRUE(job.told[0].hears());
-  EXPECT_TRUE(job.told[2].hears());
+  const std::unique_ptr<Job> job = job_without(1, 0, 2);
+  ASSERT_NE(job, nullptr);
   for (const size_t r : {size_t{0}, size_t{2}}) {
-    EXPECT_THAT(job.told[r].ranks(), ElementsAre(1));
-    EXPECT_THAT(job.told[r].reasons(), HasSubstr("rank 1 (process "));
-    EXPECT_THAT(job.told[r].reasons(), HasSubstr("has died"));
+    EXPECT_THAT(job->told[r].ranks(), ElementsAre(1));
+    EXPECT_THAT(job->told[r].reasons(), HasSubstr("rank 1 (process "));
+    EXPECT_THAT(job->told[r].reasons(), HasSubstr("has died"));
   }
 }
 
 TEST(Monitor, TheDeathOfTheFirstRank) {
-  Job job(3);
-  job.monitors[0].reset();
-  for (const size_t r : {size_t{1}, size_t{2}}) {
-    EXPECT_TRUE(job.told[r].hears());
-    EXPECT_THAT(job.told[r].ranks(), ElementsAre(0));
-  }
+  const std::unique_ptr<Job> job = job_without(0, 1, 2);
+  ASSERT_NE(job, nullptr);
+  for (const size_t r : {size_t{1}, size_t{2}}) EXPECT_THAT(job->told[r].ranks(), ElementsAre(0));
 }
 
 TEST(Monitor, StrangersAreNotBelieved) {
@@ -141,14 +146,14 @@ TEST(Watchdog, SpeaksAfterItsTimeAndThenAfterTwiceAsLong) {
   setenv("QUARRY_WATCHDOG", "0.05", 1);
   Watchdog watchdog;
   unsetenv("QUARRY_WATCHDOG");
-  int spoken = 0;
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(130)) {
-    spoken += watchdog.stalled(7) ? 1 : 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(watchdog.stalled(7));
+  // Never sooner; how much later depends on what else the machine does.
+  for (const double seconds : {0.05, 0.1, 0.2}) {
+    while (!watchdog.stalled(7)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GE(watchdog.seconds(), seconds);
+    EXPECT_GE(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), seconds);
   }
-  EXPECT_GE(spoken, 1);
-  EXPECT_LE(spoken, 2);
   EXPECT_FALSE(watchdog.stalled(8));
 }
 
