@@ -28,7 +28,7 @@ constexpr int64_t kBytes = kRows * kColumns * int64_t{sizeof(double)};
 constexpr double kSlowSeconds = 1.2;  // that a slow rank takes for its share
 // On a busy machine the other ranks may be late to help: tests of help try again with a rank three times as slow.
 constexpr double kSlowest = 9 * kSlowSeconds;
-constexpr double kVerySlowSeconds = 60;
+constexpr double kVerySlowSeconds = 20, kMostSeconds = 15;  // of runs that end before
 
 using Expression = std::function<Array(const Array&)>;
 
@@ -184,7 +184,7 @@ TEST_P(Balanced, TheLeastBudgetIsTheSame) {
 
 TEST_P(Balanced, WhatFailsForAnotherRankFailsTheRun) {
   if (job().size() == 1) return;
-  // Rank 1 reads its own chunks and fails at the first of another rank; all others would take a minute and more.
+  // Rank 1 reads its own chunks and fails at the first of another rank; all others take long.
   Runtime runtime(options("on", GetParam()));
   const Fault fault =
       job().rank() == 1 ? Fault{1, "QUARRY_FAULT_READ_BYTES", kBytes / job().size() - 1} : slow(0, kVerySlowSeconds);
@@ -199,7 +199,7 @@ TEST_P(Balanced, WhatFailsForAnotherRankFailsTheRun) {
     EXPECT_THAT(error.what(),
                 testing::AllOf(testing::HasSubstr("a fault of the test"), testing::HasSubstr("[rank 1]")));
   }
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kVerySlowSeconds / 2);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kMostSeconds);
   // The next run is none the worse.
   const Array again = random::normal({1000});
   EXPECT_TRUE(std::isfinite(*static_cast<const double*>(sum(again).to_host().raw())));
@@ -221,7 +221,7 @@ TEST_P(Balanced, AnInterruptEndsHelping) {
   }
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(sum(x, 0).to_host(), local::Cancelled);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kVerySlowSeconds / 2);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kMostSeconds);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Balanced, testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
