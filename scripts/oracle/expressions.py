@@ -1,5 +1,5 @@
 """NumPy expressions and what NumPy 2 answers: the section "expressions" of every chapter that has a file in cases/, for
-tests/unit/apps/expression/oracle_test.cpp to evaluate on every device and compare.
+tests/unit/apps/language/oracle_test.cpp to evaluate on every device and compare.
 
 How to write a chapter: scripts/oracle/cases/CHAPTER.py has a function cases() that yields case(expression, inputs), or
 plain pairs (expression, inputs):

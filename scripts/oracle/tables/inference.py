@@ -1,4 +1,4 @@
-"""NumPy's result dtypes and shapes, or that it refuses, for tests/unit/chunked/expr_inference_test.cpp.
+"""NumPy's result dtypes and shapes, or that it refuses, for tests/unit/chunked/expr/expr_inference_test.cpp.
 
 A row is a function, its arguments, and the result's dtype and shape, or "error".
 """

@@ -1,4 +1,4 @@
-"""Expressions over small arrays and what NumPy 2 makes of them, for tests/unit/apps/expression/arrays_test.cpp.
+"""Expressions over small arrays and what NumPy 2 makes of them, for tests/unit/apps/language/arrays_test.cpp.
 
 A row is an expression and "DTYPE SHAPE\\nSTR" of an array, repr() of anything else, or "error". The first row holds the
 statements that make the arrays.

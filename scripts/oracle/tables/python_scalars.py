@@ -1,5 +1,5 @@
 """Expressions over Python's scalars and what Python 3.11 makes of them, for
-tests/unit/apps/expression/scalars_test.cpp.
+tests/unit/apps/language/scalars_test.cpp.
 
 A row is an expression and its repr(), or "error".
 """

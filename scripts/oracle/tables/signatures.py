@@ -1,5 +1,5 @@
 """NumPy's signature of every function, array method and ufunc method that docs/functions.md lists and NumPy has, for
-tests/unit/apps/expression/signature_test.cpp to compare with the function tables. What differs by decision is in
+tests/unit/apps/language/signature_test.cpp to compare with the function tables. What differs by decision is in
 tests/oracle/signature_differences.txt.
 
 A row is a name (of an array's method ".name") and its parameters: KIND NAME DEFAULT, where KIND is p (positional only),

@@ -10,7 +10,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/sparse/kernels.h"
-#include "tests/unit/cuda/kernels_on_host.h"
+#include "tests/unit/local/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "quarry/local/cuda/layout.h"
-#include "tests/unit/cuda/launches.h"
+#include "tests/unit/local/cuda/launches.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/unit/io/io_test.h"
+#include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
 namespace {

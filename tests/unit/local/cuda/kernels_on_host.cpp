@@ -1,4 +1,4 @@
-#include "tests/unit/cuda/kernels_on_host.h"
+#include "tests/unit/local/cuda/kernels_on_host.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -83,7 +83,7 @@ void KernelsOnHost::compile() {
   // change of a fiber's stack for a mistake.
   std::string source = "#undef _FORTIFY_SOURCE\n#pragma GCC optimize(\"O1\")\n";
   for (const char* text : {embedded_half, embedded_device_math, embedded_op_functions}) source += text;
-  source += text_of("tests/unit/cuda/block_on_host.inl");
+  source += text_of("tests/unit/local/cuda/block_on_host.inl");
   source += embedded_support;
   source = std::accumulate(sources_.begin(), sources_.end(), std::move(source));
   object_ = cpu::compile_and_load(source, {});

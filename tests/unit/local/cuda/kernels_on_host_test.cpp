@@ -1,5 +1,5 @@
 // Generated kernels do on the host what the CPU engine does; needs no GPU, only a compiler.
-#include "tests/unit/cuda/kernels_on_host.h"
+#include "tests/unit/local/cuda/kernels_on_host.h"
 
 #include <array>
 #include <deque>
@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "quarry/local/base/error.h"
-#include "tests/unit/cuda/gpu_support.h"
-#include "tests/unit/cuda/launches.h"
+#include "tests/unit/local/cuda/gpu_support.h"
+#include "tests/unit/local/cuda/launches.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "quarry/local/base/error.h"
-#include "tests/unit/cuda/gpu_support.h"
+#include "tests/unit/local/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Data sets of every type and layout, written by the HDF5 library, read by offset.
-#include "tests/unit/io/io_test.h"
+#include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
 namespace {

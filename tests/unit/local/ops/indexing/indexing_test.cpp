@@ -1,4 +1,4 @@
-// Indexing against element-by-element references; NumPy's own answers are replayed in tests/unit/apps/expression.
+// Indexing against element-by-element references; NumPy's own answers are replayed in tests/unit/apps/language.
 #include "quarry/local/ops/indexing/indexing.h"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/products.h"
-#include "tests/unit/cuda/gpu_support.h"
+#include "tests/unit/local/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {
 namespace {

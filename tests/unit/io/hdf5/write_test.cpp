@@ -12,7 +12,7 @@
 
 #include "quarry/io/output.h"
 #include "quarry/io/partial.h"
-#include "tests/unit/io/io_test.h"
+#include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
 namespace {

@@ -11,7 +11,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/sobol.h"
 #include "quarry/local/cuda/scrambled_sobol.h"
-#include "tests/unit/cuda/kernels_on_host.h"
+#include "tests/unit/local/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {
 namespace {

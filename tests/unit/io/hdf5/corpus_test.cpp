@@ -5,7 +5,7 @@
 
 #include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/types.h"
-#include "tests/unit/io/io_test.h"
+#include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
 namespace {

@@ -7,7 +7,7 @@
 #include "quarry/local/cuda/backend.h"
 #include "quarry/local/cuda/compiler.h"
 #include "quarry/local/cuda/engine.h"
-#include "tests/unit/cuda/gpu_support.h"
+#include "tests/unit/local/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // The GPU's reductions against the CPU's, their accuracy and their repeatability.
 #include <array>
 
-#include "tests/unit/cuda/gpu_support.h"
-#include "tests/unit/cuda/launches.h"
+#include "tests/unit/local/cuda/gpu_support.h"
+#include "tests/unit/local/cuda/launches.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -12,7 +12,7 @@
 #include "quarry/local/cuda/layout.h"
 #include "quarry/local/cuda/plan.h"
 #include "quarry/local/program/scanning.h"
-#include "tests/unit/cuda/launches.h"
+#include "tests/unit/local/cuda/launches.h"
 
 namespace quarry::local::cuda {
 namespace {
