@@ -4,8 +4,8 @@
 An answer that is stored stays as long as this machine's is the same but for rounding, and a file is written only when
 its cases change. So the files depend neither on the processor nor on when they are made.
 
-Needs Python 3.11 or later with the versions below (pip install numpy==... h5py ml_dtypes scipy==...); others may give
-other answers, and --any-version takes them.
+Needs Python 3.11 or later with h5py, ml_dtypes and the versions of NumPy and SciPy below; others may give other answers,
+and --any-version takes them.
 """
 import argparse
 import importlib
@@ -13,15 +13,17 @@ import pathlib
 import sys
 import warnings
 
-import numpy as np
-
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import calls  # noqa: E402
-import expressions  # noqa: E402
-import format as files  # noqa: E402
-
 VERSIONS = {"numpy": "2.4.6", "scipy": "1.17.1"}
+try:
+    import numpy as np
+
+    import calls
+    import expressions
+    import format as files
+except ImportError as error:
+    sys.exit(f"{error}: pip install numpy=={VERSIONS['numpy']} scipy=={VERSIONS['scipy']} h5py ml_dtypes")
 # Sections that are tables: chapter, section, module in tables/.
 TABLES = [
     ("inference", "inference", "inference"),
