@@ -43,8 +43,10 @@ def unittest_cases(program):
     return found
 
 
-def device_of(case):
+def device_of(suite, case):
     words = re.split(r"[/_]", case.partition("/")[2])
+    if re.search(r"Cuda|OnAGpu", f"{suite}.{case}"):
+        words.append("cuda")
     return next((device for device in ("cuda", "emulated", "cpu") if device in words), "")
 
 
@@ -60,13 +62,13 @@ def named_by(pattern):
     return [word.strip("*_") for word in [plain(suite), *number, *case.split("/")] if word.strip("*_")]
 
 
-def grouped(cases, name, slow):
+def grouped(cases, name, slow, by_device):
     """{(entry, device, speed): full names of its cases}."""
     groups = {}
     for suite, case in cases:
         full = f"{suite}.{case}"
         pattern = next((pattern for pattern in slow if fnmatch.fnmatchcase(full, pattern)), None)
-        device = device_of(case)
+        device = device_of(suite, case) if by_device else ""
         parts = named_by(pattern) if pattern else [plain(suite)]
         if device and not any(device in part.split("_") for part in parts):
             parts.append(device)
@@ -115,7 +117,7 @@ class Entries:
         if options.slow_cases:
             lines = (line.split("#")[0].strip() for line in pathlib.Path(options.slow_cases).read_text().splitlines())
             slow = [line for line in lines if line]
-        groups = grouped(cases, options.name, slow)
+        groups = grouped(cases, options.name, slow, by_device=options.label == "cpu")
         if options.whole:
             entries = self.entry(options.name, None, "", options.whole)
         else:

@@ -181,9 +181,10 @@ inline std::vector<unsigned char> section(const std::string& chapter, const std:
   return *std::move(bytes);
 }
 
-// The chapters that have a section, in the order of their names.
+// The chapters that have a section, in the order of their names; none where the sources are not found.
 inline std::vector<std::string> chapters_with(const std::string& name) {
   std::vector<std::string> chapters;
+  if (!std::filesystem::exists(file(""))) return chapters;
   for (const auto& entry : std::filesystem::directory_iterator(file(""))) {
     if (entry.path().extension() != ".h5") continue;
     const hid_t opened = H5Fopen(entry.path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
