@@ -1,16 +1,19 @@
 """Runs ctest and sums up: every GoogleTest case and every other test once, skips with their reasons.
 
 Fails on a failing test and on a skip that tests/allowed_skips.txt does not list.
-usage: run_tests.py BUILD_DIR [ctest options]
+usage: run_tests.py BUILD_DIR [--list] [ctest options]     scripts/test --help says more
 """
 
 import fnmatch
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
+
+EACH_CASE = ["-C", "cases"]  # tests/discover.py
 
 
 def allowed_skips(path):
@@ -34,27 +37,46 @@ def failures_in(output):
     return "\n".join(kept[-400:])
 
 
+def known(build, options):
+    """What ctest knows: name and labels of each test."""
+    shown = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1", *options], check=True, capture_output=True, text=True).stdout
+    for test in json.loads(shown[shown.index("{"):])["tests"]:
+        labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
+        yield test["name"], labels
+
+
+def reports_of(results):
+    """The stem and the cases of each GoogleTest report."""
+    for file in sorted(results.glob("*.xml")):
+        yield file.stem, list(xml.parse(file).getroot().iter("testcase"))
+
+
 def main():
     build, options = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
+    if "--list" in options:
+        options.remove("--list")
+        for name, labels in known(build, [*options, *EACH_CASE]):
+            print(f"{name}  {' '.join(labels)}")
+        return 0
+    if options and not any(known(build, options)) and any(known(build, [*options, *EACH_CASE])):
+        options += EACH_CASE
+
     source = pathlib.Path(__file__).resolve().parent.parent
     results = build / "test-results"
-    if results.exists():
-        for old in results.glob("*.xml"):
-            old.unlink()
     results.mkdir(exist_ok=True)
-
-    environment = dict(os.environ, GTEST_OUTPUT=f"xml:{results}{os.sep}")
+    for old in results.glob("*.xml"):
+        old.unlink()
+    environment = dict(os.environ)
     environment.setdefault("QUARRY_TEST_DATA", str(source.parent / "shared" / "data"))
     junit = results / "ctest.junit"
     command = ["ctest", "--test-dir", str(build), "--timeout", "900", "--no-tests=error", "--parallel", str(os.cpu_count()), "--output-junit", str(junit), *options]
     status = subprocess.run(command, env=environment).returncode
 
     passed, failed, skipped = 0, [], []
-    outputs = []
-    googletest_programs = set()
-    for file in sorted(results.glob("*.xml")):
-        googletest_programs.add(re.sub(r"(_\d+)?$", "", file.stem))
-        for case in xml.parse(file).getroot().iter("testcase"):
+    outputs, reported = [], set()
+    for stem, cases in reports_of(results):
+        reported.add(stem)
+        for case in cases:
             name = f"{case.get('classname')}.{case.get('name')}"
             if case.get("result") == "skipped" or case.find("skipped") is not None:
                 message = case.find("skipped")
@@ -69,7 +91,7 @@ def main():
             outputs.append((case.get("name"), failures_in(case.findtext("system-out") or "")))
         elif case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None:
             skipped.append((f"ctest {case.get('name')}", "not run"))
-        elif f"test_{case.get('name')}" not in googletest_programs:
+        elif re.sub(r"[^\w.-]", "_", case.get("name")) not in reported:
             passed += 1
 
     allowed = allowed_skips(source / "tests" / "allowed_skips.txt")

@@ -1,10 +1,5 @@
-#!/usr/bin/env python3
-"""Writes tests/oracle/expressions.h5: NumPy expressions and what NumPy 2 answers, for
-tests/unit/apps/expression/oracle_test.cpp to evaluate on every device and compare.
-
-Needs Python with NumPy >= 2.4, h5py and ml_dtypes. Usage:
-
-    scripts/oracle/expressions.py [--only CHAPTER ...] [-o FILE]
+"""NumPy expressions and what NumPy 2 answers: the section "expressions" of every chapter that has a file in cases/, for
+tests/unit/apps/language/oracle_test.cpp to evaluate on every device and compare.
 
 How to write a chapter: scripts/oracle/cases/CHAPTER.py has a function cases() that yields case(expression, inputs), or
 plain pairs (expression, inputs):
@@ -21,21 +16,19 @@ plain pairs (expression, inputs):
 Expressions use NumPy's names with or without `np.`; a tuple stores several results, so that functions that change an
 argument are written "(put(a, [0], 9), a)". Inputs keep their layout (offset, strides), and each case gets its own
 copies. A name of the language that NumPy does not have gets its reference from the chapter: FUNCTIONS = {"top_k": f}.
-Values must not depend on anything but the seeds here: the file is reproduced byte by byte.
+Values must not depend on anything but the seeds here, so that the file is the same whoever writes it.
 
-expressions.h5 is generated: commit the chapters, not the file, so that branches do not conflict. To try cases, write
-the file elsewhere and name it to the test:
+To try cases, write the chapter elsewhere and name the file to the test:
 
-    scripts/oracle/expressions.py --only manipulation -o /tmp/m.h5
-    QUARRY_ORACLE_FILE=/tmp/m.h5 QUARRY_ORACLE_ONLY=roll build/bin/test_apps --gtest_filter='*ExpressionOracle*'
+    scripts/oracle/generate.py manipulation -o /tmp/oracle
+    QUARRY_ORACLE_FILE=/tmp/oracle/manipulation.h5 QUARRY_ORACLE_ONLY=roll build/bin/test_apps --gtest_filter='*ExpressionOracle*'
 
 QUARRY_ORACLE_ONLY keeps the expressions that contain the text. QUARRY_ORACLE_SHARD=I/N takes case I, I + N, I + 2N ...: on
-a GPU most of a first replay is the compilation of kernels, which N processes do side by side. Failures are printed with what was got and expected.
+a GPU most of a first replay is the compilation of kernels, which N processes do side by side. Failures are printed with
+what was got and expected.
 """
-import argparse
 import builtins
 import importlib
-import os
 import pathlib
 import struct
 import sys
@@ -44,10 +37,9 @@ import zlib
 
 import ml_dtypes
 import numpy as np
+from format import DTYPES, NUMPY_DTYPES, Parts, dtype_of, pooled, text  # noqa: F401  (chapters import the lists from here)
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "cases")]
-from format import DTYPES, NUMPY_DTYPES, Writer, dtype_of  # noqa: E402  (chapters import the lists from here)
+CASES = pathlib.Path(__file__).resolve().parent / "cases"
 
 BOOL = ["bool"]
 SIGNED = ["int8", "int16", "int32", "int64"]
@@ -191,84 +183,63 @@ def error_kind(error):
     raise error
 
 
-class Results(Writer):
-    """A case is: expression, u8 number of inputs, (name, u32 pool array) each; f64 ulp, norm, atol; u8 error, and where
-    that is 0 the value: u8 tag, then what the tag needs (see value())."""
+def stored(value):
+    """A value as a file holds it (format.py)."""
+    if value is None:
+        return Parts(b"\0")
+    if isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value)
+        if value.dtype.name not in DTYPES:
+            raise TypeError(f"no dtype of ours: {value.dtype}")
+        return b"\1" + pooled(np.ascontiguousarray(value).reshape(value.shape))
+    if isinstance(value, bool | int | float | complex):
+        return b"\1" + pooled(np.array(value))
+    if isinstance(value, str):
+        return Parts(b"\2" + text(value))
+    if isinstance(value, np.dtype):
+        return Parts(b"\3" + struct.pack("<B", DTYPES.index(value.name)))
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return Parts(b"\3" + struct.pack("<B", DTYPES.index(np.dtype(value).name)))
+    if isinstance(value, slice):
+        raise TypeError("slices are no results")
+    if isinstance(value, tuple | list):
+        return sum(map(stored, value), Parts(b"\4" + struct.pack("<I", len(value))))
+    raise TypeError(f"a result of type {type(value)}")
 
-    def value(self, value):
-        if value is None:
-            return b"\0"
-        if isinstance(value, np.ndarray | np.generic):
-            value = np.asarray(value)
-            if value.dtype.name not in DTYPES:
-                raise TypeError(f"no dtype of ours: {value.dtype}")
-            return b"\1" + struct.pack("<I", self.pooled(np.ascontiguousarray(value).reshape(value.shape)))
-        if isinstance(value, bool):
-            return b"\1" + struct.pack("<I", self.pooled(np.array(value)))
-        if isinstance(value, int):
-            array = np.array(value)
-            return b"\1" + struct.pack("<I", self.pooled(array))
-        if isinstance(value, float | complex):
-            return b"\1" + struct.pack("<I", self.pooled(np.array(value)))
-        if isinstance(value, str):
-            return b"\2" + self.text(value)
-        if isinstance(value, np.dtype):
-            return b"\3" + struct.pack("<B", DTYPES.index(value.name))
-        if isinstance(value, type) and issubclass(value, np.generic):
-            return b"\3" + struct.pack("<B", DTYPES.index(np.dtype(value).name))
-        if isinstance(value, slice):
-            raise TypeError("slices are no results")
-        if isinstance(value, tuple | list):
-            return b"\4" + struct.pack("<I", len(value)) + b"".join(self.value(item) for item in value)
-        raise TypeError(f"a result of type {type(value)}")
 
-    def add(self, case, names):
-        data = self.text(case.expression) + struct.pack("<B", len(case.inputs))
-        for name, array in case.inputs.items():
-            data += self.text(name) + struct.pack("<I", self.pooled(np.asarray(array)))
-        data += struct.pack("<ddd", case.ulp, case.norm, case.atol)
-        try:
-            value = evaluate(case, names)
-        except NOT_ERRORS:
-            raise
-        except Exception as error:  # noqa: BLE001  (which kind it is, is the answer)
-            data += struct.pack("<B", ERRORS[error_kind(error)])
-        else:
-            data += b"\0" + self.value(value)
-        self.cases += data
-        self.count += 1
+def record(case, names):
+    data = Parts(text(case.expression) + struct.pack("<B", len(case.inputs)))
+    for name, array in case.inputs.items():
+        data += text(name) + pooled(np.asarray(array))
+    data += struct.pack("<ddd", case.ulp, case.norm, case.atol)
+    try:
+        value = evaluate(case, names)
+    except NOT_ERRORS:
+        raise
+    except Exception as error:  # noqa: BLE001  (which kind it is, is the answer)
+        data += struct.pack("<B", ERRORS[error_kind(error)])
+    else:
+        data = data + b"\0" + stored(value)
+    data.bounds, data.inputs = (case.ulp, case.norm, case.atol), len(case.inputs)
+    return data
 
 
 def chapters():
-    return sorted(path.stem for path in (HERE / "cases").glob("*.py") if not path.stem.startswith("_"))
+    return sorted(path.stem for path in CASES.glob("*.py") if not path.stem.startswith("_"))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--only", nargs="*", help="chapters; all by default")
-    parser.add_argument("-o", "--output", default=str(HERE.parents[1] / "tests" / "oracle" / "expressions.h5"))
-    options = parser.parse_args()
-    results = Results()
-    failed = 0
-    for chapter in options.only or chapters():
-        module = importlib.import_module(chapter)
-        names = namespace(getattr(module, "FUNCTIONS", {}))
-        before = results.count
-        for item in module.cases():
-            one = item if isinstance(item, Case) else case(item[0], item[1])
-            try:
-                results.add(one, names)
-            except Exception as error:  # noqa: BLE001  (a mistake in the case)
-                failed += 1
-                print(f"{chapter}: {one.expression}: {type(error).__name__}: {error}", file=sys.stderr)
-        print(f"{chapter}: {results.count - before} cases")
-    results.save(options.output)
-    size = os.path.getsize(options.output)
-    print(f"{options.output}: {results.count} cases, {len(results.pool)} arrays, {size / 1e6:.2f} MB")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    # Chapters import this module by its name; they must get this one.
-    sys.modules["expressions"] = sys.modules["__main__"]
-    sys.exit(main())
+def records(chapter):
+    """The chapter's records. Mistakes in its cases are printed and raise SystemExit."""
+    module = importlib.import_module(f"cases.{chapter}")
+    names = namespace(getattr(module, "FUNCTIONS", {}))
+    result, failed = [], 0
+    for item in module.cases():
+        one = item if isinstance(item, Case) else case(item[0], item[1])
+        try:
+            result.append(record(one, names))
+        except Exception as error:  # noqa: BLE001  (a mistake in the case)
+            failed += 1
+            print(f"{chapter}: {one.expression}: {type(error).__name__}: {error}", file=sys.stderr)
+    if failed:
+        sys.exit(f"{failed} cases of {chapter} cannot be stored")
+    return result

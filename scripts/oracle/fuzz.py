@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Random expressions and what NumPy 2 answers, in the file format of expressions.py.
+"""Random expressions and what NumPy 2 answers, as a chapter of its own.
 
 usage: scripts/oracle/fuzz.py SEED COUNT -o FILE [--only TEXT ...]
-       QUARRY_ORACLE_FILE=FILE build/bin/test_apps --gtest_filter='*AnswersAsNumPy/cpu'
+       QUARRY_ORACLE_FILE=FILE build/bin/test_apps --gtest_filter='*AnswersAsNumPy/cpu*'
 
 A random function of the tables gets random dtypes, shapes (0-d, empty, of size 1, broadcast), memory layouts (strided,
 backwards, Fortran's, broadcast) and keyword values, right ones most of the time. Each difference is a bug: it is mended,
@@ -16,8 +16,8 @@ import sys
 
 import numpy as np
 
-import expressions
-from expressions import NUMPY_DTYPES, Results, case, evaluate, fortran, namespace, reversed_, strided
+from expressions import NUMPY_DTYPES, case, evaluate, fortran, namespace, record, reversed_, strided
+from format import encode, save
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -798,24 +798,22 @@ def main():
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--only", nargs="*", default=())
     options = parser.parse_args()
-    results, names = Results(), namespace({})
-    kept, wrong = 0, {}
+    records, names = [], namespace({})
+    wrong = {}
     for i in range(options.count):
         try:
             one = generate(options.seed * 1_000_000 + i, options.only)
             if decided(one):
                 continue
-            results.add(one, names)
-            kept += 1
+            records.append(record(one, names))
         except Exception as error:  # noqa: BLE001  (what NumPy has and the file cannot hold: objects, float128)
             key = f"{type(error).__name__}: {str(error)[:60]}"
             wrong.setdefault(key, []).append(i)
-    results.save(options.output)
-    print(f"{options.output}: {kept} cases")
+    save(options.output, {"expressions": encode(records)}, {"numpy": np.__version__})
+    print(f"{options.output}: {len(records)} cases")
     for key, seeds in sorted(wrong.items(), key=lambda item: -len(item[1]))[:20]:
         print(f"  left out {len(seeds)}: {key} (first {seeds[0]})", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    sys.modules["expressions"] = expressions
     main()

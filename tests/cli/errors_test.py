@@ -4,7 +4,7 @@ import os
 import re
 import signal
 
-from support import CliTest, h5py, main, np
+from support import TIMEOUT, CliTest, h5py, main, np
 
 
 class BadInput(CliTest):
@@ -24,11 +24,13 @@ class BadInput(CliTest):
         self.fails(2, "none.h5", "pca", "none.h5:/x", "-k", 1, "-o", "o.h5")
 
     def test_files_that_cannot_be_made_are_found_before_computing(self):
-        for option in ["--trace", "--report", "--stats"]:
-            result = self.fails(2, f"{option} none/o cannot be written: there is no directory none", "eval", "sum(x)", "-i", "x=a.h5:/x", option, "none/o")
+        job = ["eval", "sum(x)", "-i", "x=a.h5:/x"]
+        options = ["--trace", "--report", "--stats"]
+        for option in options:
+            result = self.fails(2, f"{option} none/o cannot be written: there is no directory none", *job, option, "none/o")
             self.assertEqual(result.out, "")
-            self.fails(2, f"{option} . is a directory", "eval", "sum(x)", "-i", "x=a.h5:/x", option, ".", ranks=2)
-        self.fails(2, "spill directory: 'none' does not exist", "eval", "sum(x)", "-i", "x=a.h5:/x", "--spill-dir", "none", ranks=2)
+        cases = [(f"{option} . is a directory", [*job, option, "."]) for option in options]
+        self.all_fail(2, [*cases, ("spill directory: 'none' does not exist", [*job, "--spill-dir", "none"])], ranks=2)
 
     def test_messages_that_help(self):
         self.fails(2, "a command is missing: info, eval, .*quarry --help")
@@ -159,15 +161,15 @@ class OneLineForAllRanks(CliTest):
         self.write("a.h5", x=np.arange(12.0).reshape(3, 4))
 
     def test_mistakes_are_named_once(self):
-        for pattern, arguments in [
+        cases = [
             ("a command is missing", []),
             ("none.h5", ["eval", "x", "-i", "x=none.h5:/x"]),
             ("meen", ["eval", "meen(x)", "-i", "x=a.h5:/x"]),
             ("--memory|size|lots", ["eval", "1", "--memory", "lots"]),
             ("exists", ["eval", "x", "-i", "x=a.h5:/x", "-o", "a.h5:/x"]),
             ("never closed", ["eval", "(x"]),
-        ]:
-            self.fails(2, pattern, *arguments, ranks=2)
+        ]
+        self.all_fail(2, cases, ranks=2)
 
     def test_failures_are_named_once(self):
         self.write("a.h5", bad=np.full((2, 2), np.nan))
@@ -187,7 +189,7 @@ class Interrupts(CliTest):
         process = self.start("eval", LONG, "-o", "o.h5", "--progress", "off", ranks=ranks)
         self.wait_until_computing(process)
         process.send_signal(signal_number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(self.keys("o.h5"), ["old"])
         np.testing.assert_array_equal(self.read("o.h5", "old"), np.arange(3))
         self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["o.h5"])
@@ -214,7 +216,7 @@ class DeadRank(CliTest):
         ranks = [int(p) for p in os.popen(f"pgrep -P {process.pid}").read().split()]
         self.assertEqual(len(ranks), 2)
         os.kill(ranks[1], signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=TIMEOUT)
         self.assertNotEqual(process.returncode, 0)
         self.assertFalse((self.dir / "o.h5").exists())
 

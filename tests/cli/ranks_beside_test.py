@@ -49,7 +49,8 @@ class RanksBeside(CliTest):
 
     def slow_rank(self, kind, rows, chunk, rate):
         """What is printed and written with one of two ranks slow; chunks that changed hands."""
-        self.write(f"{kind}.h5", x=np.random.default_rng(4).standard_normal((rows, 64)))
+        if not (self.dir / f"{kind}.h5").exists():
+            self.write(f"{kind}.h5", x=np.random.default_rng(4).standard_normal((rows, 64)))
         slow, fast = ({"QUARRY_DEVICE": kind, "QUARRY_FAULT_READ_RATE": rate} for rate in [str(rate), "0"])
         for balance in ["on", "off"]:
             files = [option for name in ["stats", "trace", "report"] for option in ["--" + name, f"{balance}.{name}"]]
@@ -63,12 +64,20 @@ class RanksBeside(CliTest):
         self.assertIn("Chunks for others", (self.dir / "on.report").read_text())
         return taken
 
+    def taken_from_a_slow_rank(self, least, kind, rows, chunk, rate):
+        """On a busy machine the other rank may be late to help: then with a rank a third and a ninth as fast."""
+        for slower in [1, 3, 9]:
+            taken = self.slow_rank(kind, rows, chunk, rate // slower)
+            if taken > least:
+                break
+        return taken
+
     def test_what_is_done_for_a_slow_rank_is_reported(self):
-        self.assertGreater(self.slow_rank("cpu", rows=8192, chunk=256, rate=2_000_000), 4)
+        self.assertGreater(self.taken_from_a_slow_rank(4, "cpu", rows=8192, chunk=256, rate=2_000_000), 4)
         self.fails(2, "expected on or off", "eval", "1", "--balance", "maybe")
 
     def test_a_slow_rank_with_a_device(self):
-        self.assertGreater(self.slow_rank(KIND, rows=131072, chunk=8192, rate=20_000_000), 0)
+        self.assertGreater(self.taken_from_a_slow_rank(0, KIND, rows=131072, chunk=8192, rate=20_000_000), 0)
 
     def test_they_must_be_asked_for(self):
         self.write("x.h5", x=np.arange(10.0))
@@ -82,4 +91,4 @@ class RanksBeside(CliTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=2)

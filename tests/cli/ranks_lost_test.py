@@ -8,10 +8,10 @@ import threading
 import time
 import unittest
 
-from support import QUARRY, TIMEOUT, CliTest, main, np
+from support import QUARRY, TIMEOUT, CliTest, main, np, slowness
 
 BUSY = "random.normal(size=(400000, 2000)) @ random.normal(size=(2000, 40))"  # never completed
-LIMIT = 10  # seconds
+LIMIT = 10  # seconds, on an idle machine
 SKIPPED = 77  # status of tests/mpi/hosts
 
 
@@ -57,18 +57,23 @@ class RanksLost(CliTest):
         begin = time.time()
         os.kill(pids[victim], signal_number)
         try:
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=TIMEOUT)
         finally:
             for pid in pids.values():
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-        self.assertLess(time.time() - begin, LIMIT, err)
+        self.assert_soon(time.time() - begin, LIMIT, err)
         self.assertNotEqual(process.returncode, 0, err)
         self.assertRegex(err, pattern)
         self.assertFalse((self.dir / output).exists())
         return err
+
+    def assert_soon(self, seconds, limit, text):
+        """Where the machine does other work as well, by as much later as a job takes to start then."""
+        if seconds >= limit:
+            self.assertLess(seconds, limit * slowness(ranks=3), text)
 
     def ends_as_skipped(self, process, output):
         end = time.time() + TIMEOUT
@@ -142,7 +147,7 @@ class RanksLost(CliTest):
             options = ["--chunks", "100,300", "--progress", "off", "--memory", "64MiB"]
             begin = time.time()
             result = self.run_quarry("eval", "x.T @ x", "-i", "x=m.h5:/x", *options, ranks=2, env={"QUARRY_FAULT_LOSE_MESSAGE": str(number)})
-            self.assertLess(time.time() - begin, 3 * LIMIT, result.err)  # two jobs share the machine with other tests
+            self.assert_soon(time.time() - begin, 3 * LIMIT, result.err)  # two jobs at once
             if result.status != 0:
                 self.assertRegex(result.err, r"a message from rank \d was lost|gave up|left the job")
             return result.status
@@ -152,4 +157,4 @@ class RanksLost(CliTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=1)

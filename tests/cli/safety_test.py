@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import CliTest, main, np
+from support import TIMEOUT, CliTest, main, np
 
 NOISE = "random.uniform(size=(2048, 1024))"  # 16 MiB that no filter makes much smaller
 LONG = "random.normal(size=(400000, 2000))"  # 6 GiB, never completed
@@ -62,7 +62,7 @@ class FailedRuns(CliTest):
         self.assertEqual(len(children), ranks)
         for pid in [*children, process.pid]:
             os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=TIMEOUT)
         self.assert_as_before(leftover=True)
         self.assertTrue((self.dir / "o.h5.partial").exists())
 
@@ -78,7 +78,7 @@ class FailedRuns(CliTest):
         process = self.start("eval", LONG, "-o", "o.h5:/replaced", "--overwrite", "--progress", "off", "--memory", "64MiB", ranks=ranks)
         self.wait_until_computing(process)
         process.send_signal(signal_number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=TIMEOUT)
         self.assertNotEqual(process.returncode, 0)
         self.assert_as_before()
 
@@ -97,7 +97,7 @@ class FailedRuns(CliTest):
         process = self.start("eval", expression, "-o", "o.h5", "--progress", "off", "--memory", "4GiB", ranks=2)
         self.wait_until_computing(process)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=TIMEOUT)
         self.assertNotEqual(process.returncode, 0)
         self.assert_as_before()
 
@@ -117,7 +117,7 @@ class FailedRuns(CliTest):
         self.wait_until_computing(process)
         self.fails(2, "another process is writing", "eval", "1", "-o", "o.h5")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=TIMEOUT)
         self.assert_as_before()
 
 

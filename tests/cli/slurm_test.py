@@ -7,11 +7,11 @@ import signal
 import subprocess
 import time
 
-from support import QUARRY, SOURCE, TIMEOUT, CliTest, Result, main, np
+from support import QUARRY, SOURCE, TIMEOUT, CliTest, Result, main, np, slowness
 
 CORES = os.cpu_count()
 SLOW = ["x.T @ x", "-i", "x=x.h5:/x", "--chunks", "128,64", "--memory", "64MiB", "--progress", "off"]
-LIMIT = 10  # seconds
+LIMIT = 10  # seconds, on an idle machine
 
 
 def ranks_of(job):
@@ -138,7 +138,7 @@ class Slurm(CliTest):
             begin = time.time()
             self.run_command("scancel", *options, job)
             result = wait()
-            self.assertLess(time.time() - begin, LIMIT)
+            self.assertLess(time.time() - begin, LIMIT * slowness(ranks=2))
             self.assertNotEqual(result.status, 0)
             self.assertIn("interrupted; outputs are as they were", result.out)
             self.assertEqual([name for name in os.listdir(self.dir) if name.startswith("o.h5")], [])
@@ -153,7 +153,7 @@ class Slurm(CliTest):
             begin = time.time()
             os.kill(pids[victim], number)
             result = wait()
-            self.assertLess(time.time() - begin, LIMIT)
+            self.assertLess(time.time() - begin, LIMIT * slowness(ranks=2))
             self.assertNotEqual(result.status, 0)
             self.assertRegex(result.out, said)
             self.assertFalse((self.dir / "o.h5").exists())
@@ -161,4 +161,4 @@ class Slurm(CliTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=1)

@@ -1,11 +1,13 @@
 """What the end-to-end tests of the program share: running it, alone or under mpirun, and data sets to run it on."""
 
+import concurrent.futures
+import io
 import json
 import os
 import pathlib
-import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -60,16 +62,14 @@ class CliTest(unittest.TestCase):
         with h5py.File(self.path(name)) as file:
             return sorted(file)
 
-    def start(self, *arguments, ranks=0, env=None, file_limit=None, beside=None, hosts=0):
-        """file_limit: bytes that a file may have; writing beyond fails, as on a full disk. beside: a list with the environment (a dict) of each
+    def start(self, *arguments, ranks=0, env=None, file_limit=None, cpu_limit=None, beside=None, hosts=0):
+        """file_limit: bytes that a file may have; writing beyond fails, as on a full disk. cpu_limit: seconds of the processor after which it is killed. beside: a list with the environment (a dict) of each
         further rank, which runs the same command. hosts: pretended ones, with `ranks` on each (tests/mpi/hosts)."""
-
-        def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
         command = [SOURCE / "tests/mpi/hosts", str(hosts), str(ranks)] if hosts else [*MPIRUN, "-n", str(ranks)] if ranks else []
         program = [QUARRY, *map(str, arguments)]
-        command += program
+        limits = [f"--{name}={value}" for name, value in [("fsize", file_limit), ("cpu", cpu_limit)] if value]
+        command = [*(["prlimit", *limits] if limits else []), *command, *program]
         for further in beside or []:
             command += [":", "-n", "1", *(part for name, value in further.items() for part in ("-x", f"{name}={value}")), *program]
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **(env or {}))
@@ -81,7 +81,6 @@ class CliTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=limit if file_limit else None,
         )
 
     def wait_until_computing(self, process, output="o.h5", seconds=1):
@@ -118,10 +117,51 @@ class CliTest(unittest.TestCase):
         self.assertRegex(result.errors()[0], pattern)
         return result
 
+    def all_fail(self, status, cases, **options):
+        """fails() for each (pattern, arguments), several at once: a launcher waits more than it works."""
+        with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
+            for done in [pool.submit(self.fails, status, pattern, *arguments, **options) for pattern, arguments in cases]:
+                done.result()
+
     def evaluate(self, expression, *arguments, **options):
         """What `quarry eval` prints."""
         return self.ok("eval", expression, *arguments, **options).out.removesuffix("\n")
 
 
-def main():
-    unittest.main(verbosity=2)
+def slowness(ranks, env=None):
+    """How many times longer than on an idle machine a job of so many ranks takes now to start and end; at least 1."""
+    idle = 1.5  # seconds, at most
+    begin = time.time()
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    subprocess.run([*MPIRUN, "-n", str(ranks), QUARRY, "info", "--topology"], env=environment, capture_output=True, timeout=TIMEOUT, check=False)
+    return max(1, (time.time() - begin) / idle)
+
+
+def run_one(test):
+    """Its result and what is to be said about it."""
+    text, begin = io.StringIO(), time.time()
+    result = unittest.TextTestRunner(stream=text, verbosity=0).run(test)
+    word = "skipped" if result.skipped else "ok" if result.wasSuccessful() else "FAILED"
+    lines = [f"{test.id()} ... {word} ({time.time() - begin:.1f} s)"] + [f"  {reason}" for _, reason in result.skipped]
+    return result.wasSuccessful(), "\n".join(lines if result.wasSuccessful() else [*lines, text.getvalue()])
+
+
+def main(at_once=3):
+    """Runs the cases named on the command line, or all of the program: so many at once, because they wait for processes
+    more than they work."""
+    module = sys.modules["__main__"]
+    loader = unittest.defaultTestLoader
+    suite = loader.loadTestsFromNames(sys.argv[1:], module) if sys.argv[1:] else loader.loadTestsFromModule(module)
+
+    def cases(tests):
+        for test in tests:
+            yield from cases(test) if isinstance(test, unittest.TestSuite) else [test]
+
+    good, count = True, 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=at_once) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(run_one, test) for test in cases(suite)]):
+            successful, text = done.result()
+            good, count = good and successful, count + 1
+            print(text, flush=True)
+    print(f"{count} cases: {'all good' if good else 'some FAILED'}")
+    sys.exit(0 if good and count else 1)

@@ -15,7 +15,7 @@
 
 #include "quarry/io/hdf5/parse/chunk_index.h"
 #include "quarry/io/hdf5/parse/object_header.h"
-#include "tests/unit/io/io_test.h"
+#include "tests/unit/io/hdf5/io_test.h"
 
 // The HDF5 library asks for as much memory as a damaged heap states and copes with getting none, as malloc() does but
 // AddressSanitizer by default does not.

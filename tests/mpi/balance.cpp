@@ -26,6 +26,9 @@ using test::job;
 constexpr int64_t kRows = 16384, kColumns = 64, kChunkRows = 256;  // 64 chunks of 128 KiB
 constexpr int64_t kBytes = kRows * kColumns * int64_t{sizeof(double)};
 constexpr double kSlowSeconds = 1.2;  // that a slow rank takes for its share
+// On a busy machine the other ranks may be late to help: tests of help try again with a rank three times as slow.
+constexpr double kSlowest = 9 * kSlowSeconds;
+constexpr double kVerySlowSeconds = 20, kMostSeconds = 15;  // of runs that end before
 
 using Expression = std::function<Array(const Array&)>;
 
@@ -50,6 +53,12 @@ RuntimeOptions options(const std::string& balance, local::DeviceKind kind = loca
   options.balance = balance;
   options.chunks = Dims{kChunkRows, kColumns};
   return options;
+}
+
+bool on_all_ranks(bool here) {
+  int64_t value = here ? 1 : 0;
+  job().all_reduce(std::span(&value, 1), comm::ReduceOp::min);
+  return value != 0;
 }
 
 class Balanced : public testing::TestWithParam<local::DeviceKind> {
@@ -103,31 +112,38 @@ TEST_P(Balanced, ASlowRankIsHelpedWithoutChangingBits) {
   for (size_t e = 0; e < expressions.size(); ++e) {
     SCOPED_TRACE(e);
     const Outcome alone = compute(expressions[e], options("off", GetParam()));
-    const Outcome helped = compute(expressions[e], options("on", GetParam()), slow(job().size() - 1));
-    EXPECT_EQ(alone.value, helped.value);
     EXPECT_EQ(alone.total.taken_chunks, 0);
-    // Every chunk was read once.
-    EXPECT_EQ(alone.total.read_bytes, helped.total.read_bytes);
-    EXPECT_GE(helped.total.read_bytes, kBytes);
-    if (job().size() == 1) {
-      EXPECT_EQ(helped.total.taken_chunks, 0);
-      continue;
+    bool was_helped = false;
+    for (double seconds = kSlowSeconds; seconds <= kSlowest && !was_helped; seconds *= 3) {
+      const Outcome helped = compute(expressions[e], options("on", GetParam()), slow(job().size() - 1, seconds));
+      EXPECT_EQ(alone.value, helped.value);
+      // Every chunk was read once.
+      EXPECT_EQ(alone.total.read_bytes, helped.total.read_bytes);
+      EXPECT_GE(helped.total.read_bytes, kBytes);
+      if (job().size() == 1) {
+        EXPECT_EQ(helped.total.taken_chunks, 0);
+        break;
+      }
+      const bool slow_one = job().rank() == job().size() - 1;
+      const bool read_less = !slow_one || helped.own.read_bytes < alone.own.read_bytes / 2 + kBytes / 64;
+      was_helped = on_all_ranks(helped.total.taken_chunks > 0 && read_less);
     }
-    EXPECT_GT(helped.total.taken_chunks, 0);
-    if (job().rank() == job().size() - 1) {
-      EXPECT_LT(helped.own.read_bytes, alone.own.read_bytes / 2 + kBytes / 64);
-    }
+    EXPECT_EQ(was_helped, job().size() > 1);
   }
 }
 
 TEST_P(Balanced, TheTimeFalls) {
   if (job().size() == 1) return;
   const Expression total = [](const Array& x) { return sum(x, 0); };
-  const Outcome alone = compute(total, options("off", GetParam()), slow(0));
-  const Outcome helped = compute(total, options("on", GetParam()), slow(0));
-  EXPECT_EQ(alone.value, helped.value);
-  EXPECT_GT(alone.seconds, 0.9 * kSlowSeconds);
-  EXPECT_LT(helped.seconds, 0.6 * alone.seconds);
+  bool fell = false;
+  for (double seconds = kSlowSeconds; seconds <= kSlowest && !fell; seconds *= 3) {
+    const Outcome alone = compute(total, options("off", GetParam()), slow(0, seconds));
+    const Outcome helped = compute(total, options("on", GetParam()), slow(0, seconds));
+    EXPECT_EQ(alone.value, helped.value);
+    EXPECT_GT(alone.seconds, 0.9 * seconds);
+    fell = on_all_ranks(helped.seconds < 0.6 * alone.seconds);
+  }
+  EXPECT_TRUE(fell);
 }
 
 TEST_P(Balanced, MoreRanksThanChunks) {
@@ -168,9 +184,10 @@ TEST_P(Balanced, TheLeastBudgetIsTheSame) {
 
 TEST_P(Balanced, WhatFailsForAnotherRankFailsTheRun) {
   if (job().size() == 1) return;
-  // Rank 1 reads its own chunks and fails at the first of another rank; all others are slow.
+  // Rank 1 reads its own chunks and fails at the first of another rank; all others take long.
   Runtime runtime(options("on", GetParam()));
-  const Fault fault = job().rank() == 1 ? Fault{1, "QUARRY_FAULT_READ_BYTES", kBytes / job().size() - 1} : slow(0);
+  const Fault fault =
+      job().rank() == 1 ? Fault{1, "QUARRY_FAULT_READ_BYTES", kBytes / job().size() - 1} : slow(0, kVerySlowSeconds);
   setenv(fault.variable, std::to_string(fault.value).c_str(), /*overwrite=*/1);
   const Array x = open_hdf5(path_, "/x");
   unsetenv(fault.variable);
@@ -182,7 +199,7 @@ TEST_P(Balanced, WhatFailsForAnotherRankFailsTheRun) {
     EXPECT_THAT(error.what(),
                 testing::AllOf(testing::HasSubstr("a fault of the test"), testing::HasSubstr("[rank 1]")));
   }
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kMostSeconds);
   // The next run is none the worse.
   const Array again = random::normal({1000});
   EXPECT_TRUE(std::isfinite(*static_cast<const double*>(sum(again).to_host().raw())));
@@ -191,8 +208,8 @@ TEST_P(Balanced, WhatFailsForAnotherRankFailsTheRun) {
 TEST_P(Balanced, AnInterruptEndsHelping) {
   if (job().size() == 1) return;
   Runtime runtime(options("on", GetParam()));
-  const Fault slowed = slow(0);
-  setenv(slowed.variable, std::to_string(slowed.value / 10).c_str(), 1);  // all ranks are slow
+  const Fault slowed = slow(0, kVerySlowSeconds);
+  setenv(slowed.variable, std::to_string(slowed.value).c_str(), 1);  // all ranks are slow
   const Array x = open_hdf5(path_, "/x");
   unsetenv(slowed.variable);
   std::jthread signal;
@@ -204,7 +221,7 @@ TEST_P(Balanced, AnInterruptEndsHelping) {
   }
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(sum(x, 0).to_host(), local::Cancelled);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kSlowSeconds * 5);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kMostSeconds);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Balanced, testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),

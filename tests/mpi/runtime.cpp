@@ -16,6 +16,7 @@
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/patience.h"
 
 namespace quarry {
 namespace {
@@ -172,8 +173,8 @@ TEST(Runtime, ProgressIsTheSumOverRanks) {
     const std::lock_guard lock(mutex);
     return !seen.empty() && seen.back().tasks_done == 30 * job().size();
   };
-  for (int i = 0; i < 3000 && job().rank() == 0 && !complete(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (job().rank() == 0) {
+    EXPECT_TRUE(test::waits_until(complete));
   }
   job().barrier();
   runtime.set_progress(nullptr);
@@ -198,12 +199,9 @@ TEST(Runtime, InterruptOnOneRankCancelsAll) {
     });
   }
   scheduler::Graph graph;
-  add_tasks(graph, 10, [](scheduler::TaskRun& run) {
-    for (int i = 0; i < 6000 && !run.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  });
-  const auto begin = std::chrono::steady_clock::now();
+  add_tasks(graph, 10,
+            [](scheduler::TaskRun& run) { EXPECT_TRUE(test::waits_until([&] { return run.cancelled(); })); });
   EXPECT_THROW(exec::Service::create(runtime.communicator(), runtime.executor(), 3)->run(graph), local::Cancelled);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 30);
 }
 
 }  // namespace

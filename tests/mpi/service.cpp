@@ -19,6 +19,7 @@
 #include "quarry/chunked/exec/remote_messages.h"
 #include "quarry/scheduler/executor.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/patience.h"
 
 namespace quarry::exec {
 namespace {
@@ -328,11 +329,10 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
         throw local::IoError(fmt::format("chunk {} cannot be read", chunk));
       }
       // Others compute for long, but ask whether they should.
-      for (int i = 0; i < 6000 && job().rank() != culprit && chunk > 30 && !task.cancelled(); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (job().rank() != culprit && chunk > 30) {
+        EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); }));
       }
     };
-    const auto begin = std::chrono::steady_clock::now();
     try {
       run.run(*executor);
       ADD_FAILURE() << "no error";
@@ -344,7 +344,6 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
       const auto all = job().all_gather_strings(error.what());
       for (const std::string& text : all) EXPECT_EQ(text, all[0]);
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 5);
     // The executor and the communicator are as good as new.
     RandomPulls(Settings{GetParam()}, 10, 10, {100, 10}, 8).run(*executor);
   }
@@ -375,11 +374,9 @@ TEST_P(OnDevice, InterruptCancelsEveryRank) {
   RandomPulls run(Settings{GetParam()}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
     if (job().rank() == 0) request_interrupt();
-    for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); }));
   };
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(run.run(*executor), local::Cancelled);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 30);
   job().barrier();
   RandomPulls(Settings{GetParam()}, 8, 8, {10}, 9).run(*executor);
 }
@@ -492,26 +489,38 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeviceMessages, ::testing::Values(DeviceKind::em
 INSTANTIATE_TEST_SUITE_P(Kinds, PeerCopies, ::testing::Values(DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& kind) { return local::name(kind.param); });
 
-TEST(Service, TheWatchdogSaysWhatEachRankWaitsFor) {
+// What each rank's watchdog says while rank 0 computes for some seconds.
+std::string said_while_rank_0_computes(double seconds) {
   setenv("QUARRY_WATCHDOG", "0.2", 1);
   const auto executor = make_executor({});
   RandomPulls run({}, job().size(), 8, {10}, 9);
-  run.before = [](int64_t, TaskRun&) {
-    if (job().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  run.before = [&](int64_t, TaskRun&) {
+    if (job().rank() == 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   };
   testing::internal::CaptureStderr();
   run.run(*executor);
-  const std::string said = testing::internal::GetCapturedStderr();
   unsetenv("QUARRY_WATCHDOG");
-  EXPECT_THAT(said, ::testing::HasSubstr("no progress for "));
-  using ::testing::AnyOf, ::testing::HasSubstr;
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Service, TheWatchdogSaysWhatEachRankWaitsFor) {
+  using ::testing::AllOf, ::testing::AnyOf, ::testing::HasSubstr;
   // A rank that happens to pull nothing from rank 0 is done.
-  const auto waits = AnyOf(HasSubstr("from rank 0"), HasSubstr("its own tasks are done; other ranks are not"));
-  if (job().rank() == 0) {
-    EXPECT_THAT(said, HasSubstr("running: test 0"));
-  } else {
-    EXPECT_THAT(said, waits);
+  const ::testing::Matcher<std::string> waits =
+      AnyOf(HasSubstr("from rank 0"), HasSubstr("its own tasks are done; other ranks are not"));
+  const ::testing::Matcher<std::string> runs = HasSubstr("running: test 0");
+  const ::testing::Matcher<std::string> expected =
+      AllOf(HasSubstr("no progress for "), job().rank() == 0 ? runs : waits);
+  // On a busy machine a rank may notice late: once more, with more time.
+  std::string said;
+  for (double seconds = 1.5; seconds < 30; seconds *= 3) {
+    said = said_while_rank_0_computes(seconds);
+    int64_t as_expected = ::testing::Matches(expected)(said) ? 1 : 0;
+    job().all_reduce(std::span(&as_expected, 1), comm::ReduceOp::min);
+    if (as_expected != 0) return;
   }
+  EXPECT_THAT(said, expected);
+  ADD_FAILURE() << "not on every rank";
 }
 
 // Each step is another rank's and adds one to what the step before made.
@@ -581,9 +590,7 @@ TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   const auto executor = make_executor({});
   if (job().rank() == job().size() - 1) request_interrupt();
   RandomPulls run({}, 8, 8, {10}, 9);
-  run.before = [&](int64_t, TaskRun& task) {
-    for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  };
+  run.before = [&](int64_t, TaskRun& task) { EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); })); };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
 }
 

@@ -1,12 +1,18 @@
-// Reads what scripts/oracle/format.py wrote.
+// Reads tests/oracle/CHAPTER.h5, which scripts/oracle/generate.py writes; scripts/oracle/format.py says what they hold.
 #pragma once
 
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/local/ndarray/ndarray.h"
+#include "tests/support/source_file.h"
 
 namespace quarry::oracle {
 
@@ -51,10 +57,14 @@ struct Expected {
 
 class Reader {
  public:
+  static constexpr struct NoPool {
+  } no_pool{};
   explicit Reader(std::vector<unsigned char> bytes) : bytes_(std::move(bytes)) {
     const auto count = number<uint32_t>();
     for (uint32_t i = 0; i < count; ++i) pool_.push_back(array());
   }
+  // A table has no pool of arrays.
+  Reader(std::vector<unsigned char> bytes, NoPool) : bytes_(std::move(bytes)) {}
   bool done() const { return at_ == bytes_.size(); }
   const std::vector<HostArray>& pool() const { return pool_; }
 
@@ -136,7 +146,64 @@ class Reader {
   std::vector<HostArray> pool_;
 };
 
-// The cases of tests/oracle/numpy.h5.
-std::vector<unsigned char> load();
+// ---- files ----
+
+// A file of tests/oracle. QUARRY_TEST_SOURCE says where the sources are on a machine that did not build the tests.
+inline std::filesystem::path file(const std::string& name) {
+  const char* source = std::getenv("QUARRY_TEST_SOURCE");
+  const std::filesystem::path relative = "tests/oracle/" + name;
+  return source ? source / relative : test::source_file(relative);
+}
+
+// The bytes of a section of a file; none where it has no such section.
+inline std::optional<std::vector<unsigned char>> section_of(const std::filesystem::path& path,
+                                                            const std::string& name) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (file < 0) throw local::IoError("cannot open " + path.string());
+  std::optional<std::vector<unsigned char>> bytes;
+  herr_t status = 0;
+  if (H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0) {
+    const hid_t dataset = H5Dopen2(file, name.c_str(), H5P_DEFAULT), space = H5Dget_space(dataset);
+    bytes.emplace(static_cast<size_t>(H5Sget_simple_extent_npoints(space)));
+    status = H5Dread(dataset, H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes->data());
+    H5Sclose(space);
+    H5Dclose(dataset);
+  }
+  H5Fclose(file);
+  if (status < 0) throw local::IoError("cannot read " + path.string());
+  return bytes;
+}
+
+// Of a chapter, which must have the section.
+inline std::vector<unsigned char> section(const std::string& chapter, const std::string& name) {
+  std::optional<std::vector<unsigned char>> bytes = section_of(file(chapter + ".h5"), name);
+  if (!bytes) throw local::IoError("chapter " + chapter + " of the oracle has no " + name);
+  return *std::move(bytes);
+}
+
+// The chapters that have a section, in the order of their names; none where the sources are not found.
+inline std::vector<std::string> chapters_with(const std::string& name) {
+  std::vector<std::string> chapters;
+  if (!std::filesystem::exists(file(""))) return chapters;
+  for (const auto& entry : std::filesystem::directory_iterator(file(""))) {
+    if (entry.path().extension() != ".h5") continue;
+    const hid_t opened = H5Fopen(entry.path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (opened < 0) throw local::IoError("cannot open " + entry.path().string());
+    if (H5Lexists(opened, name.c_str(), H5P_DEFAULT) > 0) chapters.push_back(entry.path().stem());
+    H5Fclose(opened);
+  }
+  std::sort(chapters.begin(), chapters.end());
+  return chapters;
+}
+
+// The rows of a table: its fields each.
+inline std::vector<std::vector<std::string>> table(const std::string& chapter, const std::string& name) {
+  std::vector<std::vector<std::string>> rows;
+  for (Reader reader(section(chapter, name), Reader::no_pool); !reader.done();) {
+    std::vector<std::string>& row = rows.emplace_back(reader.number<uint32_t>());
+    for (std::string& field : row) field = reader.text();
+  }
+  return rows;
+}
 
 }  // namespace quarry::oracle

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "executor_support.h"
+#include "tests/support/patience.h"
 
 namespace quarry::scheduler {
 namespace {
@@ -187,8 +188,7 @@ TEST_P(ExecutorFaultTest, ALongTaskHoldsNothingElseUp) {
   const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
     if (run.index == kLong) {
       // Ends when all others have, or after a while.
-      for (int i = 0; i < 5000 && done < kTasks - 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      others_went_on = done == kTasks - 1;
+      others_went_on = test::waits_until([&] { return done == kTasks - 1; });
     }
     ++done;
   }));

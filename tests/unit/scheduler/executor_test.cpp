@@ -275,7 +275,7 @@ TEST(ExecutorDevice, SuccessorsAreQueuedBeforeTheirInputsAreDone) {
   std::atomic<bool> waited_too_long = false;
   const int32_t first = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
     run.context.stream->host_callback([&, out = run.outputs[0]] {
-      if (last_called.get_future().wait_for(std::chrono::seconds(5)) != std::future_status::ready)
+      if (last_called.get_future().wait_for(std::chrono::seconds(30)) != std::future_status::ready)
         waited_too_long = true;
       mix(0, {}, {out});
     });

@@ -1,13 +1,11 @@
-// Type resolution of every ufunc against the table that scripts/oracle/ufunc_types.py made with NumPy 2.
+// Type resolution of every ufunc against NumPy 2 (scripts/oracle/tables/ufunc_types.py).
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/program.h"
-#include "tests/support/source_file.h"
+#include "tests/oracle/reader.h"
 
 namespace quarry::local {
 namespace {
@@ -36,16 +34,9 @@ char resolved(Op op, std::vector<PromotionOperand> operands) {
 }
 
 TEST(ProgramTypes, ResolveAsNumPy) {
-  const auto path = test::source_file("tests/oracle/ufunc_types.txt");
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path;
-  std::string line;
   int ops = 0;
-  while (std::getline(file, line)) {
-    if (line[0] == '#') continue;
-    std::istringstream words(line);
-    std::string name, expected;
-    words >> name >> expected;
+  for (const std::vector<std::string>& row : oracle::table("ufuncs", "types")) {
+    const std::string &name = row.at(0), &expected = row.at(1);
     const std::optional<Op> op = find_op(name);
     ASSERT_TRUE(op) << name;
     const size_t n = kLetters.size();

@@ -1,13 +1,13 @@
-// tests/oracle/sparse.txt: SciPy's results (scripts/oracle/sparse.py).
+// SciPy's results (scripts/oracle/tables/sparse.py).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "quarry/local/sparse/sparse.h"
+#include "tests/oracle/reader.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local::sparse {
@@ -228,15 +228,12 @@ class SparseOracle : public test::OnDevice {};
 QUARRY_ON_EVERY_DEVICE(SparseOracle);
 
 TEST_P(SparseOracle, ScipysResults) {
-  const char* source = std::getenv("QUARRY_TEST_SOURCE");
-  std::ifstream file(std::string(source ? source : QUARRY_SOURCE_DIR) + "/tests/oracle/sparse.txt");
-  ASSERT_TRUE(file);
   std::map<std::string, SparseArray> matrices;
   std::map<std::string, NdArray> arrays;
   NdArray want;
   int cases = 0, failures = 0;
-  for (std::string line; std::getline(file, line);) {
-    std::vector<std::string> parts = split(line + " ", '|');
+  for (const std::vector<std::string>& row : oracle::table("sparse", "sparse")) {
+    std::vector<std::string> parts = split(row.at(0) + " ", '|');
     parts.resize(4);
     const std::vector<std::string> head = split(parts[0], ' ');
     const auto dtype_at = [&](size_t i) { return parse_dtype(head.at(i)).value(); };

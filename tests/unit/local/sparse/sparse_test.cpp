@@ -1,4 +1,4 @@
-// What tests/oracle/sparse.txt does not say: formats kept, errors, large and odd matrices.
+// What the oracle does not say: formats kept, errors, large and odd matrices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

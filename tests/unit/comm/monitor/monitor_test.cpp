@@ -1,0 +1,161 @@
+#include "quarry/comm/monitor/monitor.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <thread>
+
+#include "quarry/comm/monitor/watchdog.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::comm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// What one monitor was told.
+class Told {
+ public:
+  Monitor::Lost callback() {
+    return [this](int rank, const std::string& reason) {
+      const std::lock_guard lock(mutex_);
+      ranks_.push_back(rank);
+      reasons_ += reason + "\n";
+    };
+  }
+  std::vector<int> ranks() const {
+    const std::lock_guard lock(mutex_);
+    return ranks_;
+  }
+  std::string reasons() const {
+    const std::lock_guard lock(mutex_);
+    return reasons_;
+  }
+  // Waits some seconds for it.
+  bool hears() const {
+    for (int i = 0; i < 500 && ranks().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return !ranks().empty();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<int> ranks_;
+  std::string reasons_;
+};
+
+constexpr double kSilence = 30;
+
+// The ranks of a job in one process. `pause`: the milliseconds in which rank 0 accepts the others and reads their
+// greetings, in one of its rounds.
+struct Job {
+  explicit Job(int size, int pause = 600) : told(static_cast<size_t>(size)) {
+    for (int r = 0; r < size; ++r) {
+      monitors.push_back(std::make_unique<Monitor>(r, size, kSilence, told[static_cast<size_t>(r)].callback()));
+      monitors.back()->start(monitors[0]->address());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+  }
+  std::vector<Told> told;
+  std::vector<std::unique_ptr<Monitor>> monitors;
+};
+
+TEST(Monitor, LeavingInOrderIsNoLoss) {
+  Job job(3);
+  for (const size_t r : {size_t{1}, size_t{0}, size_t{2}}) {
+    job.monitors[r]->leave();
+    job.monitors[r].reset();
+  }
+  for (const Told& told : job.told) EXPECT_THAT(told.ranks(), IsEmpty()) << told.reasons();
+}
+
+// One of three ranks dies, and both others hear of it. On a busy machine rank 0 may need a longer pause before.
+std::unique_ptr<Job> job_without(size_t dead, size_t one, size_t other) {
+  for (const int pause : {600, 3000, 15000}) {
+    auto job = std::make_unique<Job>(3, pause);
+    job->monitors[dead].reset();
+    if (job->told[one].hears() && job->told[other].hears()) return job;
+  }
+  return nullptr;
+}
+
+TEST(Monitor, ADeathIsToldToAll) {
+  const std::unique_ptr<Job> job = job_without(1, 0, 2);
+  ASSERT_NE(job, nullptr);
+  for (const size_t r : {size_t{0}, size_t{2}}) {
+    EXPECT_THAT(job->told[r].ranks(), ElementsAre(1));
+    EXPECT_THAT(job->told[r].reasons(), HasSubstr("rank 1 (process "));
+    EXPECT_THAT(job->told[r].reasons(), HasSubstr("has died"));
+  }
+}
+
+TEST(Monitor, TheDeathOfTheFirstRank) {
+  const std::unique_ptr<Job> job = job_without(0, 1, 2);
+  ASSERT_NE(job, nullptr);
+  for (const size_t r : {size_t{1}, size_t{2}}) EXPECT_THAT(job->told[r].ranks(), ElementsAre(0));
+}
+
+TEST(Monitor, StrangersAreNotBelieved) {
+  Job job(2);
+  std::istringstream words(job.monitors[0]->address());
+  std::string secret, host;
+  uint16_t port = 0;
+  words >> secret >> host >> port;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // A greeting in the name of rank 1 without the secret, a loss of rank 1 without a greeting, and no frame at all.
+  const uint32_t hello[] = {0, 1, 4, 0x41414141}, lost[] = {3, 1, 4, 0x41414141},
+                 noise[] = {77, 0xffffffff, 0xffffffff};
+  for (const std::span<const uint32_t> bytes :
+       {std::span<const uint32_t>(hello), std::span<const uint32_t>(lost), std::span<const uint32_t>(noise)}) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_EQ(connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(send(socket, bytes.data(), bytes.size_bytes(), 0), static_cast<ssize_t>(bytes.size_bytes()));
+    // It is shown out.
+    char byte = 0;
+    EXPECT_LE(recv(socket, &byte, 1, 0), 0);
+    close(socket);
+  }
+  EXPECT_THAT(job.told[0].ranks(), IsEmpty()) << job.told[0].reasons();
+  job.monitors[1].reset();
+  EXPECT_TRUE(job.told[0].hears());
+}
+
+TEST(Monitor, SecondsFromTheEnvironment) {
+  setenv("QUARRY_RANK_TIMEOUT", "2.5", 1);
+  EXPECT_EQ(silence_seconds_from_environment(), 2.5);
+  for (const char* text : {"x", "-1", "5s", "nan"}) {
+    setenv("QUARRY_RANK_TIMEOUT", text, 1);
+    EXPECT_THROW(silence_seconds_from_environment(), local::InvalidArgument) << text;
+  }
+  unsetenv("QUARRY_RANK_TIMEOUT");
+  EXPECT_EQ(silence_seconds_from_environment(), 5);
+}
+
+TEST(Watchdog, SpeaksAfterItsTimeAndThenAfterTwiceAsLong) {
+  setenv("QUARRY_WATCHDOG", "0.05", 1);
+  Watchdog watchdog;
+  unsetenv("QUARRY_WATCHDOG");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(watchdog.stalled(7));
+  // Never sooner; how much later depends on what else the machine does.
+  for (const double seconds : {0.05, 0.1, 0.2}) {
+    while (!watchdog.stalled(7)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GE(watchdog.seconds(), seconds);
+    EXPECT_GE(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), seconds);
+  }
+  EXPECT_FALSE(watchdog.stalled(8));
+}
+
+}  // namespace
+}  // namespace quarry::comm
