@@ -63,7 +63,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
     throw CommError(fmt::format("MPI offers thread level {}, MPI_THREAD_SERIALIZED ({}) is needed", provided,
                                 MPI_THREAD_SERIALIZED));
   }
-  // What fails before the hub exists fails on every rank alike (or the launcher ends the job).
+  // What fails before the endpoint exists fails on every rank alike (or the launcher ends the job).
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
     check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
@@ -93,7 +93,7 @@ void Job::start_monitor() {
     monitor_ = std::make_unique<Monitor>(rank_, size_, seconds, [this](int rank, const std::string& reason) {
       // One rank says it at once: what follows may be the launcher's end of the job.
       if (rank_ == (rank == 0 ? 1 : 0)) local::log(local::LogLevel::error, reason);
-      hub_->peer_died(rank, reason);
+      endpoint_->peer_died(rank, reason);
     });
     address = monitor_->address();
   } catch (const local::CommError& error) {
@@ -122,7 +122,7 @@ void Job::choose_wire(TransportChoice choice) {
     if (choice == TransportChoice::automatic && !reason.empty()) {
       local::log(local::LogLevel::info, "point-to-point traffic goes over MPI: " + reason);
     }
-    hub_ = std::make_unique<Hub>(rank_, size_, make_mpi_wire(frames_, data_));
+    endpoint_ = std::make_unique<Endpoint>(rank_, size_, make_mpi_wire(frames_, data_));
     return;
   }
   const std::string mine = ucx_wire->address();
@@ -144,21 +144,21 @@ void Job::choose_wire(TransportChoice choice) {
   std::vector<bool> on_node;
   for (const int node : nodes_) on_node.push_back(node == nodes_[static_cast<size_t>(rank_)]);
   ucx_wire->set_addresses(std::move(addresses), std::move(on_node));
-  hub_ = std::make_unique<Hub>(rank_, size_, std::move(ucx_wire));
+  endpoint_ = std::make_unique<Endpoint>(rank_, size_, std::move(ucx_wire));
 }
 
 Job::~Job() {
-  // Without a hub the constructor failed; the other ranks failed too.
+  // Without a endpoint the constructor failed; the other ranks failed too.
   const auto drive = [this] {
     // The last collective calls may still have something to send on behalf of ranks that came to them later.
     int found = 0;
     const std::lock_guard guard(lock());
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
   };
-  const bool in_order = hub_ && hub_->leave(drive);
+  const bool in_order = endpoint_ && endpoint_->leave(drive);
   if (monitor_) monitor_->leave();
   monitor_.reset();
-  const bool lost = hub_ && hub_->any_lost();
+  const bool lost = endpoint_ && endpoint_->any_lost();
   if (in_order) {
     // Nobody takes its wire down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;
@@ -173,11 +173,11 @@ Job::~Job() {
         const std::lock_guard guard(lock());
         if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
       }
-      hub_->progress();
+      endpoint_->progress();
       if (!done) backoff.pause();
     }
   }
-  hub_.reset();
+  endpoint_.reset();
   int finalized = 0;
   const std::lock_guard guard(lock());
   MPI_Finalized(&finalized);

@@ -1,4 +1,4 @@
-// The process's part of an MPI job: starts and ends MPI, owns the wire and the hub that all communicators share.
+// The process's part of an MPI job: starts and ends MPI, owns the wire and the endpoint that all communicators share.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/comm/hub.h"
+#include "quarry/comm/endpoint.h"
 #include "quarry/comm/monitor/monitor.h"
 
 namespace quarry::comm::mpi {
@@ -31,7 +31,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  Hub& hub() { return *hub_; }
+  Endpoint& endpoint() { return *endpoint_; }
   MPI_Comm world() const { return world_; }
   // Per rank of the job: which node it runs on (the lowest rank there).
   const std::vector<int>& nodes() const { return nodes_; }
@@ -54,7 +54,7 @@ class Job {
   int rank_ = 0, size_ = 1;
   std::vector<int> nodes_;
   bool moves_cuda_ = false;
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Monitor> monitor_;
 };
 

@@ -64,9 +64,9 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
   members.resize(static_cast<size_t>(size_));
-  int64_t last = hub().last_channel();
+  int64_t last = endpoint().last_channel();
   int64_t highest = 0;
-  const int mine = hub().rank();
+  const int mine = endpoint().rank();
   // No channel yet, so no check of members: all of them are in this call.
   const auto run = [this](const char* call, const std::function<int(MPI_Request*)>& start) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -80,7 +80,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
         const std::lock_guard guard(lock());
         check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
       }
-      if (!done && !hub().progress()) backoff.pause();
+      if (!done && !endpoint().progress()) backoff.pause();
     }
   };
   run("MPI_Iallgather", [&](MPI_Request* request) {
@@ -98,23 +98,23 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
     ++node_size_;
   }
   channel_ = static_cast<uint32_t>(highest) + 1;
-  hub().open_channel(channel_, std::move(members), rank_);
+  endpoint().open_channel(channel_, std::move(members), rank_);
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  const bool lost = hub().any_lost();
+  const bool lost = endpoint().any_lost();
   if (nccl_ && lost) nccl_->abort();
   nccl_.reset();
-  hub().close_channel(channel_);
+  endpoint().close_channel(channel_);
   const std::lock_guard guard(lock());
   int finalized = 0;
   MPI_Finalized(&finalized);
   // MPI_Comm_free is collective in principle; after an error the others may never come.
-  if (!finalized && !lost && !hub().broken()) MPI_Comm_free(&comm_);
+  if (!finalized && !lost && !endpoint().broken()) MPI_Comm_free(&comm_);
 }
 
 void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {
-  if (hub().broken()) hub().check_members(channel_);
+  if (endpoint().broken()) endpoint().check_members(channel_);
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const std::lock_guard guard(lock());
@@ -137,14 +137,14 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
                  fmt::format("waiting in {} of {} ranks for {:.3g} s: another rank has not come to it", call, size_,
                              watchdog->seconds()));
     }
-    if (hub().progress()) {
+    if (endpoint().progress()) {
       backoff.reset();
       continue;
     }
     try {
-      hub().check_members(channel_);
+      endpoint().check_members(channel_);
     } catch (const local::Error& error) {
-      hub().mark_broken();
+      endpoint().mark_broken();
       throw CommError(fmt::format("{}: {}", call, error.what()));
     }
     backoff.pause();
@@ -176,7 +176,7 @@ void MpiCommunicator::broadcast(void* data, int64_t bytes, int root) {
     const int count = static_cast<int>(std::min(left, kPieceBytes));
     finish("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(at, count, MPI_BYTE, root, comm_, request); });
   }
-  if (root == rank_ && size_ > 1) hub().count_sent(bytes);
+  if (root == rank_ && size_ > 1) endpoint().count_sent(bytes);
 }
 
 void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all) {
@@ -189,7 +189,7 @@ void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all
     finish("MPI_Iallgather", [&](MPI_Request* request) {
       return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_BYTE, comm_, request);
     });
-    if (size_ > 1) hub().count_sent(bytes_each);
+    if (size_ > 1) endpoint().count_sent(bytes_each);
     return;
   }
   for (int r = 0; r < size_; ++r) broadcast(to + static_cast<int64_t>(r) * bytes_each, bytes_each, r);
@@ -222,29 +222,29 @@ void MpiCommunicator::all_reduce(std::span<double> values, ReduceOp op) {
 }
 
 std::unique_ptr<Request> MpiCommunicator::send(const void* data, int64_t bytes, int to, uint64_t tag) {
-  return hub().send(channel_, data, bytes, to, tag);
+  return endpoint().send(channel_, data, bytes, to, tag);
 }
 
 std::unique_ptr<Request> MpiCommunicator::receive(void* data, int64_t bytes, int from, uint64_t tag) {
-  return hub().receive(channel_, data, bytes, from, tag);
+  return endpoint().receive(channel_, data, bytes, from, tag);
 }
 
 bool MpiCommunicator::moves_memory_of(local::DeviceKind kind) const {
-  return kind == local::DeviceKind::cuda ? job_->moves_cuda() : hub().moves(memory_of(kind));
+  return kind == local::DeviceKind::cuda ? job_->moves_cuda() : endpoint().moves(memory_of(kind));
 }
 
 std::unique_ptr<Request> MpiCommunicator::send_device(local::DeviceKind kind, const void* data, int64_t bytes, int to,
                                                       uint64_t tag) {
-  return hub().send(channel_, data, bytes, to, tag, memory_of(kind));
+  return endpoint().send(channel_, data, bytes, to, tag, memory_of(kind));
 }
 
 std::unique_ptr<Request> MpiCommunicator::receive_device(local::DeviceKind kind, void* data, int64_t bytes, int from,
                                                          uint64_t tag) {
-  return hub().receive(channel_, data, bytes, from, tag, memory_of(kind));
+  return endpoint().receive(channel_, data, bytes, from, tag, memory_of(kind));
 }
 
-void MpiCommunicator::set_handler(Handler handler) { hub().set_handler(channel_, std::move(handler)); }
-void MpiCommunicator::post(int to, std::span<const std::byte> message) { hub().post(channel_, to, message); }
+void MpiCommunicator::set_handler(Handler handler) { endpoint().set_handler(channel_, std::move(handler)); }
+void MpiCommunicator::post(int to, std::span<const std::byte> message) { endpoint().post(channel_, to, message); }
 
 void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) {
   if (size_ == 1 || bytes <= 0) return;
@@ -258,7 +258,7 @@ void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, loca
   }
   if (nccl_) {
     nccl_->broadcast(data, bytes, root, stream);
-    if (root == rank_ && size_ > 1) hub().count_sent(bytes);
+    if (root == rank_ && size_ > 1) endpoint().count_sent(bytes);
   } else {
     broadcast_staged(data, bytes, root, stream);
   }

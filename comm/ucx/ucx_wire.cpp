@@ -43,7 +43,7 @@ ucp_tag_t make_tag(int sender, uint64_t id) { return (id << kRankBits) | static_
 
 class UcpWire : public UcxWire {
  public:
-  UcpWire(int rank, int size) : rank_(rank), endpoints_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
+  UcpWire(int rank, int size) : rank_(rank), connections_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     // A rendezvous wakes both sides by a system call each; up to here copying twice costs less.
@@ -87,7 +87,7 @@ class UcpWire : public UcxWire {
   }
 
   ~UcpWire() override {
-    for (Endpoint& endpoint : endpoints_) close_endpoint(endpoint, /*force=*/true);
+    for (Connection& connection : connections_) close_connection(connection, /*force=*/true);
     destroy();
   }
 
@@ -101,8 +101,8 @@ class UcpWire : public UcxWire {
     if (file == nullptr) return name();
     {
       const std::lock_guard guard(mutex_);
-      if (const Endpoint& endpoint = endpoints_[static_cast<size_t>(rank)]; endpoint.handle != nullptr) {
-        ucp_ep_print_info(endpoint.handle, file);
+      if (const Connection& connection = connections_[static_cast<size_t>(rank)]; connection.handle != nullptr) {
+        ucp_ep_print_info(connection.handle, file);
       }
     }
     std::fclose(file);
@@ -136,8 +136,8 @@ class UcpWire : public UcxWire {
 
   void post(int to, std::span<const std::byte> frame) override {
     const std::lock_guard guard(mutex_);
-    Endpoint& endpoint = connected(to);
-    const FramePrefix prefix{rank_, endpoint.sequence++};
+    Connection& connection = connected(to);
+    const FramePrefix prefix{rank_, connection.sequence++};
     const size_t bytes = sizeof prefix + frame.size();
     // UCX may go on reading the memory after the call.
     auto copy = std::make_unique<std::byte[]>(bytes);
@@ -150,14 +150,14 @@ class UcpWire : public UcxWire {
     auto operation = std::make_unique<Operation>(Operation{this, nullptr, to, std::move(copy)});
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
-        ucp_am_send_nbx(endpoint.handle, kFrameMessage, nullptr, 0, operation->frame.get(), bytes, &param);
+        ucp_am_send_nbx(connection.handle, kFrameMessage, nullptr, 0, operation->frame.get(), bytes, &param);
     started(result, std::move(operation), "ucp_am_send_nbx");
   }
 
   void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind memory,
             const TransferPtr& transfer) override {
     const std::lock_guard guard(mutex_);
-    Endpoint& endpoint = connected(to);
+    Connection& connection = connected(to);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, to, nullptr});
     ucp_request_param_t param = data_params(memory);
     // What UCX would send within the call it reads by the host, without a look at the kind of memory.
@@ -165,7 +165,7 @@ class UcpWire : public UcxWire {
     param.cb.send = &UcpWire::on_sent;
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
-        ucp_tag_send_nbx(endpoint.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
+        ucp_tag_send_nbx(connection.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
     started(result, std::move(operation), "ucp_tag_send_nbx");
   }
 
@@ -186,7 +186,7 @@ class UcpWire : public UcxWire {
 
   void abandon(int rank, const std::string& reason) override {
     const std::lock_guard guard(mutex_);
-    endpoints_[static_cast<size_t>(rank)].failed = true;
+    connections_[static_cast<size_t>(rank)].failed = true;
     lost_.emplace_back(rank, reason);
   }
 
@@ -227,9 +227,9 @@ class UcpWire : public UcxWire {
     std::vector<ucs_status_ptr_t> closing;
     {
       const std::lock_guard guard(mutex_);
-      for (Endpoint& endpoint : endpoints_) {
-        if (endpoint.handle == nullptr) continue;
-        const ucs_status_ptr_t request = close_endpoint(endpoint, endpoint.failed);
+      for (Connection& connection : connections_) {
+        if (connection.handle == nullptr) continue;
+        const ucs_status_ptr_t request = close_connection(connection, connection.failed);
         if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
       }
     }
@@ -245,7 +245,7 @@ class UcpWire : public UcxWire {
   }
 
  private:
-  struct Endpoint {
+  struct Connection {
     ucp_ep_h handle = nullptr;
     uint64_t sequence = 0;
     bool failed = false;
@@ -279,12 +279,12 @@ class UcpWire : public UcxWire {
     return param;
   }
 
-  Endpoint& connected(int to) {
-    Endpoint& endpoint = endpoints_[static_cast<size_t>(to)];
-    if (endpoint.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
-    if (endpoint.handle != nullptr) return endpoint;
-    endpoint.wire = this;
-    endpoint.rank = to;
+  Connection& connected(int to) {
+    Connection& connection = connections_[static_cast<size_t>(to)];
+    if (connection.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
+    if (connection.handle != nullptr) return connection;
+    connection.wire = this;
+    connection.rank = to;
     ucp_ep_params_t params = {};
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -292,24 +292,24 @@ class UcpWire : public UcxWire {
     // UCX's shared memory has no peer failure handling, and asking for it would mean TCP inside a node. There a
     // launcher notices at once that a process died and ends the others.
     params.err_mode = on_node_.at(static_cast<size_t>(to)) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-    endpoint.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
+    connection.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = &UcpWire::on_error;
-    params.err_handler.arg = &endpoint;
-    const ucs_status_t status = ucp_ep_create(worker_, &params, &endpoint.handle);
+    params.err_handler.arg = &connection;
+    const ucs_status_t status = ucp_ep_create(worker_, &params, &connection.handle);
     if (status != UCS_OK) {
-      endpoint.handle = nullptr;
+      connection.handle = nullptr;
       throw CommError(fmt::format("connecting to rank {}: {}", to, ucs_status_string(status)));
     }
-    return endpoint;
+    return connection;
   }
 
-  static ucs_status_ptr_t close_endpoint(Endpoint& endpoint, bool force) {
-    if (endpoint.handle == nullptr) return nullptr;
+  static ucs_status_ptr_t close_connection(Connection& connection, bool force) {
+    if (connection.handle == nullptr) return nullptr;
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = force && endpoint.watched ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint.handle, &param);
-    endpoint.handle = nullptr;
+    param.flags = force && connection.watched ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(connection.handle, &param);
+    connection.handle = nullptr;
     return request;
   }
 
@@ -369,9 +369,9 @@ class UcpWire : public UcxWire {
   }
 
   static void on_error(void* argument, ucp_ep_h /*handle*/, ucs_status_t status) {
-    auto& endpoint = *static_cast<Endpoint*>(argument);
-    endpoint.failed = true;
-    endpoint.wire->lost_.emplace_back(endpoint.rank, ucs_status_string(status));
+    auto& connection = *static_cast<Connection*>(argument);
+    connection.failed = true;
+    connection.wire->lost_.emplace_back(connection.rank, ucs_status_string(status));
   }
 
   static ucs_status_t on_frame(void* argument, const void* /*header*/, size_t /*header_bytes*/, void* data,
@@ -408,7 +408,7 @@ class UcpWire : public UcxWire {
   std::vector<std::string> addresses_;
   std::vector<bool> on_node_;
   SpinMutex mutex_;  // of the worker and all below
-  std::vector<Endpoint> endpoints_;
+  std::vector<Connection> connections_;
   std::vector<Incoming> in_;
   std::vector<Arrived> arrived_;  // since the last progress()
   std::unordered_set<Operation*> operations_;

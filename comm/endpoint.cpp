@@ -1,4 +1,4 @@
-#include "quarry/comm/hub.h"
+#include "quarry/comm/endpoint.h"
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ struct DrainTransfer : Transfer {
 
 }  // namespace
 
-struct Hub::FrameHeader {
+struct Endpoint::FrameHeader {
   uint32_t channel;
   FrameKind kind;
   int32_t from;       // the sender's rank in the channel
@@ -62,23 +62,23 @@ void Backoff::pause() {
   std::this_thread::sleep_for(std::chrono::microseconds(8 << step));
 }
 
-// A request of any communicator; done() and wait() drive the hub.
-class HubRequest : public Request {
+// A request of any communicator; done() and wait() drive the endpoint.
+class EndpointRequest : public Request {
  public:
-  HubRequest(Hub& hub, uint32_t channel, TransferPtr transfer, int peer)
-      : hub_(hub), channel_(channel), transfer_(std::move(transfer)), peer_(peer) {}
+  EndpointRequest(Endpoint& endpoint, uint32_t channel, TransferPtr transfer, int peer)
+      : endpoint_(endpoint), channel_(channel), transfer_(std::move(transfer)), peer_(peer) {}
 
   // The memory must not be used after this, so a transfer under way is waited for, unless its peer is gone.
-  ~HubRequest() override {
-    if (!pending() || hub_.withdraw(channel_, transfer_)) return;
+  ~EndpointRequest() override {
+    if (!pending() || endpoint_.withdraw(channel_, transfer_)) return;
     Backoff backoff;
     while (pending()) {
       try {
-        if (hub_.progress()) {
+        if (endpoint_.progress()) {
           backoff.reset();
           continue;
         }
-        hub_.check_members(channel_);
+        endpoint_.check_members(channel_);
       } catch (const local::Error& error) {
         local::log(local::LogLevel::error,
                    fmt::format("transfer with rank {} given up under way: {}", peer_, error.what()));
@@ -89,7 +89,7 @@ class HubRequest : public Request {
   }
 
   bool done() override {
-    if (pending()) hub_.progress();
+    if (pending()) endpoint_.progress();
     if (pending()) return false;
     if (transfer_->state.load(std::memory_order_acquire) == Transfer::State::failed) throw CommError(transfer_->error);
     return true;
@@ -104,7 +104,7 @@ class HubRequest : public Request {
       if (steady_clock::now() - begin < kSpin) {
         std::this_thread::yield();
       } else {
-        hub_.wait_for_event(kSleepSeconds);
+        endpoint_.wait_for_event(kSleepSeconds);
       }
     }
   }
@@ -116,13 +116,13 @@ class HubRequest : public Request {
   bool pending() const override { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
 
  private:
-  Hub& hub_;
+  Endpoint& endpoint_;
   uint32_t channel_;
   TransferPtr transfer_;
   int peer_;
 };
 
-Hub::Hub(int rank, int size, std::unique_ptr<Wire> wire)
+Endpoint::Endpoint(int rank, int size, std::unique_ptr<Wire> wire)
     : rank_(rank),
       size_(size),
       wire_(std::move(wire)),
@@ -131,15 +131,15 @@ Hub::Hub(int rank, int size, std::unique_ptr<Wire> wire)
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 }
 
-Hub::~Hub() = default;
+Endpoint::~Endpoint() = default;
 
-Hub::Channel& Hub::channel(uint32_t id) {
+Endpoint::Channel& Endpoint::channel(uint32_t id) {
   const auto it = channels_.find(id);
   QUARRY_CHECK(it != channels_.end());
   return it->second;
 }
 
-void Hub::open_channel(uint32_t id, std::vector<int> members, int rank) {
+void Endpoint::open_channel(uint32_t id, std::vector<int> members, int rank) {
   const std::lock_guard lock(mutex_);
   QUARRY_CHECK(id > last_channel_);
   last_channel_ = id;
@@ -159,7 +159,7 @@ void Hub::open_channel(uint32_t id, std::vector<int> members, int rank) {
   }
 }
 
-void Hub::close_channel(uint32_t id) {
+void Endpoint::close_channel(uint32_t id) {
   set_handler(id, nullptr);
   const std::lock_guard lock(mutex_);
   Channel& closing = channel(id);
@@ -170,7 +170,7 @@ void Hub::close_channel(uint32_t id) {
   channels_.erase(id);
 }
 
-std::string Hub::path_to(uint32_t channel_id, int rank) {
+std::string Endpoint::path_to(uint32_t channel_id, int rank) {
   int job_rank = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -180,19 +180,19 @@ std::string Hub::path_to(uint32_t channel_id, int rank) {
   return wire_->path_to(job_rank);
 }
 
-uint32_t Hub::last_channel() const {
+uint32_t Endpoint::last_channel() const {
   const std::lock_guard lock(mutex_);
   return last_channel_;
 }
 
-void Hub::check_memory(MemoryKind memory, int job_rank) const {
+void Endpoint::check_memory(MemoryKind memory, int job_rank) const {
   if (memory == MemoryKind::host) return;
   if (job_rank == rank_) throw InvalidArgument("a message of device memory from a rank to itself");
   if (!moves(memory)) throw local::NotSupported(fmt::format("{} does not move device memory", transport()));
 }
 
-std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag,
-                                   MemoryKind memory) {
+std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag,
+                                        MemoryKind memory) {
   const auto transfer = std::make_shared<Transfer>();
   FrameHeader header{channel_id, FrameKind::data, 0, 0, tag, bytes, 0, 0};
   int job_rank = 0;
@@ -249,11 +249,11 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
       wire_->send(job_rank, header.id, data, bytes, memory, transfer);
     }
   }
-  return std::make_unique<HubRequest>(*this, channel_id, transfer, to);
+  return std::make_unique<EndpointRequest>(*this, channel_id, transfer, to);
 }
 
-std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag,
-                                      MemoryKind memory) {
+std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag,
+                                           MemoryKind memory) {
   const auto transfer = std::make_shared<Transfer>();
   {
     const std::lock_guard lock(mutex_);
@@ -280,10 +280,10 @@ std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t b
     }
   }
   start_matched();
-  return std::make_unique<HubRequest>(*this, channel_id, transfer, from);
+  return std::make_unique<EndpointRequest>(*this, channel_id, transfer, from);
 }
 
-void Hub::match(Channel& ch, Arrival& arrival, const Receive& receive) {
+void Endpoint::match(Channel& ch, Arrival& arrival, const Receive& receive) {
   const bool fits = arrival.bytes == receive.bytes;
   if (!fits) {
     receive.transfer->fail(fmt::format("receive from rank {} with tag {:#x}: expected {} bytes, the message has {}",
@@ -315,7 +315,7 @@ void Hub::match(Channel& ch, Arrival& arrival, const Receive& receive) {
   }
 }
 
-bool Hub::start_matched() {
+bool Endpoint::start_matched() {
   std::vector<Start> starts;
   {
     const std::lock_guard lock(mutex_);
@@ -332,7 +332,7 @@ bool Hub::start_matched() {
   return true;
 }
 
-bool Hub::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
+bool Endpoint::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(channel_id);
   if (found == channels_.end()) return false;
@@ -354,7 +354,7 @@ bool Hub::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
   return false;
 }
 
-void Hub::set_handler(uint32_t channel_id, Communicator::Handler handler) {
+void Endpoint::set_handler(uint32_t channel_id, Communicator::Handler handler) {
   auto shared = handler ? std::make_shared<Communicator::Handler>(std::move(handler)) : nullptr;
   // Once this returns the old handler does not run any more, unless it is itself the caller.
   std::unique_lock delivering(delivering_, std::defer_lock);
@@ -363,7 +363,7 @@ void Hub::set_handler(uint32_t channel_id, Communicator::Handler handler) {
   channel(channel_id).handler = std::move(shared);
 }
 
-void Hub::post(uint32_t channel_id, int to, std::span<const std::byte> message) {
+void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> message) {
   if (static_cast<int64_t>(message.size()) > kMaxMessageBytes) {
     throw InvalidArgument(
         fmt::format("active message of {} bytes; at most {} are allowed", message.size(), kMaxMessageBytes));
@@ -395,7 +395,7 @@ void Hub::post(uint32_t channel_id, int to, std::span<const std::byte> message) 
   put(job_rank, {frame, sizeof header + message.size()});
 }
 
-void Hub::frame(int from, std::span<const std::byte> bytes) {
+void Endpoint::frame(int from, std::span<const std::byte> bytes) {
   FrameHeader header;
   QUARRY_CHECK(bytes.size() >= sizeof header);
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -417,7 +417,7 @@ void Hub::frame(int from, std::span<const std::byte> bytes) {
   dispatch(from, header, bytes.subspan(sizeof header));
 }
 
-void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload) {
+void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload) {
   switch (header.kind) {
     case FrameKind::message:
       channel(header.channel).inbox.push_back({header.from, {payload.begin(), payload.end()}});
@@ -441,13 +441,13 @@ void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byt
   }
 }
 
-void Hub::put(int job_rank, std::span<const std::byte> frame) {
+void Endpoint::put(int job_rank, std::span<const std::byte> frame) {
   if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) wire_->post(job_rank, frame);
   // Counted after it has been posted: a count never runs ahead of what it counts.
   ++peers_[static_cast<size_t>(job_rank)].frames_out;
 }
 
-void Hub::tell_counts() {
+void Endpoint::tell_counts() {
   const int64_t now = steady_clock::now().time_since_epoch().count();
   int64_t last = last_told_ns_.load(std::memory_order_relaxed);
   if (now - last < std::chrono::nanoseconds(kTellPeriod).count()) return;
@@ -466,7 +466,7 @@ void Hub::tell_counts() {
   }
 }
 
-void Hub::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
+void Endpoint::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
   Arrival arrival{header.bytes, header.id, header.has_data != 0, {}, nullptr, nullptr};
   if (arrival.has_data) arrival.data.assign(payload.begin(), payload.end());
   const auto it = ch.receives.find({from, header.tag});
@@ -480,14 +480,14 @@ void Hub::announce(Channel& ch, int from, const FrameHeader& header, std::span<c
   match(ch, arrival, receive);
 }
 
-void Hub::peer_lost(int rank, const std::string& reason) {
+void Endpoint::peer_lost(int rank, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
   if (peer.left || leaving_) return;
   lose(rank, fmt::format("rank {} cannot be reached any more: {}", rank, reason));
 }
 
-void Hub::lose(int job_rank, const std::string& reason) {
+void Endpoint::lose(int job_rank, const std::string& reason) {
   Peer& peer = peers_[static_cast<size_t>(job_rank)];
   if (peer.lost) return;
   peer.lost = true;
@@ -496,7 +496,7 @@ void Hub::lose(int job_rank, const std::string& reason) {
   trouble_ = true;
 }
 
-void Hub::peer_died(int rank, const std::string& reason) {
+void Endpoint::peer_died(int rank, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     if (peers_[static_cast<size_t>(rank)].left) return;  // it had nothing more to say
@@ -506,7 +506,7 @@ void Hub::peer_died(int rank, const std::string& reason) {
   wake();
 }
 
-std::vector<int> Hub::lost_members(uint32_t channel_id) const {
+std::vector<int> Endpoint::lost_members(uint32_t channel_id) const {
   std::vector<int> lost;
   const std::lock_guard lock(mutex_);
   const Channel& ch = channels_.at(channel_id);
@@ -516,12 +516,12 @@ std::vector<int> Hub::lost_members(uint32_t channel_id) const {
   return lost;
 }
 
-bool Hub::any_lost() const {
+bool Endpoint::any_lost() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lost; });
 }
 
-void Hub::fail_receives(int job_rank, const std::string& reason) {
+void Endpoint::fail_receives(int job_rank, const std::string& reason) {
   for (auto& [id, ch] : channels_) {
     for (auto it = ch.receives.begin(); it != ch.receives.end();) {
       if (ch.members[static_cast<size_t>(it->first.first)] != job_rank) {
@@ -534,7 +534,7 @@ void Hub::fail_receives(int job_rank, const std::string& reason) {
   }
 }
 
-bool Hub::progress() {
+bool Endpoint::progress() {
   bool moved = false;
   if (wire_) {
     moved = wire_->progress(*this);
@@ -545,7 +545,7 @@ bool Hub::progress() {
   return moved;
 }
 
-bool Hub::deliver() {
+bool Endpoint::deliver() {
   bool any = false;
   while (waiting_messages_ > 0 && deliverer_.load() != std::this_thread::get_id()) {
     const std::unique_lock delivering(delivering_, std::try_to_lock);
@@ -575,14 +575,14 @@ bool Hub::deliver() {
   return any;
 }
 
-bool Hub::deliverable() const {
+bool Endpoint::deliverable() const {
   if (waiting_messages_ == 0) return false;
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(channels_,
                              [](const auto& entry) { return entry.second.handler && !entry.second.inbox.empty(); });
 }
 
-void Hub::wait_for_event(double seconds) {
+void Endpoint::wait_for_event(double seconds) {
   if (deliverable() && deliverer_.load() != std::this_thread::get_id()) return;
   if (wire_) {
     wire_->wait_for_event(seconds);
@@ -593,7 +593,7 @@ void Hub::wait_for_event(double seconds) {
   woken_ = false;
 }
 
-void Hub::wake() {
+void Endpoint::wake() {
   if (wire_) {
     wire_->wake();
     return;
@@ -605,7 +605,7 @@ void Hub::wake() {
   wake_.notify_all();
 }
 
-void Hub::check_members(uint32_t channel_id) {
+void Endpoint::check_members(uint32_t channel_id) {
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");
   if (!trouble_) return;
   const std::lock_guard lock(mutex_);
@@ -619,7 +619,7 @@ void Hub::check_members(uint32_t channel_id) {
   }
 }
 
-bool Hub::leave(const std::function<void()>& drive) noexcept try {
+bool Endpoint::leave(const std::function<void()>& drive) noexcept try {
   if (!wire_) return true;
   {
     const std::lock_guard lock(mutex_);

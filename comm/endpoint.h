@@ -34,20 +34,20 @@ class Backoff {
   int rounds_ = 0;
 };
 
-class Hub : public WireSink {
+class Endpoint : public WireSink {
  public:
   // One per process; `wire` is null in a job of one rank. `rank`, `size`: of the job.
-  Hub(int rank, int size, std::unique_ptr<Wire> wire);
-  ~Hub() override;
-  Hub(const Hub&) = delete;
-  Hub& operator=(const Hub&) = delete;
+  Endpoint(int rank, int size, std::unique_ptr<Wire> wire);
+  ~Endpoint() override;
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
 
   const char* transport() const { return wire_ ? wire_->name() : "self"; }
   std::string path_to(uint32_t channel, int rank);
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // A channel is the hub's side of a communicator. `members` maps its ranks to the job's; ids are the same on all
+  // A channel is the endpoint's side of a communicator. `members` maps its ranks to the job's; ids are the same on all
   // members and grow.
   void open_channel(uint32_t id, std::vector<int> members, int rank);
   void close_channel(uint32_t id);
@@ -90,7 +90,7 @@ class Hub : public WireSink {
   void peer_lost(int rank, const std::string& reason) override;
 
  private:
-  friend class HubRequest;
+  friend class EndpointRequest;
   struct Receive {  // posted, matched by no announcement yet
     void* data;
     int64_t bytes;
