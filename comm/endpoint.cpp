@@ -122,10 +122,10 @@ class EndpointRequest : public Request {
   int peer_;
 };
 
-Endpoint::Endpoint(int rank, int size, std::unique_ptr<Wire> wire)
+Endpoint::Endpoint(int rank, int size, std::unique_ptr<Transport> transport)
     : rank_(rank),
       size_(size),
-      wire_(std::move(wire)),
+      transport_(std::move(transport)),
       peers_(static_cast<size_t>(size)),
       frame_to_lose_(frame_to_lose()) {
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
@@ -176,8 +176,8 @@ std::string Endpoint::path_to(uint32_t channel_id, int rank) {
     const std::lock_guard lock(mutex_);
     job_rank = channel(channel_id).members.at(static_cast<size_t>(rank));
   }
-  if (job_rank == rank_ || !wire_) return "the process itself";
-  return wire_->path_to(job_rank);
+  if (job_rank == rank_ || !transport_) return "the process itself";
+  return transport_->path_to(job_rank);
 }
 
 uint32_t Endpoint::last_channel() const {
@@ -246,7 +246,7 @@ std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, i
     if (header.has_data) {
       transfer->finish();
     } else {
-      wire_->send(job_rank, header.id, data, bytes, memory, transfer);
+      transport_->send(job_rank, header.id, data, bytes, memory, transfer);
     }
   }
   return std::make_unique<EndpointRequest>(*this, channel_id, transfer, to);
@@ -324,7 +324,7 @@ bool Endpoint::start_matched() {
   }
   for (Start& start : starts) {
     try {
-      wire_->receive(start.from, start.id, start.data, start.bytes, start.memory, start.transfer);
+      transport_->receive(start.from, start.id, start.data, start.bytes, start.memory, start.transfer);
     } catch (const local::Error& error) {
       start.transfer->fail(error.what());
     }
@@ -442,7 +442,7 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
 }
 
 void Endpoint::put(int job_rank, std::span<const std::byte> frame) {
-  if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) wire_->post(job_rank, frame);
+  if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) transport_->post(job_rank, frame);
   // Counted after it has been posted: a count never runs ahead of what it counts.
   ++peers_[static_cast<size_t>(job_rank)].frames_out;
 }
@@ -462,7 +462,7 @@ void Endpoint::tell_counts() {
       peer.frames_told = sent;
       header.bytes = static_cast<int64_t>(sent);
     }
-    wire_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
+    transport_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
   }
 }
 
@@ -502,7 +502,7 @@ void Endpoint::peer_died(int rank, const std::string& reason) {
     if (peers_[static_cast<size_t>(rank)].left) return;  // it had nothing more to say
     lose(rank, reason);
   }
-  wire_->abandon(rank, reason);
+  transport_->abandon(rank, reason);
   wake();
 }
 
@@ -536,8 +536,8 @@ void Endpoint::fail_receives(int job_rank, const std::string& reason) {
 
 bool Endpoint::progress() {
   bool moved = false;
-  if (wire_) {
-    moved = wire_->progress(*this);
+  if (transport_) {
+    moved = transport_->progress(*this);
     moved |= start_matched();
     if (!moved) tell_counts();
   }
@@ -584,8 +584,8 @@ bool Endpoint::deliverable() const {
 
 void Endpoint::wait_for_event(double seconds) {
   if (deliverable() && deliverer_.load() != std::this_thread::get_id()) return;
-  if (wire_) {
-    wire_->wait_for_event(seconds);
+  if (transport_) {
+    transport_->wait_for_event(seconds);
     return;
   }
   std::unique_lock lock(mutex_);
@@ -594,8 +594,8 @@ void Endpoint::wait_for_event(double seconds) {
 }
 
 void Endpoint::wake() {
-  if (wire_) {
-    wire_->wake();
+  if (transport_) {
+    transport_->wake();
     return;
   }
   {
@@ -620,7 +620,7 @@ void Endpoint::check_members(uint32_t channel_id) {
 }
 
 bool Endpoint::leave(const std::function<void()>& drive) noexcept try {
-  if (!wire_) return true;
+  if (!transport_) return true;
   {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
@@ -644,12 +644,12 @@ bool Endpoint::leave(const std::function<void()>& drive) noexcept try {
   for (int r = 0; r < size_; ++r) {
     while (!gone(r)) {
       drive();
-      if (wire_->progress(*this)) backoff.reset();
+      if (transport_->progress(*this)) backoff.reset();
       backoff.pause();
     }
   }
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
-  wire_->close(*this, any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
+  transport_->close(*this, any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);
   return !broken_ && std::ranges::none_of(peers_, [](const Peer& peer) { return peer.lost || peer.broken; });
 } catch (const std::exception& error) {

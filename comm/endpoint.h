@@ -1,10 +1,10 @@
 // The point-to-point part of every communicator of a process: matches sends with receives by (channel, sender, tag) and
-// delivers active messages, over one wire. A transfer is announced by a control frame that carries tag and size (and
-// the data, where it is small); when a receive matches the announcement, the data moves under a number of its own. So
-// tags have all 64 bits on every network, sizes are checked, and a receive that matched nothing can be withdrawn.
+// delivers active messages, over one transport. A transfer is announced by a control frame that carries tag and size
+// (and the data, where it is small); when a receive matches the announcement, the data moves under a number of its own.
+// So tags have all 64 bits on every network, sizes are checked, and a receive that matched nothing can be withdrawn.
 //
-// Locks: mutex_ guards the tables and is never held while the wire or a handler is called; delivering_ is held by the
-// one thread that calls handlers, so that they see messages in order.
+// Locks: mutex_ guards the tables and is never held while the transport or a handler is called; delivering_ is held by
+// the one thread that calls handlers, so that they see messages in order.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/wire.h"
+#include "quarry/comm/transport.h"
 
 namespace quarry::comm {
 
@@ -34,15 +34,15 @@ class Backoff {
   int rounds_ = 0;
 };
 
-class Endpoint : public WireSink {
+class Endpoint : public TransportSink {
  public:
-  // One per process; `wire` is null in a job of one rank. `rank`, `size`: of the job.
-  Endpoint(int rank, int size, std::unique_ptr<Wire> wire);
+  // One per process; `transport` is null in a job of one rank. `rank`, `size`: of the job.
+  Endpoint(int rank, int size, std::unique_ptr<Transport> transport);
   ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  const char* transport() const { return wire_ ? wire_->name() : "self"; }
+  const char* transport() const { return transport_ ? transport_->name() : "self"; }
   std::string path_to(uint32_t channel, int rank);
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -59,7 +59,7 @@ class Endpoint : public WireSink {
                                 MemoryKind memory = MemoryKind::host);
   std::unique_ptr<Request> receive(uint32_t channel, void* data, int64_t bytes, int from, uint64_t tag,
                                    MemoryKind memory = MemoryKind::host);
-  bool moves(MemoryKind memory) const { return wire_ != nullptr && wire_->moves(memory); }
+  bool moves(MemoryKind memory) const { return transport_ != nullptr && transport_->moves(memory); }
   void set_handler(uint32_t channel, Communicator::Handler handler);
   void post(uint32_t channel, int to, std::span<const std::byte> message);
 
@@ -75,8 +75,9 @@ class Endpoint : public WireSink {
 
   // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
-  // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the wire.
-  // Meanwhile calls `drive` again and again. True if every rank left in order, none of them broken. Never throws.
+  // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the
+  // transport. Meanwhile calls `drive` again and again. True if every rank left in order, none of them broken. Never
+  // throws.
   bool leave(const std::function<void()>& drive) noexcept;
   // A collective call was given up half-way: the job can only end.
   void mark_broken() { broken_ = true; }
@@ -85,7 +86,7 @@ class Endpoint : public WireSink {
   int64_t bytes_sent() const { return bytes_sent_; }        // data, to other ranks
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }  // by collectives
 
-  // WireSink
+  // TransportSink
   void frame(int from, std::span<const std::byte> frame) override;
   void peer_lost(int rank, const std::string& reason) override;
 
@@ -119,7 +120,7 @@ class Endpoint : public WireSink {
     std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
     std::map<std::pair<int, uint64_t>, std::deque<Arrival>> arrivals;
   };
-  struct Start {  // a matched receive whose data the wire is to fetch
+  struct Start {  // a matched receive whose data the transport is to fetch
     int from;
     uint64_t id;
     void* data;
@@ -129,7 +130,7 @@ class Endpoint : public WireSink {
   };
   struct Peer {
     uint64_t next_id = 0;                 // of data sent to it
-    std::atomic<uint64_t> frames_out{0};  // handed to the wire
+    std::atomic<uint64_t> frames_out{0};  // handed to the transport
     uint64_t frames_in = 0, frames_told = 0;
     bool left = false, lost = false, broken = false;
     std::string reason;
@@ -141,7 +142,7 @@ class Endpoint : public WireSink {
   void check_memory(MemoryKind memory, int job_rank) const;
   void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
   void announce(Channel& channel, int from, const FrameHeader& header, std::span<const std::byte> payload);
-  // Joins an arrival and a receive; the wire's part goes to starts_.
+  // Joins an arrival and a receive; the transport's part goes to starts_.
   void match(Channel& channel, Arrival& arrival, const Receive& receive);
   void fail_receives(int job_rank, const std::string& reason);
   void lose(int job_rank, const std::string& reason);  // with mutex_
@@ -155,7 +156,7 @@ class Endpoint : public WireSink {
   bool deliverable() const;
 
   const int rank_, size_;
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Channel> channels_;
   uint32_t last_channel_ = 0;
@@ -175,7 +176,7 @@ class Endpoint : public WireSink {
   std::mutex delivering_;
   std::atomic<std::thread::id> deliverer_{};
 
-  // For jobs of one rank: there is no wire to sleep on.
+  // For jobs of one rank: there is no transport to sleep on.
   std::condition_variable wake_;
   bool woken_ = false;
 };

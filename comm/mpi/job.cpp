@@ -9,7 +9,7 @@
 #include <string_view>
 #include <thread>
 
-#include "quarry/comm/ucx/ucx_wire.h"
+#include "quarry/comm/ucx/ucx_transport.h"
 #include "quarry/local/base/log.h"
 
 namespace quarry::comm::mpi {
@@ -81,7 +81,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   nodes_.resize(static_cast<size_t>(size_));
   check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
 
-  choose_wire(choice);
+  choose_transport(choice);
   if (size_ > 1) start_monitor();
 }
 
@@ -106,11 +106,11 @@ void Job::start_monitor() {
   if (monitor_ && !address.empty()) monitor_->start(address);
 }
 
-void Job::choose_wire(TransportChoice choice) {
-  std::unique_ptr<ucx::UcxWire> ucx_wire;
+void Job::choose_transport(TransportChoice choice) {
+  std::unique_ptr<ucx::UcxTransport> ucx_transport;
   std::string reason;
-  if (choice != TransportChoice::mpi) ucx_wire = ucx::make_ucx_wire(rank_, size_, reason);
-  const int usable[2] = {ucx_wire ? 1 : 0, ucx_wire && ucx_wire->moves(MemoryKind::cuda) ? 1 : 0};
+  if (choice != TransportChoice::mpi) ucx_transport = ucx::make_ucx_transport(rank_, size_, reason);
+  const int usable[2] = {ucx_transport ? 1 : 0, ucx_transport && ucx_transport->moves(MemoryKind::cuda) ? 1 : 0};
   int of_all[2] = {};
   check(MPI_Allreduce(usable, of_all, 2, MPI_INT, MPI_MIN, world_), "MPI_Allreduce");
   const bool all_usable = of_all[0] != 0;
@@ -122,10 +122,10 @@ void Job::choose_wire(TransportChoice choice) {
     if (choice == TransportChoice::automatic && !reason.empty()) {
       local::log(local::LogLevel::info, "point-to-point traffic goes over MPI: " + reason);
     }
-    endpoint_ = std::make_unique<Endpoint>(rank_, size_, make_mpi_wire(frames_, data_));
+    endpoint_ = std::make_unique<Endpoint>(rank_, size_, make_mpi_transport(frames_, data_));
     return;
   }
-  const std::string mine = ucx_wire->address();
+  const std::string mine = ucx_transport->address();
   int mine_bytes = static_cast<int>(mine.size());
   std::vector<int> sizes(static_cast<size_t>(size_)), offsets(static_cast<size_t>(size_));
   check(MPI_Allgather(&mine_bytes, 1, MPI_INT, sizes.data(), 1, MPI_INT, world_), "MPI_Allgather");
@@ -143,8 +143,8 @@ void Job::choose_wire(TransportChoice choice) {
   }
   std::vector<bool> on_node;
   for (const int node : nodes_) on_node.push_back(node == nodes_[static_cast<size_t>(rank_)]);
-  ucx_wire->set_addresses(std::move(addresses), std::move(on_node));
-  endpoint_ = std::make_unique<Endpoint>(rank_, size_, std::move(ucx_wire));
+  ucx_transport->set_addresses(std::move(addresses), std::move(on_node));
+  endpoint_ = std::make_unique<Endpoint>(rank_, size_, std::move(ucx_transport));
 }
 
 Job::~Job() {
@@ -160,7 +160,7 @@ Job::~Job() {
   monitor_.reset();
   const bool lost = endpoint_ && endpoint_->any_lost();
   if (in_order) {
-    // Nobody takes its wire down while others still flush theirs.
+    // Nobody takes its transport down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;
     bool started = false;
     {

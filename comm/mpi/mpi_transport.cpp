@@ -1,5 +1,5 @@
-// The wire over MPI point-to-point messages: frames on a communicator of their own into pre-posted receives, data on
-// another one, in pieces that an int can count.
+// The transport over MPI point-to-point messages: frames on a communicator of their own into pre-posted receives, data
+// on another one, in pieces that an int can count.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ constexpr int64_t kPieceBytes = int64_t{1} << 30;
 constexpr int kFrameTag = 0;
 constexpr int kPostedFrames = 64;
 
-class MpiWire : public Wire {
+class MpiTransport : public Transport {
  public:
-  MpiWire(MPI_Comm frames, MPI_Comm data)
+  MpiTransport(MPI_Comm frames, MPI_Comm data)
       : frames_(frames), data_(data), memory_(static_cast<size_t>(kPostedFrames * kMaxFrameBytes)) {
     const std::lock_guard guard(lock());
     void* attribute = nullptr;
@@ -30,7 +30,7 @@ class MpiWire : public Wire {
     for (int i = 0; i < kPostedFrames; ++i) post_receive(i);
   }
 
-  ~MpiWire() override {
+  ~MpiTransport() override {
     const std::lock_guard guard(lock());
     int finalized = 0;
     MPI_Finalized(&finalized);
@@ -95,7 +95,7 @@ class MpiWire : public Wire {
     gone_.push_back(rank);
   }
 
-  bool progress(WireSink& sink) override {
+  bool progress(TransportSink& sink) override {
     const std::lock_guard guard(lock());
     bool moved = receive_frames(sink);
     moved |= complete(sink);
@@ -121,7 +121,7 @@ class MpiWire : public Wire {
     wake_.notify_all();
   }
 
-  void close(WireSink& sink, double seconds) override {
+  void close(TransportSink& sink, double seconds) override {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     Backoff backoff;
     while (std::chrono::steady_clock::now() < end) {
@@ -162,7 +162,7 @@ class MpiWire : public Wire {
   }
 
   // Messages match the posted receives in the order of posting, so handling them in that order keeps senders' orders.
-  bool receive_frames(WireSink& sink) {
+  bool receive_frames(TransportSink& sink) {
     bool moved = false;
     for (;;) {
       int done = 0;
@@ -180,7 +180,7 @@ class MpiWire : public Wire {
     }
   }
 
-  bool complete(WireSink& sink) {
+  bool complete(TransportSink& sink) {
     if (requests_.empty()) return false;
     finished_.resize(requests_.size());
     statuses_.resize(requests_.size());
@@ -239,6 +239,8 @@ class MpiWire : public Wire {
 
 }  // namespace
 
-std::unique_ptr<Wire> make_mpi_wire(MPI_Comm frames, MPI_Comm data) { return std::make_unique<MpiWire>(frames, data); }
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm frames, MPI_Comm data) {
+  return std::make_unique<MpiTransport>(frames, data);
+}
 
 }  // namespace quarry::comm::mpi

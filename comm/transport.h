@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxMessageBytes = 4096;
 inline constexpr int64_t kFrameHeaderBytes = 48;
 inline constexpr int64_t kMaxFrameBytes = kMaxMessageBytes + kFrameHeaderBytes;
 
-// The state of one transfer, shared by the wire that works on it and the request that waits for it.
+// The state of one transfer, shared by the transport that works on it and the request that waits for it.
 struct Transfer {
   enum class State : int { pending, done, failed };
   std::atomic<State> state{State::pending};
@@ -57,18 +57,18 @@ using TransferPtr = std::shared_ptr<Transfer>;
 // memory, but never travels with an announcement, as that of no device does.
 enum class MemoryKind : uint8_t { host, emulated, cuda };
 
-// Takes what arrives. Called from Wire::progress() with the wire's lock held: must not call the wire.
-class WireSink {
+// Takes what arrives. Called from Transport::progress() with the transport's lock held: must not call the transport.
+class TransportSink {
  public:
-  virtual ~WireSink() = default;
+  virtual ~TransportSink() = default;
   virtual void frame(int from, std::span<const std::byte> frame) = 0;
   virtual void peer_lost(int rank, const std::string& reason) = 0;
 };
 
 // Ranks are those of the job. Every function may be called from any thread.
-class Wire {
+class Transport {
  public:
-  virtual ~Wire() = default;
+  virtual ~Transport() = default;
   virtual const char* name() const = 0;
   // What the connection to that rank uses, in words.
   virtual std::string path_to(int /*rank*/) { return name(); }
@@ -85,13 +85,13 @@ class Wire {
   // That rank is gone: what is under way with it fails, now or in the next progress().
   virtual void abandon(int rank, const std::string& reason) = 0;
   // True if something happened.
-  virtual bool progress(WireSink& sink) = 0;
+  virtual bool progress(TransportSink& sink) = 0;
   // Sleeps until something may have arrived, wake() is called or the time is over.
   virtual void wait_for_event(double seconds) = 0;
   virtual void wake() = 0;
   // Completes what has been posted, then disconnects; after every rank has said that it sends nothing more. Gives up
   // after `seconds`.
-  virtual void close(WireSink& sink, double seconds) = 0;
+  virtual void close(TransportSink& sink, double seconds) = 0;
 };
 
 }  // namespace quarry::comm

@@ -1,4 +1,4 @@
-#include "quarry/comm/ucx/ucx_wire.h"
+#include "quarry/comm/ucx/ucx_transport.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -41,9 +41,10 @@ void check(ucs_status_t status, const char* call) {
 
 ucp_tag_t make_tag(int sender, uint64_t id) { return (id << kRankBits) | static_cast<ucp_tag_t>(sender); }
 
-class UcpWire : public UcxWire {
+class UcpTransport : public UcxTransport {
  public:
-  UcpWire(int rank, int size) : rank_(rank), connections_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
+  UcpTransport(int rank, int size)
+      : rank_(rank), connections_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     // A rendezvous wakes both sides by a system call each; up to here copying twice costs less.
@@ -77,7 +78,7 @@ class UcpWire : public UcxWire {
                            UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
       handler.id = kFrameMessage;
       handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-      handler.cb = &UcpWire::on_frame;
+      handler.cb = &UcpTransport::on_frame;
       handler.arg = this;
       check(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
     } catch (...) {
@@ -86,7 +87,7 @@ class UcpWire : public UcxWire {
     }
   }
 
-  ~UcpWire() override {
+  ~UcpTransport() override {
     for (Connection& connection : connections_) close_connection(connection, /*force=*/true);
     destroy();
   }
@@ -146,7 +147,7 @@ class UcpWire : public UcxWire {
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
-    param.cb.send = &UcpWire::on_posted;
+    param.cb.send = &UcpTransport::on_posted;
     auto operation = std::make_unique<Operation>(Operation{this, nullptr, to, std::move(copy)});
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
@@ -162,7 +163,7 @@ class UcpWire : public UcxWire {
     ucp_request_param_t param = data_params(memory);
     // What UCX would send within the call it reads by the host, without a look at the kind of memory.
     if (memory != MemoryKind::host) param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.send = &UcpWire::on_sent;
+    param.cb.send = &UcpTransport::on_sent;
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
         ucp_tag_send_nbx(connection.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
@@ -174,7 +175,7 @@ class UcpWire : public UcxWire {
     const std::lock_guard guard(mutex_);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, from, nullptr});
     ucp_request_param_t param = data_params(memory);
-    param.cb.recv = &UcpWire::on_received;
+    param.cb.recv = &UcpTransport::on_received;
     param.user_data = operation.get();
     constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
     const ucs_status_ptr_t result =
@@ -190,7 +191,7 @@ class UcpWire : public UcxWire {
     lost_.emplace_back(rank, reason);
   }
 
-  bool progress(WireSink& sink) override {
+  bool progress(TransportSink& sink) override {
     const std::lock_guard guard(mutex_);
     // A few rounds at a time: one call may stop after one message.
     constexpr int kRounds = 8;
@@ -222,7 +223,7 @@ class UcpWire : public UcxWire {
 
   void wake() override { ucp_worker_signal(worker_); }
 
-  void close(WireSink& sink, double seconds) override {
+  void close(TransportSink& sink, double seconds) override {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     std::vector<ucs_status_ptr_t> closing;
     {
@@ -250,7 +251,7 @@ class UcpWire : public UcxWire {
     uint64_t sequence = 0;
     bool failed = false;
     bool watched = false;  // UCX tells when the peer fails; only then can it be closed by force
-    UcpWire* wire = nullptr;
+    UcpTransport* transport = nullptr;
     int rank = 0;
   };
   struct Incoming {
@@ -263,7 +264,7 @@ class UcpWire : public UcxWire {
     std::vector<std::byte> frame;
   };
   struct Operation {
-    UcpWire* wire;
+    UcpTransport* transport;
     TransferPtr transfer;  // null: a frame
     int peer;
     std::unique_ptr<std::byte[]> frame;
@@ -283,7 +284,7 @@ class UcpWire : public UcxWire {
     Connection& connection = connections_[static_cast<size_t>(to)];
     if (connection.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
     if (connection.handle != nullptr) return connection;
-    connection.wire = this;
+    connection.transport = this;
     connection.rank = to;
     ucp_ep_params_t params = {};
     params.field_mask =
@@ -293,7 +294,7 @@ class UcpWire : public UcxWire {
     // launcher notices at once that a process died and ends the others.
     params.err_mode = on_node_.at(static_cast<size_t>(to)) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
     connection.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = &UcpWire::on_error;
+    params.err_handler.cb = &UcpTransport::on_error;
     params.err_handler.arg = &connection;
     const ucs_status_t status = ucp_ep_create(worker_, &params, &connection.handle);
     if (status != UCS_OK) {
@@ -360,7 +361,7 @@ class UcpWire : public UcxWire {
 
   static void on_posted(void* request, ucs_status_t status, void* user_data) {
     auto* operation = static_cast<Operation*>(user_data);
-    operation->wire->finish(operation, status);
+    operation->transport->finish(operation, status);
     ucp_request_free(request);
   }
   static void on_sent(void* request, ucs_status_t status, void* user_data) { on_posted(request, status, user_data); }
@@ -371,21 +372,22 @@ class UcpWire : public UcxWire {
   static void on_error(void* argument, ucp_ep_h /*handle*/, ucs_status_t status) {
     auto& connection = *static_cast<Connection*>(argument);
     connection.failed = true;
-    connection.wire->lost_.emplace_back(connection.rank, ucs_status_string(status));
+    connection.transport->lost_.emplace_back(connection.rank, ucs_status_string(status));
   }
 
   static ucs_status_t on_frame(void* argument, const void* /*header*/, size_t /*header_bytes*/, void* data,
                                size_t bytes, const ucp_am_recv_param_t* /*param*/) {
-    auto& wire = *static_cast<UcpWire*>(argument);
+    auto& transport = *static_cast<UcpTransport*>(argument);
     FramePrefix prefix;
     if (bytes < sizeof prefix) return UCS_OK;
     std::memcpy(&prefix, data, sizeof prefix);
     const auto* frame = static_cast<const std::byte*>(data) + sizeof prefix;
-    wire.arrived_.push_back({static_cast<int>(prefix.from), prefix.sequence, {frame, frame + bytes - sizeof prefix}});
+    transport.arrived_.push_back(
+        {static_cast<int>(prefix.from), prefix.sequence, {frame, frame + bytes - sizeof prefix}});
     return UCS_OK;
   }
 
-  void deliver(const Arrived& message, WireSink& sink) {
+  void deliver(const Arrived& message, TransportSink& sink) {
     Incoming& in = in_.at(static_cast<size_t>(message.from));
     if (message.sequence != in.next) {
       in.early.emplace(message.sequence, message.frame);
@@ -417,9 +419,9 @@ class UcpWire : public UcxWire {
 
 }  // namespace
 
-std::unique_ptr<UcxWire> make_ucx_wire(int rank, int size, std::string& reason) try {
+std::unique_ptr<UcxTransport> make_ucx_transport(int rank, int size, std::string& reason) try {
   if (size >= (1 << kRankBits)) throw CommError(fmt::format("{} ranks are too many for a UCX tag", size));
-  return std::make_unique<UcpWire>(rank, size);
+  return std::make_unique<UcpTransport>(rank, size);
 } catch (const local::Error& error) {
   reason = error.what();
   return nullptr;
