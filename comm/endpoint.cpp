@@ -25,7 +25,7 @@ enum class FrameKind : uint32_t {
   count,  // how many frames the sender has sent before, in `bytes`
 };
 
-constexpr auto kTellPeriod = std::chrono::milliseconds(500);
+constexpr auto kCountPeriod = std::chrono::milliseconds(500);
 
 int64_t frame_to_lose() {
   const char* text = std::getenv("QUARRY_FAULT_LOSE_MESSAGE");
@@ -42,8 +42,8 @@ struct DrainTransfer : Transfer {
 struct Endpoint::FrameHeader {
   uint32_t channel;
   FrameKind kind;
-  int32_t from;       // the sender's rank in the channel
-  uint32_t has_data;  // the data follows in this frame
+  int32_t from;    // the sender's rank in the channel
+  uint32_t eager;  // the data follows in this frame
   uint64_t tag;
   int64_t bytes;
   uint64_t id;
@@ -62,7 +62,7 @@ void Backoff::pause() {
   std::this_thread::sleep_for(std::chrono::microseconds(8 << step));
 }
 
-// A request of any communicator; done() and wait() drive the endpoint.
+// A request of any communicator; done() and wait() make progress on the endpoint.
 class EndpointRequest : public Request {
  public:
   EndpointRequest(Endpoint& endpoint, uint32_t channel, TransferPtr transfer, int peer)
@@ -109,8 +109,8 @@ class EndpointRequest : public Request {
     }
   }
 
-  void tell(std::shared_ptr<Finished> finished, uint64_t number) override {
-    transfer_->tell(std::move(finished), number);
+  void notify(std::shared_ptr<CompletionQueue> queue, uint64_t number) override {
+    transfer_->notify(std::move(queue), number);
   }
 
   bool pending() const override { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
@@ -208,42 +208,42 @@ std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, i
     check_memory(memory, job_rank);
     if (job_rank == rank_) {
       // A small message is buffered, as it is between ranks; a large one is copied when its receive comes.
-      Arrival arrival{bytes, 0, bytes <= kMaxMessageBytes, {}, nullptr, nullptr};
-      if (arrival.has_data) {
+      Unexpected announced{bytes, 0, bytes <= kMaxMessageBytes, {}, nullptr, nullptr};
+      if (announced.eager) {
         const auto* from = static_cast<const std::byte*>(data);
-        arrival.data.assign(from, from + bytes);
+        announced.data.assign(from, from + bytes);
         transfer->finish();
       } else {
-        arrival.own = data;
-        arrival.sender = transfer;
+        announced.own = data;
+        announced.sender = transfer;
       }
       auto& receives = ch.receives[{to, tag}];
       if (receives.empty()) {
         ch.receives.erase({to, tag});
-        ch.arrivals[{to, tag}].push_back(std::move(arrival));
+        ch.unexpected[{to, tag}].push_back(std::move(announced));
       } else {
         const Receive receive = receives.front();
         receives.pop_front();
         if (receives.empty()) ch.receives.erase({to, tag});
-        match(ch, arrival, receive);
+        match(ch, announced, receive);
       }
     } else {
       Peer& peer = peers_[static_cast<size_t>(job_rank)];
       if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
-      header.has_data = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
-      if (!header.has_data) header.id = peer.next_id++;
+      header.eager = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
+      if (!header.eager) header.id = peer.next_id++;
       bytes_sent_ += bytes;
     }
   }
   if (job_rank == rank_) {
     wake();
   } else {
-    const int64_t inside = header.has_data ? bytes : 0;
+    const int64_t inside = header.eager ? bytes : 0;
     std::byte frame[kMaxFrameBytes];
     std::memcpy(frame, &header, sizeof header);
     if (inside > 0) std::memcpy(frame + sizeof header, data, static_cast<size_t>(inside));
     put(job_rank, {frame, sizeof header + static_cast<size_t>(inside)});
-    if (header.has_data) {
+    if (header.eager) {
       transfer->finish();
     } else {
       transport_->send(job_rank, header.id, data, bytes, memory, transfer);
@@ -264,12 +264,12 @@ std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int6
     }
     check_memory(memory, ch.members[static_cast<size_t>(from)]);
     const Receive receive{data, bytes, from, tag, memory, transfer};
-    const auto it = ch.arrivals.find({from, tag});
-    if (it != ch.arrivals.end()) {
-      Arrival arrival = std::move(it->second.front());
+    const auto it = ch.unexpected.find({from, tag});
+    if (it != ch.unexpected.end()) {
+      Unexpected announced = std::move(it->second.front());
       it->second.pop_front();
-      if (it->second.empty()) ch.arrivals.erase(it);
-      match(ch, arrival, receive);
+      if (it->second.empty()) ch.unexpected.erase(it);
+      match(ch, announced, receive);
     } else {
       const Peer& peer = peers_[static_cast<size_t>(ch.members[static_cast<size_t>(from)])];
       if (peer.lost || peer.left) {
@@ -283,17 +283,17 @@ std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int6
   return std::make_unique<EndpointRequest>(*this, channel_id, transfer, from);
 }
 
-void Endpoint::match(Channel& ch, Arrival& arrival, const Receive& receive) {
-  const bool fits = arrival.bytes == receive.bytes;
+void Endpoint::match(Channel& ch, Unexpected& announced, const Receive& receive) {
+  const bool fits = announced.bytes == receive.bytes;
   if (!fits) {
     receive.transfer->fail(fmt::format("receive from rank {} with tag {:#x}: expected {} bytes, the message has {}",
-                                       receive.from, receive.tag, receive.bytes, arrival.bytes));
+                                       receive.from, receive.tag, receive.bytes, announced.bytes));
   }
-  if (arrival.sender) {
-    if (fits && receive.bytes > 0) std::memmove(receive.data, arrival.own, static_cast<size_t>(receive.bytes));
-    arrival.sender->finish();
+  if (announced.sender) {
+    if (fits && receive.bytes > 0) std::memmove(receive.data, announced.own, static_cast<size_t>(receive.bytes));
+    announced.sender->finish();
     if (fits) receive.transfer->finish();
-  } else if (arrival.has_data) {
+  } else if (announced.eager) {
     if (!fits) return;
     if (receive.memory != MemoryKind::host && receive.bytes > 0) {
       receive.transfer->fail(
@@ -301,16 +301,16 @@ void Endpoint::match(Channel& ch, Arrival& arrival, const Receive& receive) {
                       receive.bytes));
       return;
     }
-    if (receive.bytes > 0) std::memcpy(receive.data, arrival.data.data(), static_cast<size_t>(receive.bytes));
+    if (receive.bytes > 0) std::memcpy(receive.data, announced.data.data(), static_cast<size_t>(receive.bytes));
     receive.transfer->finish();
   } else {
     const int job_rank = ch.members[static_cast<size_t>(receive.from)];
     if (fits) {
-      starts_.push_back({job_rank, arrival.id, receive.data, receive.bytes, receive.memory, receive.transfer});
+      starts_.push_back({job_rank, announced.id, receive.data, receive.bytes, receive.memory, receive.transfer});
     } else {
       const auto drain = std::make_shared<DrainTransfer>();
-      drain->memory.resize(static_cast<size_t>(arrival.bytes));
-      starts_.push_back({job_rank, arrival.id, drain->memory.data(), arrival.bytes, MemoryKind::host, drain});
+      drain->memory.resize(static_cast<size_t>(announced.bytes));
+      starts_.push_back({job_rank, announced.id, drain->memory.data(), announced.bytes, MemoryKind::host, drain});
     }
   }
 }
@@ -344,11 +344,11 @@ bool Endpoint::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
     if (it->second.empty()) ch.receives.erase(it);
     return true;
   }
-  for (auto it = ch.arrivals.begin(); it != ch.arrivals.end(); ++it) {
-    const auto same = std::ranges::find(it->second, transfer, &Arrival::sender);
+  for (auto it = ch.unexpected.begin(); it != ch.unexpected.end(); ++it) {
+    const auto same = std::ranges::find(it->second, transfer, &Unexpected::sender);
     if (same == it->second.end()) continue;
     it->second.erase(same);
-    if (it->second.empty()) ch.arrivals.erase(it);
+    if (it->second.empty()) ch.unexpected.erase(it);
     return true;
   }
   return false;
@@ -447,19 +447,19 @@ void Endpoint::put(int job_rank, std::span<const std::byte> frame) {
   ++peers_[static_cast<size_t>(job_rank)].frames_out;
 }
 
-void Endpoint::tell_counts() {
+void Endpoint::send_counts() {
   const int64_t now = steady_clock::now().time_since_epoch().count();
-  int64_t last = last_told_ns_.load(std::memory_order_relaxed);
-  if (now - last < std::chrono::nanoseconds(kTellPeriod).count()) return;
-  if (!last_told_ns_.compare_exchange_strong(last, now)) return;
+  int64_t last = last_counts_ns_.load(std::memory_order_relaxed);
+  if (now - last < std::chrono::nanoseconds(kCountPeriod).count()) return;
+  if (!last_counts_ns_.compare_exchange_strong(last, now)) return;
   for (int r = 0; r < size_; ++r) {
     FrameHeader header{0, FrameKind::count, rank_, 0, 0, 0, 0, 0};
     {
       const std::lock_guard lock(mutex_);
       Peer& peer = peers_[static_cast<size_t>(r)];
       const uint64_t sent = peer.frames_out;
-      if (r == rank_ || leaving_ || peer.left || peer.lost || peer.frames_told == sent) continue;
-      peer.frames_told = sent;
+      if (r == rank_ || leaving_ || peer.left || peer.lost || peer.frames_counted == sent) continue;
+      peer.frames_counted = sent;
       header.bytes = static_cast<int64_t>(sent);
     }
     transport_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
@@ -467,17 +467,17 @@ void Endpoint::tell_counts() {
 }
 
 void Endpoint::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
-  Arrival arrival{header.bytes, header.id, header.has_data != 0, {}, nullptr, nullptr};
-  if (arrival.has_data) arrival.data.assign(payload.begin(), payload.end());
+  Unexpected announced{header.bytes, header.id, header.eager != 0, {}, nullptr, nullptr};
+  if (announced.eager) announced.data.assign(payload.begin(), payload.end());
   const auto it = ch.receives.find({from, header.tag});
   if (it == ch.receives.end()) {
-    ch.arrivals[{from, header.tag}].push_back(std::move(arrival));
+    ch.unexpected[{from, header.tag}].push_back(std::move(announced));
     return;
   }
   const Receive receive = it->second.front();
   it->second.pop_front();
   if (it->second.empty()) ch.receives.erase(it);
-  match(ch, arrival, receive);
+  match(ch, announced, receive);
 }
 
 void Endpoint::peer_lost(int rank, const std::string& reason) {
@@ -539,7 +539,7 @@ bool Endpoint::progress() {
   if (transport_) {
     moved = transport_->progress(*this);
     moved |= start_matched();
-    if (!moved) tell_counts();
+    if (!moved) send_counts();
   }
   moved |= deliver();
   return moved;
@@ -619,7 +619,7 @@ void Endpoint::check_members(uint32_t channel_id) {
   }
 }
 
-bool Endpoint::leave(const std::function<void()>& drive) noexcept try {
+bool Endpoint::leave(const std::function<void()>& meanwhile) noexcept try {
   if (!transport_) return true;
   {
     const std::lock_guard lock(mutex_);
@@ -643,7 +643,7 @@ bool Endpoint::leave(const std::function<void()>& drive) noexcept try {
   Backoff backoff;
   for (int r = 0; r < size_; ++r) {
     while (!gone(r)) {
-      drive();
+      meanwhile();
       if (transport_->progress(*this)) backoff.reset();
       backoff.pause();
     }

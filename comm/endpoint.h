@@ -1,7 +1,8 @@
 // The point-to-point part of every communicator of a process: matches sends with receives by (channel, sender, tag) and
-// delivers active messages, over one transport. A transfer is announced by a control frame that carries tag and size
-// (and the data, where it is small); when a receive matches the announcement, the data moves under a number of its own.
-// So tags have all 64 bits on every network, sizes are checked, and a receive that matched nothing can be withdrawn.
+// delivers active messages, over one transport. Every transfer begins with a control frame that carries tag and size.
+// A small one is eager: its data is in that frame. A larger one is a rendezvous: when a receive matches the frame, the
+// data moves under a number of its own. So tags have all 64 bits on every network, sizes are checked, and a receive
+// that matched nothing can be withdrawn.
 //
 // Locks: mutex_ guards the tables and is never held while the transport or a handler is called; delivering_ is held by
 // the one thread that calls handlers, so that they see messages in order.
@@ -76,9 +77,9 @@ class Endpoint : public TransportSink {
   // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
   // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the
-  // transport. Meanwhile calls `drive` again and again. True if every rank left in order, none of them broken. Never
-  // throws.
-  bool leave(const std::function<void()>& drive) noexcept;
+  // transport. Calls `meanwhile` again and again while it waits. True if every rank left in order, none of them broken.
+  // Never throws.
+  bool leave(const std::function<void()>& meanwhile) noexcept;
   // A collective call was given up half-way: the job can only end.
   void mark_broken() { broken_ = true; }
   bool broken() const { return broken_; }
@@ -100,10 +101,10 @@ class Endpoint : public TransportSink {
     MemoryKind memory;
     TransferPtr transfer;
   };
-  struct Arrival {  // announced, matched by no receive yet
+  struct Unexpected {  // announced, matched by no receive yet
     int64_t bytes;
     uint64_t id;
-    bool has_data;
+    bool eager;  // `data` is all of it
     std::vector<std::byte> data;
     const void* own = nullptr;  // sent by this rank to itself: the sender's memory, and its transfer
     TransferPtr sender;
@@ -118,7 +119,7 @@ class Endpoint : public TransportSink {
     std::shared_ptr<Communicator::Handler> handler;
     std::deque<Message> inbox;
     std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
-    std::map<std::pair<int, uint64_t>, std::deque<Arrival>> arrivals;
+    std::map<std::pair<int, uint64_t>, std::deque<Unexpected>> unexpected;
   };
   struct Start {  // a matched receive whose data the transport is to fetch
     int from;
@@ -131,7 +132,7 @@ class Endpoint : public TransportSink {
   struct Peer {
     uint64_t next_id = 0;                 // of data sent to it
     std::atomic<uint64_t> frames_out{0};  // handed to the transport
-    uint64_t frames_in = 0, frames_told = 0;
+    uint64_t frames_in = 0, frames_counted = 0;
     bool left = false, lost = false, broken = false;
     std::string reason;
     std::chrono::steady_clock::time_point left_at;
@@ -142,13 +143,14 @@ class Endpoint : public TransportSink {
   void check_memory(MemoryKind memory, int job_rank) const;
   void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
   void announce(Channel& channel, int from, const FrameHeader& header, std::span<const std::byte> payload);
-  // Joins an arrival and a receive; the transport's part goes to starts_.
-  void match(Channel& channel, Arrival& arrival, const Receive& receive);
+  // Joins a message and a receive; the transport's part goes to starts_.
+  void match(Channel& channel, Unexpected& announced, const Receive& receive);
   void fail_receives(int job_rank, const std::string& reason);
   void lose(int job_rank, const std::string& reason);  // with mutex_
   void put(int job_rank, std::span<const std::byte> frame);
-  // Now and then tells every rank how many frames it must have seen by now: a lost one is an error, not a hang.
-  void tell_counts();
+  // Now and then sends every rank the number of frames that it must have seen by now: a lost one is an error, not a
+  // hang.
+  void send_counts();
   bool start_matched();
   bool deliver();
   // Takes back a transfer that nothing matched yet; false if it is under way or over.
@@ -169,7 +171,7 @@ class Endpoint : public TransportSink {
   std::atomic<bool> trouble_{false};  // some rank has left or is lost
   std::atomic<int64_t> waiting_messages_{0};
   std::atomic<int64_t> bytes_sent_{0};
-  std::atomic<int64_t> last_told_ns_{0};
+  std::atomic<int64_t> last_counts_ns_{0};
   const int64_t frame_to_lose_;  // for tests, by QUARRY_FAULT_LOSE_MESSAGE; 0: none
   std::atomic<int64_t> frames_put_{0};
 

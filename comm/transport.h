@@ -30,25 +30,25 @@ struct Transfer {
     error = std::move(reason);
     end(State::failed);
   }
-  // Whoever comes second, this or the end, adds the number.
-  void tell(std::shared_ptr<Finished> finished, uint64_t number) {
-    finished_ = std::move(finished);
+  // The second of this call and the end of the transfer pushes the number.
+  void notify(std::shared_ptr<CompletionQueue> queue, uint64_t number) {
+    queue_ = std::move(queue);
     number_ = number;
     listening_ = true;
-    if (state != State::pending) add();
+    if (state != State::pending) push();
   }
 
  private:
   void end(State how) {
     state = how;
-    add();
+    push();
   }
-  void add() {
-    if (listening_.exchange(false)) finished_->add(number_);
+  void push() {
+    if (listening_.exchange(false)) queue_->push(number_);
   }
 
   std::atomic<bool> listening_{false};
-  std::shared_ptr<Finished> finished_;  // these two: written before listening_ is set
+  std::shared_ptr<CompletionQueue> queue_;  // these two: written before listening_ is set
   uint64_t number_ = 0;
 };
 using TransferPtr = std::shared_ptr<Transfer>;

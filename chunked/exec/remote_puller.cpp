@@ -107,7 +107,7 @@ void RemotePuller::start(const PullPtr& pull) {
       pull->bytes == BoxRuns(pull->box).run_bytes()) {
     pull->receives.push_back(link_.communicator.receive_device(link_.device.kind, pull->to, pull->bytes, pull->owner,
                                                                data_tag(link_.epoch, pull->id)));
-    pull->receives.back()->tell(finished_receives_, pull->id);
+    pull->receives.back()->notify(completed_receives_, pull->id);
     pull->pieces = 1;
     tell(*pull, MessageKind::direct);
     return;
@@ -123,7 +123,7 @@ void RemotePuller::start(const PullPtr& pull) {
   for (int64_t piece = 0; piece < pull->pieces; ++piece) {
     pull->receives.push_back(link_.communicator.receive(pull->to + piece * link_.piece_bytes, piece_size(*pull, piece),
                                                         pull->owner, data_tag(link_.epoch, pull->id)));
-    pull->receives.back()->tell(finished_receives_, pull->id);
+    pull->receives.back()->notify(completed_receives_, pull->id);
   }
   ask(*pull, 0, pull->pieces);
 }
@@ -383,7 +383,7 @@ std::string RemotePuller::describe() {
 // Those to which something happened: on the CPU that a piece arrived; empty ones and those that have failed.
 bool RemotePuller::finish_others() {
   looked_at_.clear();
-  finished_receives_->take(looked_at_);
+  completed_receives_->drain(looked_at_);
   if (any_look_) {
     const std::lock_guard lock(mutex_);
     looked_at_.insert(looked_at_.end(), to_look_.begin(), to_look_.end());

@@ -96,7 +96,7 @@ class RemotePuller {
   std::unique_ptr<local::Stream> wake_stream_;  // calls back to the host, which would hold up the copies behind them
   std::unique_ptr<PeerReads> reads_;            // from other ranks' devices; null where none is reached
   std::vector<uint64_t> looked_at_;
-  const std::shared_ptr<comm::Finished> finished_receives_ = std::make_shared<comm::Finished>();
+  const std::shared_ptr<comm::CompletionQueue> completed_receives_ = std::make_shared<comm::CompletionQueue>();
   std::atomic<int64_t> open_{0}, arrived_pieces_{0};
 
   comm::SpinMutex mutex_;

@@ -148,14 +148,14 @@ void Job::choose_transport(TransportChoice choice) {
 }
 
 Job::~Job() {
-  // Without a endpoint the constructor failed; the other ranks failed too.
-  const auto drive = [this] {
+  // Without an endpoint the constructor failed; the other ranks failed too.
+  const auto make_progress = [this] {
     // The last collective calls may still have something to send on behalf of ranks that came to them later.
     int found = 0;
     const std::lock_guard guard(lock());
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
   };
-  const bool in_order = endpoint_ && endpoint_->leave(drive);
+  const bool in_order = endpoint_ && endpoint_->leave(make_progress);
   if (monitor_) monitor_->leave();
   monitor_.reset();
   const bool lost = endpoint_ && endpoint_->any_lost();

@@ -196,27 +196,27 @@ void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all
 }
 
 void MpiCommunicator::all_reduce(std::span<int64_t> values, ReduceOp op) {
-  constexpr size_t kPiece = static_cast<size_t>(kPieceBytes) / sizeof(int64_t);
-  for (size_t at = 0; at < values.size(); at += kPiece) {
-    const std::span piece = values.subspan(at, std::min(kPiece, values.size() - at));
+  constexpr size_t kSegment = static_cast<size_t>(kPieceBytes) / sizeof(int64_t);
+  for (size_t at = 0; at < values.size(); at += kSegment) {
+    const std::span segment = values.subspan(at, std::min(kSegment, values.size() - at));
     finish("MPI_Iallreduce", [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), MPI_INT64_T, operation(op),
+      return MPI_Iallreduce(MPI_IN_PLACE, segment.data(), static_cast<int>(segment.size()), MPI_INT64_T, operation(op),
                             comm_, request);
     });
   }
 }
 
 void MpiCommunicator::all_reduce(std::span<double> values, ReduceOp op) {
-  // In pieces, so that the gathered copies stay small.
-  constexpr size_t kPiece = 65536;
+  // In segments, so that the gathered copies stay small.
+  constexpr size_t kSegment = 65536;
   std::vector<double> all;
-  for (size_t at = 0; at < values.size(); at += kPiece) {
-    const std::span piece = values.subspan(at, std::min(kPiece, values.size() - at));
-    all.resize(piece.size() * static_cast<size_t>(size_));
-    all_gather(piece.data(), static_cast<int64_t>(piece.size_bytes()), all.data());
-    std::copy_n(all.begin(), piece.size(), piece.begin());
+  for (size_t at = 0; at < values.size(); at += kSegment) {
+    const std::span segment = values.subspan(at, std::min(kSegment, values.size() - at));
+    all.resize(segment.size() * static_cast<size_t>(size_));
+    all_gather(segment.data(), static_cast<int64_t>(segment.size_bytes()), all.data());
+    std::copy_n(all.begin(), segment.size(), segment.begin());
     for (size_t r = 1; r < static_cast<size_t>(size_); ++r) {
-      for (size_t i = 0; i < piece.size(); ++i) piece[i] = combine(piece[i], all[r * piece.size() + i], op);
+      for (size_t i = 0; i < segment.size(); ++i) segment[i] = combine(segment[i], all[r * segment.size() + i], op);
     }
   }
 }
@@ -264,7 +264,7 @@ void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, loca
   }
 }
 
-// In pieces through two pinned buffers: while one is broadcast, the other is copied.
+// In segments through two pinned buffers: while one is broadcast, the other is copied.
 void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream) {
   constexpr int64_t kStageBytes = int64_t{4} << 20;
   local::Backend& backend = local::backend(stream.device().kind);
@@ -279,22 +279,22 @@ void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, loca
   Stage first(backend, stream.device()), second(backend, stream.device());
   Stage* stages[] = {&first, &second};
   auto* device_data = static_cast<std::byte*>(data);
-  const int64_t pieces = (bytes + kStageBytes - 1) / kStageBytes;
-  const auto size_of = [&](int64_t piece) { return std::min(kStageBytes, bytes - piece * kStageBytes); };
-  const auto fetch = [&](int64_t piece) {
-    Stage& stage = *stages[piece % 2];
-    stream.copy(stage.memory, device_data + piece * kStageBytes, size_of(piece));
+  const int64_t segments = (bytes + kStageBytes - 1) / kStageBytes;
+  const auto size_of = [&](int64_t segment) { return std::min(kStageBytes, bytes - segment * kStageBytes); };
+  const auto fetch = [&](int64_t segment) {
+    Stage& stage = *stages[segment % 2];
+    stream.copy(stage.memory, device_data + segment * kStageBytes, size_of(segment));
     stream.record(*stage.copied);
   };
   try {
     if (rank_ == root) fetch(0);
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      Stage& stage = *stages[piece % 2];
+    for (int64_t segment = 0; segment < segments; ++segment) {
+      Stage& stage = *stages[segment % 2];
       stage.copied->synchronize();
-      if (rank_ == root && piece + 1 < pieces) fetch(piece + 1);
-      broadcast(stage.memory, size_of(piece), root);
+      if (rank_ == root && segment + 1 < segments) fetch(segment + 1);
+      broadcast(stage.memory, size_of(segment), root);
       if (rank_ == root) continue;
-      stream.copy(device_data + piece * kStageBytes, stage.memory, size_of(piece));
+      stream.copy(device_data + segment * kStageBytes, stage.memory, size_of(segment));
       stream.record(*stage.copied);
     }
     stream.synchronize();

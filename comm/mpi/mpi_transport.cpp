@@ -1,5 +1,5 @@
 // The transport over MPI point-to-point messages: frames on a communicator of their own into pre-posted receives, data
-// on another one, in pieces that an int can count.
+// on another one, in segments that an int can count.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace quarry::comm::mpi {
 
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{1} << 30;
+constexpr int64_t kSegmentBytes = int64_t{1} << 30;
 constexpr int kFrameTag = 0;
 constexpr int kPostedFrames = 64;
 
@@ -57,10 +57,10 @@ class MpiTransport : public Transport {
   void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind /*memory*/,
             const TransferPtr& transfer) override {
     const std::lock_guard guard(lock());
-    auto joint = std::make_shared<Pieces>(Pieces{transfer, 0});
-    for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    auto joint = std::make_shared<Segments>(Segments{transfer, 0});
+    for (int64_t at = 0; at < bytes; at += kSegmentBytes) {
       MPI_Request request = MPI_REQUEST_NULL;
-      const int count = static_cast<int>(std::min(kPieceBytes, bytes - at));
+      const int count = static_cast<int>(std::min(kSegmentBytes, bytes - at));
       check(MPI_Isend(static_cast<const std::byte*>(data) + at, count, MPI_BYTE, to, tag(id), data_, &request),
             "MPI_Isend");
       ++joint->left;
@@ -71,10 +71,10 @@ class MpiTransport : public Transport {
   void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind /*memory*/,
                const TransferPtr& transfer) override {
     const std::lock_guard guard(lock());
-    auto joint = std::make_shared<Pieces>(Pieces{transfer, 0});
-    for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    auto joint = std::make_shared<Segments>(Segments{transfer, 0});
+    for (int64_t at = 0; at < bytes; at += kSegmentBytes) {
       MPI_Request request = MPI_REQUEST_NULL;
-      const int count = static_cast<int>(std::min(kPieceBytes, bytes - at));
+      const int count = static_cast<int>(std::min(kSegmentBytes, bytes - at));
       check(MPI_Irecv(static_cast<std::byte*>(data) + at, count, MPI_BYTE, from, tag(id), data_, &request),
             "MPI_Irecv");
       ++joint->left;
@@ -86,8 +86,8 @@ class MpiTransport : public Transport {
   void abandon(int rank, const std::string& reason) override {
     const std::lock_guard guard(lock());
     for (Pending& pending : pending_) {
-      if (pending.peer != rank || !pending.pieces) continue;
-      Transfer& transfer = *pending.pieces->transfer;
+      if (pending.peer != rank || !pending.segments) continue;
+      Transfer& transfer = *pending.segments->transfer;
       if (transfer.state == Transfer::State::pending) {
         transfer.fail(fmt::format("transfer with rank {}: {}", rank, reason));
       }
@@ -137,12 +137,12 @@ class MpiTransport : public Transport {
   }
 
  private:
-  struct Pieces {
+  struct Segments {
     TransferPtr transfer;
     int64_t left;
   };
   struct Pending {
-    std::shared_ptr<Pieces> pieces;  // null: a frame
+    std::shared_ptr<Segments> segments;  // null: a frame
     int bytes;
     int peer;
     std::unique_ptr<std::byte[]> frame;
@@ -198,11 +198,11 @@ class MpiTransport : public Transport {
         int length = 0;
         MPI_Error_string(status.MPI_ERROR, text, &length);
         sink.peer_lost(pending.peer, text);
-        if (pending.pieces)
-          pending.pieces->transfer->fail(fmt::format("transfer with rank {}: {}", pending.peer, text));
-      } else if (pending.pieces && --pending.pieces->left == 0 &&
-                 pending.pieces->transfer->state == Transfer::State::pending) {
-        pending.pieces->transfer->finish();
+        if (pending.segments)
+          pending.segments->transfer->fail(fmt::format("transfer with rank {}: {}", pending.peer, text));
+      } else if (pending.segments && --pending.segments->left == 0 &&
+                 pending.segments->transfer->state == Transfer::State::pending) {
+        pending.segments->transfer->finish();
       }
     }
     // Finished requests are null now; the others keep their order.

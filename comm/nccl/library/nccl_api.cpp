@@ -155,8 +155,8 @@ class NcclCollectives final : public DeviceCollectives {
   void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
                   std::span<const int64_t> receive_bytes, local::Stream& stream) override {
     if (send_bytes.size() != static_cast<size_t>(size_) || receive_bytes.size() != static_cast<size_t>(size_)) {
-      throw local::InvalidArgument(
-          fmt::format("all-to-all of {} and {} pieces over {} ranks", send_bytes.size(), receive_bytes.size(), size_));
+      throw local::InvalidArgument(fmt::format("all-to-all of {} and {} segments over {} ranks", send_bytes.size(),
+                                               receive_bytes.size(), size_));
     }
     const std::lock_guard lock(mutex_);
     ready();
