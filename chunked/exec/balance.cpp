@@ -70,7 +70,7 @@ std::optional<Balance::Taken> Balance::take(uint32_t stage, const std::function<
     lock.unlock();
     Message ask;
     ask.kind = MessageKind::ask;
-    ask.request.pull = ticket;
+    ask.request.fetch = ticket;
     ask.request.key.stage = stage;
     post_(*owner, ask);
     lock.lock();
@@ -117,7 +117,7 @@ void Balance::count_taken() const {
 void Balance::asked(int from, uint32_t stage, uint32_t ticket) {
   Message answer;
   answer.kind = MessageKind::handed;
-  answer.request.pull = ticket;
+  answer.request.fetch = ticket;
   answer.request.key = {stage, 0, -1};
   {
     const std::lock_guard lock(mutex_);
@@ -142,7 +142,7 @@ void Balance::asked(int from, uint32_t stage, uint32_t ticket) {
 void Balance::answered(int from, const Message& answer) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = questions_.find(answer.request.pull);
+    const auto found = questions_.find(answer.request.fetch);
     if (found == questions_.end()) return;
     found->second.answer = answer.request.key;
     left_[found->second.stage].at(static_cast<size_t>(from)) = answer.request.offset;

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/service_messages.h"
 #include "quarry/local/memory/budget.h"
 
 namespace quarry::exec {

@@ -1,10 +1,10 @@
-// A run's communication: who drives the communicator, hands requests to the server (remote_server.h) and arrivals to
-// the puller (remote_puller.h) is one thread at a time. A compute thread that looks for work does it itself, so that
+// A run's communication: who drives the communicator, hands requests to the server (fetch_server.h) and arrivals to
+// the client (fetch_client.h) is one thread at a time. A compute thread that looks for work does it itself, so that
 // what it waits for is neither handed from thread to thread nor woken for; a thread of the service's own does it when
 // none has for a while, and sleeps when nothing comes.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
-// run has failed declines every pull that it has not answered yet, so every pull everywhere ends: with its data, or
+// run has failed declines every fetch that it has not answered yet, so every fetch everywhere ends: with its data, or
 // with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors have
 // ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
 // itself, not in consequence of another's failure, and a cause before a cancellation. Messages of different ranks
@@ -25,9 +25,9 @@
 #include <thread>
 
 #include "quarry/chunked/exec/balance.h"
-#include "quarry/chunked/exec/remote_messages.h"
-#include "quarry/chunked/exec/remote_puller.h"
-#include "quarry/chunked/exec/remote_server.h"
+#include "quarry/chunked/exec/fetch_client.h"
+#include "quarry/chunked/exec/fetch_server.h"
+#include "quarry/chunked/exec/service_messages.h"
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
@@ -84,12 +84,12 @@ class ServiceImpl : public Service {
   void open();
 
   void expose(const BlockKey& key, scheduler::BlockId block) override { server_->expose(key, block); }
-  void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
-            std::function<void(std::exception_ptr)> done) override {
+  void fetch(int owner, const BlockKey& key, const BlockBox& box, void* to,
+             std::function<void(std::exception_ptr)> done) override {
     if (owner == communicator_.rank()) {
-      server_->pull_own(key, box, to, std::move(done));
+      server_->fetch_own(key, box, to, std::move(done));
     } else {
-      puller_->pull(owner, key, box, to, std::move(done));
+      client_->fetch(owner, key, box, to, std::move(done));
     }
   }
   void run(scheduler::Graph& graph) override;
@@ -119,8 +119,8 @@ class ServiceImpl : public Service {
   Balance balance_;
   std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::shared_ptr<Wheel> wheel_ = std::make_shared<Wheel>();
-  std::shared_ptr<RemoteServer> server_;
-  std::unique_ptr<RemotePuller> puller_;
+  std::shared_ptr<FetchServer> server_;
+  std::unique_ptr<FetchClient> client_;
   std::atomic<bool> stop_{false};
   bool opened_ = false;
 
@@ -160,8 +160,8 @@ void ServiceImpl::open() {
                       budget.limit_bytes(), budget.tier(), least),
           least);
     }
-    server_ = std::make_shared<RemoteServer>(link_);
-    puller_ = std::make_unique<RemotePuller>(link_);
+    server_ = std::make_shared<FetchServer>(link_);
+    client_ = std::make_unique<FetchClient>(link_);
   } catch (...) {
     error = std::current_exception();
   }
@@ -174,8 +174,8 @@ void ServiceImpl::open() {
   communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
     Message message = decode(bytes);
     if (message.epoch != link_.epoch) return;  // the end of an earlier run's failure
-    if (message.kind == MessageKind::fetched) {
-      puller_->fetched(from, message.request.pull, message.data);
+    if (message.kind == MessageKind::eager_data) {
+      client_->eager_data(from, message.request.fetch, message.data);
     } else {
       const std::lock_guard lock(mutex_);
       inbox_.emplace_back(from, std::move(message));
@@ -232,7 +232,7 @@ void ServiceImpl::fail_here(const local::ErrorRecord& error, bool cancel) {
   }
   const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
   server_->decline_all(consequence);
-  puller_->fail_all(consequence);
+  client_->fail_all(consequence);
   communicator_.wake();
 }
 
@@ -241,7 +241,7 @@ void ServiceImpl::fail_elsewhere(const local::ErrorRecord& error) {
   executor_.cancel(error);
   const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
   server_->decline_all(consequence);
-  puller_->fail_all(consequence);
+  client_->fail_all(consequence);
 }
 
 bool ServiceImpl::handle_messages() {
@@ -258,32 +258,32 @@ bool ServiceImpl::handle_messages() {
   for (auto& [from, message] : messages) {
     switch (message.kind) {
       case MessageKind::request:
-      case MessageKind::fetch:
+      case MessageKind::eager:
       case MessageKind::lease:
-      case MessageKind::direct:
+      case MessageKind::device:
       case MessageKind::ask:
         if (!running) {
           early_.emplace_front(from, std::move(message));
         } else if (message.kind == MessageKind::ask) {
-          balance_.asked(from, message.request.key.stage, message.request.pull);
+          balance_.asked(from, message.request.key.stage, message.request.fetch);
         } else {
           server_->request(from, std::move(message.request), message.kind);
         }
         break;
       case MessageKind::declined:
         fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
-        puller_->declined(from, message.request.pull);
+        client_->declined(from, message.request.fetch);
         break;
-      case MessageKind::leased:
-        puller_->leased(from, message.request.pull, message.request.offset);
+      case MessageKind::rdma_ready:
+        client_->rdma_ready(from, message.request.fetch, message.request.offset);
         break;
-      case MessageKind::elsewhere:
-        puller_->elsewhere(from, message.request.pull);
+      case MessageKind::not_on_device:
+        client_->not_on_device(from, message.request.fetch);
         break;
-      case MessageKind::returned:
-        server_->returned(from, message.request.pull);
+      case MessageKind::rdma_done:
+        server_->rdma_done(from, message.request.fetch);
         break;
-      case MessageKind::fetched:
+      case MessageKind::eager_data:
         break;  // has been taken at once
       case MessageKind::handed:
         balance_.answered(from, message);
@@ -299,7 +299,7 @@ bool ServiceImpl::handle_messages() {
 std::string ServiceImpl::describe_waits() {
   std::string text = executor_.describe_waits();
   if (text == "no run\n") text = "its own tasks are done; other ranks are not\n";
-  return text + puller_->describe() + server_->describe();
+  return text + client_->describe() + server_->describe();
 }
 
 // With the wheel's lock.
@@ -310,7 +310,7 @@ bool ServiceImpl::drive() {
     moved = communicator_.progress();
     moved |= handle_messages();
     moved |= server_->poll();
-    moved |= puller_->poll();
+    moved |= client_->poll();
   } catch (...) {
     fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
   }
@@ -357,7 +357,7 @@ void ServiceImpl::loop() {
     }
     if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
       next_look = std::chrono::steady_clock::now() + kLookPeriod;
-      if (watchdog.stalled(executor_.progress().tasks_done + puller_->arrived_pieces() + server_->bytes_sent())) {
+      if (watchdog.stalled(executor_.progress().tasks_done + client_->arrived_pieces() + server_->bytes_sent())) {
         local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
                                                       watchdog.seconds(), describe_waits()));
       }
@@ -468,7 +468,7 @@ std::unique_ptr<Service> Service::create(comm::Communicator& communicator, sched
 
 int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
   if (ranks == 1) return 0;
-  const int pieces = RemoteServer::kBuffers + 1 + (on_device ? RemotePuller::kBuffers : 0);
+  const int pieces = FetchServer::kBuffers + 1 + (on_device ? FetchClient::kBuffers : 0);
   return pieces * piece_bytes_for(staging_limit);
 }
 
@@ -477,9 +477,9 @@ int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks
   return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
 }
 
-void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box) {
+void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box) {
   auto completion = run.defer();
-  service.pull(owner, key, box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
+  service.fetch(owner, key, box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
     if (error) {
       completion->fail(error);
     } else {

@@ -1,5 +1,5 @@
-// Remote reads during a run: the owner of a block answers pulls from whichever tier holds it; the consumer has reserved
-// room before it asks.
+// Remote reads during a run: the owner of a block answers fetches from whichever tier holds it; the consumer has
+// reserved room before it asks.
 #pragma once
 
 #include <cstdint>
@@ -43,22 +43,22 @@ class Service {
                                          uint64_t epoch, const comm::PeerMemory* peers = nullptr);
   virtual ~Service() = default;
 
-  // Owner: before Executor::run(). The block was added with as many remote_readers as pulls will come.
+  // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.
   virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
   // Consumer: asks `owner` for the box; `to` (host memory on the CPU, device memory on a GPU: staged through
   // executor.staging()) is filled, then `done` is called from who drives the service, with an error if the run
   // failed.
-  virtual void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
-                    std::function<void(std::exception_ptr)> done) = 0;
+  virtual void fetch(int owner, const BlockKey& key, const BlockBox& box, void* to,
+                     std::function<void(std::exception_ptr)> done) = 0;
 
   // The chunks that change hands in this run.
   virtual Balance& balance() = 0;
-  // The block that balance().take() named (kGiven), computed: kept until its owner has pulled it whole, once, which it
+  // The block that balance().take() named (kGiven), computed: kept until its owner has fetched it whole, once, which it
   // may have begun to.
   virtual void give(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
 
   // Runs the graph: Executor::run() with this rank's error sent to all, and every rank's error thrown here, the lowest
-  // failing rank's first. Returns when every rank is done and no pull is outstanding. Collective.
+  // failing rank's first. Returns when every rank is done and no fetch is outstanding. Collective.
   virtual void run(scheduler::Graph& graph) = 0;
   virtual int64_t bytes_sent() const = 0;
 
@@ -70,9 +70,9 @@ class Service {
   static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks);
 };
 
-// A task of which `run` is that pulls its first output: it ends when the box is there, with the pull's error if it
+// A task of which `run` is that fetches its first output: it ends when the box is there, with the fetch's error if it
 // failed.
-void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box);
+void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box);
 
 // Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
 void request_interrupt() noexcept;

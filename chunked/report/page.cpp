@@ -169,7 +169,7 @@ void what_ran(Page& page, const RunReport& report) {
 // Who sent how much to whom.
 void communication_matrix(Page& page, const RunReport& report) {
   if (report.ranks.size() < 2 || report.ranks.size() > kMostRanksDrawn) return;
-  const std::vector<std::vector<int64_t>> bytes = pulled_bytes(report.ranks);
+  const std::vector<std::vector<int64_t>> bytes = fetched_bytes(report.ranks);
   int64_t most = 0;
   for (const auto& row : bytes) most = std::max(most, *std::ranges::max_element(row));
   if (most == 0) return;

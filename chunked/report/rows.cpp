@@ -128,11 +128,11 @@ std::vector<LaneUse> lane_uses(const RankTrace& rank) {
   return result;
 }
 
-std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks) {
+std::vector<std::vector<int64_t>> fetched_bytes(std::span<const RankTrace> ranks) {
   std::vector<std::vector<int64_t>> matrix(ranks.size(), std::vector<int64_t>(ranks.size(), 0));
   for (size_t to = 0; to < ranks.size(); ++to) {
     for (const local::TraceEvent& event : ranks[to].events) {
-      const bool transfer = event.name.starts_with("pull ") || !event.detail.empty();  // or a task that became one
+      const bool transfer = event.name.starts_with("fetch ") || !event.detail.empty();  // or a task that became one
       if (event.lane != "comm" || !transfer) continue;
       const int64_t from = sending_rank(event.name);
       if (from >= 0 && from < std::ssize(ranks)) matrix[static_cast<size_t>(from)][to] += event.bytes;

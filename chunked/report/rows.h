@@ -35,8 +35,8 @@ struct LaneUse {
 };
 std::vector<LaneUse> lane_uses(const RankTrace& rank);
 
-// Bytes that a rank pulled from another one: [from][to], by place in `ranks`.
-std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks);
+// Bytes that a rank fetched from another one: [from][to], by place in `ranks`.
+std::vector<std::vector<int64_t>> fetched_bytes(std::span<const RankTrace> ranks);
 
 // Seconds during which at least one of the events runs.
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals);

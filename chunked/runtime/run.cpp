@@ -104,7 +104,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   }
   comm::agree(communicator, error, plan.hash);
   check_budget(lowered->graph, runtime);
-  exchange_pulls(*lowered, communicator, *service);
+  exchange_fetches(*lowered, communicator, *service);
   allow_taking(runtime, *service, lowered->graph);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);

@@ -1,6 +1,6 @@
 // What moving data between ranks costs. Runs under mpirun; rank 0 prints one JSON object a line, scripts/bench/comm the
 // table.
-//   bench_comm [--device cpu|cuda|emulated] [--chunk MIB] [--total MIB] [latency|bandwidth|pulls|rechunk|collectives
+//   bench_comm [--device cpu|cuda|emulated] [--chunk MIB] [--total MIB] [latency|bandwidth|fetches|rechunk|collectives
 //   ...]
 #include <fmt/format.h>
 
@@ -53,12 +53,12 @@ class Bench {
     if (options_.wants("latency")) latency();
     if (options_.wants("bandwidth")) bandwidth();
     if (options_.device == local::DeviceKind::cpu) {
-      if (options_.wants("pulls")) pulls(comm::PeerCopies::off);
+      if (options_.wants("fetches")) fetches(comm::PeerCopies::off);
       return;
     }
-    if (options_.wants("pulls")) {
-      pulls(comm::PeerCopies::automatic);
-      pulls(comm::PeerCopies::off);
+    if (options_.wants("fetches")) {
+      fetches(comm::PeerCopies::automatic);
+      fetches(comm::PeerCopies::off);
     }
     if (options_.wants("rechunk")) rechunk();
     if (on_gpu() && options_.wants("collectives")) collectives();
@@ -161,36 +161,36 @@ class Bench {
     job_.barrier();
   }
 
-  struct Pull {
+  struct Fetch {
     int owner;
     int64_t chunk;
     exec::BlockBox box;
   };
 
-  // One run in which every rank makes `chunks` blocks of `shape` and pulls boxes; the seconds from when all blocks are
-  // there until all boxes are.
-  double run_pulls(Place& place, int64_t chunks, const local::Dims& shape, int64_t itemsize,
-                   const std::vector<int32_t>& readers, const std::vector<Pull>& own) {
+  // One run in which every rank makes `chunks` blocks of `shape` and fetches boxes; the seconds from when all blocks
+  // are there until all boxes are.
+  double run_fetches(Place& place, int64_t chunks, const local::Dims& shape, int64_t itemsize,
+                     const std::vector<int32_t>& readers, const std::vector<Fetch>& own) {
     const auto service = exec::Service::create(job_, *place.executor, ++epoch_, place.peers.get());
     scheduler::Graph graph;
     std::atomic<int64_t> begin_ns{0}, end_ns{0};
     const auto now = [] { return Clock::now().time_since_epoch().count(); };
     const int32_t make = graph.add_body(std::make_unique<Body>([](TaskRun&) {}));
-    // Pulls begin together: the blocks' producers cost nothing, so the first pull marks the begin.
+    // Fetches begin together: the blocks' producers cost nothing, so the first fetch marks the begin.
     const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       int64_t none = 0;
       begin_ns.compare_exchange_strong(none, now());
-      const Pull& pull = own[static_cast<size_t>(run.index)];
+      const Fetch& fetch = own[static_cast<size_t>(run.index)];
       auto completion = run.defer();
-      service->pull(pull.owner, {0, 0, pull.chunk}, pull.box, run.outputs[0].data,
-                    [completion, &end_ns, now](const std::exception_ptr& error) {
-                      end_ns = now();
-                      if (error) {
-                        completion->fail(error);
-                      } else {
-                        completion->finish();
-                      }
-                    });
+      service->fetch(fetch.owner, {0, 0, fetch.chunk}, fetch.box, run.outputs[0].data,
+                     [completion, &end_ns, now](const std::exception_ptr& error) {
+                       end_ns = now();
+                       if (error) {
+                         completion->fail(error);
+                       } else {
+                         completion->finish();
+                       }
+                     });
     }));
     for (int64_t c = 0; c < chunks; ++c) {
       const BlockId block =
@@ -222,27 +222,27 @@ class Bench {
   }
 
   // Whole chunks: rank 1 from rank 0, then each from its neighbour at once.
-  void pulls(comm::PeerCopies copies) {
+  void fetches(comm::PeerCopies copies) {
     // Messages through the host are much slower: fewer of them.
     constexpr int64_t kMessageBytes = int64_t{2} << 30;
     const int64_t bytes =
         copies == comm::PeerCopies::off ? std::min(options_.total_bytes, kMessageBytes) : options_.total_bytes;
     const int64_t chunks = std::max<int64_t>(1, bytes / options_.chunk_bytes);
     const local::Dims shape{options_.chunk_bytes / 8};
-    // Room for what is owned and what is pulled, and for spilling none of it.
+    // Room for what is owned and what is fetched, and for spilling none of it.
     Place place = make_place(3 * chunks * options_.chunk_bytes, copies);
     for (const bool both : {false, true}) {
       const bool pulling = both || job_.rank() == 1;
-      const bool pulled = both || job_.rank() == 0;
-      std::vector<Pull> own;
+      const bool fetched = both || job_.rank() == 0;
+      std::vector<Fetch> own;
       for (int64_t c = 0; pulling && c < chunks; ++c) {
         own.push_back({both ? (job_.rank() + 1) % job_.size() : 0, c, {shape, {0}, shape, 8}});
       }
-      const std::vector<int32_t> readers(static_cast<size_t>(chunks), pulled ? 1 : 0);
+      const std::vector<int32_t> readers(static_cast<size_t>(chunks), fetched ? 1 : 0);
       std::vector<double> seconds;
-      for (int i = 0; i < 5; ++i) seconds.push_back(run_pulls(place, chunks, shape, 8, readers, own));
+      for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(place, chunks, shape, 8, readers, own));
       const bool direct = place.peers && place.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
-      report({{"row", "pulls"},
+      report({{"row", "fetches"},
               {"direction", both ? "all from their neighbours" : "1 from 0"},
               {"path", direct ? place.peers->peer((job_.rank() + 1) % job_.size()).how : "messages"},
               {"bytes", options_.chunk_bytes},
@@ -261,7 +261,7 @@ class Bench {
     const local::Dims shape{rows, columns};
     const int64_t width = columns / ranks;
     Place place = make_place(3 * row_chunks * options_.chunk_bytes, comm::PeerCopies::automatic);
-    std::vector<Pull> own;
+    std::vector<Fetch> own;
     for (int64_t c = 0; c < row_chunks; ++c) {
       for (int owner = 0; owner < ranks; ++owner) {
         if (owner == job_.rank()) continue;  // what stays on the device is no communication
@@ -270,7 +270,7 @@ class Bench {
     }
     const std::vector<int32_t> readers(static_cast<size_t>(row_chunks), static_cast<int32_t>(ranks - 1));
     std::vector<double> seconds;
-    for (int i = 0; i < 5; ++i) seconds.push_back(run_pulls(place, row_chunks, shape, kItem, readers, own));
+    for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(place, row_chunks, shape, kItem, readers, own));
     const auto bytes = static_cast<double>(own.size()) * static_cast<double>(rows * width * kItem);
     const bool direct = ranks > 1 && place.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
     leave(place);

@@ -72,7 +72,7 @@ void OwnedBody::run(scheduler::TaskRun& run) {
   key.part |= kGiven;
   key.chunk = run.index;
   const int64_t bytes = run.outputs[0].bytes;
-  pull_output(*service_, run, maker, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1});
+  fetch_output(*service_, run, maker, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1});
 }
 
 void OwnedReadBody::run(scheduler::TaskRun& run) {

@@ -12,7 +12,7 @@
 
 namespace quarry::exec {
 
-// One of the own chunks: computed here, or pulled from the rank that took it.
+// One of the own chunks: computed here, or fetched from the rank that took it.
 class OwnedBody : public scheduler::TaskBody {
  public:
   // `key`: of the chunks' states. Both must outlive it; `service` is null when only planning.

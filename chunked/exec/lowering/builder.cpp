@@ -114,7 +114,7 @@ BlockId Builder::receive(int from, const BlockKey& key, const BlockBox& box, con
   const BlockId received = add_block(bytes, keep);
   add_transfer(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, box, label}),
                {0, bytes}, {}, received);
-  result_->pulls.push_back({from, key});
+  result_->fetches.push_back({from, key});
   received_.emplace(memo, received);
   return received;
 }

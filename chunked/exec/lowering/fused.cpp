@@ -254,7 +254,7 @@ class Reductions {
     }
     builder_.result().grouped = true;
     levels_together_ = std::bit_width(static_cast<uint64_t>(pairs_body_->most())) - 1;
-    // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks pull comes
+    // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks fetch comes
     // as early as they expect it.
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));

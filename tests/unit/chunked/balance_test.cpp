@@ -23,7 +23,7 @@ struct Ranks {
         const Message arrived = decode(encode(message));
         if (message.kind == MessageKind::ask) {
           ++asked;
-          ranks[static_cast<size_t>(to)]->asked(r, arrived.request.key.stage, arrived.request.pull);
+          ranks[static_cast<size_t>(to)]->asked(r, arrived.request.key.stage, arrived.request.fetch);
         } else {
           ranks[static_cast<size_t>(to)]->answered(r, arrived);
         }

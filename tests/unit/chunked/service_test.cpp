@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quarry/chunked/exec/remote_box.h"
-#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/service_messages.h"
 #include "quarry/local/device/sharing.h"
 
 namespace quarry::exec {
@@ -162,7 +162,7 @@ TEST(Messages, SurviveTheWay) {
   const Message got = decode(encode(request));
   EXPECT_EQ(got.kind, MessageKind::request);
   EXPECT_EQ(got.epoch, 77u);
-  EXPECT_EQ(got.request.pull, 5u);
+  EXPECT_EQ(got.request.fetch, 5u);
   EXPECT_EQ(got.request.key, request.request.key);
   EXPECT_EQ(got.request.box.count, local::Dims(32, 2));
   EXPECT_EQ(got.request.first_piece, 6);

@@ -1,4 +1,4 @@
-#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/service_messages.h"
 
 #include <algorithm>
 #include <cstring>
@@ -80,11 +80,11 @@ std::vector<std::byte> encode(const Message& message) {
   out.put(message.epoch);
   switch (message.kind) {
     case MessageKind::request:
-    case MessageKind::fetch:
+    case MessageKind::eager:
     case MessageKind::lease:
-    case MessageKind::direct: {
+    case MessageKind::device: {
       const Request& r = message.request;
-      out.put(r.pull);
+      out.put(r.fetch);
       out.put(r.key);
       out.put(r.box.shape);
       out.put(r.box.start);
@@ -95,19 +95,19 @@ std::vector<std::byte> encode(const Message& message) {
       break;
     }
     case MessageKind::declined:
-    case MessageKind::leased:
-    case MessageKind::elsewhere:
-    case MessageKind::returned:
-      out.put(message.request.pull);
+    case MessageKind::rdma_ready:
+    case MessageKind::not_on_device:
+    case MessageKind::rdma_done:
+      out.put(message.request.fetch);
       out.put(message.request.offset);
       break;
-    case MessageKind::fetched:
-      out.put(message.request.pull);
+    case MessageKind::eager_data:
+      out.put(message.request.fetch);
       out.put_bytes(message.data);
       break;
     case MessageKind::ask:
     case MessageKind::handed:
-      out.put(message.request.pull);
+      out.put(message.request.fetch);
       out.put(message.request.key);
       out.put(message.request.offset);
       break;
@@ -127,11 +127,11 @@ Message decode(std::span<const std::byte> bytes) {
   in.get(message.epoch);
   switch (message.kind) {
     case MessageKind::request:
-    case MessageKind::fetch:
+    case MessageKind::eager:
     case MessageKind::lease:
-    case MessageKind::direct: {
+    case MessageKind::device: {
       Request& r = message.request;
-      in.get(r.pull);
+      in.get(r.fetch);
       in.get(r.key);
       in.get(r.box.shape);
       in.get(r.box.start);
@@ -142,19 +142,19 @@ Message decode(std::span<const std::byte> bytes) {
       return message;
     }
     case MessageKind::declined:
-    case MessageKind::leased:
-    case MessageKind::elsewhere:
-    case MessageKind::returned:
-      in.get(message.request.pull);
+    case MessageKind::rdma_ready:
+    case MessageKind::not_on_device:
+    case MessageKind::rdma_done:
+      in.get(message.request.fetch);
       in.get(message.request.offset);
       return message;
-    case MessageKind::fetched:
-      in.get(message.request.pull);
+    case MessageKind::eager_data:
+      in.get(message.request.fetch);
       message.data = in.rest();
       return message;
     case MessageKind::ask:
     case MessageKind::handed:
-      in.get(message.request.pull);
+      in.get(message.request.fetch);
       in.get(message.request.key);
       in.get(message.request.offset);
       return message;

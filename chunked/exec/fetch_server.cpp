@@ -1,0 +1,546 @@
+#include "quarry/chunked/exec/fetch_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "quarry/chunked/exec/device_box.h"
+#include "quarry/local/base/trace.h"
+
+namespace quarry::exec {
+
+namespace {
+
+std::pair<uint64_t, int64_t> flat(const BlockKey& key) {
+  return {static_cast<uint64_t>(key.stage) << 32 | key.part, key.chunk};
+}
+
+bool is_given(const BlockKey& key) { return (key.part & kGiven) != 0; }
+
+}  // namespace
+
+FetchServer::FetchServer(const ServiceLink& link) : link_(link) {
+  const int count = link_.communicator.size() > 1 ? kBuffers + 1 : 0;
+  for (int i = 0; i < count; ++i) {
+    buffers_.push_back(std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr));
+    if (i < kBuffers) free_buffers_.push_back(i);
+  }
+}
+
+// A run of one rank has nobody to serve: the thread begins with the first job.
+void FetchServer::queue(Job job) {
+  jobs_.push_back(std::move(job));
+  if (!thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
+}
+
+FetchServer::~FetchServer() { stop(); }
+
+void FetchServer::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  // All receives were posted: this ends.
+  sending_.clear();
+}
+
+void FetchServer::expose(const BlockKey& key, scheduler::BlockId block) { exposed_[flat(key)] = block; }
+
+void FetchServer::give(const BlockKey& key, std::shared_ptr<const std::byte> data) {
+  GetPtr get;
+  {
+    const std::lock_guard lock(mutex_);
+    Given& given = given_[flat(key)];
+    given.data = std::move(data);
+    get = given.get;
+    if (get) get->given = given.data;
+  }
+  if (get) on_ready(get);
+}
+
+void FetchServer::read(const Get& get, int64_t offset, int64_t count, void* to) {
+  if (is_given(get.key)) {
+    std::memcpy(to, get.given.get() + offset, static_cast<size_t>(count));
+  } else {
+    link_.executor.read_block(get.block, offset, count, to);
+  }
+}
+
+int64_t FetchServer::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
+
+void FetchServer::request(int from, Request request, MessageKind kind) {
+  GetPtr get;
+  bool fresh = false;
+  try {
+    const std::lock_guard lock(mutex_);
+    GetPtr& slot = gets_[{from, request.fetch}];
+    if (!slot) {
+      fresh = true;
+      slot = std::make_shared<Get>();
+      slot->to = from;
+      slot->fetch = request.fetch;
+      slot->key = request.key;
+      get = slot;
+      const auto found = exposed_.find(flat(request.key));
+      if (found != exposed_.end()) {
+        slot->block = found->second;
+      } else if (!is_given(request.key)) {
+        throw local::InternalError(fmt::format("rank {} fetches block ({}, {}, {}), which this rank did not expose",
+                                               from, request.key.stage, request.key.part, request.key.chunk));
+      }
+      slot->runs = std::make_unique<BoxRuns>(request.box);
+      slot->pieces_left = pieces_of(slot->runs->bytes());
+    }
+    get = slot;
+    if (get->declined) return;
+    if (kind == MessageKind::eager) {
+      if (get->runs->bytes() > kMostEager) throw local::CommError("an eager box does not fit into the reply");
+      get->eager = true;
+    } else if (kind == MessageKind::lease) {
+      get->rdma_wanted = true;
+    } else if (kind == MessageKind::device) {
+      if (get->runs->bytes() != get->runs->run_bytes()) throw local::CommError("a message of several runs");
+      get->device_wanted = true;
+    } else {
+      get->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
+    }
+    if (declining_) {
+      queue({get, -1, -1});
+    } else if (get->ready) {
+      queue({get, 0, 0});
+    }
+  } catch (...) {
+    // The failure first: the consumer must not hear that its fetch is declined before this rank knows why.
+    link_.fail(std::current_exception());
+    if (get) {
+      const std::lock_guard lock(mutex_);
+      queue({get, -1, -1});
+    }
+    wake_.notify_one();
+    return;
+  }
+  wake_.notify_one();
+  if (fresh) wait_for_block(get);
+}
+
+void FetchServer::wait_for_block(const GetPtr& get) {
+  if (is_given(get->key)) {
+    add_given(get);
+    return;
+  }
+  link_.executor.when_ready(get->block, [weak = weak_from_this(), get] {
+    if (const auto self = weak.lock()) self->on_ready(get);
+  });
+}
+
+void FetchServer::add_given(const GetPtr& get) {
+  {
+    const std::lock_guard lock(mutex_);
+    Given& given = given_[flat(get->key)];
+    given.get = get;
+    if (!given.data) return;
+    get->given = given.data;
+  }
+  on_ready(get);
+}
+
+void FetchServer::on_ready(const GetPtr& get) {
+  if (get->eager && link_.device.kind == local::DeviceKind::cpu) {
+    try {
+      if (reply_from_memory(get)) return;
+    } catch (...) {
+      link_.fail(std::current_exception());  // which declines all, this fetch too
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    get->ready = true;
+    if (!declining_) queue({get, 0, 0});
+  }
+  wake_.notify_one();
+}
+
+void FetchServer::fetch_own(const BlockKey& key, const BlockBox& box, void* to,
+                            std::function<void(std::exception_ptr)> done) {
+  auto get = std::make_shared<Get>();
+  get->to = link_.communicator.rank();
+  get->own = to;
+  get->key = key;
+  get->done = std::move(done);
+  try {
+    const auto found = exposed_.find(flat(key));
+    if (found == exposed_.end()) {
+      throw local::InternalError(
+          fmt::format("fetch of the own block ({}, {}, {}), which is not exposed", key.stage, key.part, key.chunk));
+    }
+    get->block = found->second;
+    get->runs = std::make_unique<BoxRuns>(box);
+    get->box = box;
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    {
+      const std::lock_guard lock(mutex_);
+      finished_.push_back({std::move(get->done), error});
+      ++to_poll_;
+    }
+    link_.fail(error);
+    link_.communicator.wake();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    get->fetch = own_fetches_++;
+    gets_[{get->to, get->fetch}] = get;
+    if (declining_) queue({get, -1, -1});
+  }
+  wake_.notify_one();
+  wait_for_block(get);
+}
+
+void FetchServer::decline_all(const std::exception_ptr& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (declining_) return;
+    declining_ = error;
+    for (const auto& [id, get] : gets_) queue({get, -1, -1});
+  }
+  wake_.notify_all();
+}
+
+std::string FetchServer::describe() {
+  struct Open {
+    int64_t fetches = 0, unready = 0, leased = 0;
+  };
+  std::map<int, Open> ranks;
+  std::string text;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, get] : gets_) {
+    Open& open = ranks[get->to];
+    ++open.fetches;
+    open.unready += get->ready ? 0 : 1;
+    open.leased += get->leased ? 1 : 0;
+  }
+  for (const auto& [rank, open] : ranks) {
+    text += fmt::format("rank {} waits for {} block{} of this rank: {} not computed yet, {} being copied by it\n", rank,
+                        open.fetches, open.fetches == 1 ? "" : "s", open.unready, open.leased);
+  }
+  return text;
+}
+
+bool FetchServer::poll() {
+  if (to_poll_.load() == 0) return false;
+  std::vector<Finished> finished;
+  std::vector<GetPtr> sent;  // out of device memory
+  std::exception_ptr failure;
+  bool moved = false;
+  {
+    const std::lock_guard lock(mutex_);
+    finished.swap(finished_);
+    to_poll_ -= static_cast<int64_t>(finished.size());
+    std::erase_if(sending_, [&](Sending& sending) {
+      if (sending.request->pending()) return false;
+      try {
+        sending.request->done();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      if (sending.get) {
+        sent.push_back(std::move(sending.get));
+      } else {
+        free_buffers_.push_back(sending.buffer);
+      }
+      --to_poll_;
+      moved = true;
+      return true;
+    });
+  }
+  if (moved) wake_.notify_all();
+  if (failure) link_.fail(failure);
+  for (const GetPtr& get : sent) rdma_done(get->to, get->fetch);
+  for (Finished& one : finished) one.done(one.error);
+  return moved || !finished.empty();
+}
+
+void FetchServer::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    const Job job = jobs_.front();
+    jobs_.pop_front();
+    lock.unlock();
+    try {
+      work(job);
+    } catch (...) {
+      // The failure declines all, this fetch too.
+      link_.fail(std::current_exception());
+      decline(job.get);
+    }
+    lock.lock();
+  }
+}
+
+void FetchServer::work(const Job& job) {
+  const GetPtr& get = job.get;
+  if (job.first < 0) {
+    decline(get);
+    return;
+  }
+  if (get->own != nullptr) {
+    get_own(get);
+    return;
+  }
+  bool wants_lease = false, wants_direct = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool given_up = get->declined || declining_;
+    wants_lease = std::exchange(get->rdma_wanted, false) && !given_up;
+    wants_direct = std::exchange(get->device_wanted, false) && !given_up;
+  }
+  if (wants_lease) lease(get);
+  if (wants_direct) send_device(get);
+  if (get->eager) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (get->declined || declining_) return;
+    }
+    std::vector<std::byte> data(static_cast<size_t>(get->runs->bytes()));
+    get->runs->read(0, get->runs->bytes(), data.data(), scratch(),
+                    [&](int64_t offset, int64_t count, void* to) { read(*get, offset, count, to); });
+    reply_eager(get, data);
+    finish(get);
+    return;
+  }
+  for (;;) {
+    int64_t piece = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (get->leased || get->declined || declining_) return;  // a job that declines it is in the queue
+      while (!get->wanted.empty() && get->wanted.front().first >= get->wanted.front().second) {
+        get->wanted.pop_front();
+      }
+      if (get->wanted.empty()) break;
+      piece = get->wanted.front().first++;
+    }
+    const int64_t begin = piece * link_.piece_bytes;
+    const int64_t bytes = std::min(link_.piece_bytes, get->runs->bytes() - begin);
+    const int buffer = take_buffer();
+    if (buffer < 0) return;
+    auto* memory = static_cast<std::byte*>(buffers_[static_cast<size_t>(buffer)]->data());
+    std::unique_ptr<comm::Request> request;
+    try {
+      local::TraceScope trace(
+          fmt::format("send ({}, {})[{}] to rank {}", get->key.stage, get->key.part, get->key.chunk, get->to), "comm",
+          bytes);
+      get->runs->read(begin, bytes, memory, scratch(),
+                      [&](int64_t offset, int64_t count, void* to) { read(*get, offset, count, to); });
+      request = link_.communicator.send(memory, bytes, get->to, data_tag(link_.epoch, get->fetch));
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      free_buffers_.push_back(buffer);
+      throw;
+    }
+    bytes_sent_ += bytes;
+    --get->pieces_left;
+    {
+      const std::lock_guard lock(mutex_);
+      sending_.push_back({std::move(request), buffer, nullptr});
+      ++to_poll_;
+    }
+    link_.communicator.wake();
+  }
+  if (get->pieces_left == 0) finish(get);
+}
+
+// Whether the block lay in host memory; it is sent then.
+bool FetchServer::reply_from_memory(const GetPtr& get) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (declining_) return false;
+  }
+  std::array<std::byte, kMostEager> data;
+  const auto copy = [&](const void* from) {
+    get->runs->read(0, get->runs->bytes(), data.data(), {}, [from](int64_t offset, int64_t count, void* to) {
+      std::memcpy(to, static_cast<const std::byte*>(from) + offset, static_cast<size_t>(count));
+    });
+  };
+  if (is_given(get->key)) {
+    copy(get->given.get());
+  } else if (!link_.executor.visit_block(get->block, get->runs->block_bytes(), copy)) {
+    return false;
+  }
+  reply_eager(get, std::span(data).first(static_cast<size_t>(get->runs->bytes())));
+  finish(get);
+  return true;
+}
+
+void FetchServer::reply_eager(const GetPtr& get, std::span<const std::byte> data) {
+  Message message;
+  message.kind = MessageKind::eager_data;
+  message.epoch = link_.epoch;
+  message.request.fetch = get->fetch;
+  message.data = data;
+  link_.communicator.post(get->to, encode(message));
+  bytes_sent_ += static_cast<int64_t>(data.size());
+}
+
+// Where the block lies in device memory; null if it does not, which the consumer is told.
+const std::byte* FetchServer::lease_for(const GetPtr& get) {
+  const void* const at = is_given(get->key) ? nullptr : link_.executor.lease_block(get->block);
+  if (at == nullptr) {
+    reply(get, MessageKind::not_on_device, 0);
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  get->leased = true;
+  return static_cast<const std::byte*>(at);
+}
+
+void FetchServer::lease(const GetPtr& get) {
+  const std::byte* const at = lease_for(get);
+  if (at == nullptr) return;
+  reply(get, MessageKind::rdma_ready, at - static_cast<const std::byte*>(link_.executor.device_slab().first));
+}
+
+void FetchServer::send_device(const GetPtr& get) {
+  const std::byte* const at = lease_for(get);
+  if (at == nullptr) return;
+  // The transport may need the device to be this thread's current one, which making anything of the device does.
+  if (!on_this_device_) on_this_device_ = local::backend(link_.device.kind).create_event(link_.device.index);
+  const int64_t bytes = get->runs->bytes();
+  local::TraceScope trace(fmt::format("send ({}, {})[{}] from device memory to rank {}", get->key.stage, get->key.part,
+                                      get->key.chunk, get->to),
+                          "comm", bytes);
+  auto request = link_.communicator.send_device(link_.device.kind, at + get->runs->begin(), bytes, get->to,
+                                                data_tag(link_.epoch, get->fetch));
+  bytes_sent_ += bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    sending_.push_back({std::move(request), -1, get});
+    ++to_poll_;
+  }
+  link_.communicator.wake();
+}
+
+void FetchServer::rdma_done(int from, uint32_t fetch) {
+  GetPtr get;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = gets_.find({from, fetch});
+    if (found == gets_.end() || !found->second->leased) return;  // taken back since: the run has failed
+    get = found->second;
+    gets_.erase(found);
+  }
+  link_.executor.end_lease(get->block);
+  link_.executor.release_remote(get->block);
+}
+
+void FetchServer::reply(const GetPtr& get, MessageKind kind, int64_t offset) {
+  Message message;
+  message.kind = kind;
+  message.epoch = link_.epoch;
+  message.request.fetch = get->fetch;
+  message.request.offset = offset;
+  link_.communicator.post(get->to, encode(message));
+}
+
+// The last byte has been read: the block may go.
+void FetchServer::finish(const GetPtr& get) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (gets_.erase({get->to, get->fetch}) == 0) return;
+    if (is_given(get->key)) {
+      given_.erase(flat(get->key));
+      return;
+    }
+  }
+  link_.executor.release_remote(get->block);
+}
+
+// In the thread that sends, so that it comes after the pieces that were sent.
+void FetchServer::decline(const GetPtr& get) {
+  std::exception_ptr error;
+  bool leased = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (get->declined || gets_.erase({get->to, get->fetch}) == 0) return;
+    get->declined = true;
+    leased = get->leased;
+    error = declining_ ? declining_ : std::make_exception_ptr(local::Cancelled("the run failed"));
+    if (get->own != nullptr) {
+      finished_.push_back({std::move(get->done), error});
+      ++to_poll_;
+    }
+  }
+  if (get->own != nullptr) {
+    link_.communicator.wake();
+    return;
+  }
+  // A copy under way may go on: what it yields is thrown away, and the slab stays until no rank has it open.
+  if (leased) link_.executor.end_lease(get->block);
+  try {
+    reply(get, MessageKind::declined, 0);
+  } catch (...) {
+    link_.fail(std::current_exception());
+  }
+}
+
+void FetchServer::get_own(const GetPtr& get) {
+  const auto read = [&](int64_t offset, int64_t count, void* to) {
+    link_.executor.read_block(get->block, offset, count, to);
+  };
+  auto* to = static_cast<std::byte*>(get->own);
+  if (link_.device.kind == local::DeviceKind::cpu) {
+    get->runs->read(0, get->runs->bytes(), to, scratch(), read);
+  } else {
+    if (!own_stream_) {
+      own_stream_ = local::backend(link_.device.kind).create_stream(link_.device.index, local::StreamRole::to_device);
+    }
+    const void* const at = link_.executor.lease_block(get->block);
+    if (at != nullptr) {
+      struct Lease {
+        scheduler::Executor& executor;
+        scheduler::BlockId block;
+        ~Lease() { executor.end_lease(block); }
+      } lease{link_.executor, get->block};
+      copy_box_on_device(get->box, at, to, *own_stream_);
+      own_stream_->synchronize();
+    } else {
+      const local::Buffer bounce(link_.piece_bytes, link_.executor.staging(), nullptr);
+      for (int64_t begin = 0; begin < get->runs->bytes(); begin += link_.piece_bytes) {
+        const int64_t bytes = std::min(link_.piece_bytes, get->runs->bytes() - begin);
+        get->runs->read(begin, bytes, static_cast<std::byte*>(bounce.data()), scratch(), read);
+        own_stream_->copy(to + begin, bounce.data(), bytes);
+        own_stream_->synchronize();
+      }
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    finished_.push_back({std::move(get->done), nullptr});
+    ++to_poll_;
+  }
+  finish(get);
+  link_.communicator.wake();
+}
+
+int FetchServer::take_buffer() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return stop_ || !free_buffers_.empty(); });
+  if (free_buffers_.empty()) return -1;
+  const int buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+std::span<std::byte> FetchServer::scratch() {
+  if (buffers_.empty()) return {};
+  return {static_cast<std::byte*>(buffers_.back()->data()), static_cast<size_t>(link_.piece_bytes)};
+}
+
+}  // namespace quarry::exec
