@@ -21,7 +21,7 @@ FetchClient::FetchClient(const ServiceLink& link)
                                          [&communicator = link_.communicator] { communicator.wake(); });
   }
   for (int i = 0; i < kBuffers; ++i) {
-    bounces_.push_back({std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr),
+    bounces_.push_back({std::make_unique<local::Buffer>(link_.segment_bytes, link_.executor.staging(), nullptr),
                         backend.create_event(link_.device.index), nullptr, 0, nullptr});
   }
 }
@@ -41,26 +41,28 @@ void FetchClient::wake_after(local::Event& event) {
   wake_stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
 }
 
-int64_t FetchClient::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
+int64_t FetchClient::segments_of(int64_t bytes) const {
+  return (bytes + link_.segment_bytes - 1) / link_.segment_bytes;
+}
 
-int64_t FetchClient::piece_size(const Fetch& fetch, int64_t piece) const {
-  return std::min(link_.piece_bytes, fetch.bytes - piece * link_.piece_bytes);
+int64_t FetchClient::segment_size(const Fetch& fetch, int64_t segment) const {
+  return std::min(link_.segment_bytes, fetch.bytes - segment * link_.segment_bytes);
 }
 
 void FetchClient::request_segments(const Fetch& fetch, int64_t first, int64_t count) {
   Message message;
   message.kind = MessageKind::request;
   message.epoch = link_.epoch;
-  message.request = {fetch.id, fetch.key, fetch.box, first, count};
+  message.request = {fetch.id, fetch.key, fetch.hyperslab, first, count};
   link_.communicator.post(fetch.owner, encode(message));
 }
 
-void FetchClient::fetch(int owner, const BlockKey& key, const BlockBox& box, void* to,
+void FetchClient::fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
                         std::function<void(std::exception_ptr)> done) {
   const auto fetch = std::make_shared<Fetch>();
   fetch->owner = owner;
   fetch->key = key;
-  fetch->box = box;
+  fetch->hyperslab = hyperslab;
   fetch->to = static_cast<std::byte*>(to);
   fetch->done = std::move(done);
   fetch->begin_ns = local::trace_clock_ns();
@@ -74,17 +76,17 @@ void FetchClient::fetch(int owner, const BlockKey& key, const BlockBox& box, voi
     fetch->error = failure_;
     fetches_[fetch->id] = fetch;
     try {
-      const BoxRuns runs(box);
+      const HyperslabRuns runs(hyperslab);
       fetch->bytes = runs.bytes();
-      fetch->pieces = pieces_of(fetch->bytes);
+      fetch->segments = segments_of(fetch->bytes);
       if (!failure_) start(fetch);
     } catch (...) {
       own_error = fetch->error = std::current_exception();
-      fetch->pieces = -1;       // never complete
+      fetch->segments = -1;     // never complete
       fetch->receives.clear();  // the owner never heard of it
     }
     // An answer announces itself.
-    if (fetch->error || fetch->pieces == 0) {
+    if (fetch->error || fetch->segments == 0) {
       mark(fetch->id);
       wake = true;
     }
@@ -99,34 +101,34 @@ void FetchClient::mark(uint32_t fetch) {
 }
 
 void FetchClient::start(const FetchPtr& fetch) {
-  if (reads_ && fetch->pieces > 0 && link_.peers->peer(fetch->owner).base != nullptr) {
+  if (reads_ && fetch->segments > 0 && link_.peers->peer(fetch->owner).base != nullptr) {
     post_request(*fetch, MessageKind::lease);
     return;
   }
   if (on_device_ && fetch->bytes >= kLeastDeviceMessage && link_.peers != nullptr &&
-      link_.peers->peer(fetch->owner).messages && fetch->bytes == BoxRuns(fetch->box).run_bytes()) {
+      link_.peers->peer(fetch->owner).messages && fetch->bytes == HyperslabRuns(fetch->hyperslab).run_bytes()) {
     fetch->receives.push_back(link_.communicator.receive_device(link_.device.kind, fetch->to, fetch->bytes,
                                                                 fetch->owner, data_tag(link_.epoch, fetch->id)));
     fetch->receives.back()->notify(completed_receives_, fetch->id);
-    fetch->pieces = 1;
+    fetch->segments = 1;
     post_request(*fetch, MessageKind::device);
     return;
   }
-  if (on_device_ && fetch->pieces > 0) {
+  if (on_device_ && fetch->segments > 0) {
     waiting_.push_back(fetch);
     return;
   }
-  if (!on_device_ && fetch->pieces == 1 && fetch->bytes <= kMostEager) {
+  if (!on_device_ && fetch->segments == 1 && fetch->bytes <= kMostEager) {
     post_request(*fetch, MessageKind::eager);
     return;
   }
-  for (int64_t piece = 0; piece < fetch->pieces; ++piece) {
-    fetch->receives.push_back(link_.communicator.receive(fetch->to + piece * link_.piece_bytes,
-                                                         piece_size(*fetch, piece), fetch->owner,
+  for (int64_t segment = 0; segment < fetch->segments; ++segment) {
+    fetch->receives.push_back(link_.communicator.receive(fetch->to + segment * link_.segment_bytes,
+                                                         segment_size(*fetch, segment), fetch->owner,
                                                          data_tag(link_.epoch, fetch->id)));
     fetch->receives.back()->notify(completed_receives_, fetch->id);
   }
-  request_segments(*fetch, 0, fetch->pieces);
+  request_segments(*fetch, 0, fetch->segments);
 }
 
 void FetchClient::post_request(const Fetch& fetch, MessageKind kind) {
@@ -135,7 +137,7 @@ void FetchClient::post_request(const Fetch& fetch, MessageKind kind) {
   message.epoch = link_.epoch;
   message.request.fetch = fetch.id;
   message.request.key = fetch.key;
-  message.request.box = fetch.box;
+  message.request.hyperslab = fetch.hyperslab;
   link_.communicator.post(fetch.owner, encode(message));
 }
 
@@ -165,10 +167,10 @@ void FetchClient::eager_data(int from, uint32_t id, std::span<const std::byte> d
     const auto found = fetches_.find(id);
     if (found == fetches_.end() || found->second->owner != from || found->second->error) return;
     Fetch& fetch = *found->second;
-    if (fetch.bytes == static_cast<int64_t>(data.size()) && fetch.pieces == 1) {
+    if (fetch.bytes == static_cast<int64_t>(data.size()) && fetch.segments == 1) {
       std::memcpy(fetch.to, data.data(), data.size());
       fetch.arrived = 1;
-      ++arrived_pieces_;
+      ++arrived_segments_;
       mark(id);
       return;
     }
@@ -183,10 +185,10 @@ void FetchClient::rdma_ready(int from, uint32_t id, int64_t offset) {
   if (!fetch) return;
   try {
     const comm::PeerMemory::Peer& peer = link_.peers->peer(from);
-    if (offset < 0 || offset > peer.bytes - BoxRuns(fetch->box).block_bytes()) {
+    if (offset < 0 || offset > peer.bytes - HyperslabRuns(fetch->hyperslab).block_bytes()) {
       throw local::CommError(fmt::format("rank {} rdma_ready a block outside its memory", from));
     }
-    reads_->add(id, from, fetch->box, peer.base + offset, fetch->to);
+    reads_->add(id, from, fetch->hyperslab, peer.base + offset, fetch->to);
   } catch (...) {
     fail_fetch(fetch, std::current_exception());
   }
@@ -197,7 +199,7 @@ void FetchClient::not_on_device(int from, uint32_t id) {
   if (!fetch) return;
   fetch->receives.clear();
   const std::lock_guard lock(mutex_);
-  fetch->pieces = pieces_of(fetch->bytes);
+  fetch->segments = segments_of(fetch->bytes);
   waiting_.push_back(fetch);
 }
 
@@ -213,8 +215,8 @@ bool FetchClient::poll_reads() {
       fail_fetch(fetch, error);
       return;
     }
-    fetch->arrived = fetch->pieces;
-    arrived_pieces_ += fetch->pieces;
+    fetch->arrived = fetch->segments;
+    arrived_segments_ += fetch->segments;
     post_request(*fetch, MessageKind::rdma_done);
     finish(fetch);
   });
@@ -271,7 +273,7 @@ void FetchClient::finish(const FetchPtr& fetch) {
   {
     const std::lock_guard lock(mutex_);
     fetches_.erase(fetch->id);
-    complete = fetch->arrived == fetch->pieces;
+    complete = fetch->arrived == fetch->segments;
   }
   if (local::tracing()) {
     local::trace({fmt::format("fetch ({}, {})[{}] from rank {}", fetch->key.stage, fetch->key.part, fetch->key.chunk,
@@ -289,7 +291,7 @@ void FetchClient::poll_host(const FetchPtr& fetch) {
     try {
       fetch->receives.front()->done();
       ++fetch->arrived;
-      ++arrived_pieces_;
+      ++arrived_segments_;
       fetch->receives.pop_front();
     } catch (...) {
       set_error(fetch, std::current_exception());
@@ -310,8 +312,8 @@ bool FetchClient::poll_bounces() {
         moved = true;
         bounce.receive->done();
         bounce.receive.reset();
-        stream_->copy(fetch->to + bounce.piece * link_.piece_bytes, bounce.memory->data(),
-                      piece_size(*fetch, bounce.piece));
+        stream_->copy(fetch->to + bounce.segment * link_.segment_bytes, bounce.memory->data(),
+                      segment_size(*fetch, bounce.segment));
         stream_->record(*bounce.copied);
         wake_after(*bounce.copied);
         continue;
@@ -320,7 +322,7 @@ bool FetchClient::poll_bounces() {
       moved = true;
       bounce.copied->synchronize();  // throws what the copy threw
       ++fetch->arrived;
-      ++arrived_pieces_;
+      ++arrived_segments_;
     } catch (...) {
       set_error(fetch, std::current_exception());
       bounce.receive.reset();
@@ -332,8 +334,8 @@ bool FetchClient::poll_bounces() {
   return moved;
 }
 
-// Gives free bounce buffers to the pieces that wait, in the order of their fetches.
-bool FetchClient::start_pieces() {
+// Gives free bounce buffers to the segments that wait, in the order of their fetches.
+bool FetchClient::start_segments() {
   bool moved = false;
   for (Bounce& bounce : bounces_) {
     if (bounce.fetch) continue;
@@ -342,14 +344,14 @@ bool FetchClient::start_pieces() {
       const std::lock_guard lock(mutex_);
       if (waiting_.empty()) return moved;
       fetch = waiting_.front();
-      bounce.piece = fetch->requested++;
-      if (fetch->requested == fetch->pieces) waiting_.pop_front();
+      bounce.segment = fetch->requested++;
+      if (fetch->requested == fetch->segments) waiting_.pop_front();
     }
     try {
       bounce.fetch = fetch;
-      bounce.receive = link_.communicator.receive(bounce.memory->data(), piece_size(*fetch, bounce.piece), fetch->owner,
-                                                  data_tag(link_.epoch, fetch->id));
-      request_segments(*fetch, bounce.piece, 1);
+      bounce.receive = link_.communicator.receive(bounce.memory->data(), segment_size(*fetch, bounce.segment),
+                                                  fetch->owner, data_tag(link_.epoch, fetch->id));
+      request_segments(*fetch, bounce.segment, 1);
       moved = true;
     } catch (...) {
       set_error(fetch, std::current_exception());
@@ -382,7 +384,7 @@ std::string FetchClient::describe() {
   return text;
 }
 
-// Those to which something happened: on the CPU that a piece arrived; empty ones and those that have failed.
+// Those to which something happened: on the CPU that a segment arrived; empty ones and those that have failed.
 bool FetchClient::finish_others() {
   examined_.clear();
   completed_receives_->drain(examined_);
@@ -406,7 +408,7 @@ bool FetchClient::finish_others() {
     bool over = false;
     {
       const std::lock_guard lock(mutex_);
-      over = fetch->arrived == fetch->pieces || (fetch->error && !outstanding(fetch));
+      over = fetch->arrived == fetch->segments || (fetch->error && !outstanding(fetch));
     }
     if (over) finish(fetch);
   }
@@ -418,7 +420,7 @@ bool FetchClient::poll() {
   bool moved = poll_bounces();
   moved |= poll_reads();
   moved |= finish_others();
-  moved |= start_pieces();
+  moved |= start_segments();
   return moved;
 }
 

@@ -1,7 +1,7 @@
-// The consumer's side of fetches. On the CPU the pieces arrive where they belong, all requested at once, and a
-// small box arrives in one message. A block in device memory that this rank's device reaches is leased and copied
+// The consumer's side of fetches. On the CPU the segments arrive where they belong, all requested at once, and a
+// small hyperslab arrives in one message. A block in device memory that this rank's device reaches is leased and copied
 // from there; a run of one that the transport moves by itself arrives as one message, from device memory to device
-// memory. For the rest of device memory a piece is requested when a bounce buffer is free for it, and copied from
+// memory. For the rest of device memory a segment is requested when a bounce buffer is free for it, and copied from
 // there on a stream of its own.
 #pragma once
 
@@ -29,9 +29,9 @@ class FetchClient {
   explicit FetchClient(const ServiceLink& link);
   ~FetchClient();
 
-  void fetch(int owner, const BlockKey& key, const BlockBox& box, void* to,
+  void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
              std::function<void(std::exception_ptr)> done);
-  // The box of a small fetch. Any thread.
+  // The hyperslab of a small fetch. Any thread.
   void eager_data(int from, uint32_t fetch, std::span<const std::byte> data);
   // From the thread that drives the service (service.cpp).
   void declined(int from, uint32_t fetch);
@@ -42,7 +42,7 @@ class FetchClient {
   // answer.
   void fail_all(const std::exception_ptr& error);
   bool idle() const { return open_ == 0; }
-  int64_t arrived_pieces() const { return arrived_pieces_; }
+  int64_t arrived_segments() const { return arrived_segments_; }
   // What is not there yet, a line for each owner.
   std::string describe();
 
@@ -51,22 +51,22 @@ class FetchClient {
     int owner = 0;
     uint32_t id = 0;
     BlockKey key;
-    BlockBox box;
+    Hyperslab hyperslab;
     std::byte* to = nullptr;
     std::function<void(std::exception_ptr)> done;
-    int64_t bytes = 0, pieces = 0;
-    int64_t requested = 0, arrived = 0;                   // pieces
-    std::deque<std::unique_ptr<comm::Request>> receives;  // CPU: of pieces arrived, arrived + 1, …
+    int64_t bytes = 0, segments = 0;
+    int64_t requested = 0, arrived = 0;                   // segments
+    std::deque<std::unique_ptr<comm::Request>> receives;  // CPU: of segments arrived, arrived + 1, …
     std::exception_ptr error;
     bool declined = false;
     int64_t begin_ns = 0;
   };
   using FetchPtr = std::shared_ptr<Fetch>;
-  struct Bounce {  // device memory: one piece on its way
+  struct Bounce {  // device memory: one segment on its way
     std::unique_ptr<local::Buffer> memory;
     std::unique_ptr<local::Event> copied;
     FetchPtr fetch;  // null: free
-    int64_t piece = 0;
+    int64_t segment = 0;
     std::unique_ptr<comm::Request> receive;  // null: being copied
   };
 
@@ -77,12 +77,12 @@ class FetchClient {
   void post_request(const Fetch& fetch, MessageKind kind);
   void fail_fetch(const FetchPtr& fetch, const std::exception_ptr& error);
   bool poll_reads();
-  int64_t pieces_of(int64_t bytes) const;
-  int64_t piece_size(const Fetch& fetch, int64_t piece) const;
+  int64_t segments_of(int64_t bytes) const;
+  int64_t segment_size(const Fetch& fetch, int64_t segment) const;
   void request_segments(const Fetch& fetch, int64_t first, int64_t count);
   void poll_host(const FetchPtr& fetch);
   bool poll_bounces();
-  bool start_pieces();
+  bool start_segments();
   bool outstanding(const FetchPtr& fetch) const;
   void finish(const FetchPtr& fetch);
   void set_error(const FetchPtr& fetch, const std::exception_ptr& error);
@@ -98,11 +98,11 @@ class FetchClient {
   std::unique_ptr<PeerReads> reads_;            // from other ranks' devices; null where none is reached
   std::vector<uint64_t> examined_;
   const std::shared_ptr<comm::CompletionQueue> completed_receives_ = std::make_shared<comm::CompletionQueue>();
-  std::atomic<int64_t> open_{0}, arrived_pieces_{0};
+  std::atomic<int64_t> open_{0}, arrived_segments_{0};
 
   comm::SpinMutex mutex_;
   std::unordered_map<uint32_t, FetchPtr> fetches_;
-  std::deque<FetchPtr> waiting_;  // device: with pieces to request
+  std::deque<FetchPtr> waiting_;  // device: with segments to request
   std::vector<uint64_t> marked_;  // fetches to which something happened
   std::atomic<bool> any_marked_{false};
   std::exception_ptr failure_;

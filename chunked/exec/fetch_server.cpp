@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "quarry/chunked/exec/device_box.h"
+#include "quarry/chunked/exec/device_pack.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
@@ -25,7 +25,7 @@ bool is_given(const BlockKey& key) { return (key.part & kGiven) != 0; }
 FetchServer::FetchServer(const ServiceLink& link) : link_(link) {
   const int count = link_.communicator.size() > 1 ? kBuffers + 1 : 0;
   for (int i = 0; i < count; ++i) {
-    buffers_.push_back(std::make_unique<local::Buffer>(link_.piece_bytes, link_.executor.staging(), nullptr));
+    buffers_.push_back(std::make_unique<local::Buffer>(link_.segment_bytes, link_.executor.staging(), nullptr));
     if (i < kBuffers) free_buffers_.push_back(i);
   }
 }
@@ -71,7 +71,9 @@ void FetchServer::read(const Get& get, int64_t offset, int64_t count, void* to) 
   }
 }
 
-int64_t FetchServer::pieces_of(int64_t bytes) const { return (bytes + link_.piece_bytes - 1) / link_.piece_bytes; }
+int64_t FetchServer::segments_of(int64_t bytes) const {
+  return (bytes + link_.segment_bytes - 1) / link_.segment_bytes;
+}
 
 void FetchServer::request(int from, Request request, MessageKind kind) {
   GetPtr get;
@@ -93,13 +95,13 @@ void FetchServer::request(int from, Request request, MessageKind kind) {
         throw local::InternalError(fmt::format("rank {} fetches block ({}, {}, {}), which this rank did not expose",
                                                from, request.key.stage, request.key.part, request.key.chunk));
       }
-      slot->runs = std::make_unique<BoxRuns>(request.box);
-      slot->pieces_left = pieces_of(slot->runs->bytes());
+      slot->runs = std::make_unique<HyperslabRuns>(request.hyperslab);
+      slot->segments_left = segments_of(slot->runs->bytes());
     }
     get = slot;
     if (get->declined) return;
     if (kind == MessageKind::eager) {
-      if (get->runs->bytes() > kMostEager) throw local::CommError("an eager box does not fit into the reply");
+      if (get->runs->bytes() > kMostEager) throw local::CommError("an eager hyperslab does not fit into the reply");
       get->eager = true;
     } else if (kind == MessageKind::lease) {
       get->rdma_wanted = true;
@@ -107,7 +109,7 @@ void FetchServer::request(int from, Request request, MessageKind kind) {
       if (get->runs->bytes() != get->runs->run_bytes()) throw local::CommError("a message of several runs");
       get->device_wanted = true;
     } else {
-      get->wanted.emplace_back(request.first_piece, request.first_piece + request.pieces);
+      get->wanted.emplace_back(request.first_segment, request.first_segment + request.segments);
     }
     if (declining_) {
       queue({get, -1, -1});
@@ -165,7 +167,7 @@ void FetchServer::on_ready(const GetPtr& get) {
   wake_.notify_one();
 }
 
-void FetchServer::fetch_own(const BlockKey& key, const BlockBox& box, void* to,
+void FetchServer::fetch_own(const BlockKey& key, const Hyperslab& hyperslab, void* to,
                             std::function<void(std::exception_ptr)> done) {
   auto get = std::make_shared<Get>();
   get->to = link_.communicator.rank();
@@ -179,8 +181,8 @@ void FetchServer::fetch_own(const BlockKey& key, const BlockBox& box, void* to,
           fmt::format("fetch of the own block ({}, {}, {}), which is not exposed", key.stage, key.part, key.chunk));
     }
     get->block = found->second;
-    get->runs = std::make_unique<BoxRuns>(box);
-    get->box = box;
+    get->runs = std::make_unique<HyperslabRuns>(hyperslab);
+    get->hyperslab = hyperslab;
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     {
@@ -317,7 +319,7 @@ void FetchServer::work(const Job& job) {
     return;
   }
   for (;;) {
-    int64_t piece = 0;
+    int64_t segment = 0;
     {
       const std::lock_guard lock(mutex_);
       if (get->leased || get->declined || declining_) return;  // a job that declines it is in the queue
@@ -325,10 +327,10 @@ void FetchServer::work(const Job& job) {
         get->wanted.pop_front();
       }
       if (get->wanted.empty()) break;
-      piece = get->wanted.front().first++;
+      segment = get->wanted.front().first++;
     }
-    const int64_t begin = piece * link_.piece_bytes;
-    const int64_t bytes = std::min(link_.piece_bytes, get->runs->bytes() - begin);
+    const int64_t begin = segment * link_.segment_bytes;
+    const int64_t bytes = std::min(link_.segment_bytes, get->runs->bytes() - begin);
     const int buffer = take_buffer();
     if (buffer < 0) return;
     auto* memory = static_cast<std::byte*>(buffers_[static_cast<size_t>(buffer)]->data());
@@ -346,7 +348,7 @@ void FetchServer::work(const Job& job) {
       throw;
     }
     bytes_sent_ += bytes;
-    --get->pieces_left;
+    --get->segments_left;
     {
       const std::lock_guard lock(mutex_);
       sending_.push_back({std::move(request), buffer, nullptr});
@@ -354,7 +356,7 @@ void FetchServer::work(const Job& job) {
     }
     link_.communicator.wake();
   }
-  if (get->pieces_left == 0) finish(get);
+  if (get->segments_left == 0) finish(get);
 }
 
 // Whether the block lay in host memory; it is sent then.
@@ -462,7 +464,7 @@ void FetchServer::finish(const GetPtr& get) {
   link_.executor.release_remote(get->block);
 }
 
-// In the thread that sends, so that it comes after the pieces that were sent.
+// In the thread that sends, so that it comes after the segments that were sent.
 void FetchServer::decline(const GetPtr& get) {
   std::exception_ptr error;
   bool leased = false;
@@ -508,12 +510,12 @@ void FetchServer::get_own(const GetPtr& get) {
         scheduler::BlockId block;
         ~Lease() { executor.end_lease(block); }
       } lease{link_.executor, get->block};
-      copy_box_on_device(get->box, at, to, *own_stream_);
+      pack_on_device(get->hyperslab, at, to, *own_stream_);
       own_stream_->synchronize();
     } else {
-      const local::Buffer bounce(link_.piece_bytes, link_.executor.staging(), nullptr);
-      for (int64_t begin = 0; begin < get->runs->bytes(); begin += link_.piece_bytes) {
-        const int64_t bytes = std::min(link_.piece_bytes, get->runs->bytes() - begin);
+      const local::Buffer bounce(link_.segment_bytes, link_.executor.staging(), nullptr);
+      for (int64_t begin = 0; begin < get->runs->bytes(); begin += link_.segment_bytes) {
+        const int64_t bytes = std::min(link_.segment_bytes, get->runs->bytes() - begin);
         get->runs->read(begin, bytes, static_cast<std::byte*>(bounce.data()), scratch(), read);
         own_stream_->copy(to + begin, bounce.data(), bytes);
         own_stream_->synchronize();
@@ -540,7 +542,7 @@ int FetchServer::take_buffer() {
 
 std::span<std::byte> FetchServer::scratch() {
   if (buffers_.empty()) return {};
-  return {static_cast<std::byte*>(buffers_.back()->data()), static_cast<size_t>(link_.piece_bytes)};
+  return {static_cast<std::byte*>(buffers_.back()->data()), static_cast<size_t>(link_.segment_bytes)};
 }
 
 }  // namespace quarry::exec

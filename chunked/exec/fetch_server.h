@@ -1,7 +1,8 @@
-// The owner's side of fetches: waits until a block is ready, reads the wanted pieces into bounce buffers in a thread of
-// its own and sends them. A consumer has posted its receives before it asks, so every send ends and every buffer comes
-// back. A consumer whose device reaches this one's memory leases the block instead and copies it from there. A small
-// box of a block in host memory leaves in one message, from the thread that made it or heard of the request.
+// The owner's side of fetches: waits until a block is ready, reads the wanted segments into bounce buffers in a thread
+// of its own and sends them. A consumer has posted its receives before it asks, so every send ends and every buffer
+// comes back. A consumer whose device reaches this one's memory leases the block instead and copies it from there. A
+// small hyperslab of a block in host memory leaves in one message, from the thread that made it or heard of the
+// request.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/chunked/exec/hyperslab.h"
 #include "quarry/chunked/exec/service_messages.h"
 #include "quarry/local/memory/memory_resource.h"
 
@@ -26,7 +27,7 @@ struct ServiceLink {
   scheduler::Executor& executor;
   uint64_t epoch = 0;
   const comm::PeerMemory* peers = nullptr;
-  int64_t piece_bytes = 0;
+  int64_t segment_bytes = 0;
   local::Device device;
   // This rank's own failure; from any thread.
   std::function<void(const std::exception_ptr&)> fail;
@@ -34,7 +35,7 @@ struct ServiceLink {
 
 class FetchServer : public std::enable_shared_from_this<FetchServer> {
  public:
-  static constexpr int kBuffers = 3;  // bounce buffers; one more piece is scratch for gathering short runs
+  static constexpr int kBuffers = 3;  // bounce buffers; one more segment is scratch for gathering short runs
 
   explicit FetchServer(const ServiceLink& link);
   ~FetchServer();
@@ -47,7 +48,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   void rdma_done(int from, uint32_t fetch);                   // the block of a lease
   bool poll();
   // A fetch from this rank itself: fills `to` without messages; `done` is called by poll().
-  void fetch_own(const BlockKey& key, const BlockBox& box, void* to, std::function<void(std::exception_ptr)> done);
+  void fetch_own(const BlockKey& key, const Hyperslab& hyperslab, void* to,
+                 std::function<void(std::exception_ptr)> done);
   // From now on everything is declined with this error. Any thread.
   void decline_all(const std::exception_ptr& error);
   // Ends the thread; after every rank's fetches are over.
@@ -63,21 +65,21 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
     BlockKey key;
     scheduler::BlockId block = -1;
     std::shared_ptr<const std::byte> given;  // of a kGiven one, once it is ready
-    std::unique_ptr<BoxRuns> runs;
-    int64_t pieces_left = 0;
+    std::unique_ptr<HyperslabRuns> runs;
+    int64_t segments_left = 0;
     bool ready = false;
     bool declined = false;
     bool rdma_wanted = false, device_wanted = false, leased = false;
     bool eager = false;                              // the reply holds it all
-    std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) pieces asked for before the block was ready
+    std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) segments asked for before the block was ready
     void* own = nullptr;
-    BlockBox box;  // of an own fetch
+    Hyperslab hyperslab;  // of an own fetch
     std::function<void(std::exception_ptr)> done;
   };
   using GetPtr = std::shared_ptr<Get>;
   struct Job {
     GetPtr get;
-    int64_t first, last;  // pieces; first < 0: decline
+    int64_t first, last;  // segments; first < 0: decline
   };
   struct Sending {
     std::unique_ptr<comm::Request> request;
@@ -110,7 +112,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   void get_own(const GetPtr& get);
   int take_buffer();
   std::span<std::byte> scratch();
-  int64_t pieces_of(int64_t bytes) const;
+  int64_t segments_of(int64_t bytes) const;
   void finish(const GetPtr& get);
 
   const ServiceLink& link_;

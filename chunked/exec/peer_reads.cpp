@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "quarry/chunked/exec/device_box.h"
+#include "quarry/chunked/exec/device_pack.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/device/sharing.h"
 
 namespace quarry::exec {
 namespace {
 
-// Boxes of few or long runs go by the copy engines.
+// Hyperslabs of few or long runs go by the copy engines.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kLongRunBytes = int64_t{1} << 20;
 
 // While one kernel ends the next is under way.
 constexpr size_t kKernelLines = 2;
 constexpr size_t kQueuedBatches = 2;  // of a line
-constexpr size_t kBatchBoxes = 24;
+constexpr size_t kBatchHyperslabs = 24;
 constexpr int64_t kBatchBytes = int64_t{64} << 20;
 
 }  // namespace
@@ -50,8 +50,8 @@ PeerReads::Line& PeerReads::open_line(size_t index) {
   return line;
 }
 
-void PeerReads::add(uint32_t fetch, int owner, const BlockBox& box, const void* block, void* to) {
-  const BoxRuns runs(box);
+void PeerReads::add(uint32_t fetch, int owner, const Hyperslab& hyperslab, const void* block, void* to) {
+  const HyperslabRuns runs(hyperslab);
   const auto copy = runs.device_copy(block, to);
   const bool short_runs = runs.bytes() > kFewRuns * runs.run_bytes() && runs.run_bytes() < kLongRunBytes;
   if (copy && short_runs) {
@@ -63,7 +63,7 @@ void PeerReads::add(uint32_t fetch, int owner, const BlockBox& box, const void* 
   if (copy) {
     local::memory_sharing(device_.kind)->copy_boxes(std::span(&*copy, 1), *line.stream, local::CopyBy::engines);
   } else {
-    copy_box_on_device(box, block, to, *line.stream);
+    pack_on_device(hyperslab, block, to, *line.stream);
   }
   finish_queueing(line, {fetch});
 }
@@ -78,13 +78,13 @@ void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> fetches) {
   line.queued.push_back({std::move(fetches), std::move(done)});
 }
 
-// As many boxes of every owner as of the others, while there are any.
+// As many hyperslabs of every owner as of the others, while there are any.
 std::vector<uint32_t> PeerReads::take_batch(std::vector<local::BoxCopy>& copies) {
   std::vector<uint32_t> fetches;
   int64_t bytes = 0;
   for (bool more = true; more && bytes < kBatchBytes;) {
     more = false;
-    for (size_t turn = 0; turn < waiting_.size() && fetches.size() < kBatchBoxes; ++turn) {
+    for (size_t turn = 0; turn < waiting_.size() && fetches.size() < kBatchHyperslabs; ++turn) {
       std::deque<Waiting>& waiting = waiting_[next_owner_];
       next_owner_ = (next_owner_ + 1) % waiting_.size();
       if (waiting.empty()) continue;

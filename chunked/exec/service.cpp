@@ -39,13 +39,13 @@ namespace {
 std::atomic<bool> interrupt_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-constexpr int64_t kLargestPiece = int64_t{4} << 20;
-constexpr int64_t kSmallestPiece = int64_t{16} << 10;
-constexpr int64_t kPiecesPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
+constexpr int64_t kLargestSegment = int64_t{4} << 20;
+constexpr int64_t kSmallestSegment = int64_t{16} << 10;
+constexpr int64_t kSegmentsPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
 
-int64_t piece_bytes_for(int64_t staging_limit) {
-  const int64_t wanted = staging_limit / kPiecesPerBudget / 4096 * 4096;
-  return std::clamp(wanted, kSmallestPiece, kLargestPiece);
+int64_t segment_bytes_for(int64_t staging_limit) {
+  const int64_t wanted = staging_limit / kSegmentsPerBudget / 4096 * 4096;
+  return std::clamp(wanted, kSmallestSegment, kLargestSegment);
 }
 
 // Where the executor's failure handler finds the service, as long as there is one.
@@ -84,12 +84,12 @@ class ServiceImpl : public Service {
   void open();
 
   void expose(const BlockKey& key, scheduler::BlockId block) override { server_->expose(key, block); }
-  void fetch(int owner, const BlockKey& key, const BlockBox& box, void* to,
+  void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
              std::function<void(std::exception_ptr)> done) override {
     if (owner == communicator_.rank()) {
-      server_->fetch_own(key, box, to, std::move(done));
+      server_->fetch_own(key, hyperslab, to, std::move(done));
     } else {
-      client_->fetch(owner, key, box, to, std::move(done));
+      client_->fetch(owner, key, hyperslab, to, std::move(done));
     }
   }
   void run(scheduler::Graph& graph) override;
@@ -138,15 +138,15 @@ class ServiceImpl : public Service {
 void ServiceImpl::open() {
   std::exception_ptr error;
   const bool on_device = executor_.device().kind != local::DeviceKind::cpu;
-  int64_t piece = 0;
+  int64_t segment = 0;
   try {
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-    piece = piece_bytes_for(budget.limit_bytes());
+    segment = segment_bytes_for(budget.limit_bytes());
   } catch (...) {
     error = std::current_exception();
   }
-  communicator_.all_reduce(std::span(&piece, 1), comm::ReduceOp::min);
-  link_.piece_bytes = piece;
+  communicator_.all_reduce(std::span(&segment, 1), comm::ReduceOp::min);
+  link_.segment_bytes = segment;
   link_.device = executor_.device();
   link_.fail = [this](const std::exception_ptr& failure) { fail_here(local::to_record(failure), /*cancel=*/true); };
   try {
@@ -357,7 +357,7 @@ void ServiceImpl::loop() {
     }
     if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
       next_look = std::chrono::steady_clock::now() + kLookPeriod;
-      if (watchdog.stalled(executor_.progress().tasks_done + client_->arrived_pieces() + server_->bytes_sent())) {
+      if (watchdog.stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
         local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
                                                       watchdog.seconds(), describe_waits()));
       }
@@ -468,8 +468,8 @@ std::unique_ptr<Service> Service::create(comm::Communicator& communicator, sched
 
 int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
   if (ranks == 1) return 0;
-  const int pieces = FetchServer::kBuffers + 1 + (on_device ? FetchClient::kBuffers : 0);
-  return pieces * piece_bytes_for(staging_limit);
+  const int segments = FetchServer::kBuffers + 1 + (on_device ? FetchClient::kBuffers : 0);
+  return segments * segment_bytes_for(staging_limit);
 }
 
 int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {
@@ -477,9 +477,10 @@ int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks
   return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
 }
 
-void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box) {
+void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,
+                  const Hyperslab& hyperslab) {
   auto completion = run.defer();
-  service.fetch(owner, key, box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
+  service.fetch(owner, key, hyperslab, run.outputs[0].data, [completion](const std::exception_ptr& error) {
     if (error) {
       completion->fail(error);
     } else {

@@ -27,8 +27,8 @@ struct BlockKey {
 // In BlockKey::part: a block of no graph, which the rank that is asked for it has computed for the one that asks.
 inline constexpr uint32_t kGiven = 1u << 31;
 
-// A box of a C-contiguous block of `shape` elements, to be packed.
-struct BlockBox {
+// A hyperslab of a C-contiguous block of `shape` elements, to be packed.
+struct Hyperslab {
   local::Dims shape, start, count;
   int64_t itemsize = 1;
 };
@@ -45,10 +45,10 @@ class Service {
 
   // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.
   virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
-  // Consumer: asks `owner` for the box; `to` (host memory on the CPU, device memory on a GPU: staged through
+  // Consumer: asks `owner` for the hyperslab; `to` (host memory on the CPU, device memory on a GPU: staged through
   // executor.staging()) is filled, then `done` is called from who drives the service, with an error if the run
   // failed.
-  virtual void fetch(int owner, const BlockKey& key, const BlockBox& box, void* to,
+  virtual void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
                      std::function<void(std::exception_ptr)> done) = 0;
 
   // The chunks that change hands in this run.
@@ -70,9 +70,10 @@ class Service {
   static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks);
 };
 
-// A task of which `run` is that fetches its first output: it ends when the box is there, with the fetch's error if it
-// failed.
-void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box);
+// A task of which `run` is that fetches its first output: it ends when the hyperslab is there, with the fetch's error
+// if it failed.
+void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,
+                  const Hyperslab& hyperslab);
 
 // Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
 void request_interrupt() noexcept;

@@ -86,12 +86,12 @@ std::vector<std::byte> encode(const Message& message) {
       const Request& r = message.request;
       out.put(r.fetch);
       out.put(r.key);
-      out.put(r.box.shape);
-      out.put(r.box.start);
-      out.put(r.box.count);
-      out.put(r.box.itemsize);
-      out.put(r.first_piece);
-      out.put(r.pieces);
+      out.put(r.hyperslab.shape);
+      out.put(r.hyperslab.start);
+      out.put(r.hyperslab.count);
+      out.put(r.hyperslab.itemsize);
+      out.put(r.first_segment);
+      out.put(r.segments);
       break;
     }
     case MessageKind::declined:
@@ -133,12 +133,12 @@ Message decode(std::span<const std::byte> bytes) {
       Request& r = message.request;
       in.get(r.fetch);
       in.get(r.key);
-      in.get(r.box.shape);
-      in.get(r.box.start);
-      in.get(r.box.count);
-      in.get(r.box.itemsize);
-      in.get(r.first_piece);
-      in.get(r.pieces);
+      in.get(r.hyperslab.shape);
+      in.get(r.hyperslab.start);
+      in.get(r.hyperslab.count);
+      in.get(r.hyperslab.itemsize);
+      in.get(r.first_segment);
+      in.get(r.segments);
       return message;
     }
     case MessageKind::declined:

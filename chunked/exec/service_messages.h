@@ -12,29 +12,29 @@
 namespace quarry::exec {
 
 enum class MessageKind : uint32_t {
-  request,        // send these pieces of a box
-  eager,          // send this box, which fits into the answer
+  request,        // send these segments of a hyperslab
+  eager,          // send this hyperslab, which fits into the answer
   eager_data,     // its bytes
   declined,       // of this fetch nothing more will come
   failed,         // the sender's run failed, with the error
   lease,          // hold the block where it lies in device memory, for a copy from device to device
-  device,         // send the whole box, which is one run, from there by one message
+  device,         // send the whole hyperslab, which is one run, from there by one message
   rdma_ready,     // it lies there, until `rdma_done`
-  not_on_device,  // lease, device: it does not: ask for pieces
+  not_on_device,  // lease, device: it does not: ask for segments
   rdma_done,      // the copy is done
   ask,            // for a chunk of this stage to compute (balance.h)
   handed,         // that chunk, or none
 };
 
-// What the bytes of an eager box are at most: an active message's 4 KiB, less what stands before them.
+// What the bytes of an eager hyperslab are at most: an active message's 4 KiB, less what stands before them.
 inline constexpr int64_t kMostEager = 4000;
 
 struct Request {
   uint32_t fetch = 0;  // the consumer's number for it
   BlockKey key;
-  BlockBox box;
-  int64_t first_piece = 0, pieces = 0;  // pieces of the agreed size of the packed box
-  int64_t offset = 0;                   // rdma_ready: where the block lies in its owner's slab; handed: chunks left
+  Hyperslab hyperslab;
+  int64_t first_segment = 0, segments = 0;  // segments of the agreed size of the packed hyperslab
+  int64_t offset = 0;                       // rdma_ready: where the block lies in its owner's slab; handed: chunks left
 };
 
 struct Message {

@@ -136,42 +136,42 @@ class Bench {
   };
 
   // The executor of a row, with what the ranks of the host see of each other's devices.
-  struct Place {
+  struct Setup {
     std::unique_ptr<scheduler::Executor> executor;
     std::unique_ptr<comm::PeerMemory> peers;
   };
 
-  Place make_place(int64_t bytes, comm::PeerCopies copies) {
+  Setup make_setup(int64_t bytes, comm::PeerCopies copies) {
     scheduler::ExecutorConfig config;
     config.device = device_;
     config.memory_bytes = bytes;
     config.host_bytes = options_.device == local::DeviceKind::cpu ? 0 : int64_t{1} << 30;
     config.spill_dir = "/tmp";
-    Place place;
-    place.executor = scheduler::Executor::create(config);
+    Setup setup;
+    setup.executor = scheduler::Executor::create(config);
     if (options_.device != local::DeviceKind::cpu) {
-      const auto [slab, slab_bytes] = place.executor->device_slab();
-      place.peers = comm::PeerMemory::connect(job_, device_, slab, slab_bytes, copies);
+      const auto [slab, slab_bytes] = setup.executor->device_slab();
+      setup.peers = comm::PeerMemory::connect(job_, device_, slab, slab_bytes, copies);
     }
-    return place;
+    return setup;
   }
 
-  void leave(Place& place) {
-    place.peers.reset();
+  void leave(Setup& setup) {
+    setup.peers.reset();
     job_.barrier();
   }
 
   struct Fetch {
     int owner;
     int64_t chunk;
-    exec::BlockBox box;
+    exec::Hyperslab hyperslab;
   };
 
-  // One run in which every rank makes `chunks` blocks of `shape` and fetches boxes; the seconds from when all blocks
-  // are there until all boxes are.
-  double run_fetches(Place& place, int64_t chunks, const local::Dims& shape, int64_t itemsize,
+  // One run in which every rank makes `chunks` blocks of `shape` and fetches hyperslabs; the seconds from when all
+  // blocks are there until all hyperslabs are.
+  double run_fetches(Setup& setup, int64_t chunks, const local::Dims& shape, int64_t itemsize,
                      const std::vector<int32_t>& readers, const std::vector<Fetch>& own) {
-    const auto service = exec::Service::create(job_, *place.executor, ++epoch_, place.peers.get());
+    const auto service = exec::Service::create(job_, *setup.executor, ++epoch_, setup.peers.get());
     scheduler::Graph graph;
     std::atomic<int64_t> begin_ns{0}, end_ns{0};
     const auto now = [] { return Clock::now().time_since_epoch().count(); };
@@ -182,7 +182,7 @@ class Bench {
       begin_ns.compare_exchange_strong(none, now());
       const Fetch& fetch = own[static_cast<size_t>(run.index)];
       auto completion = run.defer();
-      service->fetch(fetch.owner, {0, 0, fetch.chunk}, fetch.box, run.outputs[0].data,
+      service->fetch(fetch.owner, {0, 0, fetch.chunk}, fetch.hyperslab, run.outputs[0].data,
                      [completion, &end_ns, now](const std::exception_ptr& error) {
                        end_ns = now();
                        if (error) {
@@ -204,7 +204,7 @@ class Bench {
       graph.add_task(task);
     }
     for (size_t i = 0; i < own.size(); ++i) {
-      const BlockId block = graph.add_block(local::element_count(own[i].box.count) * itemsize);
+      const BlockId block = graph.add_block(local::element_count(own[i].hyperslab.count) * itemsize);
       TaskDecl task;
       task.kind = scheduler::TaskKind::receive;
       task.lane = scheduler::LaneKind::comm;
@@ -230,7 +230,7 @@ class Bench {
     const int64_t chunks = std::max<int64_t>(1, bytes / options_.chunk_bytes);
     const local::Dims shape{options_.chunk_bytes / 8};
     // Room for what is owned and what is fetched, and for spilling none of it.
-    Place place = make_place(3 * chunks * options_.chunk_bytes, copies);
+    Setup setup = make_setup(3 * chunks * options_.chunk_bytes, copies);
     for (const bool both : {false, true}) {
       const bool pulling = both || job_.rank() == 1;
       const bool fetched = both || job_.rank() == 0;
@@ -240,15 +240,15 @@ class Bench {
       }
       const std::vector<int32_t> readers(static_cast<size_t>(chunks), fetched ? 1 : 0);
       std::vector<double> seconds;
-      for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(place, chunks, shape, 8, readers, own));
-      const bool direct = place.peers && place.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
+      for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, chunks, shape, 8, readers, own));
+      const bool direct = setup.peers && setup.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
       report({{"row", "fetches"},
               {"direction", both ? "all from their neighbours" : "1 from 0"},
-              {"path", direct ? place.peers->peer((job_.rank() + 1) % job_.size()).how : "messages"},
+              {"path", direct ? setup.peers->peer((job_.rank() + 1) % job_.size()).how : "messages"},
               {"bytes", options_.chunk_bytes},
               {"GB/s", static_cast<double>(chunks * options_.chunk_bytes) / median(seconds) / 1e9}});
     }
-    leave(place);
+    leave(setup);
   }
 
   // A float64 matrix in row chunks, each rank's share below another's, becomes column chunks.
@@ -260,7 +260,7 @@ class Bench {
     const int64_t rows = options_.chunk_bytes / kItem / columns;  // of a chunk
     const local::Dims shape{rows, columns};
     const int64_t width = columns / ranks;
-    Place place = make_place(3 * row_chunks * options_.chunk_bytes, comm::PeerCopies::automatic);
+    Setup setup = make_setup(3 * row_chunks * options_.chunk_bytes, comm::PeerCopies::automatic);
     std::vector<Fetch> own;
     for (int64_t c = 0; c < row_chunks; ++c) {
       for (int owner = 0; owner < ranks; ++owner) {
@@ -270,11 +270,11 @@ class Bench {
     }
     const std::vector<int32_t> readers(static_cast<size_t>(row_chunks), static_cast<int32_t>(ranks - 1));
     std::vector<double> seconds;
-    for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(place, row_chunks, shape, kItem, readers, own));
+    for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, row_chunks, shape, kItem, readers, own));
     const auto bytes = static_cast<double>(own.size()) * static_cast<double>(rows * width * kItem);
-    const bool direct = ranks > 1 && place.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
-    leave(place);
-    place = {};
+    const bool direct = ranks > 1 && setup.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
+    leave(setup);
+    setup = {};
     nlohmann::json row = {{"row", "rechunk"},
                           {"path", direct ? "device to device" : "messages"},
                           {"bytes", options_.total_bytes * ranks},

@@ -154,8 +154,8 @@ void put(TaskRun& run, void* to, const void* from, int64_t bytes) {
   if (run.context.device.kind != DeviceKind::cpu) run.context.stream->synchronize();
 }
 
-// A run in which rank r makes the chunks c with c % ranks == r, and fetches boxes of random chunks, each checked in a
-// task of its own.
+// A run in which rank r makes the chunks c with c % ranks == r, and fetches hyperslabs of random chunks, each checked
+// in a task of its own.
 class RandomFetches {
  public:
   RandomFetches(const Settings& settings, int64_t chunks, int fetches_each, const local::Dims& shape, uint64_t seed)
@@ -165,16 +165,16 @@ class RandomFetches {
     for (int r = 0; r < job().size(); ++r) {
       for (int i = 0; i < fetches_each; ++i) {
         Fetch fetch{r, static_cast<int64_t>(random() % static_cast<uint64_t>(chunks)), {}};
-        fetch.box.shape = shape;
-        fetch.box.itemsize = sizeof(int32_t);
+        fetch.hyperslab.shape = shape;
+        fetch.hyperslab.itemsize = sizeof(int32_t);
         for (const int64_t extent : shape) {
           const auto start = static_cast<int64_t>(random() % static_cast<uint64_t>(extent));
-          fetch.box.start.push_back(start);
-          fetch.box.count.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(extent - start + 1)));
+          fetch.hyperslab.start.push_back(start);
+          fetch.hyperslab.count.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(extent - start + 1)));
         }
         if (i % 3 == 0) {  // whole chunks too
-          fetch.box.start = local::Dims(shape.size());
-          fetch.box.count = shape;
+          fetch.hyperslab.start = local::Dims(shape.size());
+          fetch.hyperslab.count = shape;
         }
         fetches_.push_back(fetch);
       }
@@ -196,7 +196,7 @@ class RandomFetches {
     }));
     const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
-      fetch_output(*service, run, owner(fetch.chunk), {0, 0, fetch.chunk}, fetch.box);
+      fetch_output(*service, run, owner(fetch.chunk), {0, 0, fetch.chunk}, fetch.hyperslab);
     }));
     const int32_t check = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
@@ -222,7 +222,7 @@ class RandomFetches {
       const Fetch& fetch = fetches_[i];
       if (fetch.rank != job().rank()) continue;
       const BlockId block =
-          graph.add_block(local::element_count(fetch.box.count) * static_cast<int64_t>(sizeof(int32_t)));
+          graph.add_block(local::element_count(fetch.hyperslab.count) * static_cast<int64_t>(sizeof(int32_t)));
       TaskDecl task;
       task.kind = TaskKind::receive;
       task.lane = LaneKind::comm;
@@ -248,7 +248,7 @@ class RandomFetches {
   struct Fetch {
     int rank;
     int64_t chunk;
-    BlockBox box;
+    Hyperslab hyperslab;
   };
   static int owner(int64_t chunk) { return static_cast<int>(chunk % job().size()); }
 
@@ -257,11 +257,11 @@ class RandomFetches {
     const local::Dims strides = local::contiguous_strides(shape_, 1);
     for (size_t i = 0; i < got.size(); ++i) {
       int64_t element = 0;
-      for (int d = 0; d < shape_.size(); ++d) element += (fetch.box.start[d] + at[d]) * strides[d];
+      for (int d = 0; d < shape_.size(); ++d) element += (fetch.hyperslab.start[d] + at[d]) * strides[d];
       if (got[i] != value(fetch.chunk, element)) return false;
-      for (int d = shape_.size() - 1; d >= 0 && ++at[d] == fetch.box.count[d]; --d) at[d] = 0;
+      for (int d = shape_.size() - 1; d >= 0 && ++at[d] == fetch.hyperslab.count[d]; --d) at[d] = 0;
     }
-    return static_cast<int64_t>(got.size()) == local::element_count(fetch.box.count);
+    return static_cast<int64_t>(got.size()) == local::element_count(fetch.hyperslab.count);
   }
 
   Settings settings_;
@@ -395,7 +395,7 @@ class PeerCopies : public ::testing::TestWithParam<DeviceKind> {
   }
 };
 
-TEST_P(PeerCopies, RandomBoxesOfEveryShape) {
+TEST_P(PeerCopies, RandomHyperslabsOfEveryShape) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
   const Peers peers(*executor, comm::PeerCopies::automatic);
@@ -453,7 +453,7 @@ class DeviceMessages : public PeerCopies {
   }
 };
 
-TEST_P(DeviceMessages, BoxesOfEveryShape) {
+TEST_P(DeviceMessages, HyperslabsOfEveryShape) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
   const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);

@@ -144,7 +144,7 @@ std::string ReceiveBody::name(int64_t index) const {
 
 void ReceiveBody::run(scheduler::TaskRun& run) {
   const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
-  fetch_output(*service_, run, fetch.owner, fetch.key, fetch.box);
+  fetch_output(*service_, run, fetch.owner, fetch.key, fetch.hyperslab);
 }
 
 std::string UploadBody::name(int64_t) const { return "upload"; }

@@ -37,13 +37,13 @@ class ReadBody : public scheduler::TaskBody {
   std::vector<Region> regions_;
 };
 
-// Fetches boxes from other ranks.
+// Fetches hyperslabs from other ranks.
 class ReceiveBody : public scheduler::TaskBody {
  public:
   struct Fetch {
     int owner;
     BlockKey key;
-    BlockBox box;
+    Hyperslab hyperslab;
     std::string label;
   };
   explicit ReceiveBody(Service* service) : service_(service) {}

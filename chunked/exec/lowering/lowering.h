@@ -1,6 +1,6 @@
 // From a plan to this rank's share of tasks. Every rank lowers only the chunks that it owns; what it needs from others
-// it lists as fetches, which the owners learn of before the run (exchange_fetches), so that a block lives exactly as long
-// as somebody will read it.
+// it lists as fetches, which the owners learn of before the run (exchange_fetches), so that a block lives exactly as
+// long as somebody will read it.
 //
 // Position of a task in the global order: (phase, progress, depth). A stage that reads the finished result of a
 // reduction, product or decomposition is one phase later; inside a phase, chunk i of n has progress i/n, or that of the
@@ -55,7 +55,7 @@ struct Lowered {
     int owner;
     BlockKey key;
   };
-  std::vector<Fetch> fetches;                                 // this rank's, one per receive task
+  std::vector<Fetch> fetches;                              // this rank's, one per receive task
   BlockIndex blocks;                                       // of this rank, by key
   std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
