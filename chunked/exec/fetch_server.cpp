@@ -18,7 +18,7 @@ std::pair<uint64_t, int64_t> flat(const BlockKey& key) {
   return {static_cast<uint64_t>(key.stage) << 32 | key.part, key.chunk};
 }
 
-bool is_given(const BlockKey& key) { return (key.part & kGiven) != 0; }
+bool is_stolen(const BlockKey& key) { return (key.part & kStolen) != 0; }
 
 }  // namespace
 
@@ -51,21 +51,21 @@ void FetchServer::stop() {
 
 void FetchServer::expose(const BlockKey& key, scheduler::BlockId block) { exposed_[flat(key)] = block; }
 
-void FetchServer::give(const BlockKey& key, std::shared_ptr<const std::byte> data) {
+void FetchServer::publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) {
   GetPtr get;
   {
     const std::lock_guard lock(mutex_);
-    Given& given = given_[flat(key)];
-    given.data = std::move(data);
-    get = given.get;
-    if (get) get->given = given.data;
+    Stolen& stolen = stolen_[flat(key)];
+    stolen.data = std::move(data);
+    get = stolen.get;
+    if (get) get->stolen = stolen.data;
   }
   if (get) on_ready(get);
 }
 
 void FetchServer::read(const Get& get, int64_t offset, int64_t count, void* to) {
-  if (is_given(get.key)) {
-    std::memcpy(to, get.given.get() + offset, static_cast<size_t>(count));
+  if (is_stolen(get.key)) {
+    std::memcpy(to, get.stolen.get() + offset, static_cast<size_t>(count));
   } else {
     link_.executor.read_block(get.block, offset, count, to);
   }
@@ -91,7 +91,7 @@ void FetchServer::request(int from, Request request, MessageKind kind) {
       const auto found = exposed_.find(flat(request.key));
       if (found != exposed_.end()) {
         slot->block = found->second;
-      } else if (!is_given(request.key)) {
+      } else if (!is_stolen(request.key)) {
         throw local::InternalError(fmt::format("rank {} fetches block ({}, {}, {}), which this rank did not expose",
                                                from, request.key.stage, request.key.part, request.key.chunk));
       }
@@ -131,8 +131,8 @@ void FetchServer::request(int from, Request request, MessageKind kind) {
 }
 
 void FetchServer::wait_for_block(const GetPtr& get) {
-  if (is_given(get->key)) {
-    add_given(get);
+  if (is_stolen(get->key)) {
+    wait_for_stolen(get);
     return;
   }
   link_.executor.when_ready(get->block, [weak = weak_from_this(), get] {
@@ -140,13 +140,13 @@ void FetchServer::wait_for_block(const GetPtr& get) {
   });
 }
 
-void FetchServer::add_given(const GetPtr& get) {
+void FetchServer::wait_for_stolen(const GetPtr& get) {
   {
     const std::lock_guard lock(mutex_);
-    Given& given = given_[flat(get->key)];
-    given.get = get;
-    if (!given.data) return;
-    get->given = given.data;
+    Stolen& stolen = stolen_[flat(get->key)];
+    stolen.get = get;
+    if (!stolen.data) return;
+    get->stolen = stolen.data;
   }
   on_ready(get);
 }
@@ -371,8 +371,8 @@ bool FetchServer::reply_from_memory(const GetPtr& get) {
       std::memcpy(to, static_cast<const std::byte*>(from) + offset, static_cast<size_t>(count));
     });
   };
-  if (is_given(get->key)) {
-    copy(get->given.get());
+  if (is_stolen(get->key)) {
+    copy(get->stolen.get());
   } else if (!link_.executor.visit_block(get->block, get->runs->block_bytes(), copy)) {
     return false;
   }
@@ -393,7 +393,7 @@ void FetchServer::reply_eager(const GetPtr& get, std::span<const std::byte> data
 
 // Where the block lies in device memory; null if it does not, which the consumer is told.
 const std::byte* FetchServer::lease_for(const GetPtr& get) {
-  const void* const at = is_given(get->key) ? nullptr : link_.executor.lease_block(get->block);
+  const void* const at = is_stolen(get->key) ? nullptr : link_.executor.lease_block(get->block);
   if (at == nullptr) {
     reply(get, MessageKind::not_on_device, 0);
     return nullptr;
@@ -456,8 +456,8 @@ void FetchServer::finish(const GetPtr& get) {
   {
     const std::lock_guard lock(mutex_);
     if (gets_.erase({get->to, get->fetch}) == 0) return;
-    if (is_given(get->key)) {
-      given_.erase(flat(get->key));
+    if (is_stolen(get->key)) {
+      stolen_.erase(flat(get->key));
       return;
     }
   }

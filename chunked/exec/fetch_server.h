@@ -41,8 +41,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   ~FetchServer();
 
   void expose(const BlockKey& key, scheduler::BlockId block);
-  // See Service::give().
-  void give(const BlockKey& key, std::shared_ptr<const std::byte> data);
+  // See Service::publish_stolen().
+  void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data);
   // From who drives the service (service.cpp).
   void request(int from, Request request, MessageKind kind);  // request, eager, lease or device
   void rdma_done(int from, uint32_t fetch);                   // the block of a lease
@@ -64,7 +64,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
     uint32_t fetch = 0;
     BlockKey key;
     scheduler::BlockId block = -1;
-    std::shared_ptr<const std::byte> given;  // of a kGiven one, once it is ready
+    std::shared_ptr<const std::byte> stolen;  // of a kStolen one, once it is ready
     std::unique_ptr<HyperslabRuns> runs;
     int64_t segments_left = 0;
     bool ready = false;
@@ -86,7 +86,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
     int buffer;  // -1: from device memory
     GetPtr get;  // then: whose block is leased
   };
-  struct Given {
+  struct Stolen {
     std::shared_ptr<const std::byte> data;
     GetPtr get;  // once it is fetched
   };
@@ -96,7 +96,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   };
 
   void wait_for_block(const GetPtr& get);
-  void add_given(const GetPtr& get);
+  void wait_for_stolen(const GetPtr& get);
   void read(const Get& get, int64_t offset, int64_t count, void* to);
   void on_ready(const GetPtr& get);
   void queue(Job job);  // under the lock
@@ -123,7 +123,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   std::condition_variable wake_;
   std::deque<Job> jobs_;
   std::map<std::pair<int, uint32_t>, GetPtr> gets_;
-  std::map<std::pair<uint64_t, int64_t>, Given> given_;  // as exposed_
+  std::map<std::pair<uint64_t, int64_t>, Stolen> stolen_;  // as exposed_
   std::vector<int> free_buffers_;
   std::vector<Sending> sending_;
   std::vector<Finished> finished_;

@@ -1,12 +1,12 @@
 // A run's communication: who drives the communicator, hands requests to the server (fetch_server.h) and arrivals to
 // the client (fetch_client.h) is one thread at a time. A compute thread that looks for work does it itself, so that
-// what it waits for is neither handed from thread to thread nor woken for; a thread of the service's own does it when
-// none has for a while, and sleeps when nothing comes.
+// what it waits for is neither steal_reply from thread to thread nor woken for; a thread of the service's own does it
+// when none has for a while, and sleeps when nothing comes.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
-// run has failed declines every fetch that it has not answered yet, so every fetch everywhere ends: with its data, or
-// with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors have
-// ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
+// run has failed declines every fetch that it has not handle_reply yet, so every fetch everywhere ends: with its data,
+// or with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors
+// have ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
 // itself, not in consequence of another's failure, and a cause before a cancellation. Messages of different ranks
 // overtake each other, so what a rank heard of first says nothing about the cause; but a rank notes its own failure
 // before it declines anything, and a barrier between the ends of all executors and the question makes every rank's own
@@ -24,10 +24,10 @@
 #include <optional>
 #include <thread>
 
-#include "quarry/chunked/exec/balance.h"
 #include "quarry/chunked/exec/fetch_client.h"
 #include "quarry/chunked/exec/fetch_server.h"
 #include "quarry/chunked/exec/service_messages.h"
+#include "quarry/chunked/exec/stealing.h"
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
@@ -73,7 +73,7 @@ class ServiceImpl : public Service {
       : communicator_(communicator),
         executor_(executor),
         link_{communicator, executor, epoch, peers, 0, {}, {}},
-        balance_(communicator.rank(), communicator.size(), [this](int to, Message message) {
+        stealing_(communicator.rank(), communicator.size(), [this](int to, Message message) {
           message.epoch = link_.epoch;
           communicator_.post(to, encode(message));
         }) {}
@@ -93,9 +93,9 @@ class ServiceImpl : public Service {
     }
   }
   void run(scheduler::Graph& graph) override;
-  Balance& balance() override { return balance_; }
-  void give(const BlockKey& key, std::shared_ptr<const std::byte> data) override {
-    server_->give(key, std::move(data));
+  WorkStealing& stealing() override { return stealing_; }
+  void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) override {
+    server_->publish_stolen(key, std::move(data));
   }
   int64_t bytes_sent() const override { return server_ ? server_->bytes_sent() : 0; }
 
@@ -116,7 +116,7 @@ class ServiceImpl : public Service {
   comm::Communicator& communicator_;
   scheduler::Executor& executor_;
   ServiceLink link_;
-  Balance balance_;
+  WorkStealing stealing_;
   std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::shared_ptr<Wheel> wheel_ = std::make_shared<Wheel>();
   std::shared_ptr<FetchServer> server_;
@@ -261,11 +261,11 @@ bool ServiceImpl::handle_messages() {
       case MessageKind::eager:
       case MessageKind::lease:
       case MessageKind::device:
-      case MessageKind::ask:
+      case MessageKind::steal_request:
         if (!running) {
           early_.emplace_front(from, std::move(message));
-        } else if (message.kind == MessageKind::ask) {
-          balance_.asked(from, message.request.key.stage, message.request.fetch);
+        } else if (message.kind == MessageKind::steal_request) {
+          stealing_.handle_request(from, message.request.key.stage, message.request.fetch);
         } else {
           server_->request(from, std::move(message.request), message.kind);
         }
@@ -285,8 +285,8 @@ bool ServiceImpl::handle_messages() {
         break;
       case MessageKind::eager_data:
         break;  // has been taken at once
-      case MessageKind::handed:
-        balance_.answered(from, message);
+      case MessageKind::steal_reply:
+        stealing_.handle_reply(from, message);
         break;
       case MessageKind::failed:
         fail_elsewhere(message.error);

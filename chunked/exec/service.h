@@ -14,7 +14,7 @@
 
 namespace quarry::exec {
 
-class Balance;
+class WorkStealing;
 
 // Names a block in the same way on every rank: output number of a stage and chunk number, or a part of a reduction's
 // tree.
@@ -24,8 +24,9 @@ struct BlockKey {
   int64_t chunk = 0;
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
-// In BlockKey::part: a block of no graph, which the rank that is asked for it has computed for the one that asks.
-inline constexpr uint32_t kGiven = 1u << 31;
+// In BlockKey::part: a block of no graph, which the rank that is handle_request for it has computed for the one that
+// asks.
+inline constexpr uint32_t kStolen = 1u << 31;
 
 // A hyperslab of a C-contiguous block of `shape` elements, to be packed.
 struct Hyperslab {
@@ -51,11 +52,11 @@ class Service {
   virtual void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
                      std::function<void(std::exception_ptr)> done) = 0;
 
-  // The chunks that change hands in this run.
-  virtual Balance& balance() = 0;
-  // The block that balance().take() named (kGiven), computed: kept until its owner has fetched it whole, once, which it
-  // may have begun to.
-  virtual void give(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
+  // The chunks that ranks steal from each other in this run.
+  virtual WorkStealing& stealing() = 0;
+  // The block that stealing().steal() named (kStolen), computed: kept until its owner has fetched it whole, once, which
+  // it may have begun to.
+  virtual void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
 
   // Runs the graph: Executor::run() with this rank's error sent to all, and every rank's error thrown here, the lowest
   // failing rank's first. Returns when every rank is done and no fetch is outstanding. Collective.

@@ -105,8 +105,8 @@ std::vector<std::byte> encode(const Message& message) {
       out.put(message.request.fetch);
       out.put_bytes(message.data);
       break;
-    case MessageKind::ask:
-    case MessageKind::handed:
+    case MessageKind::steal_request:
+    case MessageKind::steal_reply:
       out.put(message.request.fetch);
       out.put(message.request.key);
       out.put(message.request.offset);
@@ -152,8 +152,8 @@ Message decode(std::span<const std::byte> bytes) {
       in.get(message.request.fetch);
       message.data = in.rest();
       return message;
-    case MessageKind::ask:
-    case MessageKind::handed:
+    case MessageKind::steal_request:
+    case MessageKind::steal_reply:
       in.get(message.request.fetch);
       in.get(message.request.key);
       in.get(message.request.offset);

@@ -22,8 +22,8 @@ enum class MessageKind : uint32_t {
   rdma_ready,     // it lies there, until `rdma_done`
   not_on_device,  // lease, device: it does not: ask for segments
   rdma_done,      // the copy is done
-  ask,            // for a chunk of this stage to compute (balance.h)
-  handed,         // that chunk, or none
+  steal_request,  // for a chunk of this stage to compute (balance.h)
+  steal_reply,    // that chunk, or none
 };
 
 // What the bytes of an eager hyperslab are at most: an active message's 4 KiB, less what stands before them.

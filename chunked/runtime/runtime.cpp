@@ -19,7 +19,7 @@ using local::DeviceKind;
 
 namespace {
 
-Progress progress_of(const scheduler::Progress& from, int64_t taken_chunks) {
+Progress progress_of(const scheduler::Progress& from, int64_t stolen_chunks) {
   Progress p;
   p.tasks_done = from.tasks_done;
   p.tasks_total = from.tasks_total;
@@ -34,7 +34,7 @@ Progress progress_of(const scheduler::Progress& from, int64_t taken_chunks) {
   p.restored_bytes = from.restored_bytes;
   std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(p.busy_seconds));
   p.active = from.active;
-  p.taken_chunks = taken_chunks;
+  p.stolen_chunks = stolen_chunks;
   return p;
 }
 
@@ -67,7 +67,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
                                       comm::parse_device_messages(options.device_messages));
   }
   progress = std::make_unique<ProgressReports>(
-      *communicator, [this] { return progress_of(executor->progress(), internals.taken_chunks); });
+      *communicator, [this] { return progress_of(executor->progress(), internals.stolen_chunks); });
 }
 
 void Runtime::Impl::choose_owners() {
@@ -89,7 +89,7 @@ void Runtime::Impl::make_executor() {
   config.spill_dir = options.spill_dir;
   config.compute_threads = options.threads;
   config.io_threads = std::clamp(options.threads, 2, 8);
-  config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kTakersOfDevice : 1;
+  config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kThievesOfDevice : 1;
   config.compute_streams = options.compute_streams;
   executor = scheduler::Executor::create(config);
 }
@@ -137,7 +137,7 @@ local::Device Runtime::device() const { return impl_->device; }
 int64_t Runtime::memory_bytes() const { return impl_->memory_bytes; }
 int64_t Runtime::host_bytes() const { return impl_->host_bytes; }
 int Runtime::threads() const { return impl_->options.threads; }
-bool Runtime::balances() const { return impl_->resolved.balances; }
+bool Runtime::steals_work() const { return impl_->resolved.steals_work; }
 const std::vector<local::DeviceKind>& Runtime::device_kinds() const { return impl_->kinds; }
 local::DeviceKind Runtime::job_device_kind() const { return impl_->job_kind; }
 int64_t Runtime::plan_bytes() const { return impl_->plan_bytes; }

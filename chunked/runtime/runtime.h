@@ -40,7 +40,7 @@ struct RuntimeOptions {
   std::string transport;        // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
   std::string device_messages;  // from GPU to GPU by the transport: "auto", "on", "off". Empty: QUARRY_DEVICE_MESSAGES
   std::string peer_copies;      // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
-  std::string balance;          // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
+  std::string balance;          // idle ranks steal chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
   int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
   std::string passes;       // of the planner, switched off: "-cse,-views"; all ranks alike. Empty: QUARRY_PASSES
   int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
@@ -56,7 +56,7 @@ int64_t free_host_bytes();
 // Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
 struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
-  int64_t taken_chunks = 0;  // computed for other ranks
+  int64_t stolen_chunks = 0;  // computed for other ranks
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
   double lane_busy_seconds[kLanes] = {};
 };
@@ -81,7 +81,7 @@ class Runtime {
   int64_t memory_bytes() const;
   int64_t host_bytes() const;
   int threads() const;
-  bool balances() const;                                       // whether idle ranks take chunks of others
+  bool steals_work() const;                                    // whether idle ranks steal chunks of others
   const std::vector<local::DeviceKind>& device_kinds() const;  // by rank
   // What chunks are made for: the kind of those ranks that do not compute on the CPU, where there are any.
   local::DeviceKind job_device_kind() const;

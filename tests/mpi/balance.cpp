@@ -1,5 +1,5 @@
 // Idle ranks compute chunks of slow ones: faster, with the same bits, every chunk once.
-#include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/stealing.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -105,15 +105,15 @@ TEST_P(Balanced, ASlowRankIsHelpedWithoutChangingBits) {
     const Outcome alone = compute(expressions[e], options("off", GetParam()));
     const Outcome helped = compute(expressions[e], options("on", GetParam()), slow(job().size() - 1));
     EXPECT_EQ(alone.value, helped.value);
-    EXPECT_EQ(alone.total.taken_chunks, 0);
+    EXPECT_EQ(alone.total.stolen_chunks, 0);
     // Every chunk was read once.
     EXPECT_EQ(alone.total.read_bytes, helped.total.read_bytes);
     EXPECT_GE(helped.total.read_bytes, kBytes);
     if (job().size() == 1) {
-      EXPECT_EQ(helped.total.taken_chunks, 0);
+      EXPECT_EQ(helped.total.stolen_chunks, 0);
       continue;
     }
-    EXPECT_GT(helped.total.taken_chunks, 0);
+    EXPECT_GT(helped.total.stolen_chunks, 0);
     if (job().rank() == job().size() - 1) {
       EXPECT_LT(helped.own.read_bytes, alone.own.read_bytes / 2 + kBytes / 64);
     }

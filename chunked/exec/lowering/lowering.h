@@ -35,9 +35,9 @@ struct Sink {
   bool whole = false;  // write: only whole chunks (filtered files)
 };
 
-// Tasks per stage that take chunks of other ranks, on a device: each in a thread of the worker lane, so that one reads
+// Tasks per stage that steal chunks of other ranks, on a device: each in a thread of the worker lane, so that one reads
 // while the other computes.
-inline constexpr int kTakersOfDevice = 2;
+inline constexpr int kThievesOfDevice = 2;
 
 struct LoweringContext {
   int rank = 0;
@@ -46,7 +46,7 @@ struct LoweringContext {
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
   Service* service = nullptr;               // fetches; null when only planning
   int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
-  int takers = 0;                           // tasks per stage that take chunks of other ranks; 0: chunks stay
+  int thieves = 0;                          // tasks per stage that steal chunks of other ranks; 0: chunks stay
 };
 
 struct Lowered {
