@@ -70,7 +70,7 @@ void FetchClient::fetch(int owner, const BlockKey& key, const Hyperslab& hypersl
   std::exception_ptr own_error;
   bool wake = on_device_;
   {
-    // Held to the end: who drives the service must not see half a fetch.
+    // Held to the end: the thread that makes progress must not see half a fetch.
     const std::lock_guard lock(mutex_);
     fetch->id = next_id_++;
     fetch->error = failure_;

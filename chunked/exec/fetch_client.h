@@ -33,7 +33,7 @@ class FetchClient {
              std::function<void(std::exception_ptr)> done);
   // The hyperslab of a small fetch. Any thread.
   void eager_data(int from, uint32_t fetch, std::span<const std::byte> data);
-  // From the thread that drives the service (service.cpp).
+  // From the thread that makes progress (service.cpp).
   void declined(int from, uint32_t fetch);
   void rdma_ready(int from, uint32_t fetch, int64_t offset);
   void not_on_device(int from, uint32_t fetch);
@@ -93,7 +93,7 @@ class FetchClient {
   const ServiceLink& link_;
   const bool on_device_;
   std::unique_ptr<local::Stream> stream_;
-  std::vector<Bounce> bounces_;                 // of the thread that drives the service, as all up to open_
+  std::vector<Bounce> bounces_;                 // of the thread that makes progress, as all up to open_
   std::unique_ptr<local::Stream> wake_stream_;  // calls back to the host, which would hold up the copies behind them
   std::unique_ptr<PeerReads> reads_;            // from other ranks' devices; null where none is reached
   std::vector<uint64_t> examined_;

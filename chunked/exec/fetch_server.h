@@ -43,7 +43,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   void expose(const BlockKey& key, scheduler::BlockId block);
   // See Service::publish_stolen().
   void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data);
-  // From who drives the service (service.cpp).
+  // From the thread that makes progress (service.cpp).
   void request(int from, Request request, MessageKind kind);  // request, eager, lease or device
   void rdma_done(int from, uint32_t fetch);                   // the block of a lease
   bool poll();

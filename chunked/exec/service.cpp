@@ -1,10 +1,10 @@
-// A run's communication: who drives the communicator, hands requests to the server (fetch_server.h) and arrivals to
-// the client (fetch_client.h) is one thread at a time. A compute thread that looks for work does it itself, so that
-// what it waits for is neither steal_reply from thread to thread nor woken for; a thread of the service's own does it
-// when none has for a while, and sleeps when nothing comes.
+// A run's communication. One thread at a time makes progress on the network: it asks the communicator for what has
+// arrived, gives requests to the server (fetch_server.h) and replies to the client (fetch_client.h). A compute thread
+// that looks for work does it itself, so that what it waits for need not go from thread to thread and wakes nobody; a
+// thread of the service's own does it when none has for a while, and sleeps when nothing comes.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
-// run has failed declines every fetch that it has not handle_reply yet, so every fetch everywhere ends: with its data,
+// run has failed declines every fetch that it has not answered yet, so every fetch everywhere ends: with its data,
 // or with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors
 // have ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
 // itself, not in consequence of another's failure, and a cause before a cancellation. Messages of different ranks
@@ -49,22 +49,22 @@ int64_t segment_bytes_for(int64_t staging_limit) {
 }
 
 // Where the executor's failure handler finds the service, as long as there is one.
-struct Gate {
+struct FailureReceiver {
   std::mutex mutex;
-  std::function<void(const local::ErrorRecord&)> open;
+  std::function<void(const local::ErrorRecord&)> receive;
 };
 
-// The same for threads that look for work; who holds the lock drives the service.
-struct Wheel {
+// The same for threads that look for work; the thread that holds the lock makes progress.
+struct Progress {
   std::mutex mutex;
-  std::function<bool()> drive;
-  std::atomic<std::thread::id> driver{};
-  std::atomic<int64_t> attended_ns{0};  // when a thread of the executor drove last
+  std::function<bool()> make_progress;
+  std::atomic<std::thread::id> thread{};
+  std::atomic<int64_t> made_ns{0};  // when a thread of the executor did so last
 };
 
-// A thread of the executor that drives now and then is relied upon for so long; then the service's own thread has
-// another look.
-constexpr int64_t kAttendedNs = 100'000;
+// A thread of the executor that has made progress is relied upon for so long; then the service's own thread has another
+// look.
+constexpr int64_t kRelianceNs = 100'000;
 
 class ServiceImpl : public Service {
  public:
@@ -101,8 +101,8 @@ class ServiceImpl : public Service {
 
  private:
   void loop();
-  bool drive();
-  bool attended() const;
+  bool make_progress();
+  bool is_relied_upon() const;
   // For the watchdog: a line for everything that this rank waits for.
   std::string describe_waits();
   bool handle_messages();
@@ -117,8 +117,8 @@ class ServiceImpl : public Service {
   scheduler::Executor& executor_;
   ServiceLink link_;
   WorkStealing stealing_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  std::shared_ptr<Wheel> wheel_ = std::make_shared<Wheel>();
+  std::shared_ptr<FailureReceiver> failures_ = std::make_shared<FailureReceiver>();
+  std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   std::shared_ptr<FetchServer> server_;
   std::unique_ptr<FetchClient> client_;
   std::atomic<bool> stop_{false};
@@ -166,10 +166,10 @@ void ServiceImpl::open() {
     error = std::current_exception();
   }
   comm::agree(communicator_, error, link_.epoch);
-  gate_->open = [this](const local::ErrorRecord& failure) { fail_here(failure, /*cancel=*/false); };
-  executor_.set_failure_handler([gate = gate_](const local::ErrorRecord& failure) {
-    const std::lock_guard lock(gate->mutex);
-    if (gate->open) gate->open(failure);
+  failures_->receive = [this](const local::ErrorRecord& failure) { fail_here(failure, /*cancel=*/false); };
+  executor_.set_failure_handler([receiver = failures_](const local::ErrorRecord& failure) {
+    const std::lock_guard lock(receiver->mutex);
+    if (receiver->receive) receiver->receive(failure);
   });
   communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
     Message message = decode(bytes);
@@ -180,16 +180,16 @@ void ServiceImpl::open() {
       const std::lock_guard lock(mutex_);
       inbox_.emplace_back(from, std::move(message));
     }
-    if (std::this_thread::get_id() != wheel_->driver.load()) communicator_.wake();
+    if (std::this_thread::get_id() != progress_->thread.load()) communicator_.wake();
   });
   opened_ = true;
-  wheel_->drive = [this] { return drive(); };
-  executor_.set_idle_work([wheel = wheel_] {
-    std::unique_lock driving(wheel->mutex, std::try_to_lock);
-    if (driving && wheel->drive) {
-      wheel->attended_ns = local::trace_clock_ns();
-      if (wheel->drive()) return;
-      driving.unlock();
+  progress_->make_progress = [this] { return make_progress(); };
+  executor_.set_idle_work([progress = progress_] {
+    std::unique_lock progressing(progress->mutex, std::try_to_lock);
+    if (progressing && progress->make_progress) {
+      progress->made_ns = local::trace_clock_ns();
+      if (progress->make_progress()) return;
+      progressing.unlock();
     }
     std::this_thread::yield();
   });
@@ -302,9 +302,9 @@ std::string ServiceImpl::describe_waits() {
   return text + client_->describe() + server_->describe();
 }
 
-// With the wheel's lock.
-bool ServiceImpl::drive() {
-  wheel_->driver = std::this_thread::get_id();
+// With the progress's lock.
+bool ServiceImpl::make_progress() {
+  progress_->thread = std::this_thread::get_id();
   bool moved = false;
   try {
     moved = communicator_.progress();
@@ -314,11 +314,11 @@ bool ServiceImpl::drive() {
   } catch (...) {
     fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
   }
-  wheel_->driver = std::thread::id{};
+  progress_->thread = std::thread::id{};
   return moved;
 }
 
-bool ServiceImpl::attended() const { return local::trace_clock_ns() - wheel_->attended_ns < kAttendedNs; }
+bool ServiceImpl::is_relied_upon() const { return local::trace_clock_ns() - progress_->made_ns < kRelianceNs; }
 
 void ServiceImpl::loop() {
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, as long as the naps
@@ -338,11 +338,11 @@ void ServiceImpl::loop() {
     fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
   }
   while (!stop_) {
-    const bool relies = attended();
+    const bool relies = is_relied_upon();
     bool moved = false;
     if (!relies) {
-      const std::lock_guard driving(wheel_->mutex);
-      moved = drive();
+      const std::lock_guard progressing(progress_->mutex);
+      moved = make_progress();
     }
     if (idle >= kSpins) {
       try {
@@ -364,7 +364,7 @@ void ServiceImpl::loop() {
     }
     if (relies) {
       idle = kSpins;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kAttendedNs));
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kRelianceNs));
     } else if (moved) {
       idle = 0;
     } else if (++idle < kSpins) {
@@ -444,13 +444,13 @@ void ServiceImpl::close() noexcept {
   if (thread_.joinable()) thread_.join();
   executor_.set_idle_work(nullptr);
   {
-    const std::lock_guard driving(wheel_->mutex);
-    wheel_->drive = nullptr;
+    const std::lock_guard progressing(progress_->mutex);
+    progress_->make_progress = nullptr;
   }
   communicator_.set_handler(nullptr);
   {
-    const std::lock_guard lock(gate_->mutex);
-    gate_->open = nullptr;
+    const std::lock_guard lock(failures_->mutex);
+    failures_->receive = nullptr;
   }
   executor_.set_failure_handler(nullptr);
   executor_.clear_cancel();

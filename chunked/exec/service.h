@@ -47,7 +47,7 @@ class Service {
   // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.
   virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
   // Consumer: asks `owner` for the hyperslab; `to` (host memory on the CPU, device memory on a GPU: staged through
-  // executor.staging()) is filled, then `done` is called from who drives the service, with an error if the run
+  // executor.staging()) is filled, then `done` is called from the thread that makes progress, with an error if the run
   // failed.
   virtual void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
                      std::function<void(std::exception_ptr)> done) = 0;

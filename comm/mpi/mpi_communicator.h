@@ -56,7 +56,7 @@ class MpiCommunicator : public Communicator {
 
  private:
   Endpoint& endpoint() const { return job_->endpoint(); }
-  // Starts a non-blocking collective and drives everything until it is done, without holding MPI's lock.
+  // Starts a non-blocking collective and makes progress on everything until it is done, without holding MPI's lock.
   void finish(const char* call, const std::function<int(MPI_Request*)>& start);
   void broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream);
 

@@ -45,9 +45,9 @@ class StealableReadBody : public scheduler::TaskBody {
   int rank_;
 };
 
-// Computes chunks of other ranks, one after the other, until there are none left to steal or no room for what they
-// give. Inputs: those of any chunk but what it reads from the file. Ends soon when the run is cancelled. On a device it
-// waits for each chunk: a task for a lane of its own.
+// Computes chunks of other ranks, one after the other, until none are left to steal or too many states wait for
+// their victims. Inputs: those of any chunk but what it reads from the file. Ends soon when the run is cancelled. On a
+// device it waits for each chunk: a task for a lane of its own.
 class StealBody : public scheduler::TaskBody {
  public:
   // Of stage number `number`, which has a regular grid.
