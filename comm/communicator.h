@@ -65,7 +65,7 @@ class Communicator {
   virtual int node_of(int rank) const = 0;
   virtual const char* transport() const = 0;  // "self", "mpi", "ucx"
   // What messages to that rank travel by, as far as is known: "ucx sysv/memory, cma/memory". After the first message.
-  virtual std::string path_to(int rank) {
+  virtual std::string link_to(int rank) {
     static_cast<void>(rank);
     return transport();
   }

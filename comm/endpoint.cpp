@@ -170,14 +170,14 @@ void Endpoint::close_channel(uint32_t id) {
   channels_.erase(id);
 }
 
-std::string Endpoint::path_to(uint32_t channel_id, int rank) {
+std::string Endpoint::link_to(uint32_t channel_id, int rank) {
   int job_rank = 0;
   {
     const std::lock_guard lock(mutex_);
     job_rank = channel(channel_id).members.at(static_cast<size_t>(rank));
   }
   if (job_rank == rank_ || !transport_) return "the process itself";
-  return transport_->path_to(job_rank);
+  return transport_->link_to(job_rank);
 }
 
 uint32_t Endpoint::last_channel() const {

@@ -44,7 +44,7 @@ class Endpoint : public TransportSink {
   Endpoint& operator=(const Endpoint&) = delete;
 
   const char* transport() const { return transport_ ? transport_->name() : "self"; }
-  std::string path_to(uint32_t channel, int rank);
+  std::string link_to(uint32_t channel, int rank);
   int rank() const { return rank_; }
   int size() const { return size_; }
 

@@ -71,7 +71,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual const char* name() const = 0;
   // What the connection to that rank uses, in words.
-  virtual std::string path_to(int /*rank*/) { return name(); }
+  virtual std::string link_to(int /*rank*/) { return name(); }
   // Control frames of at most kMaxFrameBytes: copied, delivered in order per sender.
   virtual void post(int to, std::span<const std::byte> frame) = 0;
   // Data: a send and the receive with the same id (unique per pair of ranks while in flight) and size meet. The memory

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <utility>
 
 #include "quarry/chunked/exec/device_pack.h"
+#include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
@@ -63,7 +62,7 @@ void FetchServer::publish_stolen(const BlockKey& key, std::shared_ptr<const std:
   if (get) on_ready(get);
 }
 
-void FetchServer::read(const Get& get, int64_t offset, int64_t count, void* to) {
+void FetchServer::read_block(const Get& get, int64_t offset, int64_t count, void* to) {
   if (is_stolen(get.key)) {
     std::memcpy(to, get.stolen.get() + offset, static_cast<size_t>(count));
   } else {
@@ -71,11 +70,25 @@ void FetchServer::read(const Get& get, int64_t offset, int64_t count, void* to) 
   }
 }
 
-int64_t FetchServer::segments_of(int64_t bytes) const {
-  return (bytes + link_.segment_bytes - 1) / link_.segment_bytes;
+void FetchServer::read(const Get& get, int64_t begin, int64_t bytes, std::byte* to) {
+  get.runs->read(begin, bytes, to, scratch(),
+                 [&](int64_t offset, int64_t count, void* part) { read_block(get, offset, count, part); });
 }
 
-void FetchServer::request(int from, Request request, MessageKind kind) {
+bool FetchServer::visit(const Get& get, const std::function<void(const void*)>& use) {
+  if (link_.device.kind != local::DeviceKind::cpu) return false;
+  if (!is_stolen(get.key)) return link_.executor.visit_block(get.block, get.runs->block_bytes(), use);
+  use(get.stolen.get());
+  return true;
+}
+
+bool FetchServer::is_declining() {
+  const std::lock_guard lock(mutex_);
+  return declining_ != nullptr;
+}
+
+void FetchServer::request(int from, const Message& message) {
+  const Request& request = message.request;
   GetPtr get;
   bool fresh = false;
   try {
@@ -88,6 +101,7 @@ void FetchServer::request(int from, Request request, MessageKind kind) {
       slot->fetch = request.fetch;
       slot->key = request.key;
       get = slot;
+      slot->path = &link_.paths.at(message.path);
       const auto found = exposed_.find(flat(request.key));
       if (found != exposed_.end()) {
         slot->block = found->second;
@@ -96,32 +110,27 @@ void FetchServer::request(int from, Request request, MessageKind kind) {
                                                from, request.key.stage, request.key.part, request.key.chunk));
       }
       slot->runs = std::make_unique<HyperslabRuns>(request.hyperslab);
-      slot->segments_left = segments_of(slot->runs->bytes());
+      slot->segments_left = link_.segments_of(slot->runs->bytes());
     }
     get = slot;
     if (get->declined) return;
-    if (kind == MessageKind::eager) {
-      if (get->runs->bytes() > kMostEager) throw local::CommError("an eager hyperslab does not fit into the reply");
-      get->eager = true;
-    } else if (kind == MessageKind::lease) {
-      get->rdma_wanted = true;
-    } else if (kind == MessageKind::device) {
-      if (get->runs->bytes() != get->runs->run_bytes()) throw local::CommError("a message of several runs");
-      get->device_wanted = true;
-    } else {
-      get->wanted.emplace_back(request.first_segment, request.first_segment + request.segments);
+    const Path& path = link_.paths.at(message.path);
+    if (!path.fits(get->runs->bytes(), get->runs->run_bytes())) {
+      throw local::CommError(fmt::format("rank {} asks for {} bytes in runs of {} by path {}", from, get->runs->bytes(),
+                                         get->runs->run_bytes(), path.name()));
     }
+    get->wanted.push_back({&path, request.first_segment, request.first_segment + request.segments});
     if (declining_) {
-      queue({get, -1, -1});
+      queue({get, /*decline=*/true});
     } else if (get->ready) {
-      queue({get, 0, 0});
+      queue({get, /*decline=*/false});
     }
   } catch (...) {
-    // The failure first: the consumer must not hear that its fetch is declined before this rank knows why.
+    // The failure first: the client must not hear that its fetch is declined before this rank knows why.
     link_.fail(std::current_exception());
     if (get) {
       const std::lock_guard lock(mutex_);
-      queue({get, -1, -1});
+      queue({get, /*decline=*/true});
     }
     wake_.notify_one();
     return;
@@ -152,9 +161,9 @@ void FetchServer::wait_for_stolen(const GetPtr& get) {
 }
 
 void FetchServer::on_ready(const GetPtr& get) {
-  if (get->eager && link_.device.kind == local::DeviceKind::cpu) {
+  if (get->own == nullptr) {
     try {
-      if (reply_from_memory(get)) return;
+      if (get->path->serve_at_once(*this, get)) return;
     } catch (...) {
       link_.fail(std::current_exception());  // which declines all, this fetch too
     }
@@ -162,7 +171,7 @@ void FetchServer::on_ready(const GetPtr& get) {
   {
     const std::lock_guard lock(mutex_);
     get->ready = true;
-    if (!declining_) queue({get, 0, 0});
+    if (!declining_) queue({get, /*decline=*/false});
   }
   wake_.notify_one();
 }
@@ -198,7 +207,7 @@ void FetchServer::fetch_own(const BlockKey& key, const Hyperslab& hyperslab, voi
     const std::lock_guard lock(mutex_);
     get->fetch = own_fetches_++;
     gets_[{get->to, get->fetch}] = get;
-    if (declining_) queue({get, -1, -1});
+    if (declining_) queue({get, /*decline=*/true});
   }
   wake_.notify_one();
   wait_for_block(get);
@@ -209,7 +218,7 @@ void FetchServer::decline_all(const std::exception_ptr& error) {
     const std::lock_guard lock(mutex_);
     if (declining_) return;
     declining_ = error;
-    for (const auto& [id, get] : gets_) queue({get, -1, -1});
+    for (const auto& [id, get] : gets_) queue({get, /*decline=*/true});
   }
   wake_.notify_all();
 }
@@ -263,7 +272,7 @@ bool FetchServer::poll() {
   }
   if (moved) wake_.notify_all();
   if (failure) link_.fail(failure);
-  for (const GetPtr& get : sent) rdma_done(get->to, get->fetch);
+  for (const GetPtr& get : sent) done(get->to, get->fetch);
   for (Finished& one : finished) one.done(one.error);
   return moved || !finished.empty();
 }
@@ -289,7 +298,7 @@ void FetchServer::loop() {
 
 void FetchServer::work(const Job& job) {
   const GetPtr& get = job.get;
-  if (job.first < 0) {
+  if (job.decline) {
     decline(get);
     return;
   }
@@ -297,105 +306,62 @@ void FetchServer::work(const Job& job) {
     get_own(get);
     return;
   }
-  bool wants_lease = false, wants_direct = false;
-  {
-    const std::lock_guard lock(mutex_);
-    const bool given_up = get->declined || declining_;
-    wants_lease = std::exchange(get->rdma_wanted, false) && !given_up;
-    wants_direct = std::exchange(get->device_wanted, false) && !given_up;
-  }
-  if (wants_lease) lease(get);
-  if (wants_direct) send_device(get);
-  if (get->eager) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (get->declined || declining_) return;
-    }
-    std::vector<std::byte> data(static_cast<size_t>(get->runs->bytes()));
-    get->runs->read(0, get->runs->bytes(), data.data(), scratch(),
-                    [&](int64_t offset, int64_t count, void* to) { read(*get, offset, count, to); });
-    reply_eager(get, data);
-    finish(get);
-    return;
-  }
   for (;;) {
+    const Path* path = nullptr;
     int64_t segment = 0;
     {
       const std::lock_guard lock(mutex_);
       if (get->leased || get->declined || declining_) return;  // a job that declines it is in the queue
-      while (!get->wanted.empty() && get->wanted.front().first >= get->wanted.front().second) {
-        get->wanted.pop_front();
-      }
-      if (get->wanted.empty()) break;
-      segment = get->wanted.front().first++;
+      auto& wanted = get->wanted;
+      while (!wanted.empty() && wanted.front().first >= wanted.front().last) wanted.pop_front();
+      if (wanted.empty()) break;
+      path = wanted.front().path;
+      segment = wanted.front().first++;
     }
-    const int64_t begin = segment * link_.segment_bytes;
-    const int64_t bytes = std::min(link_.segment_bytes, get->runs->bytes() - begin);
-    const int buffer = take_buffer();
-    if (buffer < 0) return;
-    auto* memory = static_cast<std::byte*>(buffers_[static_cast<size_t>(buffer)]->data());
-    std::unique_ptr<comm::Request> request;
-    try {
-      local::TraceScope trace(
-          fmt::format("send ({}, {})[{}] to rank {}", get->key.stage, get->key.part, get->key.chunk, get->to), "comm",
-          bytes);
-      get->runs->read(begin, bytes, memory, scratch(),
-                      [&](int64_t offset, int64_t count, void* to) { read(*get, offset, count, to); });
-      request = link_.communicator.send(memory, bytes, get->to, data_tag(link_.epoch, get->fetch));
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      free_buffers_.push_back(buffer);
-      throw;
-    }
-    bytes_sent_ += bytes;
-    --get->segments_left;
-    {
-      const std::lock_guard lock(mutex_);
-      sending_.push_back({std::move(request), buffer, nullptr});
-      ++to_poll_;
-    }
-    link_.communicator.wake();
+    if (!path->serve(*this, get, segment)) return;
   }
   if (get->segments_left == 0) finish(get);
 }
 
-// Whether the block lay in host memory; it is sent then.
-bool FetchServer::reply_from_memory(const GetPtr& get) {
-  {
+bool FetchServer::send_segment(const GetPtr& get, int64_t segment) {
+  const int64_t begin = segment * link_.segment_bytes;
+  const int64_t bytes = std::min(link_.segment_bytes, get->runs->bytes() - begin);
+  const int buffer = take_buffer();
+  if (buffer < 0) return false;
+  auto* memory = static_cast<std::byte*>(buffers_[static_cast<size_t>(buffer)]->data());
+  std::unique_ptr<comm::Request> request;
+  try {
+    local::TraceScope trace(
+        fmt::format("send ({}, {})[{}] to rank {}", get->key.stage, get->key.part, get->key.chunk, get->to), "comm",
+        bytes);
+    read(*get, begin, bytes, memory);
+    request = link_.communicator.send(memory, bytes, get->to, data_tag(link_.epoch, get->fetch));
+  } catch (...) {
     const std::lock_guard lock(mutex_);
-    if (declining_) return false;
+    free_buffers_.push_back(buffer);
+    throw;
   }
-  std::array<std::byte, kMostEager> data;
-  const auto copy = [&](const void* from) {
-    get->runs->read(0, get->runs->bytes(), data.data(), {}, [from](int64_t offset, int64_t count, void* to) {
-      std::memcpy(to, static_cast<const std::byte*>(from) + offset, static_cast<size_t>(count));
-    });
-  };
-  if (is_stolen(get->key)) {
-    copy(get->stolen.get());
-  } else if (!link_.executor.visit_block(get->block, get->runs->block_bytes(), copy)) {
-    return false;
-  }
-  reply_eager(get, std::span(data).first(static_cast<size_t>(get->runs->bytes())));
-  finish(get);
+  --get->segments_left;
+  add_sending({std::move(request), buffer, nullptr}, bytes);
   return true;
 }
 
-void FetchServer::reply_eager(const GetPtr& get, std::span<const std::byte> data) {
-  Message message;
-  message.kind = MessageKind::eager_data;
-  message.epoch = link_.epoch;
-  message.request.fetch = get->fetch;
-  message.data = data;
-  link_.communicator.post(get->to, encode(message));
-  bytes_sent_ += static_cast<int64_t>(data.size());
+void FetchServer::add_sending(Sending sending, int64_t bytes) {
+  bytes_sent_ += bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    sending_.push_back(std::move(sending));
+    ++to_poll_;
+  }
+  link_.communicator.wake();
 }
 
-// Where the block lies in device memory; null if it does not, which the consumer is told.
-const std::byte* FetchServer::lease_for(const GetPtr& get) {
+const std::byte* FetchServer::lease(const GetPtr& get) {
   const void* const at = is_stolen(get->key) ? nullptr : link_.executor.lease_block(get->block);
   if (at == nullptr) {
-    reply(get, MessageKind::not_on_device, 0);
+    Message message;
+    message.kind = MessageKind::not_on_device;
+    reply(*get, message);
     return nullptr;
   }
   const std::lock_guard lock(mutex_);
@@ -403,33 +369,12 @@ const std::byte* FetchServer::lease_for(const GetPtr& get) {
   return static_cast<const std::byte*>(at);
 }
 
-void FetchServer::lease(const GetPtr& get) {
-  const std::byte* const at = lease_for(get);
-  if (at == nullptr) return;
-  reply(get, MessageKind::rdma_ready, at - static_cast<const std::byte*>(link_.executor.device_slab().first));
-}
-
-void FetchServer::send_device(const GetPtr& get) {
-  const std::byte* const at = lease_for(get);
-  if (at == nullptr) return;
-  // The transport may need the device to be this thread's current one, which making anything of the device does.
+// Making anything of the device does.
+void FetchServer::make_device_current() {
   if (!on_this_device_) on_this_device_ = local::backend(link_.device.kind).create_event(link_.device.index);
-  const int64_t bytes = get->runs->bytes();
-  local::TraceScope trace(fmt::format("send ({}, {})[{}] from device memory to rank {}", get->key.stage, get->key.part,
-                                      get->key.chunk, get->to),
-                          "comm", bytes);
-  auto request = link_.communicator.send_device(link_.device.kind, at + get->runs->begin(), bytes, get->to,
-                                                data_tag(link_.epoch, get->fetch));
-  bytes_sent_ += bytes;
-  {
-    const std::lock_guard lock(mutex_);
-    sending_.push_back({std::move(request), -1, get});
-    ++to_poll_;
-  }
-  link_.communicator.wake();
 }
 
-void FetchServer::rdma_done(int from, uint32_t fetch) {
+void FetchServer::done(int from, uint32_t fetch) {
   GetPtr get;
   {
     const std::lock_guard lock(mutex_);
@@ -442,16 +387,12 @@ void FetchServer::rdma_done(int from, uint32_t fetch) {
   link_.executor.release_remote(get->block);
 }
 
-void FetchServer::reply(const GetPtr& get, MessageKind kind, int64_t offset) {
-  Message message;
-  message.kind = kind;
+void FetchServer::reply(const Get& get, Message message) {
   message.epoch = link_.epoch;
-  message.request.fetch = get->fetch;
-  message.request.offset = offset;
-  link_.communicator.post(get->to, encode(message));
+  message.request.fetch = get.fetch;
+  link_.communicator.post(get.to, encode(message));
 }
 
-// The last byte has been read: the block may go.
 void FetchServer::finish(const GetPtr& get) {
   {
     const std::lock_guard lock(mutex_);
@@ -486,7 +427,9 @@ void FetchServer::decline(const GetPtr& get) {
   // A copy under way may go on: what it yields is thrown away, and the slab stays until no rank has it open.
   if (leased) link_.executor.end_lease(get->block);
   try {
-    reply(get, MessageKind::declined, 0);
+    Message message;
+    message.kind = MessageKind::declined;
+    reply(*get, message);
   } catch (...) {
     link_.fail(std::current_exception());
   }

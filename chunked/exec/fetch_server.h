@@ -1,8 +1,6 @@
-// The owner's side of fetches: waits until a block is ready, reads the wanted segments into bounce buffers in a thread
-// of its own and sends them. A consumer has posted its receives before it asks, so every send ends and every buffer
-// comes back. A consumer whose device reaches this one's memory leases the block instead and copies it from there. A
-// small hyperslab of a block in host memory leaves in one message, from the thread that made it or heard of the
-// request.
+// The server's side of fetches: waits until a block is ready and then has the path of the request serve it, in a thread
+// of its own unless the path can do so at once. A client has posted its receives before it asks, so every send ends and
+// every buffer comes back.
 #pragma once
 
 #include <atomic>
@@ -15,23 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "quarry/chunked/exec/hyperslab.h"
+#include "quarry/chunked/exec/fetch.h"
 #include "quarry/chunked/exec/service_messages.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::exec {
-
-// What the parts of a service share.
-struct ServiceLink {
-  comm::Communicator& communicator;
-  scheduler::Executor& executor;
-  uint64_t epoch = 0;
-  const comm::PeerMemory* peers = nullptr;
-  int64_t segment_bytes = 0;
-  local::Device device;
-  // This rank's own failure; from any thread.
-  std::function<void(const std::exception_ptr&)> fail;
-};
 
 class FetchServer : public std::enable_shared_from_this<FetchServer> {
  public:
@@ -44,8 +30,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   // See Service::publish_stolen().
   void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data);
   // From the thread that makes progress (service.cpp).
-  void request(int from, Request request, MessageKind kind);  // request, eager, lease or device
-  void rdma_done(int from, uint32_t fetch);                   // the block of a lease
+  void request(int from, const Message& message);
+  void done(int from, uint32_t fetch);  // the client has the bytes of a leased block
   bool poll();
   // A fetch from this rank itself: fills `to` without messages; `done` is called by poll().
   void fetch_own(const BlockKey& key, const Hyperslab& hyperslab, void* to,
@@ -58,33 +44,35 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   // Who waits for blocks of this rank, a line for each.
   std::string describe();
 
- private:
-  struct Get {
-    int to = -1;  // this rank: `own` is set
-    uint32_t fetch = 0;
-    BlockKey key;
-    scheduler::BlockId block = -1;
-    std::shared_ptr<const std::byte> stolen;  // of a kStolen one, once it is ready
-    std::unique_ptr<HyperslabRuns> runs;
-    int64_t segments_left = 0;
-    bool ready = false;
-    bool declined = false;
-    bool rdma_wanted = false, device_wanted = false, leased = false;
-    bool eager = false;                              // the reply holds it all
-    std::deque<std::pair<int64_t, int64_t>> wanted;  // [first, last) segments asked for before the block was ready
-    void* own = nullptr;
-    Hyperslab hyperslab;  // of an own fetch
-    std::function<void(std::exception_ptr)> done;
-  };
-  using GetPtr = std::shared_ptr<Get>;
-  struct Job {
-    GetPtr get;
-    int64_t first, last;  // segments; first < 0: decline
-  };
+  // --- for paths, in the server's thread unless it says otherwise ---
+
   struct Sending {
     std::unique_ptr<comm::Request> request;
     int buffer;  // -1: from device memory
     GetPtr get;  // then: whose block is leased
+  };
+
+  const ServiceLink& link() const { return link_; }
+  bool is_declining();  // any thread
+  // Bytes of the packed hyperslab, from `begin` on.
+  void read(const Get& get, int64_t begin, int64_t bytes, std::byte* to);
+  // Calls `use` with the block if it lies in host memory and this rank computes on the CPU. Any thread.
+  bool visit(const Get& get, const std::function<void(const void*)>& use);
+  // Packs a segment into a buffer and sends it; false if the run ends.
+  bool send_segment(const GetPtr& get, int64_t segment);
+  // The block in device memory, until the client is done or, with add_sending(), the send is; null if it is not there,
+  // which the client is told.
+  const std::byte* lease(const GetPtr& get);
+  void make_device_current();
+  void add_sending(Sending sending, int64_t bytes);
+  void reply(const Get& get, Message message);  // any thread, as what follows
+  void count_sent(int64_t bytes) { bytes_sent_ += bytes; }
+  void finish(const GetPtr& get);  // the last byte has been read: the block may go
+
+ private:
+  struct Job {
+    GetPtr get;
+    bool decline;
   };
   struct Stolen {
     std::shared_ptr<const std::byte> data;
@@ -97,23 +85,15 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
 
   void wait_for_block(const GetPtr& get);
   void wait_for_stolen(const GetPtr& get);
-  void read(const Get& get, int64_t offset, int64_t count, void* to);
+  void read_block(const Get& get, int64_t offset, int64_t count, void* to);
   void on_ready(const GetPtr& get);
   void queue(Job job);  // under the lock
   void loop();
   void work(const Job& job);
   void decline(const GetPtr& get);
-  const std::byte* lease_for(const GetPtr& get);
-  void lease(const GetPtr& get);
-  void send_device(const GetPtr& get);
-  bool reply_from_memory(const GetPtr& get);
-  void reply_eager(const GetPtr& get, std::span<const std::byte> data);
-  void reply(const GetPtr& get, MessageKind kind, int64_t offset);
   void get_own(const GetPtr& get);
   int take_buffer();
   std::span<std::byte> scratch();
-  int64_t segments_of(int64_t bytes) const;
-  void finish(const GetPtr& get);
 
   const ServiceLink& link_;
   std::vector<std::unique_ptr<local::Buffer>> buffers_;                 // kBuffers, then the scratch
@@ -132,7 +112,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   bool stop_ = false;
   uint32_t own_fetches_ = 0;
   std::unique_ptr<local::Stream> own_stream_;
-  std::unique_ptr<local::Event> on_this_device_;  // of thread_, see send_device()
+  std::unique_ptr<local::Event> on_this_device_;  // of thread_, see make_device_current()
   std::atomic<int64_t> bytes_sent_{0};
   std::thread thread_;
 };

@@ -26,6 +26,7 @@
 
 #include "quarry/chunked/exec/fetch_client.h"
 #include "quarry/chunked/exec/fetch_server.h"
+#include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service_messages.h"
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/comm/monitor/watchdog.h"
@@ -68,11 +69,11 @@ constexpr int64_t kRelianceNs = 100'000;
 
 class ServiceImpl : public Service {
  public:
-  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch,
-              const comm::PeerMemory* peers)
+  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch, const Paths* paths)
       : communicator_(communicator),
         executor_(executor),
-        link_{communicator, executor, epoch, peers, 0, {}, {}},
+        own_paths_(paths == nullptr ? std::make_unique<Paths>(communicator, executor.device()) : nullptr),
+        link_{communicator, executor, epoch, paths == nullptr ? *own_paths_ : *paths, 0, {}, {}},
         stealing_(communicator.rank(), communicator.size(), [this](int to, Message message) {
           message.epoch = link_.epoch;
           communicator_.post(to, encode(message));
@@ -115,6 +116,7 @@ class ServiceImpl : public Service {
 
   comm::Communicator& communicator_;
   scheduler::Executor& executor_;
+  const std::unique_ptr<Paths> own_paths_;  // where none were given
   ServiceLink link_;
   WorkStealing stealing_;
   std::shared_ptr<FailureReceiver> failures_ = std::make_shared<FailureReceiver>();
@@ -174,8 +176,8 @@ void ServiceImpl::open() {
   communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
     Message message = decode(bytes);
     if (message.epoch != link_.epoch) return;  // the end of an earlier run's failure
-    if (message.kind == MessageKind::eager_data) {
-      client_->eager_data(from, message.request.fetch, message.data);
+    if (message.kind == MessageKind::data) {
+      client_->receive_data(from, message.request.fetch, message.data);
     } else {
       const std::lock_guard lock(mutex_);
       inbox_.emplace_back(from, std::move(message));
@@ -257,34 +259,31 @@ bool ServiceImpl::handle_messages() {
   }
   for (auto& [from, message] : messages) {
     switch (message.kind) {
-      case MessageKind::request:
-      case MessageKind::eager:
-      case MessageKind::lease:
-      case MessageKind::device:
+      case MessageKind::fetch:
       case MessageKind::steal_request:
         if (!running) {
           early_.emplace_front(from, std::move(message));
         } else if (message.kind == MessageKind::steal_request) {
           stealing_.handle_request(from, message.request.key.stage, message.request.fetch);
         } else {
-          server_->request(from, std::move(message.request), message.kind);
+          server_->request(from, message);
         }
         break;
       case MessageKind::declined:
         fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
         client_->declined(from, message.request.fetch);
         break;
-      case MessageKind::rdma_ready:
-        client_->rdma_ready(from, message.request.fetch, message.request.offset);
+      case MessageKind::reply:
+        client_->reply(from, message);
         break;
       case MessageKind::not_on_device:
-        client_->not_on_device(from, message.request.fetch);
+        client_->fall_back(from, message.request.fetch);
         break;
-      case MessageKind::rdma_done:
-        server_->rdma_done(from, message.request.fetch);
+      case MessageKind::done:
+        server_->done(from, message.request.fetch);
         break;
-      case MessageKind::eager_data:
-        break;  // has been taken at once
+      case MessageKind::data:
+        break;  // has been received at once
       case MessageKind::steal_reply:
         stealing_.handle_reply(from, message);
         break;
@@ -460,15 +459,18 @@ void ServiceImpl::close() noexcept {
 }  // namespace
 
 std::unique_ptr<Service> Service::create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const comm::PeerMemory* peers) {
-  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, peers);
+                                         uint64_t epoch, const Paths* paths) {
+  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, paths);
   service->open();
   return service;
 }
 
 int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
   if (ranks == 1) return 0;
-  const int segments = FetchServer::kBuffers + 1 + (on_device ? FetchClient::kBuffers : 0);
+  int segments = FetchServer::kBuffers + 1;
+  for (const PathRow& row : path_rows()) {
+    if ((row.fills == Fills::device) == on_device) segments += row.buffers;
+  }
   return segments * segment_bytes_for(staging_limit);
 }
 

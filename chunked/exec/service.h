@@ -1,5 +1,5 @@
-// Remote reads during a run: the owner of a block answers fetches from whichever tier holds it; the consumer has
-// reserved room before it asks.
+// Remote reads during a run: the owner of a block answers fetches from whichever tier holds it; the client has
+// reserved memory before it asks.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 #include <memory>
 
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/ipc/peer_memory.h"
 #include "quarry/local/base/shape.h"
 #include "quarry/scheduler/executor.h"
 
 namespace quarry::exec {
 
+class Paths;
 class WorkStealing;
 
 // Names a block in the same way on every rank: output number of a stage and chunk number, or a part of a reduction's
@@ -38,17 +38,16 @@ struct Hyperslab {
 class Service {
  public:
   // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
-  // from here on, on any rank, reaches the others when they are in run(). `peers`: the ranks' executor.device_slab();
-  // where it reaches an owner, blocks in device memory are copied from there by this rank's device.
+  // from here on, on any rank, reaches the others when they are in run(). `paths`: connected ones; null: those that
+  // need no connection.
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const comm::PeerMemory* peers = nullptr);
+                                         uint64_t epoch, const Paths* paths = nullptr);
   virtual ~Service() = default;
 
   // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.
   virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
-  // Consumer: asks `owner` for the hyperslab; `to` (host memory on the CPU, device memory on a GPU: staged through
-  // executor.staging()) is filled, then `done` is called from the thread that makes progress, with an error if the run
-  // failed.
+  // Client: asks `owner` for the hyperslab; `to` (host memory on the CPU, device memory on a GPU) is filled, then
+  // `done` is called from the thread that makes progress, with an error if the run failed.
   virtual void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
                      std::function<void(std::exception_ptr)> done) = 0;
 

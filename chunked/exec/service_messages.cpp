@@ -77,12 +77,10 @@ class Reader {
 std::vector<std::byte> encode(const Message& message) {
   Writer out;
   out.put(message.kind);
+  out.put(message.path);
   out.put(message.epoch);
   switch (message.kind) {
-    case MessageKind::request:
-    case MessageKind::eager:
-    case MessageKind::lease:
-    case MessageKind::device: {
+    case MessageKind::fetch: {
       const Request& r = message.request;
       out.put(r.fetch);
       out.put(r.key);
@@ -95,13 +93,13 @@ std::vector<std::byte> encode(const Message& message) {
       break;
     }
     case MessageKind::declined:
-    case MessageKind::rdma_ready:
+    case MessageKind::reply:
     case MessageKind::not_on_device:
-    case MessageKind::rdma_done:
+    case MessageKind::done:
       out.put(message.request.fetch);
       out.put(message.request.offset);
       break;
-    case MessageKind::eager_data:
+    case MessageKind::data:
       out.put(message.request.fetch);
       out.put_bytes(message.data);
       break;
@@ -124,12 +122,10 @@ Message decode(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Message message;
   in.get(message.kind);
+  in.get(message.path);
   in.get(message.epoch);
   switch (message.kind) {
-    case MessageKind::request:
-    case MessageKind::eager:
-    case MessageKind::lease:
-    case MessageKind::device: {
+    case MessageKind::fetch: {
       Request& r = message.request;
       in.get(r.fetch);
       in.get(r.key);
@@ -142,13 +138,13 @@ Message decode(std::span<const std::byte> bytes) {
       return message;
     }
     case MessageKind::declined:
-    case MessageKind::rdma_ready:
+    case MessageKind::reply:
     case MessageKind::not_on_device:
-    case MessageKind::rdma_done:
+    case MessageKind::done:
       in.get(message.request.fetch);
       in.get(message.request.offset);
       return message;
-    case MessageKind::eager_data:
+    case MessageKind::data:
       in.get(message.request.fetch);
       message.data = in.rest();
       return message;

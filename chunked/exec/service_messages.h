@@ -11,18 +11,15 @@
 
 namespace quarry::exec {
 
-enum class MessageKind : uint32_t {
-  request,        // send these segments of a hyperslab
-  eager,          // send this hyperslab, which fits into the answer
-  eager_data,     // its bytes
+enum class MessageKind : uint16_t {
+  fetch,          // send these segments of a hyperslab, by the path that the message names
+  data,           // all bytes of an eager fetch
+  reply,          // the path's word to the client, with an offset
+  not_on_device,  // the block is not where the path needs it: take another one
+  done,           // the path's word to the server: the client has the bytes
   declined,       // of this fetch nothing more will come
   failed,         // the sender's run failed, with the error
-  lease,          // hold the block where it lies in device memory, for a copy from device to device
-  device,         // send the whole hyperslab, which is one run, from there by one message
-  rdma_ready,     // it lies there, until `rdma_done`
-  not_on_device,  // lease, device: it does not: ask for segments
-  rdma_done,      // the copy is done
-  steal_request,  // for a chunk of this stage to compute (balance.h)
+  steal_request,  // for a chunk of this stage to compute (stealing.h)
   steal_reply,    // that chunk, or none
 };
 
@@ -30,19 +27,20 @@ enum class MessageKind : uint32_t {
 inline constexpr int64_t kMostEager = 4000;
 
 struct Request {
-  uint32_t fetch = 0;  // the consumer's number for it
+  uint32_t fetch = 0;  // the client's number for it
   BlockKey key;
   Hyperslab hyperslab;
   int64_t first_segment = 0, segments = 0;  // segments of the agreed size of the packed hyperslab
-  int64_t offset = 0;                       // rdma_ready: where the block lies in its owner's slab; handed: chunks left
+  int64_t offset = 0;                       // reply: of the block in its owner's slab; steal_reply: chunks left
 };
 
 struct Message {
-  MessageKind kind = MessageKind::request;
+  MessageKind kind = MessageKind::fetch;
+  uint16_t path = 0;  // fetch: its row in paths.def
   uint64_t epoch = 0;
-  Request request;  // request, eager, lease, device; of it only `fetch` (rdma_ready: and `offset`): the others but
-                    // failed; of it `fetch` (a number that the answer repeats), `key` and `offset`: ask, handed
-  std::span<const std::byte> data;  // eager_data; in the bytes that were decoded
+  Request request;  // fetch; of it only `fetch` and `offset`: data (no offset), reply, not_on_device, done, declined;
+                    // of it `fetch` (a number that the answer repeats), `key` and `offset`: steal_request, steal_reply
+  std::span<const std::byte> data;  // data; in the bytes that were decoded
   local::ErrorRecord error;         // failed; long messages are cut
 };
 

@@ -167,10 +167,11 @@ void what_ran(Page& page, const RunReport& report) {
   page.end_section();
 }
 
-// Who sent how much to whom.
+// Who sent how much to whom, and by which paths.
 void communication_matrix(Page& page, const RunReport& report) {
   if (report.ranks.size() < 2 || report.ranks.size() > kMostRanksDrawn) return;
-  const std::vector<std::vector<int64_t>> bytes = fetched_bytes(report.ranks);
+  const Fetched fetched = fetched_bytes(report.ranks);
+  const auto& bytes = fetched.bytes;
   int64_t most = 0;
   for (const auto& row : bytes) most = std::max(most, *std::ranges::max_element(row));
   if (most == 0) return;
@@ -187,6 +188,12 @@ void communication_matrix(Page& page, const RunReport& report) {
   }
   page.raw("<h3>Communication matrix</h3>\n");
   page.table(columns, rows);
+  std::vector<std::vector<std::string>> paths;
+  for (const auto& [path, amount] : fetched.by_path) {
+    if (paths.size() == kMostPaths) break;
+    paths.push_back({path, fmt::format("{}", amount.first), format_bytes(amount.second)});
+  }
+  if (!paths.empty()) page.table({"Path between ranks", "#Fetches", "#Bytes"}, paths);
 }
 
 void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {

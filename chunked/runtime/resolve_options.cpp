@@ -11,8 +11,8 @@
 #include <functional>
 #include <string>
 
-#include "quarry/comm/ipc/peer_memory.h"
 #include "quarry/comm/monitor/watchdog.h"
+#include "quarry/comm/path_use.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry {
@@ -114,9 +114,9 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
     options.chunks = parse_chunks(text);
   }
   if (options.peer_copies.empty()) options.peer_copies = environment("QUARRY_PEER_COPIES");
-  static_cast<void>(comm::parse_peer_copies(options.peer_copies));
+  static_cast<void>(comm::parse_path_use("peer copies", options.peer_copies));
   if (options.device_messages.empty()) options.device_messages = environment("QUARRY_DEVICE_MESSAGES");
-  static_cast<void>(comm::parse_device_messages(options.device_messages));
+  static_cast<void>(comm::parse_path_use("device messages", options.device_messages));
   if (options.balance.empty()) options.balance = environment("QUARRY_BALANCE");
   resolved.steals_work = options.balance.empty() || parse_either("balance", options.balance, "on", "off");
   if (options.without_gpu.empty()) options.without_gpu = environment("QUARRY_WITHOUT_GPU");

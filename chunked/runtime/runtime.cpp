@@ -61,10 +61,13 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   });
   plan_bytes = exec::Service::bytes_for_tasks(memory_bytes, device.kind != DeviceKind::cpu, communicator->size());
   communicator->all_reduce(std::span(&plan_bytes, 1), comm::ReduceOp::min);
-  if (communicator->size() > 1 && job_kind != DeviceKind::cpu) {
-    const auto [slab, bytes] = executor->device_slab();
-    peers = comm::PeerMemory::connect(*communicator, device, slab, bytes, comm::parse_peer_copies(options.peer_copies),
-                                      comm::parse_device_messages(options.device_messages));
+  if (communicator->size() > 1) {
+    paths = std::make_unique<exec::Paths>(*communicator, device);
+    if (job_kind != DeviceKind::cpu) {
+      paths->connect(executor->device_slab(),
+                     {{"peer-copy", comm::parse_path_use("peer copies", options.peer_copies)},
+                      {"device-message", comm::parse_path_use("device messages", options.device_messages)}});
+    }
   }
   progress = std::make_unique<ProgressReports>(
       *communicator, [this] { return progress_of(executor->progress(), internals.stolen_chunks); });
@@ -96,9 +99,10 @@ void Runtime::Impl::make_executor() {
 
 void Runtime::Impl::stop() noexcept {
   progress.reset();
-  if (peers) {
+  const bool connected = paths && job_kind != DeviceKind::cpu;
+  paths.reset();
+  if (connected) {
     // Nobody frees memory that another rank has open.
-    peers.reset();
     try {
       communicator->barrier();
     } catch (const std::exception& error) {
@@ -143,7 +147,8 @@ local::DeviceKind Runtime::job_device_kind() const { return impl_->job_kind; }
 int64_t Runtime::plan_bytes() const { return impl_->plan_bytes; }
 const RuntimeOptions& Runtime::options() const { return impl_->options; }
 scheduler::Executor& Runtime::executor() { return *impl_->executor; }
-const comm::PeerMemory* Runtime::peers() const { return impl_->peers.get(); }
+const exec::Paths* Runtime::paths() const { return impl_->paths.get(); }
+std::string Runtime::describe_paths(int from) const { return impl_->paths ? impl_->paths->describe(from) : ""; }
 Runtime::Internals& Runtime::internals() { return impl_->internals; }
 bool Runtime::any_run_started() const { return impl_->internals.any_run_started; }
 

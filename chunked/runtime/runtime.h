@@ -14,8 +14,10 @@
 
 namespace quarry::comm {
 class Communicator;
-class PeerMemory;
-}  // namespace quarry::comm
+}
+namespace quarry::exec {
+class Paths;
+}
 namespace quarry::scheduler {
 class Executor;
 }
@@ -88,8 +90,9 @@ class Runtime {
   int64_t plan_bytes() const;             // of memory that every rank has for tasks
   const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
   scheduler::Executor& executor();
-  const comm::PeerMemory* peers() const;  // null for one rank and on the CPU
-  std::string banner() const;             // ranks, devices, threads, budget in one line
+  const exec::Paths* paths() const;            // between ranks; null for one rank
+  std::string describe_paths(int from) const;  // what this rank fetches from that one by, for people
+  std::string banner() const;                  // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks.
   void set_progress(std::function<void(const Progress&)> callback);
   // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.

@@ -26,7 +26,7 @@ class MpiCommunicator : public Communicator {
   int node_of(int rank) const override { return node_of_.at(static_cast<size_t>(rank)); }
   const char* transport() const override { return endpoint().transport(); }
 
-  std::string path_to(int rank) override { return endpoint().path_to(channel_, rank); }
+  std::string link_to(int rank) override { return endpoint().link_to(channel_, rank); }
 
   std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override;

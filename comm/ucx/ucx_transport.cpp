@@ -95,7 +95,7 @@ class UcpTransport : public UcxTransport {
   const char* name() const override { return "ucx"; }
 
   // UCX tells only in print: "#   lane[0]: 5:sysv/memory.0 md[3] -> …".
-  std::string path_to(int rank) override {
+  std::string link_to(int rank) override {
     char* text = nullptr;
     size_t bytes = 0;
     std::FILE* const file = open_memstream(&text, &bytes);

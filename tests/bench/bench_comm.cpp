@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/comm/device_collectives.h"
@@ -53,12 +54,12 @@ class Bench {
     if (options_.wants("latency")) latency();
     if (options_.wants("bandwidth")) bandwidth();
     if (options_.device == local::DeviceKind::cpu) {
-      if (options_.wants("fetches")) fetches(comm::PeerCopies::off);
+      if (options_.wants("fetches")) fetches(comm::PathUse::off);
       return;
     }
     if (options_.wants("fetches")) {
-      fetches(comm::PeerCopies::automatic);
-      fetches(comm::PeerCopies::off);
+      fetches(comm::PathUse::automatic);
+      fetches(comm::PathUse::off);
     }
     if (options_.wants("rechunk")) rechunk();
     if (on_gpu() && options_.wants("collectives")) collectives();
@@ -135,13 +136,13 @@ class Bench {
     std::function<void(TaskRun&)> run_;
   };
 
-  // The executor of a row, with what the ranks of the host see of each other's devices.
+  // The executor of a row, with the paths to the other ranks.
   struct Setup {
     std::unique_ptr<scheduler::Executor> executor;
-    std::unique_ptr<comm::PeerMemory> peers;
+    std::unique_ptr<exec::Paths> paths;
   };
 
-  Setup make_setup(int64_t bytes, comm::PeerCopies copies) {
+  Setup make_setup(int64_t bytes, comm::PathUse copies) {
     scheduler::ExecutorConfig config;
     config.device = device_;
     config.memory_bytes = bytes;
@@ -149,15 +150,23 @@ class Bench {
     config.spill_dir = "/tmp";
     Setup setup;
     setup.executor = scheduler::Executor::create(config);
+    setup.paths = std::make_unique<exec::Paths>(job_, device_);
     if (options_.device != local::DeviceKind::cpu) {
-      const auto [slab, slab_bytes] = setup.executor->device_slab();
-      setup.peers = comm::PeerMemory::connect(job_, device_, slab, slab_bytes, copies);
+      setup.paths->connect(setup.executor->device_slab(), {{"peer-copy", copies}});
     }
     return setup;
   }
 
+  // What a fetch of so many bytes from the next rank goes by.
+  std::string path_of(const Setup& setup, int64_t bytes, int64_t run_bytes) const {
+    const int owner = (job_.rank() + 1) % job_.size();
+    if (owner == job_.rank()) return "none";
+    const exec::Path& path = setup.paths->choose(owner, bytes, run_bytes);
+    return fmt::format("{} ({})", path.name(), path.link(owner));
+  }
+
   void leave(Setup& setup) {
-    setup.peers.reset();
+    setup.paths.reset();
     job_.barrier();
   }
 
@@ -171,7 +180,7 @@ class Bench {
   // blocks are there until all hyperslabs are.
   double run_fetches(Setup& setup, int64_t chunks, const local::Dims& shape, int64_t itemsize,
                      const std::vector<int32_t>& readers, const std::vector<Fetch>& own) {
-    const auto service = exec::Service::create(job_, *setup.executor, ++epoch_, setup.peers.get());
+    const auto service = exec::Service::create(job_, *setup.executor, ++epoch_, setup.paths.get());
     scheduler::Graph graph;
     std::atomic<int64_t> begin_ns{0}, end_ns{0};
     const auto now = [] { return Clock::now().time_since_epoch().count(); };
@@ -222,29 +231,28 @@ class Bench {
   }
 
   // Whole chunks: rank 1 from rank 0, then each from its neighbour at once.
-  void fetches(comm::PeerCopies copies) {
+  void fetches(comm::PathUse copies) {
     // Messages through the host are much slower: fewer of them.
     constexpr int64_t kMessageBytes = int64_t{2} << 30;
     const int64_t bytes =
-        copies == comm::PeerCopies::off ? std::min(options_.total_bytes, kMessageBytes) : options_.total_bytes;
+        copies == comm::PathUse::off ? std::min(options_.total_bytes, kMessageBytes) : options_.total_bytes;
     const int64_t chunks = std::max<int64_t>(1, bytes / options_.chunk_bytes);
     const local::Dims shape{options_.chunk_bytes / 8};
     // Room for what is owned and what is fetched, and for spilling none of it.
     Setup setup = make_setup(3 * chunks * options_.chunk_bytes, copies);
     for (const bool both : {false, true}) {
-      const bool pulling = both || job_.rank() == 1;
+      const bool fetching = both || job_.rank() == 1;
       const bool fetched = both || job_.rank() == 0;
       std::vector<Fetch> own;
-      for (int64_t c = 0; pulling && c < chunks; ++c) {
+      for (int64_t c = 0; fetching && c < chunks; ++c) {
         own.push_back({both ? (job_.rank() + 1) % job_.size() : 0, c, {shape, {0}, shape, 8}});
       }
       const std::vector<int32_t> readers(static_cast<size_t>(chunks), fetched ? 1 : 0);
       std::vector<double> seconds;
       for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, chunks, shape, 8, readers, own));
-      const bool direct = setup.peers && setup.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
       report({{"row", "fetches"},
               {"direction", both ? "all from their neighbours" : "1 from 0"},
-              {"path", direct ? setup.peers->peer((job_.rank() + 1) % job_.size()).how : "messages"},
+              {"path", path_of(setup, options_.chunk_bytes, options_.chunk_bytes)},
               {"bytes", options_.chunk_bytes},
               {"GB/s", static_cast<double>(chunks * options_.chunk_bytes) / median(seconds) / 1e9}});
     }
@@ -260,7 +268,7 @@ class Bench {
     const int64_t rows = options_.chunk_bytes / kItem / columns;  // of a chunk
     const local::Dims shape{rows, columns};
     const int64_t width = columns / ranks;
-    Setup setup = make_setup(3 * row_chunks * options_.chunk_bytes, comm::PeerCopies::automatic);
+    Setup setup = make_setup(3 * row_chunks * options_.chunk_bytes, comm::PathUse::automatic);
     std::vector<Fetch> own;
     for (int64_t c = 0; c < row_chunks; ++c) {
       for (int owner = 0; owner < ranks; ++owner) {
@@ -272,11 +280,11 @@ class Bench {
     std::vector<double> seconds;
     for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, row_chunks, shape, kItem, readers, own));
     const auto bytes = static_cast<double>(own.size()) * static_cast<double>(rows * width * kItem);
-    const bool direct = ranks > 1 && setup.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
+    const std::string path = path_of(setup, rows * width * kItem, width * kItem);
     leave(setup);
     setup = {};
     nlohmann::json row = {{"row", "rechunk"},
-                          {"path", direct ? "device to device" : "messages"},
+                          {"path", path},
                           {"bytes", options_.total_bytes * ranks},
                           {"GB/s", bytes / median(seconds) / 1e9}};
     if (const double plain = plain_all_to_all(static_cast<int64_t>(bytes) / std::max<int64_t>(1, ranks - 1));

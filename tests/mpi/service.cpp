@@ -16,6 +16,7 @@
 #include <random>
 #include <thread>
 
+#include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service_messages.h"
 #include "quarry/scheduler/executor.h"
 #include "tests/support/mpi_job.h"
@@ -56,23 +57,24 @@ struct Settings {
   int64_t memory_bytes = int64_t{64} << 20;
 };
 
-// The devices' memory as the ranks of a host read each other's; closed before any of it is freed.
-class Peers {
+// Paths that are connected; closed before any of the memory that they reach is freed.
+class Connected {
  public:
-  Peers(Executor& executor, comm::PeerCopies copies, comm::DeviceMessages messages = comm::DeviceMessages::automatic) {
-    const auto [slab, bytes] = executor.device_slab();
-    memory_ = comm::PeerMemory::connect(job(), executor.device(), slab, bytes, copies, messages);
+  Connected(Executor& executor, comm::PathUse copies, comm::PathUse messages = comm::PathUse::automatic)
+      : paths_(std::make_unique<Paths>(job(), executor.device())) {
+    paths_->connect(executor.device_slab(), {{"peer-copy", copies}, {"device-message", messages}});
   }
-  ~Peers() {
-    memory_.reset();
+  ~Connected() {
+    paths_.reset();
     job().barrier();
   }
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
-  const comm::PeerMemory* get() const { return memory_.get(); }
+  Connected(const Connected&) = delete;
+  Connected& operator=(const Connected&) = delete;
+  const Paths* get() const { return paths_.get(); }
+  bool reaches(const char* path, int owner) const { return paths_->find(path).obstacle(owner).empty(); }
 
  private:
-  std::unique_ptr<comm::PeerMemory> memory_;
+  std::unique_ptr<Paths> paths_;
 };
 
 std::unique_ptr<Executor> make_executor(const Settings& settings) {
@@ -184,8 +186,8 @@ class RandomFetches {
   // What a producing task does before it fills its chunk.
   std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
 
-  void run(Executor& executor, comm::Communicator& communicator = job(), const comm::PeerMemory* peers = nullptr) {
-    const auto service = Service::create(communicator, executor, next_epoch(), peers);
+  void run(Executor& executor, comm::Communicator& communicator = job(), const Paths* paths = nullptr) {
+    const auto service = Service::create(communicator, executor, next_epoch(), paths);
     Graph graph;
     const int64_t elements = local::element_count(shape_);
     const int32_t make = graph.add_body(std::make_unique<Body>([&, elements](TaskRun& run) {
@@ -398,15 +400,15 @@ class PeerCopies : public ::testing::TestWithParam<DeviceKind> {
 TEST_P(PeerCopies, RandomHyperslabsOfEveryShape) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::automatic);
+  const Connected paths(*executor, comm::PathUse::automatic);
   for (int r = 0; r < job().size(); ++r) {
-    EXPECT_EQ(peers.get()->peer(r).base != nullptr, job().node_of(r) == job().node_of(job().rank()));
+    EXPECT_EQ(paths.reaches("peer-copy", r), r != job().rank() && job().node_of(r) == job().node_of(job().rank()));
   }
   const int64_t before = job().bytes_sent();
-  RandomFetches(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), peers.get());
-  RandomFetches(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), peers.get());
-  RandomFetches(settings, 4, 6, {300000}, 3).run(*executor, job(), peers.get());
-  RandomFetches(settings, 1, 1, {5}, 4).run(*executor, job(), peers.get());
+  RandomFetches(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), paths.get());
+  RandomFetches(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), paths.get());
+  RandomFetches(settings, 4, 6, {300000}, 3).run(*executor, job(), paths.get());
+  RandomFetches(settings, 1, 1, {5}, 4).run(*executor, job(), paths.get());
   if (job().node_size() == job().size()) {
     EXPECT_LT(job().bytes_sent() - before, 4096) << "blocks travelled as messages";
   }
@@ -415,31 +417,31 @@ TEST_P(PeerCopies, RandomHyperslabsOfEveryShape) {
 TEST_P(PeerCopies, BlocksThatWereSpilledComeAsMessages) {
   const Settings settings{GetParam(), int64_t{12} << 20};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::automatic);
-  RandomFetches(settings, 12, 12, {1100, 1000}, 3).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::automatic);
+  RandomFetches(settings, 12, 12, {1100, 1000}, 3).run(*executor, job(), paths.get());
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
 TEST_P(PeerCopies, TurnedOff) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off);
-  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(peers.get()->peer(r).base != nullptr, r == job().rank());
-  RandomFetches(settings, 6, 6, {1000}, 2).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::off);
+  for (int r = 0; r < job().size(); ++r) EXPECT_FALSE(paths.reaches("peer-copy", r));
+  RandomFetches(settings, 6, 6, {1000}, 2).run(*executor, job(), paths.get());
 }
 
 TEST_P(PeerCopies, AFailureEndsThemEverywhere) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::automatic);
+  const Connected paths(*executor, comm::PathUse::automatic);
   const int culprit = job().size() - 1;
   for (int round = 0; round < 5; ++round) {
     RandomFetches run(settings, 40, 30, {100, 100}, 7);
     run.before = [&](int64_t chunk, TaskRun&) {
       if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
     };
-    EXPECT_THROW(run.run(*executor, job(), peers.get()), local::IoError);
-    RandomFetches(settings, 10, 10, {100, 10}, 8).run(*executor, job(), peers.get());
+    EXPECT_THROW(run.run(*executor, job(), paths.get()), local::IoError);
+    RandomFetches(settings, 10, 10, {100, 10}, 8).run(*executor, job(), paths.get());
   }
 }
 
@@ -456,33 +458,33 @@ class DeviceMessages : public PeerCopies {
 TEST_P(DeviceMessages, HyperslabsOfEveryShape) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
-  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(peers.get()->peer(r).messages, r != job().rank());
-  RandomFetches(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), peers.get());
-  RandomFetches(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), peers.get());
-  RandomFetches(settings, 12, 30, {300000}, 3).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::off, comm::PathUse::required);
+  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(paths.reaches("device-message", r), r != job().rank());
+  RandomFetches(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), paths.get());
+  RandomFetches(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), paths.get());
+  RandomFetches(settings, 12, 30, {300000}, 3).run(*executor, job(), paths.get());
 }
 
 TEST_P(DeviceMessages, BlocksThatWereSpilledComeThroughTheHost) {
   const Settings settings{GetParam(), int64_t{12} << 20};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
-  RandomFetches(settings, 12, 24, {1100000}, 3).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::off, comm::PathUse::required);
+  RandomFetches(settings, 12, 24, {1100000}, 3).run(*executor, job(), paths.get());
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
 TEST_P(DeviceMessages, AFailureEndsThemEverywhere) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
+  const Connected paths(*executor, comm::PathUse::off, comm::PathUse::required);
   const int culprit = job().size() - 1;
   for (int round = 0; round < 5; ++round) {
     RandomFetches run(settings, 40, 30, {100000}, 7);
     run.before = [&](int64_t chunk, TaskRun&) {
       if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
     };
-    EXPECT_THROW(run.run(*executor, job(), peers.get()), local::IoError);
-    RandomFetches(settings, 10, 10, {100000}, 8).run(*executor, job(), peers.get());
+    EXPECT_THROW(run.run(*executor, job(), paths.get()), local::IoError);
+    RandomFetches(settings, 10, 10, {100000}, 8).run(*executor, job(), paths.get());
   }
 }
 

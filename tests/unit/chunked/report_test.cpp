@@ -182,7 +182,7 @@ TEST(Rows, ATransferAndItsTaskAreOne) {
       event("fetch (0, 1) from rank 1", 12, 49, 100, "ucx"), event("fetch (0, 2) from rank 2", 13, 59, 100, "ucx"),
       event("receive c from rank 1", 14, 70, 100, ""),       event("fetch (0, 3) from rank 1", 15, 69, 100, "ucx"),
       event("fetch (0, 4) from rank 2", 16, 20, 7, "ucx"),   event("send (1, 0) to rank 2", 17, 30, 9, "")};
-  const std::vector<std::vector<int64_t>> matrix = fetched_bytes(ranks);
+  const std::vector<std::vector<int64_t>> matrix = fetched_bytes(ranks).bytes;
   EXPECT_EQ(matrix[1][0], 200);
   EXPECT_EQ(matrix[2][0], 107);
   merge_calls(ranks[0].events);
@@ -193,7 +193,7 @@ TEST(Rows, ATransferAndItsTaskAreOne) {
                                                       {"receive c from rank 1", "ucx"},
                                                       {"fetch (0, 4) from rank 2", "ucx"},
                                                       {"send (1, 0) to rank 2", ""}}));
-  EXPECT_EQ(fetched_bytes(ranks), matrix);
+  EXPECT_EQ(fetched_bytes(ranks).bytes, matrix);
   EXPECT_EQ(lane_uses(ranks[0]).at(0).bytes, 316);
 }
 
@@ -377,7 +377,11 @@ TEST(Rows, FetchesMakeAMatrix) {
                      event("send (1, 2)[3] to rank 1", 100),   event("fetch x from rank 7", 1),
                      event("fetch x from rank -1", 1),         event("fetch from rank 1 x", 1)};
   ranks[2].events = {event("fetch (1, 2)[3] from rank 1", 7)};
-  EXPECT_EQ(fetched_bytes(ranks), (std::vector<std::vector<int64_t>>{{0, 0, 0}, {0, 0, 7}, {15, 0, 0}}));
+  ranks[0].events[0].detail = ranks[2].events[0].detail = "rendezvous (mpi)";
+  const Fetched fetched = fetched_bytes(ranks);
+  EXPECT_EQ(fetched.bytes, (std::vector<std::vector<int64_t>>{{0, 0, 0}, {0, 0, 7}, {15, 0, 0}}));
+  ASSERT_EQ(fetched.by_path.size(), 1u);
+  EXPECT_EQ(fetched.by_path.at("rendezvous (mpi)"), (std::pair<int64_t, int64_t>{2, 17}));
 }
 
 TEST(WriteReport, ShowsTiersCeilingsAndWhoSentToWhom) {

@@ -158,10 +158,12 @@ TEST(HyperslabRuns, OutsideTheBlockThrows) {
 TEST(Messages, SurviveTheWay) {
   Message request;
   request.epoch = 77;
+  request.path = 3;
   request.request = {
       5, {1, 2, int64_t{1} << 40}, {local::Dims(32, 3), local::Dims(32, 1), local::Dims(32, 2), 8}, 6, 9};
   const Message got = decode(encode(request));
-  EXPECT_EQ(got.kind, MessageKind::request);
+  EXPECT_EQ(got.kind, MessageKind::fetch);
+  EXPECT_EQ(got.path, 3);
   EXPECT_EQ(got.epoch, 77u);
   EXPECT_EQ(got.request.fetch, 5u);
   EXPECT_EQ(got.request.key, request.request.key);

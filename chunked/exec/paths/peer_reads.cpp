@@ -1,4 +1,4 @@
-#include "quarry/chunked/exec/peer_reads.h"
+#include "quarry/chunked/exec/paths/peer_reads.h"
 
 #include <algorithm>
 #include <utility>
