@@ -37,9 +37,6 @@ namespace quarry::exec {
 
 namespace {
 
-std::atomic<bool> interrupt_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
 constexpr int64_t kLargestSegment = int64_t{4} << 20;
 constexpr int64_t kSmallestSegment = int64_t{16} << 10;
 constexpr int64_t kSegmentsPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
@@ -69,9 +66,11 @@ constexpr int64_t kRelianceNs = 100'000;
 
 class ServiceImpl : public Service {
  public:
-  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch, const Paths* paths)
+  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch, const Paths* paths,
+              std::atomic<bool>* interrupt)
       : communicator_(communicator),
         executor_(executor),
+        interrupt_(interrupt),
         own_paths_(paths == nullptr ? std::make_unique<Paths>(communicator, executor.device()) : nullptr),
         link_{communicator, executor, epoch, paths == nullptr ? *own_paths_ : *paths, 0, {}, {}},
         stealing_(communicator.rank(), communicator.size(), [this](int to, Message message) {
@@ -116,6 +115,7 @@ class ServiceImpl : public Service {
 
   comm::Communicator& communicator_;
   scheduler::Executor& executor_;
+  std::atomic<bool>* const interrupt_;
   const std::unique_ptr<Paths> own_paths_;  // where none were given
   ServiceLink link_;
   WorkStealing stealing_;
@@ -350,7 +350,7 @@ void ServiceImpl::loop() {
         fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
       }
     }
-    if (interrupt_requested.exchange(false)) {
+    if (interrupt_ != nullptr && interrupt_->exchange(false)) {
       interrupted_ = true;
       fail_here({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
     }
@@ -428,10 +428,11 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   }
   if (!outcome) {
     // An interrupt that came when all were done is for the next run.
-    if (interrupted_) interrupt_requested = true;
+    if (interrupted_) *interrupt_ = true;
     return;
   }
-  if (outcome->code == local::ErrorCode::cancelled) interrupt_requested = false;  // sent to several ranks at once
+  // It may have been sent to several ranks at once.
+  if (outcome->code == local::ErrorCode::cancelled && interrupt_ != nullptr) *interrupt_ = false;
   local::throw_record(*outcome);
 }
 
@@ -459,8 +460,8 @@ void ServiceImpl::close() noexcept {
 }  // namespace
 
 std::unique_ptr<Service> Service::create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const Paths* paths) {
-  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, paths);
+                                         uint64_t epoch, const Paths* paths, std::atomic<bool>* interrupt) {
+  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, paths, interrupt);
   service->open();
   return service;
 }
@@ -490,7 +491,5 @@ void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const Bl
     }
   });
 }
-
-void request_interrupt() noexcept { interrupt_requested = true; }
 
 }  // namespace quarry::exec

@@ -2,6 +2,7 @@
 // reserved memory before it asks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -24,8 +25,7 @@ struct BlockKey {
   int64_t chunk = 0;
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
-// In BlockKey::part: a block of no graph, which the rank that is handle_request for it has computed for the one that
-// asks.
+// In BlockKey::part: a stolen block, which is of no graph: the thief has computed it for the victim that fetches it.
 inline constexpr uint32_t kStolen = 1u << 31;
 
 // A hyperslab of a C-contiguous block of `shape` elements, to be packed.
@@ -39,9 +39,11 @@ class Service {
  public:
   // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
   // from here on, on any rank, reaches the others when they are in run(). `paths`: connected ones; null: those that
-  // need no connection.
+  // need no connection. `interrupt`: once it is true the run ends with Cancelled on every rank, and it is false again;
+  // what comes too late for a run is for the next one. Null: there is none.
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const Paths* paths = nullptr);
+                                         uint64_t epoch, const Paths* paths = nullptr,
+                                         std::atomic<bool>* interrupt = nullptr);
   virtual ~Service() = default;
 
   // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.
@@ -74,8 +76,5 @@ class Service {
 // if it failed.
 void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,
                   const Hyperslab& hyperslab);
-
-// Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
-void request_interrupt() noexcept;
 
 }  // namespace quarry::exec

@@ -94,7 +94,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   Runtime::Internals& internals = runtime.internals();
   const uint64_t epoch = ++internals.runs;
   comm::Communicator& communicator = runtime.communicator();
-  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.paths());
+  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt);
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {

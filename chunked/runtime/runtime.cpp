@@ -158,6 +158,6 @@ void Runtime::set_progress(std::function<void(const Progress&)> callback) {
 
 std::vector<Progress> Runtime::rank_progress() const { return impl_->progress->latest(); }
 
-void Runtime::interrupt() { exec::request_interrupt(); }
+void Runtime::interrupt() { impl_->internals.interrupt = true; }
 
 }  // namespace quarry

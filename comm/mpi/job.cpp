@@ -36,6 +36,7 @@ TransportChoice parse_transport(const std::string& text) {
   throw local::InvalidArgument(fmt::format("transport \"{}\": expected auto, mpi, ucx or self", text));
 }
 
+// One for the process, because MPI is: it is initialised once, and its lock above is of all its calls.
 std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
   static std::mutex mutex;
   static std::weak_ptr<Job> running;
@@ -64,11 +65,21 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
                                 MPI_THREAD_SERIALIZED));
   }
   // What fails before the endpoint exists fails on every rank alike (or the launcher ends the job).
+  // Errors of MPI_COMM_WORLD are a host program's own affair again once it has been duplicated.
+  MPI_Errhandler of_host = MPI_ERRHANDLER_NULL;
+  if (!owns_mpi_) check(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_host), "MPI_Comm_get_errhandler");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int duplicated = MPI_SUCCESS;
   for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
-    check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
-    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    if (duplicated != MPI_SUCCESS) break;
+    duplicated = MPI_Comm_dup(MPI_COMM_WORLD, comm);
+    if (duplicated == MPI_SUCCESS) MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
   }
+  if (of_host != MPI_ERRHANDLER_NULL) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_host);
+    MPI_Errhandler_free(&of_host);
+  }
+  check(duplicated, "MPI_Comm_dup");
   check(MPI_Comm_rank(world_, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(world_, &size_), "MPI_Comm_size");
   local::set_log_rank(rank_);

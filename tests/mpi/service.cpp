@@ -183,11 +183,12 @@ class RandomFetches {
     }
   }
 
+  std::atomic<bool> interrupt{false};  // of its runs
   // What a producing task does before it fills its chunk.
   std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
 
   void run(Executor& executor, comm::Communicator& communicator = job(), const Paths* paths = nullptr) {
-    const auto service = Service::create(communicator, executor, next_epoch(), paths);
+    const auto service = Service::create(communicator, executor, next_epoch(), paths, &interrupt);
     Graph graph;
     const int64_t elements = local::element_count(shape_);
     const int32_t make = graph.add_body(std::make_unique<Body>([&, elements](TaskRun& run) {
@@ -376,7 +377,7 @@ TEST_P(OnDevice, InterruptCancelsEveryRank) {
   const auto executor = make_executor({GetParam()});
   RandomFetches run(Settings{GetParam()}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
-    if (job().rank() == 0) request_interrupt();
+    if (job().rank() == 0) run.interrupt = true;
     for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
   const auto begin = std::chrono::steady_clock::now();
@@ -581,8 +582,8 @@ TEST(Service, RanksThatWaitLeaveTheCoresAlone) {
 
 TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   const auto executor = make_executor({});
-  if (job().rank() == job().size() - 1) request_interrupt();
   RandomFetches run({}, 8, 8, {10}, 9);
+  if (job().rank() == job().size() - 1) run.interrupt = true;
   run.before = [&](int64_t, TaskRun& task) {
     for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
