@@ -395,7 +395,7 @@ void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> mess
   put(job_rank, {frame, sizeof header + message.size()});
 }
 
-void Endpoint::frame(int from, std::span<const std::byte> bytes) {
+void Endpoint::receive_frame(int from, std::span<const std::byte> bytes) {
   FrameHeader header;
   QUARRY_CHECK(bytes.size() >= sizeof header);
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -480,7 +480,7 @@ void Endpoint::announce(Channel& ch, int from, const FrameHeader& header, std::s
   match(ch, announced, receive);
 }
 
-void Endpoint::peer_lost(int rank, const std::string& reason) {
+void Endpoint::report_lost(int rank, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
   if (peer.left || leaving_) return;
@@ -516,7 +516,7 @@ std::vector<int> Endpoint::lost_members(uint32_t channel_id) const {
   return lost;
 }
 
-bool Endpoint::any_lost() const {
+bool Endpoint::is_any_lost() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lost; });
 }
@@ -649,7 +649,7 @@ bool Endpoint::leave(const std::function<void()>& meanwhile) noexcept try {
     }
   }
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
-  transport_->close(*this, any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
+  transport_->close(*this, is_any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);
   return !broken_ && std::ranges::none_of(peers_, [](const Peer& peer) { return peer.lost || peer.broken; });
 } catch (const std::exception& error) {

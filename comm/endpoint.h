@@ -72,7 +72,7 @@ class Endpoint : public TransportSink {
   void peer_died(int rank, const std::string& reason);
   // Ranks of a channel that are lost.
   std::vector<int> lost_members(uint32_t channel) const;
-  bool any_lost() const;
+  bool is_any_lost() const;
 
   // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
@@ -82,14 +82,14 @@ class Endpoint : public TransportSink {
   bool leave(const std::function<void()>& meanwhile) noexcept;
   // A collective call was given up half-way: the job can only end.
   void mark_broken() { broken_ = true; }
-  bool broken() const { return broken_; }
+  bool is_broken() const { return broken_; }
 
   int64_t bytes_sent() const { return bytes_sent_; }        // data, to other ranks
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }  // by collectives
 
   // TransportSink
-  void frame(int from, std::span<const std::byte> frame) override;
-  void peer_lost(int rank, const std::string& reason) override;
+  void receive_frame(int from, std::span<const std::byte> frame) override;
+  void report_lost(int rank, const std::string& reason) override;
 
  private:
   friend class EndpointRequest;

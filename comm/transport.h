@@ -61,8 +61,8 @@ enum class MemoryKind : uint8_t { host, emulated, cuda };
 class TransportSink {
  public:
   virtual ~TransportSink() = default;
-  virtual void frame(int from, std::span<const std::byte> frame) = 0;
-  virtual void peer_lost(int rank, const std::string& reason) = 0;
+  virtual void receive_frame(int from, std::span<const std::byte> frame) = 0;
+  virtual void report_lost(int rank, const std::string& reason) = 0;
 };
 
 // Ranks are those of the job. Every function may be called from any thread.

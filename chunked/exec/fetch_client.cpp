@@ -171,7 +171,7 @@ void FetchClient::fall_back(int from, uint32_t id) {
   }
 }
 
-void FetchClient::declined(int from, uint32_t id) {
+void FetchClient::handle_decline(int from, uint32_t id) {
   FetchPtr fetch;
   {
     const std::lock_guard lock(mutex_);

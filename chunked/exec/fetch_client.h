@@ -28,7 +28,7 @@ class FetchClient {
   // All bytes of an eager fetch. Any thread.
   void receive_data(int from, uint32_t fetch, std::span<const std::byte> data);
   // From the thread that makes progress (service.cpp).
-  void declined(int from, uint32_t fetch);
+  void handle_decline(int from, uint32_t fetch);
   void reply(int from, const Message& message);
   void fall_back(int from, uint32_t fetch);
   bool poll();

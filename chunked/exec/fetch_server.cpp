@@ -196,7 +196,7 @@ void FetchServer::fetch_own(const BlockKey& key, const Hyperslab& hyperslab, voi
     const std::exception_ptr error = std::current_exception();
     {
       const std::lock_guard lock(mutex_);
-      finished_.push_back({std::move(get->done), error});
+      completed_.push_back({std::move(get->done), error});
       ++to_poll_;
     }
     link_.fail(error);
@@ -245,13 +245,13 @@ std::string FetchServer::describe() {
 
 bool FetchServer::poll() {
   if (to_poll_.load() == 0) return false;
-  std::vector<Finished> finished;
+  std::vector<Completed> finished;
   std::vector<GetPtr> sent;  // out of device memory
   std::exception_ptr failure;
   bool moved = false;
   {
     const std::lock_guard lock(mutex_);
-    finished.swap(finished_);
+    finished.swap(completed_);
     to_poll_ -= static_cast<int64_t>(finished.size());
     std::erase_if(sending_, [&](Sending& sending) {
       if (sending.request->pending()) return false;
@@ -272,8 +272,8 @@ bool FetchServer::poll() {
   }
   if (moved) wake_.notify_all();
   if (failure) link_.fail(failure);
-  for (const GetPtr& get : sent) done(get->to, get->fetch);
-  for (Finished& one : finished) one.done(one.error);
+  for (const GetPtr& get : sent) end_lease(get->to, get->fetch);
+  for (Completed& one : finished) one.done(one.error);
   return moved || !finished.empty();
 }
 
@@ -369,12 +369,12 @@ const std::byte* FetchServer::lease(const GetPtr& get) {
   return static_cast<const std::byte*>(at);
 }
 
-// Making anything of the device does.
+// A device is a thread's current one once the thread has made anything of it.
 void FetchServer::make_device_current() {
   if (!on_this_device_) on_this_device_ = local::backend(link_.device.kind).create_event(link_.device.index);
 }
 
-void FetchServer::done(int from, uint32_t fetch) {
+void FetchServer::end_lease(int from, uint32_t fetch) {
   GetPtr get;
   {
     const std::lock_guard lock(mutex_);
@@ -416,7 +416,7 @@ void FetchServer::decline(const GetPtr& get) {
     leased = get->leased;
     error = declining_ ? declining_ : std::make_exception_ptr(local::Cancelled("the run failed"));
     if (get->own != nullptr) {
-      finished_.push_back({std::move(get->done), error});
+      completed_.push_back({std::move(get->done), error});
       ++to_poll_;
     }
   }
@@ -467,7 +467,7 @@ void FetchServer::get_own(const GetPtr& get) {
   }
   {
     const std::lock_guard lock(mutex_);
-    finished_.push_back({std::move(get->done), nullptr});
+    completed_.push_back({std::move(get->done), nullptr});
     ++to_poll_;
   }
   finish(get);

@@ -31,7 +31,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data);
   // From the thread that makes progress (service.cpp).
   void request(int from, const Message& message);
-  void done(int from, uint32_t fetch);  // the client has the bytes of a leased block
+  void end_lease(int from, uint32_t fetch);  // the client has the bytes of a leased block
   bool poll();
   // A fetch from this rank itself: fills `to` without messages; `done` is called by poll().
   void fetch_own(const BlockKey& key, const Hyperslab& hyperslab, void* to,
@@ -78,7 +78,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
     std::shared_ptr<const std::byte> data;
     GetPtr get;  // once it is fetched
   };
-  struct Finished {
+  struct Completed {
     std::function<void(std::exception_ptr)> done;
     std::exception_ptr error;
   };
@@ -106,8 +106,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   std::map<std::pair<uint64_t, int64_t>, Stolen> stolen_;  // as exposed_
   std::vector<int> free_buffers_;
   std::vector<Sending> sending_;
-  std::vector<Finished> finished_;
-  std::atomic<int64_t> to_poll_{0};  // entries of sending_ and finished_
+  std::vector<Completed> completed_;
+  std::atomic<int64_t> to_poll_{0};  // entries of sending_ and completed_
   std::exception_ptr declining_;
   bool stop_ = false;
   uint32_t own_fetches_ = 0;

@@ -271,7 +271,7 @@ bool ServiceImpl::handle_messages() {
         break;
       case MessageKind::declined:
         fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
-        client_->declined(from, message.request.fetch);
+        client_->handle_decline(from, message.request.fetch);
         break;
       case MessageKind::reply:
         client_->reply(from, message);
@@ -280,7 +280,7 @@ bool ServiceImpl::handle_messages() {
         client_->fall_back(from, message.request.fetch);
         break;
       case MessageKind::done:
-        server_->done(from, message.request.fetch);
+        server_->end_lease(from, message.request.fetch);
         break;
       case MessageKind::data:
         break;  // has been received at once
@@ -356,7 +356,7 @@ void ServiceImpl::loop() {
     }
     if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
       next_look = std::chrono::steady_clock::now() + kLookPeriod;
-      if (watchdog.stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
+      if (watchdog.is_stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
         local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
                                                       watchdog.seconds(), describe_waits()));
       }

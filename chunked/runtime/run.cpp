@@ -65,7 +65,7 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
   LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(), nullptr,
                           service,        runtime.memory_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
-  if (runtime.steals_work()) {
+  if (runtime.is_stealing()) {
     context.thieves = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kThievesOfDevice;
   }
   return context;
@@ -75,7 +75,7 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
 // never hold up admission.
 void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
   constexpr int64_t kShare = 16, kPinnedShare = 64;
-  if (!runtime.steals_work()) return;
+  if (!runtime.is_stealing()) return;
   const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
   local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
   WorkStealing::Settings settings;

@@ -141,7 +141,7 @@ local::Device Runtime::device() const { return impl_->device; }
 int64_t Runtime::memory_bytes() const { return impl_->memory_bytes; }
 int64_t Runtime::host_bytes() const { return impl_->host_bytes; }
 int Runtime::threads() const { return impl_->options.threads; }
-bool Runtime::steals_work() const { return impl_->resolved.steals_work; }
+bool Runtime::is_stealing() const { return impl_->resolved.steals_work; }
 const std::vector<local::DeviceKind>& Runtime::device_kinds() const { return impl_->kinds; }
 local::DeviceKind Runtime::job_device_kind() const { return impl_->job_kind; }
 int64_t Runtime::plan_bytes() const { return impl_->plan_bytes; }

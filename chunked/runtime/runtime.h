@@ -83,7 +83,7 @@ class Runtime {
   int64_t memory_bytes() const;
   int64_t host_bytes() const;
   int threads() const;
-  bool steals_work() const;                                    // whether idle ranks steal chunks of others
+  bool is_stealing() const;                                    // whether idle ranks steal chunks of others
   const std::vector<local::DeviceKind>& device_kinds() const;  // by rank
   // What chunks are made for: the kind of those ranks that do not compute on the CPU, where there are any.
   local::DeviceKind job_device_kind() const;

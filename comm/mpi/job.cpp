@@ -169,7 +169,7 @@ Job::~Job() {
   const bool in_order = endpoint_ && endpoint_->leave(make_progress);
   if (monitor_) monitor_->leave();
   monitor_.reset();
-  const bool lost = endpoint_ && endpoint_->any_lost();
+  const bool lost = endpoint_ && endpoint_->is_any_lost();
   if (in_order) {
     // Nobody takes its transport down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;

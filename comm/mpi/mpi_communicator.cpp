@@ -102,7 +102,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  const bool lost = endpoint().any_lost();
+  const bool lost = endpoint().is_any_lost();
   if (nccl_ && lost) nccl_->abort();
   nccl_.reset();
   endpoint().close_channel(channel_);
@@ -110,11 +110,11 @@ MpiCommunicator::~MpiCommunicator() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   // MPI_Comm_free is collective in principle; after an error the others may never come.
-  if (!finalized && !lost && !endpoint().broken()) MPI_Comm_free(&comm_);
+  if (!finalized && !lost && !endpoint().is_broken()) MPI_Comm_free(&comm_);
 }
 
 void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {
-  if (endpoint().broken()) endpoint().check_members(channel_);
+  if (endpoint().is_broken()) endpoint().check_members(channel_);
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const std::lock_guard guard(lock());
@@ -132,7 +132,7 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
     }
     if (done) return;
     if (!watchdog) watchdog.emplace();
-    if (watchdog->stalled(0)) {
+    if (watchdog->is_stalled(0)) {
       local::log(local::LogLevel::warn,
                  fmt::format("waiting in {} of {} ranks for {:.3g} s: another rank has not come to it", call, size_,
                              watchdog->seconds()));

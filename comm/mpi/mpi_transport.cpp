@@ -173,8 +173,8 @@ class MpiTransport : public Transport {
       moved = true;
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
-      sink.frame(status.MPI_SOURCE,
-                 {memory_.data() + static_cast<int64_t>(head_) * kMaxFrameBytes, static_cast<size_t>(bytes)});
+      sink.receive_frame(status.MPI_SOURCE,
+                         {memory_.data() + static_cast<int64_t>(head_) * kMaxFrameBytes, static_cast<size_t>(bytes)});
       post_receive(head_);
       head_ = (head_ + 1) % kPostedFrames;
     }
@@ -197,7 +197,7 @@ class MpiTransport : public Transport {
         char text[MPI_MAX_ERROR_STRING] = {};
         int length = 0;
         MPI_Error_string(status.MPI_ERROR, text, &length);
-        sink.peer_lost(pending.peer, text);
+        sink.report_lost(pending.peer, text);
         if (pending.segments)
           pending.segments->transfer->fail(fmt::format("transfer with rank {}: {}", pending.peer, text));
       } else if (pending.segments && --pending.segments->left == 0 &&

@@ -137,7 +137,7 @@ class UcpTransport : public UcxTransport {
 
   void post(int to, std::span<const std::byte> frame) override {
     const std::lock_guard guard(mutex_);
-    Connection& connection = connected(to);
+    Connection& connection = connect(to);
     const FramePrefix prefix{rank_, connection.sequence++};
     const size_t bytes = sizeof prefix + frame.size();
     // UCX may go on reading the memory after the call.
@@ -152,13 +152,13 @@ class UcpTransport : public UcxTransport {
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
         ucp_am_send_nbx(connection.handle, kFrameMessage, nullptr, 0, operation->frame.get(), bytes, &param);
-    started(result, std::move(operation), "ucp_am_send_nbx");
+    track(result, std::move(operation), "ucp_am_send_nbx");
   }
 
   void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind memory,
             const TransferPtr& transfer) override {
     const std::lock_guard guard(mutex_);
-    Connection& connection = connected(to);
+    Connection& connection = connect(to);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, to, nullptr});
     ucp_request_param_t param = data_params(memory);
     // What UCX would send within the call it reads by the host, without a look at the kind of memory.
@@ -167,7 +167,7 @@ class UcpTransport : public UcxTransport {
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
         ucp_tag_send_nbx(connection.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
-    started(result, std::move(operation), "ucp_tag_send_nbx");
+    track(result, std::move(operation), "ucp_tag_send_nbx");
   }
 
   void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind memory,
@@ -180,7 +180,7 @@ class UcpTransport : public UcxTransport {
     constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
     const ucs_status_ptr_t result =
         ucp_tag_recv_nbx(worker_, data, static_cast<size_t>(bytes), make_tag(from, id), kWholeTag, &param);
-    started(result, std::move(operation), "ucp_tag_recv_nbx");
+    track(result, std::move(operation), "ucp_tag_recv_nbx");
   }
 
   bool moves(MemoryKind memory) const override { return memory != MemoryKind::cuda || moves_cuda_; }
@@ -202,7 +202,7 @@ class UcpTransport : public UcxTransport {
     arrived_.clear();
     // Told outside UCX's callbacks, which may run in any call.
     for (const auto& [rank, reason] : lost_) {
-      sink.peer_lost(rank, reason);
+      sink.report_lost(rank, reason);
       fail_operations(rank, reason);
       moved = true;
     }
@@ -280,7 +280,7 @@ class UcpTransport : public UcxTransport {
     return param;
   }
 
-  Connection& connected(int to) {
+  Connection& connect(int to) {
     Connection& connection = connections_[static_cast<size_t>(to)];
     if (connection.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
     if (connection.handle != nullptr) return connection;
@@ -321,7 +321,7 @@ class UcpTransport : public UcxTransport {
   }
 
   // Keeps the operation until its callback, unless it is over already.
-  void started(ucs_status_ptr_t result, std::unique_ptr<Operation> operation, const char* call) {
+  void track(ucs_status_ptr_t result, std::unique_ptr<Operation> operation, const char* call) {
     if (UCS_PTR_IS_ERR(result)) {
       throw CommError(
           fmt::format("{} with rank {}: {}", call, operation->peer, ucs_status_string(UCS_PTR_STATUS(result))));
@@ -393,10 +393,10 @@ class UcpTransport : public UcxTransport {
       in.early.emplace(message.sequence, message.frame);
       return;
     }
-    sink.frame(message.from, message.frame);
+    sink.receive_frame(message.from, message.frame);
     ++in.next;
     for (auto it = in.early.find(in.next); it != in.early.end(); it = in.early.find(in.next)) {
-      sink.frame(message.from, it->second);
+      sink.receive_frame(message.from, it->second);
       in.early.erase(it);
       ++in.next;
     }

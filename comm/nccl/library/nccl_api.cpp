@@ -314,7 +314,7 @@ class NcclLibrary final : public NcclApi {
  public:
   NcclLibrary() {
     // NVLink multicast stays off unless the user asks for it: a program that dies while it holds a multicast object can
-    // take the node's GPUs out of service.  Both are set for the process, which is what NCCL reads them for.
+    // take the node's GPUs out of service. Both are set for the process, which is what NCCL reads them for.
     setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
     // Rings and trees are connected when a communicator is made, not in the first call that uses them.
     setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);

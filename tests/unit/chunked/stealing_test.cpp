@@ -1,4 +1,4 @@
-// Chunks that ranks steal from each other, without a job: tests/mpi/stealing.cpp has the rest.
+// Chunks that ranks steal from each other, without a job: tests/mpi/balance.cpp has the rest.
 #include "quarry/chunked/exec/stealing.h"
 
 #include <gmock/gmock.h>

@@ -144,12 +144,12 @@ TEST(Watchdog, SpeaksAfterItsTimeAndThenAfterTwiceAsLong) {
   int spoken = 0;
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(130)) {
-    spoken += watchdog.stalled(7) ? 1 : 0;
+    spoken += watchdog.is_stalled(7) ? 1 : 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_GE(spoken, 1);
   EXPECT_LE(spoken, 2);
-  EXPECT_FALSE(watchdog.stalled(8));
+  EXPECT_FALSE(watchdog.is_stalled(8));
 }
 
 }  // namespace
