@@ -106,8 +106,8 @@ class ServiceImpl : public Service {
   // For the watchdog: a line for everything that this rank waits for.
   std::string describe_waits();
   bool handle_messages();
-  void fail_here(const local::ErrorRecord& error, bool cancel);
-  void fail_elsewhere(const local::ErrorRecord& error);
+  void fail_local(const local::ErrorRecord& error, bool cancel);
+  void fail_remote(const local::ErrorRecord& error);
   bool begin_failure(const local::ErrorRecord& error, bool own);
   // The error that all ranks throw. Collective.
   std::optional<local::ErrorRecord> consensus();
@@ -150,7 +150,7 @@ void ServiceImpl::open() {
   communicator_.all_reduce(std::span(&segment, 1), comm::ReduceOp::min);
   link_.segment_bytes = segment;
   link_.device = executor_.device();
-  link_.fail = [this](const std::exception_ptr& failure) { fail_here(local::to_record(failure), /*cancel=*/true); };
+  link_.fail = [this](const std::exception_ptr& failure) { fail_local(local::to_record(failure), /*cancel=*/true); };
   try {
     if (error) std::rethrow_exception(error);
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
@@ -168,7 +168,7 @@ void ServiceImpl::open() {
     error = std::current_exception();
   }
   comm::agree(communicator_, error, link_.epoch);
-  failures_->receive = [this](const local::ErrorRecord& failure) { fail_here(failure, /*cancel=*/false); };
+  failures_->receive = [this](const local::ErrorRecord& failure) { fail_local(failure, /*cancel=*/false); };
   executor_.set_failure_handler([receiver = failures_](const local::ErrorRecord& failure) {
     const std::lock_guard lock(receiver->mutex);
     if (receiver->receive) receiver->receive(failure);
@@ -216,7 +216,7 @@ bool ServiceImpl::begin_failure(const local::ErrorRecord& error, bool own) {
   return true;
 }
 
-void ServiceImpl::fail_here(const local::ErrorRecord& error, bool cancel) {
+void ServiceImpl::fail_local(const local::ErrorRecord& error, bool cancel) {
   if (!begin_failure(error, /*own=*/true)) return;
   if (cancel) executor_.cancel(error);
   Message message;
@@ -238,7 +238,7 @@ void ServiceImpl::fail_here(const local::ErrorRecord& error, bool cancel) {
   communicator_.wake();
 }
 
-void ServiceImpl::fail_elsewhere(const local::ErrorRecord& error) {
+void ServiceImpl::fail_remote(const local::ErrorRecord& error) {
   if (!begin_failure(error, /*own=*/false)) return;
   executor_.cancel(error);
   const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
@@ -270,7 +270,7 @@ bool ServiceImpl::handle_messages() {
         }
         break;
       case MessageKind::declined:
-        fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
+        fail_remote({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
         client_->handle_decline(from, message.request.fetch);
         break;
       case MessageKind::reply:
@@ -288,7 +288,7 @@ bool ServiceImpl::handle_messages() {
         stealing_.handle_reply(from, message);
         break;
       case MessageKind::failed:
-        fail_elsewhere(message.error);
+        fail_remote(message.error);
         break;
     }
   }
@@ -311,7 +311,7 @@ bool ServiceImpl::make_progress() {
     moved |= server_->poll();
     moved |= client_->poll();
   } catch (...) {
-    fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+    fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
   }
   progress_->thread = std::thread::id{};
   return moved;
@@ -334,7 +334,7 @@ void ServiceImpl::loop() {
       on_this_device = local::backend(link_.device.kind).create_event(link_.device.index);
     }
   } catch (...) {
-    fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+    fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
   }
   while (!stop_) {
     const bool relies = is_relied_upon();
@@ -347,12 +347,12 @@ void ServiceImpl::loop() {
       try {
         communicator_.check_ranks();
       } catch (...) {
-        fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+        fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
       }
     }
     if (interrupt_ != nullptr && interrupt_->exchange(false)) {
       interrupted_ = true;
-      fail_here({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
+      fail_local({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
     }
     if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
       next_look = std::chrono::steady_clock::now() + kLookPeriod;
@@ -410,7 +410,7 @@ void ServiceImpl::run(scheduler::Graph& graph) {
     executor_.run(graph);
   } catch (...) {
     // An error before the run began has not come through the handler; any other is known already.
-    fail_here(local::to_record(std::current_exception()), /*cancel=*/false);
+    fail_local(local::to_record(std::current_exception()), /*cancel=*/false);
   }
   std::optional<local::ErrorRecord> outcome;
   std::exception_ptr lost;
