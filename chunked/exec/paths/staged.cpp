@@ -1,12 +1,11 @@
 // Any hyperslab to device memory: a segment is asked for when a buffer in pinned memory is free for it, and copied from
 // there on a stream of the path's own.
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <vector>
 
-#include "quarry/chunked/exec/fetch_client.h"
-#include "quarry/chunked/exec/fetch_server.h"
-#include "quarry/chunked/exec/paths/path.h"
+#include "quarry/chunked/exec/paths/segment_path.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/memory/memory_resource.h"
 
@@ -15,11 +14,11 @@ namespace {
 
 class StagedClient final : public PathClient {
  public:
-  StagedClient(FetchClient& client, int buffers) : client_(client), link_(client.link()) {
+  StagedClient(FetchClient& client, const PathRow& row) : client_(client), link_(client.link()) {
     local::Backend& backend = local::backend(link_.device.kind);
     stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
     wake_stream_ = backend.create_stream(link_.device.index, local::StreamRole::to_device);
-    for (int i = 0; i < buffers; ++i) {
+    for (int i = 0; i < row.buffers; ++i) {
       bounces_.push_back({std::make_unique<local::Buffer>(link_.segment_bytes, link_.executor.staging(), nullptr),
                           backend.create_event(link_.device.index), nullptr, 0, nullptr});
     }
@@ -143,27 +142,10 @@ class StagedClient final : public PathClient {
   std::deque<FetchPtr> waiting_;  // with segments to ask for; under the client's lock
 };
 
-class Staged final : public Path {
- public:
-  Staged(const PathRow& row, comm::Communicator& communicator) : Path(row), communicator_(communicator) {}
-
-  std::string link(int /*owner*/) const override { return communicator_.transport(); }
-  bool fits(int64_t /*bytes*/, int64_t /*run_bytes*/) const override { return true; }
-  std::unique_ptr<PathClient> client(FetchClient& client) const override {
-    return std::make_unique<StagedClient>(client, row().buffers);
-  }
-  bool serve(FetchServer& server, const GetPtr& get, int64_t segment) const override {
-    return server.send_segment(get, segment);
-  }
-
- private:
-  comm::Communicator& communicator_;
-};
-
 }  // namespace
 
 std::unique_ptr<Path> make_staged(const PathRow& row, comm::Communicator& communicator, local::Device /*device*/) {
-  return std::make_unique<Staged>(row, communicator);
+  return std::make_unique<SegmentPath<StagedClient>>(row, communicator);
 }
 
 }  // namespace quarry::exec
