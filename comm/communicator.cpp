@@ -20,7 +20,7 @@ void Communicator::all_to_all(const void* send, std::span<const int64_t> send_by
   const auto ranks = static_cast<size_t>(size());
   if (send_bytes.size() != ranks || receive_bytes.size() != ranks) {
     throw local::InvalidArgument(
-        fmt::format("all-to-all of {} and {} pieces over {} ranks", send_bytes.size(), receive_bytes.size(), ranks));
+        fmt::format("all-to-all of {} and {} segments over {} ranks", send_bytes.size(), receive_bytes.size(), ranks));
   }
   std::vector<int64_t> send_at(ranks), receive_at(ranks);
   std::exclusive_scan(send_bytes.begin(), send_bytes.end(), send_at.begin(), int64_t{0});

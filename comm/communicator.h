@@ -15,16 +15,16 @@
 
 namespace quarry::comm {
 
-// Numbers of requests that are over, for who waits for many of them: see Request::tell().
-class Finished {
+// Numbers of requests that are over, for a thread that waits for many of them: see Request::notify().
+class CompletionQueue {
  public:
-  void add(uint64_t number) {
+  void push(uint64_t number) {
     const std::lock_guard lock(mutex_);
     numbers_.push_back(number);
     any_.store(true, std::memory_order_release);
   }
-  // Adds them to `numbers`, each once.
-  void take(std::vector<uint64_t>& numbers) {
+  // Moves them to `numbers`, each once.
+  void drain(std::vector<uint64_t>& numbers) {
     if (!any_.load(std::memory_order_acquire)) return;
     const std::lock_guard lock(mutex_);
     numbers.insert(numbers.end(), numbers_.begin(), numbers_.end());
@@ -46,8 +46,8 @@ class Request {
   virtual bool done() = 0;  // makes progress; throws CommError if the transfer failed
   virtual void wait() = 0;
   virtual bool pending() const = 0;  // neither done nor failed, so far; makes no progress, never throws
-  // Once it is not pending any more, or now if it is not, `finished` gets the number. At most one call per request.
-  virtual void tell(std::shared_ptr<Finished> finished, uint64_t number) = 0;
+  // Once it is not pending any more, or now if it is not, `queue` gets the number. At most one call per request.
+  virtual void notify(std::shared_ptr<CompletionQueue> queue, uint64_t number) = 0;
 };
 
 enum class ReduceOp : uint8_t { sum, min, max };
@@ -65,7 +65,7 @@ class Communicator {
   virtual int node_of(int rank) const = 0;
   virtual const char* transport() const = 0;  // "self", "mpi", "ucx"
   // What messages to that rank travel by, as far as is known: "ucx sysv/memory, cma/memory". After the first message.
-  virtual std::string path_to(int rank) {
+  virtual std::string link_to(int rank) {
     static_cast<void>(rank);
     return transport();
   }
@@ -78,7 +78,7 @@ class Communicator {
   virtual void all_gather(const void* mine, int64_t bytes_each, void* all) = 0;
   virtual void all_reduce(std::span<int64_t> values, ReduceOp op) = 0;
   virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;  // same bits on every rank
-  // send_bytes[r] bytes to each rank r, one piece behind the other in `send`, and receive_bytes[r] bytes from it; what
+  // send_bytes[r] bytes to each rank r, one segment after the other in `send`, and receive_bytes[r] bytes from it; what
   // one sends and the other receives must agree. Takes no further memory. Uses kAllToAllTag.
   static constexpr uint64_t kAllToAllTag = 0x616c6c32616c6cULL;
   void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,

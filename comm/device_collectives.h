@@ -28,7 +28,7 @@ class DeviceCollectives {
   // version of NCCL. Throws NotSupported for bool, 16-bit integers and complex
   // numbers.
   virtual void all_reduce(void* data, int64_t count, local::DType dtype, ReduceOp op, local::Stream& stream) = 0;
-  // send_bytes[r] bytes to each rank r, one piece behind the other in `send`, and receive_bytes[r] bytes from it, one
+  // send_bytes[r] bytes to each rank r, one segment after the other in `send`, and receive_bytes[r] bytes from it, one
   // behind the other in `receive`; what a rank sends and what the other receives must agree. Any size may be 0.
   virtual void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
                           std::span<const int64_t> receive_bytes, local::Stream& stream) = 0;

@@ -48,7 +48,7 @@ struct Progress {
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
   double busy_seconds[kLaneCount] = {};           // the same
   int64_t active = 0;                             // whether a graph is running
-  int64_t taken_chunks = 0;  // computed for other ranks since then; filled in by who knows of ranks
+  int64_t stolen_chunks = 0;  // computed for other ranks since then; filled in by who knows of ranks
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 

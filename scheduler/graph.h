@@ -80,7 +80,7 @@ class Graph {
   std::vector<TaskId> admission_order() const;
   // The same, but empty where the tasks were added in it.
   std::vector<TaskId> changed_order() const;
-  // Before the run: how many pulls of other ranks the block waits for.
+  // Before the run: how many fetches of other ranks the block waits for.
   void set_remote_readers(BlockId block, int32_t remote_readers) {
     blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;
   }

@@ -62,7 +62,7 @@ nlohmann::json progress_json(const Progress& progress) {
           {"memory_used", progress.memory_used},       {"memory_limit", progress.memory_limit},
           {"host_used", progress.host_used},           {"host_limit", progress.host_limit},
           {"disk_used", progress.disk_used},           {"spilled_bytes", progress.spilled_bytes},
-          {"restored_bytes", progress.restored_bytes}, {"taken_chunks", progress.taken_chunks}};
+          {"restored_bytes", progress.restored_bytes}, {"stolen_chunks", progress.stolen_chunks}};
 }
 
 }  // namespace

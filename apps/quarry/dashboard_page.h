@@ -30,7 +30,7 @@ progress { width: 100%; height: 14px; accent-color: var(--main); }
 <tbody id="lanes"></tbody></table>
 <h2>Ranks</h2><table><thead><tr><th scope="col">Rank</th><th scope="col">Tasks</th><th scope="col">Bytes</th><th scope="col">Rate</th>
 <th scope="col">Memory</th><th scope="col">Pinned host</th><th scope="col">Spill file</th><th scope="col">Spilled</th>
-<th scope="col">Brought back</th><th scope="col">Chunks for others</th></tr></thead><tbody id="ranks"></tbody></table>
+<th scope="col">Brought back</th><th scope="col">Chunks stolen</th></tr></thead><tbody id="ranks"></tbody></table>
 </main><script>
 "use strict";
 const query = location.search;
@@ -82,7 +82,7 @@ function show(s) {
   rows("ranks", s.ranks.map((r, i) => [r.rank, r.tasks_done.toLocaleString("en") + " / " + r.tasks_total.toLocaleString("en"),
     bytes(r.bytes_done) + " / " + bytes(r.bytes_total), bytes(rate(r.bytes_done, before?.s.ranks[i]?.bytes_done, elapsed)) + "/s",
     bytes(r.memory_used) + " / " + bytes(r.memory_limit), r.host_limit ? bytes(r.host_used) + " / " + bytes(r.host_limit) : "",
-    bytes(r.disk_used), bytes(r.spilled_bytes), bytes(r.restored_bytes), r.taken_chunks.toLocaleString("en")]));
+    bytes(r.disk_used), bytes(r.spilled_bytes), bytes(r.restored_bytes), r.stolen_chunks.toLocaleString("en")]));
   before = { s, at };
 }
 async function ask() {

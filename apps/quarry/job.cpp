@@ -185,7 +185,7 @@ nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds)
           {"restored_bytes", totals.restored_bytes},
           {"communicated_bytes", totals.communicated_bytes},
           {"tasks", totals.tasks},
-          {"taken_chunks", totals.taken_chunks},
+          {"stolen_chunks", totals.stolen_chunks},
           {"peak_device_bytes", totals.peak_device_bytes},
           {"peak_host_bytes", totals.peak_host_bytes},
           {"lanes", lanes}};

@@ -46,7 +46,7 @@ std::string ProgressDisplay::line(const Progress& progress, double seconds) cons
   const auto total = static_cast<double>(by_bytes ? progress.bytes_total : progress.tasks_total);
   const double fraction = total > 0 ? std::min(1.0, done / total) : 0;
   // By place; the last to go where a terminal is narrow is what is worth most.
-  enum Part { kShare, kTasks, kRate, kMemory, kTaken, kLeft, kParts };
+  enum Part { kShare, kTasks, kRate, kMemory, kStolenChunks, kLeft, kParts };
   std::array<std::string, kParts> parts;
   parts[kShare] = fmt::format("{:3.0f}%", 100 * fraction);
   parts[kTasks] =
@@ -57,15 +57,15 @@ std::string ProgressDisplay::line(const Progress& progress, double seconds) cons
   }
   parts[kMemory] =
       fmt::format("  memory {} of {}", format_bytes(progress.memory_used), format_bytes(progress.memory_limit));
-  if (progress.taken_chunks > 0) {
-    parts[kTaken] = fmt::format("  {} taken from slow ranks", format_count(progress.taken_chunks));
+  if (progress.stolen_chunks > 0) {
+    parts[kStolenChunks] = fmt::format("  {} stolen from slow ranks", format_count(progress.stolen_chunks));
   }
   if (fraction > 0 && fraction < 1) {
     parts[kLeft] = fmt::format("  {} left", format_seconds(seconds * (1 - fraction) / fraction));
   }
   const auto text = [&] { return fmt::format("{}", fmt::join(parts, "")); };
   const auto room = static_cast<size_t>(std::max(0, width_ - 1 - prefix_width()));
-  for (const Part part : {kTaken, kTasks, kMemory, kRate}) {
+  for (const Part part : {kStolenChunks, kTasks, kMemory, kRate}) {
     if (width_ == 0 || text().size() <= room) break;
     parts[part].clear();
   }

@@ -46,23 +46,8 @@ void exchange_messages(comm::Communicator& communicator) {
 }
 
 // How blocks and messages travel from rank `from` to this one.
-std::string path_from(Runtime& runtime, int from) {
-  comm::Communicator& communicator = runtime.communicator();
-  const std::string messages = communicator.path_to(from);
-  if (runtime.device().kind == local::DeviceKind::cpu) return "messages: " + messages;
-  const comm::PeerMemory* peers = runtime.peers();
-  if (peers != nullptr && peers->peer(from).base != nullptr) {
-    return fmt::format("blocks in device memory: copied by the reading device ({}); the rest: {}",
-                       peers->peer(from).how, messages);
-  }
-  const std::string why = peers != nullptr ? " (no copy between the devices: " + peers->peer(from).how + ")" : "";
-  if (peers != nullptr && peers->peer(from).messages) {
-    return fmt::format(
-        "runs of blocks in device memory: messages from device to device, {}{}; the rest: through "
-        "pinned memory",
-        messages, why);
-  }
-  return fmt::format("blocks: through pinned memory, {}{}", messages, why);
+std::string paths_from(Runtime& runtime, int from) {
+  return fmt::format("{}; messages: {}", runtime.describe_paths(from), runtime.communicator().link_to(from));
 }
 
 // "0-2, 5"
@@ -83,7 +68,7 @@ std::string own_paths(Runtime& runtime) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (int r = 0; r < runtime.size(); ++r) {
     if (r == runtime.rank()) continue;
-    const std::string path = path_from(runtime, r);
+    const std::string path = paths_from(runtime, r);
     if (groups.empty() || groups.back().first != path) groups.emplace_back(path, std::vector<int>{});
     groups.back().second.push_back(r);
   }

@@ -14,7 +14,7 @@ std::pair<int64_t, int64_t> span_of(const Region& region, int axis) {
 
 }  // namespace
 
-std::vector<Piece> pieces(const Grid& grid, const Region& region) {
+std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
   const int ndim = region.ndim();
   if (region.elements() == 0) return {};
   // Per axis: the runs of region positions that fall into one chunk each.
@@ -36,20 +36,20 @@ std::vector<Piece> pieces(const Grid& grid, const Region& region) {
       i += count;
     }
   }
-  std::vector<Piece> result;
+  std::vector<ChunkRegion> result;
   Dims at(ndim);
   while (true) {
-    Piece piece{0, {Dims(ndim), Dims(ndim), region.step}, Dims(ndim)};
+    ChunkRegion part{0, {Dims(ndim), Dims(ndim), region.step}, Dims(ndim)};
     Dims coordinates(ndim);
     for (int d = 0; d < ndim; ++d) {
       const Run& run = runs[static_cast<size_t>(d)][static_cast<size_t>(at[d])];
       coordinates[d] = run.chunk;
-      piece.offset[d] = run.first;
-      piece.region.start[d] = region.start[d] + run.first * region.step[d];
-      piece.region.count[d] = run.count;
+      part.offset[d] = run.first;
+      part.region.start[d] = region.start[d] + run.first * region.step[d];
+      part.region.count[d] = run.count;
     }
-    piece.chunk = grid.flat(coordinates);
-    result.push_back(std::move(piece));
+    part.chunk = grid.flat(coordinates);
+    result.push_back(std::move(part));
     int d = ndim - 1;
     while (d >= 0 && ++at[d] == static_cast<int64_t>(runs[static_cast<size_t>(d)].size())) at[d--] = 0;
     if (d < 0) return result;
@@ -88,15 +88,15 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
     access.kind = Access::Kind::chunk;
   } else {
     access.kind = Access::Kind::receive;
-    access.box_start = Dims(ndim);
-    access.box_count = Dims(ndim);
+    access.cover_start = Dims(ndim);
+    access.cover_count = Dims(ndim);
     for (int d = 0; d < ndim; ++d) {
       const auto [low, high] = span_of(region, d);
-      access.box_start[d] = low - chunk.start[d];
-      access.box_count[d] = high - low + 1;
+      access.cover_start[d] = low - chunk.start[d];
+      access.cover_count[d] = high - low + 1;
       origin[d] = low;
     }
-    layout = access.box_count;
+    layout = access.cover_count;
   }
   access.strides = local::contiguous_strides(layout, itemsize);
   for (int d = 0; d < ndim; ++d) {
@@ -115,17 +115,17 @@ Dims space_strides(const plan::AccessMap& map, const Dims& strides) {
   return result;
 }
 
-std::vector<Region> linear_boxes(const Dims& shape, int64_t begin, int64_t end) {
-  std::vector<Region> boxes;
+std::vector<Region> linear_regions(const Dims& shape, int64_t begin, int64_t end) {
+  std::vector<Region> regions;
   const int ndim = shape.size();
   const Dims strides = local::contiguous_strides(shape, 1);
   while (begin < end) {
-    // The largest box from `begin`: whole sub-arrays along the outermost axis that `begin` is aligned to and that still
-    // fit.
-    Region box = Region::box(Dims(ndim, 0), Dims(ndim, 1));
+    // The largest region from `begin`: whole sub-arrays along the outermost axis that `begin` is aligned to and that
+    // still fit.
+    Region region = Region::box(Dims(ndim, 0), Dims(ndim, 1));
     int64_t rest = begin;
     for (int d = 0; d < ndim; ++d) {
-      box.start[d] = rest / strides[d];
+      region.start[d] = rest / strides[d];
       rest %= strides[d];
     }
     int axis = ndim - 1;
@@ -137,26 +137,26 @@ std::vector<Region> linear_boxes(const Dims& shape, int64_t begin, int64_t end) 
     }
     int64_t taken = 1;
     if (ndim > 0) {
-      box.count[axis] = std::min(shape[axis] - box.start[axis], (end - begin) / strides[axis]);
-      for (int d = axis + 1; d < ndim; ++d) box.count[d] = shape[d];
-      taken = box.count[axis] * strides[axis];
+      region.count[axis] = std::min(shape[axis] - region.start[axis], (end - begin) / strides[axis]);
+      for (int d = axis + 1; d < ndim; ++d) region.count[d] = shape[d];
+      taken = region.count[axis] * strides[axis];
     }
     begin += taken;
-    boxes.push_back(std::move(box));
+    regions.push_back(std::move(region));
   }
-  return boxes;
+  return regions;
 }
 
-std::pair<int64_t, int64_t> linear_range(const Dims& shape, const Region& box) {
+std::pair<int64_t, int64_t> linear_range(const Dims& shape, const Region& region) {
   const Dims strides = local::contiguous_strides(shape, 1);
   int64_t begin = 0;
   bool inner_whole = true;  // every axis inside the current one is whole
   for (int d = shape.size() - 1; d >= 0; --d) {
-    begin += box.start[d] * strides[d];
-    QUARRY_CHECK(inner_whole || box.count[d] == 1);
-    inner_whole = inner_whole && box.count[d] == shape[d];
+    begin += region.start[d] * strides[d];
+    QUARRY_CHECK(inner_whole || region.count[d] == 1);
+    inner_whole = inner_whole && region.count[d] == shape[d];
   }
-  return {begin, begin + box.elements()};
+  return {begin, begin + region.elements()};
 }
 
 }  // namespace quarry::exec

@@ -1,5 +1,5 @@
-// How a box of an array reaches the task that reads it: a closed form of array, box and rank, evaluated when the graph
-// is built and again when the task runs, so that nothing is kept per task.
+// How a region of an array reaches the task that reads it: a closed form of array, region and rank, evaluated when the
+// graph is built and again when the task runs, so that nothing is kept per task.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ struct Access {
   enum class Kind : uint8_t {
     read,     // the region, packed, read from a data set
     chunk,    // inside one chunk that this rank holds
-    receive,  // inside one chunk of another rank: the covering box, packed
+    receive,  // inside one chunk of another rank: the covering hyperslab, packed
     gather,   // over several chunks: the region, packed, copied together from them
   };
   Kind kind = Kind::chunk;
-  Region region;              // of the array
-  int64_t chunk = 0;          // chunk, receive
-  int owner = 0;              // receive
-  Dims box_start, box_count;  // receive: the covering box inside the chunk
-  Dims chunk_shape;           // chunk, receive
-  int64_t offset = 0;         // bytes from the block's start to the region's first element
-  Dims strides;               // bytes per axis of the array, for unit moves inside the region
+  Region region;                  // of the array
+  int64_t chunk = 0;              // chunk, receive
+  int owner = 0;                  // receive
+  Dims cover_start, cover_count;  // receive: the covering hyperslab inside the chunk
+  Dims chunk_shape;               // chunk, receive
+  int64_t offset = 0;             // bytes from the block's start to the region's first element
+  Dims strides;                   // bytes per axis of the array, for unit moves inside the region
 };
 
 // Where region `region` of an array with this grid is, seen from `rank`.
@@ -33,20 +33,20 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
 
 // The chunks of `grid` that a region touches, each with the part of the region in it: `offset` is its place in the
 // region (in region coordinates).
-struct Piece {
+struct ChunkRegion {
   int64_t chunk;
   Region region;  // of the array
   Dims offset;
 };
-std::vector<Piece> pieces(const Grid& grid, const Region& region);
+std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region);
 
 // Strides over a stage's space of data laid out with `strides` per array axis.
 Dims space_strides(const plan::AccessMap& map, const Dims& strides);
 
-// C-order boxes of `shape` that together are the elements [begin, end) of its linear order; each is contiguous in that
-// order.
-std::vector<Region> linear_boxes(const Dims& shape, int64_t begin, int64_t end);
-// The linear range of a box that is contiguous in C order (internal error if it is not).
+// C-order regions of `shape` that together are the elements [begin, end) of its linear order; each is contiguous in
+// that order.
+std::vector<Region> linear_regions(const Dims& shape, int64_t begin, int64_t end);
+// The linear range of a region that is contiguous in C order (internal error if it is not).
 std::pair<int64_t, int64_t> linear_range(const Dims& shape, const Region& box);
 
 }  // namespace quarry::exec

@@ -1,12 +1,12 @@
-// A run's communication: who drives the communicator, hands requests to the server (remote_server.h) and arrivals to
-// the puller (remote_puller.h) is one thread at a time. A compute thread that looks for work does it itself, so that
-// what it waits for is neither handed from thread to thread nor woken for; a thread of the service's own does it when
-// none has for a while, and sleeps when nothing comes.
+// A run's communication. One thread at a time makes progress on the network: it asks the communicator for what has
+// arrived, gives requests to the server (fetch_server.h) and replies to the client (fetch_client.h). A compute thread
+// that looks for work does it itself, so that what it waits for need not go from thread to thread and wakes nobody; a
+// thread of the service's own does it when none has for a while, and sleeps when nothing comes.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
-// run has failed declines every pull that it has not answered yet, so every pull everywhere ends: with its data, or
-// with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors have
-// ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
+// run has failed declines every fetch that it has not answered yet, so every fetch everywhere ends: with its data,
+// or with an error. A rank leaves run() when all ranks have come to the consensus at its end, after their executors
+// have ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
 // itself, not in consequence of another's failure, and a cause before a cancellation. Messages of different ranks
 // overtake each other, so what a rank heard of first says nothing about the cause; but a rank notes its own failure
 // before it declines anything, and a barrier between the ends of all executors and the question makes every rank's own
@@ -24,10 +24,11 @@
 #include <optional>
 #include <thread>
 
-#include "quarry/chunked/exec/balance.h"
-#include "quarry/chunked/exec/remote_messages.h"
-#include "quarry/chunked/exec/remote_puller.h"
-#include "quarry/chunked/exec/remote_server.h"
+#include "quarry/chunked/exec/fetch_client.h"
+#include "quarry/chunked/exec/fetch_server.h"
+#include "quarry/chunked/exec/paths/paths.h"
+#include "quarry/chunked/exec/service_messages.h"
+#include "quarry/chunked/exec/stealing.h"
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
@@ -36,44 +37,43 @@ namespace quarry::exec {
 
 namespace {
 
-std::atomic<bool> interrupt_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+constexpr int64_t kLargestSegment = int64_t{4} << 20;
+constexpr int64_t kSmallestSegment = int64_t{16} << 10;
+constexpr int64_t kSegmentsPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
 
-constexpr int64_t kLargestPiece = int64_t{4} << 20;
-constexpr int64_t kSmallestPiece = int64_t{16} << 10;
-constexpr int64_t kPiecesPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
-
-int64_t piece_bytes_for(int64_t staging_limit) {
-  const int64_t wanted = staging_limit / kPiecesPerBudget / 4096 * 4096;
-  return std::clamp(wanted, kSmallestPiece, kLargestPiece);
+int64_t segment_bytes_for(int64_t staging_limit) {
+  const int64_t wanted = staging_limit / kSegmentsPerBudget / 4096 * 4096;
+  return std::clamp(wanted, kSmallestSegment, kLargestSegment);
 }
 
 // Where the executor's failure handler finds the service, as long as there is one.
-struct Gate {
+struct FailureReceiver {
   std::mutex mutex;
-  std::function<void(const local::ErrorRecord&)> open;
+  std::function<void(const local::ErrorRecord&)> receive;
 };
 
-// The same for threads that look for work; who holds the lock drives the service.
-struct Wheel {
+// The same for threads that look for work; the thread that holds the lock makes progress.
+struct Progress {
   std::mutex mutex;
-  std::function<bool()> drive;
-  std::atomic<std::thread::id> driver{};
-  std::atomic<int64_t> attended_ns{0};  // when a thread of the executor drove last
+  std::function<bool()> make_progress;
+  std::atomic<std::thread::id> thread{};
+  std::atomic<int64_t> made_ns{0};  // when a thread of the executor did so last
 };
 
-// A thread of the executor that drives now and then is relied upon for so long; then the service's own thread has
-// another look.
-constexpr int64_t kAttendedNs = 100'000;
+// A thread of the executor that has made progress is relied upon for so long; then the service's own thread has another
+// look.
+constexpr int64_t kRelianceNs = 100'000;
 
 class ServiceImpl : public Service {
  public:
-  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch,
-              const comm::PeerMemory* peers)
+  ServiceImpl(comm::Communicator& communicator, scheduler::Executor& executor, uint64_t epoch, const Paths* paths,
+              std::atomic<bool>* interrupt)
       : communicator_(communicator),
         executor_(executor),
-        link_{communicator, executor, epoch, peers, 0, {}, {}},
-        balance_(communicator.rank(), communicator.size(), [this](int to, Message message) {
+        interrupt_(interrupt),
+        own_paths_(paths == nullptr ? std::make_unique<Paths>(communicator, executor.device()) : nullptr),
+        link_{communicator, executor, epoch, paths == nullptr ? *own_paths_ : *paths, 0, {}, {}},
+        stealing_(communicator.rank(), communicator.size(), [this](int to, Message message) {
           message.epoch = link_.epoch;
           communicator_.post(to, encode(message));
         }) {}
@@ -84,30 +84,30 @@ class ServiceImpl : public Service {
   void open();
 
   void expose(const BlockKey& key, scheduler::BlockId block) override { server_->expose(key, block); }
-  void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
-            std::function<void(std::exception_ptr)> done) override {
+  void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
+             std::function<void(std::exception_ptr)> done) override {
     if (owner == communicator_.rank()) {
-      server_->pull_own(key, box, to, std::move(done));
+      server_->fetch_own(key, hyperslab, to, std::move(done));
     } else {
-      puller_->pull(owner, key, box, to, std::move(done));
+      client_->fetch(owner, key, hyperslab, to, std::move(done));
     }
   }
   void run(scheduler::Graph& graph) override;
-  Balance& balance() override { return balance_; }
-  void give(const BlockKey& key, std::shared_ptr<const std::byte> data) override {
-    server_->give(key, std::move(data));
+  WorkStealing& stealing() override { return stealing_; }
+  void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) override {
+    server_->publish_stolen(key, std::move(data));
   }
   int64_t bytes_sent() const override { return server_ ? server_->bytes_sent() : 0; }
 
  private:
   void loop();
-  bool drive();
-  bool attended() const;
+  bool make_progress();
+  bool is_relied_upon() const;
   // For the watchdog: a line for everything that this rank waits for.
   std::string describe_waits();
   bool handle_messages();
-  void fail_here(const local::ErrorRecord& error, bool cancel);
-  void fail_elsewhere(const local::ErrorRecord& error);
+  void fail_local(const local::ErrorRecord& error, bool cancel);
+  void fail_remote(const local::ErrorRecord& error);
   bool begin_failure(const local::ErrorRecord& error, bool own);
   // The error that all ranks throw. Collective.
   std::optional<local::ErrorRecord> consensus();
@@ -115,12 +115,14 @@ class ServiceImpl : public Service {
 
   comm::Communicator& communicator_;
   scheduler::Executor& executor_;
+  std::atomic<bool>* const interrupt_;
+  const std::unique_ptr<Paths> own_paths_;  // where none were given
   ServiceLink link_;
-  Balance balance_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  std::shared_ptr<Wheel> wheel_ = std::make_shared<Wheel>();
-  std::shared_ptr<RemoteServer> server_;
-  std::unique_ptr<RemotePuller> puller_;
+  WorkStealing stealing_;
+  std::shared_ptr<FailureReceiver> failures_ = std::make_shared<FailureReceiver>();
+  std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+  std::shared_ptr<FetchServer> server_;
+  std::unique_ptr<FetchClient> client_;
   std::atomic<bool> stop_{false};
   bool opened_ = false;
 
@@ -138,17 +140,17 @@ class ServiceImpl : public Service {
 void ServiceImpl::open() {
   std::exception_ptr error;
   const bool on_device = executor_.device().kind != local::DeviceKind::cpu;
-  int64_t piece = 0;
+  int64_t segment = 0;
   try {
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-    piece = piece_bytes_for(budget.limit_bytes());
+    segment = segment_bytes_for(budget.limit_bytes());
   } catch (...) {
     error = std::current_exception();
   }
-  communicator_.all_reduce(std::span(&piece, 1), comm::ReduceOp::min);
-  link_.piece_bytes = piece;
+  communicator_.all_reduce(std::span(&segment, 1), comm::ReduceOp::min);
+  link_.segment_bytes = segment;
   link_.device = executor_.device();
-  link_.fail = [this](const std::exception_ptr& failure) { fail_here(local::to_record(failure), /*cancel=*/true); };
+  link_.fail = [this](const std::exception_ptr& failure) { fail_local(local::to_record(failure), /*cancel=*/true); };
   try {
     if (error) std::rethrow_exception(error);
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
@@ -160,36 +162,36 @@ void ServiceImpl::open() {
                       budget.limit_bytes(), budget.tier(), least),
           least);
     }
-    server_ = std::make_shared<RemoteServer>(link_);
-    puller_ = std::make_unique<RemotePuller>(link_);
+    server_ = std::make_shared<FetchServer>(link_);
+    client_ = std::make_unique<FetchClient>(link_);
   } catch (...) {
     error = std::current_exception();
   }
   comm::agree(communicator_, error, link_.epoch);
-  gate_->open = [this](const local::ErrorRecord& failure) { fail_here(failure, /*cancel=*/false); };
-  executor_.set_failure_handler([gate = gate_](const local::ErrorRecord& failure) {
-    const std::lock_guard lock(gate->mutex);
-    if (gate->open) gate->open(failure);
+  failures_->receive = [this](const local::ErrorRecord& failure) { fail_local(failure, /*cancel=*/false); };
+  executor_.set_failure_handler([receiver = failures_](const local::ErrorRecord& failure) {
+    const std::lock_guard lock(receiver->mutex);
+    if (receiver->receive) receiver->receive(failure);
   });
   communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
     Message message = decode(bytes);
     if (message.epoch != link_.epoch) return;  // the end of an earlier run's failure
-    if (message.kind == MessageKind::fetched) {
-      puller_->fetched(from, message.request.pull, message.data);
+    if (message.kind == MessageKind::data) {
+      client_->receive_data(from, message.request.fetch, message.data);
     } else {
       const std::lock_guard lock(mutex_);
       inbox_.emplace_back(from, std::move(message));
     }
-    if (std::this_thread::get_id() != wheel_->driver.load()) communicator_.wake();
+    if (std::this_thread::get_id() != progress_->thread.load()) communicator_.wake();
   });
   opened_ = true;
-  wheel_->drive = [this] { return drive(); };
-  executor_.set_idle_work([wheel = wheel_] {
-    std::unique_lock driving(wheel->mutex, std::try_to_lock);
-    if (driving && wheel->drive) {
-      wheel->attended_ns = local::trace_clock_ns();
-      if (wheel->drive()) return;
-      driving.unlock();
+  progress_->make_progress = [this] { return make_progress(); };
+  executor_.set_idle_work([progress = progress_] {
+    std::unique_lock progressing(progress->mutex, std::try_to_lock);
+    if (progressing && progress->make_progress) {
+      progress->made_ns = local::trace_clock_ns();
+      if (progress->make_progress()) return;
+      progressing.unlock();
     }
     std::this_thread::yield();
   });
@@ -214,7 +216,7 @@ bool ServiceImpl::begin_failure(const local::ErrorRecord& error, bool own) {
   return true;
 }
 
-void ServiceImpl::fail_here(const local::ErrorRecord& error, bool cancel) {
+void ServiceImpl::fail_local(const local::ErrorRecord& error, bool cancel) {
   if (!begin_failure(error, /*own=*/true)) return;
   if (cancel) executor_.cancel(error);
   Message message;
@@ -232,16 +234,16 @@ void ServiceImpl::fail_here(const local::ErrorRecord& error, bool cancel) {
   }
   const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
   server_->decline_all(consequence);
-  puller_->fail_all(consequence);
+  client_->fail_all(consequence);
   communicator_.wake();
 }
 
-void ServiceImpl::fail_elsewhere(const local::ErrorRecord& error) {
+void ServiceImpl::fail_remote(const local::ErrorRecord& error) {
   if (!begin_failure(error, /*own=*/false)) return;
   executor_.cancel(error);
   const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
   server_->decline_all(consequence);
-  puller_->fail_all(consequence);
+  client_->fail_all(consequence);
 }
 
 bool ServiceImpl::handle_messages() {
@@ -257,39 +259,36 @@ bool ServiceImpl::handle_messages() {
   }
   for (auto& [from, message] : messages) {
     switch (message.kind) {
-      case MessageKind::request:
       case MessageKind::fetch:
-      case MessageKind::lease:
-      case MessageKind::direct:
-      case MessageKind::ask:
+      case MessageKind::steal_request:
         if (!running) {
           early_.emplace_front(from, std::move(message));
-        } else if (message.kind == MessageKind::ask) {
-          balance_.asked(from, message.request.key.stage, message.request.pull);
+        } else if (message.kind == MessageKind::steal_request) {
+          stealing_.handle_request(from, message.request.key.stage, message.request.fetch);
         } else {
-          server_->request(from, std::move(message.request), message.kind);
+          server_->request(from, message);
         }
         break;
       case MessageKind::declined:
-        fail_elsewhere({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
-        puller_->declined(from, message.request.pull);
+        fail_remote({local::ErrorCode::cancelled, fmt::format("rank {} gave up the run", from), 0});
+        client_->handle_decline(from, message.request.fetch);
         break;
-      case MessageKind::leased:
-        puller_->leased(from, message.request.pull, message.request.offset);
+      case MessageKind::reply:
+        client_->reply(from, message);
         break;
-      case MessageKind::elsewhere:
-        puller_->elsewhere(from, message.request.pull);
+      case MessageKind::not_on_device:
+        client_->fall_back(from, message.request.fetch);
         break;
-      case MessageKind::returned:
-        server_->returned(from, message.request.pull);
+      case MessageKind::done:
+        server_->end_lease(from, message.request.fetch);
         break;
-      case MessageKind::fetched:
-        break;  // has been taken at once
-      case MessageKind::handed:
-        balance_.answered(from, message);
+      case MessageKind::data:
+        break;  // has been received at once
+      case MessageKind::steal_reply:
+        stealing_.handle_reply(from, message);
         break;
       case MessageKind::failed:
-        fail_elsewhere(message.error);
+        fail_remote(message.error);
         break;
     }
   }
@@ -299,26 +298,26 @@ bool ServiceImpl::handle_messages() {
 std::string ServiceImpl::describe_waits() {
   std::string text = executor_.describe_waits();
   if (text == "no run\n") text = "its own tasks are done; other ranks are not\n";
-  return text + puller_->describe() + server_->describe();
+  return text + client_->describe() + server_->describe();
 }
 
-// With the wheel's lock.
-bool ServiceImpl::drive() {
-  wheel_->driver = std::this_thread::get_id();
+// With the progress's lock.
+bool ServiceImpl::make_progress() {
+  progress_->thread = std::this_thread::get_id();
   bool moved = false;
   try {
     moved = communicator_.progress();
     moved |= handle_messages();
     moved |= server_->poll();
-    moved |= puller_->poll();
+    moved |= client_->poll();
   } catch (...) {
-    fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+    fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
   }
-  wheel_->driver = std::thread::id{};
+  progress_->thread = std::thread::id{};
   return moved;
 }
 
-bool ServiceImpl::attended() const { return local::trace_clock_ns() - wheel_->attended_ns < kAttendedNs; }
+bool ServiceImpl::is_relied_upon() const { return local::trace_clock_ns() - progress_->made_ns < kRelianceNs; }
 
 void ServiceImpl::loop() {
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, as long as the naps
@@ -335,36 +334,36 @@ void ServiceImpl::loop() {
       on_this_device = local::backend(link_.device.kind).create_event(link_.device.index);
     }
   } catch (...) {
-    fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+    fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
   }
   while (!stop_) {
-    const bool relies = attended();
+    const bool relies = is_relied_upon();
     bool moved = false;
     if (!relies) {
-      const std::lock_guard driving(wheel_->mutex);
-      moved = drive();
+      const std::lock_guard progressing(progress_->mutex);
+      moved = make_progress();
     }
     if (idle >= kSpins) {
       try {
         communicator_.check_ranks();
       } catch (...) {
-        fail_here(local::to_record(std::current_exception()), /*cancel=*/true);
+        fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
       }
     }
-    if (interrupt_requested.exchange(false)) {
+    if (interrupt_ != nullptr && interrupt_->exchange(false)) {
       interrupted_ = true;
-      fail_here({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
+      fail_local({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
     }
     if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
       next_look = std::chrono::steady_clock::now() + kLookPeriod;
-      if (watchdog.stalled(executor_.progress().tasks_done + puller_->arrived_pieces() + server_->bytes_sent())) {
+      if (watchdog.is_stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
         local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
                                                       watchdog.seconds(), describe_waits()));
       }
     }
     if (relies) {
       idle = kSpins;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kAttendedNs));
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kRelianceNs));
     } else if (moved) {
       idle = 0;
     } else if (++idle < kSpins) {
@@ -411,7 +410,7 @@ void ServiceImpl::run(scheduler::Graph& graph) {
     executor_.run(graph);
   } catch (...) {
     // An error before the run began has not come through the handler; any other is known already.
-    fail_here(local::to_record(std::current_exception()), /*cancel=*/false);
+    fail_local(local::to_record(std::current_exception()), /*cancel=*/false);
   }
   std::optional<local::ErrorRecord> outcome;
   std::exception_ptr lost;
@@ -429,10 +428,11 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   }
   if (!outcome) {
     // An interrupt that came when all were done is for the next run.
-    if (interrupted_) interrupt_requested = true;
+    if (interrupted_) *interrupt_ = true;
     return;
   }
-  if (outcome->code == local::ErrorCode::cancelled) interrupt_requested = false;  // sent to several ranks at once
+  // It may have been sent to several ranks at once.
+  if (outcome->code == local::ErrorCode::cancelled && interrupt_ != nullptr) *interrupt_ = false;
   local::throw_record(*outcome);
 }
 
@@ -444,13 +444,13 @@ void ServiceImpl::close() noexcept {
   if (thread_.joinable()) thread_.join();
   executor_.set_idle_work(nullptr);
   {
-    const std::lock_guard driving(wheel_->mutex);
-    wheel_->drive = nullptr;
+    const std::lock_guard progressing(progress_->mutex);
+    progress_->make_progress = nullptr;
   }
   communicator_.set_handler(nullptr);
   {
-    const std::lock_guard lock(gate_->mutex);
-    gate_->open = nullptr;
+    const std::lock_guard lock(failures_->mutex);
+    failures_->receive = nullptr;
   }
   executor_.set_failure_handler(nullptr);
   executor_.clear_cancel();
@@ -460,16 +460,19 @@ void ServiceImpl::close() noexcept {
 }  // namespace
 
 std::unique_ptr<Service> Service::create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const comm::PeerMemory* peers) {
-  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, peers);
+                                         uint64_t epoch, const Paths* paths, std::atomic<bool>* interrupt) {
+  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, paths, interrupt);
   service->open();
   return service;
 }
 
 int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
   if (ranks == 1) return 0;
-  const int pieces = RemoteServer::kBuffers + 1 + (on_device ? RemotePuller::kBuffers : 0);
-  return pieces * piece_bytes_for(staging_limit);
+  int segments = FetchServer::kBuffers + 1;
+  for (const PathRow& row : path_rows()) {
+    if ((row.fills == Fills::device) == on_device) segments += row.buffers;
+  }
+  return segments * segment_bytes_for(staging_limit);
 }
 
 int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {
@@ -477,9 +480,10 @@ int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks
   return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
 }
 
-void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box) {
+void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,
+                  const Hyperslab& hyperslab) {
   auto completion = run.defer();
-  service.pull(owner, key, box, run.outputs[0].data, [completion](const std::exception_ptr& error) {
+  service.fetch(owner, key, hyperslab, run.outputs[0].data, [completion](const std::exception_ptr& error) {
     if (error) {
       completion->fail(error);
     } else {
@@ -487,7 +491,5 @@ void pull_output(Service& service, scheduler::TaskRun& run, int owner, const Blo
     }
   });
 }
-
-void request_interrupt() noexcept { interrupt_requested = true; }
 
 }  // namespace quarry::exec

@@ -1,20 +1,21 @@
-// Remote reads during a run: the owner of a block answers pulls from whichever tier holds it; the consumer has reserved
-// room before it asks.
+// Remote reads during a run: the owner of a block answers fetches from whichever tier holds it; the client has
+// reserved memory before it asks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/ipc/peer_memory.h"
 #include "quarry/local/base/shape.h"
 #include "quarry/scheduler/executor.h"
 
 namespace quarry::exec {
 
-class Balance;
+class Paths;
+class WorkStealing;
 
 // Names a block in the same way on every rank: output number of a stage and chunk number, or a part of a reduction's
 // tree.
@@ -24,11 +25,11 @@ struct BlockKey {
   int64_t chunk = 0;
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
-// In BlockKey::part: a block of no graph, which the rank that is asked for it has computed for the one that asks.
-inline constexpr uint32_t kGiven = 1u << 31;
+// In BlockKey::part: a stolen block, which is of no graph: the thief has computed it for the victim that fetches it.
+inline constexpr uint32_t kStolen = 1u << 31;
 
-// A box of a C-contiguous block of `shape` elements, to be packed.
-struct BlockBox {
+// A hyperslab of a C-contiguous block of `shape` elements, to be packed.
+struct Hyperslab {
   local::Dims shape, start, count;
   int64_t itemsize = 1;
 };
@@ -37,28 +38,29 @@ struct BlockBox {
 class Service {
  public:
   // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
-  // from here on, on any rank, reaches the others when they are in run(). `peers`: the ranks' executor.device_slab();
-  // where it reaches an owner, blocks in device memory are copied from there by this rank's device.
+  // from here on, on any rank, reaches the others when they are in run(). `paths`: connected ones; null: those that
+  // need no connection. `interrupt`: once it is true the run ends with Cancelled on every rank, and it is false again;
+  // what comes too late for a run is for the next one. Null: there is none.
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const comm::PeerMemory* peers = nullptr);
+                                         uint64_t epoch, const Paths* paths = nullptr,
+                                         std::atomic<bool>* interrupt = nullptr);
   virtual ~Service() = default;
 
-  // Owner: before Executor::run(). The block was added with as many remote_readers as pulls will come.
+  // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.
   virtual void expose(const BlockKey& key, scheduler::BlockId block) = 0;
-  // Consumer: asks `owner` for the box; `to` (host memory on the CPU, device memory on a GPU: staged through
-  // executor.staging()) is filled, then `done` is called from who drives the service, with an error if the run
-  // failed.
-  virtual void pull(int owner, const BlockKey& key, const BlockBox& box, void* to,
-                    std::function<void(std::exception_ptr)> done) = 0;
+  // Client: asks `owner` for the hyperslab; `to` (host memory on the CPU, device memory on a GPU) is filled, then
+  // `done` is called from the thread that makes progress, with an error if the run failed.
+  virtual void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
+                     std::function<void(std::exception_ptr)> done) = 0;
 
-  // The chunks that change hands in this run.
-  virtual Balance& balance() = 0;
-  // The block that balance().take() named (kGiven), computed: kept until its owner has pulled it whole, once, which it
-  // may have begun to.
-  virtual void give(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
+  // The chunks that ranks steal from each other in this run.
+  virtual WorkStealing& stealing() = 0;
+  // The block that stealing().steal() named (kStolen), computed: kept until its owner has fetched it whole, once, which
+  // it may have begun to.
+  virtual void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
 
   // Runs the graph: Executor::run() with this rank's error sent to all, and every rank's error thrown here, the lowest
-  // failing rank's first. Returns when every rank is done and no pull is outstanding. Collective.
+  // failing rank's first. Returns when every rank is done and no fetch is outstanding. Collective.
   virtual void run(scheduler::Graph& graph) = 0;
   virtual int64_t bytes_sent() const = 0;
 
@@ -70,11 +72,9 @@ class Service {
   static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks);
 };
 
-// A task of which `run` is that pulls its first output: it ends when the box is there, with the pull's error if it
-// failed.
-void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box);
-
-// Asks the run under way, or else the next one, to end with Cancelled on every rank. Async-signal-safe.
-void request_interrupt() noexcept;
+// A task of which `run` is that fetches its first output: it ends when the hyperslab is there, with the fetch's error
+// if it failed.
+void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,
+                  const Hyperslab& hyperslab);
 
 }  // namespace quarry::exec

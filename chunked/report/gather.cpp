@@ -63,7 +63,7 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
   }
   part.communicated_bytes = totals.communicated_bytes;
   part.tasks = totals.tasks;
-  part.taken_chunks = totals.taken_chunks;
+  part.stolen_chunks = totals.stolen_chunks;
   part.events = std::move(events);
   return part;
 }

@@ -72,7 +72,8 @@ std::string share_cell(double share, std::string_view style, const std::string& 
 }
 
 struct Totals {
-  int64_t read = 0, written = 0, spilled = 0, restored = 0, communicated = 0, tasks = 0, taken = 0, peak = 0, limit = 0;
+  int64_t read = 0, written = 0, spilled = 0, restored = 0, communicated = 0, tasks = 0, stolen = 0, peak = 0,
+          limit = 0;
   size_t events = 0;
 };
 
@@ -82,7 +83,7 @@ Totals totals_of(const RunReport& report) {
     sum.read += rank.read_bytes;
     sum.written += rank.written_bytes;
     sum.spilled += rank.spilled_bytes;
-    sum.taken += rank.taken_chunks;
+    sum.stolen += rank.stolen_chunks;
     sum.restored += rank.restored_bytes;
     sum.communicated += rank.communicated_bytes;
     sum.tasks += rank.tasks;
@@ -166,10 +167,11 @@ void what_ran(Page& page, const RunReport& report) {
   page.end_section();
 }
 
-// Who sent how much to whom.
+// Who sent how much to whom, and by which paths.
 void communication_matrix(Page& page, const RunReport& report) {
   if (report.ranks.size() < 2 || report.ranks.size() > kMostRanksDrawn) return;
-  const std::vector<std::vector<int64_t>> bytes = pulled_bytes(report.ranks);
+  const Fetched fetched = fetched_bytes(report.ranks);
+  const auto& bytes = fetched.bytes;
   int64_t most = 0;
   for (const auto& row : bytes) most = std::max(most, *std::ranges::max_element(row));
   if (most == 0) return;
@@ -186,6 +188,12 @@ void communication_matrix(Page& page, const RunReport& report) {
   }
   page.raw("<h3>Communication matrix</h3>\n");
   page.table(columns, rows);
+  std::vector<std::vector<std::string>> paths;
+  for (const auto& [path, amount] : fetched.by_path) {
+    if (paths.size() == kMostPaths) break;
+    paths.push_back({path, fmt::format("{}", amount.first), format_bytes(amount.second)});
+  }
+  if (!paths.empty()) page.table({"Path between ranks", "#Fetches", "#Bytes"}, paths);
 }
 
 void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
@@ -202,14 +210,14 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
     rows.push_back({fmt::format("{}", rank.rank), cell(rank.read_bytes, "lane-read"),
                     cell(rank.written_bytes, "lane-write"), cell(rank.spilled_bytes, "lane-spill"),
                     cell(rank.restored_bytes, "lane-spill"), cell(rank.communicated_bytes, "lane-comm"),
-                    fmt::format("{}", rank.taken_chunks)});
+                    fmt::format("{}", rank.stolen_chunks)});
   }
   if (report.ranks.size() > 1) {
     rows.push_back({"all", format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
-                    format_bytes(sum.restored), format_bytes(sum.communicated), fmt::format("{}", sum.taken)});
+                    format_bytes(sum.restored), format_bytes(sum.communicated), fmt::format("{}", sum.stolen)});
   }
   page.table({"Rank", "#Read from files", "#Written to files", "#Spilled", "#Brought back", "#Sent to other ranks",
-              "#Chunks for others"},
+              "#Chunks stolen"},
              rows);
 
   // Transfers as the trace saw them.

@@ -31,7 +31,7 @@ struct RankTrace {
   int64_t restored_bytes = 0;
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0;
   int64_t tasks = 0;
-  int64_t taken_chunks = 0;  // computed for other ranks
+  int64_t stolen_chunks = 0;  // computed for other ranks
   std::vector<LaneCeiling> ceilings;
   std::vector<local::TraceEvent> events;
 };

@@ -128,17 +128,22 @@ std::vector<LaneUse> lane_uses(const RankTrace& rank) {
   return result;
 }
 
-std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks) {
-  std::vector<std::vector<int64_t>> matrix(ranks.size(), std::vector<int64_t>(ranks.size(), 0));
+Fetched fetched_bytes(std::span<const RankTrace> ranks) {
+  Fetched fetched{{ranks.size(), std::vector<int64_t>(ranks.size(), 0)}, {}};
   for (size_t to = 0; to < ranks.size(); ++to) {
     for (const local::TraceEvent& event : ranks[to].events) {
-      const bool transfer = event.name.starts_with("pull ") || !event.detail.empty();  // or a task that became one
+      const bool transfer = event.name.starts_with("fetch ") || !event.detail.empty();  // or a task that became one
       if (event.lane != "comm" || !transfer) continue;
       const int64_t from = sending_rank(event.name);
-      if (from >= 0 && from < std::ssize(ranks)) matrix[static_cast<size_t>(from)][to] += event.bytes;
+      if (from < 0 || from >= std::ssize(ranks)) continue;
+      fetched.bytes[static_cast<size_t>(from)][to] += event.bytes;
+      if (event.detail.empty()) continue;
+      auto& [times, bytes] = fetched.by_path[event.detail];
+      ++times;
+      bytes += event.bytes;
     }
   }
-  return matrix;
+  return fetched;
 }
 
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals) {

@@ -1,7 +1,9 @@
 // How events are laid out in rows, for the trace file and the page alike.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quarry/chunked/report/report.h"
@@ -35,8 +37,12 @@ struct LaneUse {
 };
 std::vector<LaneUse> lane_uses(const RankTrace& rank);
 
-// Bytes that a rank pulled from another one: [from][to], by place in `ranks`.
-std::vector<std::vector<int64_t>> pulled_bytes(std::span<const RankTrace> ranks);
+// What ranks fetched from each other.
+struct Fetched {
+  std::vector<std::vector<int64_t>> bytes;                     // [from][to], by position in `ranks`
+  std::map<std::string, std::pair<int64_t, int64_t>> by_path;  // times and bytes; by the path's name and link
+};
+Fetched fetched_bytes(std::span<const RankTrace> ranks);
 
 // Seconds during which at least one of the events runs.
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals);

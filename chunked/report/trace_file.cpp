@@ -37,7 +37,7 @@ constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 11> kTotals{{
     {"restored_bytes", &RankTrace::restored_bytes},
     {"communicated_bytes", &RankTrace::communicated_bytes},
     {"tasks", &RankTrace::tasks},
-    {"taken_chunks", &RankTrace::taken_chunks},
+    {"stolen_chunks", &RankTrace::stolen_chunks},
 }};
 
 class Writer {

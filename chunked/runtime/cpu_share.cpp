@@ -31,7 +31,7 @@ int affinity_count() {
 int cpus_per_task() {
   int count = 0;
   const char* const variable = std::getenv("SLURM_CPUS_PER_TASK");
-  const std::string text = comm::launched() && variable != nullptr ? variable : "";
+  const std::string text = comm::is_launched() && variable != nullptr ? variable : "";
   const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
   return result.ec == std::errc() && count > 0 ? count : std::numeric_limits<int>::max();
 }

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/progress_reports.h"
 #include "quarry/chunked/runtime/resolve_options.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/ipc/peer_memory.h"
 #include "quarry/scheduler/executor.h"
 
 namespace quarry {
@@ -43,7 +43,7 @@ struct Runtime::Impl {
   int visible_devices = 0;
   std::string device_name;
   std::unique_ptr<scheduler::Executor> executor;
-  std::unique_ptr<comm::PeerMemory> peers;
+  std::unique_ptr<exec::Paths> paths;
   int64_t sent_before = 0;
   std::unique_ptr<ProgressReports> progress;
 };

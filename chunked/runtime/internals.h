@@ -18,7 +18,9 @@ struct Runtime::Internals {
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank
   uint64_t persisted = 0;  // arrays so far: tells them apart; the same on every rank
   std::atomic<bool> any_run_started{false};
-  std::atomic<int64_t> read_bytes{0}, written_bytes{0}, taken_chunks{0};
+  std::atomic<bool> interrupt{false};                     // from Runtime::interrupt() until a run has ended for it
+  static_assert(std::atomic<bool>::is_always_lock_free);  // signal handlers set it
+  std::atomic<int64_t> read_bytes{0}, written_bytes{0}, stolen_chunks{0};
 };
 
 }  // namespace quarry

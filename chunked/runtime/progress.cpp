@@ -23,7 +23,7 @@ Progress total(std::span<const Progress> ranks) {
     all.spilled_bytes += one.spilled_bytes;
     all.restored_bytes += one.restored_bytes;
     all.active += one.active;
-    all.taken_chunks += one.taken_chunks;
+    all.stolen_chunks += one.stolen_chunks;
     for (int lane = 0; lane < kLanes; ++lane) all.busy_seconds[lane] += one.busy_seconds[lane];
   }
   return all;

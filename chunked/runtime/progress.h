@@ -20,7 +20,7 @@ struct Progress {
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the Runtime was made
   double busy_seconds[kLanes] = {};               // the same
   int64_t active = 0;                             // ranks that are running a computation
-  int64_t taken_chunks = 0;                       // computed for other ranks since the Runtime was made
+  int64_t stolen_chunks = 0;                      // computed for other ranks since the Runtime was made
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 

@@ -11,8 +11,8 @@
 #include <functional>
 #include <string>
 
-#include "quarry/comm/ipc/peer_memory.h"
 #include "quarry/comm/monitor/watchdog.h"
+#include "quarry/comm/path_use.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry {
@@ -114,11 +114,11 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
     options.chunks = parse_chunks(text);
   }
   if (options.peer_copies.empty()) options.peer_copies = environment("QUARRY_PEER_COPIES");
-  static_cast<void>(comm::parse_peer_copies(options.peer_copies));
+  static_cast<void>(comm::parse_path_use("peer copies", options.peer_copies));
   if (options.device_messages.empty()) options.device_messages = environment("QUARRY_DEVICE_MESSAGES");
-  static_cast<void>(comm::parse_device_messages(options.device_messages));
+  static_cast<void>(comm::parse_path_use("device messages", options.device_messages));
   if (options.balance.empty()) options.balance = environment("QUARRY_BALANCE");
-  resolved.balances = options.balance.empty() || parse_either("balance", options.balance, "on", "off");
+  resolved.steals_work = options.balance.empty() || parse_either("balance", options.balance, "on", "off");
   if (options.without_gpu.empty()) options.without_gpu = environment("QUARRY_WITHOUT_GPU");
   resolved.cpu_ranks = !options.without_gpu.empty() && parse_either("without GPU", options.without_gpu, "cpu", "error");
   if (options.chunks && std::ranges::any_of(*options.chunks, [](int64_t extent) { return extent < 1; })) {
@@ -132,7 +132,7 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
     throw InvalidArgument(
         fmt::format("{}{}: {}", passes_given ? "passes: " : "QUARRY_PASSES=", options.passes, error.what()));
   }
-  resolved.hash = hash_chunks(options.chunks) + (resolved.balances ? 1 : 0) + (resolved.cpu_ranks ? 2 : 0);
+  resolved.hash = hash_chunks(options.chunks) + (resolved.steals_work ? 1 : 0) + (resolved.cpu_ranks ? 2 : 0);
   for (const std::string& name : resolved.passes_off)
     resolved.hash = resolved.hash * 31 + std::hash<std::string>()(name);
   return resolved;

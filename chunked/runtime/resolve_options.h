@@ -10,7 +10,7 @@ namespace quarry {
 
 // What follows from the options.
 struct ResolvedOptions {
-  bool balances = true;
+  bool steals_work = true;
   bool cpu_ranks = false;  // ranks without a GPU compute on the CPU beside others
   plan::PassNames passes_off;
   // Of what must be the same on all ranks, since grids and tasks follow from it.

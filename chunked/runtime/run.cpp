@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "quarry/chunked/exec/balance.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/runtime/budget.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
@@ -65,27 +65,27 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
   LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(), nullptr,
                           service,        runtime.memory_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
-  if (runtime.balances()) {
-    context.takers = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kTakersOfDevice;
+  if (runtime.is_stealing()) {
+    context.thieves = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kThievesOfDevice;
   }
   return context;
 }
 
 // States of chunks that were computed for other ranks stay within a part of the budget that no task needs, so that they
 // never hold up admission.
-void allow_taking(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
+void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
   constexpr int64_t kShare = 16, kPinnedShare = 64;
-  if (!runtime.balances()) return;
+  if (!runtime.is_stealing()) return;
   const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
   local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
-  Balance::Settings settings;
-  for (const local::DeviceKind kind : runtime.device_kinds()) settings.mates.push_back(kind == runtime.device().kind);
+  WorkStealing::Settings settings;
+  for (const local::DeviceKind kind : runtime.device_kinds()) settings.victims.push_back(kind == runtime.device().kind);
   settings.budget = &budget;
   const int64_t share = budget.limit_bytes() / (on_cpu ? kShare : kPinnedShare);
   const int64_t free = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : share;
-  settings.room_bytes = std::clamp<int64_t>(free, 0, share);
-  settings.taken = [&runtime] { ++runtime.internals().taken_chunks; };
-  service.balance().configure(std::move(settings));
+  settings.limit_bytes = std::clamp<int64_t>(free, 0, share);
+  settings.on_stolen = [&runtime] { ++runtime.internals().stolen_chunks; };
+  service.stealing().configure(std::move(settings));
 }
 
 // Lowers and runs; the owned chunks of each sink that persists.
@@ -94,7 +94,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   Runtime::Internals& internals = runtime.internals();
   const uint64_t epoch = ++internals.runs;
   comm::Communicator& communicator = runtime.communicator();
-  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.peers());
+  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt);
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {
@@ -104,8 +104,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   }
   comm::agree(communicator, error, plan.hash);
   check_budget(lowered->graph, runtime);
-  exchange_pulls(*lowered, communicator, *service);
-  allow_taking(runtime, *service, lowered->graph);
+  exchange_fetches(*lowered, communicator, *service);
+  allow_stealing(runtime, *service, lowered->graph);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
   internals.any_run_started = true;

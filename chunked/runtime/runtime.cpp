@@ -19,7 +19,7 @@ using local::DeviceKind;
 
 namespace {
 
-Progress progress_of(const scheduler::Progress& from, int64_t taken_chunks) {
+Progress progress_of(const scheduler::Progress& from, int64_t stolen_chunks) {
   Progress p;
   p.tasks_done = from.tasks_done;
   p.tasks_total = from.tasks_total;
@@ -34,7 +34,7 @@ Progress progress_of(const scheduler::Progress& from, int64_t taken_chunks) {
   p.restored_bytes = from.restored_bytes;
   std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(p.busy_seconds));
   p.active = from.active;
-  p.taken_chunks = taken_chunks;
+  p.stolen_chunks = stolen_chunks;
   return p;
 }
 
@@ -61,13 +61,16 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   });
   plan_bytes = exec::Service::bytes_for_tasks(memory_bytes, device.kind != DeviceKind::cpu, communicator->size());
   communicator->all_reduce(std::span(&plan_bytes, 1), comm::ReduceOp::min);
-  if (communicator->size() > 1 && job_kind != DeviceKind::cpu) {
-    const auto [slab, bytes] = executor->device_slab();
-    peers = comm::PeerMemory::connect(*communicator, device, slab, bytes, comm::parse_peer_copies(options.peer_copies),
-                                      comm::parse_device_messages(options.device_messages));
+  if (communicator->size() > 1) {
+    paths = std::make_unique<exec::Paths>(*communicator, device);
+    if (job_kind != DeviceKind::cpu) {
+      paths->connect(executor->device_slab(),
+                     {{"peer-copy", comm::parse_path_use("peer copies", options.peer_copies)},
+                      {"device-message", comm::parse_path_use("device messages", options.device_messages)}});
+    }
   }
   progress = std::make_unique<ProgressReports>(
-      *communicator, [this] { return progress_of(executor->progress(), internals.taken_chunks); });
+      *communicator, [this] { return progress_of(executor->progress(), internals.stolen_chunks); });
 }
 
 void Runtime::Impl::choose_owners() {
@@ -89,16 +92,17 @@ void Runtime::Impl::make_executor() {
   config.spill_dir = options.spill_dir;
   config.compute_threads = options.threads;
   config.io_threads = std::clamp(options.threads, 2, 8);
-  config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kTakersOfDevice : 1;
+  config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kThievesOfDevice : 1;
   config.compute_streams = options.compute_streams;
   executor = scheduler::Executor::create(config);
 }
 
 void Runtime::Impl::stop() noexcept {
   progress.reset();
-  if (peers) {
+  const bool connected = paths && job_kind != DeviceKind::cpu;
+  paths.reset();
+  if (connected) {
     // Nobody frees memory that another rank has open.
-    peers.reset();
     try {
       communicator->barrier();
     } catch (const std::exception& error) {
@@ -137,13 +141,14 @@ local::Device Runtime::device() const { return impl_->device; }
 int64_t Runtime::memory_bytes() const { return impl_->memory_bytes; }
 int64_t Runtime::host_bytes() const { return impl_->host_bytes; }
 int Runtime::threads() const { return impl_->options.threads; }
-bool Runtime::balances() const { return impl_->resolved.balances; }
+bool Runtime::is_stealing() const { return impl_->resolved.steals_work; }
 const std::vector<local::DeviceKind>& Runtime::device_kinds() const { return impl_->kinds; }
 local::DeviceKind Runtime::job_device_kind() const { return impl_->job_kind; }
 int64_t Runtime::plan_bytes() const { return impl_->plan_bytes; }
 const RuntimeOptions& Runtime::options() const { return impl_->options; }
 scheduler::Executor& Runtime::executor() { return *impl_->executor; }
-const comm::PeerMemory* Runtime::peers() const { return impl_->peers.get(); }
+const exec::Paths* Runtime::paths() const { return impl_->paths.get(); }
+std::string Runtime::describe_paths(int from) const { return impl_->paths ? impl_->paths->describe(from) : ""; }
 Runtime::Internals& Runtime::internals() { return impl_->internals; }
 bool Runtime::any_run_started() const { return impl_->internals.any_run_started; }
 
@@ -153,6 +158,6 @@ void Runtime::set_progress(std::function<void(const Progress&)> callback) {
 
 std::vector<Progress> Runtime::rank_progress() const { return impl_->progress->latest(); }
 
-void Runtime::interrupt() { exec::request_interrupt(); }
+void Runtime::interrupt() { impl_->internals.interrupt = true; }
 
 }  // namespace quarry

@@ -14,8 +14,10 @@
 
 namespace quarry::comm {
 class Communicator;
-class PeerMemory;
-}  // namespace quarry::comm
+}
+namespace quarry::exec {
+class Paths;
+}
 namespace quarry::scheduler {
 class Executor;
 }
@@ -40,7 +42,7 @@ struct RuntimeOptions {
   std::string transport;        // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
   std::string device_messages;  // from GPU to GPU by the transport: "auto", "on", "off". Empty: QUARRY_DEVICE_MESSAGES
   std::string peer_copies;      // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
-  std::string balance;          // idle ranks take chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
+  std::string balance;          // idle ranks steal chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
   int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
   std::string passes;       // of the planner, switched off: "-cse,-views"; all ranks alike. Empty: QUARRY_PASSES
   int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
@@ -56,7 +58,7 @@ int64_t free_host_bytes();
 // Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
 struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
-  int64_t taken_chunks = 0;  // computed for other ranks
+  int64_t stolen_chunks = 0;  // computed for other ranks
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
   double lane_busy_seconds[kLanes] = {};
 };
@@ -81,15 +83,16 @@ class Runtime {
   int64_t memory_bytes() const;
   int64_t host_bytes() const;
   int threads() const;
-  bool balances() const;                                       // whether idle ranks take chunks of others
+  bool is_stealing() const;                                    // whether idle ranks steal chunks of others
   const std::vector<local::DeviceKind>& device_kinds() const;  // by rank
   // What chunks are made for: the kind of those ranks that do not compute on the CPU, where there are any.
   local::DeviceKind job_device_kind() const;
   int64_t plan_bytes() const;             // of memory that every rank has for tasks
   const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
   scheduler::Executor& executor();
-  const comm::PeerMemory* peers() const;  // null for one rank and on the CPU
-  std::string banner() const;             // ranks, devices, threads, budget in one line
+  const exec::Paths* paths() const;            // between ranks; null for one rank
+  std::string describe_paths(int from) const;  // what this rank fetches from that one by, for people
+  std::string banner() const;                  // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks.
   void set_progress(std::function<void(const Progress&)> callback);
   // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.

@@ -15,7 +15,7 @@ RunStatistics Runtime::statistics() const {
   s.restored_bytes = from.restored_bytes;
   s.communicated_bytes = impl_->communicator->bytes_sent() - impl_->sent_before;
   s.tasks = from.tasks;
-  s.taken_chunks = impl_->internals.taken_chunks;
+  s.stolen_chunks = impl_->internals.stolen_chunks;
   s.peak_device_bytes = from.peak_memory_bytes;
   s.peak_host_bytes = impl_->device.kind == local::DeviceKind::cpu ? from.peak_memory_bytes : from.peak_host_bytes;
   std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(s.lane_busy_seconds));
@@ -25,7 +25,7 @@ RunStatistics Runtime::statistics() const {
 RunStatistics Runtime::total_statistics() {
   RunStatistics s = statistics();
   int64_t sums[] = {s.read_bytes,         s.written_bytes, s.spilled_bytes, s.restored_bytes,
-                    s.communicated_bytes, s.tasks,         s.taken_chunks};
+                    s.communicated_bytes, s.tasks,         s.stolen_chunks};
   int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
   communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
   communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
@@ -36,7 +36,7 @@ RunStatistics Runtime::total_statistics() {
   s.restored_bytes = sums[3];
   s.communicated_bytes = sums[4];
   s.tasks = sums[5];
-  s.taken_chunks = sums[6];
+  s.stolen_chunks = sums[6];
   s.peak_device_bytes = peaks[0];
   s.peak_host_bytes = peaks[1];
   return s;

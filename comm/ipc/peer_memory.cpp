@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kNoDevice = "no device";
 
 // What a rank tells the others: its device, and the handle of its slab or why there is none.
-struct Offer {
+struct Export {
   int64_t bytes = 0;  // of the slab; 0: no handle
   std::string uuid, handle;
 
@@ -20,103 +20,81 @@ struct Offer {
     std::memcpy(text.data(), &bytes, sizeof bytes);
     return text + uuid + '\n' + handle;
   }
-  static Offer unpack(const std::string& text) {
-    Offer offer;
-    std::memcpy(&offer.bytes, text.data(), sizeof offer.bytes);
-    const size_t end = text.find('\n', sizeof offer.bytes);
-    offer.uuid = text.substr(sizeof offer.bytes, end - sizeof offer.bytes);
-    offer.handle = text.substr(end + 1);
-    return offer;
+  static Export unpack(const std::string& text) {
+    Export exported;
+    std::memcpy(&exported.bytes, text.data(), sizeof exported.bytes);
+    const size_t end = text.find('\n', sizeof exported.bytes);
+    exported.uuid = text.substr(sizeof exported.bytes, end - sizeof exported.bytes);
+    exported.handle = text.substr(end + 1);
+    return exported;
   }
 };
 
-Offer make_offer(local::Device device, void* slab, int64_t bytes, PeerCopies copies) {
-  Offer offer;
+Export make_export(local::Device device, void* slab, int64_t bytes, PathUse use) {
+  Export exported;
   if (device.kind == local::DeviceKind::cpu) {
-    offer.handle = kNoDevice;
-  } else if (copies == PeerCopies::off) {
-    offer.handle = "copies between devices are turned off";
+    exported.handle = kNoDevice;
+  } else if (use == PathUse::off) {
+    exported.handle = "copies between devices are turned off";
   } else if (slab == nullptr || bytes <= 0) {
-    offer.handle = "no device memory";
+    exported.handle = "no device memory";
   } else {
     try {
-      offer.uuid = local::backend(device.kind).info(device.index).uuid;
+      exported.uuid = local::backend(device.kind).info(device.index).uuid;
       local::MemorySharing* const sharing = local::memory_sharing(device.kind);
       if (sharing == nullptr) throw local::DeviceError("memory of this kind of device is not shared");
-      offer.handle = sharing->export_slab(device.index, slab, bytes);
-      offer.bytes = bytes;
+      exported.handle = sharing->export_slab(device.index, slab, bytes);
+      exported.bytes = bytes;
     } catch (const local::Error& error) {
-      offer.handle = error.what();
+      exported.handle = error.what();
     }
   }
-  return offer;
+  return exported;
 }
 
 }  // namespace
 
-PeerCopies parse_peer_copies(const std::string& text) {
-  if (text.empty() || text == "auto") return PeerCopies::automatic;
-  if (text == "off") return PeerCopies::off;
-  if (text == "on") return PeerCopies::required;
-  throw local::InvalidArgument(fmt::format("peer copies: \"{}\": expected auto, on or off", text));
-}
-
-DeviceMessages parse_device_messages(const std::string& text) {
-  if (text.empty() || text == "auto") return DeviceMessages::automatic;
-  if (text == "off") return DeviceMessages::off;
-  if (text == "on") return DeviceMessages::required;
-  throw local::InvalidArgument(fmt::format("device messages: \"{}\": expected auto, on or off", text));
-}
-
 std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, local::Device device, void* slab,
-                                                int64_t bytes, PeerCopies copies, DeviceMessages messages) {
+                                                int64_t bytes, PathUse use) {
   const int rank = communicator.rank();
   std::unique_ptr<PeerMemory> memory(new PeerMemory(device, rank));
-  const std::vector<std::string> offers =
-      communicator.all_gather_strings(make_offer(device, slab, bytes, copies).pack());
+  const std::vector<std::string> exports =
+      communicator.all_gather_strings(make_export(device, slab, bytes, use).pack());
   std::exception_ptr failure;
-  const bool moved = communicator.moves_memory_of(device.kind);
-  if (messages == DeviceMessages::required && device.kind != local::DeviceKind::cpu && !moved) {
-    failure = std::make_exception_ptr(local::CommError(
-        fmt::format("transport {} does not move memory of {}", communicator.transport(), to_string(device))));
-  }
   for (int r = 0; r < communicator.size(); ++r) {
     Peer& peer = memory->peers_.emplace_back();
-    const Offer offer = Offer::unpack(offers[static_cast<size_t>(r)]);
+    const Export exported = Export::unpack(exports[static_cast<size_t>(r)]);
     if (r == rank) {
       peer = {static_cast<const std::byte*>(slab), bytes, "itself"};
       continue;
     }
-    if (device.kind == local::DeviceKind::cpu || offer.handle == kNoDevice) {
+    if (device.kind == local::DeviceKind::cpu || exported.handle == kNoDevice) {
       peer.how = kNoDevice;  // on one side; nothing that could be asked for
       continue;
     }
-    peer.messages = moved && (messages == DeviceMessages::required ||
-                              (messages == DeviceMessages::automatic && device.kind == local::DeviceKind::cuda));
     if (communicator.node_of(r) != communicator.node_of(rank)) {
       peer.how = "another host";
       continue;
     }
-    if (offer.bytes == 0) {
-      peer.how = offer.handle;
+    if (exported.bytes == 0) {
+      peer.how = exported.handle;
     } else {
       try {
         local::MemorySharing* const sharing = local::memory_sharing(device.kind);
         if (sharing == nullptr) throw local::DeviceError("this rank has no such device");
-        peer.base = static_cast<const std::byte*>(sharing->open(device.index, offer.handle));
-        peer.bytes = offer.bytes;
-        peer.how = sharing->link(device.index, offer.uuid);
-        peer.messages = false;
+        peer.base = static_cast<const std::byte*>(sharing->open(device.index, exported.handle));
+        peer.bytes = exported.bytes;
+        peer.how = sharing->link(device.index, exported.uuid);
       } catch (const local::Error& error) {
         peer.how = error.what();
       }
     }
-    if (copies == PeerCopies::required && peer.base == nullptr && !failure) {
+    if (use == PathUse::required && peer.base == nullptr && !failure) {
       failure = std::make_exception_ptr(
           local::CommError(fmt::format("rank {} cannot copy from the device of rank {}: {}", rank, r, peer.how)));
     }
   }
-  agree(communicator, failure, static_cast<uint64_t>(copies) << 8 | static_cast<uint64_t>(messages));
+  agree(communicator, failure, static_cast<uint64_t>(use));
   return memory;
 }
 

@@ -8,25 +8,10 @@
 #include <vector>
 
 #include "quarry/comm/communicator.h"
+#include "quarry/comm/path_use.h"
 #include "quarry/local/device/sharing.h"
 
 namespace quarry::comm {
-
-// Which pairs of ranks copy from device to device; the others send messages through pinned memory.
-enum class PeerCopies : uint8_t {
-  automatic,  // those of one host whose devices reach each other
-  off,
-  required,  // the same, and a pair of one host that cannot is an error
-};
-PeerCopies parse_peer_copies(const std::string& text);  // "auto" or empty, "off", "on"; throws InvalidArgument
-
-// Which pairs of ranks whose devices do not reach each other send messages from device memory to device memory.
-enum class DeviceMessages : uint8_t {
-  automatic,  // where the transport moves CUDA memory
-  off,
-  required,  // the same, of emulated devices too, and a transport that does not is an error
-};
-DeviceMessages parse_device_messages(const std::string& text);  // "auto" or empty, "off", "on"; throws InvalidArgument
 
 // Every rank exports its slab once; every other rank of the host opens it once and keeps it open.
 class PeerMemory {
@@ -34,16 +19,13 @@ class PeerMemory {
   struct Peer {
     const std::byte* base = nullptr;  // of its slab; null where this rank's device does not reach it
     int64_t bytes = 0;
-    std::string how;        // "NVLink", …; or why it is not reached
-    bool messages = false;  // not reached; the transport moves the memory of both devices
+    std::string how;  // "NVLink", …; or why it is not reached
   };
 
   // Collective, blocking. `slab`: of Backend::allocate_slab() on `device`; null where the rank has none. Throws
-  // CommError on every rank where copies are required and a pair of a host has none, and where messages are required
-  // and the transport moves no memory of these devices.
+  // CommError on every rank where copies are required and a pair of a host has none.
   static std::unique_ptr<PeerMemory> connect(Communicator& communicator, local::Device device, void* slab,
-                                             int64_t bytes, PeerCopies copies,
-                                             DeviceMessages messages = DeviceMessages::automatic);
+                                             int64_t bytes, PathUse use);
   // Closes what is open. The slabs may be freed when every rank has come past this (a barrier).
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;

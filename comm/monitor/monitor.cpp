@@ -165,17 +165,17 @@ bool Monitor::connect_to(const std::string& address) {
   uint16_t port = 0;
   words >> secret_ >> host >> port;
   const bool same_host = host == host_name();
-  std::vector<std::string> places;
-  for (std::string place; words >> place;) {
-    const bool loopback = place.starts_with("127.");
+  std::vector<std::string> hosts;
+  for (std::string host; words >> host;) {
+    const bool loopback = host.starts_with("127.");
     if (loopback == same_host)
-      places.insert(places.begin(), place);
+      hosts.insert(hosts.begin(), host);
     else
-      places.push_back(place);
+      hosts.push_back(host);
   }
-  for (const std::string& place : places) {
+  for (const std::string& host : hosts) {
     Link link;
-    link.socket = connect_socket(place, port);
+    link.socket = connect_socket(host, port);
     if (link.socket < 0) continue;
     link.rank = 0;
     link.name = "rank 0 on " + host;
@@ -293,11 +293,11 @@ bool Monitor::handle_frames(Link& link) {
 void Monitor::report(int rank, const std::string& reason) {
   if (gone_[static_cast<size_t>(rank)]) return;
   gone_[static_cast<size_t>(rank)] = true;
-  if (rank_ == 0) tell_others(rank, reason);
+  if (rank_ == 0) notify_others(rank, reason);
   lost_(rank, reason);
 }
 
-void Monitor::tell_others(int rank, const std::string& reason) {
+void Monitor::notify_others(int rank, const std::string& reason) {
   for (const Link& link : links_) {
     if (link.rank >= 0 && link.rank != rank) send_frame(link.socket, FrameKind::lost, rank, reason);
   }

@@ -51,7 +51,7 @@ class Monitor {
   bool read_link(Link& link);
   bool handle_frames(Link& link);
   void report(int rank, const std::string& reason);
-  void tell_others(int rank, const std::string& reason);
+  void notify_others(int rank, const std::string& reason);
   void close_link(Link& link);
 
   const int rank_, size_;

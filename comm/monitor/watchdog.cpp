@@ -6,7 +6,7 @@ namespace quarry::comm {
 
 Watchdog::Watchdog() : patience_(seconds_from_environment("QUARRY_WATCHDOG", 60)), next_(patience_) {}
 
-bool Watchdog::stalled(int64_t state) {
+bool Watchdog::is_stalled(int64_t state) {
   const auto now = Clock::now();
   if (state != state_) {
     state_ = state;

@@ -12,7 +12,7 @@ class Watchdog {
   Watchdog();
   // `state` is any number that changes with every progress. True when it has not changed for so many seconds, then for
   // twice as many, and so on. Cheap.
-  bool stalled(int64_t state);
+  bool is_stalled(int64_t state);
   // For how long it has stood still.
   double seconds() const { return seconds_; }
 

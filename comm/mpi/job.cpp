@@ -9,7 +9,7 @@
 #include <string_view>
 #include <thread>
 
-#include "quarry/comm/ucx/ucx_wire.h"
+#include "quarry/comm/ucx/ucx_transport.h"
 #include "quarry/local/base/log.h"
 
 namespace quarry::comm::mpi {
@@ -36,6 +36,7 @@ TransportChoice parse_transport(const std::string& text) {
   throw local::InvalidArgument(fmt::format("transport \"{}\": expected auto, mpi, ucx or self", text));
 }
 
+// One for the process, because MPI is: it is initialised once, and its lock above is of all its calls.
 std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
   static std::mutex mutex;
   static std::weak_ptr<Job> running;
@@ -63,12 +64,22 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
     throw CommError(fmt::format("MPI offers thread level {}, MPI_THREAD_SERIALIZED ({}) is needed", provided,
                                 MPI_THREAD_SERIALIZED));
   }
-  // What fails before the hub exists fails on every rank alike (or the launcher ends the job).
+  // What fails before the endpoint exists fails on every rank alike (or the launcher ends the job).
+  // Errors of MPI_COMM_WORLD are a host program's own affair again once it has been duplicated.
+  MPI_Errhandler of_host = MPI_ERRHANDLER_NULL;
+  if (!owns_mpi_) check(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_host), "MPI_Comm_get_errhandler");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int duplicated = MPI_SUCCESS;
   for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
-    check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
-    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    if (duplicated != MPI_SUCCESS) break;
+    duplicated = MPI_Comm_dup(MPI_COMM_WORLD, comm);
+    if (duplicated == MPI_SUCCESS) MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
   }
+  if (of_host != MPI_ERRHANDLER_NULL) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_host);
+    MPI_Errhandler_free(&of_host);
+  }
+  check(duplicated, "MPI_Comm_dup");
   check(MPI_Comm_rank(world_, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(world_, &size_), "MPI_Comm_size");
   local::set_log_rank(rank_);
@@ -81,7 +92,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   nodes_.resize(static_cast<size_t>(size_));
   check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
 
-  choose_wire(choice);
+  choose_transport(choice);
   if (size_ > 1) start_monitor();
 }
 
@@ -93,7 +104,7 @@ void Job::start_monitor() {
     monitor_ = std::make_unique<Monitor>(rank_, size_, seconds, [this](int rank, const std::string& reason) {
       // One rank says it at once: what follows may be the launcher's end of the job.
       if (rank_ == (rank == 0 ? 1 : 0)) local::log(local::LogLevel::error, reason);
-      hub_->peer_died(rank, reason);
+      endpoint_->peer_died(rank, reason);
     });
     address = monitor_->address();
   } catch (const local::CommError& error) {
@@ -106,11 +117,11 @@ void Job::start_monitor() {
   if (monitor_ && !address.empty()) monitor_->start(address);
 }
 
-void Job::choose_wire(TransportChoice choice) {
-  std::unique_ptr<ucx::UcxWire> ucx_wire;
+void Job::choose_transport(TransportChoice choice) {
+  std::unique_ptr<ucx::UcxTransport> ucx_transport;
   std::string reason;
-  if (choice != TransportChoice::mpi) ucx_wire = ucx::make_ucx_wire(rank_, size_, reason);
-  const int usable[2] = {ucx_wire ? 1 : 0, ucx_wire && ucx_wire->moves(MemoryKind::cuda) ? 1 : 0};
+  if (choice != TransportChoice::mpi) ucx_transport = ucx::make_ucx_transport(rank_, size_, reason);
+  const int usable[2] = {ucx_transport ? 1 : 0, ucx_transport && ucx_transport->moves(MemoryKind::cuda) ? 1 : 0};
   int of_all[2] = {};
   check(MPI_Allreduce(usable, of_all, 2, MPI_INT, MPI_MIN, world_), "MPI_Allreduce");
   const bool all_usable = of_all[0] != 0;
@@ -122,10 +133,10 @@ void Job::choose_wire(TransportChoice choice) {
     if (choice == TransportChoice::automatic && !reason.empty()) {
       local::log(local::LogLevel::info, "point-to-point traffic goes over MPI: " + reason);
     }
-    hub_ = std::make_unique<Hub>(rank_, size_, make_mpi_wire(frames_, data_));
+    endpoint_ = std::make_unique<Endpoint>(rank_, size_, make_mpi_transport(frames_, data_));
     return;
   }
-  const std::string mine = ucx_wire->address();
+  const std::string mine = ucx_transport->address();
   int mine_bytes = static_cast<int>(mine.size());
   std::vector<int> sizes(static_cast<size_t>(size_)), offsets(static_cast<size_t>(size_));
   check(MPI_Allgather(&mine_bytes, 1, MPI_INT, sizes.data(), 1, MPI_INT, world_), "MPI_Allgather");
@@ -143,24 +154,24 @@ void Job::choose_wire(TransportChoice choice) {
   }
   std::vector<bool> on_node;
   for (const int node : nodes_) on_node.push_back(node == nodes_[static_cast<size_t>(rank_)]);
-  ucx_wire->set_addresses(std::move(addresses), std::move(on_node));
-  hub_ = std::make_unique<Hub>(rank_, size_, std::move(ucx_wire));
+  ucx_transport->set_addresses(std::move(addresses), std::move(on_node));
+  endpoint_ = std::make_unique<Endpoint>(rank_, size_, std::move(ucx_transport));
 }
 
 Job::~Job() {
-  // Without a hub the constructor failed; the other ranks failed too.
-  const auto drive = [this] {
+  // Without an endpoint the constructor failed; the other ranks failed too.
+  const auto make_progress = [this] {
     // The last collective calls may still have something to send on behalf of ranks that came to them later.
     int found = 0;
     const std::lock_guard guard(lock());
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
   };
-  const bool in_order = hub_ && hub_->leave(drive);
+  const bool in_order = endpoint_ && endpoint_->leave(make_progress);
   if (monitor_) monitor_->leave();
   monitor_.reset();
-  const bool lost = hub_ && hub_->any_lost();
+  const bool lost = endpoint_ && endpoint_->is_any_lost();
   if (in_order) {
-    // Nobody takes its wire down while others still flush theirs.
+    // Nobody takes its transport down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;
     bool started = false;
     {
@@ -173,11 +184,11 @@ Job::~Job() {
         const std::lock_guard guard(lock());
         if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
       }
-      hub_->progress();
+      endpoint_->progress();
       if (!done) backoff.pause();
     }
   }
-  hub_.reset();
+  endpoint_.reset();
   int finalized = 0;
   const std::lock_guard guard(lock());
   MPI_Finalized(&finalized);

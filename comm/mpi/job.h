@@ -1,4 +1,5 @@
-// The process's part of an MPI job: starts and ends MPI, owns the wire and the hub that all communicators share.
+// The process's part of an MPI job: starts and ends MPI, owns the transport and the endpoint that all communicators
+// share.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/comm/hub.h"
+#include "quarry/comm/endpoint.h"
 #include "quarry/comm/monitor/monitor.h"
 
 namespace quarry::comm::mpi {
@@ -31,11 +32,11 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  Hub& hub() { return *hub_; }
+  Endpoint& endpoint() { return *endpoint_; }
   MPI_Comm world() const { return world_; }
   // Per rank of the job: which node it runs on (the lowest rank there).
   const std::vector<int>& nodes() const { return nodes_; }
-  // Whether the wires of all ranks move memory of CUDA devices.
+  // Whether the transports of all ranks move memory of CUDA devices.
   bool moves_cuda() const { return moves_cuda_; }
   // A rank gave up: MPI's own end would hang or complain.
   [[noreturn]] void abort(int status);
@@ -44,21 +45,21 @@ class Job {
   Job(Started, int* argc, char*** argv, TransportChoice choice);
 
  private:
-  void choose_wire(TransportChoice choice);
+  void choose_transport(TransportChoice choice);
   void start_monitor();
 
   bool owns_mpi_ = false;
   MPI_Comm world_ = MPI_COMM_NULL;   // collectives
-  MPI_Comm frames_ = MPI_COMM_NULL;  // control frames of the MPI wire
-  MPI_Comm data_ = MPI_COMM_NULL;    // data of the MPI wire
+  MPI_Comm frames_ = MPI_COMM_NULL;  // control frames of the MPI transport
+  MPI_Comm data_ = MPI_COMM_NULL;    // data of the MPI transport
   int rank_ = 0, size_ = 1;
   std::vector<int> nodes_;
   bool moves_cuda_ = false;
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Monitor> monitor_;
 };
 
-// The wire over MPI point-to-point messages, on two communicators of its own.
-std::unique_ptr<Wire> make_mpi_wire(MPI_Comm frames, MPI_Comm data);
+// The transport over MPI point-to-point messages, on two communicators of its own.
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm frames, MPI_Comm data);
 
 }  // namespace quarry::comm::mpi

@@ -64,9 +64,9 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
   members.resize(static_cast<size_t>(size_));
-  int64_t last = hub().last_channel();
+  int64_t last = endpoint().last_channel();
   int64_t highest = 0;
-  const int mine = hub().rank();
+  const int mine = endpoint().rank();
   // No channel yet, so no check of members: all of them are in this call.
   const auto run = [this](const char* call, const std::function<int(MPI_Request*)>& start) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -80,7 +80,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
         const std::lock_guard guard(lock());
         check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
       }
-      if (!done && !hub().progress()) backoff.pause();
+      if (!done && !endpoint().progress()) backoff.pause();
     }
   };
   run("MPI_Iallgather", [&](MPI_Request* request) {
@@ -98,23 +98,23 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
     ++node_size_;
   }
   channel_ = static_cast<uint32_t>(highest) + 1;
-  hub().open_channel(channel_, std::move(members), rank_);
+  endpoint().open_channel(channel_, std::move(members), rank_);
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  const bool lost = hub().any_lost();
+  const bool lost = endpoint().is_any_lost();
   if (nccl_ && lost) nccl_->abort();
   nccl_.reset();
-  hub().close_channel(channel_);
+  endpoint().close_channel(channel_);
   const std::lock_guard guard(lock());
   int finalized = 0;
   MPI_Finalized(&finalized);
   // MPI_Comm_free is collective in principle; after an error the others may never come.
-  if (!finalized && !lost && !hub().broken()) MPI_Comm_free(&comm_);
+  if (!finalized && !lost && !endpoint().is_broken()) MPI_Comm_free(&comm_);
 }
 
 void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {
-  if (hub().broken()) hub().check_members(channel_);
+  if (endpoint().is_broken()) endpoint().check_members(channel_);
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const std::lock_guard guard(lock());
@@ -132,19 +132,19 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
     }
     if (done) return;
     if (!watchdog) watchdog.emplace();
-    if (watchdog->stalled(0)) {
+    if (watchdog->is_stalled(0)) {
       local::log(local::LogLevel::warn,
                  fmt::format("waiting in {} of {} ranks for {:.3g} s: another rank has not come to it", call, size_,
                              watchdog->seconds()));
     }
-    if (hub().progress()) {
+    if (endpoint().progress()) {
       backoff.reset();
       continue;
     }
     try {
-      hub().check_members(channel_);
+      endpoint().check_members(channel_);
     } catch (const local::Error& error) {
-      hub().mark_broken();
+      endpoint().mark_broken();
       throw CommError(fmt::format("{}: {}", call, error.what()));
     }
     backoff.pause();
@@ -176,7 +176,7 @@ void MpiCommunicator::broadcast(void* data, int64_t bytes, int root) {
     const int count = static_cast<int>(std::min(left, kPieceBytes));
     finish("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(at, count, MPI_BYTE, root, comm_, request); });
   }
-  if (root == rank_ && size_ > 1) hub().count_sent(bytes);
+  if (root == rank_ && size_ > 1) endpoint().count_sent(bytes);
 }
 
 void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all) {
@@ -189,62 +189,62 @@ void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all
     finish("MPI_Iallgather", [&](MPI_Request* request) {
       return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_BYTE, comm_, request);
     });
-    if (size_ > 1) hub().count_sent(bytes_each);
+    if (size_ > 1) endpoint().count_sent(bytes_each);
     return;
   }
   for (int r = 0; r < size_; ++r) broadcast(to + static_cast<int64_t>(r) * bytes_each, bytes_each, r);
 }
 
 void MpiCommunicator::all_reduce(std::span<int64_t> values, ReduceOp op) {
-  constexpr size_t kPiece = static_cast<size_t>(kPieceBytes) / sizeof(int64_t);
-  for (size_t at = 0; at < values.size(); at += kPiece) {
-    const std::span piece = values.subspan(at, std::min(kPiece, values.size() - at));
+  constexpr size_t kSegment = static_cast<size_t>(kPieceBytes) / sizeof(int64_t);
+  for (size_t at = 0; at < values.size(); at += kSegment) {
+    const std::span segment = values.subspan(at, std::min(kSegment, values.size() - at));
     finish("MPI_Iallreduce", [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), MPI_INT64_T, operation(op),
+      return MPI_Iallreduce(MPI_IN_PLACE, segment.data(), static_cast<int>(segment.size()), MPI_INT64_T, operation(op),
                             comm_, request);
     });
   }
 }
 
 void MpiCommunicator::all_reduce(std::span<double> values, ReduceOp op) {
-  // In pieces, so that the gathered copies stay small.
-  constexpr size_t kPiece = 65536;
+  // In segments, so that the gathered copies stay small.
+  constexpr size_t kSegment = 65536;
   std::vector<double> all;
-  for (size_t at = 0; at < values.size(); at += kPiece) {
-    const std::span piece = values.subspan(at, std::min(kPiece, values.size() - at));
-    all.resize(piece.size() * static_cast<size_t>(size_));
-    all_gather(piece.data(), static_cast<int64_t>(piece.size_bytes()), all.data());
-    std::copy_n(all.begin(), piece.size(), piece.begin());
+  for (size_t at = 0; at < values.size(); at += kSegment) {
+    const std::span segment = values.subspan(at, std::min(kSegment, values.size() - at));
+    all.resize(segment.size() * static_cast<size_t>(size_));
+    all_gather(segment.data(), static_cast<int64_t>(segment.size_bytes()), all.data());
+    std::copy_n(all.begin(), segment.size(), segment.begin());
     for (size_t r = 1; r < static_cast<size_t>(size_); ++r) {
-      for (size_t i = 0; i < piece.size(); ++i) piece[i] = combine(piece[i], all[r * piece.size() + i], op);
+      for (size_t i = 0; i < segment.size(); ++i) segment[i] = combine(segment[i], all[r * segment.size() + i], op);
     }
   }
 }
 
 std::unique_ptr<Request> MpiCommunicator::send(const void* data, int64_t bytes, int to, uint64_t tag) {
-  return hub().send(channel_, data, bytes, to, tag);
+  return endpoint().send(channel_, data, bytes, to, tag);
 }
 
 std::unique_ptr<Request> MpiCommunicator::receive(void* data, int64_t bytes, int from, uint64_t tag) {
-  return hub().receive(channel_, data, bytes, from, tag);
+  return endpoint().receive(channel_, data, bytes, from, tag);
 }
 
 bool MpiCommunicator::moves_memory_of(local::DeviceKind kind) const {
-  return kind == local::DeviceKind::cuda ? job_->moves_cuda() : hub().moves(memory_of(kind));
+  return kind == local::DeviceKind::cuda ? job_->moves_cuda() : endpoint().moves(memory_of(kind));
 }
 
 std::unique_ptr<Request> MpiCommunicator::send_device(local::DeviceKind kind, const void* data, int64_t bytes, int to,
                                                       uint64_t tag) {
-  return hub().send(channel_, data, bytes, to, tag, memory_of(kind));
+  return endpoint().send(channel_, data, bytes, to, tag, memory_of(kind));
 }
 
 std::unique_ptr<Request> MpiCommunicator::receive_device(local::DeviceKind kind, void* data, int64_t bytes, int from,
                                                          uint64_t tag) {
-  return hub().receive(channel_, data, bytes, from, tag, memory_of(kind));
+  return endpoint().receive(channel_, data, bytes, from, tag, memory_of(kind));
 }
 
-void MpiCommunicator::set_handler(Handler handler) { hub().set_handler(channel_, std::move(handler)); }
-void MpiCommunicator::post(int to, std::span<const std::byte> message) { hub().post(channel_, to, message); }
+void MpiCommunicator::set_handler(Handler handler) { endpoint().set_handler(channel_, std::move(handler)); }
+void MpiCommunicator::post(int to, std::span<const std::byte> message) { endpoint().post(channel_, to, message); }
 
 void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) {
   if (size_ == 1 || bytes <= 0) return;
@@ -258,13 +258,13 @@ void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, loca
   }
   if (nccl_) {
     nccl_->broadcast(data, bytes, root, stream);
-    if (root == rank_ && size_ > 1) hub().count_sent(bytes);
+    if (root == rank_ && size_ > 1) endpoint().count_sent(bytes);
   } else {
     broadcast_staged(data, bytes, root, stream);
   }
 }
 
-// In pieces through two pinned buffers: while one is broadcast, the other is copied.
+// In segments through two pinned buffers: while one is broadcast, the other is copied.
 void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream) {
   constexpr int64_t kStageBytes = int64_t{4} << 20;
   local::Backend& backend = local::backend(stream.device().kind);
@@ -279,22 +279,22 @@ void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, loca
   Stage first(backend, stream.device()), second(backend, stream.device());
   Stage* stages[] = {&first, &second};
   auto* device_data = static_cast<std::byte*>(data);
-  const int64_t pieces = (bytes + kStageBytes - 1) / kStageBytes;
-  const auto size_of = [&](int64_t piece) { return std::min(kStageBytes, bytes - piece * kStageBytes); };
-  const auto fetch = [&](int64_t piece) {
-    Stage& stage = *stages[piece % 2];
-    stream.copy(stage.memory, device_data + piece * kStageBytes, size_of(piece));
+  const int64_t segments = (bytes + kStageBytes - 1) / kStageBytes;
+  const auto size_of = [&](int64_t segment) { return std::min(kStageBytes, bytes - segment * kStageBytes); };
+  const auto fetch = [&](int64_t segment) {
+    Stage& stage = *stages[segment % 2];
+    stream.copy(stage.memory, device_data + segment * kStageBytes, size_of(segment));
     stream.record(*stage.copied);
   };
   try {
     if (rank_ == root) fetch(0);
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      Stage& stage = *stages[piece % 2];
+    for (int64_t segment = 0; segment < segments; ++segment) {
+      Stage& stage = *stages[segment % 2];
       stage.copied->synchronize();
-      if (rank_ == root && piece + 1 < pieces) fetch(piece + 1);
-      broadcast(stage.memory, size_of(piece), root);
+      if (rank_ == root && segment + 1 < segments) fetch(segment + 1);
+      broadcast(stage.memory, size_of(segment), root);
       if (rank_ == root) continue;
-      stream.copy(device_data + piece * kStageBytes, stage.memory, size_of(piece));
+      stream.copy(device_data + segment * kStageBytes, stage.memory, size_of(segment));
       stream.record(*stage.copied);
     }
     stream.synchronize();

@@ -1,4 +1,4 @@
-// Communicators of an MPI job: collectives by MPI, point-to-point traffic by the job's hub (over MPI or UCX).
+// Communicators of an MPI job: collectives by MPI, point-to-point traffic by the job's endpoint (over MPI or UCX).
 #pragma once
 
 #include <mpi.h>
@@ -24,9 +24,9 @@ class MpiCommunicator : public Communicator {
   int node_rank() const override { return node_rank_; }
   int node_size() const override { return node_size_; }
   int node_of(int rank) const override { return node_of_.at(static_cast<size_t>(rank)); }
-  const char* transport() const override { return hub().transport(); }
+  const char* transport() const override { return endpoint().transport(); }
 
-  std::string path_to(int rank) override { return hub().path_to(channel_, rank); }
+  std::string link_to(int rank) override { return endpoint().link_to(channel_, rank); }
 
   std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override;
@@ -44,19 +44,19 @@ class MpiCommunicator : public Communicator {
                                           uint64_t tag) override;
   void set_handler(Handler handler) override;
   void post(int to, std::span<const std::byte> message) override;
-  bool progress() override { return hub().progress(); }
-  void wait_for_event(double seconds) override { hub().wait_for_event(seconds); }
-  std::vector<int> lost_ranks() override { return hub().lost_members(channel_); }
-  void check_ranks() override { hub().check_members(channel_); }
-  void wake() override { hub().wake(); }
-  int64_t bytes_sent() const override { return hub().bytes_sent(); }
+  bool progress() override { return endpoint().progress(); }
+  void wait_for_event(double seconds) override { endpoint().wait_for_event(seconds); }
+  std::vector<int> lost_ranks() override { return endpoint().lost_members(channel_); }
+  void check_ranks() override { endpoint().check_members(channel_); }
+  void wake() override { endpoint().wake(); }
+  int64_t bytes_sent() const override { return endpoint().bytes_sent(); }
 
   void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) override;
   [[noreturn]] void abort(int status) override { job_->abort(status); }
 
  private:
-  Hub& hub() const { return job_->hub(); }
-  // Starts a non-blocking collective and drives everything until it is done, without holding MPI's lock.
+  Endpoint& endpoint() const { return job_->endpoint(); }
+  // Starts a non-blocking collective and makes progress on everything until it is done, without holding MPI's lock.
   void finish(const char* call, const std::function<int(MPI_Request*)>& start);
   void broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream);
 

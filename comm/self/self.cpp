@@ -18,9 +18,11 @@ void check_root(int root) {
 
 }  // namespace
 
-SelfCommunicator::SelfCommunicator() : hub_(/*rank=*/0, /*size=*/1, nullptr) { hub_.open_channel(kChannel, {0}, 0); }
+SelfCommunicator::SelfCommunicator() : endpoint_(/*rank=*/0, /*size=*/1, nullptr) {
+  endpoint_.open_channel(kChannel, {0}, 0);
+}
 
-SelfCommunicator::~SelfCommunicator() { hub_.close_channel(kChannel); }
+SelfCommunicator::~SelfCommunicator() { endpoint_.close_channel(kChannel); }
 
 std::unique_ptr<Communicator> SelfCommunicator::split(int color, int /*key*/) {
   if (color < 0) return nullptr;
@@ -37,15 +39,15 @@ void SelfCommunicator::all_reduce(std::span<int64_t> /*values*/, ReduceOp /*op*/
 void SelfCommunicator::all_reduce(std::span<double> /*values*/, ReduceOp /*op*/) {}
 
 std::unique_ptr<Request> SelfCommunicator::send(const void* data, int64_t bytes, int to, uint64_t tag) {
-  return hub_.send(kChannel, data, bytes, to, tag);
+  return endpoint_.send(kChannel, data, bytes, to, tag);
 }
 
 std::unique_ptr<Request> SelfCommunicator::receive(void* data, int64_t bytes, int from, uint64_t tag) {
-  return hub_.receive(kChannel, data, bytes, from, tag);
+  return endpoint_.receive(kChannel, data, bytes, from, tag);
 }
 
-void SelfCommunicator::set_handler(Handler handler) { hub_.set_handler(kChannel, std::move(handler)); }
-void SelfCommunicator::post(int to, std::span<const std::byte> message) { hub_.post(kChannel, to, message); }
+void SelfCommunicator::set_handler(Handler handler) { endpoint_.set_handler(kChannel, std::move(handler)); }
+void SelfCommunicator::post(int to, std::span<const std::byte> message) { endpoint_.post(kChannel, to, message); }
 
 void SelfCommunicator::broadcast_device(void* /*data*/, int64_t /*bytes*/, int root, local::Stream& /*stream*/) {
   check_root(root);

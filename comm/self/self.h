@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/hub.h"
+#include "quarry/comm/endpoint.h"
 
 namespace quarry::comm {
 
@@ -31,17 +31,17 @@ class SelfCommunicator : public Communicator {
   std::unique_ptr<Request> receive(void* data, int64_t bytes, int from, uint64_t tag) override;
   void set_handler(Handler handler) override;
   void post(int to, std::span<const std::byte> message) override;
-  bool progress() override { return hub_.progress(); }
-  void wait_for_event(double seconds) override { hub_.wait_for_event(seconds); }
+  bool progress() override { return endpoint_.progress(); }
+  void wait_for_event(double seconds) override { endpoint_.wait_for_event(seconds); }
   void check_ranks() override {}
-  void wake() override { hub_.wake(); }
+  void wake() override { endpoint_.wake(); }
   int64_t bytes_sent() const override { return 0; }
 
   void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) override;
   [[noreturn]] void abort(int status) override;
 
  private:
-  Hub hub_;
+  Endpoint endpoint_;
 };
 
 }  // namespace quarry::comm

@@ -1,9 +1,9 @@
-// Built in place of ucx_wire.cpp with QUARRY_UCX=OFF.
-#include "quarry/comm/ucx/ucx_wire.h"
+// Built in place of ucx_transport.cpp with QUARRY_UCX=OFF.
+#include "quarry/comm/ucx/ucx_transport.h"
 
 namespace quarry::comm::ucx {
 
-std::unique_ptr<UcxWire> make_ucx_wire(int /*rank*/, int /*size*/, std::string& reason) {
+std::unique_ptr<UcxTransport> make_ucx_transport(int /*rank*/, int /*size*/, std::string& reason) {
   reason = "this build has no UCX (QUARRY_UCX=OFF)";
   return nullptr;
 }

@@ -23,7 +23,7 @@ void refuse_separate_tasks() {
 
 }  // namespace
 
-bool launched() {
+bool is_launched() {
   // What Open MPI's, MPICH's and Slurm's launchers (with PMI or PMIx) set for the processes they start.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (std::getenv(variable) != nullptr) return true;
@@ -36,7 +36,7 @@ std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& 
   const std::string wanted = !transport.empty() || environment == nullptr ? transport : environment;
   if (wanted == "self") return self_communicator();
   const auto choice = mpi::parse_transport(wanted);
-  if (!launched()) {
+  if (!is_launched()) {
     refuse_separate_tasks();
     return self_communicator();
   }

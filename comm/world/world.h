@@ -15,7 +15,7 @@ namespace quarry::comm {
 // where the transport asked for cannot be used.
 std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport = {});
 // Whether a launcher (mpirun, srun with PMIx) started this process.
-bool launched();
+bool is_launched();
 // That of a job of one rank, whatever started the process.
 std::unique_ptr<Communicator> self_communicator();
 

@@ -1,6 +1,6 @@
 // What moving data between ranks costs. Runs under mpirun; rank 0 prints one JSON object a line, scripts/bench/comm the
 // table.
-//   bench_comm [--device cpu|cuda|emulated] [--chunk MIB] [--total MIB] [latency|bandwidth|pulls|rechunk|collectives
+//   bench_comm [--device cpu|cuda|emulated] [--chunk MIB] [--total MIB] [latency|bandwidth|fetches|rechunk|collectives
 //   ...]
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/comm/device_collectives.h"
@@ -53,12 +54,12 @@ class Bench {
     if (options_.wants("latency")) latency();
     if (options_.wants("bandwidth")) bandwidth();
     if (options_.device == local::DeviceKind::cpu) {
-      if (options_.wants("pulls")) pulls(comm::PeerCopies::off);
+      if (options_.wants("fetches")) fetches(comm::PathUse::off);
       return;
     }
-    if (options_.wants("pulls")) {
-      pulls(comm::PeerCopies::automatic);
-      pulls(comm::PeerCopies::off);
+    if (options_.wants("fetches")) {
+      fetches(comm::PathUse::automatic);
+      fetches(comm::PathUse::off);
     }
     if (options_.wants("rechunk")) rechunk();
     if (on_gpu() && options_.wants("collectives")) collectives();
@@ -135,62 +136,70 @@ class Bench {
     std::function<void(TaskRun&)> run_;
   };
 
-  // The executor of a row, with what the ranks of the host see of each other's devices.
-  struct Place {
+  // The executor of a row, with the paths to the other ranks.
+  struct Setup {
     std::unique_ptr<scheduler::Executor> executor;
-    std::unique_ptr<comm::PeerMemory> peers;
+    std::unique_ptr<exec::Paths> paths;
   };
 
-  Place make_place(int64_t bytes, comm::PeerCopies copies) {
+  Setup make_setup(int64_t bytes, comm::PathUse copies) {
     scheduler::ExecutorConfig config;
     config.device = device_;
     config.memory_bytes = bytes;
     config.host_bytes = options_.device == local::DeviceKind::cpu ? 0 : int64_t{1} << 30;
     config.spill_dir = "/tmp";
-    Place place;
-    place.executor = scheduler::Executor::create(config);
+    Setup setup;
+    setup.executor = scheduler::Executor::create(config);
+    setup.paths = std::make_unique<exec::Paths>(job_, device_);
     if (options_.device != local::DeviceKind::cpu) {
-      const auto [slab, slab_bytes] = place.executor->device_slab();
-      place.peers = comm::PeerMemory::connect(job_, device_, slab, slab_bytes, copies);
+      setup.paths->connect(setup.executor->device_slab(), {{"peer-copy", copies}});
     }
-    return place;
+    return setup;
   }
 
-  void leave(Place& place) {
-    place.peers.reset();
+  // What a fetch of so many bytes from the next rank goes by.
+  std::string path_of(const Setup& setup, int64_t bytes, int64_t run_bytes) const {
+    const int owner = (job_.rank() + 1) % job_.size();
+    if (owner == job_.rank()) return "none";
+    const exec::Path& path = setup.paths->choose(owner, bytes, run_bytes);
+    return fmt::format("{} ({})", path.name(), path.link(owner));
+  }
+
+  void leave(Setup& setup) {
+    setup.paths.reset();
     job_.barrier();
   }
 
-  struct Pull {
+  struct Fetch {
     int owner;
     int64_t chunk;
-    exec::BlockBox box;
+    exec::Hyperslab hyperslab;
   };
 
-  // One run in which every rank makes `chunks` blocks of `shape` and pulls boxes; the seconds from when all blocks are
-  // there until all boxes are.
-  double run_pulls(Place& place, int64_t chunks, const local::Dims& shape, int64_t itemsize,
-                   const std::vector<int32_t>& readers, const std::vector<Pull>& own) {
-    const auto service = exec::Service::create(job_, *place.executor, ++epoch_, place.peers.get());
+  // One run in which every rank makes `chunks` blocks of `shape` and fetches hyperslabs; the seconds from when all
+  // blocks are there until all hyperslabs are.
+  double run_fetches(Setup& setup, int64_t chunks, const local::Dims& shape, int64_t itemsize,
+                     const std::vector<int32_t>& readers, const std::vector<Fetch>& own) {
+    const auto service = exec::Service::create(job_, *setup.executor, ++epoch_, setup.paths.get());
     scheduler::Graph graph;
     std::atomic<int64_t> begin_ns{0}, end_ns{0};
     const auto now = [] { return Clock::now().time_since_epoch().count(); };
     const int32_t make = graph.add_body(std::make_unique<Body>([](TaskRun&) {}));
-    // Pulls begin together: the blocks' producers cost nothing, so the first pull marks the begin.
+    // Fetches begin together: the blocks' producers cost nothing, so the first fetch marks the begin.
     const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       int64_t none = 0;
       begin_ns.compare_exchange_strong(none, now());
-      const Pull& pull = own[static_cast<size_t>(run.index)];
+      const Fetch& fetch = own[static_cast<size_t>(run.index)];
       auto completion = run.defer();
-      service->pull(pull.owner, {0, 0, pull.chunk}, pull.box, run.outputs[0].data,
-                    [completion, &end_ns, now](const std::exception_ptr& error) {
-                      end_ns = now();
-                      if (error) {
-                        completion->fail(error);
-                      } else {
-                        completion->finish();
-                      }
-                    });
+      service->fetch(fetch.owner, {0, 0, fetch.chunk}, fetch.hyperslab, run.outputs[0].data,
+                     [completion, &end_ns, now](const std::exception_ptr& error) {
+                       end_ns = now();
+                       if (error) {
+                         completion->fail(error);
+                       } else {
+                         completion->finish();
+                       }
+                     });
     }));
     for (int64_t c = 0; c < chunks; ++c) {
       const BlockId block =
@@ -204,7 +213,7 @@ class Bench {
       graph.add_task(task);
     }
     for (size_t i = 0; i < own.size(); ++i) {
-      const BlockId block = graph.add_block(local::element_count(own[i].box.count) * itemsize);
+      const BlockId block = graph.add_block(local::element_count(own[i].hyperslab.count) * itemsize);
       TaskDecl task;
       task.kind = scheduler::TaskKind::receive;
       task.lane = scheduler::LaneKind::comm;
@@ -222,33 +231,32 @@ class Bench {
   }
 
   // Whole chunks: rank 1 from rank 0, then each from its neighbour at once.
-  void pulls(comm::PeerCopies copies) {
+  void fetches(comm::PathUse copies) {
     // Messages through the host are much slower: fewer of them.
     constexpr int64_t kMessageBytes = int64_t{2} << 30;
     const int64_t bytes =
-        copies == comm::PeerCopies::off ? std::min(options_.total_bytes, kMessageBytes) : options_.total_bytes;
+        copies == comm::PathUse::off ? std::min(options_.total_bytes, kMessageBytes) : options_.total_bytes;
     const int64_t chunks = std::max<int64_t>(1, bytes / options_.chunk_bytes);
     const local::Dims shape{options_.chunk_bytes / 8};
-    // Room for what is owned and what is pulled, and for spilling none of it.
-    Place place = make_place(3 * chunks * options_.chunk_bytes, copies);
+    // Room for what is owned and what is fetched, and for spilling none of it.
+    Setup setup = make_setup(3 * chunks * options_.chunk_bytes, copies);
     for (const bool both : {false, true}) {
-      const bool pulling = both || job_.rank() == 1;
-      const bool pulled = both || job_.rank() == 0;
-      std::vector<Pull> own;
-      for (int64_t c = 0; pulling && c < chunks; ++c) {
+      const bool fetching = both || job_.rank() == 1;
+      const bool fetched = both || job_.rank() == 0;
+      std::vector<Fetch> own;
+      for (int64_t c = 0; fetching && c < chunks; ++c) {
         own.push_back({both ? (job_.rank() + 1) % job_.size() : 0, c, {shape, {0}, shape, 8}});
       }
-      const std::vector<int32_t> readers(static_cast<size_t>(chunks), pulled ? 1 : 0);
+      const std::vector<int32_t> readers(static_cast<size_t>(chunks), fetched ? 1 : 0);
       std::vector<double> seconds;
-      for (int i = 0; i < 5; ++i) seconds.push_back(run_pulls(place, chunks, shape, 8, readers, own));
-      const bool direct = place.peers && place.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
-      report({{"row", "pulls"},
+      for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, chunks, shape, 8, readers, own));
+      report({{"row", "fetches"},
               {"direction", both ? "all from their neighbours" : "1 from 0"},
-              {"path", direct ? place.peers->peer((job_.rank() + 1) % job_.size()).how : "messages"},
+              {"path", path_of(setup, options_.chunk_bytes, options_.chunk_bytes)},
               {"bytes", options_.chunk_bytes},
               {"GB/s", static_cast<double>(chunks * options_.chunk_bytes) / median(seconds) / 1e9}});
     }
-    leave(place);
+    leave(setup);
   }
 
   // A float64 matrix in row chunks, each rank's share below another's, becomes column chunks.
@@ -260,8 +268,8 @@ class Bench {
     const int64_t rows = options_.chunk_bytes / kItem / columns;  // of a chunk
     const local::Dims shape{rows, columns};
     const int64_t width = columns / ranks;
-    Place place = make_place(3 * row_chunks * options_.chunk_bytes, comm::PeerCopies::automatic);
-    std::vector<Pull> own;
+    Setup setup = make_setup(3 * row_chunks * options_.chunk_bytes, comm::PathUse::automatic);
+    std::vector<Fetch> own;
     for (int64_t c = 0; c < row_chunks; ++c) {
       for (int owner = 0; owner < ranks; ++owner) {
         if (owner == job_.rank()) continue;  // what stays on the device is no communication
@@ -270,13 +278,13 @@ class Bench {
     }
     const std::vector<int32_t> readers(static_cast<size_t>(row_chunks), static_cast<int32_t>(ranks - 1));
     std::vector<double> seconds;
-    for (int i = 0; i < 5; ++i) seconds.push_back(run_pulls(place, row_chunks, shape, kItem, readers, own));
+    for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, row_chunks, shape, kItem, readers, own));
     const auto bytes = static_cast<double>(own.size()) * static_cast<double>(rows * width * kItem);
-    const bool direct = ranks > 1 && place.peers->peer((job_.rank() + 1) % job_.size()).base != nullptr;
-    leave(place);
-    place = {};
+    const std::string path = path_of(setup, rows * width * kItem, width * kItem);
+    leave(setup);
+    setup = {};
     nlohmann::json row = {{"row", "rechunk"},
-                          {"path", direct ? "device to device" : "messages"},
+                          {"path", path},
                           {"bytes", options_.total_bytes * ranks},
                           {"GB/s", bytes / median(seconds) / 1e9}};
     if (const double plain = plain_all_to_all(static_cast<int64_t>(bytes) / std::max<int64_t>(1, ranks - 1));

@@ -28,7 +28,7 @@ class Receive final : public TaskBody {
   std::string name(int64_t) const override { return "receive"; }
   void run(TaskRun& run) override {
     const Source& source = sources[static_cast<size_t>(run.index)];
-    exec::pull_output(*service, run, source.owner, {0, 0, source.block}, {{kBlockBytes}, {0}, {kBlockBytes}, 1});
+    exec::fetch_output(*service, run, source.owner, {0, 0, source.block}, {{kBlockBytes}, {0}, {kBlockBytes}, 1});
   }
 
   exec::Service* service = nullptr;
@@ -123,7 +123,7 @@ class Ranks {
     return slowest[0];
   }
 
-  // Other ranks whose points of the next step read point `i` of step `t`; each pulls it once.
+  // Other ranks whose points of the next step read point `i` of step `t`; each fetches it once.
   int32_t remote_readers(const Shape& shape, int64_t t, int64_t i) const {
     if (t + 1 == shape.steps) return 0;
     std::vector<bool> reads(static_cast<size_t>(job_.size()));

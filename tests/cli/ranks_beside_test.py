@@ -56,13 +56,13 @@ class RanksBeside(CliTest):
             files = [option for name in ["stats", "trace", "report"] for option in ["--" + name, f"{balance}.{name}"]]
             arguments = ["-i", f"x={kind}.h5:/x", "--chunks", f"{chunk},64", "--balance", balance, "--overwrite", "-o", balance + ".h5"]
             self.mixed("sum(x, axis=0)", *arguments, *files, first=slow, beside=[fast])
-        taken = self.stats("on.stats")["taken_chunks"]
-        self.assertEqual(self.stats("off.stats")["taken_chunks"], 0)
+        stolen = self.stats("on.stats")["stolen_chunks"]
+        self.assertEqual(self.stats("off.stats")["stolen_chunks"], 0)
         np.testing.assert_array_equal(self.read("on.h5"), self.read("off.h5"))
         names = [event.get("name", "") for event in json.loads((self.dir / "on.trace").read_text())["traceEvents"]]
-        self.assertEqual(sum(name.endswith((" for rank 0", " for rank 1")) for name in names), taken)
-        self.assertIn("Chunks for others", (self.dir / "on.report").read_text())
-        return taken
+        self.assertEqual(sum(name.endswith((" for rank 0", " for rank 1")) for name in names), stolen)
+        self.assertIn("Chunks stolen", (self.dir / "on.report").read_text())
+        return stolen
 
     def taken_from_a_slow_rank(self, least, kind, rows, chunk, rate):
         """On a busy machine the other rank may be late to help: then with a rank a third and a ninth as fast."""

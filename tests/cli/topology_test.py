@@ -18,21 +18,21 @@ class Topology(CliTest):
             self.assertRegex(text, rf"(?m)^  {rank} on \S+: cpu, 1 thread, 64.0 MiB of memory$")
 
     def test_paths_of_the_transport_asked_for(self):
-        self.assertRegex(self.topology("--device", "cpu", "--transport", "mpi"), r"0 <- 1: messages: mpi\n  1 <- 0: messages: mpi\n")
+        self.assertRegex(self.topology("--device", "cpu", "--transport", "mpi"), r"0 <- 1: eager \(at most 4000 bytes; mpi\), else rendezvous \(mpi\); messages: mpi\n  1 <- 0: eager .*; messages: mpi\n")
         text = self.topology("--device", "cpu", "--transport", "ucx", ranks=3)
-        self.assertRegex(text, r"0 <- 1-2: messages: ucx \S+/\S+")
+        self.assertRegex(text, r"0 <- 1-2: eager .*, else rendezvous \(ucx\); messages: ucx \S+/\S+")
         self.assertIn("transport: ucx", text)
 
     def test_devices_of_one_host_copy(self):
         options = ["--device", "emulated", "--memory", "64MiB", "--host-memory", "64MiB"]
-        self.assertRegex(self.topology(*options), r"0 <- 1: blocks in device memory: copied by the reading device \(shared memory\); the rest: ")
+        self.assertRegex(self.topology(*options), r"0 <- 1: peer-copy \(shared memory\), else staged \(\w+\); ")
         text = self.topology(*options, "--peer-copies", "off")
         self.assertRegex(text, r"(?m)^  0 on \S+: emulated:0 .*\n  1 on \S+: emulated:1 ")  # a rank's number among those of its host
-        self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: copies between devices are turned off\)")
+        self.assertRegex(text, r"0 <- 1: staged \(\w+\); no peer-copy: copies between devices are turned off; ")
         self.assertIn("collectives on device memory: through pinned memory (", text)
         self.assertIn("messages of device memory: auto (--device-messages), which the transport moves", text)  # an emulated device's
         text = self.topology(*options, "--peer-copies", "off", "--device-messages", "on")
-        self.assertRegex(text, r"0 <- 1: runs of blocks in device memory: messages from device to device, \S+.*; the rest: through pinned memory")
+        self.assertRegex(text, r"0 <- 1: device-message \(single runs of at least 64 KiB; \w+\), else staged \(\w+\); ")
 
     def test_mistakes(self):
         self.fails(2, "expected auto, mpi, ucx or self", "info", "--topology", "--transport", "tcp")

@@ -1,5 +1,5 @@
 // Idle ranks compute chunks of slow ones: faster, with the same bits, every chunk once.
-#include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/stealing.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -112,7 +112,7 @@ TEST_P(Balanced, ASlowRankIsHelpedWithoutChangingBits) {
   for (size_t e = 0; e < expressions.size(); ++e) {
     SCOPED_TRACE(e);
     const Outcome alone = compute(expressions[e], options("off", GetParam()));
-    EXPECT_EQ(alone.total.taken_chunks, 0);
+    EXPECT_EQ(alone.total.stolen_chunks, 0);
     bool was_helped = false;
     for (double seconds = kSlowSeconds; seconds <= kSlowest && !was_helped; seconds *= 3) {
       const Outcome helped = compute(expressions[e], options("on", GetParam()), slow(job().size() - 1, seconds));
@@ -121,12 +121,12 @@ TEST_P(Balanced, ASlowRankIsHelpedWithoutChangingBits) {
       EXPECT_EQ(alone.total.read_bytes, helped.total.read_bytes);
       EXPECT_GE(helped.total.read_bytes, kBytes);
       if (job().size() == 1) {
-        EXPECT_EQ(helped.total.taken_chunks, 0);
+        EXPECT_EQ(helped.total.stolen_chunks, 0);
         break;
       }
       const bool slow_one = job().rank() == job().size() - 1;
       const bool read_less = !slow_one || helped.own.read_bytes < alone.own.read_bytes / 2 + kBytes / 64;
-      was_helped = on_all_ranks(helped.total.taken_chunks > 0 && read_less);
+      was_helped = on_all_ranks(helped.total.stolen_chunks > 0 && read_less);
     }
     EXPECT_EQ(was_helped, job().size() > 1);
   }

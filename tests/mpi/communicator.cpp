@@ -56,10 +56,10 @@ TEST(Communicator, RanksAndNodes) {
   EXPECT_LT(job().node_rank(), job().node_size());
   EXPECT_LE(job().node_size(), job().size());
   const char* wanted = std::getenv("QUARRY_TRANSPORT");
-  if (launched() && wanted && std::string(wanted) != "auto") {
+  if (is_launched() && wanted && std::string(wanted) != "auto") {
     EXPECT_STREQ(job().transport(), wanted);
   }
-  if (!launched()) {
+  if (!is_launched()) {
     EXPECT_STREQ(job().transport(), "self");
   }
   if (const char* ranks = std::getenv("QUARRY_TEST_RANKS_PER_HOST")) {

@@ -16,7 +16,8 @@
 #include <random>
 #include <thread>
 
-#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/paths/paths.h"
+#include "quarry/chunked/exec/service_messages.h"
 #include "quarry/scheduler/executor.h"
 #include "tests/support/mpi_job.h"
 #include "tests/support/patience.h"
@@ -57,23 +58,24 @@ struct Settings {
   int64_t memory_bytes = int64_t{64} << 20;
 };
 
-// The devices' memory as the ranks of a host read each other's; closed before any of it is freed.
-class Peers {
+// Paths that are connected; closed before any of the memory that they reach is freed.
+class Connected {
  public:
-  Peers(Executor& executor, comm::PeerCopies copies, comm::DeviceMessages messages = comm::DeviceMessages::automatic) {
-    const auto [slab, bytes] = executor.device_slab();
-    memory_ = comm::PeerMemory::connect(job(), executor.device(), slab, bytes, copies, messages);
+  Connected(Executor& executor, comm::PathUse copies, comm::PathUse messages = comm::PathUse::automatic)
+      : paths_(std::make_unique<Paths>(job(), executor.device())) {
+    paths_->connect(executor.device_slab(), {{"peer-copy", copies}, {"device-message", messages}});
   }
-  ~Peers() {
-    memory_.reset();
+  ~Connected() {
+    paths_.reset();
     job().barrier();
   }
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
-  const comm::PeerMemory* get() const { return memory_.get(); }
+  Connected(const Connected&) = delete;
+  Connected& operator=(const Connected&) = delete;
+  const Paths* get() const { return paths_.get(); }
+  bool reaches(const char* path, int owner) const { return paths_->find(path).obstacle(owner).empty(); }
 
  private:
-  std::unique_ptr<comm::PeerMemory> memory_;
+  std::unique_ptr<Paths> paths_;
 };
 
 std::unique_ptr<Executor> make_executor(const Settings& settings) {
@@ -155,38 +157,39 @@ void put(TaskRun& run, void* to, const void* from, int64_t bytes) {
   if (run.context.device.kind != DeviceKind::cpu) run.context.stream->synchronize();
 }
 
-// A run in which rank r makes the chunks c with c % ranks == r, and pulls boxes of random chunks, each checked in a
-// task of its own.
-class RandomPulls {
+// A run in which rank r makes the chunks c with c % ranks == r, and fetches hyperslabs of random chunks, each checked
+// in a task of its own.
+class RandomFetches {
  public:
-  RandomPulls(const Settings& settings, int64_t chunks, int pulls_each, const local::Dims& shape, uint64_t seed)
+  RandomFetches(const Settings& settings, int64_t chunks, int fetches_each, const local::Dims& shape, uint64_t seed)
       : settings_(settings), chunks_(chunks), shape_(shape) {
     // All ranks draw the same, so that owners know how often each chunk is read.
     std::mt19937_64 random(seed);
     for (int r = 0; r < job().size(); ++r) {
-      for (int i = 0; i < pulls_each; ++i) {
-        Pull pull{r, static_cast<int64_t>(random() % static_cast<uint64_t>(chunks)), {}};
-        pull.box.shape = shape;
-        pull.box.itemsize = sizeof(int32_t);
+      for (int i = 0; i < fetches_each; ++i) {
+        Fetch fetch{r, static_cast<int64_t>(random() % static_cast<uint64_t>(chunks)), {}};
+        fetch.hyperslab.shape = shape;
+        fetch.hyperslab.itemsize = sizeof(int32_t);
         for (const int64_t extent : shape) {
           const auto start = static_cast<int64_t>(random() % static_cast<uint64_t>(extent));
-          pull.box.start.push_back(start);
-          pull.box.count.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(extent - start + 1)));
+          fetch.hyperslab.start.push_back(start);
+          fetch.hyperslab.count.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(extent - start + 1)));
         }
         if (i % 3 == 0) {  // whole chunks too
-          pull.box.start = local::Dims(shape.size());
-          pull.box.count = shape;
+          fetch.hyperslab.start = local::Dims(shape.size());
+          fetch.hyperslab.count = shape;
         }
-        pulls_.push_back(pull);
+        fetches_.push_back(fetch);
       }
     }
   }
 
+  std::atomic<bool> interrupt{false};  // of its runs
   // What a producing task does before it fills its chunk.
   std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
 
-  void run(Executor& executor, comm::Communicator& communicator = job(), const comm::PeerMemory* peers = nullptr) {
-    const auto service = Service::create(communicator, executor, next_epoch(), peers);
+  void run(Executor& executor, comm::Communicator& communicator = job(), const Paths* paths = nullptr) {
+    const auto service = Service::create(communicator, executor, next_epoch(), paths, &interrupt);
     Graph graph;
     const int64_t elements = local::element_count(shape_);
     const int32_t make = graph.add_body(std::make_unique<Body>([&, elements](TaskRun& run) {
@@ -196,20 +199,20 @@ class RandomPulls {
       put(run, run.outputs[0].data, data.data(), run.outputs[0].bytes);
     }));
     const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
-      const Pull& pull = pulls_[static_cast<size_t>(run.index)];
-      pull_output(*service, run, owner(pull.chunk), {0, 0, pull.chunk}, pull.box);
+      const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
+      fetch_output(*service, run, owner(fetch.chunk), {0, 0, fetch.chunk}, fetch.hyperslab);
     }));
     const int32_t check = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
-      const Pull& pull = pulls_[static_cast<size_t>(run.index)];
+      const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
       std::vector<int32_t> got(static_cast<size_t>(run.inputs[0].bytes) / sizeof(int32_t));
       put(run, got.data(), run.inputs[0].data, run.inputs[0].bytes);
-      wrong_ += !matches(pull, got);
+      wrong_ += !matches(fetch, got);
       ++checked_;
     }));
     for (int64_t c = 0; c < chunks_; ++c) {
       if (owner(c) != job().rank()) continue;
       int32_t readers = 0;
-      for (const Pull& pull : pulls_) readers += pull.chunk == c;
+      for (const Fetch& fetch : fetches_) readers += fetch.chunk == c;
       const BlockId block = graph.add_block(elements * static_cast<int64_t>(sizeof(int32_t)), readers);
       if (readers > 0) service->expose({0, 0, c}, block);
       TaskDecl task;
@@ -219,111 +222,111 @@ class RandomPulls {
       task.outputs = std::span(&block, 1);
       graph.add_task(task);
     }
-    for (size_t i = 0; i < pulls_.size(); ++i) {
-      const Pull& pull = pulls_[i];
-      if (pull.rank != job().rank()) continue;
+    for (size_t i = 0; i < fetches_.size(); ++i) {
+      const Fetch& fetch = fetches_[i];
+      if (fetch.rank != job().rank()) continue;
       const BlockId block =
-          graph.add_block(local::element_count(pull.box.count) * static_cast<int64_t>(sizeof(int32_t)));
+          graph.add_block(local::element_count(fetch.hyperslab.count) * static_cast<int64_t>(sizeof(int32_t)));
       TaskDecl task;
       task.kind = TaskKind::receive;
       task.lane = LaneKind::comm;
       task.body = receive;
       task.index = static_cast<int64_t>(i);
-      task.position = 2 * pull.chunk + 1;
+      task.position = 2 * fetch.chunk + 1;
       task.outputs = std::span(&block, 1);
       graph.add_task(task);
       task = {};
       task.body = check;
       task.index = static_cast<int64_t>(i);
-      task.position = 2 * pull.chunk + 1;
+      task.position = 2 * fetch.chunk + 1;
       task.inputs = std::span(&block, 1);
       graph.add_task(task);
-      ++own_pulls_;
+      ++own_fetches_;
     }
     service->run(graph);
-    EXPECT_EQ(checked_, own_pulls_);
+    EXPECT_EQ(checked_, own_fetches_);
     EXPECT_EQ(wrong_, 0);
   }
 
  private:
-  struct Pull {
+  struct Fetch {
     int rank;
     int64_t chunk;
-    BlockBox box;
+    Hyperslab hyperslab;
   };
   static int owner(int64_t chunk) { return static_cast<int>(chunk % job().size()); }
 
-  bool matches(const Pull& pull, const std::vector<int32_t>& got) const {
+  bool matches(const Fetch& fetch, const std::vector<int32_t>& got) const {
     local::Dims at(shape_.size());
     const local::Dims strides = local::contiguous_strides(shape_, 1);
     for (size_t i = 0; i < got.size(); ++i) {
       int64_t element = 0;
-      for (int d = 0; d < shape_.size(); ++d) element += (pull.box.start[d] + at[d]) * strides[d];
-      if (got[i] != value(pull.chunk, element)) return false;
-      for (int d = shape_.size() - 1; d >= 0 && ++at[d] == pull.box.count[d]; --d) at[d] = 0;
+      for (int d = 0; d < shape_.size(); ++d) element += (fetch.hyperslab.start[d] + at[d]) * strides[d];
+      if (got[i] != value(fetch.chunk, element)) return false;
+      for (int d = shape_.size() - 1; d >= 0 && ++at[d] == fetch.hyperslab.count[d]; --d) at[d] = 0;
     }
-    return static_cast<int64_t>(got.size()) == local::element_count(pull.box.count);
+    return static_cast<int64_t>(got.size()) == local::element_count(fetch.hyperslab.count);
   }
 
   Settings settings_;
   int64_t chunks_;
   local::Dims shape_;
-  std::vector<Pull> pulls_;
+  std::vector<Fetch> fetches_;
   std::atomic<int> wrong_{0}, checked_{0};
-  int own_pulls_ = 0;
+  int own_fetches_ = 0;
 };
 
 class OnDevice : public ::testing::TestWithParam<DeviceKind> {};
 
 TEST_P(OnDevice, RandomBoxes) {
   const auto executor = make_executor({GetParam()});
-  RandomPulls(Settings{GetParam()}, 20, 60, {40, 7, 30}, 1).run(*executor);
+  RandomFetches(Settings{GetParam()}, 20, 60, {40, 7, 30}, 1).run(*executor);
 }
 
 TEST_P(OnDevice, SeveralPiecesEach) {
   const auto executor = make_executor({GetParam()});
-  RandomPulls(Settings{GetParam()}, 6, 6, {1100, 1000}, 2).run(*executor);
+  RandomFetches(Settings{GetParam()}, 6, 6, {1100, 1000}, 2).run(*executor);
 }
 
 TEST_P(OnDevice, BudgetMuchSmallerThanTheChunks) {
-  // 4.4 MiB chunks: the producers' blocks are spilled and pulled from there.
+  // 4.4 MiB chunks: the producers' blocks are spilled and fetched from there.
   const Settings settings{GetParam(), int64_t{12} << 20};
   const auto executor = make_executor(settings);
-  RandomPulls(settings, 12, 12, {1100, 1000}, 3).run(*executor);
+  RandomFetches(settings, 12, 12, {1100, 1000}, 3).run(*executor);
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
 // They come in the answer.
 TEST_P(OnDevice, SmallBoxes) {
   const auto executor = make_executor({GetParam()});
-  RandomPulls(Settings{GetParam()}, 60, 200, {1000}, 5).run(*executor);
-  RandomPulls(Settings{GetParam()}, 60, 200, {20, 40}, 6).run(*executor);
+  RandomFetches(Settings{GetParam()}, 60, 200, {1000}, 5).run(*executor);
+  RandomFetches(Settings{GetParam()}, 60, 200, {20, 40}, 6).run(*executor);
 }
 
 TEST_P(OnDevice, SmallBoxesOfBlocksThatWereSpilled) {
   const Settings settings{GetParam(), int64_t{1} << 20};
   const auto executor = make_executor(settings);
   const int each = 2000 / job().size();
-  RandomPulls(settings, 400 * job().size(), each, {1000}, 7).run(*executor);
+  RandomFetches(settings, 400 * job().size(), each, {1000}, 7).run(*executor);
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
 TEST_P(OnDevice, MoreRanksThanWork) {
   const auto executor = make_executor({GetParam()});
-  RandomPulls(Settings{GetParam()}, 1, 1, {5}, 4).run(*executor);
-  RandomPulls(Settings{GetParam()}, 1, 0, {5}, 4).run(*executor);
+  RandomFetches(Settings{GetParam()}, 1, 1, {5}, 4).run(*executor);
+  RandomFetches(Settings{GetParam()}, 1, 0, {5}, 4).run(*executor);
 }
 
 TEST_P(OnDevice, RepeatedRuns) {
   const auto executor = make_executor({GetParam()});
-  for (uint64_t i = 0; i < 20; ++i) RandomPulls(Settings{GetParam()}, 5, 4, {10, 10}, 100 + i).run(*executor);
+  for (uint64_t i = 0; i < 20; ++i) RandomFetches(Settings{GetParam()}, 5, 4, {10, 10}, 100 + i).run(*executor);
 }
 
 TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
   const auto executor = make_executor({GetParam()});
   const int culprit = job().size() - 1;
   for (int round = 0; round < 3; ++round) {
-    RandomPulls run(Settings{GetParam()}, 40, 30, {100, 100}, 7);
+    RandomFetches run(Settings{GetParam()}, 40, 30, {100, 100}, 7);
     run.before = [&](int64_t chunk, TaskRun& task) {
       if (job().rank() == culprit && chunk >= 20 && chunk < 20 + job().size()) {
         throw local::IoError(fmt::format("chunk {} cannot be read", chunk));
@@ -345,7 +348,7 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
       for (const std::string& text : all) EXPECT_EQ(text, all[0]);
     }
     // The executor and the communicator are as good as new.
-    RandomPulls(Settings{GetParam()}, 10, 10, {100, 10}, 8).run(*executor);
+    RandomFetches(Settings{GetParam()}, 10, 10, {100, 10}, 8).run(*executor);
   }
 }
 
@@ -371,14 +374,14 @@ TEST_P(OnDevice, FailureBeforeTheRunBegins) {
 
 TEST_P(OnDevice, InterruptCancelsEveryRank) {
   const auto executor = make_executor({GetParam()});
-  RandomPulls run(Settings{GetParam()}, 8, 8, {10}, 9);
+  RandomFetches run(Settings{GetParam()}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
-    if (job().rank() == 0) request_interrupt();
+    if (job().rank() == 0) run.interrupt = true;
     EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); }));
   };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
   job().barrier();
-  RandomPulls(Settings{GetParam()}, 8, 8, {10}, 9).run(*executor);
+  RandomFetches(Settings{GetParam()}, 8, 8, {10}, 9).run(*executor);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OnDevice, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
@@ -392,18 +395,18 @@ class PeerCopies : public ::testing::TestWithParam<DeviceKind> {
   }
 };
 
-TEST_P(PeerCopies, RandomBoxesOfEveryShape) {
+TEST_P(PeerCopies, RandomHyperslabsOfEveryShape) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::automatic);
+  const Connected paths(*executor, comm::PathUse::automatic);
   for (int r = 0; r < job().size(); ++r) {
-    EXPECT_EQ(peers.get()->peer(r).base != nullptr, job().node_of(r) == job().node_of(job().rank()));
+    EXPECT_EQ(paths.reaches("peer-copy", r), r != job().rank() && job().node_of(r) == job().node_of(job().rank()));
   }
   const int64_t before = job().bytes_sent();
-  RandomPulls(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), peers.get());
-  RandomPulls(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), peers.get());
-  RandomPulls(settings, 4, 6, {300000}, 3).run(*executor, job(), peers.get());
-  RandomPulls(settings, 1, 1, {5}, 4).run(*executor, job(), peers.get());
+  RandomFetches(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), paths.get());
+  RandomFetches(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), paths.get());
+  RandomFetches(settings, 4, 6, {300000}, 3).run(*executor, job(), paths.get());
+  RandomFetches(settings, 1, 1, {5}, 4).run(*executor, job(), paths.get());
   if (job().node_size() == job().size()) {
     EXPECT_LT(job().bytes_sent() - before, 4096) << "blocks travelled as messages";
   }
@@ -412,31 +415,31 @@ TEST_P(PeerCopies, RandomBoxesOfEveryShape) {
 TEST_P(PeerCopies, BlocksThatWereSpilledComeAsMessages) {
   const Settings settings{GetParam(), int64_t{12} << 20};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::automatic);
-  RandomPulls(settings, 12, 12, {1100, 1000}, 3).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::automatic);
+  RandomFetches(settings, 12, 12, {1100, 1000}, 3).run(*executor, job(), paths.get());
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
 TEST_P(PeerCopies, TurnedOff) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off);
-  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(peers.get()->peer(r).base != nullptr, r == job().rank());
-  RandomPulls(settings, 6, 6, {1000}, 2).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::off);
+  for (int r = 0; r < job().size(); ++r) EXPECT_FALSE(paths.reaches("peer-copy", r));
+  RandomFetches(settings, 6, 6, {1000}, 2).run(*executor, job(), paths.get());
 }
 
 TEST_P(PeerCopies, AFailureEndsThemEverywhere) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::automatic);
+  const Connected paths(*executor, comm::PathUse::automatic);
   const int culprit = job().size() - 1;
   for (int round = 0; round < 5; ++round) {
-    RandomPulls run(settings, 40, 30, {100, 100}, 7);
+    RandomFetches run(settings, 40, 30, {100, 100}, 7);
     run.before = [&](int64_t chunk, TaskRun&) {
       if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
     };
-    EXPECT_THROW(run.run(*executor, job(), peers.get()), local::IoError);
-    RandomPulls(settings, 10, 10, {100, 10}, 8).run(*executor, job(), peers.get());
+    EXPECT_THROW(run.run(*executor, job(), paths.get()), local::IoError);
+    RandomFetches(settings, 10, 10, {100, 10}, 8).run(*executor, job(), paths.get());
   }
 }
 
@@ -450,36 +453,36 @@ class DeviceMessages : public PeerCopies {
   }
 };
 
-TEST_P(DeviceMessages, BoxesOfEveryShape) {
+TEST_P(DeviceMessages, HyperslabsOfEveryShape) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
-  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(peers.get()->peer(r).messages, r != job().rank());
-  RandomPulls(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), peers.get());
-  RandomPulls(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), peers.get());
-  RandomPulls(settings, 12, 30, {300000}, 3).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::off, comm::PathUse::required);
+  for (int r = 0; r < job().size(); ++r) EXPECT_EQ(paths.reaches("device-message", r), r != job().rank());
+  RandomFetches(settings, 20, 60, {40, 7, 30}, 1).run(*executor, job(), paths.get());
+  RandomFetches(settings, 6, 6, {1100, 1000}, 2).run(*executor, job(), paths.get());
+  RandomFetches(settings, 12, 30, {300000}, 3).run(*executor, job(), paths.get());
 }
 
 TEST_P(DeviceMessages, BlocksThatWereSpilledComeThroughTheHost) {
   const Settings settings{GetParam(), int64_t{12} << 20};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
-  RandomPulls(settings, 12, 24, {1100000}, 3).run(*executor, job(), peers.get());
+  const Connected paths(*executor, comm::PathUse::off, comm::PathUse::required);
+  RandomFetches(settings, 12, 24, {1100000}, 3).run(*executor, job(), paths.get());
   EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
 }
 
 TEST_P(DeviceMessages, AFailureEndsThemEverywhere) {
   const Settings settings{GetParam()};
   const auto executor = make_executor(settings);
-  const Peers peers(*executor, comm::PeerCopies::off, comm::DeviceMessages::required);
+  const Connected paths(*executor, comm::PathUse::off, comm::PathUse::required);
   const int culprit = job().size() - 1;
   for (int round = 0; round < 5; ++round) {
-    RandomPulls run(settings, 40, 30, {100000}, 7);
+    RandomFetches run(settings, 40, 30, {100000}, 7);
     run.before = [&](int64_t chunk, TaskRun&) {
       if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
     };
-    EXPECT_THROW(run.run(*executor, job(), peers.get()), local::IoError);
-    RandomPulls(settings, 10, 10, {100000}, 8).run(*executor, job(), peers.get());
+    EXPECT_THROW(run.run(*executor, job(), paths.get()), local::IoError);
+    RandomFetches(settings, 10, 10, {100000}, 8).run(*executor, job(), paths.get());
   }
 }
 
@@ -493,7 +496,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PeerCopies, ::testing::Values(DeviceKind::emulat
 std::string said_while_rank_0_computes(double seconds) {
   setenv("QUARRY_WATCHDOG", "0.2", 1);
   const auto executor = make_executor({});
-  RandomPulls run({}, job().size(), 8, {10}, 9);
+  RandomFetches run({}, job().size(), 8, {10}, 9);
   run.before = [&](int64_t, TaskRun&) {
     if (job().rank() == 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   };
@@ -505,7 +508,7 @@ std::string said_while_rank_0_computes(double seconds) {
 
 TEST(Service, TheWatchdogSaysWhatEachRankWaitsFor) {
   using ::testing::AllOf, ::testing::AnyOf, ::testing::HasSubstr;
-  // A rank that happens to pull nothing from rank 0 is done.
+  // A rank that happens to fetch nothing from rank 0 is done.
   const ::testing::Matcher<std::string> waits =
       AnyOf(HasSubstr("from rank 0"), HasSubstr("its own tasks are done; other ranks are not"));
   const ::testing::Matcher<std::string> runs = HasSubstr("running: test 0");
@@ -532,7 +535,7 @@ TEST(Service, AChainOfShortTasksAcrossRanks) {
   Graph graph;
   int64_t last = -1;
   const int32_t receive = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
-    pull_output(*service, run, owner(run.index), {0, 0, run.index}, {{1}, {0}, {1}, 8});
+    fetch_output(*service, run, owner(run.index), {0, 0, run.index}, {{1}, {0}, {1}, 8});
   }));
   const int32_t add = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
     int64_t number = 0;
@@ -571,7 +574,7 @@ TEST(Service, AChainOfShortTasksAcrossRanks) {
 // Threads look for what is about to come, but not for long.
 TEST(Service, RanksThatWaitLeaveTheCoresAlone) {
   const auto executor = make_executor({});
-  RandomPulls run({}, 40 * job().size(), 40, {10}, 9);
+  RandomFetches run({}, 40 * job().size(), 40, {10}, 9);
   run.before = [](int64_t chunk, TaskRun&) {
     if (chunk == 20 * job().size()) std::this_thread::sleep_for(std::chrono::seconds(2));
   };
@@ -588,14 +591,14 @@ TEST(Service, RanksThatWaitLeaveTheCoresAlone) {
 
 TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   const auto executor = make_executor({});
-  if (job().rank() == job().size() - 1) request_interrupt();
-  RandomPulls run({}, 8, 8, {10}, 9);
+  RandomFetches run({}, 8, 8, {10}, 9);
+  if (job().rank() == job().size() - 1) run.interrupt = true;
   run.before = [&](int64_t, TaskRun& task) { EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); })); };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
 }
 
-// Rank `owner` exposes nothing; all others pull from it (or it from itself, where it is alone).
-void pull_what_is_not_exposed(comm::Communicator& communicator, int owner) {
+// Rank `owner` exposes nothing; all others fetch from it (or it from itself, where it is alone).
+void fetch_what_is_not_exposed(comm::Communicator& communicator, int owner) {
   const auto executor = make_executor({});
   const auto service = Service::create(communicator, *executor, next_epoch());
   Graph graph;
@@ -605,11 +608,11 @@ void pull_what_is_not_exposed(comm::Communicator& communicator, int owner) {
     task.lane = LaneKind::comm;
     task.body = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       auto completion = run.defer();
-      service->pull(owner, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,
-                    [completion](const std::exception_ptr& error) {
-                      EXPECT_NE(error, nullptr);
-                      completion->fail(error);
-                    });
+      service->fetch(owner, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,
+                     [completion](const std::exception_ptr& error) {
+                       EXPECT_NE(error, nullptr);
+                       completion->fail(error);
+                     });
     }));
     task.outputs = std::span(&block, 1);
     graph.add_task(task);
@@ -617,16 +620,16 @@ void pull_what_is_not_exposed(comm::Communicator& communicator, int owner) {
   EXPECT_THROW(service->run(graph), local::InternalError) << "owner " << owner;
 }
 
-TEST(Service, PullOfWhatIsNotExposedFailsEverywhere) {
-  for (int owner = 0; owner < job().size(); ++owner) pull_what_is_not_exposed(job(), owner);
+TEST(Service, FetchOfWhatIsNotExposedFailsEverywhere) {
+  for (int owner = 0; owner < job().size(); ++owner) fetch_what_is_not_exposed(job(), owner);
 }
 
 TEST(Service, TheCauseIsReportedWhenItsConsequencesAreHeardOfFirst) {
   LateFailures communicator;
-  for (int owner = 0; owner < job().size(); ++owner) pull_what_is_not_exposed(communicator, owner);
+  for (int owner = 0; owner < job().size(); ++owner) fetch_what_is_not_exposed(communicator, owner);
   const auto executor = make_executor({});
   for (int culprit = 0; culprit < job().size(); ++culprit) {
-    RandomPulls run({}, 40, 30, {100, 100}, 7);
+    RandomFetches run({}, 40, 30, {100, 100}, 7);
     run.before = [&](int64_t chunk, TaskRun&) {
       if (job().rank() == culprit && chunk >= 20) throw local::IoError("cannot be read");
     };

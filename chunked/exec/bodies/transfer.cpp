@@ -138,13 +138,13 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
 }
 
 std::string ReceiveBody::name(int64_t index) const {
-  const Pull& pull = pulls_[static_cast<size_t>(index)];
-  return fmt::format("receive {}[{}] from rank {}", pull.label, pull.key.chunk, pull.owner);
+  const Fetch& fetch = fetches_[static_cast<size_t>(index)];
+  return fmt::format("receive {}[{}] from rank {}", fetch.label, fetch.key.chunk, fetch.owner);
 }
 
 void ReceiveBody::run(scheduler::TaskRun& run) {
-  const Pull& pull = pulls_[static_cast<size_t>(run.index)];
-  pull_output(*service_, run, pull.owner, pull.key, pull.box);
+  const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
+  fetch_output(*service_, run, fetch.owner, fetch.key, fetch.hyperslab);
 }
 
 std::string UploadBody::name(int64_t) const { return "upload"; }

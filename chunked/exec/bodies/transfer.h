@@ -37,26 +37,26 @@ class ReadBody : public scheduler::TaskBody {
   std::vector<Region> regions_;
 };
 
-// Pulls boxes from other ranks.
+// Fetches hyperslabs from other ranks.
 class ReceiveBody : public scheduler::TaskBody {
  public:
-  struct Pull {
+  struct Fetch {
     int owner;
     BlockKey key;
-    BlockBox box;
+    Hyperslab hyperslab;
     std::string label;
   };
   explicit ReceiveBody(Service* service) : service_(service) {}
-  int64_t add(Pull pull) {
-    pulls_.push_back(std::move(pull));
-    return static_cast<int64_t>(pulls_.size()) - 1;
+  int64_t add(Fetch fetch) {
+    fetches_.push_back(std::move(fetch));
+    return static_cast<int64_t>(fetches_.size()) - 1;
   }
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
 
  private:
   Service* service_;
-  std::vector<Pull> pulls_;
+  std::vector<Fetch> fetches_;
 };
 
 // Host data that every rank has, as a block.

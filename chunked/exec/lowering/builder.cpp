@@ -105,16 +105,17 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   return uploaded;
 }
 
-BlockId Builder::receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label, bool keep) {
-  const std::string memo = fmt::format("{}/{}/{}/{}/{}", key.stage, key.part, key.chunk, local::to_string(box.start),
-                                       local::to_string(box.count));
+BlockId Builder::receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
+                         bool keep) {
+  const std::string memo = fmt::format("{}/{}/{}/{}/{}", key.stage, key.part, key.chunk,
+                                       local::to_string(hyperslab.start), local::to_string(hyperslab.count));
   if (const auto found = received_.find(memo); found != received_.end()) return found->second;
   if (!receive_body_) std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
-  const int64_t bytes = local::element_count(box.count) * box.itemsize;
+  const int64_t bytes = local::element_count(hyperslab.count) * hyperslab.itemsize;
   const BlockId received = add_block(bytes, keep);
-  add_transfer(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, box, label}),
+  add_transfer(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, hyperslab, label}),
                {0, bytes}, {}, received);
-  result_->pulls.push_back({from, key});
+  result_->fetches.push_back({from, key});
   received_.emplace(memo, received);
   return received;
 }
@@ -169,7 +170,7 @@ BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
       return chunk_block(input.array, access.chunk);
     case Access::Kind::receive:
       return receive(access.owner, key_of(input.array, access.chunk),
-                     {access.chunk_shape, access.box_start, access.box_count, local::itemsize(input.dtype)},
+                     {access.chunk_shape, access.cover_start, access.cover_count, local::itemsize(input.dtype)},
                      label_of(input.array));
     case Access::Kind::gather:
       break;

@@ -106,7 +106,7 @@ class Builder {
                     const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
-  scheduler::BlockId receive(int from, const BlockKey& key, const BlockBox& box, const std::string& label,
+  scheduler::BlockId receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                              bool keep = false);
   scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Region& region, local::DType dtype);
   scheduler::BlockId gather(const plan::Input& input, const Region& region);

@@ -12,7 +12,7 @@ std::vector<CopyRegion> copy_regions(const plan::Stage& stage, int64_t chunk) {
   if (assemble.linear) {
     const auto [begin, end] = linear_range(stage.outputs[0].shape, box);
     int64_t at = begin;
-    for (Region& source : linear_boxes(assemble.hyperslabs[0].count, begin, end)) {
+    for (Region& source : linear_regions(assemble.hyperslabs[0].count, begin, end)) {
       const int64_t elements = source.elements();
       Dims strides = local::contiguous_strides(source.count, itemsize);
       parts.push_back({&assemble.hyperslabs[0].input, std::move(source), (at - begin) * itemsize, std::move(strides)});
@@ -59,8 +59,8 @@ std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int
       segments.push_back(std::move(segment));
       continue;
     }
-    for (Piece& piece : pieces(input.grid, region)) {
-      CopySegment segment{resolve(input.array, input.grid, itemsize, piece.region, rank, owners),
+    for (ChunkRegion& overlap : chunk_regions(input.grid, region)) {
+      CopySegment segment{resolve(input.array, input.grid, itemsize, overlap.region, rank, owners),
                           part.box.count,
                           {},
                           part.strides,
@@ -72,8 +72,8 @@ std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int
       for (int d = 0; d < segment.count.size(); ++d) {
         const int source = input.map.axes[static_cast<size_t>(d)].source;
         if (source < 0) continue;
-        segment.count[d] = piece.region.count[source];
-        segment.offset += piece.offset[source] * part.strides[d];
+        segment.count[d] = overlap.region.count[source];
+        segment.offset += overlap.offset[source] * part.strides[d];
       }
       segment.source_strides = space_strides(input.map, segment.access.strides);
       segments.push_back(std::move(segment));

@@ -5,11 +5,11 @@
 #include <bit>
 #include <optional>
 
-#include "quarry/chunked/exec/balance.h"
 #include "quarry/chunked/exec/bodies/aggregate.h"
 #include "quarry/chunked/exec/bodies/fused.h"
-#include "quarry/chunked/exec/bodies/taken.h"
+#include "quarry/chunked/exec/bodies/stealing.h"
 #include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/local/base/error.h"
 
@@ -57,14 +57,14 @@ bool is_regular(const Grid& grid) {
                              [](const AxisChunks& axis) { return axis == AxisChunks(axis.extent(), axis.size(0)); });
 }
 
-// Whether other ranks may compute chunks of the stage (balance.h): what they read is in a file or everywhere, what they
-// make are states only, few against what is read, and enough is read to be worth two messages.
-bool may_change_hands(const Builder& builder, FusedBody& body) {
+// Whether other ranks may compute chunks of the stage (stealing.h): what they read is in a file or everywhere, what
+// they make are states only, few against what is read, and enough is read to be worth two messages.
+bool is_stealable(const Builder& builder, FusedBody& body) {
   constexpr int64_t kLeastBytes = 64 << 10, kLeastGpuBytes = 4 << 20, kReadPerState = 8;
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
   const int file = body.file_input();
-  if (builder.context().takers == 0 || builder.context().owners.ranks() == 1 || file < 0) return false;
+  if (builder.context().thieves == 0 || builder.context().owners.ranks() == 1 || file < 0) return false;
   if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
   if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
@@ -254,7 +254,7 @@ class Reductions {
     }
     builder_.result().grouped = true;
     levels_together_ = std::bit_width(static_cast<uint64_t>(pairs_body_->most())) - 1;
-    // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks pull comes
+    // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks fetch comes
     // as early as they expect it.
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
@@ -364,7 +364,7 @@ class Reductions {
 }  // namespace
 
 // The tasks that compute chunks of other ranks, behind this rank's own.
-void lower_taking(Builder& builder, FusedBody& body) {
+void lower_stealing(Builder& builder, FusedBody& body) {
   const plan::Stage& stage = builder.stage();
   const auto& fused = std::get<plan::Fused>(stage.work);
   std::vector<BlockId> inputs;
@@ -375,10 +375,10 @@ void lower_taking(Builder& builder, FusedBody& body) {
   const LoweringContext& context = builder.context();
   const bool on_cpu = context.device.kind == local::DeviceKind::cpu;
   const auto [number, take] =
-      builder.add_body<TakeBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
-  for (int taker = 0; taker < context.takers; ++taker) {
+      builder.add_body<StealBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
+  for (int taker = 0; taker < context.thieves; ++taker) {
     builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::LaneKind::compute : scheduler::LaneKind::worker,
-                     number, taker, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {});
+                     number, taker, {kProgressEnd, kSteal}, {take->scratch_bytes(), 0}, inputs, {});
   }
 }
 
@@ -389,7 +389,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
   const int outputs = static_cast<int>(fused.program.outputs().size());
   const auto [first, last] = builder.owned(stage.grid.count());
   std::optional<Reductions> reductions;
-  const bool may_move = may_change_hands(builder, *body);
+  const bool may_move = is_stealable(builder, *body);
   if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared(may_move);
   std::vector<BlockId> inputs, produced;
   Sizes sizes(*body, stage.grid);
@@ -399,15 +399,15 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
   const bool movable = shared == 0 && may_move;
   if (movable) {
     Service* const service = builder.context().service;
-    leaf = builder.add_body<OwnedBody>(*body, builder.key(kLeaf, 0), service, rank).first;
+    leaf = builder.add_body<StealableBody>(*body, builder.key(kLeaf, 0), service, rank).first;
     const plan::Input& file = fused.inputs[static_cast<size_t>(body->file_input())];
     if (body->streamed() < 0) {
-      owned_read =
-          builder
-              .add_body<OwnedReadBody>(*body, file, builder.key(0, 0).stage, service, builder.context().executor, rank)
-              .first;
+      owned_read = builder
+                       .add_body<StealableReadBody>(*body, file, builder.key(0, 0).stage, service,
+                                                    builder.context().executor, rank)
+                       .first;
     }
-    if (service != nullptr) service->balance().share(builder.key(kLeaf | kGiven, 0), first, last);
+    if (service != nullptr) service->stealing().make_stealable(builder.key(kLeaf | kStolen, 0), first, last);
   }
   for (int64_t chunk = shared < last - first ? first : last; chunk < last; ++chunk) {
     if (reductions && reductions->shares(chunk)) continue;
@@ -438,7 +438,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {sizes.scratch_bytes(chunk), traffic}, inputs,
                         produced);
   }
-  if (movable) lower_taking(builder, *body);
+  if (movable) lower_stealing(builder, *body);
   if (reductions) reductions->lower();
 }
 

@@ -1,6 +1,6 @@
 // From a plan to this rank's share of tasks. Every rank lowers only the chunks that it owns; what it needs from others
-// it lists as pulls, which the owners learn of before the run (exchange_pulls), so that a block lives exactly as long
-// as somebody will read it.
+// it lists as fetches, which the owners learn of before the run (exchange_fetches), so that a block lives exactly as
+// long as somebody will read it.
 //
 // Position of a task in the global order: (phase, progress, depth). A stage that reads the finished result of a
 // reduction, product or decomposition is one phase later; inside a phase, chunk i of n has progress i/n, or that of the
@@ -35,27 +35,27 @@ struct Sink {
   bool whole = false;  // write: only whole chunks (filtered files)
 };
 
-// Tasks per stage that take chunks of other ranks, on a device: each in a thread of the worker lane, so that one reads
+// Tasks per stage that steal chunks of other ranks, on a device: each in a thread of the worker lane, so that one reads
 // while the other computes.
-inline constexpr int kTakersOfDevice = 2;
+inline constexpr int kThievesOfDevice = 2;
 
 struct LoweringContext {
   int rank = 0;
   Ownership owners;  // of chunks, among how many ranks
   local::Device device;
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
-  Service* service = nullptr;               // pulls; null when only planning
+  Service* service = nullptr;               // fetches; null when only planning
   int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
-  int takers = 0;                           // tasks per stage that take chunks of other ranks; 0: chunks stay
+  int thieves = 0;                          // tasks per stage that steal chunks of other ranks; 0: chunks stay
 };
 
 struct Lowered {
   scheduler::Graph graph;
-  struct Pull {
+  struct Fetch {
     int owner;
     BlockKey key;
   };
-  std::vector<Pull> pulls;                                 // this rank's, one per receive task
+  std::vector<Fetch> fetches;                              // this rank's, one per receive task
   BlockIndex blocks;                                       // of this rank, by key
   std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
@@ -65,7 +65,7 @@ struct Lowered {
 // `plan` must outlive the graph.
 std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context);
 
-// Tells owners what will be pulled: sets remote readers on the graph's blocks and exposes them. Collective.
-void exchange_pulls(Lowered& lowered, comm::Communicator& communicator, Service& service);
+// Tells owners what will be fetched: sets remote readers on the graph's blocks and exposes them. Collective.
+void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service);
 
 }  // namespace quarry::exec

@@ -72,8 +72,8 @@ bool Order::waits(const plan::Input& input, int phase) const {
 int64_t Order::latest_in_phase(const plan::Input& input, const Region& box, int phase) {
   if (!waits(input, phase)) return 0;
   int64_t latest = 0;
-  for (const Piece& piece : pieces(input.grid, input.map.region(box, input.shape.size())))
-    latest = std::max(latest, progress(input.array.stage, piece.chunk));
+  for (const ChunkRegion& part : chunk_regions(input.grid, input.map.region(box, input.shape.size())))
+    latest = std::max(latest, progress(input.array.stage, part.chunk));
   return latest;
 }
 

@@ -13,7 +13,15 @@ namespace quarry::exec {
 // Order of a stage's tasks inside one progress value.
 inline constexpr int kDepthBits = 6;
 inline constexpr int64_t kDepthsPerStage = int64_t{1} << kDepthBits;
-enum Depth : int64_t { kTransfer = 0, kMain = 8, kChain = 12, kTake = 14, kTreeDepth = 16, kFinalize = 48, kSink = 60 };
+enum Depth : int64_t {
+  kTransfer = 0,
+  kMain = 8,
+  kChain = 12,
+  kSteal = 14,
+  kTreeDepth = 16,
+  kFinalize = 48,
+  kSink = 60
+};
 inline constexpr int kProgressBits = 32;
 inline constexpr int64_t kProgressEnd = (int64_t{1} << kProgressBits) - 1;
 // A position is phase, progress, stage and depth in 63 bits. Phase and stage have the bits that a plan's number of

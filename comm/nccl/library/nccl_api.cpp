@@ -155,8 +155,8 @@ class NcclCollectives final : public DeviceCollectives {
   void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
                   std::span<const int64_t> receive_bytes, local::Stream& stream) override {
     if (send_bytes.size() != static_cast<size_t>(size_) || receive_bytes.size() != static_cast<size_t>(size_)) {
-      throw local::InvalidArgument(
-          fmt::format("all-to-all of {} and {} pieces over {} ranks", send_bytes.size(), receive_bytes.size(), size_));
+      throw local::InvalidArgument(fmt::format("all-to-all of {} and {} segments over {} ranks", send_bytes.size(),
+                                               receive_bytes.size(), size_));
     }
     const std::lock_guard lock(mutex_);
     ready();
@@ -314,7 +314,7 @@ class NcclLibrary final : public NcclApi {
  public:
   NcclLibrary() {
     // NVLink multicast stays off unless the user asks for it: a program that dies while it holds a multicast object can
-    // take the node's GPUs out of service.
+    // take the node's GPUs out of service. Both are set for the process, which is what NCCL reads them for.
     setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
     // Rings and trees are connected when a communicator is made, not in the first call that uses them.
     setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);

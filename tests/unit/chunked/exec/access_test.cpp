@@ -45,7 +45,7 @@ Region random_region(std::mt19937& random, const Dims& shape) {
   return region;
 }
 
-TEST(Pieces, CoverARegionOnceAndStayInsideTheirChunks) {
+TEST(ChunkRegions, CoverARegionOnceAndStayInsideTheirChunks) {
   std::mt19937 random(7);
   const Grid grid = irregular();
   const Dims shape = grid.shape();
@@ -54,17 +54,17 @@ TEST(Pieces, CoverARegionOnceAndStayInsideTheirChunks) {
     const std::vector<int64_t> expected = elements(shape, region);
     std::vector<int64_t> found(expected.size(), -1);
     const Dims strides = local::contiguous_strides(region.count, 1);
-    for (const Piece& piece : pieces(grid, region)) {
-      const Region chunk = grid.chunk(piece.chunk);
-      const std::vector<int64_t> inside = elements(shape, piece.region);
+    for (const ChunkRegion& part : chunk_regions(grid, region)) {
+      const Region chunk = grid.chunk(part.chunk);
+      const std::vector<int64_t> inside = elements(shape, part.region);
       for (size_t i = 0; i < inside.size(); ++i) {
         int64_t rest = static_cast<int64_t>(i), at = 0;
         for (int d = 1; d >= 0; --d) {
-          const int64_t local = rest % piece.region.count[d];
-          rest /= piece.region.count[d];
-          const int64_t position = piece.region.start[d] + local * piece.region.step[d];
+          const int64_t local = rest % part.region.count[d];
+          rest /= part.region.count[d];
+          const int64_t position = part.region.start[d] + local * part.region.step[d];
           EXPECT_TRUE(position >= chunk.start[d] && position < chunk.start[d] + chunk.count[d]);
-          at += (piece.offset[d] + local) * strides[d];
+          at += (part.offset[d] + local) * strides[d];
         }
         EXPECT_EQ(found[static_cast<size_t>(at)], -1);
         found[static_cast<size_t>(at)] = inside[i];
@@ -74,9 +74,9 @@ TEST(Pieces, CoverARegionOnceAndStayInsideTheirChunks) {
   }
 }
 
-TEST(Pieces, OfNothingAreNone) {
-  EXPECT_TRUE(pieces(irregular(), Region::box(Dims{2, 2}, Dims{0, 3})).empty());
-  EXPECT_EQ(pieces(Grid(), Region::whole(Dims{})).size(), 1u);  // 0-d
+TEST(ChunkRegions, OfNothingAreNone) {
+  EXPECT_TRUE(chunk_regions(irregular(), Region::box(Dims{2, 2}, Dims{0, 3})).empty());
+  EXPECT_EQ(chunk_regions(Grid(), Region::whole(Dims{})).size(), 1u);  // 0-d
 }
 
 // Reads a region the way a task does: through offset and strides into the chunk, or into the packed box that arrived.
@@ -90,7 +90,7 @@ TEST(Resolve, FindsEveryElementInOwnAndInReceivedChunks) {
     const Access access = resolve(computed(), grid, 1, region, /*rank=*/0, Ownership(3));
     ++seen[access.kind];
     if (access.kind == Access::Kind::gather) {
-      EXPECT_GT(pieces(grid, region).size(), 1u);
+      EXPECT_GT(chunk_regions(grid, region).size(), 1u);
       continue;
     }
     const Region chunk = grid.chunk(access.chunk);
@@ -98,9 +98,9 @@ TEST(Resolve, FindsEveryElementInOwnAndInReceivedChunks) {
     Region layout = chunk;
     if (access.kind == Access::Kind::receive) {
       for (int d = 0; d < 2; ++d) {
-        EXPECT_LE(access.box_start[d] + access.box_count[d], chunk.count[d]);
-        layout.start[d] = chunk.start[d] + access.box_start[d];
-        layout.count[d] = access.box_count[d];
+        EXPECT_LE(access.cover_start[d] + access.cover_count[d], chunk.count[d]);
+        layout.start[d] = chunk.start[d] + access.cover_start[d];
+        layout.count[d] = access.cover_count[d];
       }
     }
     const std::vector<int64_t> memory = elements(shape, layout);
@@ -125,7 +125,7 @@ TEST(LinearBoxes, CoverARangeInOrder) {
       const int64_t begin = std::uniform_int_distribution<int64_t>(0, size)(random);
       const int64_t end = std::uniform_int_distribution<int64_t>(begin, size)(random);
       std::vector<int64_t> covered;
-      for (const Region& box : linear_boxes(shape, begin, end)) {
+      for (const Region& box : linear_regions(shape, begin, end)) {
         const std::vector<int64_t> inside = elements(shape, box);
         covered.insert(covered.end(), inside.begin(), inside.end());
       }
@@ -134,7 +134,7 @@ TEST(LinearBoxes, CoverARangeInOrder) {
       EXPECT_EQ(covered, expected);
     }
   }
-  EXPECT_EQ(linear_boxes(Dims{}, 0, 1).size(), 1u);
+  EXPECT_EQ(linear_regions(Dims{}, 0, 1).size(), 1u);
 }
 
 TEST(LinearRange, OfBoxesThatAreContiguous) {

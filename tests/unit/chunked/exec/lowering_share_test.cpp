@@ -35,7 +35,7 @@ Cost lower_for(const plan::Plan& plan, const std::vector<exec::Sink>& sinks, int
   exec::LoweringContext context;
   context.rank = rank;
   context.owners = Ownership(ranks);
-  context.takers = 2;
+  context.thieves = 2;
   Cost cost;
   for (int repeat = 0; repeat < 3; ++repeat) {
     const int64_t before = in_use();

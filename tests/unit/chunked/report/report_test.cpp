@@ -57,7 +57,7 @@ RankTrace sample(int rank, int chunks) {
     add("read /returns", "read", at, length, 16 << 20);
     add("standardize", "compute", at + length, length / 2, 16 << 20);
     if (i % 7 == 3) add("spill tile", "spill", at + length / 3, length, 8 << 20);
-    if (i % 4 == 1) add("pull sum", "comm", at + length, 2 * length, 64 << 10);
+    if (i % 4 == 1) add("fetch sum", "comm", at + length, 2 * length, 64 << 10);
     trace.tasks += 2;
     at += length / 2;
   }
@@ -178,11 +178,11 @@ TEST(Rows, ATransferAndItsTaskAreOne) {
   // Several at once on one thread, one of them without a task.
   std::vector<RankTrace> ranks(3);
   ranks[0].events = {
-      event("receive a from rank 1", 10, 50, 100, ""),      event("receive b from rank 2", 11, 60, 100, ""),
-      event("pull (0, 1) from rank 1", 12, 49, 100, "ucx"), event("pull (0, 2) from rank 2", 13, 59, 100, "ucx"),
-      event("receive c from rank 1", 14, 70, 100, ""),      event("pull (0, 3) from rank 1", 15, 69, 100, "ucx"),
-      event("pull (0, 4) from rank 2", 16, 20, 7, "ucx"),   event("send (1, 0) to rank 2", 17, 30, 9, "")};
-  const std::vector<std::vector<int64_t>> matrix = pulled_bytes(ranks);
+      event("receive a from rank 1", 10, 50, 100, ""),       event("receive b from rank 2", 11, 60, 100, ""),
+      event("fetch (0, 1) from rank 1", 12, 49, 100, "ucx"), event("fetch (0, 2) from rank 2", 13, 59, 100, "ucx"),
+      event("receive c from rank 1", 14, 70, 100, ""),       event("fetch (0, 3) from rank 1", 15, 69, 100, "ucx"),
+      event("fetch (0, 4) from rank 2", 16, 20, 7, "ucx"),   event("send (1, 0) to rank 2", 17, 30, 9, "")};
+  const std::vector<std::vector<int64_t>> matrix = fetched_bytes(ranks).bytes;
   EXPECT_EQ(matrix[1][0], 200);
   EXPECT_EQ(matrix[2][0], 107);
   merge_calls(ranks[0].events);
@@ -191,9 +191,9 @@ TEST(Rows, ATransferAndItsTaskAreOne) {
   EXPECT_EQ(left, (std::map<std::string, std::string>{{"receive a from rank 1", "ucx"},
                                                       {"receive b from rank 2", "ucx"},
                                                       {"receive c from rank 1", "ucx"},
-                                                      {"pull (0, 4) from rank 2", "ucx"},
+                                                      {"fetch (0, 4) from rank 2", "ucx"},
                                                       {"send (1, 0) to rank 2", ""}}));
-  EXPECT_EQ(pulled_bytes(ranks), matrix);
+  EXPECT_EQ(fetched_bytes(ranks).bytes, matrix);
   EXPECT_EQ(lane_uses(ranks[0]).at(0).bytes, 316);
 }
 
@@ -364,7 +364,7 @@ TEST(ReadTrace, OtherFilesAreRefused) {
   }
 }
 
-TEST(Rows, PullsMakeAMatrix) {
+TEST(Rows, FetchesMakeAMatrix) {
   std::vector<RankTrace> ranks(3);
   const auto event = [](const std::string& name, int64_t bytes) {
     local::TraceEvent made;
@@ -373,11 +373,15 @@ TEST(Rows, PullsMakeAMatrix) {
     made.bytes = bytes;
     return made;
   };
-  ranks[0].events = {event("pull (1, 2)[3] from rank 2", 10), event("pull (1, 2)[4] from rank 2", 5),
-                     event("send (1, 2)[3] to rank 1", 100),  event("pull x from rank 7", 1),
-                     event("pull x from rank -1", 1),         event("pull from rank 1 x", 1)};
-  ranks[2].events = {event("pull (1, 2)[3] from rank 1", 7)};
-  EXPECT_EQ(pulled_bytes(ranks), (std::vector<std::vector<int64_t>>{{0, 0, 0}, {0, 0, 7}, {15, 0, 0}}));
+  ranks[0].events = {event("fetch (1, 2)[3] from rank 2", 10), event("fetch (1, 2)[4] from rank 2", 5),
+                     event("send (1, 2)[3] to rank 1", 100),   event("fetch x from rank 7", 1),
+                     event("fetch x from rank -1", 1),         event("fetch from rank 1 x", 1)};
+  ranks[2].events = {event("fetch (1, 2)[3] from rank 1", 7)};
+  ranks[0].events[0].detail = ranks[2].events[0].detail = "rendezvous (mpi)";
+  const Fetched fetched = fetched_bytes(ranks);
+  EXPECT_EQ(fetched.bytes, (std::vector<std::vector<int64_t>>{{0, 0, 0}, {0, 0, 7}, {15, 0, 0}}));
+  ASSERT_EQ(fetched.by_path.size(), 1u);
+  EXPECT_EQ(fetched.by_path.at("rendezvous (mpi)"), (std::pair<int64_t, int64_t>{2, 17}));
 }
 
 TEST(WriteReport, ShowsTiersCeilingsAndWhoSentToWhom) {
@@ -389,7 +393,7 @@ TEST(WriteReport, ShowsTiersCeilingsAndWhoSentToWhom) {
   report.ranks[0].events.push_back(tier_level("spill file", 1002000000, 1 << 22));
   report.ranks[0].events.push_back(tier_level("spill file", 1003000000, 0));
   report.ranks[1].events[0].lane = "comm";
-  report.ranks[1].events[0].name = "pull (0, 0)[1] from rank 0";
+  report.ranks[1].events[0].name = "fetch (0, 0)[1] from rank 0";
   const std::string path = ::testing::TempDir() + "tiers.html";
   write_report(path, report);
   const std::string html = contents(path);

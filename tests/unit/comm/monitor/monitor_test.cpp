@@ -147,14 +147,14 @@ TEST(Watchdog, SpeaksAfterItsTimeAndThenAfterTwiceAsLong) {
   Watchdog watchdog;
   unsetenv("QUARRY_WATCHDOG");
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_FALSE(watchdog.stalled(7));
+  EXPECT_FALSE(watchdog.is_stalled(7));
   // Never sooner; how much later depends on what else the machine does.
   for (const double seconds : {0.05, 0.1, 0.2}) {
-    while (!watchdog.stalled(7)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!watchdog.is_stalled(7)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_GE(watchdog.seconds(), seconds);
     EXPECT_GE(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), seconds);
   }
-  EXPECT_FALSE(watchdog.stalled(8));
+  EXPECT_FALSE(watchdog.is_stalled(8));
 }
 
 }  // namespace

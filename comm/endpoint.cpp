@@ -1,4 +1,4 @@
-#include "quarry/comm/hub.h"
+#include "quarry/comm/endpoint.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ enum class FrameKind : uint32_t {
   count,  // how many frames the sender has sent before, in `bytes`
 };
 
-constexpr auto kTellPeriod = std::chrono::milliseconds(500);
+constexpr auto kCountPeriod = std::chrono::milliseconds(500);
 
 int64_t frame_to_lose() {
   const char* text = std::getenv("QUARRY_FAULT_LOSE_MESSAGE");
@@ -39,11 +39,11 @@ struct DrainTransfer : Transfer {
 
 }  // namespace
 
-struct Hub::FrameHeader {
+struct Endpoint::FrameHeader {
   uint32_t channel;
   FrameKind kind;
-  int32_t from;       // the sender's rank in the channel
-  uint32_t has_data;  // the data follows in this frame
+  int32_t from;    // the sender's rank in the channel
+  uint32_t eager;  // the data follows in this frame
   uint64_t tag;
   int64_t bytes;
   uint64_t id;
@@ -62,23 +62,23 @@ void Backoff::pause() {
   std::this_thread::sleep_for(std::chrono::microseconds(8 << step));
 }
 
-// A request of any communicator; done() and wait() drive the hub.
-class HubRequest : public Request {
+// A request of any communicator; done() and wait() make progress on the endpoint.
+class EndpointRequest : public Request {
  public:
-  HubRequest(Hub& hub, uint32_t channel, TransferPtr transfer, int peer)
-      : hub_(hub), channel_(channel), transfer_(std::move(transfer)), peer_(peer) {}
+  EndpointRequest(Endpoint& endpoint, uint32_t channel, TransferPtr transfer, int peer)
+      : endpoint_(endpoint), channel_(channel), transfer_(std::move(transfer)), peer_(peer) {}
 
   // The memory must not be used after this, so a transfer under way is waited for, unless its peer is gone.
-  ~HubRequest() override {
-    if (!pending() || hub_.withdraw(channel_, transfer_)) return;
+  ~EndpointRequest() override {
+    if (!pending() || endpoint_.withdraw(channel_, transfer_)) return;
     Backoff backoff;
     while (pending()) {
       try {
-        if (hub_.progress()) {
+        if (endpoint_.progress()) {
           backoff.reset();
           continue;
         }
-        hub_.check_members(channel_);
+        endpoint_.check_members(channel_);
       } catch (const local::Error& error) {
         local::log(local::LogLevel::error,
                    fmt::format("transfer with rank {} given up under way: {}", peer_, error.what()));
@@ -89,7 +89,7 @@ class HubRequest : public Request {
   }
 
   bool done() override {
-    if (pending()) hub_.progress();
+    if (pending()) endpoint_.progress();
     if (pending()) return false;
     if (transfer_->state.load(std::memory_order_acquire) == Transfer::State::failed) throw CommError(transfer_->error);
     return true;
@@ -104,42 +104,42 @@ class HubRequest : public Request {
       if (steady_clock::now() - begin < kSpin) {
         std::this_thread::yield();
       } else {
-        hub_.wait_for_event(kSleepSeconds);
+        endpoint_.wait_for_event(kSleepSeconds);
       }
     }
   }
 
-  void tell(std::shared_ptr<Finished> finished, uint64_t number) override {
-    transfer_->tell(std::move(finished), number);
+  void notify(std::shared_ptr<CompletionQueue> queue, uint64_t number) override {
+    transfer_->notify(std::move(queue), number);
   }
 
   bool pending() const override { return transfer_->state.load(std::memory_order_acquire) == Transfer::State::pending; }
 
  private:
-  Hub& hub_;
+  Endpoint& endpoint_;
   uint32_t channel_;
   TransferPtr transfer_;
   int peer_;
 };
 
-Hub::Hub(int rank, int size, std::unique_ptr<Wire> wire)
+Endpoint::Endpoint(int rank, int size, std::unique_ptr<Transport> transport)
     : rank_(rank),
       size_(size),
-      wire_(std::move(wire)),
+      transport_(std::move(transport)),
       peers_(static_cast<size_t>(size)),
       frame_to_lose_(frame_to_lose()) {
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 }
 
-Hub::~Hub() = default;
+Endpoint::~Endpoint() = default;
 
-Hub::Channel& Hub::channel(uint32_t id) {
+Endpoint::Channel& Endpoint::channel(uint32_t id) {
   const auto it = channels_.find(id);
   QUARRY_CHECK(it != channels_.end());
   return it->second;
 }
 
-void Hub::open_channel(uint32_t id, std::vector<int> members, int rank) {
+void Endpoint::open_channel(uint32_t id, std::vector<int> members, int rank) {
   const std::lock_guard lock(mutex_);
   QUARRY_CHECK(id > last_channel_);
   last_channel_ = id;
@@ -159,7 +159,7 @@ void Hub::open_channel(uint32_t id, std::vector<int> members, int rank) {
   }
 }
 
-void Hub::close_channel(uint32_t id) {
+void Endpoint::close_channel(uint32_t id) {
   set_handler(id, nullptr);
   const std::lock_guard lock(mutex_);
   Channel& closing = channel(id);
@@ -170,29 +170,29 @@ void Hub::close_channel(uint32_t id) {
   channels_.erase(id);
 }
 
-std::string Hub::path_to(uint32_t channel_id, int rank) {
+std::string Endpoint::link_to(uint32_t channel_id, int rank) {
   int job_rank = 0;
   {
     const std::lock_guard lock(mutex_);
     job_rank = channel(channel_id).members.at(static_cast<size_t>(rank));
   }
-  if (job_rank == rank_ || !wire_) return "the process itself";
-  return wire_->path_to(job_rank);
+  if (job_rank == rank_ || !transport_) return "the process itself";
+  return transport_->link_to(job_rank);
 }
 
-uint32_t Hub::last_channel() const {
+uint32_t Endpoint::last_channel() const {
   const std::lock_guard lock(mutex_);
   return last_channel_;
 }
 
-void Hub::check_memory(MemoryKind memory, int job_rank) const {
+void Endpoint::check_memory(MemoryKind memory, int job_rank) const {
   if (memory == MemoryKind::host) return;
   if (job_rank == rank_) throw InvalidArgument("a message of device memory from a rank to itself");
   if (!moves(memory)) throw local::NotSupported(fmt::format("{} does not move device memory", transport()));
 }
 
-std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag,
-                                   MemoryKind memory) {
+std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, int64_t bytes, int to, uint64_t tag,
+                                        MemoryKind memory) {
   const auto transfer = std::make_shared<Transfer>();
   FrameHeader header{channel_id, FrameKind::data, 0, 0, tag, bytes, 0, 0};
   int job_rank = 0;
@@ -208,52 +208,52 @@ std::unique_ptr<Request> Hub::send(uint32_t channel_id, const void* data, int64_
     check_memory(memory, job_rank);
     if (job_rank == rank_) {
       // A small message is buffered, as it is between ranks; a large one is copied when its receive comes.
-      Arrival arrival{bytes, 0, bytes <= kMaxMessageBytes, {}, nullptr, nullptr};
-      if (arrival.has_data) {
+      Unexpected announced{bytes, 0, bytes <= kMaxMessageBytes, {}, nullptr, nullptr};
+      if (announced.eager) {
         const auto* from = static_cast<const std::byte*>(data);
-        arrival.data.assign(from, from + bytes);
+        announced.data.assign(from, from + bytes);
         transfer->finish();
       } else {
-        arrival.own = data;
-        arrival.sender = transfer;
+        announced.own = data;
+        announced.sender = transfer;
       }
       auto& receives = ch.receives[{to, tag}];
       if (receives.empty()) {
         ch.receives.erase({to, tag});
-        ch.arrivals[{to, tag}].push_back(std::move(arrival));
+        ch.unexpected[{to, tag}].push_back(std::move(announced));
       } else {
         const Receive receive = receives.front();
         receives.pop_front();
         if (receives.empty()) ch.receives.erase({to, tag});
-        match(ch, arrival, receive);
+        match(ch, announced, receive);
       }
     } else {
       Peer& peer = peers_[static_cast<size_t>(job_rank)];
       if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
-      header.has_data = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
-      if (!header.has_data) header.id = peer.next_id++;
+      header.eager = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
+      if (!header.eager) header.id = peer.next_id++;
       bytes_sent_ += bytes;
     }
   }
   if (job_rank == rank_) {
     wake();
   } else {
-    const int64_t inside = header.has_data ? bytes : 0;
+    const int64_t inside = header.eager ? bytes : 0;
     std::byte frame[kMaxFrameBytes];
     std::memcpy(frame, &header, sizeof header);
     if (inside > 0) std::memcpy(frame + sizeof header, data, static_cast<size_t>(inside));
     put(job_rank, {frame, sizeof header + static_cast<size_t>(inside)});
-    if (header.has_data) {
+    if (header.eager) {
       transfer->finish();
     } else {
-      wire_->send(job_rank, header.id, data, bytes, memory, transfer);
+      transport_->send(job_rank, header.id, data, bytes, memory, transfer);
     }
   }
-  return std::make_unique<HubRequest>(*this, channel_id, transfer, to);
+  return std::make_unique<EndpointRequest>(*this, channel_id, transfer, to);
 }
 
-std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag,
-                                      MemoryKind memory) {
+std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int64_t bytes, int from, uint64_t tag,
+                                           MemoryKind memory) {
   const auto transfer = std::make_shared<Transfer>();
   {
     const std::lock_guard lock(mutex_);
@@ -264,12 +264,12 @@ std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t b
     }
     check_memory(memory, ch.members[static_cast<size_t>(from)]);
     const Receive receive{data, bytes, from, tag, memory, transfer};
-    const auto it = ch.arrivals.find({from, tag});
-    if (it != ch.arrivals.end()) {
-      Arrival arrival = std::move(it->second.front());
+    const auto it = ch.unexpected.find({from, tag});
+    if (it != ch.unexpected.end()) {
+      Unexpected announced = std::move(it->second.front());
       it->second.pop_front();
-      if (it->second.empty()) ch.arrivals.erase(it);
-      match(ch, arrival, receive);
+      if (it->second.empty()) ch.unexpected.erase(it);
+      match(ch, announced, receive);
     } else {
       const Peer& peer = peers_[static_cast<size_t>(ch.members[static_cast<size_t>(from)])];
       if (peer.lost || peer.left) {
@@ -280,20 +280,20 @@ std::unique_ptr<Request> Hub::receive(uint32_t channel_id, void* data, int64_t b
     }
   }
   start_matched();
-  return std::make_unique<HubRequest>(*this, channel_id, transfer, from);
+  return std::make_unique<EndpointRequest>(*this, channel_id, transfer, from);
 }
 
-void Hub::match(Channel& ch, Arrival& arrival, const Receive& receive) {
-  const bool fits = arrival.bytes == receive.bytes;
+void Endpoint::match(Channel& ch, Unexpected& announced, const Receive& receive) {
+  const bool fits = announced.bytes == receive.bytes;
   if (!fits) {
     receive.transfer->fail(fmt::format("receive from rank {} with tag {:#x}: expected {} bytes, the message has {}",
-                                       receive.from, receive.tag, receive.bytes, arrival.bytes));
+                                       receive.from, receive.tag, receive.bytes, announced.bytes));
   }
-  if (arrival.sender) {
-    if (fits && receive.bytes > 0) std::memmove(receive.data, arrival.own, static_cast<size_t>(receive.bytes));
-    arrival.sender->finish();
+  if (announced.sender) {
+    if (fits && receive.bytes > 0) std::memmove(receive.data, announced.own, static_cast<size_t>(receive.bytes));
+    announced.sender->finish();
     if (fits) receive.transfer->finish();
-  } else if (arrival.has_data) {
+  } else if (announced.eager) {
     if (!fits) return;
     if (receive.memory != MemoryKind::host && receive.bytes > 0) {
       receive.transfer->fail(
@@ -301,21 +301,21 @@ void Hub::match(Channel& ch, Arrival& arrival, const Receive& receive) {
                       receive.bytes));
       return;
     }
-    if (receive.bytes > 0) std::memcpy(receive.data, arrival.data.data(), static_cast<size_t>(receive.bytes));
+    if (receive.bytes > 0) std::memcpy(receive.data, announced.data.data(), static_cast<size_t>(receive.bytes));
     receive.transfer->finish();
   } else {
     const int job_rank = ch.members[static_cast<size_t>(receive.from)];
     if (fits) {
-      starts_.push_back({job_rank, arrival.id, receive.data, receive.bytes, receive.memory, receive.transfer});
+      starts_.push_back({job_rank, announced.id, receive.data, receive.bytes, receive.memory, receive.transfer});
     } else {
       const auto drain = std::make_shared<DrainTransfer>();
-      drain->memory.resize(static_cast<size_t>(arrival.bytes));
-      starts_.push_back({job_rank, arrival.id, drain->memory.data(), arrival.bytes, MemoryKind::host, drain});
+      drain->memory.resize(static_cast<size_t>(announced.bytes));
+      starts_.push_back({job_rank, announced.id, drain->memory.data(), announced.bytes, MemoryKind::host, drain});
     }
   }
 }
 
-bool Hub::start_matched() {
+bool Endpoint::start_matched() {
   std::vector<Start> starts;
   {
     const std::lock_guard lock(mutex_);
@@ -324,7 +324,7 @@ bool Hub::start_matched() {
   }
   for (Start& start : starts) {
     try {
-      wire_->receive(start.from, start.id, start.data, start.bytes, start.memory, start.transfer);
+      transport_->receive(start.from, start.id, start.data, start.bytes, start.memory, start.transfer);
     } catch (const local::Error& error) {
       start.transfer->fail(error.what());
     }
@@ -332,7 +332,7 @@ bool Hub::start_matched() {
   return true;
 }
 
-bool Hub::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
+bool Endpoint::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(channel_id);
   if (found == channels_.end()) return false;
@@ -344,17 +344,17 @@ bool Hub::withdraw(uint32_t channel_id, const TransferPtr& transfer) {
     if (it->second.empty()) ch.receives.erase(it);
     return true;
   }
-  for (auto it = ch.arrivals.begin(); it != ch.arrivals.end(); ++it) {
-    const auto same = std::ranges::find(it->second, transfer, &Arrival::sender);
+  for (auto it = ch.unexpected.begin(); it != ch.unexpected.end(); ++it) {
+    const auto same = std::ranges::find(it->second, transfer, &Unexpected::sender);
     if (same == it->second.end()) continue;
     it->second.erase(same);
-    if (it->second.empty()) ch.arrivals.erase(it);
+    if (it->second.empty()) ch.unexpected.erase(it);
     return true;
   }
   return false;
 }
 
-void Hub::set_handler(uint32_t channel_id, Communicator::Handler handler) {
+void Endpoint::set_handler(uint32_t channel_id, Communicator::Handler handler) {
   auto shared = handler ? std::make_shared<Communicator::Handler>(std::move(handler)) : nullptr;
   // Once this returns the old handler does not run any more, unless it is itself the caller.
   std::unique_lock delivering(delivering_, std::defer_lock);
@@ -363,7 +363,7 @@ void Hub::set_handler(uint32_t channel_id, Communicator::Handler handler) {
   channel(channel_id).handler = std::move(shared);
 }
 
-void Hub::post(uint32_t channel_id, int to, std::span<const std::byte> message) {
+void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> message) {
   if (static_cast<int64_t>(message.size()) > kMaxMessageBytes) {
     throw InvalidArgument(
         fmt::format("active message of {} bytes; at most {} are allowed", message.size(), kMaxMessageBytes));
@@ -395,7 +395,7 @@ void Hub::post(uint32_t channel_id, int to, std::span<const std::byte> message) 
   put(job_rank, {frame, sizeof header + message.size()});
 }
 
-void Hub::frame(int from, std::span<const std::byte> bytes) {
+void Endpoint::receive_frame(int from, std::span<const std::byte> bytes) {
   FrameHeader header;
   QUARRY_CHECK(bytes.size() >= sizeof header);
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -417,7 +417,7 @@ void Hub::frame(int from, std::span<const std::byte> bytes) {
   dispatch(from, header, bytes.subspan(sizeof header));
 }
 
-void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload) {
+void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload) {
   switch (header.kind) {
     case FrameKind::message:
       channel(header.channel).inbox.push_back({header.from, {payload.begin(), payload.end()}});
@@ -441,53 +441,53 @@ void Hub::dispatch(int from, const FrameHeader& header, std::span<const std::byt
   }
 }
 
-void Hub::put(int job_rank, std::span<const std::byte> frame) {
-  if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) wire_->post(job_rank, frame);
+void Endpoint::put(int job_rank, std::span<const std::byte> frame) {
+  if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) transport_->post(job_rank, frame);
   // Counted after it has been posted: a count never runs ahead of what it counts.
   ++peers_[static_cast<size_t>(job_rank)].frames_out;
 }
 
-void Hub::tell_counts() {
+void Endpoint::send_counts() {
   const int64_t now = steady_clock::now().time_since_epoch().count();
-  int64_t last = last_told_ns_.load(std::memory_order_relaxed);
-  if (now - last < std::chrono::nanoseconds(kTellPeriod).count()) return;
-  if (!last_told_ns_.compare_exchange_strong(last, now)) return;
+  int64_t last = last_counts_ns_.load(std::memory_order_relaxed);
+  if (now - last < std::chrono::nanoseconds(kCountPeriod).count()) return;
+  if (!last_counts_ns_.compare_exchange_strong(last, now)) return;
   for (int r = 0; r < size_; ++r) {
     FrameHeader header{0, FrameKind::count, rank_, 0, 0, 0, 0, 0};
     {
       const std::lock_guard lock(mutex_);
       Peer& peer = peers_[static_cast<size_t>(r)];
       const uint64_t sent = peer.frames_out;
-      if (r == rank_ || leaving_ || peer.left || peer.lost || peer.frames_told == sent) continue;
-      peer.frames_told = sent;
+      if (r == rank_ || leaving_ || peer.left || peer.lost || peer.frames_counted == sent) continue;
+      peer.frames_counted = sent;
       header.bytes = static_cast<int64_t>(sent);
     }
-    wire_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
+    transport_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
   }
 }
 
-void Hub::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
-  Arrival arrival{header.bytes, header.id, header.has_data != 0, {}, nullptr, nullptr};
-  if (arrival.has_data) arrival.data.assign(payload.begin(), payload.end());
+void Endpoint::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
+  Unexpected announced{header.bytes, header.id, header.eager != 0, {}, nullptr, nullptr};
+  if (announced.eager) announced.data.assign(payload.begin(), payload.end());
   const auto it = ch.receives.find({from, header.tag});
   if (it == ch.receives.end()) {
-    ch.arrivals[{from, header.tag}].push_back(std::move(arrival));
+    ch.unexpected[{from, header.tag}].push_back(std::move(announced));
     return;
   }
   const Receive receive = it->second.front();
   it->second.pop_front();
   if (it->second.empty()) ch.receives.erase(it);
-  match(ch, arrival, receive);
+  match(ch, announced, receive);
 }
 
-void Hub::peer_lost(int rank, const std::string& reason) {
+void Endpoint::report_lost(int rank, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
   if (peer.left || leaving_) return;
   lose(rank, fmt::format("rank {} cannot be reached any more: {}", rank, reason));
 }
 
-void Hub::lose(int job_rank, const std::string& reason) {
+void Endpoint::lose(int job_rank, const std::string& reason) {
   Peer& peer = peers_[static_cast<size_t>(job_rank)];
   if (peer.lost) return;
   peer.lost = true;
@@ -496,17 +496,17 @@ void Hub::lose(int job_rank, const std::string& reason) {
   trouble_ = true;
 }
 
-void Hub::peer_died(int rank, const std::string& reason) {
+void Endpoint::peer_died(int rank, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     if (peers_[static_cast<size_t>(rank)].left) return;  // it had nothing more to say
     lose(rank, reason);
   }
-  wire_->abandon(rank, reason);
+  transport_->abandon(rank, reason);
   wake();
 }
 
-std::vector<int> Hub::lost_members(uint32_t channel_id) const {
+std::vector<int> Endpoint::lost_members(uint32_t channel_id) const {
   std::vector<int> lost;
   const std::lock_guard lock(mutex_);
   const Channel& ch = channels_.at(channel_id);
@@ -516,12 +516,12 @@ std::vector<int> Hub::lost_members(uint32_t channel_id) const {
   return lost;
 }
 
-bool Hub::any_lost() const {
+bool Endpoint::is_any_lost() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lost; });
 }
 
-void Hub::fail_receives(int job_rank, const std::string& reason) {
+void Endpoint::fail_receives(int job_rank, const std::string& reason) {
   for (auto& [id, ch] : channels_) {
     for (auto it = ch.receives.begin(); it != ch.receives.end();) {
       if (ch.members[static_cast<size_t>(it->first.first)] != job_rank) {
@@ -534,18 +534,18 @@ void Hub::fail_receives(int job_rank, const std::string& reason) {
   }
 }
 
-bool Hub::progress() {
+bool Endpoint::progress() {
   bool moved = false;
-  if (wire_) {
-    moved = wire_->progress(*this);
+  if (transport_) {
+    moved = transport_->progress(*this);
     moved |= start_matched();
-    if (!moved) tell_counts();
+    if (!moved) send_counts();
   }
   moved |= deliver();
   return moved;
 }
 
-bool Hub::deliver() {
+bool Endpoint::deliver() {
   bool any = false;
   while (waiting_messages_ > 0 && deliverer_.load() != std::this_thread::get_id()) {
     const std::unique_lock delivering(delivering_, std::try_to_lock);
@@ -575,17 +575,17 @@ bool Hub::deliver() {
   return any;
 }
 
-bool Hub::deliverable() const {
+bool Endpoint::deliverable() const {
   if (waiting_messages_ == 0) return false;
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(channels_,
                              [](const auto& entry) { return entry.second.handler && !entry.second.inbox.empty(); });
 }
 
-void Hub::wait_for_event(double seconds) {
+void Endpoint::wait_for_event(double seconds) {
   if (deliverable() && deliverer_.load() != std::this_thread::get_id()) return;
-  if (wire_) {
-    wire_->wait_for_event(seconds);
+  if (transport_) {
+    transport_->wait_for_event(seconds);
     return;
   }
   std::unique_lock lock(mutex_);
@@ -593,9 +593,9 @@ void Hub::wait_for_event(double seconds) {
   woken_ = false;
 }
 
-void Hub::wake() {
-  if (wire_) {
-    wire_->wake();
+void Endpoint::wake() {
+  if (transport_) {
+    transport_->wake();
     return;
   }
   {
@@ -605,7 +605,7 @@ void Hub::wake() {
   wake_.notify_all();
 }
 
-void Hub::check_members(uint32_t channel_id) {
+void Endpoint::check_members(uint32_t channel_id) {
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");
   if (!trouble_) return;
   const std::lock_guard lock(mutex_);
@@ -619,8 +619,8 @@ void Hub::check_members(uint32_t channel_id) {
   }
 }
 
-bool Hub::leave(const std::function<void()>& drive) noexcept try {
-  if (!wire_) return true;
+bool Endpoint::leave(const std::function<void()>& meanwhile) noexcept try {
+  if (!transport_) return true;
   {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
@@ -643,13 +643,13 @@ bool Hub::leave(const std::function<void()>& drive) noexcept try {
   Backoff backoff;
   for (int r = 0; r < size_; ++r) {
     while (!gone(r)) {
-      drive();
-      if (wire_->progress(*this)) backoff.reset();
+      meanwhile();
+      if (transport_->progress(*this)) backoff.reset();
       backoff.pause();
     }
   }
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
-  wire_->close(*this, any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
+  transport_->close(*this, is_any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);
   return !broken_ && std::ranges::none_of(peers_, [](const Peer& peer) { return peer.lost || peer.broken; });
 } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-#include "quarry/chunked/exec/bodies/taken.h"
+#include "quarry/chunked/exec/bodies/stealing.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <variant>
 
-#include "quarry/chunked/exec/balance.h"
+#include "quarry/chunked/exec/stealing.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/scheduler/block_memory.h"
 #include "quarry/scheduler/graph.h"
@@ -62,26 +62,26 @@ class ChunkRun final : public scheduler::TaskRun {
 
 }  // namespace
 
-void OwnedBody::run(scheduler::TaskRun& run) {
-  const int maker = service_->balance().claim(key_.stage, run.index);
-  if (maker == rank_) {
+void StealableBody::run(scheduler::TaskRun& run) {
+  const int computed_by = service_->stealing().claim(key_.stage, run.index);
+  if (computed_by == rank_) {
     fused_.run(run);
     return;
   }
   BlockKey key = key_;
-  key.part |= kGiven;
+  key.part |= kStolen;
   key.chunk = run.index;
   const int64_t bytes = run.outputs[0].bytes;
-  pull_output(*service_, run, maker, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1});
+  fetch_output(*service_, run, computed_by, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1});
 }
 
-void OwnedReadBody::run(scheduler::TaskRun& run) {
-  if (service_->balance().claim(stage_, run.index) != rank_) return;  // nobody looks at the block
+void StealableReadBody::run(scheduler::TaskRun& run) {
+  if (service_->stealing().claim(stage_, run.index) != rank_) return;  // nobody looks at the block
   reader_.read(fused_.input_region(fused_.file_input(), run.index), run);
 }
 
-TakeBody::TakeBody(FusedBody& fused, const local::Device& device, uint32_t number, Service* service,
-                   scheduler::Executor* executor)
+StealBody::StealBody(FusedBody& fused, const local::Device& device, uint32_t number, Service* service,
+                     scheduler::Executor* executor)
     : fused_(fused),
       device_(device),
       number_(number),
@@ -97,51 +97,51 @@ TakeBody::TakeBody(FusedBody& fused, const local::Device& device, uint32_t numbe
   }
 }
 
-std::string TakeBody::name(int64_t /*index*/) const { return fused_.stage().label + " for other ranks"; }
+std::string StealBody::name(int64_t /*index*/) const { return fused_.stage().label + " for other ranks"; }
 
-const plan::Input& TakeBody::file_input() const {
+const plan::Input& StealBody::file_input() const {
   return std::get<plan::Fused>(fused_.stage().work).inputs[static_cast<size_t>(fused_.file_input())];
 }
 
-int64_t TakeBody::input_bytes(int64_t chunk) const {
+int64_t StealBody::input_bytes(int64_t chunk) const {
   return fused_.input_region(fused_.file_input(), chunk).elements() * local::itemsize(file_input().dtype);
 }
 
-int64_t TakeBody::state_bytes(int64_t chunk) const {
+int64_t StealBody::state_bytes(int64_t chunk) const {
   const Dims kept = fused_.kept_shape(fused_.stage().grid.chunk_shape(chunk));
   return AggregateLayout(fused_.program(), local::element_count(kept)).bytes;
 }
 
 // On a device also for what is read and for the states, as a task of the owner's has blocks for them.
-int64_t TakeBody::scratch_bytes() const {
+int64_t StealBody::scratch_bytes() const {
   if (device_.kind == local::DeviceKind::cpu) return scratch_bytes_;
   return scheduler::charged_bytes(scratch_bytes_) + scheduler::charged_bytes(input_bytes(0)) +
          scheduler::charged_bytes(state_bytes(0));
 }
 
-void TakeBody::run(scheduler::TaskRun& run) {
-  Balance& balance = service_->balance();
+void StealBody::run(scheduler::TaskRun& run) {
+  WorkStealing& stealing = service_->stealing();
   void* const memory = run.context.memory->allocate(scratch_bytes(), run.context.stream);
   while (!run.cancelled()) {
-    const std::shared_ptr<std::byte> states = balance.reserve(state_bytes(0));
+    const std::shared_ptr<std::byte> states = stealing.reserve(state_bytes(0));
     if (!states) return;
-    const auto taken = balance.take(number_, [&run] { return run.cancelled(); });
-    if (!taken) return;
-    const int64_t chunk = taken->key.chunk;
-    const local::TraceScope trace(fmt::format("{} for rank {}", fused_.name(chunk), taken->owner), "compute",
+    const auto stolen = stealing.steal(number_, [&run] { return run.cancelled(); });
+    if (!stolen) return;
+    const int64_t chunk = stolen->key.chunk;
+    const local::TraceScope trace(fmt::format("{} for rank {}", fused_.name(chunk), stolen->victim), "compute",
                                   input_bytes(chunk));
     if (device_.kind == local::DeviceKind::cpu) {
       compute(run, chunk, memory, states.get());
     } else {
       compute_on_device(run, chunk, memory, states.get());
     }
-    service_->give(taken->key, states);
-    balance.count_taken();
+    service_->publish_stolen(stolen->key, states);
+    stealing.count_stolen();
   }
 }
 
 // The stage's task for the chunk, within `scratch`.
-void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) const {
+void StealBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, void* states) const {
   ChunkScratch memory(run.context.device, scratch, scheduler::charged_bytes(scratch_bytes_));
   const scheduler::BlockView output{states, state_bytes(chunk)};
   ChunkRun part(run);
@@ -155,7 +155,7 @@ void TakeBody::compute(scheduler::TaskRun& run, int64_t chunk, void* scratch, vo
 }
 
 // The same with what it reads and its states in `memory` as well; the states then go to the host.
-void TakeBody::compute_on_device(scheduler::TaskRun& run, int64_t chunk, void* memory, void* states) const {
+void StealBody::compute_on_device(scheduler::TaskRun& run, int64_t chunk, void* memory, void* states) const {
   auto* const input = static_cast<std::byte*>(memory) + scheduler::charged_bytes(scratch_bytes_);
   std::byte* const output = input + scheduler::charged_bytes(input_bytes(0));
   const scheduler::BlockView block{input, input_bytes(chunk)};

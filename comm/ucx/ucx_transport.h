@@ -1,15 +1,15 @@
-// The wire over UCX (ucp): active messages carry control frames, tagged messages data.
+// The transport over UCX (ucp): active messages carry control frames, tagged messages data.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "quarry/comm/wire.h"
+#include "quarry/comm/transport.h"
 
 namespace quarry::comm::ucx {
 
-class UcxWire : public Wire {
+class UcxTransport : public Transport {
  public:
   // How other processes reach this one; they get it by MPI.
   virtual std::string address() const = 0;
@@ -18,6 +18,6 @@ class UcxWire : public Wire {
 };
 
 // Null, with the reason, where UCX is not built in or cannot start here.
-std::unique_ptr<UcxWire> make_ucx_wire(int rank, int size, std::string& reason);
+std::unique_ptr<UcxTransport> make_ucx_transport(int rank, int size, std::string& reason);
 
 }  // namespace quarry::comm::ucx

@@ -1,4 +1,4 @@
-#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/chunked/exec/hyperslab.h"
 
 #include <fmt/format.h>
 
@@ -7,34 +7,35 @@
 
 namespace quarry::exec {
 
-BoxRuns::BoxRuns(const BlockBox& box) {
-  const int ndim = box.shape.size();
-  bool inside = box.itemsize > 0 && box.start.size() == ndim && box.count.size() == ndim;
+HyperslabRuns::HyperslabRuns(const Hyperslab& hyperslab) {
+  const int ndim = hyperslab.shape.size();
+  bool inside = hyperslab.itemsize > 0 && hyperslab.start.size() == ndim && hyperslab.count.size() == ndim;
   for (int d = 0; inside && d < ndim; ++d) {
-    inside = box.start[d] >= 0 && box.count[d] >= 0 && box.start[d] <= box.shape[d] - box.count[d];
+    inside = hyperslab.start[d] >= 0 && hyperslab.count[d] >= 0 &&
+             hyperslab.start[d] <= hyperslab.shape[d] - hyperslab.count[d];
   }
   if (!inside) {
-    throw local::InvalidArgument(fmt::format("box of {} from {} in a block of {} elements of {} bytes",
-                                             local::to_string(box.count), local::to_string(box.start),
-                                             local::to_string(box.shape), box.itemsize));
+    throw local::InvalidArgument(fmt::format("hyperslab of {} from {} in a block of {} elements of {} bytes",
+                                             local::to_string(hyperslab.count), local::to_string(hyperslab.start),
+                                             local::to_string(hyperslab.shape), hyperslab.itemsize));
   }
-  const local::Dims strides = local::contiguous_strides(box.shape, box.itemsize);
-  block_bytes_ = local::element_count(box.shape) * box.itemsize;
-  bytes_ = local::element_count(box.count) * box.itemsize;
+  const local::Dims strides = local::contiguous_strides(hyperslab.shape, hyperslab.itemsize);
+  block_bytes_ = local::element_count(hyperslab.shape) * hyperslab.itemsize;
+  bytes_ = local::element_count(hyperslab.count) * hyperslab.itemsize;
   if (bytes_ == 0) return;
-  for (int d = 0; d < ndim; ++d) base_ += box.start[d] * strides[d];
+  for (int d = 0; d < ndim; ++d) base_ += hyperslab.start[d] * strides[d];
   // The last axes that are whole, and one more, make a run.
-  run_bytes_ = box.itemsize;
+  run_bytes_ = hyperslab.itemsize;
   int inner = ndim;
   for (bool whole = true; whole && inner > 0;) {
     --inner;
-    run_bytes_ *= box.count[inner];
-    whole = box.count[inner] == box.shape[inner];
+    run_bytes_ *= hyperslab.count[inner];
+    whole = hyperslab.count[inner] == hyperslab.shape[inner];
   }
-  for (int d = 0; d < inner; ++d) outer_.push_back({box.count[d], strides[d]});
+  for (int d = 0; d < inner; ++d) outer_.push_back({hyperslab.count[d], strides[d]});
 }
 
-int64_t BoxRuns::offset_of(int64_t run) const {
+int64_t HyperslabRuns::offset_of(int64_t run) const {
   int64_t offset = base_;
   for (size_t d = outer_.size(); d-- > 0;) {
     offset += run % outer_[d].count * outer_[d].stride;
@@ -43,7 +44,7 @@ int64_t BoxRuns::offset_of(int64_t run) const {
   return offset;
 }
 
-std::optional<local::BoxCopy> BoxRuns::device_copy(const void* block, void* to) const {
+std::optional<local::BoxCopy> HyperslabRuns::device_copy(const void* block, void* to) const {
   local::BoxCopy copy;
   copy.from = static_cast<const std::byte*>(block) + base_;
   copy.to = static_cast<std::byte*>(to);
@@ -64,7 +65,8 @@ std::optional<local::BoxCopy> BoxRuns::device_copy(const void* block, void* to) 
   return copy;
 }
 
-void BoxRuns::read(int64_t begin, int64_t bytes, std::byte* to, std::span<std::byte> scratch, const Read& read) const {
+void HyperslabRuns::read(int64_t begin, int64_t bytes, std::byte* to, std::span<std::byte> scratch,
+                         const Read& read) const {
   constexpr int64_t kLongRun = 64 << 10;  // worth a call of its own
   constexpr int64_t kDensity = 8;         // read gaps too while at least 1/8 of what is read is wanted
   const auto scratch_bytes = static_cast<int64_t>(scratch.size());

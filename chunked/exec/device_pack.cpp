@@ -1,4 +1,4 @@
-#include "quarry/chunked/exec/device_box.h"
+#include "quarry/chunked/exec/device_pack.h"
 
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace quarry::exec {
 namespace {
 
-// Boxes of few or long runs go by the copy engines, which leave the multiprocessors to others.
+// Hyperslabs of few or long runs go by the copy engines, which leave the multiprocessors to others.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kLongRunBytes = int64_t{1} << 20;
 
@@ -21,16 +21,17 @@ std::optional<local::DType> dtype_of_bytes(int64_t itemsize) {
 }
 
 // By a kernel. False where the engine would need scratch memory.
-bool copy_by_program(const BlockBox& box, const void* block, void* to, local::Stream& stream, local::DType dtype) {
+bool copy_by_program(const Hyperslab& hyperslab, const void* block, void* to, local::Stream& stream,
+                     local::DType dtype) {
   local::Program program;
   program.output(program.input(dtype));
-  const local::Dims strides = local::contiguous_strides(box.shape, box.itemsize);
+  const local::Dims strides = local::contiguous_strides(hyperslab.shape, hyperslab.itemsize);
   const auto* from = static_cast<const std::byte*>(block);
-  for (int d = 0; d < box.start.size(); ++d) from += box.start[d] * strides[d];
+  for (int d = 0; d < hyperslab.start.size(); ++d) from += hyperslab.start[d] * strides[d];
   local::Launch launch;
-  launch.shape = box.count;
+  launch.shape = hyperslab.count;
   launch.inputs.push_back({const_cast<std::byte*>(from), strides});
-  launch.outputs.push_back({to, local::contiguous_strides(box.count, box.itemsize)});
+  launch.outputs.push_back({to, local::contiguous_strides(hyperslab.count, hyperslab.itemsize)});
   local::Engine& engine = local::engine(stream.device());
   if (engine.run_scratch_bytes(program, launch) > 0) return false;
   engine.run(program, launch, {stream.device(), &stream, /*memory=*/nullptr, /*threads=*/1});
@@ -39,13 +40,13 @@ bool copy_by_program(const BlockBox& box, const void* block, void* to, local::St
 
 }  // namespace
 
-void copy_box_on_device(const BlockBox& box, const void* block, void* to, local::Stream& stream) {
-  const BoxRuns runs(box);
+void pack_on_device(const Hyperslab& hyperslab, const void* block, void* to, local::Stream& stream) {
+  const HyperslabRuns runs(hyperslab);
   if (runs.bytes() == 0) return;
   const int64_t count = runs.bytes() / runs.run_bytes();
   if (count > kFewRuns && runs.run_bytes() < kLongRunBytes) {
-    const auto dtype = dtype_of_bytes(box.itemsize);
-    if (dtype && copy_by_program(box, block, to, stream, *dtype)) return;
+    const auto dtype = dtype_of_bytes(hyperslab.itemsize);
+    if (dtype && copy_by_program(hyperslab, block, to, stream, *dtype)) return;
   }
   runs.read(0, runs.bytes(), static_cast<std::byte*>(to), {}, [&](int64_t offset, int64_t bytes, void* part) {
     stream.copy(part, static_cast<const std::byte*>(block) + offset, bytes);

@@ -1,4 +1,4 @@
-// The tasks of a stage whose chunks may change hands between ranks (balance.h).
+// The tasks of a stage whose chunks other ranks may steal (stealing.h).
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace quarry::exec {
 
-// One of the own chunks: computed here, or pulled from the rank that took it.
-class OwnedBody : public scheduler::TaskBody {
+// One of the own chunks: computed here, or fetched from the thief.
+class StealableBody : public scheduler::TaskBody {
  public:
   // `key`: of the chunks' states. Both must outlive it; `service` is null when only planning.
-  OwnedBody(FusedBody& fused, const BlockKey& key, Service* service, int rank)
+  StealableBody(FusedBody& fused, const BlockKey& key, Service* service, int rank)
       : fused_(fused), key_(key), service_(service), rank_(rank) {}
   std::string name(int64_t index) const override { return fused_.name(index); }
   void run(scheduler::TaskRun& run) override;
@@ -28,11 +28,11 @@ class OwnedBody : public scheduler::TaskBody {
   int rank_;
 };
 
-// On a device: brings what one of the own chunks reads from the file, unless another rank has taken it.
-class OwnedReadBody : public scheduler::TaskBody {
+// On a device: brings what one of the own chunks reads from the file, unless another rank has stolen it.
+class StealableReadBody : public scheduler::TaskBody {
  public:
-  OwnedReadBody(FusedBody& fused, const plan::Input& input, uint32_t stage, Service* service,
-                scheduler::Executor* executor, int rank)
+  StealableReadBody(FusedBody& fused, const plan::Input& input, uint32_t stage, Service* service,
+                    scheduler::Executor* executor, int rank)
       : fused_(fused), reader_(input.array.dataset, executor), stage_(stage), service_(service), rank_(rank) {}
   std::string name(int64_t index) const override { return "read for " + fused_.name(index); }
   void run(scheduler::TaskRun& run) override;
@@ -45,14 +45,14 @@ class OwnedReadBody : public scheduler::TaskBody {
   int rank_;
 };
 
-// Computes chunks of other ranks, one after the other, until there are none left to take or no room for what they give.
-// Inputs: those of any chunk but what it reads from the file. Ends soon when the run is cancelled. On a device it waits
-// for each chunk: a task for a lane of its own.
-class TakeBody : public scheduler::TaskBody {
+// Computes chunks of other ranks, one after the other, until none are left to steal or too many states wait for
+// their victims. Inputs: those of any chunk but what it reads from the file. Ends soon when the run is cancelled. On a
+// device it waits for each chunk: a task for a lane of its own.
+class StealBody : public scheduler::TaskBody {
  public:
   // Of stage number `number`, which has a regular grid.
-  TakeBody(FusedBody& fused, const local::Device& device, uint32_t number, Service* service,
-           scheduler::Executor* executor);
+  StealBody(FusedBody& fused, const local::Device& device, uint32_t number, Service* service,
+            scheduler::Executor* executor);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
   int64_t scratch_bytes() const;

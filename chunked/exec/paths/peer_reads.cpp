@@ -1,23 +1,23 @@
-#include "quarry/chunked/exec/peer_reads.h"
+#include "quarry/chunked/exec/paths/peer_reads.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "quarry/chunked/exec/device_box.h"
+#include "quarry/chunked/exec/device_pack.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/device/sharing.h"
 
 namespace quarry::exec {
 namespace {
 
-// Boxes of few or long runs go by the copy engines.
+// Hyperslabs of few or long runs go by the copy engines.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kLongRunBytes = int64_t{1} << 20;
 
 // While one kernel ends the next is under way.
 constexpr size_t kKernelLines = 2;
 constexpr size_t kQueuedBatches = 2;  // of a line
-constexpr size_t kBatchBoxes = 24;
+constexpr size_t kBatchHyperslabs = 24;
 constexpr int64_t kBatchBytes = int64_t{64} << 20;
 
 }  // namespace
@@ -50,12 +50,12 @@ PeerReads::Line& PeerReads::open_line(size_t index) {
   return line;
 }
 
-void PeerReads::add(uint32_t pull, int owner, const BlockBox& box, const void* block, void* to) {
-  const BoxRuns runs(box);
+void PeerReads::add(uint32_t fetch, int owner, const Hyperslab& hyperslab, const void* block, void* to) {
+  const HyperslabRuns runs(hyperslab);
   const auto copy = runs.device_copy(block, to);
   const bool short_runs = runs.bytes() > kFewRuns * runs.run_bytes() && runs.run_bytes() < kLongRunBytes;
   if (copy && short_runs) {
-    waiting_[static_cast<size_t>(owner)].push_back({pull, *copy});
+    waiting_[static_cast<size_t>(owner)].push_back({fetch, *copy});
     start_batches();
     return;
   }
@@ -63,47 +63,47 @@ void PeerReads::add(uint32_t pull, int owner, const BlockBox& box, const void* b
   if (copy) {
     local::memory_sharing(device_.kind)->copy_boxes(std::span(&*copy, 1), *line.stream, local::CopyBy::engines);
   } else {
-    copy_box_on_device(box, block, to, *line.stream);
+    pack_on_device(hyperslab, block, to, *line.stream);
   }
-  finish_queueing(line, {pull});
+  finish_queueing(line, {fetch});
 }
 
-void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> pulls) {
+void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> fetches) {
   if (free_events_.empty()) free_events_.push_back(local::backend(device_.kind).create_event(device_.index));
   std::unique_ptr<local::Event> done = std::move(free_events_.back());
   free_events_.pop_back();
   line.stream->record(*done);
   line.wakes->wait(*done);
   line.wakes->host_callback(wake_);
-  line.queued.push_back({std::move(pulls), std::move(done)});
+  line.queued.push_back({std::move(fetches), std::move(done)});
 }
 
-// As many boxes of every owner as of the others, while there are any.
+// As many hyperslabs of every owner as of the others, while there are any.
 std::vector<uint32_t> PeerReads::take_batch(std::vector<local::BoxCopy>& copies) {
-  std::vector<uint32_t> pulls;
+  std::vector<uint32_t> fetches;
   int64_t bytes = 0;
   for (bool more = true; more && bytes < kBatchBytes;) {
     more = false;
-    for (size_t turn = 0; turn < waiting_.size() && pulls.size() < kBatchBoxes; ++turn) {
+    for (size_t turn = 0; turn < waiting_.size() && fetches.size() < kBatchHyperslabs; ++turn) {
       std::deque<Waiting>& waiting = waiting_[next_owner_];
       next_owner_ = (next_owner_ + 1) % waiting_.size();
       if (waiting.empty()) continue;
-      pulls.push_back(waiting.front().pull);
+      fetches.push_back(waiting.front().fetch);
       copies.push_back(waiting.front().copy);
       bytes += copies.back().run_bytes * copies.back().runs();
       waiting.pop_front();
       more = true;
     }
   }
-  return pulls;
+  return fetches;
 }
 
 bool PeerReads::start_batch(Line& line) {
   std::vector<local::BoxCopy> copies;
-  std::vector<uint32_t> pulls = take_batch(copies);
-  if (pulls.empty()) return false;
+  std::vector<uint32_t> fetches = take_batch(copies);
+  if (fetches.empty()) return false;
   local::memory_sharing(device_.kind)->copy_boxes(copies, *line.stream, local::CopyBy::kernel);
-  finish_queueing(line, std::move(pulls));
+  finish_queueing(line, std::move(fetches));
   return true;
 }
 
@@ -129,19 +129,19 @@ bool PeerReads::poll(const Over& over) {
         error = std::current_exception();
       }
       free_events_.push_back(std::move(queued.done));
-      for (const uint32_t pull : queued.pulls) over(pull, error);
+      for (const uint32_t fetch : queued.fetches) over(fetch, error);
     }
   }
   if (moved) start_batches();
   return moved;
 }
 
-bool PeerReads::holds(uint32_t pull) const {
-  const auto waits = [&](const Waiting& one) { return one.pull == pull; };
+bool PeerReads::holds(uint32_t fetch) const {
+  const auto waits = [&](const Waiting& one) { return one.fetch == fetch; };
   if (std::ranges::any_of(waiting_, [&](const auto& of) { return std::ranges::any_of(of, waits); })) return true;
   return std::ranges::any_of(lines_, [&](const Line& line) {
     return std::ranges::any_of(line.queued,
-                               [&](const Queued& queued) { return std::ranges::count(queued.pulls, pull) > 0; });
+                               [&](const Queued& queued) { return std::ranges::count(queued.fetches, fetch) > 0; });
   });
 }
 

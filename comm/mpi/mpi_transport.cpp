@@ -1,5 +1,5 @@
-// The wire over MPI point-to-point messages: frames on a communicator of their own into pre-posted receives, data on
-// another one, in pieces that an int can count.
+// The transport over MPI point-to-point messages: frames on a communicator of their own into pre-posted receives, data
+// on another one, in segments that an int can count.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace quarry::comm::mpi {
 
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{1} << 30;
+constexpr int64_t kSegmentBytes = int64_t{1} << 30;
 constexpr int kFrameTag = 0;
 constexpr int kPostedFrames = 64;
 
-class MpiWire : public Wire {
+class MpiTransport : public Transport {
  public:
-  MpiWire(MPI_Comm frames, MPI_Comm data)
+  MpiTransport(MPI_Comm frames, MPI_Comm data)
       : frames_(frames), data_(data), memory_(static_cast<size_t>(kPostedFrames * kMaxFrameBytes)) {
     const std::lock_guard guard(lock());
     void* attribute = nullptr;
@@ -30,7 +30,7 @@ class MpiWire : public Wire {
     for (int i = 0; i < kPostedFrames; ++i) post_receive(i);
   }
 
-  ~MpiWire() override {
+  ~MpiTransport() override {
     const std::lock_guard guard(lock());
     int finalized = 0;
     MPI_Finalized(&finalized);
@@ -57,10 +57,10 @@ class MpiWire : public Wire {
   void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind /*memory*/,
             const TransferPtr& transfer) override {
     const std::lock_guard guard(lock());
-    auto joint = std::make_shared<Pieces>(Pieces{transfer, 0});
-    for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    auto joint = std::make_shared<Segments>(Segments{transfer, 0});
+    for (int64_t at = 0; at < bytes; at += kSegmentBytes) {
       MPI_Request request = MPI_REQUEST_NULL;
-      const int count = static_cast<int>(std::min(kPieceBytes, bytes - at));
+      const int count = static_cast<int>(std::min(kSegmentBytes, bytes - at));
       check(MPI_Isend(static_cast<const std::byte*>(data) + at, count, MPI_BYTE, to, tag(id), data_, &request),
             "MPI_Isend");
       ++joint->left;
@@ -71,10 +71,10 @@ class MpiWire : public Wire {
   void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind /*memory*/,
                const TransferPtr& transfer) override {
     const std::lock_guard guard(lock());
-    auto joint = std::make_shared<Pieces>(Pieces{transfer, 0});
-    for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    auto joint = std::make_shared<Segments>(Segments{transfer, 0});
+    for (int64_t at = 0; at < bytes; at += kSegmentBytes) {
       MPI_Request request = MPI_REQUEST_NULL;
-      const int count = static_cast<int>(std::min(kPieceBytes, bytes - at));
+      const int count = static_cast<int>(std::min(kSegmentBytes, bytes - at));
       check(MPI_Irecv(static_cast<std::byte*>(data) + at, count, MPI_BYTE, from, tag(id), data_, &request),
             "MPI_Irecv");
       ++joint->left;
@@ -86,8 +86,8 @@ class MpiWire : public Wire {
   void abandon(int rank, const std::string& reason) override {
     const std::lock_guard guard(lock());
     for (Pending& pending : pending_) {
-      if (pending.peer != rank || !pending.pieces) continue;
-      Transfer& transfer = *pending.pieces->transfer;
+      if (pending.peer != rank || !pending.segments) continue;
+      Transfer& transfer = *pending.segments->transfer;
       if (transfer.state == Transfer::State::pending) {
         transfer.fail(fmt::format("transfer with rank {}: {}", rank, reason));
       }
@@ -95,7 +95,7 @@ class MpiWire : public Wire {
     gone_.push_back(rank);
   }
 
-  bool progress(WireSink& sink) override {
+  bool progress(TransportSink& sink) override {
     const std::lock_guard guard(lock());
     bool moved = receive_frames(sink);
     moved |= complete(sink);
@@ -121,7 +121,7 @@ class MpiWire : public Wire {
     wake_.notify_all();
   }
 
-  void close(WireSink& sink, double seconds) override {
+  void close(TransportSink& sink, double seconds) override {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     Backoff backoff;
     while (std::chrono::steady_clock::now() < end) {
@@ -137,12 +137,12 @@ class MpiWire : public Wire {
   }
 
  private:
-  struct Pieces {
+  struct Segments {
     TransferPtr transfer;
     int64_t left;
   };
   struct Pending {
-    std::shared_ptr<Pieces> pieces;  // null: a frame
+    std::shared_ptr<Segments> segments;  // null: a frame
     int bytes;
     int peer;
     std::unique_ptr<std::byte[]> frame;
@@ -162,7 +162,7 @@ class MpiWire : public Wire {
   }
 
   // Messages match the posted receives in the order of posting, so handling them in that order keeps senders' orders.
-  bool receive_frames(WireSink& sink) {
+  bool receive_frames(TransportSink& sink) {
     bool moved = false;
     for (;;) {
       int done = 0;
@@ -173,14 +173,14 @@ class MpiWire : public Wire {
       moved = true;
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
-      sink.frame(status.MPI_SOURCE,
-                 {memory_.data() + static_cast<int64_t>(head_) * kMaxFrameBytes, static_cast<size_t>(bytes)});
+      sink.receive_frame(status.MPI_SOURCE,
+                         {memory_.data() + static_cast<int64_t>(head_) * kMaxFrameBytes, static_cast<size_t>(bytes)});
       post_receive(head_);
       head_ = (head_ + 1) % kPostedFrames;
     }
   }
 
-  bool complete(WireSink& sink) {
+  bool complete(TransportSink& sink) {
     if (requests_.empty()) return false;
     finished_.resize(requests_.size());
     statuses_.resize(requests_.size());
@@ -197,12 +197,12 @@ class MpiWire : public Wire {
         char text[MPI_MAX_ERROR_STRING] = {};
         int length = 0;
         MPI_Error_string(status.MPI_ERROR, text, &length);
-        sink.peer_lost(pending.peer, text);
-        if (pending.pieces)
-          pending.pieces->transfer->fail(fmt::format("transfer with rank {}: {}", pending.peer, text));
-      } else if (pending.pieces && --pending.pieces->left == 0 &&
-                 pending.pieces->transfer->state == Transfer::State::pending) {
-        pending.pieces->transfer->finish();
+        sink.report_lost(pending.peer, text);
+        if (pending.segments)
+          pending.segments->transfer->fail(fmt::format("transfer with rank {}: {}", pending.peer, text));
+      } else if (pending.segments && --pending.segments->left == 0 &&
+                 pending.segments->transfer->state == Transfer::State::pending) {
+        pending.segments->transfer->finish();
       }
     }
     // Finished requests are null now; the others keep their order.
@@ -239,6 +239,8 @@ class MpiWire : public Wire {
 
 }  // namespace
 
-std::unique_ptr<Wire> make_mpi_wire(MPI_Comm frames, MPI_Comm data) { return std::make_unique<MpiWire>(frames, data); }
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm frames, MPI_Comm data) {
+  return std::make_unique<MpiTransport>(frames, data);
+}
 
 }  // namespace quarry::comm::mpi

@@ -1,10 +1,11 @@
 // The point-to-point part of every communicator of a process: matches sends with receives by (channel, sender, tag) and
-// delivers active messages, over one wire. A transfer is announced by a control frame that carries tag and size (and
-// the data, where it is small); when a receive matches the announcement, the data moves under a number of its own. So
-// tags have all 64 bits on every network, sizes are checked, and a receive that matched nothing can be withdrawn.
+// delivers active messages, over one transport. Every transfer begins with a control frame that carries tag and size.
+// A small one is eager: its data is in that frame. A larger one is a rendezvous: when a receive matches the frame, the
+// data moves under a number of its own. So tags have all 64 bits on every network, sizes are checked, and a receive
+// that matched nothing can be withdrawn.
 //
-// Locks: mutex_ guards the tables and is never held while the wire or a handler is called; delivering_ is held by the
-// one thread that calls handlers, so that they see messages in order.
+// Locks: mutex_ guards the tables and is never held while the transport or a handler is called; delivering_ is held by
+// the one thread that calls handlers, so that they see messages in order.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@
 #include <vector>
 
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/wire.h"
+#include "quarry/comm/transport.h"
 
 namespace quarry::comm {
 
@@ -34,20 +35,20 @@ class Backoff {
   int rounds_ = 0;
 };
 
-class Hub : public WireSink {
+class Endpoint : public TransportSink {
  public:
-  // One per process; `wire` is null in a job of one rank. `rank`, `size`: of the job.
-  Hub(int rank, int size, std::unique_ptr<Wire> wire);
-  ~Hub() override;
-  Hub(const Hub&) = delete;
-  Hub& operator=(const Hub&) = delete;
+  // One per process; `transport` is null in a job of one rank. `rank`, `size`: of the job.
+  Endpoint(int rank, int size, std::unique_ptr<Transport> transport);
+  ~Endpoint() override;
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
 
-  const char* transport() const { return wire_ ? wire_->name() : "self"; }
-  std::string path_to(uint32_t channel, int rank);
+  const char* transport() const { return transport_ ? transport_->name() : "self"; }
+  std::string link_to(uint32_t channel, int rank);
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // A channel is the hub's side of a communicator. `members` maps its ranks to the job's; ids are the same on all
+  // A channel is the endpoint's side of a communicator. `members` maps its ranks to the job's; ids are the same on all
   // members and grow.
   void open_channel(uint32_t id, std::vector<int> members, int rank);
   void close_channel(uint32_t id);
@@ -59,7 +60,7 @@ class Hub : public WireSink {
                                 MemoryKind memory = MemoryKind::host);
   std::unique_ptr<Request> receive(uint32_t channel, void* data, int64_t bytes, int from, uint64_t tag,
                                    MemoryKind memory = MemoryKind::host);
-  bool moves(MemoryKind memory) const { return wire_ != nullptr && wire_->moves(memory); }
+  bool moves(MemoryKind memory) const { return transport_ != nullptr && transport_->moves(memory); }
   void set_handler(uint32_t channel, Communicator::Handler handler);
   void post(uint32_t channel, int to, std::span<const std::byte> message);
 
@@ -71,26 +72,27 @@ class Hub : public WireSink {
   void peer_died(int rank, const std::string& reason);
   // Ranks of a channel that are lost.
   std::vector<int> lost_members(uint32_t channel) const;
-  bool any_lost() const;
+  bool is_any_lost() const;
 
   // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
-  // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the wire.
-  // Meanwhile calls `drive` again and again. True if every rank left in order, none of them broken. Never throws.
-  bool leave(const std::function<void()>& drive) noexcept;
+  // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the
+  // transport. Calls `meanwhile` again and again while it waits. True if every rank left in order, none of them broken.
+  // Never throws.
+  bool leave(const std::function<void()>& meanwhile) noexcept;
   // A collective call was given up half-way: the job can only end.
   void mark_broken() { broken_ = true; }
-  bool broken() const { return broken_; }
+  bool is_broken() const { return broken_; }
 
   int64_t bytes_sent() const { return bytes_sent_; }        // data, to other ranks
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }  // by collectives
 
-  // WireSink
-  void frame(int from, std::span<const std::byte> frame) override;
-  void peer_lost(int rank, const std::string& reason) override;
+  // TransportSink
+  void receive_frame(int from, std::span<const std::byte> frame) override;
+  void report_lost(int rank, const std::string& reason) override;
 
  private:
-  friend class HubRequest;
+  friend class EndpointRequest;
   struct Receive {  // posted, matched by no announcement yet
     void* data;
     int64_t bytes;
@@ -99,10 +101,10 @@ class Hub : public WireSink {
     MemoryKind memory;
     TransferPtr transfer;
   };
-  struct Arrival {  // announced, matched by no receive yet
+  struct Unexpected {  // announced, matched by no receive yet
     int64_t bytes;
     uint64_t id;
-    bool has_data;
+    bool eager;  // `data` is all of it
     std::vector<std::byte> data;
     const void* own = nullptr;  // sent by this rank to itself: the sender's memory, and its transfer
     TransferPtr sender;
@@ -117,9 +119,9 @@ class Hub : public WireSink {
     std::shared_ptr<Communicator::Handler> handler;
     std::deque<Message> inbox;
     std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
-    std::map<std::pair<int, uint64_t>, std::deque<Arrival>> arrivals;
+    std::map<std::pair<int, uint64_t>, std::deque<Unexpected>> unexpected;
   };
-  struct Start {  // a matched receive whose data the wire is to fetch
+  struct Start {  // a matched receive whose data the transport is to fetch
     int from;
     uint64_t id;
     void* data;
@@ -129,8 +131,8 @@ class Hub : public WireSink {
   };
   struct Peer {
     uint64_t next_id = 0;                 // of data sent to it
-    std::atomic<uint64_t> frames_out{0};  // handed to the wire
-    uint64_t frames_in = 0, frames_told = 0;
+    std::atomic<uint64_t> frames_out{0};  // handed to the transport
+    uint64_t frames_in = 0, frames_counted = 0;
     bool left = false, lost = false, broken = false;
     std::string reason;
     std::chrono::steady_clock::time_point left_at;
@@ -141,13 +143,14 @@ class Hub : public WireSink {
   void check_memory(MemoryKind memory, int job_rank) const;
   void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
   void announce(Channel& channel, int from, const FrameHeader& header, std::span<const std::byte> payload);
-  // Joins an arrival and a receive; the wire's part goes to starts_.
-  void match(Channel& channel, Arrival& arrival, const Receive& receive);
+  // Joins a message and a receive; the transport's part goes to starts_.
+  void match(Channel& channel, Unexpected& announced, const Receive& receive);
   void fail_receives(int job_rank, const std::string& reason);
   void lose(int job_rank, const std::string& reason);  // with mutex_
   void put(int job_rank, std::span<const std::byte> frame);
-  // Now and then tells every rank how many frames it must have seen by now: a lost one is an error, not a hang.
-  void tell_counts();
+  // Now and then sends every rank the number of frames that it must have seen by now: a lost one is an error, not a
+  // hang.
+  void send_counts();
   bool start_matched();
   bool deliver();
   // Takes back a transfer that nothing matched yet; false if it is under way or over.
@@ -155,7 +158,7 @@ class Hub : public WireSink {
   bool deliverable() const;
 
   const int rank_, size_;
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Channel> channels_;
   uint32_t last_channel_ = 0;
@@ -168,14 +171,14 @@ class Hub : public WireSink {
   std::atomic<bool> trouble_{false};  // some rank has left or is lost
   std::atomic<int64_t> waiting_messages_{0};
   std::atomic<int64_t> bytes_sent_{0};
-  std::atomic<int64_t> last_told_ns_{0};
+  std::atomic<int64_t> last_counts_ns_{0};
   const int64_t frame_to_lose_;  // for tests, by QUARRY_FAULT_LOSE_MESSAGE; 0: none
   std::atomic<int64_t> frames_put_{0};
 
   std::mutex delivering_;
   std::atomic<std::thread::id> deliverer_{};
 
-  // For jobs of one rank: there is no wire to sleep on.
+  // For jobs of one rank: there is no transport to sleep on.
   std::condition_variable wake_;
   bool woken_ = false;
 };

@@ -1,7 +1,7 @@
-// Copies of boxes out of other ranks' device memory by this rank's device. When every rank reads from every other one,
-// what limits is the owner that most of them read at a moment: so all owners are read at a time. Boxes of long runs go
-// by the copy engines, on a stream for each owner; boxes of short runs by kernels, each of which takes several boxes
-// from all owners in turn. No call waits for the device.
+// Copies of hyperslabs out of other ranks' device memory by this rank's device. When every rank reads from every other
+// one, what limits is the owner that most of them read at a moment: so all owners are read at a time. Hyperslabs of
+// long runs go by the copy engines, on a stream for each owner; hyperslabs of short runs by kernels, each of which
+// takes several hyperslabs from all owners in turn. No call waits for the device.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "quarry/chunked/exec/remote_box.h"
+#include "quarry/chunked/exec/hyperslab.h"
 #include "quarry/local/device/device.h"
 
 namespace quarry::exec {
@@ -24,21 +24,21 @@ class PeerReads {
   // Waits for what has been queued.
   ~PeerReads();
 
-  // Reads the box of a C-contiguous block in `owner`'s memory, which this device reaches, packed into `to`. Throws
-  // InvalidArgument if the box does not lie inside the block.
-  void add(uint32_t pull, int owner, const BlockBox& box, const void* block, void* to);
+  // Reads the hyperslab of a C-contiguous block in `owner`'s memory, which this device reaches, packed into `to`.
+  // Throws InvalidArgument if the hyperslab does not lie inside the block.
+  void add(uint32_t fetch, int owner, const Hyperslab& hyperslab, const void* block, void* to);
   // Tells of every read that is over, with an error if it failed; true if there was one. Starts others.
-  using Over = std::function<void(uint32_t pull, const std::exception_ptr& error)>;
+  using Over = std::function<void(uint32_t fetch, const std::exception_ptr& error)>;
   bool poll(const Over& over);
-  bool holds(uint32_t pull) const;  // added and not over
+  bool holds(uint32_t fetch) const;  // added and not over
 
  private:
   struct Waiting {
-    uint32_t pull;
+    uint32_t fetch;
     local::BoxCopy copy;
   };
   struct Queued {
-    std::vector<uint32_t> pulls;
+    std::vector<uint32_t> fetches;
     std::unique_ptr<local::Event> done;
   };
   struct Line {  // work in the order of one stream
@@ -50,7 +50,7 @@ class PeerReads {
   void start_batches();
   bool start_batch(Line& line);
   std::vector<uint32_t> take_batch(std::vector<local::BoxCopy>& copies);
-  void finish_queueing(Line& line, std::vector<uint32_t> pulls);
+  void finish_queueing(Line& line, std::vector<uint32_t> fetches);
   Line& open_line(size_t index);
 
   const local::Device device_;

@@ -1,4 +1,4 @@
-// What ranks pull from each other, told to the owners before a run.
+// What ranks fetch from each other, told to the owners before a run.
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -8,16 +8,16 @@
 
 namespace quarry::exec {
 
-void exchange_pulls(Lowered& lowered, comm::Communicator& communicator, Service& service) {
-  // What this rank pulls, as (stage, part, chunk, times) per owner.
+void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service) {
+  // What this rank fetches, as (stage, part, chunk, times) per owner.
   struct Announcement {
     uint32_t stage, part;
     int64_t chunk, times;
   };
   const int ranks = communicator.size();
   std::vector<std::map<std::tuple<uint32_t, uint32_t, int64_t>, int64_t>> counts(static_cast<size_t>(ranks));
-  for (const Lowered::Pull& pull : lowered.pulls)
-    ++counts[static_cast<size_t>(pull.owner)][{pull.key.stage, pull.key.part, pull.key.chunk}];
+  for (const Lowered::Fetch& fetch : lowered.fetches)
+    ++counts[static_cast<size_t>(fetch.owner)][{fetch.key.stage, fetch.key.part, fetch.key.chunk}];
   std::vector<std::vector<Announcement>> out(static_cast<size_t>(ranks)), in(static_cast<size_t>(ranks));
   std::vector<int64_t> sizes(static_cast<size_t>(ranks)),
       all_sizes(static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
@@ -27,7 +27,7 @@ void exchange_pulls(Lowered& lowered, comm::Communicator& communicator, Service&
     sizes[r] = static_cast<int64_t>(out[r].size());
   }
   communicator.all_gather(sizes.data(), ranks * static_cast<int64_t>(sizeof(int64_t)), all_sizes.data());
-  constexpr uint64_t kTag = 0x70756c6c;  // "pull"
+  constexpr uint64_t kTag = 0x6665746368;  // "fetch"
   std::vector<std::unique_ptr<comm::Request>> requests;
   for (int r = 0; r < ranks; ++r) {
     const auto i = static_cast<size_t>(r);

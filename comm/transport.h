@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxMessageBytes = 4096;
 inline constexpr int64_t kFrameHeaderBytes = 48;
 inline constexpr int64_t kMaxFrameBytes = kMaxMessageBytes + kFrameHeaderBytes;
 
-// The state of one transfer, shared by the wire that works on it and the request that waits for it.
+// The state of one transfer, shared by the transport that works on it and the request that waits for it.
 struct Transfer {
   enum class State : int { pending, done, failed };
   std::atomic<State> state{State::pending};
@@ -30,25 +30,25 @@ struct Transfer {
     error = std::move(reason);
     end(State::failed);
   }
-  // Whoever comes second, this or the end, adds the number.
-  void tell(std::shared_ptr<Finished> finished, uint64_t number) {
-    finished_ = std::move(finished);
+  // The second of this call and the end of the transfer pushes the number.
+  void notify(std::shared_ptr<CompletionQueue> queue, uint64_t number) {
+    queue_ = std::move(queue);
     number_ = number;
     listening_ = true;
-    if (state != State::pending) add();
+    if (state != State::pending) push();
   }
 
  private:
   void end(State how) {
     state = how;
-    add();
+    push();
   }
-  void add() {
-    if (listening_.exchange(false)) finished_->add(number_);
+  void push() {
+    if (listening_.exchange(false)) queue_->push(number_);
   }
 
   std::atomic<bool> listening_{false};
-  std::shared_ptr<Finished> finished_;  // these two: written before listening_ is set
+  std::shared_ptr<CompletionQueue> queue_;  // these two: written before listening_ is set
   uint64_t number_ = 0;
 };
 using TransferPtr = std::shared_ptr<Transfer>;
@@ -57,21 +57,21 @@ using TransferPtr = std::shared_ptr<Transfer>;
 // memory, but never travels with an announcement, as that of no device does.
 enum class MemoryKind : uint8_t { host, emulated, cuda };
 
-// Takes what arrives. Called from Wire::progress() with the wire's lock held: must not call the wire.
-class WireSink {
+// Takes what arrives. Called from Transport::progress() with the transport's lock held: must not call the transport.
+class TransportSink {
  public:
-  virtual ~WireSink() = default;
-  virtual void frame(int from, std::span<const std::byte> frame) = 0;
-  virtual void peer_lost(int rank, const std::string& reason) = 0;
+  virtual ~TransportSink() = default;
+  virtual void receive_frame(int from, std::span<const std::byte> frame) = 0;
+  virtual void report_lost(int rank, const std::string& reason) = 0;
 };
 
 // Ranks are those of the job. Every function may be called from any thread.
-class Wire {
+class Transport {
  public:
-  virtual ~Wire() = default;
+  virtual ~Transport() = default;
   virtual const char* name() const = 0;
   // What the connection to that rank uses, in words.
-  virtual std::string path_to(int /*rank*/) { return name(); }
+  virtual std::string link_to(int /*rank*/) { return name(); }
   // Control frames of at most kMaxFrameBytes: copied, delivered in order per sender.
   virtual void post(int to, std::span<const std::byte> frame) = 0;
   // Data: a send and the receive with the same id (unique per pair of ranks while in flight) and size meet. The memory
@@ -85,13 +85,13 @@ class Wire {
   // That rank is gone: what is under way with it fails, now or in the next progress().
   virtual void abandon(int rank, const std::string& reason) = 0;
   // True if something happened.
-  virtual bool progress(WireSink& sink) = 0;
+  virtual bool progress(TransportSink& sink) = 0;
   // Sleeps until something may have arrived, wake() is called or the time is over.
   virtual void wait_for_event(double seconds) = 0;
   virtual void wake() = 0;
   // Completes what has been posted, then disconnects; after every rank has said that it sends nothing more. Gives up
   // after `seconds`.
-  virtual void close(WireSink& sink, double seconds) = 0;
+  virtual void close(TransportSink& sink, double seconds) = 0;
 };
 
 }  // namespace quarry::comm

@@ -1,4 +1,4 @@
-#include "quarry/chunked/exec/remote_messages.h"
+#include "quarry/chunked/exec/service_messages.h"
 
 #include <algorithm>
 #include <cstring>
@@ -77,37 +77,35 @@ class Reader {
 std::vector<std::byte> encode(const Message& message) {
   Writer out;
   out.put(message.kind);
+  out.put(message.path);
   out.put(message.epoch);
   switch (message.kind) {
-    case MessageKind::request:
-    case MessageKind::fetch:
-    case MessageKind::lease:
-    case MessageKind::direct: {
+    case MessageKind::fetch: {
       const Request& r = message.request;
-      out.put(r.pull);
+      out.put(r.fetch);
       out.put(r.key);
-      out.put(r.box.shape);
-      out.put(r.box.start);
-      out.put(r.box.count);
-      out.put(r.box.itemsize);
-      out.put(r.first_piece);
-      out.put(r.pieces);
+      out.put(r.hyperslab.shape);
+      out.put(r.hyperslab.start);
+      out.put(r.hyperslab.count);
+      out.put(r.hyperslab.itemsize);
+      out.put(r.first_segment);
+      out.put(r.segments);
       break;
     }
     case MessageKind::declined:
-    case MessageKind::leased:
-    case MessageKind::elsewhere:
-    case MessageKind::returned:
-      out.put(message.request.pull);
+    case MessageKind::reply:
+    case MessageKind::not_on_device:
+    case MessageKind::done:
+      out.put(message.request.fetch);
       out.put(message.request.offset);
       break;
-    case MessageKind::fetched:
-      out.put(message.request.pull);
+    case MessageKind::data:
+      out.put(message.request.fetch);
       out.put_bytes(message.data);
       break;
-    case MessageKind::ask:
-    case MessageKind::handed:
-      out.put(message.request.pull);
+    case MessageKind::steal_request:
+    case MessageKind::steal_reply:
+      out.put(message.request.fetch);
       out.put(message.request.key);
       out.put(message.request.offset);
       break;
@@ -124,37 +122,35 @@ Message decode(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Message message;
   in.get(message.kind);
+  in.get(message.path);
   in.get(message.epoch);
   switch (message.kind) {
-    case MessageKind::request:
-    case MessageKind::fetch:
-    case MessageKind::lease:
-    case MessageKind::direct: {
+    case MessageKind::fetch: {
       Request& r = message.request;
-      in.get(r.pull);
+      in.get(r.fetch);
       in.get(r.key);
-      in.get(r.box.shape);
-      in.get(r.box.start);
-      in.get(r.box.count);
-      in.get(r.box.itemsize);
-      in.get(r.first_piece);
-      in.get(r.pieces);
+      in.get(r.hyperslab.shape);
+      in.get(r.hyperslab.start);
+      in.get(r.hyperslab.count);
+      in.get(r.hyperslab.itemsize);
+      in.get(r.first_segment);
+      in.get(r.segments);
       return message;
     }
     case MessageKind::declined:
-    case MessageKind::leased:
-    case MessageKind::elsewhere:
-    case MessageKind::returned:
-      in.get(message.request.pull);
+    case MessageKind::reply:
+    case MessageKind::not_on_device:
+    case MessageKind::done:
+      in.get(message.request.fetch);
       in.get(message.request.offset);
       return message;
-    case MessageKind::fetched:
-      in.get(message.request.pull);
+    case MessageKind::data:
+      in.get(message.request.fetch);
       message.data = in.rest();
       return message;
-    case MessageKind::ask:
-    case MessageKind::handed:
-      in.get(message.request.pull);
+    case MessageKind::steal_request:
+    case MessageKind::steal_reply:
+      in.get(message.request.fetch);
       in.get(message.request.key);
       in.get(message.request.offset);
       return message;

@@ -1,4 +1,4 @@
-#include "quarry/comm/ucx/ucx_wire.h"
+#include "quarry/comm/ucx/ucx_transport.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -41,9 +41,10 @@ void check(ucs_status_t status, const char* call) {
 
 ucp_tag_t make_tag(int sender, uint64_t id) { return (id << kRankBits) | static_cast<ucp_tag_t>(sender); }
 
-class UcpWire : public UcxWire {
+class UcpTransport : public UcxTransport {
  public:
-  UcpWire(int rank, int size) : rank_(rank), endpoints_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
+  UcpTransport(int rank, int size)
+      : rank_(rank), connections_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     // A rendezvous wakes both sides by a system call each; up to here copying twice costs less.
@@ -77,7 +78,7 @@ class UcpWire : public UcxWire {
                            UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
       handler.id = kFrameMessage;
       handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-      handler.cb = &UcpWire::on_frame;
+      handler.cb = &UcpTransport::on_frame;
       handler.arg = this;
       check(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
     } catch (...) {
@@ -86,23 +87,23 @@ class UcpWire : public UcxWire {
     }
   }
 
-  ~UcpWire() override {
-    for (Endpoint& endpoint : endpoints_) close_endpoint(endpoint, /*force=*/true);
+  ~UcpTransport() override {
+    for (Connection& connection : connections_) close_connection(connection, /*force=*/true);
     destroy();
   }
 
   const char* name() const override { return "ucx"; }
 
   // UCX tells only in print: "#   lane[0]: 5:sysv/memory.0 md[3] -> …".
-  std::string path_to(int rank) override {
+  std::string link_to(int rank) override {
     char* text = nullptr;
     size_t bytes = 0;
     std::FILE* const file = open_memstream(&text, &bytes);
     if (file == nullptr) return name();
     {
       const std::lock_guard guard(mutex_);
-      if (const Endpoint& endpoint = endpoints_[static_cast<size_t>(rank)]; endpoint.handle != nullptr) {
-        ucp_ep_print_info(endpoint.handle, file);
+      if (const Connection& connection = connections_[static_cast<size_t>(rank)]; connection.handle != nullptr) {
+        ucp_ep_print_info(connection.handle, file);
       }
     }
     std::fclose(file);
@@ -136,8 +137,8 @@ class UcpWire : public UcxWire {
 
   void post(int to, std::span<const std::byte> frame) override {
     const std::lock_guard guard(mutex_);
-    Endpoint& endpoint = connected(to);
-    const FramePrefix prefix{rank_, endpoint.sequence++};
+    Connection& connection = connect(to);
+    const FramePrefix prefix{rank_, connection.sequence++};
     const size_t bytes = sizeof prefix + frame.size();
     // UCX may go on reading the memory after the call.
     auto copy = std::make_unique<std::byte[]>(bytes);
@@ -146,27 +147,27 @@ class UcpWire : public UcxWire {
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
-    param.cb.send = &UcpWire::on_posted;
+    param.cb.send = &UcpTransport::on_posted;
     auto operation = std::make_unique<Operation>(Operation{this, nullptr, to, std::move(copy)});
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
-        ucp_am_send_nbx(endpoint.handle, kFrameMessage, nullptr, 0, operation->frame.get(), bytes, &param);
-    started(result, std::move(operation), "ucp_am_send_nbx");
+        ucp_am_send_nbx(connection.handle, kFrameMessage, nullptr, 0, operation->frame.get(), bytes, &param);
+    track(result, std::move(operation), "ucp_am_send_nbx");
   }
 
   void send(int to, uint64_t id, const void* data, int64_t bytes, MemoryKind memory,
             const TransferPtr& transfer) override {
     const std::lock_guard guard(mutex_);
-    Endpoint& endpoint = connected(to);
+    Connection& connection = connect(to);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, to, nullptr});
     ucp_request_param_t param = data_params(memory);
     // What UCX would send within the call it reads by the host, without a look at the kind of memory.
     if (memory != MemoryKind::host) param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    param.cb.send = &UcpWire::on_sent;
+    param.cb.send = &UcpTransport::on_sent;
     param.user_data = operation.get();
     const ucs_status_ptr_t result =
-        ucp_tag_send_nbx(endpoint.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
-    started(result, std::move(operation), "ucp_tag_send_nbx");
+        ucp_tag_send_nbx(connection.handle, data, static_cast<size_t>(bytes), make_tag(rank_, id), &param);
+    track(result, std::move(operation), "ucp_tag_send_nbx");
   }
 
   void receive(int from, uint64_t id, void* data, int64_t bytes, MemoryKind memory,
@@ -174,23 +175,23 @@ class UcpWire : public UcxWire {
     const std::lock_guard guard(mutex_);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, from, nullptr});
     ucp_request_param_t param = data_params(memory);
-    param.cb.recv = &UcpWire::on_received;
+    param.cb.recv = &UcpTransport::on_received;
     param.user_data = operation.get();
     constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
     const ucs_status_ptr_t result =
         ucp_tag_recv_nbx(worker_, data, static_cast<size_t>(bytes), make_tag(from, id), kWholeTag, &param);
-    started(result, std::move(operation), "ucp_tag_recv_nbx");
+    track(result, std::move(operation), "ucp_tag_recv_nbx");
   }
 
   bool moves(MemoryKind memory) const override { return memory != MemoryKind::cuda || moves_cuda_; }
 
   void abandon(int rank, const std::string& reason) override {
     const std::lock_guard guard(mutex_);
-    endpoints_[static_cast<size_t>(rank)].failed = true;
+    connections_[static_cast<size_t>(rank)].failed = true;
     lost_.emplace_back(rank, reason);
   }
 
-  bool progress(WireSink& sink) override {
+  bool progress(TransportSink& sink) override {
     const std::lock_guard guard(mutex_);
     // A few rounds at a time: one call may stop after one message.
     constexpr int kRounds = 8;
@@ -201,7 +202,7 @@ class UcpWire : public UcxWire {
     arrived_.clear();
     // Told outside UCX's callbacks, which may run in any call.
     for (const auto& [rank, reason] : lost_) {
-      sink.peer_lost(rank, reason);
+      sink.report_lost(rank, reason);
       fail_operations(rank, reason);
       moved = true;
     }
@@ -222,14 +223,14 @@ class UcpWire : public UcxWire {
 
   void wake() override { ucp_worker_signal(worker_); }
 
-  void close(WireSink& sink, double seconds) override {
+  void close(TransportSink& sink, double seconds) override {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     std::vector<ucs_status_ptr_t> closing;
     {
       const std::lock_guard guard(mutex_);
-      for (Endpoint& endpoint : endpoints_) {
-        if (endpoint.handle == nullptr) continue;
-        const ucs_status_ptr_t request = close_endpoint(endpoint, endpoint.failed);
+      for (Connection& connection : connections_) {
+        if (connection.handle == nullptr) continue;
+        const ucs_status_ptr_t request = close_connection(connection, connection.failed);
         if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
       }
     }
@@ -245,12 +246,12 @@ class UcpWire : public UcxWire {
   }
 
  private:
-  struct Endpoint {
+  struct Connection {
     ucp_ep_h handle = nullptr;
     uint64_t sequence = 0;
     bool failed = false;
     bool watched = false;  // UCX tells when the peer fails; only then can it be closed by force
-    UcpWire* wire = nullptr;
+    UcpTransport* transport = nullptr;
     int rank = 0;
   };
   struct Incoming {
@@ -263,7 +264,7 @@ class UcpWire : public UcxWire {
     std::vector<std::byte> frame;
   };
   struct Operation {
-    UcpWire* wire;
+    UcpTransport* transport;
     TransferPtr transfer;  // null: a frame
     int peer;
     std::unique_ptr<std::byte[]> frame;
@@ -279,12 +280,12 @@ class UcpWire : public UcxWire {
     return param;
   }
 
-  Endpoint& connected(int to) {
-    Endpoint& endpoint = endpoints_[static_cast<size_t>(to)];
-    if (endpoint.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
-    if (endpoint.handle != nullptr) return endpoint;
-    endpoint.wire = this;
-    endpoint.rank = to;
+  Connection& connect(int to) {
+    Connection& connection = connections_[static_cast<size_t>(to)];
+    if (connection.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
+    if (connection.handle != nullptr) return connection;
+    connection.transport = this;
+    connection.rank = to;
     ucp_ep_params_t params = {};
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -292,24 +293,24 @@ class UcpWire : public UcxWire {
     // UCX's shared memory has no peer failure handling, and asking for it would mean TCP inside a node. There a
     // launcher notices at once that a process died and ends the others.
     params.err_mode = on_node_.at(static_cast<size_t>(to)) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-    endpoint.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = &UcpWire::on_error;
-    params.err_handler.arg = &endpoint;
-    const ucs_status_t status = ucp_ep_create(worker_, &params, &endpoint.handle);
+    connection.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = &UcpTransport::on_error;
+    params.err_handler.arg = &connection;
+    const ucs_status_t status = ucp_ep_create(worker_, &params, &connection.handle);
     if (status != UCS_OK) {
-      endpoint.handle = nullptr;
+      connection.handle = nullptr;
       throw CommError(fmt::format("connecting to rank {}: {}", to, ucs_status_string(status)));
     }
-    return endpoint;
+    return connection;
   }
 
-  static ucs_status_ptr_t close_endpoint(Endpoint& endpoint, bool force) {
-    if (endpoint.handle == nullptr) return nullptr;
+  static ucs_status_ptr_t close_connection(Connection& connection, bool force) {
+    if (connection.handle == nullptr) return nullptr;
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = force && endpoint.watched ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint.handle, &param);
-    endpoint.handle = nullptr;
+    param.flags = force && connection.watched ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(connection.handle, &param);
+    connection.handle = nullptr;
     return request;
   }
 
@@ -320,7 +321,7 @@ class UcpWire : public UcxWire {
   }
 
   // Keeps the operation until its callback, unless it is over already.
-  void started(ucs_status_ptr_t result, std::unique_ptr<Operation> operation, const char* call) {
+  void track(ucs_status_ptr_t result, std::unique_ptr<Operation> operation, const char* call) {
     if (UCS_PTR_IS_ERR(result)) {
       throw CommError(
           fmt::format("{} with rank {}: {}", call, operation->peer, ucs_status_string(UCS_PTR_STATUS(result))));
@@ -360,7 +361,7 @@ class UcpWire : public UcxWire {
 
   static void on_posted(void* request, ucs_status_t status, void* user_data) {
     auto* operation = static_cast<Operation*>(user_data);
-    operation->wire->finish(operation, status);
+    operation->transport->finish(operation, status);
     ucp_request_free(request);
   }
   static void on_sent(void* request, ucs_status_t status, void* user_data) { on_posted(request, status, user_data); }
@@ -369,32 +370,33 @@ class UcpWire : public UcxWire {
   }
 
   static void on_error(void* argument, ucp_ep_h /*handle*/, ucs_status_t status) {
-    auto& endpoint = *static_cast<Endpoint*>(argument);
-    endpoint.failed = true;
-    endpoint.wire->lost_.emplace_back(endpoint.rank, ucs_status_string(status));
+    auto& connection = *static_cast<Connection*>(argument);
+    connection.failed = true;
+    connection.transport->lost_.emplace_back(connection.rank, ucs_status_string(status));
   }
 
   static ucs_status_t on_frame(void* argument, const void* /*header*/, size_t /*header_bytes*/, void* data,
                                size_t bytes, const ucp_am_recv_param_t* /*param*/) {
-    auto& wire = *static_cast<UcpWire*>(argument);
+    auto& transport = *static_cast<UcpTransport*>(argument);
     FramePrefix prefix;
     if (bytes < sizeof prefix) return UCS_OK;
     std::memcpy(&prefix, data, sizeof prefix);
     const auto* frame = static_cast<const std::byte*>(data) + sizeof prefix;
-    wire.arrived_.push_back({static_cast<int>(prefix.from), prefix.sequence, {frame, frame + bytes - sizeof prefix}});
+    transport.arrived_.push_back(
+        {static_cast<int>(prefix.from), prefix.sequence, {frame, frame + bytes - sizeof prefix}});
     return UCS_OK;
   }
 
-  void deliver(const Arrived& message, WireSink& sink) {
+  void deliver(const Arrived& message, TransportSink& sink) {
     Incoming& in = in_.at(static_cast<size_t>(message.from));
     if (message.sequence != in.next) {
       in.early.emplace(message.sequence, message.frame);
       return;
     }
-    sink.frame(message.from, message.frame);
+    sink.receive_frame(message.from, message.frame);
     ++in.next;
     for (auto it = in.early.find(in.next); it != in.early.end(); it = in.early.find(in.next)) {
-      sink.frame(message.from, it->second);
+      sink.receive_frame(message.from, it->second);
       in.early.erase(it);
       ++in.next;
     }
@@ -408,7 +410,7 @@ class UcpWire : public UcxWire {
   std::vector<std::string> addresses_;
   std::vector<bool> on_node_;
   SpinMutex mutex_;  // of the worker and all below
-  std::vector<Endpoint> endpoints_;
+  std::vector<Connection> connections_;
   std::vector<Incoming> in_;
   std::vector<Arrived> arrived_;  // since the last progress()
   std::unordered_set<Operation*> operations_;
@@ -417,9 +419,9 @@ class UcpWire : public UcxWire {
 
 }  // namespace
 
-std::unique_ptr<UcxWire> make_ucx_wire(int rank, int size, std::string& reason) try {
+std::unique_ptr<UcxTransport> make_ucx_transport(int rank, int size, std::string& reason) try {
   if (size >= (1 << kRankBits)) throw CommError(fmt::format("{} ranks are too many for a UCX tag", size));
-  return std::make_unique<UcpWire>(rank, size);
+  return std::make_unique<UcpTransport>(rank, size);
 } catch (const local::Error& error) {
   reason = error.what();
   return nullptr;

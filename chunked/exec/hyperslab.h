@@ -1,4 +1,4 @@
-// A box of a block as runs of contiguous bytes, to be packed one after the other.
+// A hyperslab of a block as runs of contiguous bytes, to be packed one after the other.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace quarry::exec {
 
-class BoxRuns {
+class HyperslabRuns {
  public:
-  // Throws InvalidArgument if the box does not lie inside the block.
-  explicit BoxRuns(const BlockBox& box);
+  // Throws InvalidArgument if the hyperslab does not lie inside the block.
+  explicit HyperslabRuns(const Hyperslab& hyperslab);
 
   int64_t bytes() const { return bytes_; }              // packed
-  int64_t run_bytes() const { return run_bytes_; }      // of one run; 0 if the box is empty
+  int64_t run_bytes() const { return run_bytes_; }      // of one run; 0 if the hyperslab is empty
   int64_t begin() const { return base_; }               // of the first run in the block
   int64_t block_bytes() const { return block_bytes_; }  // of the whole block
-  // The copy of the whole box out of a block, as devices take it; none where the box has too many axes. Not for an
-  // empty box.
+  // The copy of the whole hyperslab out of a block, as devices take it; none where the hyperslab has too many axes. Not
+  // for an empty hyperslab.
   std::optional<local::BoxCopy> device_copy(const void* block, void* to) const;
   // Copies bytes of the block, from `offset` on.
   using Read = std::function<void(int64_t offset, int64_t bytes, void* to)>;
-  // Packs the bytes [begin, begin + bytes) of the packed box into `to`. Short runs that lie close together are read
-  // together, with the gaps between them, into `scratch` (may be empty).
+  // Packs the bytes [begin, begin + bytes) of the packed hyperslab into `to`. Short runs that lie close together are
+  // read together, with the gaps between them, into `scratch` (may be empty).
   void read(int64_t begin, int64_t bytes, std::byte* to, std::span<std::byte> scratch, const Read& read) const;
 
  private:
