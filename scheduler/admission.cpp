@@ -279,7 +279,7 @@ void Core::admit(TaskId id, int64_t order, void* scratch) {
   live.task = id;
   live.order = order;
   live.body = task.body;
-  live.lane = task.lane;
+  live.queue = task.queue;
   live.phase = Phase::waiting;
   live.scratch_bytes = charged_bytes(task.scratch_bytes);
   live.scratch_data = scratch;
@@ -311,7 +311,7 @@ void Core::admit(TaskId id, int64_t order, void* scratch) {
       r.waiting = 0;
       ++r.busy;
       ++jobs_;
-      push(LaneKind::io, {order, block_record_[static_cast<size_t>(input)], Job::restore});
+      push(QueueKind::io, {order, block_record_[static_cast<size_t>(input)], Job::restore});
     }
     ++r.pins;
     ++r.cursor;
@@ -380,7 +380,7 @@ bool Core::evict(int32_t index) {
   ++r.busy;
   ++jobs_;
   spilling_bytes_ += r.charge();
-  push(LaneKind::io, {/*order=*/-1, index, Job::spill});
+  push(QueueKind::io, {/*order=*/-1, index, Job::spill});
   return true;
 }
 
@@ -416,7 +416,7 @@ void Core::make_available(Record& r) {
 void Core::make_ready(int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
   live.phase = Phase::ready;
-  push(live.lane, {live.order, index, Job::task});
+  push(live.queue, {live.order, index, Job::task});
 }
 
 void Core::release_live(int32_t index) {
@@ -447,15 +447,15 @@ void Core::complete(int32_t index) {
   const int64_t end_ns = ended_by_run ? live.run->end_ns : local::trace_clock_ns();
   const std::exception_ptr error = std::move(live.error);
   live.error = nullptr;
-  Lane& lane = lanes_[static_cast<size_t>(task.lane)];
+  WorkQueue& queue = queues_[static_cast<size_t>(task.queue)];
   int64_t begin_ns = live.run->begin_ns;
-  if (device_kind() && task.lane == LaneKind::compute) {
+  if (device_kind() && task.queue == QueueKind::compute) {
     // The stream was at it since the one before it was done, or since it was queued.
-    begin_ns = std::max(begin_ns, lane.last_end_ns);
-    lane.last_end_ns = end_ns;
-    lane.busy_ns += end_ns - begin_ns;
+    begin_ns = std::max(begin_ns, queue.last_end_ns);
+    queue.last_end_ns = end_ns;
+    queue.busy_ns += end_ns - begin_ns;
   }
-  if (live.run->deferred && --lane.deferred == 0) lane.busy_ns += end_ns - lane.deferred_since_ns;
+  if (live.run->deferred && --queue.deferred == 0) queue.busy_ns += end_ns - queue.deferred_since_ns;
   for (const BlockId output : graph_->outputs(task)) {
     const int32_t made = block_record_[static_cast<size_t>(output)];
     Record& r = record(made);

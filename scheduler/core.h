@@ -1,6 +1,6 @@
-// The executor's inside. One lock guards all state; threads of the lanes run tasks and move blocks between tiers
+// The executor's inside. One lock guards all state; threads of the queues run tasks and move blocks between tiers
 // without it. Split over executor.cpp (life, run, failure, what others ask), admission.cpp (budget, eviction,
-// completion), lanes.cpp (threads), tiers.cpp (spilling, bringing back, reading) and staging.cpp.
+// completion), workers.cpp (threads), tiers.cpp (spilling, bringing back, reading) and staging.cpp.
 //
 // A block's record exists from its producer's admission to its last use. Its data may be in several tiers at once:
 // blocks do not change once produced, so a copy further down stays valid and makes the next eviction free.
@@ -59,7 +59,7 @@ class CoreTaskRun final : public TaskRun {
  public:
   explicit CoreTaskRun(Core& core);
   std::shared_ptr<Completion> defer() override;
-  bool cancelled() const override;
+  bool is_cancelled() const override;
 
   Core& core;
   Scratch scratch;
@@ -147,7 +147,7 @@ class Core final : public Executor {
   void clear_cancel() override;
   void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) override;
   void set_idle_work(std::function<void()> work) override;
-  std::shared_ptr<StoredBlock> stored(BlockId block) override;
+  std::shared_ptr<StoredBlock> stored_block(BlockId block) override;
   void when_ready(BlockId block, std::function<void()> callback) override;
   void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) override;
   bool visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit) override;
@@ -216,7 +216,7 @@ class Core final : public Executor {
     int32_t pending = 0;  // inputs not available yet
     int32_t open = 0;     // what must still happen before it is done: run() returns, Completion, event
     int32_t body = 0;
-    LaneKind lane = LaneKind::compute;
+    QueueKind queue = QueueKind::compute;
     Phase phase = Phase::waiting;
     bool used = false;
     bool owns_run = false;  // else `run` belongs to a thread's slot
@@ -239,7 +239,7 @@ class Core final : public Executor {
     Job job;
     int64_t ns = 0;  // that it is expected to take
   };
-  struct Lane {
+  struct WorkQueue {
     ReadyQueue<Item> ready;
     int64_t ready_ns = 0;     // that another thread would save by what is ready
     int in_short_rounds = 0;  // threads that will be back for more in no time
@@ -251,13 +251,13 @@ class Core final : public Executor {
     int looking = 0;           // threads that look at `any` for a while before they sleep
     bool short_tasks = false;  // the last one was short: sleeping and waking would cost more
     int64_t busy_ns = 0;
-    int64_t deferred = 0;  // tasks that returned and are not finished; the lane is busy while there are any
+    int64_t deferred = 0;  // tasks that returned and are not finished; the queue is busy while there are any
     int64_t deferred_since_ns = 0;
     int64_t last_end_ns = 0;  // device kinds: when the last task was seen to be done
     // worth_joining() at the last release of the lock; threads that look for work read nothing else.
     alignas(64) std::atomic<bool> worth{false};
   };
-  // A task that a thread has taken from its lane.
+  // A task that a thread has taken from its queue.
   struct Slot {
     CoreTaskRun* run = nullptr;  // the slot's own until a task outlives its round
     const Graph::Task* task = nullptr;
@@ -275,8 +275,8 @@ class Core final : public Executor {
   // can be taken away again: `next` counts what it has begun.
   struct Worker {
     std::thread thread;
-    LaneKind lane = LaneKind::compute;
-    // Rounds take the first ones in turn; a thread of the io lane of device kinds has one more, to the host.
+    QueueKind queue = QueueKind::compute;
+    // Rounds take the first ones in turn; a thread of the io queue of device kinds has one more, to the host.
     std::vector<std::unique_ptr<local::Stream>> streams;
     int first_stream = 0;  // its number in issued_
     size_t turns = 1, turn = 0;
@@ -285,7 +285,7 @@ class Core final : public Executor {
     int taken = 0;  // slots in use
     alignas(64) std::atomic<int> next{kMostTaken};
     std::vector<Issued> issued;  // device kinds: the round's, per stream
-    void* bounce = nullptr;      // pinned, two halves; io lane of device kinds
+    void* bounce = nullptr;      // pinned, two halves; io queue of device kinds
     std::unique_ptr<local::Event> bounce_events[2];
   };
   struct EvictionCandidate {
@@ -377,21 +377,21 @@ class Core final : public Executor {
   void complete(int32_t live);  // everything that a task needed to end has happened
   void part_done(int32_t live, const std::exception_ptr& error);
 
-  // lanes.cpp
-  void lane_loop(Worker& worker);
+  // workers.cpp
+  void work_loop(Worker& worker);
   void poll_loop();
   bool wait_for_work(Guard& guard, Worker& worker);
   void look_for_work(Guard& guard, const Worker& worker);
-  Item pop(Lane& lane);
+  Item pop(WorkQueue& queue);
   bool take_back(Worker& worker);
   bool take_back_others(const Worker& worker);
   bool others_have_more(const Worker& worker) const;
   void run_tasks(Guard& guard, Worker& worker, int32_t first);
   void prepare(Worker& worker, int32_t live);
-  int together(const Worker& worker, int first, int taken) const;
+  int batch_size(const Worker& worker, int first, int taken) const;
   bool stop_clock(const Worker& worker, int first, int done, int taken) const;
   void perform(Worker& worker, std::span<Slot> slots);
-  void perform_together(Worker& worker, std::span<Slot> slots);
+  void perform_batch(Worker& worker, std::span<Slot> slots);
   bool begin(Worker& worker, Slot& slot);
   void call_body(Worker& worker, Slot& slot);
   CoreTaskRun* take_run();
@@ -399,8 +399,8 @@ class Core final : public Executor {
   void finish(Worker& worker, Slot& slot);
   int64_t expected_ns(int32_t live) const;
   static int64_t worth_ns(const Item& item);
-  static bool worth_joining(const Lane& lane);
-  void push(LaneKind lane, const Item& item);
+  static bool worth_joining(const WorkQueue& queue);
+  void push(QueueKind queue, const Item& item);
   void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns, const std::exception_ptr& error) const;
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
 
@@ -440,7 +440,7 @@ class Core final : public Executor {
   std::condition_variable run_wake_;   // run() and who waits for the threads
   std::condition_variable room_wake_;  // staging requests
   std::condition_variable poll_wake_;
-  std::array<Lane, kLaneCount> lanes_;
+  std::array<WorkQueue, kQueueCount> queues_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::thread poller_;
   bool quit_ = false;
@@ -465,7 +465,7 @@ class Core final : public Executor {
   std::deque<CoreTaskRun> runs_;
   std::vector<CoreTaskRun*> free_runs_;  // those that no slot and no task has
   int64_t live_count_ = 0;
-  int64_t busy_tasks_ = 0;  // admitted tasks that keep every lane at work
+  int64_t busy_tasks_ = 0;  // admitted tasks that keep every queue at work
   int64_t jobs_ = 0;        // moves between tiers, queued or under way
   int64_t reads_ = 0;
   int64_t coming_bytes_ = 0;    // freed for certain when the admitted tasks are done

@@ -50,7 +50,7 @@ Progress sum(std::span<const Progress> ranks) {
     all.restored_bytes += one.restored_bytes;
     all.active += one.active;
     all.taken_chunks += one.taken_chunks;
-    for (int lane = 0; lane < kLaneCount; ++lane) all.busy_seconds[lane] += one.busy_seconds[lane];
+    for (int queue = 0; queue < kQueueCount; ++queue) all.busy_seconds[queue] += one.busy_seconds[queue];
   }
   return all;
 }
@@ -61,7 +61,7 @@ std::unique_ptr<Executor> Executor::create(const ExecutorConfig& config) {
                                              config.memory_bytes, config.host_bytes));
   }
   if (config.io_threads < 1 || config.compute_threads < 1 || config.worker_threads < 1) {
-    throw local::InvalidArgument(fmt::format("every lane needs a thread: io {}, compute {}, worker {}",
+    throw local::InvalidArgument(fmt::format("every queue needs a worker thread: io {}, compute {}, worker {}",
                                              config.io_threads, config.compute_threads, config.worker_threads));
   }
   if (config.compute_streams < 1) {
@@ -100,19 +100,19 @@ Core::Core(const ExecutorConfig& config)
     bounce_room_ = host_budget_.reserve(bounce_bytes_ * config_.io_threads);
     read_stream_ = backend_.create_stream(config_.device.index, local::StreamRole::to_host);
   }
-  const auto start = [this](LaneKind lane, int count) {
+  const auto start = [this](QueueKind queue, int count) {
     for (int i = 0; i < count; ++i) {
       auto worker = std::make_unique<Worker>();
-      worker->lane = lane;
-      ++lanes_[static_cast<size_t>(lane)].threads;
-      const auto role = lane == LaneKind::compute  ? local::StreamRole::compute
-                        : lane == LaneKind::worker ? local::StreamRole::to_host
-                                                   : local::StreamRole::to_device;
-      if (device_kind() && lane == LaneKind::compute) worker->turns = static_cast<size_t>(config_.compute_streams);
+      worker->queue = queue;
+      ++queues_[static_cast<size_t>(queue)].threads;
+      const auto role = queue == QueueKind::compute  ? local::StreamRole::compute
+                        : queue == QueueKind::worker ? local::StreamRole::to_host
+                                                     : local::StreamRole::to_device;
+      if (device_kind() && queue == QueueKind::compute) worker->turns = static_cast<size_t>(config_.compute_streams);
       for (size_t k = 0; k < worker->turns; ++k) {
         worker->streams.push_back(backend_.create_stream(config_.device.index, role));
       }
-      if (device_kind() && lane == LaneKind::io) {
+      if (device_kind() && queue == QueueKind::io) {
         worker->streams.push_back(backend_.create_stream(config_.device.index, local::StreamRole::to_host));
         worker->to_host = worker->streams.back().get();
         worker->bounce = host_memory_.allocate(bounce_bytes_);
@@ -124,13 +124,13 @@ Core::Core(const ExecutorConfig& config)
       workers_.push_back(std::move(worker));
     }
   };
-  start(LaneKind::io, config_.io_threads);
-  start(LaneKind::compute, compute_threads);
-  start(LaneKind::worker, config_.worker_threads);
-  start(LaneKind::comm, 1);
+  start(QueueKind::io, config_.io_threads);
+  start(QueueKind::compute, compute_threads);
+  start(QueueKind::worker, config_.worker_threads);
+  start(QueueKind::comm, 1);
   // A chunk is two tasks or more: one brings it, one uses it. A device has work queued ahead.
   busy_tasks_ = 2 * (device_kind() ? 4 : compute_threads) + config_.io_threads;
-  for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { lane_loop(*w); });
+  for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { work_loop(*w); });
   if (device_kind()) poller_ = std::thread([this] { poll_loop(); });
 }
 
@@ -142,7 +142,7 @@ Core::~Core() {
   {
     const std::lock_guard lock(mutex_);
     quit_ = true;
-    for (Lane& lane : lanes_) lane.wake.notify_all();
+    for (WorkQueue& queue : queues_) queue.wake.notify_all();
     poll_wake_.notify_all();
   }
   for (auto& worker : workers_) worker->thread.join();
@@ -174,17 +174,17 @@ void Core::Guard::unlock() {
     std::condition_variable* condition;
     int count;
   };
-  std::array<Wake, kLaneCount> wakes;
+  std::array<Wake, kQueueCount> wakes;
   for (size_t i = 0; i < wakes.size(); ++i) {
-    Lane& lane = core_.lanes_[i];
-    const bool worth = worth_joining(lane);
-    if (lane.worth.load(std::memory_order_relaxed) != worth) lane.worth.store(worth, std::memory_order_relaxed);
+    WorkQueue& queue = core_.queues_[i];
+    const bool worth = worth_joining(queue);
+    if (queue.worth.load(std::memory_order_relaxed) != worth) queue.worth.store(worth, std::memory_order_relaxed);
     const int64_t wanted =
-        worth ? std::clamp<int64_t>(lane.ready_ns / kRoundNs, 1, static_cast<int64_t>(lane.ready.size())) : 0;
-    const int count = static_cast<int>(std::clamp<int64_t>(wanted - lane.tokens - lane.looking, 0, lane.idle));
-    lane.idle -= count;
-    lane.tokens += count;
-    wakes[i] = {&lane.wake, count};
+        worth ? std::clamp<int64_t>(queue.ready_ns / kRoundNs, 1, static_cast<int64_t>(queue.ready.size())) : 0;
+    const int count = static_cast<int>(std::clamp<int64_t>(wanted - queue.tokens - queue.looking, 0, queue.idle));
+    queue.idle -= count;
+    queue.tokens += count;
+    wakes[i] = {&queue.wake, count};
   }
   if (core_.graph_ && (core_.run_over() || core_.admits_more_)) core_.run_wake_.notify_all();
   if (core_.wanted_bytes_ > 0) core_.room_wake_.notify_all();
@@ -277,7 +277,7 @@ void Core::run(Graph& graph) {
       continue;
     }
     guard.wait_for(run_wake_, kTick);
-    for (Lane& lane : lanes_) lane.overdue = !lane.ready.empty();
+    for (WorkQueue& queue : queues_) queue.overdue = !queue.ready.empty();
     advance();
   }
   const std::exception_ptr error = error_;
@@ -305,10 +305,10 @@ void Core::run(Graph& graph) {
 // them.
 void Core::let_compute_begin(Guard& guard) {
   constexpr int64_t kWhileNs = 200'000;
-  const Lane& lane = lanes_[static_cast<size_t>(LaneKind::compute)];
-  if (!admits_more_ || lane.tokens == 0) return;
+  const WorkQueue& queue = queues_[static_cast<size_t>(QueueKind::compute)];
+  if (!admits_more_ || queue.tokens == 0) return;
   const int64_t until = local::trace_clock_ns() + kWhileNs;
-  while (lane.tokens > 0 && local::trace_clock_ns() < until) {
+  while (queue.tokens > 0 && local::trace_clock_ns() < until) {
     guard.unlock();
     for (int i = 0; i < 64; ++i) spin_pause();
     guard.lock();
@@ -399,8 +399,8 @@ void Core::set_error(std::exception_ptr error) {
     due_.push_back([handler = failure_handler_, failure = local::to_record(error_)] { handler(failure); });
   }
   // What no thread has begun is dropped.
-  for (Lane& lane : lanes_) {
-    lane.ready.for_each([this](const Item& item) {
+  for (WorkQueue& queue : queues_) {
+    queue.ready.for_each([this](const Item& item) {
       switch (item.job) {
         case Job::task:
           break;
@@ -418,8 +418,8 @@ void Core::set_error(std::exception_ptr error) {
           break;
       }
     });
-    lane.ready.clear();
-    lane.ready_ns = 0;
+    queue.ready.clear();
+    queue.ready_ns = 0;
   }
   for (size_t i = 0; i < live_.size(); ++i) {
     Live& live = live_[i];
@@ -458,7 +458,7 @@ void Core::set_idle_work(std::function<void()> work) {
   idle_work_ = work ? std::make_shared<const std::function<void()>>(std::move(work)) : nullptr;
 }
 
-std::shared_ptr<StoredBlock> Core::stored(BlockId block) {
+std::shared_ptr<StoredBlock> Core::stored_block(BlockId block) {
   Guard guard(*this);
   const auto found = kept_.find(block);
   QUARRY_CHECK(graph_ == nullptr && found != kept_.end());
@@ -488,7 +488,7 @@ Progress Core::progress() const {
   now.disk_used = spill_.used_bytes();
   now.spilled_bytes = statistics_.spilled_bytes;
   now.restored_bytes = statistics_.restored_bytes;
-  for (size_t i = 0; i < lanes_.size(); ++i) now.busy_seconds[i] = static_cast<double>(lanes_[i].busy_ns) * 1e-9;
+  for (size_t i = 0; i < queues_.size(); ++i) now.busy_seconds[i] = static_cast<double>(queues_[i].busy_ns) * 1e-9;
   return now;
 }
 
@@ -497,7 +497,7 @@ Statistics Core::statistics() const {
   Statistics now = statistics_;
   now.peak_memory_bytes = memory_budget_.peak_bytes();
   now.peak_host_bytes = host_budget_.peak_bytes();
-  for (size_t i = 0; i < lanes_.size(); ++i) now.busy_seconds[i] = static_cast<double>(lanes_[i].busy_ns) * 1e-9;
+  for (size_t i = 0; i < queues_.size(); ++i) now.busy_seconds[i] = static_cast<double>(queues_[i].busy_ns) * 1e-9;
   return now;
 }
 
@@ -514,16 +514,16 @@ std::string Core::describe_waits() const {
     switch (live.phase) {
       case Phase::waiting:
         text += fmt::format("waiting for {} input{}: {} [{}]\n", live.pending, live.pending == 1 ? "" : "s",
-                            task_name(live.task), name(task.lane));
+                            task_name(live.task), name(task.queue));
         break;
       case Phase::ready:
-        text += fmt::format("ready: {} [{}]\n", task_name(live.task), name(task.lane));
+        text += fmt::format("ready: {} [{}]\n", task_name(live.task), name(task.queue));
         break;
       case Phase::running:
-        text += fmt::format("running: {} [{}]\n", task_name(live.task), name(task.lane));
+        text += fmt::format("running: {} [{}]\n", task_name(live.task), name(task.queue));
         break;
       case Phase::issued:
-        text += fmt::format("queued on the device: {} [{}]\n", task_name(live.task), name(task.lane));
+        text += fmt::format("queued on the device: {} [{}]\n", task_name(live.task), name(task.queue));
         break;
     }
     ++lines;

@@ -46,7 +46,7 @@ struct Progress {
   int64_t host_used = 0, host_limit = 0;          // pinned tier; GPU kinds
   int64_t disk_used = 0;                          // spill file
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
-  double busy_seconds[kLaneCount] = {};           // the same
+  double busy_seconds[kQueueCount] = {};          // the same
   int64_t active = 0;                             // whether a graph is running
   int64_t taken_chunks = 0;  // computed for other ranks since then; filled in by who knows of ranks
   friend bool operator==(const Progress&, const Progress&) = default;
@@ -61,7 +61,7 @@ struct Statistics {
   int64_t restored_bytes = 0;     // brought back to the compute tier
   int64_t peak_memory_bytes = 0;  // compute tier, reserved
   int64_t peak_host_bytes = 0;
-  double busy_seconds[kLaneCount] = {};
+  double busy_seconds[kQueueCount] = {};
 };
 
 // A block that outlives its run (persist): counted in the budget, spilled like any other.
@@ -93,7 +93,7 @@ class Executor {
   // It returns soon and does not throw; several threads may be in it, also for a while after it has been replaced.
   virtual void set_idle_work(std::function<void()> work) = 0;
   // After run(), until the next one: the kept block.
-  virtual std::shared_ptr<StoredBlock> stored(BlockId block) = 0;
+  virtual std::shared_ptr<StoredBlock> stored_block(BlockId block) = 0;
 
   // For the service of remote readers, during run(), from any thread. when_ready: calls back once when the block has
   // been produced (at once if it has); before run() begins it waits for that run; if the run fails, never.

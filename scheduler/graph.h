@@ -49,7 +49,7 @@ class AddressTable {
 
 struct TaskDecl {
   TaskKind kind = TaskKind::compute;
-  LaneKind lane = LaneKind::compute;
+  QueueKind queue = QueueKind::compute;
   int32_t body = 0;  // from Graph::add_body
   int64_t index = 0;
   int64_t position = 0;  // in the global plan order: admission is in this order (ties: order of adding). Producers
@@ -64,7 +64,7 @@ class Graph {
  public:
   int32_t add_body(std::unique_ptr<TaskBody> body);
   // A block produced by one task of this graph and freed after its last local consumer and `remote_readers` calls of
-  // Executor::release_remote(). With keep, it becomes a StoredBlock (Executor::stored()) instead of being freed.
+  // Executor::release_remote(). With keep, it becomes a StoredBlock (Executor::stored_block()) instead of being freed.
   BlockId add_block(int64_t bytes, int32_t remote_readers = 0, bool keep = false);
   // A block kept from an earlier run; the same id for the same block.
   BlockId add_stored(std::shared_ptr<StoredBlock> block, int32_t remote_readers = 0);
@@ -92,7 +92,7 @@ class Graph {
 
   struct Task {
     TaskKind kind;
-    LaneKind lane;
+    QueueKind queue;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;
     int64_t edges_begin;  // into edges_: inputs, then outputs

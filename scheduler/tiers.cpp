@@ -50,7 +50,7 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
   }
   const int64_t end_ns = local::trace_clock_ns();
   guard.lock();
-  lanes_[static_cast<size_t>(LaneKind::io)].busy_ns += end_ns - begin_ns;
+  queues_[static_cast<size_t>(QueueKind::io)].busy_ns += end_ns - begin_ns;
   if (local::tracing()) trace_move("spill " + block_name(r), r.bytes, begin_ns, host ? "to host memory" : "to disk");
   r.spilling = false;
   --r.busy;
@@ -104,7 +104,7 @@ void Core::restore(Guard& guard, Worker& worker, int32_t index) {
   }
   const int64_t end_ns = local::trace_clock_ns();
   guard.lock();
-  lanes_[static_cast<size_t>(LaneKind::io)].busy_ns += end_ns - begin_ns;
+  queues_[static_cast<size_t>(QueueKind::io)].busy_ns += end_ns - begin_ns;
   if (local::tracing()) {
     trace_move("restore " + block_name(r), r.bytes, begin_ns, host ? "from host memory" : "from disk");
   }

@@ -118,7 +118,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     const auto& output =
         plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
-    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored(block));
+    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored_block(block));
     const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
     kept.push_back(
         std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks), &runtime.executor()));

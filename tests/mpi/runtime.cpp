@@ -199,7 +199,7 @@ TEST(Runtime, InterruptOnOneRankCancelsAll) {
   }
   scheduler::Graph graph;
   add_tasks(graph, 10, [](scheduler::TaskRun& run) {
-    for (int i = 0; i < 6000 && !run.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && !run.is_cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(exec::Service::create(runtime.communicator(), runtime.executor(), 3)->run(graph), local::Cancelled);

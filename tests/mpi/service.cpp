@@ -27,7 +27,7 @@ using local::DeviceKind;
 using scheduler::BlockId;
 using scheduler::Executor;
 using scheduler::Graph;
-using scheduler::LaneKind;
+using scheduler::QueueKind;
 using scheduler::TaskDecl;
 using scheduler::TaskKind;
 using scheduler::TaskRun;
@@ -225,7 +225,7 @@ class RandomPulls {
           graph.add_block(local::element_count(pull.box.count) * static_cast<int64_t>(sizeof(int32_t)));
       TaskDecl task;
       task.kind = TaskKind::receive;
-      task.lane = LaneKind::comm;
+      task.queue = QueueKind::comm;
       task.body = receive;
       task.index = static_cast<int64_t>(i);
       task.position = 2 * pull.chunk + 1;
@@ -328,7 +328,7 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
         throw local::IoError(fmt::format("chunk {} cannot be read", chunk));
       }
       // Others compute for long, but ask whether they should.
-      for (int i = 0; i < 6000 && job().rank() != culprit && chunk > 30 && !task.cancelled(); ++i) {
+      for (int i = 0; i < 6000 && job().rank() != culprit && chunk > 30 && !task.is_cancelled(); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     };
@@ -375,7 +375,7 @@ TEST_P(OnDevice, InterruptCancelsEveryRank) {
   RandomPulls run(Settings{GetParam()}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
     if (job().rank() == 0) request_interrupt();
-    for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && !task.is_cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THROW(run.run(*executor), local::Cancelled);
@@ -541,7 +541,7 @@ TEST(Service, AChainOfShortTasksAcrossRanks) {
     if (step > 0) {
       before = graph.add_block(8);
       task.kind = TaskKind::receive;
-      task.lane = LaneKind::comm;
+      task.queue = QueueKind::comm;
       task.body = receive;
       task.outputs = std::span(&before, 1);
       graph.add_task(task);
@@ -582,7 +582,7 @@ TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   if (job().rank() == job().size() - 1) request_interrupt();
   RandomPulls run({}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
-    for (int i = 0; i < 6000 && !task.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && !task.is_cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
 }
@@ -595,7 +595,7 @@ void pull_what_is_not_exposed(comm::Communicator& communicator, int owner) {
   if (job().rank() != owner || job().size() == 1) {
     const BlockId block = graph.add_block(40);
     TaskDecl task;
-    task.lane = LaneKind::comm;
+    task.queue = QueueKind::comm;
     task.body = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       auto completion = run.defer();
       service->pull(owner, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,

@@ -54,7 +54,7 @@ class ChunkRun final : public scheduler::TaskRun {
   std::shared_ptr<scheduler::Completion> defer() override {
     throw local::InternalError("a part of a task cannot be deferred");
   }
-  bool cancelled() const override { return whole_.cancelled(); }
+  bool is_cancelled() const override { return whole_.is_cancelled(); }
 
  private:
   const scheduler::TaskRun& whole_;
@@ -122,10 +122,10 @@ int64_t TakeBody::scratch_bytes() const {
 void TakeBody::run(scheduler::TaskRun& run) {
   Balance& balance = service_->balance();
   void* const memory = run.context.memory->allocate(scratch_bytes(), run.context.stream);
-  while (!run.cancelled()) {
+  while (!run.is_cancelled()) {
     const std::shared_ptr<std::byte> states = balance.reserve(state_bytes(0));
     if (!states) return;
-    const auto taken = balance.take(number_, [&run] { return run.cancelled(); });
+    const auto taken = balance.take(number_, [&run] { return run.is_cancelled(); });
     if (!taken) return;
     const int64_t chunk = taken->key.chunk;
     const local::TraceScope trace(fmt::format("{} for rank {}", fused_.name(chunk), taken->owner), "compute",

@@ -126,7 +126,7 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
     }
   } drain{*run.context.stream};
   int64_t done_bytes = 0;
-  for (size_t i = 0; i < parts.size() && !run.cancelled(); ++i) {
+  for (size_t i = 0; i < parts.size() && !run.is_cancelled(); ++i) {
     Half& half = halves[i % 2];
     half.copied->synchronize();
     dataset_->read(parts[i], half.data, scratch);

@@ -377,7 +377,7 @@ void lower_taking(Builder& builder, FusedBody& body) {
   const auto [number, take] =
       builder.add_body<TakeBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
   for (int taker = 0; taker < context.takers; ++taker) {
-    builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::LaneKind::compute : scheduler::LaneKind::worker,
+    builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::QueueKind::compute : scheduler::QueueKind::worker,
                      number, taker, {kProgressEnd, kTake}, {take->scratch_bytes(), 0}, inputs, {});
   }
 }

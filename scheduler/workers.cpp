@@ -1,4 +1,4 @@
-// The lanes' threads, and what a task sees while it runs.
+// The worker threads of the queues, and what a task sees while it runs.
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -31,7 +31,7 @@ const char* trace_lane(const Graph::Task& task, bool device_kind) {
     case TaskKind::decode:
       return "decode";
     case TaskKind::copy:
-      if (task.lane == LaneKind::compute) return "compute";
+      if (task.queue == QueueKind::compute) return "compute";
       return device_kind ? "h2d" : "worker";
     case TaskKind::compute:
       return "compute";
@@ -59,7 +59,7 @@ std::shared_ptr<Completion> CoreTaskRun::defer() {
   return completion;
 }
 
-bool CoreTaskRun::cancelled() const { return core.stopping_.load(std::memory_order_relaxed); }
+bool CoreTaskRun::is_cancelled() const { return core.stopping_.load(std::memory_order_relaxed); }
 
 CoreCompletion::~CoreCompletion() {
   // Nobody can end the task any more.
@@ -86,32 +86,32 @@ int64_t Core::worth_ns(const Item& item) {
   return std::max<int64_t>(item.ns - kHandOverNs, 0);
 }
 
-void Core::push(LaneKind lane, const Item& item) {
-  Lane& to = lanes_[static_cast<size_t>(lane)];
+void Core::push(QueueKind queue, const Item& item) {
+  WorkQueue& to = queues_[static_cast<size_t>(queue)];
   Item timed = item;
   timed.ns = item.job == Job::task ? expected_ns(item.what) : kRoundNs;
   to.ready_ns += worth_ns(timed);
   to.ready.push(timed);
 }
 
-Core::Item Core::pop(Lane& lane) {
-  const Item item = lane.ready.pop();
-  lane.ready_ns -= worth_ns(item);
-  lane.overdue = false;
+Core::Item Core::pop(WorkQueue& queue) {
+  const Item item = queue.ready.pop();
+  queue.ready_ns -= worth_ns(item);
+  queue.overdue = false;
   return item;
 }
 
-// Whether one more thread makes the lane faster. A few short tasks are left to a thread that will be back for them in
+// Whether one more thread makes the queue faster. A few short tasks are left to a thread that will be back for them in
 // no time: handing over the lock and what lies in the caches would take longer.
-bool Core::worth_joining(const Lane& lane) {
-  if (lane.ready.empty()) return false;
-  return lane.in_short_rounds == 0 || lane.ready_ns >= kWorthNs || lane.overdue;
+bool Core::worth_joining(const WorkQueue& queue) {
+  if (queue.ready.empty()) return false;
+  return queue.in_short_rounds == 0 || queue.ready_ns >= kWorthNs || queue.overdue;
 }
 
-void Core::lane_loop(Worker& worker) {
+void Core::work_loop(Worker& worker) {
   Guard guard(*this);
   while (wait_for_work(guard, worker)) {
-    const Item item = pop(lanes_[static_cast<size_t>(worker.lane)]);
+    const Item item = pop(queues_[static_cast<size_t>(worker.queue)]);
     switch (item.job) {
       case Job::task:
         run_tasks(guard, worker, item.what);
@@ -128,67 +128,67 @@ void Core::lane_loop(Worker& worker) {
 
 // False when the executor ends.
 bool Core::wait_for_work(Guard& guard, Worker& worker) {
-  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
-  while (!worth_joining(lane) && !quit_) {
+  WorkQueue& queue = queues_[static_cast<size_t>(worker.queue)];
+  while (!worth_joining(queue) && !quit_) {
     look_for_work(guard, worker);
-    if (worth_joining(lane) || quit_) break;
-    ++lane.idle;
-    while (lane.tokens == 0 && !quit_) {
+    if (worth_joining(queue) || quit_) break;
+    ++queue.idle;
+    while (queue.tokens == 0 && !quit_) {
       if (!others_have_more(worker)) {
-        guard.wait(lane.wake);
+        guard.wait(queue.wake);
         continue;
       }
       // One of them may be at a task that takes long for once.
-      guard.wait_for(lane.wake, kTakeBackAfter);
-      if (lane.tokens > 0 || !lane.ready.empty() || !take_back_others(worker)) continue;
-      --lane.idle;
+      guard.wait_for(queue.wake, kTakeBackAfter);
+      if (queue.tokens > 0 || !queue.ready.empty() || !take_back_others(worker)) continue;
+      --queue.idle;
       return true;
     }
-    if (lane.tokens > 0) --lane.tokens;
+    if (queue.tokens > 0) --queue.tokens;
   }
   return !quit_;
 }
 
-// Lets other lanes have what the last tasks made ready, and looks for more for a while.
+// Lets other queues have what the last tasks made ready, and looks for more for a while.
 void Core::look_for_work(Guard& guard, const Worker& worker) {
-  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
-  const bool look = lane.short_tasks && lane.looking == 0 && graph_ && may_look_;
+  WorkQueue& queue = queues_[static_cast<size_t>(worker.queue)];
+  const bool look = queue.short_tasks && queue.looking == 0 && graph_ && may_look_;
   if (!look) {
     guard.unlock();
     guard.lock();
     return;
   }
-  ++lane.looking;
-  const bool computes = worker.lane == LaneKind::compute && !device_kind();
+  ++queue.looking;
+  const bool computes = worker.queue == QueueKind::compute && !device_kind();
   const std::shared_ptr<const std::function<void()>> idle_work = computes ? idle_work_ : nullptr;
   const int64_t until = local::trace_clock_ns() + kLookNs;
   bool in_time = true;
   // Others may be faster: then it goes on looking.
-  while (in_time && !worth_joining(lane) && !quit_) {
+  while (in_time && !worth_joining(queue) && !quit_) {
     guard.unlock();
-    while (!lane.worth.load(std::memory_order_relaxed) && in_time) {
+    while (!queue.worth.load(std::memory_order_relaxed) && in_time) {
       if (idle_work) {
         (*idle_work)();
       } else {
-        for (int i = 0; i < 16 && !lane.worth.load(std::memory_order_relaxed); ++i) spin_pause();
+        for (int i = 0; i < 16 && !queue.worth.load(std::memory_order_relaxed); ++i) spin_pause();
         // Nobody waits for what is asked for far ahead: the core may be another rank's.
-        if (worker.lane == LaneKind::comm) std::this_thread::yield();
+        if (worker.queue == QueueKind::comm) std::this_thread::yield();
       }
       in_time = local::trace_clock_ns() < until;
     }
     guard.lock();
     in_time = in_time && local::trace_clock_ns() < until;
   }
-  --lane.looking;
+  --queue.looking;
 }
 
 bool Core::others_have_more(const Worker& worker) const {
   return std::ranges::any_of(workers_, [&](const auto& other) {
-    return other->lane == worker.lane && other.get() != &worker && other->next.load() < other->taken;
+    return other->queue == worker.queue && other.get() != &worker && other->next.load() < other->taken;
   });
 }
 
-// Gives the lane back what the worker has not begun.
+// Gives the queue back what the worker has not begun.
 bool Core::take_back(Worker& worker) {
   const int from = worker.next.exchange(kMostTaken);
   const bool any = from < worker.taken;
@@ -214,9 +214,9 @@ bool Core::take_back(Worker& worker) {
 bool Core::take_back_others(const Worker& worker) {
   bool any = false;
   for (const auto& other : workers_) {
-    if (other->lane == worker.lane && other.get() != &worker) any = take_back(*other) || any;
+    if (other->queue == worker.queue && other.get() != &worker) any = take_back(*other) || any;
   }
-  return any && !lanes_[static_cast<size_t>(worker.lane)].ready.empty();
+  return any && !queues_[static_cast<size_t>(worker.queue)].ready.empty();
 }
 
 int64_t Core::expected_ns(int32_t index) const {
@@ -225,26 +225,26 @@ int64_t Core::expected_ns(int32_t index) const {
 }
 
 void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
-  Lane& lane = lanes_[static_cast<size_t>(worker.lane)];
-  const bool queues = device_kind() && worker.lane == LaneKind::compute;
-  const int64_t round_ns = queues ? kQueueRoundNs : device_kind() ? kDeviceRoundNs : kRoundNs;
-  const int most = queues ? kMostTaken : kMostTaken / 2;
+  WorkQueue& queue = queues_[static_cast<size_t>(worker.queue)];
+  const bool on_device = device_kind() && worker.queue == QueueKind::compute;
+  const int64_t round_ns = on_device ? kQueueRoundNs : device_kind() ? kDeviceRoundNs : kRoundNs;
+  const int most = on_device ? kMostTaken : kMostTaken / 2;
   int64_t expected = expected_ns(first);
-  // The lane's other threads have as many.
-  size_t share = lane.ready.size() / static_cast<size_t>(lane.threads);
+  // The queue's other threads have as many.
+  size_t share = queue.ready.size() / static_cast<size_t>(queue.threads);
   worker.taken = 0;
   worker.turn = (worker.turn + 1) % worker.turns;
   prepare(worker, first);
-  for (; share > 0 && worker.taken < most && lane.ready.front().job == Job::task; --share) {
-    if (expected + lane.ready.front().ns > round_ns) break;
-    const Item item = pop(lane);
+  for (; share > 0 && worker.taken < most && queue.ready.front().job == Job::task; --share) {
+    if (expected + queue.ready.front().ns > round_ns) break;
+    const Item item = pop(queue);
     expected += item.ns;
     prepare(worker, item.what);
   }
   const bool is_short = expected < kRoundNs;
-  if (is_short) ++lane.in_short_rounds;
+  if (is_short) ++queue.in_short_rounds;
   const int taken = worker.taken;
-  const bool alone = lane.threads == 1;  // nobody takes anything back
+  const bool alone = queue.threads == 1;  // nobody takes anything back
   worker.next.store(0);
   guard.unlock();
 
@@ -266,7 +266,7 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   };
   while (now_ns - begin_ns <= round_ns && !(done > 0 && stopping_.load(std::memory_order_relaxed))) {
     if (done >= taken) break;
-    const int count = queues ? together(worker, done, taken) : 1;
+    const int count = on_device ? batch_size(worker, done, taken) : 1;
     if (alone) {
       worker.next.store(done + count, std::memory_order_relaxed);
     } else if (worker.next.fetch_add(count) != done) {
@@ -282,9 +282,9 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   if (device_kind()) record_events(worker, done);
 
   guard.lock();
-  if (is_short) --lane.in_short_rounds;
+  if (is_short) --queue.in_short_rounds;
   take_back(worker);
-  lane.short_tasks = now_ns - begin_ns <= done * kShortNs;
+  queue.short_tasks = now_ns - begin_ns <= done * kShortNs;
   for (int i = 0; i < done; ++i) finish(worker, worker.slots[static_cast<size_t>(i)]);
   for (size_t s = 0; s < worker.issued.size(); ++s) {
     Issued& round = worker.issued[s];
@@ -360,9 +360,9 @@ void Core::prepare(Worker& worker, int32_t index) {
 }
 
 // How many tasks from the slot on one body takes at once.
-int Core::together(const Worker& worker, int first, int taken) const {
+int Core::batch_size(const Worker& worker, int first, int taken) const {
   const Slot& begin = worker.slots[static_cast<size_t>(first)];
-  if (!graph_->body(*begin.task).takes_several()) return 1;
+  if (!graph_->body(*begin.task).supports_batching()) return 1;
   int end = first + 1;
   while (end < taken) {
     const Slot& slot = worker.slots[static_cast<size_t>(end)];
@@ -374,7 +374,7 @@ int Core::together(const Worker& worker, int first, int taken) const {
 
 void Core::perform(Worker& worker, std::span<Slot> slots) {
   if (slots.size() > 1) {
-    perform_together(worker, slots);
+    perform_batch(worker, slots);
   } else if (begin(worker, slots[0])) {
     call_body(worker, slots[0]);
   }
@@ -385,7 +385,7 @@ void Core::perform(Worker& worker, std::span<Slot> slots) {
   }
 }
 
-void Core::perform_together(Worker& worker, std::span<Slot> slots) {
+void Core::perform_batch(Worker& worker, std::span<Slot> slots) {
   std::array<TaskRun*, kMostTaken> runs{};
   size_t count = 0;
   for (Slot& slot : slots) {
@@ -394,7 +394,7 @@ void Core::perform_together(Worker& worker, std::span<Slot> slots) {
   if (count == 0) return;
   try {
     const local::DeviceScope scope(runs[0]->context);
-    graph_->body(*slots[0].task).run_several({runs.data(), count});
+    graph_->body(*slots[0].task).run_batch({runs.data(), count});
   } catch (...) {
     // Whose error it is, shows when they are run one by one.
     for (Slot& slot : slots) {
@@ -466,11 +466,11 @@ void Core::finish(Worker& worker, Slot& slot) {
   const int32_t index = run.live;
   Live& live = live_[static_cast<size_t>(index)];
   const Graph::Task& task = *slot.task;
-  Lane& lane = lanes_[static_cast<size_t>(task.lane)];
+  WorkQueue& queue = queues_[static_cast<size_t>(task.queue)];
   const int64_t ns = run.end_ns - run.begin_ns;
   int64_t& usual_ns = body_ns_[static_cast<size_t>(task.body)];
   usual_ns = usual_ns < 0 ? ns : usual_ns + (std::min(ns, 8 * kRoundNs) - usual_ns) / 4;
-  if (!device_kind() || task.lane != LaneKind::compute) lane.busy_ns += ns;
+  if (!device_kind() || task.queue != QueueKind::compute) queue.busy_ns += ns;
   if (slot.given_up) --live.open;
   const std::span<const BlockId> outputs = graph_->outputs(task);
   if (!device_kind()) {
@@ -491,7 +491,7 @@ void Core::finish(Worker& worker, Slot& slot) {
   }
   if (live.open > 1 && slot.deferred) {
     slot.run->deferred = true;
-    if (lane.deferred++ == 0) lane.deferred_since_ns = run.end_ns;
+    if (queue.deferred++ == 0) queue.deferred_since_ns = run.end_ns;
   }
   if (live.open > 1) {
     live.owns_run = true;
