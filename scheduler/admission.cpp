@@ -20,7 +20,7 @@ constexpr int64_t kFarAhead = 32;
 // A block of a smaller share of the slab is a small one.
 constexpr int64_t kSmallShare = 4096;
 // What stays reserved for the next tasks when the lock is released; who wants staging memory takes it away.
-constexpr int64_t kMostRoom = 64 << 10;
+constexpr int64_t kMostUnused = 64 << 10;
 // How long the next task waits for memory that others than the executor hold.
 constexpr auto kPatience = std::chrono::seconds(60);
 
@@ -32,26 +32,26 @@ int64_t Core::next_use(const Record& r) const {
   return r.remote > 0 ? kNever - 1 : kNever;
 }
 
-bool Core::dead(const Record& r) {
+bool Core::is_unused(const Record& r) {
   return r.produced && !r.pins && !r.busy && r.cursor == r.end && !r.remote && !r.keep && !r.stored;
 }
 
-void Core::settle(int32_t index) {
+void Core::release_if_unused(int32_t index) {
   Record& r = record(index);
-  if (dead(r)) {
+  if (is_unused(r)) {
     free_record(index);
-  } else if (evictable(r)) {
-    offer(index);
+  } else if (is_evictable(r)) {
+    add_candidate(index);
   }
 }
 
-void Core::offer(int32_t index) {
+void Core::add_candidate(int32_t index) {
   const Record& r = record(index);
-  if (!scarce_ || r.charge() == 0) return;
+  if (!lists_candidates_ || r.charge() == 0) return;
   if (candidates_.size() > 4 * static_cast<size_t>(used_records_) + 1024) {
     std::erase_if(candidates_, [this](const EvictionCandidate& c) {
       const Record& other = record(c.record);
-      return other.generation != c.generation || !evictable(other) || next_use(other) != c.next_use;
+      return other.generation != c.generation || !is_evictable(other) || next_use(other) != c.next_use;
     });
     std::make_heap(candidates_.begin(), candidates_.end());
   }
@@ -59,22 +59,22 @@ void Core::offer(int32_t index) {
   std::push_heap(candidates_.begin(), candidates_.end());
 }
 
-void Core::begin_scarcity() {
-  scarce_ = true;
+void Core::list_candidates() {
+  lists_candidates_ = true;
   candidates_.clear();
   for (size_t i = 0; i < records_.size(); ++i) {
     const Record& r = records_[i];
-    if (r.used && r.charge() > 0 && evictable(r)) {
+    if (r.used && r.charge() > 0 && is_evictable(r)) {
       candidates_.push_back({next_use(r), static_cast<int32_t>(i), r.generation});
     }
   }
   std::make_heap(candidates_.begin(), candidates_.end());
 }
 
-void Core::doom_if_last(Record& r) {
-  if (r.doomed || r.cursor != r.end || r.remote || r.keep || r.stored || (r.produced && !r.pins)) return;
-  r.doomed = true;
-  coming_bytes_ += r.charge();
+void Core::note_last_use(Record& r) {
+  if (r.in_last_use || r.cursor != r.end || r.remote || r.keep || r.stored || (r.produced && !r.pins)) return;
+  r.in_last_use = true;
+  freed_soon_bytes_ += r.charge();
 }
 
 int32_t Core::new_record() {
@@ -101,7 +101,7 @@ void Core::drop_resident(Record& r) {
     }
   }
   r.data = nullptr;
-  if (r.resident) give_room(charge);
+  if (r.resident) release(charge);
   r.resident = r.available = false;
 }
 
@@ -114,9 +114,9 @@ void Core::drop_host(Record& r) {
 
 void Core::free_record(int32_t index) {
   Record& r = record(index);
-  if (r.doomed) coming_bytes_ -= r.charge();
+  if (r.in_last_use) freed_soon_bytes_ -= r.charge();
   drop_resident(r);
-  if (r.elsewhere) {
+  if (r.has_extras) {
     drop_host(r);
     spill_.release(r.slot);
     r.event.reset();
@@ -130,39 +130,39 @@ void Core::free_record(int32_t index) {
 }
 
 // Reserves so much of the budget, first of what the last tasks gave back; false where it does not fit.
-bool Core::take_room(int64_t bytes) {
-  if (bytes > room_) {
-    local::Reservation more = memory_budget_.try_reserve(bytes - room_);
+bool Core::reserve(int64_t bytes) {
+  if (bytes > unused_bytes_) {
+    local::Reservation more = memory_budget_.try_reserve(bytes - unused_bytes_);
     if (!more) return false;
-    room_ += more.bytes();
+    unused_bytes_ += more.bytes();
     reservations_.push_back(std::move(more));
-    note_free();
+    note_free_bytes();
   }
-  room_ -= bytes;
+  unused_bytes_ -= bytes;
   keep_within_limit();
   return true;
 }
 
-void Core::note_free() { least_free_ = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes(); }
+void Core::note_free_bytes() { least_free_ = memory_budget_.limit_bytes() - memory_budget_.reserved_bytes(); }
 
 // Memory that is kept for later is within the limit too.
 void Core::keep_within_limit() {
-  if (small_blocks_.kept_bytes() > least_free_ + room_) small_blocks_.give_back();
+  if (small_blocks_.kept_bytes() > least_free_ + unused_bytes_) small_blocks_.give_back();
 }
 
-void Core::return_most_room() {
-  if (!graph_ || wanted_bytes_ > 0 || room_ > kMostRoom) return_room();
+void Core::return_most_unused() {
+  if (!graph_ || waiting_bytes_ > 0 || unused_bytes_ > kMostUnused) return_unused();
 }
 
-void Core::return_room() {
-  least_free_ += room_;
-  while (room_ > 0) {
+void Core::return_unused() {
+  least_free_ += unused_bytes_;
+  while (unused_bytes_ > 0) {
     local::Reservation& last = reservations_.back();
-    if (last.bytes() > room_) {
-      const local::Reservation part = last.split(room_);
-      room_ = 0;
+    if (last.bytes() > unused_bytes_) {
+      const local::Reservation part = last.split(unused_bytes_);
+      unused_bytes_ = 0;
     } else {
-      room_ -= last.bytes();
+      unused_bytes_ -= last.bytes();
       reservations_.pop_back();
     }
   }
@@ -172,12 +172,12 @@ bool Core::may_admit() {
   const int64_t most = device_kind() ? kRunAheadOfDevice : kRunAhead;
   if (live_count_ >= most) far_ahead_ = true;
   if (live_count_ <= most - kAdmittedTogether) far_ahead_ = false;
-  return head_ < task_count_ && !far_ahead_ && wanted_bytes_ == 0;
+  return head_ < task_count_ && !far_ahead_ && waiting_bytes_ == 0;
 }
 
 void Core::advance() {
   admits_more_ = false;
-  if (wanted_bytes_ > 0 && !make_room(wanted_bytes_, /*before_order=*/-1)) return;
+  if (waiting_bytes_ > 0 && !evict_for(waiting_bytes_, /*before_order=*/-1)) return;
   if (!graph_ || stopping_) return;
   const int64_t enough = device_kind() ? head_ + kAdmittedAtATime : std::numeric_limits<int64_t>::max();
   while (may_admit()) {
@@ -208,8 +208,8 @@ bool Core::try_admit(TaskId id, int64_t order) {
       need += r.charge();
     }
     head_need_ = need;
-    if (!take_room(need)) {
-      if (!make_room(need, order)) return false;
+    if (!reserve(need)) {
+      if (!evict_for(need, order)) return false;
       continue;
     }
     void* scratch = nullptr;
@@ -219,7 +219,7 @@ bool Core::try_admit(TaskId id, int64_t order) {
     }
     // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
     // task's own inputs. In an empty slab everything fits.
-    give_room(need);
+    release(need);
     if (spilling_bytes_ == 0 && evict_farthest(kNever - 1)) continue;  // what nothing in this run reads any more
     if (live_count_ > 0 || jobs_ > 0 || reads_ > 0) return false;
     if (!evict_farthest(order) && !evict_inputs(task)) return false;
@@ -283,7 +283,7 @@ void Core::admit(TaskId id, int64_t order, void* scratch) {
   live.phase = Phase::waiting;
   live.scratch_bytes = charged_bytes(task.scratch_bytes);
   live.scratch_data = scratch;
-  coming_bytes_ += live.scratch_bytes;
+  freed_soon_bytes_ += live.scratch_bytes;
   live_of_[static_cast<size_t>(order)] = index;
   ++live_count_;
 
@@ -301,7 +301,7 @@ void Core::admit(TaskId id, int64_t order, void* scratch) {
     r.end = consumers_.end(output);
     r.remote = block.remote_readers;
     r.keep = block.keep;
-    doom_if_last(r);
+    note_last_use(r);
   }
   for (const BlockId input : graph_->inputs(task)) {
     Record& r = record_of(input);
@@ -319,21 +319,21 @@ void Core::admit(TaskId id, int64_t order, void* scratch) {
       ++r.waiting;
       ++live.pending;
     }
-    doom_if_last(r);
+    note_last_use(r);
   }
   if (live.pending == 0) make_ready(index);
 }
 
-bool Core::make_room(int64_t bytes, int64_t before_order) {
+bool Core::evict_for(int64_t bytes, int64_t before_order) {
   for (;;) {
-    const int64_t room = memory_budget_.limit_bytes() - reserved_bytes();
-    if (room >= bytes) return true;
+    const int64_t free_bytes = memory_budget_.limit_bytes() - reserved_bytes();
+    if (free_bytes >= bytes) return true;
     int64_t least_use = before_order;
     const bool busy = before_order >= 0 && live_count_ >= busy_tasks_;
-    if (room + coming_bytes_ + spilling_bytes_ >= bytes) {
+    if (free_bytes + freed_soon_bytes_ + spilling_bytes_ >= bytes) {
       // It comes without moving anything. But when memory is full of blocks that are not needed for long, waiting for
       // it would run the tasks one by one.
-      if (before_order < 0 || busy || room + spilling_bytes_ >= bytes) return false;
+      if (before_order < 0 || busy || free_bytes + spilling_bytes_ >= bytes) return false;
       least_use += kFarAhead;
     } else if (busy) {
       // What this run still reads is not moved away to run further ahead: it would have to come back.
@@ -344,11 +344,11 @@ bool Core::make_room(int64_t bytes, int64_t before_order) {
 }
 
 bool Core::evict_farthest(int64_t before_order) {
-  if (!scarce_) begin_scarcity();
+  if (!lists_candidates_) list_candidates();
   while (!candidates_.empty()) {
     const EvictionCandidate top = candidates_.front();
     const Record& r = record(top.record);
-    const bool valid = r.generation == top.generation && evictable(r) && next_use(r) == top.next_use;
+    const bool valid = r.generation == top.generation && is_evictable(r) && next_use(r) == top.next_use;
     // What the next task needs itself stays, and all others are needed no later.
     if (valid && top.next_use <= before_order) return false;
     std::pop_heap(candidates_.begin(), candidates_.end());
@@ -361,7 +361,7 @@ bool Core::evict_farthest(int64_t before_order) {
 bool Core::evict_inputs(const Graph::Task& task) {
   for (const BlockId input : graph_->inputs(task)) {
     const Record& r = record_of(input);
-    if (r.charge() > 0 && evictable(r) && evict(block_record_[static_cast<size_t>(input)])) return true;
+    if (r.charge() > 0 && is_evictable(r) && evict(block_record_[static_cast<size_t>(input)])) return true;
   }
   return false;
 }
@@ -372,8 +372,8 @@ bool Core::evict(int32_t index) {
     drop_resident(r);
     return true;
   }
-  if (!spill_.enabled() && (!device_kind() || host_memory_.rounded(r.charge()) >
-                                                  host_budget_.limit_bytes() - host_budget_.reserved_bytes())) {
+  if (!spill_.is_enabled() && (!device_kind() || host_memory_.allocation_bytes(r.charge()) >
+                                                     host_budget_.limit_bytes() - host_budget_.reserved_bytes())) {
     return false;
   }
   r.spilling = true;
@@ -400,7 +400,7 @@ void Core::refuse_if_stuck(TaskId task) {
   const std::string message =
       fmt::format("{} needs {} bytes more; {} of the budget of {} bytes are in use and nothing can be moved away{}",
                   task_name(task), head_need_, reserved, memory_budget_.limit_bytes(),
-                  spill_.enabled() ? "" : ": there is no spill directory");
+                  spill_.is_enabled() ? "" : ": there is no spill directory");
   set_error(std::make_exception_ptr(local::OutOfMemory(message)));
 }
 
@@ -422,10 +422,10 @@ void Core::make_ready(int32_t index) {
 void Core::release_live(int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
   if (live.scratch_bytes > 0) {
-    coming_bytes_ -= live.scratch_bytes;
+    freed_soon_bytes_ -= live.scratch_bytes;
     if (live.scratch_data) slab_->deallocate(live.scratch_data, live.scratch_bytes);
     if (live.run) live.run->scratch.close();
-    give_room(live.scratch_bytes);
+    release(live.scratch_bytes);
   }
   if (live.owns_run) free_runs_.push_back(live.run);
   live_of_[static_cast<size_t>(live.order)] = -1;
@@ -434,7 +434,7 @@ void Core::release_live(int32_t index) {
   --live_count_;
 }
 
-void Core::part_done(int32_t index, const std::exception_ptr& error) {
+void Core::end_part(int32_t index, const std::exception_ptr& error) {
   Live& live = live_[static_cast<size_t>(index)];
   if (error && !live.error) live.error = error;
   if (--live.open == 0) complete(index);
@@ -468,11 +468,11 @@ void Core::complete(int32_t index) {
         for (auto& callback : waiting.mapped()) due_.push_back(std::move(callback));
       }
     }
-    settle(made);
+    release_if_unused(made);
   }
   for (const BlockId input : graph_->inputs(task)) {
     const int32_t read = block_record_[static_cast<size_t>(input)];
-    if (--record(read).pins == 0) settle(read);
+    if (--record(read).pins == 0) release_if_unused(read);
   }
   if (!error) {
     ++progress_.tasks_done;

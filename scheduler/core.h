@@ -191,10 +191,10 @@ class Core final : public Executor {
     bool produced : 1 = false;   // its producer is done
     bool available : 1 = false;  // in the compute tier, or behind `event`
     bool spilling : 1 = false;
-    bool doomed : 1 = false;  // dies when the admitted tasks are done; counted in coming_bytes_
-    bool keep : 1 = false;    // becomes stored when the run succeeds
+    bool in_last_use : 1 = false;  // dies when the admitted tasks are done; counted in freed_soon_bytes_
+    bool keep : 1 = false;         // becomes stored when the run succeeds
     bool stored : 1 = false;
-    bool elsewhere : 1 = false;  // has been in a tier below, or has an event: what Record adds may be set
+    bool has_extras : 1 = false;  // has been in a tier below, or has an event: what Record adds may be set
     int64_t charge() const { return charged_bytes(bytes); }  // in the budget
   };
   // A block with data, or about to have it.
@@ -254,7 +254,7 @@ class Core final : public Executor {
     int64_t deferred = 0;  // tasks that returned and are not finished; the queue is busy while there are any
     int64_t deferred_since_ns = 0;
     int64_t last_end_ns = 0;  // device kinds: when the last task was seen to be done
-    // worth_joining() at the last release of the lock; threads that look for work read nothing else.
+    // is_worth_joining() at the last release of the lock; threads that look for work read nothing else.
     alignas(64) std::atomic<bool> worth{false};
   };
   // A task that a thread has taken from its queue.
@@ -306,14 +306,14 @@ class Core final : public Executor {
     void unlock();
     template <class Condition>
     void wait(Condition& condition) {
-      core_.return_most_room();
+      core_.return_most_unused();
       core_.held_.store(false, std::memory_order_relaxed);
       condition.wait(lock_);
       core_.held_.store(true, std::memory_order_relaxed);
     }
     template <class Condition>
     void wait_for(Condition& condition, std::chrono::microseconds time) {
-      core_.return_most_room();
+      core_.return_most_unused();
       core_.held_.store(false, std::memory_order_relaxed);
       condition.wait_for(lock_, time);
       core_.held_.store(true, std::memory_order_relaxed);
@@ -331,14 +331,14 @@ class Core final : public Executor {
   Record& record_of(BlockId block) { return record(block_record_[static_cast<size_t>(block)]); }
   std::string task_name(TaskId task) const;
   std::string block_name(const Record& r) const;
-  std::shared_ptr<local::Event> take_event();
-  void return_event(std::shared_ptr<local::Event> event);
+  std::shared_ptr<local::Event> acquire_event();
+  void recycle_event(std::shared_ptr<local::Event> event);
 
   // executor.cpp
   void let_compute_begin(Guard& guard);
   void begin_run(Graph& graph);
   void end_run();
-  bool run_over() const;
+  bool is_run_over() const;
   void drop_stored(int32_t index);
   void set_error(std::exception_ptr error);  // first one wins
 
@@ -348,25 +348,25 @@ class Core final : public Executor {
   bool try_admit(TaskId task, int64_t order);
   bool place(const Graph::Task& task, void** scratch);
   void admit(TaskId task, int64_t order, void* scratch);
-  bool take_room(int64_t bytes);
-  void give_room(int64_t bytes) { room_ += bytes; }
-  void return_room();
-  void return_most_room();
-  void note_free();
+  bool reserve(int64_t bytes);
+  void release(int64_t bytes) { unused_bytes_ += bytes; }
+  void return_unused();
+  void return_most_unused();
+  void note_free_bytes();
   void keep_within_limit();
-  int64_t reserved_bytes() const { return memory_budget_.reserved_bytes() - room_; }
-  bool make_room(int64_t bytes, int64_t before_order);
+  int64_t reserved_bytes() const { return memory_budget_.reserved_bytes() - unused_bytes_; }
+  bool evict_for(int64_t bytes, int64_t before_order);
   bool evict_farthest(int64_t before_order);
   bool evict_inputs(const Graph::Task& task);
   bool evict(int32_t index);
   void refuse_if_stuck(TaskId task);
   int64_t next_use(const Record& r) const;
-  bool evictable(const Record& r) const { return r.resident && r.produced && r.available && !r.pins && !r.busy; }
-  static bool dead(const Record& r);
-  void settle(int32_t index);  // after its last pin or move: frees it or offers it for eviction
-  void offer(int32_t index);
-  void begin_scarcity();
-  void doom_if_last(Record& r);
+  bool is_evictable(const Record& r) const { return r.resident && r.produced && r.available && !r.pins && !r.busy; }
+  static bool is_unused(const Record& r);
+  void release_if_unused(int32_t index);  // after its last pin or move: frees it or offers it for eviction
+  void add_candidate(int32_t index);
+  void list_candidates();
+  void note_last_use(Record& r);
   void drop_resident(Record& r);
   void drop_host(Record& r);
   int32_t new_record();
@@ -375,7 +375,7 @@ class Core final : public Executor {
   void make_ready(int32_t live);
   void release_live(int32_t live);
   void complete(int32_t live);  // everything that a task needed to end has happened
-  void part_done(int32_t live, const std::exception_ptr& error);
+  void end_part(int32_t live, const std::exception_ptr& error);
 
   // workers.cpp
   void work_loop(Worker& worker);
@@ -394,12 +394,12 @@ class Core final : public Executor {
   void perform_batch(Worker& worker, std::span<Slot> slots);
   bool begin(Worker& worker, Slot& slot);
   void call_body(Worker& worker, Slot& slot);
-  CoreTaskRun* take_run();
+  CoreTaskRun* acquire_run();
   void record_events(Worker& worker, int done);
   void finish(Worker& worker, Slot& slot);
   int64_t expected_ns(int32_t live) const;
   static int64_t worth_ns(const Item& item);
-  static bool worth_joining(const WorkQueue& queue);
+  static bool is_worth_joining(const WorkQueue& queue);
   void push(QueueKind queue, const Item& item);
   void trace_task(const Live& live, int64_t begin_ns, int64_t end_ns, const std::exception_ptr& error) const;
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
@@ -409,7 +409,7 @@ class Core final : public Executor {
   void restore(Guard& guard, Worker& worker, int32_t index);
   SpillFile::Slot write_slot(Worker* worker, const void* host, const void* device, int64_t bytes);
   void read_slot(Worker& worker, const SpillFile::Slot& slot, void* device, int64_t bytes);
-  local::Reservation make_host_room(Guard& guard, int64_t bytes, int64_t after_use);
+  local::Reservation evict_host_for(Guard& guard, int64_t bytes, int64_t after_use);
   bool drop_clean_slots();
   int32_t produced_record(BlockId block);
   void read_record(Guard& guard, int32_t index, int64_t offset, int64_t bytes, void* to);
@@ -417,7 +417,7 @@ class Core final : public Executor {
   // staging.cpp
   local::Reservation acquire(int64_t bytes);
   local::Reservation acquire_pinned(int64_t bytes);
-  void given_back();
+  void wake_staging();
 
   const ExecutorConfig config_;
   local::Backend& backend_;
@@ -432,13 +432,13 @@ class Core final : public Executor {
   std::unique_ptr<local::Stream> read_stream_;             // device kinds: for read_block
   std::mutex read_mutex_;
   int64_t bounce_bytes_ = 0;
-  local::Reservation bounce_room_;
+  local::Reservation bounce_reservation_;
   std::shared_ptr<CoreLink> link_;
 
   alignas(64) mutable std::mutex mutex_;
-  std::atomic<bool> held_{false};      // a hint for who wants the lock
-  std::condition_variable run_wake_;   // run() and who waits for the threads
-  std::condition_variable room_wake_;  // staging requests
+  std::atomic<bool> held_{false};        // a hint for who wants the lock
+  std::condition_variable run_wake_;     // run() and who waits for the threads
+  std::condition_variable memory_wake_;  // staging requests
   std::condition_variable poll_wake_;
   std::array<WorkQueue, kQueueCount> queues_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -451,7 +451,7 @@ class Core final : public Executor {
   // What the executor's blocks and scratch have in the budget and do not use. Most rounds need as much again as they
   // give back; when the lock is released there is little during a run, and else none.
   std::vector<local::Reservation> reservations_;
-  int64_t room_ = 0;
+  int64_t unused_bytes_ = 0;
   int64_t least_free_;  // that the budget has at least: only under the lock is anything reserved
 
   Parts<Record, 256> records_;
@@ -459,7 +459,7 @@ class Core final : public Executor {
   int64_t used_records_ = 0;
   // A heap, farthest first, stale entries are skipped. Kept only from when the run first lacks memory.
   std::vector<EvictionCandidate> candidates_;
-  bool scarce_ = false;
+  bool lists_candidates_ = false;
   Parts<Live, 256> live_;
   std::vector<int32_t> free_live_;
   std::deque<CoreTaskRun> runs_;
@@ -468,10 +468,10 @@ class Core final : public Executor {
   int64_t busy_tasks_ = 0;  // admitted tasks that keep every queue at work
   int64_t jobs_ = 0;        // moves between tiers, queued or under way
   int64_t reads_ = 0;
-  int64_t coming_bytes_ = 0;    // freed for certain when the admitted tasks are done
-  int64_t spilling_bytes_ = 0;  // freed when the spills under way are done
-  int wanted_pinned_ = 0;       // waiting staging requests, device kinds
-  int64_t wanted_bytes_ = 0;    // by staging requests that wait; they come before admission
+  int64_t freed_soon_bytes_ = 0;  // freed for certain when the admitted tasks are done
+  int64_t spilling_bytes_ = 0;    // freed when the spills under way are done
+  int waiting_pinned_ = 0;        // waiting staging requests, device kinds
+  int64_t waiting_bytes_ = 0;     // by staging requests that wait; they come before admission
   std::exception_ptr spill_error_;
   uint64_t stamp_ = 0;
   std::vector<std::function<void()>> due_;

@@ -97,7 +97,7 @@ Core::Core(const ExecutorConfig& config)
     if (slab_bytes_ > 0) slab_data_ = backend_.allocate_slab(config_.device.index, slab_bytes_);
     slab_ = std::make_unique<Slab>(slab_data_, slab_bytes_);
     bounce_bytes_ = 2 * bounce_half(config_);
-    bounce_room_ = host_budget_.reserve(bounce_bytes_ * config_.io_threads);
+    bounce_reservation_ = host_budget_.reserve(bounce_bytes_ * config_.io_threads);
     read_stream_ = backend_.create_stream(config_.device.index, local::StreamRole::to_host);
   }
   const auto start = [this](QueueKind queue, int count) {
@@ -177,7 +177,7 @@ void Core::Guard::unlock() {
   std::array<Wake, kQueueCount> wakes;
   for (size_t i = 0; i < wakes.size(); ++i) {
     WorkQueue& queue = core_.queues_[i];
-    const bool worth = worth_joining(queue);
+    const bool worth = is_worth_joining(queue);
     if (queue.worth.load(std::memory_order_relaxed) != worth) queue.worth.store(worth, std::memory_order_relaxed);
     const int64_t wanted =
         worth ? std::clamp<int64_t>(queue.ready_ns / kRoundNs, 1, static_cast<int64_t>(queue.ready.size())) : 0;
@@ -186,11 +186,11 @@ void Core::Guard::unlock() {
     queue.tokens += count;
     wakes[i] = {&queue.wake, count};
   }
-  if (core_.graph_ && (core_.run_over() || core_.admits_more_)) core_.run_wake_.notify_all();
-  if (core_.wanted_bytes_ > 0) core_.room_wake_.notify_all();
+  if (core_.graph_ && (core_.is_run_over() || core_.admits_more_)) core_.run_wake_.notify_all();
+  if (core_.waiting_bytes_ > 0) core_.memory_wake_.notify_all();
   std::vector<std::function<void()>> due;
   due.swap(core_.due_);
-  core_.return_most_room();
+  core_.return_most_unused();
   core_.held_.store(false, std::memory_order_relaxed);
   lock_.unlock();
   for (const Wake& wake : wakes) {
@@ -210,14 +210,14 @@ std::string Core::block_name(const Record& r) const {
   return producer < 0 ? "a stored block" : task_name(producer);
 }
 
-std::shared_ptr<local::Event> Core::take_event() {
+std::shared_ptr<local::Event> Core::acquire_event() {
   if (events_.empty()) return backend_.create_event(config_.device.index);
   std::shared_ptr<local::Event> event = std::move(events_.back());
   events_.pop_back();
   return event;
 }
 
-void Core::return_event(std::shared_ptr<local::Event> event) {
+void Core::recycle_event(std::shared_ptr<local::Event> event) {
   if (event && event.use_count() == 1) events_.push_back(std::move(event));
 }
 
@@ -241,7 +241,7 @@ void Core::run(Graph& graph) {
     std::rethrow_exception(error);
   }
   int64_t held = memory_budget_.reserved_bytes();  // and cannot be moved away
-  if (spill_.enabled()) {
+  if (spill_.is_enabled()) {
     for (size_t i = 0; i < records_.size(); ++i) {
       const Record& r = records_[i];
       held -= r.used && r.resident ? r.charge() : 0;
@@ -267,11 +267,11 @@ void Core::run(Graph& graph) {
   progress_.bytes_total = graph.traffic_bytes();
   begin_run(graph);
   advance();
-  while (!run_over()) {
+  while (!is_run_over()) {
     guard.unlock();
     guard.lock();
     let_compute_begin(guard);
-    if (run_over()) break;
+    if (is_run_over()) break;
     if (admits_more_) {
       advance();
       continue;
@@ -340,14 +340,14 @@ void Core::begin_run(Graph& graph) {
     r.end = consumers_.end(b);
     r.waiting = 0;
     r.remote = block.remote_readers;
-    settle(stored->record());
+    release_if_unused(stored->record());
     if (auto waiting = callbacks_.extract(b)) {
       for (auto& callback : waiting.mapped()) due_.push_back(std::move(callback));
     }
   }
 }
 
-bool Core::run_over() const {
+bool Core::is_run_over() const {
   if (jobs_ > 0 || reads_ > 0 || live_count_ > 0) return false;
   if (stopping_) return true;
   return head_ == task_count_ && remote_left_ == 0;
@@ -375,13 +375,13 @@ void Core::end_run() {
     r.block = -1;
     r.cursor = r.end = 0;
     r.waiting = r.pins = r.remote = 0;
-    r.keep = r.doomed = false;
-    settle(index);
+    r.keep = r.in_last_use = false;
+    release_if_unused(index);
   }
   small_blocks_.give_back();
-  return_room();
-  coming_bytes_ = 0;
-  scarce_ = false;
+  return_unused();
+  freed_soon_bytes_ = 0;
+  lists_candidates_ = false;
   candidates_.clear();
   graph_ = nullptr;
   callbacks_.clear();
@@ -468,7 +468,7 @@ std::shared_ptr<StoredBlock> Core::stored_block(BlockId block) {
 void Core::drop_stored(int32_t index) {
   Guard guard(*this);
   record(index).stored = false;
-  settle(index);
+  release_if_unused(index);
   advance();
 }
 

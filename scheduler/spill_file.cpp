@@ -68,7 +68,7 @@ void SpillFile::open_file() {
 
 SpillFile::Slot SpillFile::reserve(int64_t bytes) {
   const int64_t need = std::max(aligned(bytes), kFileAlignment);
-  if (!enabled())
+  if (!is_enabled())
     throw local::IoError(fmt::format("{} bytes do not fit memory and there is no spill directory", bytes));
   const std::lock_guard lock(mutex_);
   if (limit_ >= 0 && need > limit_ - used_) {

@@ -20,12 +20,12 @@ local::Reservation Core::acquire(int64_t bytes) {
   const auto begin = std::chrono::steady_clock::now();
   bool waiting = false;
   std::exception_ptr error;
-  local::Reservation room;
+  local::Reservation reservation;
   const auto reserve = [&] {
-    return_room();
-    room = memory_budget_.try_reserve(bytes);
-    if (!room) return false;
-    note_free();
+    return_unused();
+    reservation = memory_budget_.try_reserve(bytes);
+    if (!reservation) return false;
+    note_free_bytes();
     keep_within_limit();
     return true;
   };
@@ -33,7 +33,7 @@ local::Reservation Core::acquire(int64_t bytes) {
     if (reserve()) break;
     if (!waiting) {
       waiting = true;
-      wanted_bytes_ += bytes;
+      waiting_bytes_ += bytes;
     }
     advance();
     if (reserve()) break;
@@ -42,10 +42,10 @@ local::Reservation Core::acquire(int64_t bytes) {
     if (error || hopeless || std::chrono::steady_clock::now() - begin > kPatience) break;
     guard.unlock();
     guard.lock();
-    guard.wait_for(room_wake_, kTick);
+    guard.wait_for(memory_wake_, kTick);
   }
-  if (waiting) wanted_bytes_ -= bytes;
-  if (room) return room;
+  if (waiting) waiting_bytes_ -= bytes;
+  if (reservation) return reservation;
   if (error) std::rethrow_exception(error);
   throw local::OutOfMemory(fmt::format("staging memory: {} bytes do not fit: {} of the budget of {} are reserved",
                                        bytes, memory_budget_.reserved_bytes(), memory_budget_.limit_bytes()));
@@ -58,9 +58,9 @@ local::Reservation Core::acquire_pinned(int64_t bytes) {
     staging_.reap(/*wait=*/false);
     {
       Guard guard(*this);
-      if (local::Reservation room = make_host_room(guard, bytes, /*after_use=*/-1)) return room;
+      if (local::Reservation reservation = evict_host_for(guard, bytes, /*after_use=*/-1)) return reservation;
     }
-    if (bytes > host_budget_.limit_bytes() - bounce_room_.bytes() ||
+    if (bytes > host_budget_.limit_bytes() - bounce_reservation_.bytes() ||
         std::chrono::steady_clock::now() - begin > kPatience) {
       throw local::OutOfMemory(
           fmt::format("staging memory: {} bytes do not fit: {} of the host budget of {} are reserved", bytes,
@@ -68,15 +68,15 @@ local::Reservation Core::acquire_pinned(int64_t bytes) {
     }
     if (staging_.reap(/*wait=*/true)) continue;
     Guard guard(*this);
-    ++wanted_pinned_;
-    guard.wait_for(room_wake_, kTick);
-    --wanted_pinned_;
+    ++waiting_pinned_;
+    guard.wait_for(memory_wake_, kTick);
+    --waiting_pinned_;
   }
 }
 
-void Core::given_back() {
+void Core::wake_staging() {
   Guard guard(*this);
-  if (wanted_pinned_ > 0) room_wake_.notify_all();
+  if (waiting_pinned_ > 0) memory_wake_.notify_all();
   advance();
 }
 
@@ -88,11 +88,11 @@ Staging::~Staging() {
 void* Staging::allocate(int64_t bytes, local::Stream* /*stream*/) {
   QUARRY_CHECK(bytes >= 0);
   const int64_t size = std::max<int64_t>(charged_bytes(bytes), local::kAllocationAlignment);
-  local::Reservation room =
-      core_.device_kind() ? core_.acquire_pinned(core_.host_memory_.rounded(size)) : core_.acquire(size);
+  local::Reservation reservation =
+      core_.device_kind() ? core_.acquire_pinned(core_.host_memory_.allocation_bytes(size)) : core_.acquire(size);
   void* data = core_.host_memory_.allocate(size);
   const std::lock_guard lock(mutex_);
-  out_.emplace(data, std::move(room));
+  out_.emplace(data, std::move(reservation));
   used_ += size;
   peak_ = std::max(peak_, used_);
   return data;
@@ -106,7 +106,7 @@ void Staging::deallocate(void* data, int64_t bytes, local::Stream* stream) noexc
       std::shared_ptr<local::Event> event;
       {
         Core::Guard guard(core_);
-        event = core_.take_event();
+        event = core_.acquire_event();
       }
       stream->record(*event);
       const std::lock_guard lock(mutex_);
@@ -121,18 +121,18 @@ void Staging::deallocate(void* data, int64_t bytes, local::Stream* stream) noexc
 
 void Staging::give_back(void* data, int64_t bytes) {
   {
-    local::Reservation room;  // dies after the memory is given back
+    local::Reservation reservation;  // dies after the memory is given back
     {
       const std::lock_guard lock(mutex_);
       const auto found = out_.find(data);
       QUARRY_CHECK(found != out_.end());
-      room = std::move(found->second);
+      reservation = std::move(found->second);
       out_.erase(found);
       used_ -= bytes;
     }
     core_.host_memory_.deallocate(data, bytes);
   }
-  core_.given_back();
+  core_.wake_staging();
 }
 
 bool Staging::reap(bool wait) {
@@ -156,7 +156,7 @@ bool Staging::reap(bool wait) {
     }
     give_back(item.data, item.bytes);
     Core::Guard guard(core_);
-    core_.return_event(std::move(item.event));
+    core_.recycle_event(std::move(item.event));
   }
   return !done.empty();
 }

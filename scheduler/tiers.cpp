@@ -12,7 +12,7 @@ namespace quarry::scheduler {
 namespace {
 
 // The same error with what was being done before it.
-std::exception_ptr while_doing(const std::string& what, const std::exception_ptr& error) {
+std::exception_ptr with_context(const std::string& what, const std::exception_ptr& error) {
   local::ErrorRecord record = local::to_record(error);
   record.message = fmt::format("{}: {}", what, record.message);
   try {
@@ -28,17 +28,17 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
   Record& r = record(index);
   const int64_t begin_ns = local::trace_clock_ns();
   std::exception_ptr error;
-  local::Reservation host_room;
+  local::Reservation host_reservation;
   void* host = nullptr;
   SpillFile::Slot slot;
   try {
-    if (device_kind()) host_room = make_host_room(guard, host_memory_.rounded(r.charge()), next_use(r));
+    if (device_kind()) host_reservation = evict_host_for(guard, host_memory_.allocation_bytes(r.charge()), next_use(r));
     void* data = r.data;
     const int64_t bytes = r.bytes;
     const int64_t charge = r.charge();
     guard.unlock();
     if (config_.fault) config_.fault(ExecutorConfig::Operation::spill);
-    if (host_room) {
+    if (host_reservation) {
       host = host_memory_.allocate(charge);
       worker.to_host->copy(host, data, bytes);
       worker.to_host->synchronize();
@@ -58,24 +58,24 @@ void Core::spill(Guard& guard, Worker& worker, int32_t index) {
   spilling_bytes_ -= r.charge();
   if (error) {
     if (host) host_memory_.deallocate(host, r.charge());
-    error = while_doing("spilling " + block_name(r), error);
+    error = with_context("spilling " + block_name(r), error);
     if (graph_) {
       set_error(error);
     } else {
       spill_error_ = error;
     }
   } else {
-    r.elsewhere = true;
+    r.has_extras = true;
     if (host) {
       r.host = host;
-      r.host_reserved = std::move(host_room);
+      r.host_reserved = std::move(host_reservation);
     } else {
       r.slot = std::move(slot);
     }
     statistics_.spilled_bytes += r.bytes;
     if (!r.pins && !r.busy) drop_resident(r);
   }
-  settle(index);
+  release_if_unused(index);
   advance();
 }
 
@@ -112,7 +112,7 @@ void Core::restore(Guard& guard, Worker& worker, int32_t index) {
   --r.busy;
   --jobs_;
   if (error) {
-    set_error(while_doing("bringing back " + block_name(r), error));
+    set_error(with_context("bringing back " + block_name(r), error));
   } else {
     statistics_.restored_bytes += r.bytes;
     make_available(r);
@@ -184,10 +184,10 @@ bool Core::drop_clean_slots() {
   return any;
 }
 
-local::Reservation Core::make_host_room(Guard& guard, int64_t bytes, int64_t after_use) {
+local::Reservation Core::evict_host_for(Guard& guard, int64_t bytes, int64_t after_use) {
   for (;;) {
-    local::Reservation room = host_budget_.try_reserve(bytes);
-    if (room) return room;
+    local::Reservation reservation = host_budget_.try_reserve(bytes);
+    if (reservation) return reservation;
     // A copy that exists in another tier too goes first, then the block whose next use is farthest.
     Record* victim = nullptr;
     int32_t index = -1;
@@ -206,7 +206,7 @@ local::Reservation Core::make_host_room(Guard& guard, int64_t bytes, int64_t aft
       drop_host(*victim);
       continue;
     }
-    if (!spill_.enabled() || next_use(*victim) <= after_use) return {};
+    if (!spill_.is_enabled() || next_use(*victim) <= after_use) return {};
     const int64_t begin_ns = local::trace_clock_ns();
     const void* const host = victim->host;
     const int64_t size = victim->bytes;
@@ -228,7 +228,7 @@ local::Reservation Core::make_host_room(Guard& guard, int64_t bytes, int64_t aft
     statistics_.spilled_bytes += size;
     victim->slot = std::move(slot);
     if (!victim->busy) drop_host(*victim);
-    settle(index);
+    release_if_unused(index);
   }
 }
 
@@ -261,7 +261,7 @@ void Core::read_record(Guard& guard, int32_t index, int64_t offset, int64_t byte
   guard.lock();
   --r.busy;
   --reads_;
-  settle(index);
+  release_if_unused(index);
   advance();
   if (error) std::rethrow_exception(error);
 }
@@ -318,7 +318,7 @@ void Core::end_lease(BlockId block) {
   QUARRY_CHECK(index >= 0 && record(index).busy > 0);
   --record(index).busy;
   --reads_;
-  settle(index);
+  release_if_unused(index);
   advance();
 }
 
@@ -330,8 +330,8 @@ void Core::release_remote(BlockId block) {
   Record& r = record(index);
   --r.remote;
   --remote_left_;
-  if (r.remote == 0) doom_if_last(r);
-  settle(index);
+  if (r.remote == 0) note_last_use(r);
+  release_if_unused(index);
   advance();
 }
 

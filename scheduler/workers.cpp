@@ -69,14 +69,14 @@ CoreCompletion::~CoreCompletion() {
 void CoreCompletion::finish() {
   if (!claim()) return;
   Core::Guard guard(core_);
-  core_.part_done(live_, nullptr);
+  core_.end_part(live_, nullptr);
   core_.advance();
 }
 
 void CoreCompletion::fail(std::exception_ptr error) {
   if (!claim()) return;
   Core::Guard guard(core_);
-  core_.part_done(live_, error);
+  core_.end_part(live_, error);
   core_.advance();
 }
 
@@ -103,7 +103,7 @@ Core::Item Core::pop(WorkQueue& queue) {
 
 // Whether one more thread makes the queue faster. A few short tasks are left to a thread that will be back for them in
 // no time: handing over the lock and what lies in the caches would take longer.
-bool Core::worth_joining(const WorkQueue& queue) {
+bool Core::is_worth_joining(const WorkQueue& queue) {
   if (queue.ready.empty()) return false;
   return queue.in_short_rounds == 0 || queue.ready_ns >= kWorthNs || queue.overdue;
 }
@@ -129,9 +129,9 @@ void Core::work_loop(Worker& worker) {
 // False when the executor ends.
 bool Core::wait_for_work(Guard& guard, Worker& worker) {
   WorkQueue& queue = queues_[static_cast<size_t>(worker.queue)];
-  while (!worth_joining(queue) && !quit_) {
+  while (!is_worth_joining(queue) && !quit_) {
     look_for_work(guard, worker);
-    if (worth_joining(queue) || quit_) break;
+    if (is_worth_joining(queue) || quit_) break;
     ++queue.idle;
     while (queue.tokens == 0 && !quit_) {
       if (!others_have_more(worker)) {
@@ -164,7 +164,7 @@ void Core::look_for_work(Guard& guard, const Worker& worker) {
   const int64_t until = local::trace_clock_ns() + kLookNs;
   bool in_time = true;
   // Others may be faster: then it goes on looking.
-  while (in_time && !worth_joining(queue) && !quit_) {
+  while (in_time && !is_worth_joining(queue) && !quit_) {
     guard.unlock();
     while (!queue.worth.load(std::memory_order_relaxed) && in_time) {
       if (idle_work) {
@@ -289,7 +289,7 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   for (size_t s = 0; s < worker.issued.size(); ++s) {
     Issued& round = worker.issued[s];
     if (round.tasks.empty()) {
-      return_event(std::move(round.event));
+      recycle_event(std::move(round.event));
     } else {
       issued_[static_cast<size_t>(worker.first_stream) + s].push_back(std::move(round));
       poll_wake_.notify_one();
@@ -300,7 +300,7 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   advance();
 }
 
-CoreTaskRun* Core::take_run() {
+CoreTaskRun* Core::acquire_run() {
   if (free_runs_.empty()) return &runs_.emplace_back(*this);
   CoreTaskRun* const run = free_runs_.back();
   free_runs_.pop_back();
@@ -318,7 +318,7 @@ void Core::prepare(Worker& worker, int32_t index) {
   Live& live = live_[static_cast<size_t>(index)];
   const Graph::Task& task = graph_->task(live.task);
   Slot& slot = worker.slots[static_cast<size_t>(worker.taken++)];
-  if (!slot.run) slot.run = take_run();
+  if (!slot.run) slot.run = acquire_run();
   CoreTaskRun& run = *slot.run;
   run.live = index;
   run.task = live.task;
@@ -355,7 +355,7 @@ void Core::prepare(Worker& worker, int32_t index) {
   if (device_kind()) {
     ++live.open;
     auto& event = worker.issued[slot.stream].event;
-    if (!event) event = take_event();
+    if (!event) event = acquire_event();
   }
 }
 
@@ -482,7 +482,7 @@ void Core::finish(Worker& worker, Slot& slot) {
     live.phase = Phase::issued;
     for (const BlockId output : outputs) {
       Record& r = record_of(output);
-      r.elsewhere = true;
+      r.has_extras = true;
       r.event = round.event;
       r.stream = worker.first_stream + static_cast<int>(slot.stream);
       if (!slot.deferred) make_available(r);
@@ -498,9 +498,9 @@ void Core::finish(Worker& worker, Slot& slot) {
     slot.run = nullptr;
   }
   if (!slot.error) {
-    part_done(index, nullptr);
+    end_part(index, nullptr);
   } else {
-    part_done(index, std::exchange(slot.error, nullptr));
+    end_part(index, std::exchange(slot.error, nullptr));
   }
 }
 
@@ -546,8 +546,8 @@ void Core::poll_loop() {
       if (!front.ended) continue;
       Issued round = std::move(issued_[front.stream].front());
       issued_[front.stream].pop_front();
-      for (const int32_t task : round.tasks) part_done(task, front.error);
-      return_event(std::move(round.event));
+      for (const int32_t task : round.tasks) end_part(task, front.error);
+      recycle_event(std::move(round.event));
     }
     if (any) advance();
   }

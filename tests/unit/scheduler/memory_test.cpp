@@ -203,10 +203,10 @@ TEST(SpillFile, LimitNamesTheDirectory) {
 
 TEST(SpillFile, MissingDirectoryIsAnIoError) {
   SpillFile file("/does/not/exist", -1);
-  EXPECT_TRUE(file.enabled());
+  EXPECT_TRUE(file.is_enabled());
   EXPECT_THROW(file.reserve(1), local::IoError);
-  EXPECT_FALSE(SpillFile("", -1).enabled());
-  EXPECT_FALSE(SpillFile("/tmp", 0).enabled());
+  EXPECT_FALSE(SpillFile("", -1).is_enabled());
+  EXPECT_FALSE(SpillFile("/tmp", 0).is_enabled());
 }
 
 // The file has no name, but /proc shows it.
