@@ -8,7 +8,7 @@
 
 #include "quarry/chunked/exec/balance.h"
 #include "quarry/local/base/trace.h"
-#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/blocks/block_memory.h"
 #include "quarry/scheduler/graph.h"
 
 namespace quarry::exec {

@@ -13,8 +13,8 @@
 #include <random>
 
 #include "quarry/local/base/error.h"
-#include "quarry/scheduler/block_memory.h"
-#include "quarry/scheduler/spill_file.h"
+#include "quarry/scheduler/blocks/block_memory.h"
+#include "quarry/scheduler/blocks/spill_file.h"
 
 namespace quarry::scheduler {
 namespace {

@@ -1,4 +1,4 @@
-#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/blocks/block_memory.h"
 
 #include <fmt/format.h>
 #include <malloc.h>

@@ -6,7 +6,7 @@
 
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
-#include "quarry/scheduler/core.h"
+#include "quarry/scheduler/core/core.h"
 
 namespace quarry::scheduler {
 

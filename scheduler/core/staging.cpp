@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "quarry/scheduler/core.h"
+#include "quarry/scheduler/core/core.h"
 
 namespace quarry::scheduler {
 namespace {

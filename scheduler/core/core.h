@@ -13,10 +13,10 @@
 #include <thread>
 #include <unordered_map>
 
-#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/blocks/block_memory.h"
 #include "quarry/scheduler/executor.h"
-#include "quarry/scheduler/ready_queue.h"
-#include "quarry/scheduler/spill_file.h"
+#include "quarry/scheduler/queues/ready_queue.h"
+#include "quarry/scheduler/blocks/spill_file.h"
 
 namespace quarry::scheduler {
 

@@ -1,4 +1,4 @@
-#include "quarry/scheduler/spill_file.h"
+#include "quarry/scheduler/blocks/spill_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "quarry/local/base/trace.h"
-#include "quarry/scheduler/core.h"
+#include "quarry/scheduler/core/core.h"
 
 namespace quarry::scheduler {
 namespace {
