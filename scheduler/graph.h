@@ -110,6 +110,7 @@ class Graph {
   const Block& block(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
   // Null unless the block was kept from an earlier run.
   const std::shared_ptr<StoredBlock>& stored(BlockId id) const;
+  std::string task_name(TaskId id) const { return body(task(id)).name(task(id).index); }
   TaskBody& body(const Task& task) const { return *bodies_[static_cast<size_t>(task.body)]; }
   std::span<const BlockId> inputs(const Task& t) const {
     return {edges_.data() + t.edges_begin, static_cast<size_t>(t.inputs)};
