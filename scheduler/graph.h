@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/scheduler/task.h"
 
@@ -156,9 +157,7 @@ class Consumers {
 };
 
 // What a block or a task's scratch costs in the budget: its bytes rounded up to the allocation alignment.
-inline int64_t charged_bytes(int64_t bytes) {
-  return (bytes + local::kAllocationAlignment - 1) / local::kAllocationAlignment * local::kAllocationAlignment;
-}
+inline int64_t charged_bytes(int64_t bytes) { return local::align_up(bytes, local::kAllocationAlignment); }
 
 // The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together, as
 // charged (all else can be spilled).

@@ -5,6 +5,7 @@
 
 #include "quarry/chunked/runtime/impl.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry {
 
@@ -48,8 +49,8 @@ void Runtime::Impl::choose_budget() {
       memory_bytes = chosen(options.memory, "memory", info.free_bytes, part(kDefaultDeviceShare, info.free_bytes));
       if (memory_bytes > info.free_bytes) {
         throw InvalidArgument(fmt::format("memory: {} asked for, {} of {} are free on {} ({})",
-                                          bytes_text(memory_bytes), bytes_text(info.free_bytes),
-                                          bytes_text(info.total_bytes), local::to_string(device), info.name));
+                                          local::format_bytes(memory_bytes), local::format_bytes(info.free_bytes),
+                                          local::format_bytes(info.total_bytes), local::to_string(device), info.name));
       }
       break;
     }

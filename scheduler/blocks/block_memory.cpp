@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::scheduler {
@@ -60,7 +61,7 @@ CachedMemory::~CachedMemory() { free_unused(); }
 int64_t CachedMemory::allocation_bytes(int64_t bytes) const {
   bytes = std::max<int64_t>(bytes, 1);
   const int64_t granule = bytes < source_.small_bytes ? local::kAllocationAlignment : source_.granule_bytes;
-  return (bytes + granule - 1) / granule * granule;
+  return local::align_up(bytes, granule);
 }
 
 std::pair<void*, int64_t> CachedMemory::take_oldest() {
