@@ -118,6 +118,7 @@ class Executor {
 
   Progress progress() const;      // any thread
   Statistics statistics() const;  // since creation
+  const ExecutorConfig& config() const;
   local::Device device() const;
   local::Budget& memory_budget();
   local::Budget& host_budget();

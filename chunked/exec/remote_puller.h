@@ -18,13 +18,14 @@
 #include "quarry/chunked/exec/peer_reads.h"
 #include "quarry/chunked/exec/remote_server.h"
 #include "quarry/comm/spin_mutex.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
 class RemotePuller {
  public:
-  static constexpr int kBuffers = 3;                          // bounce buffers, for device memory
-  static constexpr int64_t kLeastDirect = int64_t{64} << 10;  // bytes of a message between device memories
+  static constexpr int kBuffers = local::memory_policy::kMessageBuffers;  // bounce buffers, for device memory
+  static constexpr int64_t kLeastDirect = int64_t{64} << 10;              // bytes of a message between device memories
 
   explicit RemotePuller(const ServiceLink& link);
   ~RemotePuller();

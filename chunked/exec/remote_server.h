@@ -17,6 +17,7 @@
 #include "quarry/chunked/exec/remote_box.h"
 #include "quarry/chunked/exec/remote_messages.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
@@ -34,7 +35,8 @@ struct ServiceLink {
 
 class RemoteServer : public std::enable_shared_from_this<RemoteServer> {
  public:
-  static constexpr int kBuffers = 3;  // bounce buffers; one more piece is scratch for gathering short runs
+  // Bounce buffers; one more piece is scratch for gathering short runs.
+  static constexpr int kBuffers = local::memory_policy::kMessageBuffers;
 
   explicit RemoteServer(const ServiceLink& link);
   ~RemoteServer();

@@ -31,6 +31,7 @@
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
@@ -38,15 +39,6 @@ namespace {
 
 std::atomic<bool> interrupt_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
-
-constexpr int64_t kLargestPiece = int64_t{4} << 20;
-constexpr int64_t kSmallestPiece = int64_t{16} << 10;
-constexpr int64_t kPiecesPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
-
-int64_t piece_bytes_for(int64_t staging_limit) {
-  const int64_t wanted = staging_limit / kPiecesPerBudget / 4096 * 4096;
-  return std::clamp(wanted, kSmallestPiece, kLargestPiece);
-}
 
 // Where the executor's failure handler finds the service, as long as there is one.
 struct Gate {
@@ -141,7 +133,7 @@ void ServiceImpl::open() {
   int64_t piece = 0;
   try {
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-    piece = piece_bytes_for(budget.limit_bytes());
+    piece = local::memory_policy::message_piece_bytes(budget.limit_bytes());
   } catch (...) {
     error = std::current_exception();
   }
@@ -467,14 +459,11 @@ std::unique_ptr<Service> Service::create(comm::Communicator& communicator, sched
 }
 
 int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
-  if (ranks == 1) return 0;
-  const int pieces = RemoteServer::kBuffers + 1 + (on_device ? RemotePuller::kBuffers : 0);
-  return pieces * piece_bytes_for(staging_limit);
+  return local::memory_policy::message_bytes(staging_limit, on_device, ranks);
 }
 
 int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {
-  if (on_device) return memory_bytes;
-  return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
+  return local::memory_policy::task_bytes(memory_bytes, on_device, ranks);
 }
 
 void pull_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key, const BlockBox& box) {

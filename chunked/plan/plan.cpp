@@ -12,13 +12,11 @@
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/base/trace.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::plan {
 
 namespace {
-
-// Tasks in flight that a budget should hold: one computing per core or so, one being read, one being written.
-constexpr int64_t kTasksInBudget = 6;
 
 int64_t largest_task_bytes(const Plan& plan) {
   int64_t largest = 0;
@@ -44,7 +42,7 @@ void siblings(Draft& draft) { draft.groups = group_arrays(draft.arrays->all()); 
 // Makes the stages anew, in smaller chunks, where the largest task exceeds its part of the budget.
 void fit(Draft& draft) {
   const PlanOptions& options = draft.options;
-  const int64_t room = options.memory_bytes / kTasksInBudget;
+  const int64_t room = options.memory_bytes / local::memory_policy::kTasksInBudget;
   const int64_t wanted = largest_task_bytes(draft.plan);
   if (options.memory_bytes == 0 || wanted <= room) return;
   Draft smaller(draft.roots, options);

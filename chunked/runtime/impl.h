@@ -15,7 +15,6 @@
 
 namespace quarry {
 
-
 struct Runtime::Impl {
   explicit Impl(std::unique_ptr<comm::Communicator> made) : communicator(std::move(made)) {}
   ~Impl() { stop(); }

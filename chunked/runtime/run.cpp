@@ -10,6 +10,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 namespace {
@@ -74,16 +75,14 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
 // States of chunks that were computed for other ranks stay within a part of the budget that no task needs, so that they
 // never hold up admission.
 void allow_taking(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
-  constexpr int64_t kShare = 16, kPinnedShare = 64;
   if (!runtime.balances()) return;
   const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
   local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
   Balance::Settings settings;
   for (const local::DeviceKind kind : runtime.device_kinds()) settings.mates.push_back(kind == runtime.device().kind);
   settings.budget = &budget;
-  const int64_t share = budget.limit_bytes() / (on_cpu ? kShare : kPinnedShare);
-  const int64_t free = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : share;
-  settings.room_bytes = std::clamp<int64_t>(free, 0, share);
+  const int64_t free_bytes = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : 0;
+  settings.room_bytes = local::memory_policy::stolen_bytes(budget.limit_bytes(), free_bytes, !on_cpu);
   settings.taken = [&runtime] { ++runtime.internals().taken_chunks; };
   service.balance().configure(std::move(settings));
 }

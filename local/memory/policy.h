@@ -78,10 +78,11 @@ constexpr int64_t task_bytes(int64_t budget, bool on_device, int ranks) {
 // All bounce buffers between the device and the spill file together, one for each I/O thread: the rest is for blocks.
 inline constexpr int64_t kBouncePart = 4;
 inline constexpr int64_t kMostBounceBytes = int64_t{8} << 20;  // of a thread; larger copies are no faster
-// One thread's, two halves of whole `unit` bytes.
-constexpr int64_t bounce_bytes(int64_t host_budget, int io_threads, int64_t unit) {
+inline constexpr int64_t kBounceUnit = int64_t{64} << 10;      // the halves are multiples of it
+// One thread's, two halves.
+constexpr int64_t bounce_bytes(int64_t host_budget, int io_threads) {
   const int64_t half = host_budget / (2 * kBouncePart * io_threads);
-  return 2 * std::clamp(half / unit * unit, unit, kMostBounceBytes / 2);
+  return 2 * std::clamp(half / kBounceUnit * kBounceUnit, kBounceUnit, kMostBounceBytes / 2);
 }
 // How much one I/O thread stages of a file at a time: two pieces of each of eight threads fit.
 inline constexpr int64_t kStagingPiecePart = 16;

@@ -7,6 +7,9 @@
 namespace quarry::scheduler {
 namespace {
 
+// Halves of bounce buffers are written and read as whole pieces.
+static_assert(local::memory_policy::kBounceUnit % SpillFile::kPieceBytes == 0);
+
 CachedMemory::Source host_source(const ExecutorConfig& config, local::Backend& backend) {
   if (config.device.kind == local::DeviceKind::cpu) return CachedMemory::pages();
   constexpr int64_t kPageBytes = 4096;
@@ -32,7 +35,7 @@ Tiers::Tiers(const ExecutorConfig& config)
   slab_bytes_ = config.memory_bytes / local::kAllocationAlignment * local::kAllocationAlignment;
   if (slab_bytes_ > 0) slab_data_ = backend_.allocate_slab(device_.index, slab_bytes_);
   slab_ = std::make_unique<Slab>(slab_data_, slab_bytes_);
-  bounce_bytes_ = local::memory_policy::bounce_bytes(config.host_bytes, config.io_threads, SpillFile::kPieceBytes);
+  bounce_bytes_ = local::memory_policy::bounce_bytes(config.host_bytes, config.io_threads);
   bounce_reservation_ = host_budget.reserve(bounce_bytes_ * config.io_threads);
   copy_stream_ = backend_.create_stream(device_.index, local::StreamRole::to_host);
 }

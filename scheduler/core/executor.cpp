@@ -1,4 +1,5 @@
 #include "quarry/scheduler/executor.h"
+#include "quarry/local/memory/policy.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ std::unique_ptr<Executor> Executor::create(const ExecutorConfig& config) {
     throw local::InvalidArgument(fmt::format("a device needs a compute stream, not {}", config.compute_streams));
   }
   if (config.device.kind != local::DeviceKind::cpu) {
-    const int64_t least = 2 * SpillFile::kPieceBytes * config.io_threads;
+    const int64_t least = 2 * local::memory_policy::kBounceUnit * config.io_threads;
     if (config.host_bytes < least) {
       throw local::BudgetError(fmt::format("the host memory budget is {} bytes; {} I/O threads need at least {}",
                                            config.host_bytes, config.io_threads, least),
@@ -61,6 +62,7 @@ void Executor::read_stored(const StoredBlock& block, int64_t offset, int64_t byt
 
 Progress Executor::progress() const { return core_->progress(); }
 Statistics Executor::statistics() const { return core_->statistics(); }
+const ExecutorConfig& Executor::config() const { return core_->config(); }
 local::Device Executor::device() const { return core_->config().device; }
 local::Budget& Executor::memory_budget() { return core_->tiers().memory_budget; }
 local::Budget& Executor::host_budget() { return core_->tiers().host_budget; }
