@@ -14,7 +14,7 @@ inline constexpr double kHostShare = 0.6;
 inline constexpr double kEmulatedShare = 0.3;
 // Of free device memory: the rest is for kernels, libraries' workspaces and arrays beside the runtime.
 inline constexpr double kDeviceShare = 0.8;
-// Of a rank's share of free host memory, for the pinned tier of a device; pinning more than kMostPinned takes seconds.
+// Of a rank's share of free host memory, for the pinned tier of a device; pinning more takes seconds.
 inline constexpr double kPinnedShare = 0.25;
 inline constexpr int64_t kMostPinnedBytes = int64_t{4} << 30;
 // Of free memory, for a program without ranks and chunks (`eval --local`).

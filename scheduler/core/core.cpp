@@ -88,8 +88,8 @@ Core::~Core() {
 
 void Core::Guard::lock() {
   if (lock_.owns_lock()) return;
-  // Whoever holds it gives it back in less time than sleeping and waking takes. Who waits reads until it looks free:
-  // trying would take the line away from who holds it.
+  // The thread that holds it gives it back in less time than sleeping and waking takes. A thread that waits only reads
+  // until it looks free: trying would take the cache line away from the one that holds it.
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
     if (!core_.held_.load(std::memory_order_relaxed) && lock_.try_lock()) break;

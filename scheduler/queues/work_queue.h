@@ -75,7 +75,7 @@ class WorkQueue {
     ready_.clear();
     ready_ns_ = 0;
   }
-  // What is ready now has been ready for long, if it still is when this is called again.
+  // Called now and then: what is ready has not been taken at once.
   void note_overdue() { overdue_ = !ready_.empty(); }
 
   // Whether one more thread makes the queue faster. A few short tasks are left to a thread that will be back for them
