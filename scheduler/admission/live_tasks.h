@@ -6,6 +6,7 @@
 
 #include "quarry/scheduler/blocks/block_table.h"
 #include "quarry/scheduler/graph.h"
+#include "quarry/scheduler/numbered.h"
 #include "quarry/scheduler/queues/work_queue.h"
 
 namespace quarry::scheduler {
@@ -41,48 +42,30 @@ class LiveTasks {
   }
   void end_run() { std::vector<int32_t>().swap(of_order_); }
 
-  LiveTask& operator[](int32_t index) { return tasks_[static_cast<size_t>(index)]; }
-  int64_t count() const { return count_; }
-  void for_each(const auto& call) {
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-      if (tasks_[i].used) call(static_cast<int32_t>(i), tasks_[i]);
-    }
-  }
-  void for_each(const auto& call) const {
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-      if (tasks_[i].used) call(static_cast<int32_t>(i), tasks_[i]);
-    }
-  }
+  LiveTask& operator[](int32_t index) { return tasks_[index]; }
+  int64_t count() const { return tasks_.used_count(); }
+  void for_each(const auto& call) { tasks_.for_each(call); }
+  void for_each(const auto& call) const { tasks_.for_each(call); }
 
   int32_t add(TaskId id, const Graph::Task& task, int64_t order) {
-    int32_t index;
-    if (free_.empty()) {
-      index = static_cast<int32_t>(tasks_.size());
-      tasks_.emplace_back();
-    } else {
-      index = free_.back();
-      free_.pop_back();
-    }
+    const int32_t index = tasks_.add();
     LiveTask& live = (*this)[index];
-    live.used = true;
     live.task = id;
     live.order = order;
     live.body = task.body;
     live.queue = task.queue;
     live.phase = LiveTask::Phase::waiting;
     of_order_[static_cast<size_t>(order)] = index;
-    ++count_;
     return index;
   }
   void remove(int32_t index) {
     LiveTask& live = (*this)[index];
     of_order_[static_cast<size_t>(live.order)] = -1;
     live = LiveTask{};
-    free_.push_back(index);
-    --count_;
+    tasks_.remove(index);
   }
 
-  int64_t expected_ns(int32_t index) const { return times.expected_ns(tasks_[static_cast<size_t>(index)].body); }
+  int64_t expected_ns(int32_t index) const { return times.expected_ns(tasks_[index].body); }
   void make_ready(int32_t index) {
     LiveTask& live = (*this)[index];
     live.phase = LiveTask::Phase::ready;
@@ -102,9 +85,7 @@ class LiveTasks {
 
  private:
   WorkQueues& queues_;
-  Parts<LiveTask, 256> tasks_;
-  std::vector<int32_t> free_;
-  int64_t count_ = 0;
+  Numbered<LiveTask> tasks_;
   std::vector<int32_t> of_order_;  // -1: not admitted, or done
 };
 

@@ -8,6 +8,7 @@
 #include "quarry/local/memory/budget.h"
 #include "quarry/scheduler/blocks/spill_file.h"
 #include "quarry/scheduler/graph.h"
+#include "quarry/scheduler/numbered.h"
 
 namespace quarry::scheduler {
 
@@ -64,38 +65,17 @@ class BlockTable {
     std::vector<int32_t>().swap(record_of_);
   }
 
-  BlockRecord& operator[](int32_t index) { return records_[static_cast<size_t>(index)]; }
-  const BlockRecord& operator[](int32_t index) const { return records_[static_cast<size_t>(index)]; }
+  BlockRecord& operator[](int32_t index) { return records_[index]; }
+  const BlockRecord& operator[](int32_t index) const { return records_[index]; }
   // Of a block of this run; -1: not made yet, or gone.
   int32_t index_of(BlockId block) const { return record_of_[static_cast<size_t>(block)]; }
   void set_index(BlockId block, int32_t index) { record_of_[static_cast<size_t>(block)] = index; }
   BlockRecord& of(BlockId block) { return (*this)[index_of(block)]; }
-  int64_t used_count() const { return used_count_; }
-  // Every record in use.
-  void for_each(const auto& call) {
-    for (size_t i = 0; i < records_.size(); ++i) {
-      if (records_[i].used) call(static_cast<int32_t>(i), records_[i]);
-    }
-  }
-  void for_each(const auto& call) const {
-    for (size_t i = 0; i < records_.size(); ++i) {
-      if (records_[i].used) call(static_cast<int32_t>(i), records_[i]);
-    }
-  }
+  int64_t used_count() const { return records_.used_count(); }
+  void for_each(const auto& call) { records_.for_each(call); }
+  void for_each(const auto& call) const { records_.for_each(call); }
 
-  int32_t add() {
-    int32_t index;
-    if (free_.empty()) {
-      index = static_cast<int32_t>(records_.size());
-      records_.emplace_back();
-    } else {
-      index = free_.back();
-      free_.pop_back();
-    }
-    (*this)[index].used = true;
-    ++used_count_;
-    return index;
-  }
+  int32_t add() { return records_.add(); }
   // What its record holds has been given back.
   void remove(int32_t index) {
     BlockRecord& r = (*this)[index];
@@ -103,8 +83,7 @@ class BlockTable {
     const uint32_t generation = r.generation + 1;
     static_cast<BlockState&>(r) = BlockState{};
     r.generation = generation;
-    --used_count_;
-    free_.push_back(index);
+    records_.remove(index);
   }
 
   const Consumers& consumers() const { return consumers_; }
@@ -116,9 +95,7 @@ class BlockTable {
   }
 
  private:
-  Parts<BlockRecord, 256> records_;
-  std::vector<int32_t> free_;
-  int64_t used_count_ = 0;
+  Numbered<BlockRecord> records_;
   // This run.
   Consumers consumers_;
   std::vector<int32_t> record_of_;
