@@ -7,7 +7,9 @@
 
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/local/memory/shares.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::apps {
 namespace {
