@@ -154,9 +154,9 @@ int64_t Core::fill_round(Worker& worker, int32_t first, int64_t round_ns, int mo
 
 void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   WorkQueue& queue = queues_[worker.queue];
-  const bool on_device = on_device_ && worker.queue == QueueKind::compute;
-  const int64_t round_ns = on_device ? kQueueRoundNs : on_device_ ? kDeviceRoundNs : kRoundNs;
-  const int most = on_device ? Worker::kMostTasks : Worker::kMostTasks / 2;
+  const bool on_stream = on_device_ && worker.queue == QueueKind::compute;
+  const int64_t round_ns = on_stream ? kQueueRoundNs : on_device_ ? kDeviceRoundNs : kRoundNs;
+  const int most = on_stream ? Worker::kMostTasks : Worker::kMostTasks / 2;
   const bool is_short = fill_round(worker, first, round_ns, most) < kRoundNs;
   if (is_short) ++queue.in_short_rounds;
   const int total = worker.count;
@@ -182,7 +182,7 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   };
   while (now_ns - begin_ns <= round_ns && !(done > 0 && stopping_.load(std::memory_order_relaxed))) {
     if (done >= total) break;
-    const int count = on_device ? batch_size(worker, done, total) : 1;
+    const int count = on_stream ? batch_size(worker, done, total) : 1;
     if (alone) {
       worker.next.store(done + count, std::memory_order_relaxed);
     } else if (worker.next.fetch_add(count) != done) {

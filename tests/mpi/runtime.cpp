@@ -59,7 +59,7 @@ TEST(Runtime, EveryRankIsPartOfIt) {
   if (job().size() == 2) {
     EXPECT_EQ(
         runtime.banner(),
-        fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16 MiB of memory per rank", job().transport()));
+        fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16.0 MiB of memory per rank", job().transport()));
   }
 }
 
