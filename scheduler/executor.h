@@ -6,11 +6,8 @@
 // always run: there is no cycle of waits.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,7 +43,7 @@ struct Progress {
   int64_t host_used = 0, host_limit = 0;          // pinned tier; GPU kinds
   int64_t disk_used = 0;                          // spill file
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
-  double busy_seconds[kLaneCount] = {};           // the same
+  double busy_seconds[kQueueCount] = {};          // the same
   int64_t active = 0;                             // whether a graph is running
   int64_t stolen_chunks = 0;  // computed for other ranks since then; filled in by who knows of ranks
   friend bool operator==(const Progress&, const Progress&) = default;
@@ -61,7 +58,7 @@ struct Statistics {
   int64_t restored_bytes = 0;     // brought back to the compute tier
   int64_t peak_memory_bytes = 0;  // compute tier, reserved
   int64_t peak_host_bytes = 0;
-  double busy_seconds[kLaneCount] = {};
+  double busy_seconds[kQueueCount] = {};
 };
 
 // A block that outlives its run (persist): counted in the budget, spilled like any other.
@@ -71,62 +68,71 @@ class StoredBlock {
   virtual int64_t bytes() const = 0;
 };
 
+class Core;
+
 class Executor {
  public:
   static std::unique_ptr<Executor> create(const ExecutorConfig& config);
-  virtual ~Executor() = default;
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // Blocks until every task is done and every remote reader has released its block; throws the first task's error, or
   // what cancel() was given, after every running task has ended. Throws BudgetError before starting anything if
   // least_workable_bytes() exceeds what is free beside stored blocks that cannot be spilled. The executor can be used
   // again after an error; only what the failed run made is gone.
-  virtual void run(Graph& graph) = 0;
+  void run(Graph& graph);
   // From any thread: stops admitting; run() throws `error` when the running tasks have ended. Without a run, the next
   // run() throws it at once (so that a peer's failure just before run() is not lost), unless clear_cancel() comes
   // first.
-  virtual void cancel(const local::ErrorRecord& error) = 0;
-  virtual void clear_cancel() = 0;
+  void cancel(const local::ErrorRecord& error);
+  void clear_cancel();
   // Called once per failed run, with its first error, as soon as it happens: run() may still wait for deferred tasks,
   // which whoever completes them must then fail. From any thread, no lock held; must not call run().
-  virtual void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) = 0;
+  void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler);
   // What compute threads of the CPU do again and again while they look for work, before they sleep: null for nothing.
   // It returns soon and does not throw; several threads may be in it, also for a while after it has been replaced.
-  virtual void set_idle_work(std::function<void()> work) = 0;
+  void set_idle_work(std::function<void()> work);
   // After run(), until the next one: the kept block.
-  virtual std::shared_ptr<StoredBlock> stored(BlockId block) = 0;
+  std::shared_ptr<StoredBlock> stored_block(BlockId block);
 
   // For the service of remote readers, during run(), from any thread. when_ready: calls back once when the block has
   // been produced (at once if it has); before run() begins it waits for that run; if the run fails, never.
-  virtual void when_ready(BlockId block, std::function<void()> callback) = 0;
+  void when_ready(BlockId block, std::function<void()> callback);
   // Copies part of a produced block to host memory from whichever tier holds it. Blocks. Throws Cancelled when the run
   // has ended.
-  virtual void read_block(BlockId block, int64_t offset, int64_t bytes, void* to) = 0;
+  void read_block(BlockId block, int64_t offset, int64_t bytes, void* to);
   // For a glance at a produced block of so many bytes, on the CPU: calls `visit` with its memory, holding the
   // executor's lock. False where the block is in another tier. Throws Cancelled as read_block() does.
-  virtual bool visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit) = 0;
-  virtual void release_remote(BlockId block) = 0;
+  bool visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit);
+  void release_remote(BlockId block);
   // A produced block where it lies in device memory, for a reader of another process: its address in device_slab(), and
   // there it stays until end_lease(), which must come even if the run fails; run() waits for it. Null where the block
   // is in another tier. Throws Cancelled as read_block() does.
-  virtual const void* lease_block(BlockId block) = 0;
-  virtual void end_lease(BlockId block) = 0;
+  const void* lease_block(BlockId block);
+  void end_lease(BlockId block);
   // The one piece of device memory that blocks and scratch of the compute tier lie in; null on the CPU.
-  virtual std::pair<void*, int64_t> device_slab() const = 0;
+  std::pair<void*, int64_t> device_slab() const;
   // The same outside a run.
-  virtual void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) = 0;
+  void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to);
 
-  virtual Progress progress() const = 0;      // any thread
-  virtual Statistics statistics() const = 0;  // since creation
-  virtual local::Device device() const = 0;
-  virtual local::Budget& memory_budget() = 0;
-  virtual local::Budget& host_budget() = 0;
+  Progress progress() const;      // any thread
+  Statistics statistics() const;  // since creation
+  const ExecutorConfig& config() const;
+  local::Device device() const;
+  local::Budget& memory_budget();
+  local::Budget& host_budget();
   // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU,
   // where tasks declare scratch instead: memory that admitted tasks hold does not make way for one of them). Waits
   // while others hold what would do, evicting blocks where that helps; throws OutOfMemory for more than there is in all
   // and after 30 s. What is given back with a stream is reused when the stream has come to that point.
-  virtual local::MemoryResource& staging() = 0;
+  local::MemoryResource& staging();
   // What every running and the next waiting task are, one line each: for the watchdog.
-  virtual std::string describe_waits() const = 0;
+  std::string describe_waits() const;
+
+ private:
+  explicit Executor(const ExecutorConfig& config);
+  const std::unique_ptr<Core> core_;
 };
 
 }  // namespace quarry::scheduler

@@ -8,15 +8,15 @@
 
 namespace quarry::scheduler {
 
-const char* name(LaneKind lane) {
-  switch (lane) {
-    case LaneKind::io:
+const char* name(QueueKind queue) {
+  switch (queue) {
+    case QueueKind::io:
       return "io";
-    case LaneKind::compute:
+    case QueueKind::compute:
       return "compute";
-    case LaneKind::worker:
+    case QueueKind::worker:
       return "worker";
-    case LaneKind::comm:
+    case QueueKind::comm:
       return "comm";
   }
   return "unknown";
@@ -87,7 +87,7 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   const TaskId id = task_count();
   Task task{};
   task.kind = decl.kind;
-  task.lane = decl.lane;
+  task.queue = decl.queue;
   task.body = decl.body;
   task.index = decl.index;
   task.position = decl.position;

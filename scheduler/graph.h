@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/scheduler/task.h"
 
@@ -49,7 +50,7 @@ class AddressTable {
 
 struct TaskDecl {
   TaskKind kind = TaskKind::compute;
-  LaneKind lane = LaneKind::compute;
+  QueueKind queue = QueueKind::compute;
   int32_t body = 0;  // from Graph::add_body
   int64_t index = 0;
   int64_t position = 0;  // in the global plan order: admission is in this order (ties: order of adding). Producers
@@ -64,7 +65,7 @@ class Graph {
  public:
   int32_t add_body(std::unique_ptr<TaskBody> body);
   // A block produced by one task of this graph and freed after its last local consumer and `remote_readers` calls of
-  // Executor::release_remote(). With keep, it becomes a StoredBlock (Executor::stored()) instead of being freed.
+  // Executor::release_remote(). With keep, it becomes a StoredBlock (Executor::stored_block()) instead of being freed.
   BlockId add_block(int64_t bytes, int32_t remote_readers = 0, bool keep = false);
   // A block kept from an earlier run; the same id for the same block.
   BlockId add_stored(std::shared_ptr<StoredBlock> block, int32_t remote_readers = 0);
@@ -92,7 +93,7 @@ class Graph {
 
   struct Task {
     TaskKind kind;
-    LaneKind lane;
+    QueueKind queue;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;
     int64_t edges_begin;  // into edges_: inputs, then outputs
@@ -110,6 +111,7 @@ class Graph {
   const Block& block(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
   // Null unless the block was kept from an earlier run.
   const std::shared_ptr<StoredBlock>& stored(BlockId id) const;
+  std::string task_name(TaskId id) const { return body(task(id)).name(task(id).index); }
   TaskBody& body(const Task& task) const { return *bodies_[static_cast<size_t>(task.body)]; }
   std::span<const BlockId> inputs(const Task& t) const {
     return {edges_.data() + t.edges_begin, static_cast<size_t>(t.inputs)};
@@ -155,9 +157,7 @@ class Consumers {
 };
 
 // What a block or a task's scratch costs in the budget: its bytes rounded up to the allocation alignment.
-inline int64_t charged_bytes(int64_t bytes) {
-  return (bytes + local::kAllocationAlignment - 1) / local::kAllocationAlignment * local::kAllocationAlignment;
-}
+inline int64_t charged_bytes(int64_t bytes) { return local::align_up(bytes, local::kAllocationAlignment); }
 
 // The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together, as
 // charged (all else can be spilled).

@@ -1,4 +1,4 @@
-// Tasks: what runs. The scheduler sees bytes, dependencies and lanes; never arrays, MPI or HDF5.
+// Tasks: what runs. The scheduler sees bytes, dependencies and queues; never arrays, MPI or HDF5.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace quarry::scheduler {
 enum class TaskKind : uint8_t { read, decode, copy, compute, send, receive, write, host };
 
 // Where a task runs; one queue of ready tasks each, lowest plan position first.
-enum class LaneKind : uint8_t {
+enum class QueueKind : uint8_t {
   io,       // threads that read and write files (and stage to and from a GPU)
   compute,  // on the CPU: one thread per core; on a GPU: one thread that queues work on the compute stream
   worker,   // host threads for work that blocks or that belongs to no device
   comm,     // receive tasks: started here, completed by the communication thread
 };
-inline constexpr int kLaneCount = 4;
+inline constexpr int kQueueCount = 4;
 // The lane of trace events that say how many bytes a tier below the compute tier holds; their names are the tiers'.
 inline constexpr const char* kTierLane = "tier";
-const char* name(LaneKind lane);
+const char* name(QueueKind queue);
 
 using BlockId = int64_t;
 using TaskId = int64_t;
@@ -57,7 +57,7 @@ class TaskRun {
   // The task ends when the returned object says so, instead of when run() returns.
   virtual std::shared_ptr<Completion> defer() = 0;
   // Whether the run is being cancelled; long tasks ask now and then and return early.
-  virtual bool cancelled() const = 0;
+  virtual bool is_cancelled() const = 0;
 };
 
 // The code of a family of tasks (one per stage), shared by all its instances. run() is called from several threads at
@@ -72,8 +72,8 @@ class TaskBody {
   // Several tasks of one round in their order, for bodies that can queue them together (one kernel instead of many).
   // Only on a GPU; all are on one stream, and none is deferred. What a call that throws should have done is done again
   // by run(), one after the other, so that the error is that of its task.
-  virtual bool takes_several() const { return false; }
-  virtual void run_several(std::span<TaskRun* const> runs) {
+  virtual bool supports_batching() const { return false; }
+  virtual void run_batch(std::span<TaskRun* const> runs) {
     for (TaskRun* const one : runs) run(*one);
   }
 };

@@ -77,9 +77,9 @@ std::string status_json(const DashboardStatus& status) {
   all["fraction"] = fraction;
   all["left_seconds"] = nullptr;
   if (fraction > 0) all["left_seconds"] = status.seconds * (1 - fraction) / fraction;
-  all["lanes"] = nlohmann::json::array();
-  for (int lane = 0; lane < kLanes; ++lane) {
-    all["lanes"].push_back({{"name", lane_name(lane)}, {"busy_seconds", sum.busy_seconds[lane]}});
+  all["queues"] = nlohmann::json::array();
+  for (int queue = 0; queue < kQueueCount; ++queue) {
+    all["queues"].push_back({{"name", queue_name(queue)}, {"busy_seconds", sum.busy_seconds[queue]}});
   }
   nlohmann::json ranks = nlohmann::json::array();
   for (size_t rank = 0; rank < status.ranks.size(); ++rank) {

@@ -26,8 +26,8 @@ progress { width: 100%; height: 14px; accent-color: var(--main); }
 <h1 id="title">quarry</h1><p id="banner"></p><p id="step"></p><p id="lost"></p>
 <progress id="bar" max="1" value="0" aria-label="share done"></progress>
 <div class="tiles" id="tiles"></div>
-<h2>Lanes</h2><table><thead><tr><th scope="col">Lane</th><th scope="col">Threads busy now</th><th scope="col">Busy in all</th></tr></thead>
-<tbody id="lanes"></tbody></table>
+<h2>Worker threads</h2><table><thead><tr><th scope="col">Queue</th><th scope="col">Busy now</th><th scope="col">Busy in all</th></tr></thead>
+<tbody id="queues"></tbody></table>
 <h2>Ranks</h2><table><thead><tr><th scope="col">Rank</th><th scope="col">Tasks</th><th scope="col">Bytes</th><th scope="col">Rate</th>
 <th scope="col">Memory</th><th scope="col">Pinned host</th><th scope="col">Spill file</th><th scope="col">Spilled</th>
 <th scope="col">Brought back</th><th scope="col">Chunks stolen</th></tr></thead><tbody id="ranks"></tbody></table>
@@ -77,8 +77,8 @@ function show(s) {
     ["Rate", bytes(speed) + "/s", "mean " + bytes(s.seconds > 0 ? all.bytes_done / s.seconds : 0) + "/s"],
     ["Tasks", all.tasks_done.toLocaleString("en"), "of " + all.tasks_total.toLocaleString("en")],
     ["Memory", bytes(all.memory_used), "of " + bytes(all.memory_limit)]]);
-  rows("lanes", all.lanes.map((lane, i) => [lane.name, rate(lane.busy_seconds, before?.s.all.lanes[i].busy_seconds, elapsed).toFixed(2),
-    seconds(lane.busy_seconds)]));
+  rows("queues", all.queues.map((queue, i) => [queue.name, rate(queue.busy_seconds, before?.s.all.queues[i].busy_seconds, elapsed).toFixed(2),
+    seconds(queue.busy_seconds)]));
   rows("ranks", s.ranks.map((r, i) => [r.rank, r.tasks_done.toLocaleString("en") + " / " + r.tasks_total.toLocaleString("en"),
     bytes(r.bytes_done) + " / " + bytes(r.bytes_total), bytes(rate(r.bytes_done, before?.s.ranks[i]?.bytes_done, elapsed)) + "/s",
     bytes(r.memory_used) + " / " + bytes(r.memory_limit), r.host_limit ? bytes(r.host_used) + " / " + bytes(r.host_limit) : "",

@@ -1,12 +1,16 @@
-// quarry info FILE[:/OBJECT]: what a file holds; quarry info --topology: how ranks are connected.
+// quarry info FILE[:/OBJECT]: what a file holds; quarry info --topology: how ranks are connected; quarry info --memory:
+// who gets what of the memory budget.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/memory_shares.h"
 #include "quarry/apps/quarry/options.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/apps/quarry/topology.h"
@@ -95,11 +99,20 @@ int run_info(const std::string& target) {
   return 0;
 }
 
+// Whether the option is on the command line: it may also come from the environment.
+bool has_argument(int argc, char** argv, std::string_view option) {
+  return std::any_of(argv, argv + argc, [&](std::string_view argument) {
+    return argument == option || (argument.starts_with(option) && argument.substr(option.size()).starts_with('='));
+  });
+}
+
 }  // namespace
 
 RunCommand add_info_command(CLI::App& parser) {
   CLI::App* command = parser.add_subcommand(
-      "info", "Show the tree of an HDF5 file: shapes, dtypes, chunks, filters, ratio; or how ranks are connected");
+      "info",
+      "Show the tree of an HDF5 file: shapes, dtypes, chunks, filters, ratio; how ranks are connected "
+      "(--topology); or who gets what of the memory budget (--memory, with or without a size)");
   const auto target = std::make_shared<std::string>();
   const auto options = std::make_shared<CommonOptions>();
   const auto topology = std::make_shared<bool>(false);
@@ -107,6 +120,8 @@ RunCommand add_info_command(CLI::App& parser) {
   command->add_flag("--topology", *topology, "Show instead where the ranks run and how data travels between them")
       ->excludes(file);
   add_common_options(*command, *options);
+  // Alone it asks for the shares of the budget that there would be.
+  command->get_option("--memory")->expected(0, 1);
   return [target, topology, options](int& argc, char**& argv) {
     if (*topology) {
       return run_job(*options, argc, argv, [](Job& job) {
@@ -114,7 +129,13 @@ RunCommand add_info_command(CLI::App& parser) {
         return 0;
       });
     }
-    if (target->empty()) throw local::InvalidArgument("info needs a FILE, or --topology");
+    if (target->empty() && has_argument(argc, argv, "--memory")) {
+      return run_job(*options, argc, argv, [](Job& job) {
+        fmt::print("{}", describe_memory(job.runtime()));
+        return 0;
+      });
+    }
+    if (target->empty()) throw local::InvalidArgument("info needs a FILE, --topology or --memory");
     if (launcher_rank() != 0) return 0;
     return run_info(*target);
   };

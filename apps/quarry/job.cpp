@@ -174,9 +174,9 @@ void Job::print_plan(const std::string& title, std::span<const Array> arrays, bo
 namespace {
 
 nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds) {
-  nlohmann::json lanes = nlohmann::json::object();
-  for (int lane = 0; lane < kLanes; ++lane) {
-    lanes[lane_name(lane)] = totals.lane_busy_seconds[lane];
+  nlohmann::json queues = nlohmann::json::object();
+  for (int queue = 0; queue < kQueueCount; ++queue) {
+    queues[queue_name(queue)] = totals.queue_busy_seconds[queue];
   }
   return {{"wall_seconds", wall_seconds},
           {"read_bytes", totals.read_bytes},
@@ -188,7 +188,7 @@ nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds)
           {"stolen_chunks", totals.stolen_chunks},
           {"peak_device_bytes", totals.peak_device_bytes},
           {"peak_host_bytes", totals.peak_host_bytes},
-          {"lanes", lanes}};
+          {"queues", queues}};
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -12,6 +12,7 @@
 #include "quarry/apps/quarry/script.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/output.h"
+#include "quarry/local/memory/policy.h"
 #include "quarry/local/memory/slab_pool.h"
 
 namespace quarry::apps {
@@ -160,7 +161,7 @@ local::Device chosen_device(const EvalOptions& options) {
 
 // A line that asks for more is an error and not the end of the process.
 int64_t memory_limit(const EvalOptions& options, local::Device device) {
-  constexpr double kShare = 0.8;  // the rest is the host's: reading, copies, what runs beside
+  constexpr double kShare = local::memory_policy::kLocalShare;
   const bool on_gpu = device.kind == local::DeviceKind::cuda;
   const int64_t free_bytes = on_gpu ? local::backend(device.kind).info(device.index).free_bytes : free_host_bytes();
   const std::string text = options.common.runtime().memory;

@@ -6,19 +6,6 @@
 
 namespace quarry::apps {
 
-std::string format_bytes(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  constexpr double kStep = 1024;
-  auto value = static_cast<double>(bytes);
-  int unit = 0;
-  while (std::abs(value) >= kStep && unit < 6) {
-    value /= kStep;
-    ++unit;
-  }
-  if (unit == 0) return fmt::format("{} B", bytes);
-  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
-}
-
 std::string format_seconds(double seconds) {
   if (!std::isfinite(seconds)) return "unknown";
   if (seconds < 10) return fmt::format("{:.2f} s", seconds);

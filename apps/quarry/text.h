@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "quarry/local/base/sizes.h"
+
 namespace quarry::apps {
 
-std::string format_bytes(int64_t bytes);     // "1.5 GiB", "512 B"
+using local::format_bytes;
 std::string format_seconds(double seconds);  // "0.35 s", "12 s", "3:05", "2:07:30"
 std::string format_count(int64_t count);     // "1,234,567"
 

@@ -21,7 +21,7 @@ namespace quarry::exec {
 
 class FetchServer : public std::enable_shared_from_this<FetchServer> {
  public:
-  static constexpr int kBuffers = 3;  // bounce buffers; one more segment is scratch for gathering short runs
+  static constexpr int kBuffers = local::memory_policy::kMessageBuffers;  // bounce buffers; one more segment is scratch for gathering short runs
 
   explicit FetchServer(const ServiceLink& link);
   ~FetchServer();

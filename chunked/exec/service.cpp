@@ -32,19 +32,11 @@
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
 namespace {
-
-constexpr int64_t kLargestSegment = int64_t{4} << 20;
-constexpr int64_t kSmallestSegment = int64_t{16} << 10;
-constexpr int64_t kSegmentsPerBudget = 128;  // so that bounce buffers stay below a few percent of a small budget
-
-int64_t segment_bytes_for(int64_t staging_limit) {
-  const int64_t wanted = staging_limit / kSegmentsPerBudget / 4096 * 4096;
-  return std::clamp(wanted, kSmallestSegment, kLargestSegment);
-}
 
 // Where the executor's failure handler finds the service, as long as there is one.
 struct FailureReceiver {
@@ -143,7 +135,7 @@ void ServiceImpl::open() {
   int64_t segment = 0;
   try {
     const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-    segment = segment_bytes_for(budget.limit_bytes());
+    segment = local::memory_policy::message_piece_bytes(budget.limit_bytes());
   } catch (...) {
     error = std::current_exception();
   }
@@ -472,12 +464,11 @@ int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks)
   for (const PathRow& row : path_rows()) {
     if ((row.fills == Fills::device) == on_device) segments += row.buffers;
   }
-  return segments * segment_bytes_for(staging_limit);
+  return segments * local::memory_policy::message_piece_bytes(staging_limit);
 }
 
 int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {
-  if (on_device) return memory_bytes;
-  return memory_bytes - staging_bytes(memory_bytes, on_device, std::max(ranks, 2));
+  return local::memory_policy::task_bytes(memory_bytes, on_device, ranks);
 }
 
 void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,

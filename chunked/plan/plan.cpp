@@ -10,22 +10,13 @@
 #include "quarry/chunked/plan/planned_arrays.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/base/trace.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::plan {
 
 namespace {
-
-// Tasks in flight that a budget should hold: one computing per core or so, one being read, one being written.
-constexpr int64_t kTasksInBudget = 6;
-
-std::string size_text(int64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 5) value /= 1024, ++unit;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
 
 int64_t largest_task_bytes(const Plan& plan) {
   int64_t largest = 0;
@@ -51,7 +42,7 @@ void siblings(Draft& draft) { draft.groups = group_arrays(draft.arrays->all()); 
 // Makes the stages anew, in smaller chunks, where the largest task exceeds its part of the budget.
 void fit(Draft& draft) {
   const PlanOptions& options = draft.options;
-  const int64_t room = options.memory_bytes / kTasksInBudget;
+  const int64_t room = options.memory_bytes / local::memory_policy::kTasksInBudget;
   const int64_t wanted = largest_task_bytes(draft.plan);
   if (options.memory_bytes == 0 || wanted <= room) return;
   Draft smaller(draft.roots, options);
@@ -63,8 +54,9 @@ void fit(Draft& draft) {
   const int64_t bytes = largest_task_bytes(smaller.plan);
   if (bytes >= wanted) return;  // the user's chunks, or what cannot be cut
   draft.plan = std::move(smaller.plan);
-  draft.plan.note = fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
-                                size_text(options.memory_bytes), size_text(bytes), size_text(wanted));
+  draft.plan.note =
+      fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
+                  local::format_bytes(options.memory_bytes), local::format_bytes(bytes), local::format_bytes(wanted));
   local::log(local::LogLevel::info, draft.plan.note);
 }
 
@@ -142,11 +134,12 @@ std::string describe(const Plan& plan) {
     const Stage& stage = plan.stages[s];
     text += fmt::format("{:3}  {:8}  {} in {} chunk{} of {}", s, stage.kind(), local::to_string(stage.shape),
                         stage.grid.count(), stage.grid.count() == 1 ? "" : "s", local::to_string(stage.grid.largest()));
-    if (const int64_t read = stage.file_bytes(); read > 0) text += fmt::format(", reads {}", size_text(read));
+    if (const int64_t read = stage.file_bytes(); read > 0) text += fmt::format(", reads {}", local::format_bytes(read));
     int64_t made = 0;
     for (const Stage::Output& output : stage.outputs)
       made += local::element_count(output.shape) * local::itemsize(output.dtype);
-    text += fmt::format(", makes {}, {} a task:  {}\n", size_text(made), size_text(stage.task_bytes()), stage.label);
+    text += fmt::format(", makes {}, {} a task:  {}\n", local::format_bytes(made),
+                        local::format_bytes(stage.task_bytes()), stage.label);
   }
   if (!plan.note.empty()) text += plan.note + "\n";
   return text;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quarry/chunked/report/rows.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::report {
 namespace {
@@ -46,10 +47,8 @@ std::string time_label(double seconds, double step) {
 
 // Of a power of two times a small number: no decimals.
 std::string byte_label(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return fmt::format("{:g} {}", bytes, kUnits[unit]);
+  const local::ScaledBytes scaled = local::scale_bytes(bytes);
+  return fmt::format("{:g} {}", scaled.value, scaled.unit);
 }
 
 struct Scale {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::report {
@@ -96,8 +97,7 @@ std::string summary(const RunReport& report);
 // One HTML file without references to anything else. Throws IoError.
 void write_report(const std::string& path, const RunReport& report);
 
-// "1.50 GiB", "0 B".
-std::string format_bytes(int64_t bytes);
+using local::format_bytes;
 // "1.23 s", "4.5 ms", "2 min 5 s".
 std::string format_seconds(double seconds);
 std::string escape_html(std::string_view text);

@@ -4,18 +4,11 @@
 #include <algorithm>
 
 #include "quarry/chunked/runtime/impl.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry {
 
 using local::DeviceKind;
-
-std::string bytes_text(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return fmt::format("{:.4g} {}", value, kUnits[unit]);
-}
 
 std::string Runtime::banner() const {
   const Impl& r = *impl_;
@@ -27,14 +20,14 @@ std::string Runtime::banner() const {
   switch (r.device.kind) {
     case DeviceKind::cpu:
       text += fmt::format(", CPU, {}{}, {} of memory{}", plural(r.options.threads, "thread"), each,
-                          bytes_text(r.memory_bytes), each);
+                          local::format_bytes(r.memory_bytes), each);
       break;
     case DeviceKind::cuda:
     case DeviceKind::emulated:
       text += fmt::format(", {}{}{}, {}{}, {} of device and {} of host memory{}", local::to_string(r.device),
                           r.device_name.empty() ? "" : " (" + r.device_name + ")", ranks > 1 ? " on rank 0" : "",
-                          plural(r.options.threads, "thread"), each, bytes_text(r.memory_bytes),
-                          bytes_text(r.host_bytes), each);
+                          plural(r.options.threads, "thread"), each, local::format_bytes(r.memory_bytes),
+                          local::format_bytes(r.host_bytes), each);
       break;
   }
   if (const auto others = std::ranges::count_if(r.kinds, [&](DeviceKind kind) { return kind != r.device.kind; })) {

@@ -15,9 +15,6 @@
 
 namespace quarry {
 
-// "1.5 GiB", for messages.
-std::string bytes_text(int64_t bytes);
-
 struct Runtime::Impl {
   explicit Impl(std::unique_ptr<comm::Communicator> made) : communicator(std::move(made)) {}
   ~Impl() { stop(); }

@@ -4,9 +4,9 @@
 
 namespace quarry {
 
-static_assert(kLanes == scheduler::kLaneCount);
+static_assert(kQueueCount == scheduler::kQueueCount);
 
-const char* lane_name(int lane) { return scheduler::name(static_cast<scheduler::LaneKind>(lane)); }
+const char* queue_name(int queue) { return scheduler::name(static_cast<scheduler::QueueKind>(queue)); }
 
 Progress total(std::span<const Progress> ranks) {
   Progress all;
@@ -24,7 +24,7 @@ Progress total(std::span<const Progress> ranks) {
     all.restored_bytes += one.restored_bytes;
     all.active += one.active;
     all.stolen_chunks += one.stolen_chunks;
-    for (int lane = 0; lane < kLanes; ++lane) all.busy_seconds[lane] += one.busy_seconds[lane];
+    for (int queue = 0; queue < kQueueCount; ++queue) all.busy_seconds[queue] += one.busy_seconds[queue];
   }
   return all;
 }

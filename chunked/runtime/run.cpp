@@ -10,6 +10,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 namespace {
@@ -74,16 +75,14 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
 // States of chunks that were computed for other ranks stay within a part of the budget that no task needs, so that they
 // never hold up admission.
 void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
-  constexpr int64_t kShare = 16, kPinnedShare = 64;
   if (!runtime.is_stealing()) return;
   const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
   local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
   WorkStealing::Settings settings;
   for (const local::DeviceKind kind : runtime.device_kinds()) settings.victims.push_back(kind == runtime.device().kind);
   settings.budget = &budget;
-  const int64_t share = budget.limit_bytes() / (on_cpu ? kShare : kPinnedShare);
-  const int64_t free = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : share;
-  settings.limit_bytes = std::clamp<int64_t>(free, 0, share);
+  const int64_t free_bytes = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : 0;
+  settings.limit_bytes = local::memory_policy::stolen_bytes(budget.limit_bytes(), free_bytes, !on_cpu);
   settings.on_stolen = [&runtime] { ++runtime.internals().stolen_chunks; };
   service.stealing().configure(std::move(settings));
 }
@@ -118,7 +117,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     const auto& output =
         plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
-    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored(block));
+    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored_block(block));
     const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
     kept.push_back(
         std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks), &runtime.executor()));

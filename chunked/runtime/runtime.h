@@ -60,7 +60,7 @@ struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
   int64_t stolen_chunks = 0;  // computed for other ranks
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
-  double lane_busy_seconds[kLanes] = {};
+  double queue_busy_seconds[kQueueCount] = {};
 };
 
 class Runtime {

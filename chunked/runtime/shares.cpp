@@ -5,6 +5,8 @@
 
 #include "quarry/chunked/runtime/impl.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry {
 
@@ -13,10 +15,7 @@ using local::InvalidArgument;
 
 namespace {
 
-constexpr double kDefaultShare = 0.6;        // of a rank's free host memory, on the CPU
-constexpr double kDefaultDeviceShare = 0.8;  // of free device memory
-constexpr double kDefaultHostShare = 0.25;   // of a rank's free host memory, for pinned and staging memory
-constexpr int64_t kDefaultHostBytes = int64_t{4} << 30;
+namespace policy = local::memory_policy;
 
 }  // namespace
 
@@ -37,25 +36,25 @@ void Runtime::Impl::choose_budget() {
   };
   switch (device.kind) {
     case DeviceKind::cpu:
-      memory_bytes = chosen(options.memory, "memory", share, part(kDefaultShare, share));
+      memory_bytes = chosen(options.memory, "memory", share, part(policy::kHostShare, share));
       host_bytes = 0;
       return;
     case DeviceKind::emulated:
-      memory_bytes = chosen(options.memory, "memory", share, part(kDefaultShare / 2, share));
+      memory_bytes = chosen(options.memory, "memory", share, part(policy::kEmulatedShare, share));
       break;
     case DeviceKind::cuda: {
       const local::DeviceInfo info = local::backend(device.kind).info(device.index);
-      memory_bytes = chosen(options.memory, "memory", info.free_bytes, part(kDefaultDeviceShare, info.free_bytes));
+      memory_bytes = chosen(options.memory, "memory", info.free_bytes, part(policy::kDeviceShare, info.free_bytes));
       if (memory_bytes > info.free_bytes) {
         throw InvalidArgument(fmt::format("memory: {} asked for, {} of {} are free on {} ({})",
-                                          bytes_text(memory_bytes), bytes_text(info.free_bytes),
-                                          bytes_text(info.total_bytes), local::to_string(device), info.name));
+                                          local::format_bytes(memory_bytes), local::format_bytes(info.free_bytes),
+                                          local::format_bytes(info.total_bytes), local::to_string(device), info.name));
       }
       break;
     }
   }
-  host_bytes =
-      chosen(options.host_memory, "host memory", share, std::min(kDefaultHostBytes, part(kDefaultHostShare, share)));
+  host_bytes = chosen(options.host_memory, "host memory", share,
+                      std::min(policy::kMostPinnedBytes, part(policy::kPinnedShare, share)));
 }
 
 }  // namespace quarry

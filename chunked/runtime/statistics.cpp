@@ -18,7 +18,7 @@ RunStatistics Runtime::statistics() const {
   s.stolen_chunks = impl_->internals.stolen_chunks;
   s.peak_device_bytes = from.peak_memory_bytes;
   s.peak_host_bytes = impl_->device.kind == local::DeviceKind::cpu ? from.peak_memory_bytes : from.peak_host_bytes;
-  std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(s.lane_busy_seconds));
+  std::copy(std::begin(from.busy_seconds), std::end(from.busy_seconds), std::begin(s.queue_busy_seconds));
   return s;
 }
 
@@ -29,7 +29,7 @@ RunStatistics Runtime::total_statistics() {
   int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
   communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
   communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
-  communicator().all_reduce(std::span(s.lane_busy_seconds), comm::ReduceOp::sum);
+  communicator().all_reduce(std::span(s.queue_busy_seconds), comm::ReduceOp::sum);
   s.read_bytes = sums[0];
   s.written_bytes = sums[1];
   s.spilled_bytes = sums[2];

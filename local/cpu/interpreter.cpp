@@ -6,15 +6,12 @@
 #include <limits>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/cpu/arena.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local::cpu {
 namespace {
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
-}
 
 // A tile of a value: rows begin row_bytes apart, elements of a row are neighbours.
 struct View {
@@ -540,7 +537,7 @@ ScratchMap::ScratchMap(const Code& code, const Layout& layout) : tile_elements(l
   tiles.reserve(code.buffer_itemsize.size());
   for (int64_t size : code.buffer_itemsize) {
     tiles.push_back(slot_bytes);
-    slot_bytes += aligned(size * tile_elements);
+    slot_bytes += align_up(size * tile_elements, kAllocationAlignment);
   }
   const int64_t states = layout.kept_tile;
   reductions.resize(code.reductions.size());
@@ -549,15 +546,16 @@ ScratchMap::ScratchMap(const Code& code, const Layout& layout) : tile_elements(l
     ReductionPart& part = reductions[i];
     for (int f = 0; f < r.fields; ++f) {
       part.field_offset[f] = part.block_bytes;
-      part.block_bytes += aligned(itemsize(r.wide[f]) * states);
+      part.block_bytes += align_up(itemsize(r.wide[f]) * states, kAllocationAlignment);
       part.partial[f] = partial_bytes;
-      if (layout.segments > 1) partial_bytes += aligned(itemsize(r.wide[f]) * layout.kept * layout.segments);
+      if (layout.segments > 1)
+        partial_bytes += align_up(itemsize(r.wide[f]) * layout.kept * layout.segments, kAllocationAlignment);
     }
     part.stack = slot_bytes;
     slot_bytes += part.block_bytes * (layout.stack_levels() + 1);
   }
   conversion = slot_bytes;
-  if (!reductions.empty()) slot_bytes += aligned(16 * states);
+  if (!reductions.empty()) slot_bytes += align_up(16 * states, kAllocationAlignment);
 }
 
 void interpret(const Code& code, const Layout& layout, const ScratchMap& map, const Loops& loops,

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/cpu/arena.h"
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/memory/memory_resource.h"
@@ -100,17 +101,14 @@ EighSizes eigh_sizes(int64_t n) {
     return {1 + 6 * n + 2 * n * n, 0, 3 + 5 * n};
 }
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
-}
-
 template <class T>
 int64_t eigh_bytes(int64_t n) {
   using R = Real<T>;
   const EighSizes sizes = eigh_sizes<T>(n);
-  return aligned(n * n * static_cast<int64_t>(sizeof(T))) + aligned(sizes.work * static_cast<int64_t>(sizeof(T))) +
-         aligned(sizes.real_work * static_cast<int64_t>(sizeof(R))) +
-         aligned(sizes.int_work * static_cast<int64_t>(sizeof(lapack_int)));
+  return align_up(n * n * static_cast<int64_t>(sizeof(T)), kAllocationAlignment) +
+         align_up(sizes.work * static_cast<int64_t>(sizeof(T)), kAllocationAlignment) +
+         align_up(sizes.real_work * static_cast<int64_t>(sizeof(R)), kAllocationAlignment) +
+         align_up(sizes.int_work * static_cast<int64_t>(sizeof(lapack_int)), kAllocationAlignment);
 }
 
 template <class T>
@@ -121,10 +119,11 @@ void eigh_typed(Triangle triangle, const MatrixView& a, void* values, const Matr
   if (sizes.work > INT_MAX || sizes.real_work > INT_MAX)
     throw NotSupported(fmt::format("eigh: a {0} x {0} matrix is beyond LAPACK's 32-bit workspace on the CPU", n));
   T* matrix = reinterpret_cast<T*>(scratch);
-  T* work = reinterpret_cast<T*>(scratch += aligned(n * n * static_cast<int64_t>(sizeof(T))));
-  R* real_work = reinterpret_cast<R*>(scratch += aligned(sizes.work * static_cast<int64_t>(sizeof(T))));
-  lapack_int* int_work =
-      reinterpret_cast<lapack_int*>(scratch += aligned(sizes.real_work * static_cast<int64_t>(sizeof(R))));
+  T* work = reinterpret_cast<T*>(scratch += align_up(n * n * static_cast<int64_t>(sizeof(T)), kAllocationAlignment));
+  R* real_work =
+      reinterpret_cast<R*>(scratch += align_up(sizes.work * static_cast<int64_t>(sizeof(T)), kAllocationAlignment));
+  lapack_int* int_work = reinterpret_cast<lapack_int*>(
+      scratch += align_up(sizes.real_work * static_cast<int64_t>(sizeof(R)), kAllocationAlignment));
 
   // The lower triangle, by columns.
   for (int64_t j = 0; j < n; ++j) {

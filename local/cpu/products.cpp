@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/cpu/arena.h"
 #include "quarry/local/cpu/linalg.h"
 #include "quarry/local/cpu/matrix.h"
@@ -23,9 +24,6 @@ constexpr int64_t kFewResults = 4096;
 // Multiplications that are worth handing out as a piece of work.
 constexpr int64_t kGrain = 1 << 15;
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
-}
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t multiplications(const MatrixProduct& p) {
@@ -135,8 +133,9 @@ Dims stored_batch(const Dims& batch, const MatrixBatch& matrices) {
   return stored;
 }
 int64_t wide_bytes(const Dims& batch, const MatrixBatch& matrices) {
-  return aligned(element_count(stored_batch(batch, matrices)) * matrices.matrix.rows * matrices.matrix.columns *
-                 static_cast<int64_t>(sizeof(float)));
+  return align_up(element_count(stored_batch(batch, matrices)) * matrices.matrix.rows * matrices.matrix.columns *
+                      static_cast<int64_t>(sizeof(float)),
+                  kAllocationAlignment);
 }
 // Where the float32 copies of 16-bit matrices lie, packed.
 MatrixBatch wide_batch(const Dims& batch, const MatrixBatch& matrices, char* scratch) {
@@ -273,7 +272,7 @@ int64_t scratch_bytes(const MatrixProduct& p) {
   const bool half = is_half(p.dtype);
   if (half) bytes += wide_bytes(p.batch, p.a) + wide_bytes(p.batch, p.b) + wide_bytes(p.batch, p.c);
   const int64_t parts = segments(p);
-  if (parts > 1) bytes += aligned(parts * results(p) * (half ? int64_t{4} : itemsize(p.dtype)));
+  if (parts > 1) bytes += align_up(parts * results(p) * (half ? int64_t{4} : itemsize(p.dtype)), kAllocationAlignment);
   return bytes;
 }
 

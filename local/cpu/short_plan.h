@@ -1,6 +1,7 @@
 // Transforms of lines that stay in the cache, of lengths without large prime factors: what line_plan() is made of.
 #pragma once
 
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/cpu/line_plan.h"
 
 namespace quarry::local::cpu {
@@ -13,7 +14,7 @@ inline int64_t output_count(TransformKind kind, int64_t n) {
   return kind == TransformKind::real_to_half ? n / 2 + 1 : n;
 }
 
-inline int64_t aligned(int64_t bytes) { return (bytes + kLineAlignment - 1) / kLineAlignment * kLineAlignment; }
+inline int64_t aligned(int64_t bytes) { return align_up(bytes, kLineAlignment); }
 // Lines that begin in different sets of the cache, unless they are short.
 inline int64_t spread(int64_t bytes) {
   constexpr int64_t kCacheLine = 64, kPage = 4096;

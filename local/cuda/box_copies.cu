@@ -6,6 +6,7 @@
 
 #include "quarry/local/cuda/box_copies.h"
 #include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/multiprocessors.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -14,7 +15,6 @@ constexpr int kThreads = 512;
 constexpr int kInFlight = 8;  // words of a thread
 constexpr int kSliceWords = kThreads * kInFlight;
 constexpr int kMostBoxes = 24;  // their descriptions are the kernel's arguments: at most 4 KiB
-constexpr int64_t kMostBlocks = 132;
 
 struct Box {
   const char* from;
@@ -89,7 +89,7 @@ int64_t word_bytes(std::span<const BoxCopy> boxes) {
 
 template <class Word>
 void launch(const Batch& batch, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(std::min(batch.slices * batch.boxes, kMostBlocks));
+  const auto blocks = static_cast<unsigned>(std::min(batch.slices * batch.boxes, multiprocessor_count()));
   copy_kernel<Word><<<blocks, kThreads, 0, stream>>>(batch);
   check(cudaGetLastError(), "copying boxes");
 }

@@ -11,6 +11,7 @@
 #include "quarry/local/cuda/codegen/codegen.h"
 #include "quarry/local/cuda/embedded.h"
 #include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/multiprocessors.h"
 #include "quarry/local/cuda/plan.h"
 #include "quarry/local/memory/scratch.h"
 
@@ -18,8 +19,8 @@ namespace quarry::local::cuda {
 namespace {
 
 constexpr int64_t kRecordBytes = kAllocationAlignment;
-constexpr int64_t kSharedSumBytes = 32 << 10;           // kSharedSumBytes in kernel/indexing.cuh
-constexpr int64_t kSharedSumBlocks = int64_t{6} * 132;  // that many are on a device at once
+constexpr int64_t kSharedSumBytes = 32 << 10;                      // kSharedSumBytes in kernel/indexing.cuh
+constexpr int64_t kSharedSumBlocks = 6 * kPlannedMultiprocessors;  // that many are on a device at once
 constexpr int64_t kFillThreads = kSharedSumBlocks * kBlockThreads / 32;
 
 const char* mode_name(IndexMode mode) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/cuda/multiprocessors.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local::cuda {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int64_t kNarrowLimit = int64_t{1} << 31;
 // Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device.
-constexpr int64_t kFillBlocks = 2112;
+constexpr int64_t kFillBlocks = 16 * kPlannedMultiprocessors;
 constexpr int64_t kMaxSegments = 4 * kFillBlocks;
 // A thread that combines fewer states in its loop needs no levels of partial sums.
 constexpr int64_t kCascadeSteps = 16;
@@ -319,7 +320,7 @@ void plan_rows(Plan& plan, const Program& program, const Layout& layout, bool fo
     constexpr int64_t kWorthSplitting = 4, kSteps = 16;
     const int64_t fill = ceil_divide(kFillBlocks, plan.results);
     int64_t even = std::min(ceil_divide(kMaxSegments, plan.results), most / kSteps);
-    // Whole waves of blocks on 132 multiprocessors.
+    // Whole waves of blocks.
     constexpr int64_t kWave = kFillBlocks / 2;
     if (plan.results == 1 && even > kWave) even -= even % kWave;
     if (most >= kWorthSplitting)

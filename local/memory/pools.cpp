@@ -5,14 +5,9 @@
 #include <map>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::local {
-namespace {
-
-// Small copies share a slab of pinned memory, which takes milliseconds to get.
-constexpr int64_t kPinnedSlabBytes = int64_t{4} << 20;
-
-}  // namespace
 
 SlabPool& default_memory_pool(Device device) {
   static std::mutex& mutex = *new std::mutex;
@@ -38,7 +33,7 @@ SlabPool& default_pinned_pool(DeviceKind kind) {
   static auto& pools = *new std::map<DeviceKind, std::unique_ptr<SlabPool>>;  // as those of devices
   const std::lock_guard lock(mutex);
   auto& pool = pools[kind];
-  if (!pool) pool = SlabPool::pinned(kind, SlabPool::kNoLimit, kPinnedSlabBytes);
+  if (!pool) pool = SlabPool::pinned(kind, SlabPool::kNoLimit, memory_policy::kPinnedSlabBytes);
   return *pool;
 }
 

@@ -7,27 +7,17 @@
 #include <memory>
 
 #include "quarry/local/base/callstack.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::local {
 namespace {
 
 constexpr const char* kUnknown = "(unknown)";
 
-std::string readable(int64_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
-}
-
 constexpr const char* kColumns = "{:>12} {:>12} {:>12}  {}\n";
 
 std::string columns(int64_t used, int64_t acquired, int64_t allocations, const std::string& name) {
-  return fmt::format(kColumns, readable(used), readable(acquired), allocations, name);
+  return fmt::format(kColumns, format_bytes(used), format_bytes(acquired), allocations, name);
 }
 
 std::string place(const Frame& frame) {

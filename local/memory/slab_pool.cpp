@@ -8,6 +8,7 @@
 #include <map>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::local {
 namespace {
@@ -24,14 +25,12 @@ constexpr int64_t kMostBinned = int64_t{2} << 20;
 // How many blocks of a bin are looked at for one of the same stream.
 constexpr size_t kBinCandidates = 4;
 
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
 }  // namespace
 
 std::unique_ptr<SlabPool> SlabPool::fixed(Device device, int64_t bytes) {
   QUARRY_CHECK(bytes > 0);
   const bool lazy = device.kind == DeviceKind::cpu;
-  const int64_t limit = round_up(bytes, kAllocationAlignment);
+  const int64_t limit = align_up(bytes, kAllocationAlignment);
   std::unique_ptr<SlabPool> pool(
       new SlabPool(device, device.kind, /*slab_bytes=*/0, limit, lazy ? Pages::lazy : Pages::device));
   pool->add_slab(lazy ? limit * kAddressFactor : limit, /*touched=*/!lazy);
@@ -45,7 +44,7 @@ std::unique_ptr<SlabPool> SlabPool::growing(Device device, int64_t slab_bytes, i
 
 std::unique_ptr<SlabPool> SlabPool::pinned(DeviceKind kind, int64_t bytes, int64_t slab_bytes) {
   QUARRY_CHECK(bytes > 0 || (bytes == kNoLimit && slab_bytes > 0));
-  const int64_t limit = bytes == kNoLimit ? kNoLimit : round_up(bytes, kAllocationAlignment);
+  const int64_t limit = bytes == kNoLimit ? kNoLimit : align_up(bytes, kAllocationAlignment);
   std::unique_ptr<SlabPool> pool(new SlabPool(kCpu, kind, slab_bytes, limit, Pages::pinned));
   if (slab_bytes == 0) pool->add_slab(limit, /*touched=*/true);
   return pool;
@@ -214,7 +213,7 @@ void SlabPool::discard_all() {
 // Takes a slab of the usual size, or, where that is not to be had, of just the bytes needed.
 bool SlabPool::grow(int64_t bytes) {
   const int64_t room = limit_ >= 0 ? limit_ - acquired_ : INT64_MAX;
-  const int64_t wanted = std::min(bytes > slab_bytes_ ? round_up(bytes, kSlabGranularity) : slab_bytes_, room);
+  const int64_t wanted = std::min(bytes > slab_bytes_ ? align_up(bytes, kSlabGranularity) : slab_bytes_, room);
   for (int64_t slab : {wanted, bytes}) {
     if (slab < bytes || slab > room) continue;
     try {

@@ -216,7 +216,7 @@ class Bench {
       const BlockId block = graph.add_block(local::element_count(own[i].hyperslab.count) * itemsize);
       TaskDecl task;
       task.kind = scheduler::TaskKind::receive;
-      task.lane = scheduler::LaneKind::comm;
+      task.queue = scheduler::QueueKind::comm;
       task.body = receive;
       task.index = static_cast<int64_t>(i);
       task.position = chunks + static_cast<int64_t>(i);

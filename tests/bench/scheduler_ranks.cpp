@@ -89,7 +89,7 @@ class Ranks {
             place->second = graph.add_block(kBlockBytes);
             TaskDecl decl;
             decl.kind = TaskKind::receive;
-            decl.lane = LaneKind::comm;
+            decl.queue = QueueKind::comm;
             decl.body = receiving;
             decl.index = static_cast<int64_t>(sources.size());
             decl.position = position;

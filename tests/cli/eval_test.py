@@ -61,7 +61,7 @@ class Arguments(CliTest):
 
     def test_a_line_at_the_start_says_what_runs(self):
         first = self.ok("eval", "1", "--memory", "96MiB", "--threads", "1").err.splitlines()[0]
-        for word in ["quarry:", "1 rank", "1 thread", "96 MiB"]:
+        for word in ["quarry:", "1 rank", "1 thread", "96.0 MiB"]:
             self.assertIn(word, first)
 
     def test_help_and_version(self):

@@ -38,7 +38,7 @@ class Topology(CliTest):
         self.fails(2, "expected auto, mpi, ucx or self", "info", "--topology", "--transport", "tcp")
         self.fails(2, "expected auto, on or off", "info", "--topology", "--peer-copies", "maybe")
         self.fails(2, "expected auto, on or off", "info", "--topology", "--device-messages", "maybe")
-        self.fails(2, "info needs a FILE, or --topology", "info")
+        self.fails(2, "info needs a FILE, --topology or --memory", "info")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ TEST(Runtime, EveryRankIsPartOfIt) {
   if (job().size() == 2) {
     EXPECT_EQ(
         runtime.banner(),
-        fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16 MiB of memory per rank", job().transport()));
+        fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16.0 MiB of memory per rank", job().transport()));
   }
 }
 
@@ -200,7 +200,7 @@ TEST(Runtime, InterruptOnOneRankCancelsAll) {
   }
   scheduler::Graph graph;
   add_tasks(graph, 10,
-            [](scheduler::TaskRun& run) { EXPECT_TRUE(test::waits_until([&] { return run.cancelled(); })); });
+            [](scheduler::TaskRun& run) { EXPECT_TRUE(test::waits_until([&] { return run.is_cancelled(); })); });
   EXPECT_THROW(exec::Service::create(runtime.communicator(), runtime.executor(), 3)->run(graph), local::Cancelled);
 }
 

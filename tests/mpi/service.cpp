@@ -29,7 +29,7 @@ using local::DeviceKind;
 using scheduler::BlockId;
 using scheduler::Executor;
 using scheduler::Graph;
-using scheduler::LaneKind;
+using scheduler::QueueKind;
 using scheduler::TaskDecl;
 using scheduler::TaskKind;
 using scheduler::TaskRun;
@@ -229,7 +229,7 @@ class RandomFetches {
           graph.add_block(local::element_count(fetch.hyperslab.count) * static_cast<int64_t>(sizeof(int32_t)));
       TaskDecl task;
       task.kind = TaskKind::receive;
-      task.lane = LaneKind::comm;
+      task.queue = QueueKind::comm;
       task.body = receive;
       task.index = static_cast<int64_t>(i);
       task.position = 2 * fetch.chunk + 1;
@@ -333,7 +333,7 @@ TEST_P(OnDevice, ARanksFailureReachesAllWithItsType) {
       }
       // Others compute for long, but ask whether they should.
       if (job().rank() != culprit && chunk > 30) {
-        EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); }));
+        EXPECT_TRUE(test::waits_until([&] { return task.is_cancelled(); }));
       }
     };
     try {
@@ -377,7 +377,7 @@ TEST_P(OnDevice, InterruptCancelsEveryRank) {
   RandomFetches run(Settings{GetParam()}, 8, 8, {10}, 9);
   run.before = [&](int64_t, TaskRun& task) {
     if (job().rank() == 0) run.interrupt = true;
-    EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); }));
+    EXPECT_TRUE(test::waits_until([&] { return task.is_cancelled(); }));
   };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
   job().barrier();
@@ -553,7 +553,7 @@ TEST(Service, AChainOfShortTasksAcrossRanks) {
     if (step > 0) {
       before = graph.add_block(8);
       task.kind = TaskKind::receive;
-      task.lane = LaneKind::comm;
+      task.queue = QueueKind::comm;
       task.body = receive;
       task.outputs = std::span(&before, 1);
       graph.add_task(task);
@@ -593,7 +593,7 @@ TEST(Service, AnInterruptBetweenRunsCancelsTheNext) {
   const auto executor = make_executor({});
   RandomFetches run({}, 8, 8, {10}, 9);
   if (job().rank() == job().size() - 1) run.interrupt = true;
-  run.before = [&](int64_t, TaskRun& task) { EXPECT_TRUE(test::waits_until([&] { return task.cancelled(); })); };
+  run.before = [&](int64_t, TaskRun& task) { EXPECT_TRUE(test::waits_until([&] { return task.is_cancelled(); })); };
   EXPECT_THROW(run.run(*executor), local::Cancelled);
 }
 
@@ -605,7 +605,7 @@ void fetch_what_is_not_exposed(comm::Communicator& communicator, int owner) {
   if (job().rank() != owner || job().size() == 1) {
     const BlockId block = graph.add_block(40);
     TaskDecl task;
-    task.lane = LaneKind::comm;
+    task.queue = QueueKind::comm;
     task.body = graph.add_body(std::make_unique<Body>([&](TaskRun& run) {
       auto completion = run.defer();
       service->fetch(owner, {9, 9, 9}, {{10}, {0}, {10}, 4}, run.outputs[0].data,

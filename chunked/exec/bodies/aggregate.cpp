@@ -80,7 +80,7 @@ std::string UpdateBody::name(int64_t index) const {
                      local::to_string(grid.coordinates(chunks.back())));
 }
 
-void UpdateBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+void UpdateBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   std::vector<int64_t> chunks;
   size_t together = kFirstTogether;
@@ -139,7 +139,7 @@ int64_t CombineBody::scratch_bytes(int64_t index, int64_t states) {
   return known->second;
 }
 
-void CombineBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+void CombineBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   std::vector<scheduler::TaskRun*> left(runs.begin(), runs.end());
   std::vector<void*> states;
   while (!left.empty()) {
@@ -227,7 +227,7 @@ int64_t FinalizeBody::scratch_bytes(int64_t index) const {
   return bytes;
 }
 
-void FinalizeBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+void FinalizeBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   for (size_t o = 0; o < finalize_.size(); ++o) {
     for (const scheduler::TaskRun* run : runs) {

@@ -38,7 +38,7 @@ class UpdateBody : public BatchedBody {
   UpdateBody(const FusedBody& fused, std::function<void(int64_t, std::vector<int64_t>&)> chunks)
       : fused_(fused), chunks_(std::move(chunks)) {}
   std::string name(int64_t index) const override;
-  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  void run_batch(std::span<scheduler::TaskRun* const> runs) override;
 
  private:
   const FusedBody& fused_;
@@ -53,7 +53,7 @@ class CombineBody : public BatchedBody {
   // States that one kernel merges: of pairs, a task has no more.
   int64_t most() const { return most_; }
   std::string name(int64_t index) const override;
-  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  void run_batch(std::span<scheduler::TaskRun* const> runs) override;
   // Of a task that merges so many states.
   int64_t scratch_bytes(int64_t index, int64_t states);
 
@@ -78,7 +78,7 @@ class FinalizeBody : public BatchedBody {
  public:
   FinalizeBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
-  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  void run_batch(std::span<scheduler::TaskRun* const> runs) override;
   int64_t scratch_bytes(int64_t index) const;
 
  private:

@@ -31,12 +31,12 @@ class Batch {
 // Tasks that are run together wherever several are ready.
 class BatchedBody : public scheduler::TaskBody {
  public:
-  bool takes_several() const final { return true; }
+  bool supports_batching() const final { return true; }
   void run(scheduler::TaskRun& run) final {
     scheduler::TaskRun* const one = &run;
-    run_several({&one, 1});
+    run_batch({&one, 1});
   }
-  void run_several(std::span<scheduler::TaskRun* const> runs) override = 0;
+  void run_batch(std::span<scheduler::TaskRun* const> runs) override = 0;
 };
 
 }  // namespace quarry::exec

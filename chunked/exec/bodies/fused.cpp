@@ -210,7 +210,7 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
   return launch;
 }
 
-void FusedBody::run_several(std::span<scheduler::TaskRun* const> runs) {
+void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   const size_t outputs = fused_.program.outputs().size();
   for (const scheduler::TaskRun* run : runs) {
@@ -223,7 +223,7 @@ void FusedBody::run_several(std::span<scheduler::TaskRun* const> runs) {
 void FusedBody::run(scheduler::TaskRun& run) {
   if (streamed_ < 0 || stage_.grid.chunk_elements(run.index) == 0) {
     scheduler::TaskRun* const one = &run;
-    run_several({&one, 1});
+    run_batch({&one, 1});
     return;
   }
   Batch& batch = Batch::mine();
@@ -252,7 +252,7 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
   local::Launch piece_launch = whole;
   input.array.dataset->visit(
       region, {visit_scratch, static_cast<size_t>(visit_bytes)}, [&](const io::Dataset::Piece& piece) {
-        if (run.cancelled()) throw local::Cancelled("the computation was cancelled");
+        if (run.is_cancelled()) throw local::Cancelled("the computation was cancelled");
         Dims start(ndim, 0);
         for (int d = 0; d < ndim; ++d) {
           const int source = input.map.axes[static_cast<size_t>(d)].source;

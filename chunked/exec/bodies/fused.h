@@ -20,8 +20,8 @@ class FusedBody : public scheduler::TaskBody {
   FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  bool takes_several() const override { return streamed_ < 0; }
-  void run_several(std::span<scheduler::TaskRun* const> runs) override;
+  bool supports_batching() const override { return streamed_ < 0; }
+  void run_batch(std::span<scheduler::TaskRun* const> runs) override;
   // Adds chunk `chunk` to a batch of the stage's program.
   local::Launch& add(Batch& batch, int64_t chunk, std::span<const scheduler::BlockView> inputs,
                      std::span<const scheduler::BlockView> outputs, void* states,

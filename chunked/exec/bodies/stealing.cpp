@@ -8,7 +8,7 @@
 
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/local/base/trace.h"
-#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/blocks/block_memory.h"
 #include "quarry/scheduler/graph.h"
 
 namespace quarry::exec {
@@ -54,7 +54,7 @@ class ChunkRun final : public scheduler::TaskRun {
   std::shared_ptr<scheduler::Completion> defer() override {
     throw local::InternalError("a part of a task cannot be deferred");
   }
-  bool cancelled() const override { return whole_.cancelled(); }
+  bool is_cancelled() const override { return whole_.is_cancelled(); }
 
  private:
   const scheduler::TaskRun& whole_;
@@ -122,10 +122,10 @@ int64_t StealBody::scratch_bytes() const {
 void StealBody::run(scheduler::TaskRun& run) {
   WorkStealing& stealing = service_->stealing();
   void* const memory = run.context.memory->allocate(scratch_bytes(), run.context.stream);
-  while (!run.cancelled()) {
+  while (!run.is_cancelled()) {
     const std::shared_ptr<std::byte> states = stealing.reserve(state_bytes(0));
     if (!states) return;
-    const auto stolen = stealing.steal(number_, [&run] { return run.cancelled(); });
+    const auto stolen = stealing.steal(number_, [&run] { return run.is_cancelled(); });
     if (!stolen) return;
     const int64_t chunk = stolen->key.chunk;
     const local::TraceScope trace(fmt::format("{} for rank {}", fused_.name(chunk), stolen->victim), "compute",

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "quarry/chunked/exec/bodies/operand.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 namespace {
@@ -34,11 +35,9 @@ class Staging {
   void* data_;
 };
 
-constexpr int64_t kLargestStagingPiece = 16 << 20;
-
-// How much one of an executor's io threads stages at a time: two pieces of each of eight threads fit the host budget.
+// How much one of an executor's io threads stages at a time.
 int64_t staging_piece_bytes(scheduler::Executor& executor) {
-  return std::clamp<int64_t>(executor.host_budget().limit_bytes() / 16, 64 << 10, kLargestStagingPiece);
+  return local::memory_policy::staging_piece_bytes(executor.host_budget().limit_bytes());
 }
 
 // Splits a region along its outermost non-trivial axis into parts of about `bytes`, whole file chunks where the data
@@ -126,7 +125,7 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
     }
   } drain{*run.context.stream};
   int64_t done_bytes = 0;
-  for (size_t i = 0; i < parts.size() && !run.cancelled(); ++i) {
+  for (size_t i = 0; i < parts.size() && !run.is_cancelled(); ++i) {
     Half& half = halves[i % 2];
     half.copied->synchronize();
     dataset_->read(parts[i], half.data, scratch);

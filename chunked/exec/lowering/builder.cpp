@@ -10,7 +10,7 @@
 namespace quarry::exec {
 
 using scheduler::BlockId;
-using scheduler::LaneKind;
+using scheduler::QueueKind;
 using scheduler::TaskKind;
 
 Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context)
@@ -57,16 +57,17 @@ BlockId Builder::block(const BlockKey& key) const {
   return *found;
 }
 
-void Builder::add_task(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Priority priority, Cost cost,
+void Builder::add_task(TaskKind kind, QueueKind queue, int32_t body, int64_t index, Priority priority, Cost cost,
                        const std::vector<BlockId>& inputs, const std::vector<BlockId>& outputs) {
   const int64_t position = order_.position(stage_, priority.progress, priority.depth);
-  result_->graph.add_task({kind, lane, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs});
+  result_->graph.add_task(
+      {kind, queue, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs});
   is_transfer_.push_back(false);
 }
 
-void Builder::add_transfer(TaskKind kind, LaneKind lane, int32_t body, int64_t index, Cost cost,
+void Builder::add_transfer(TaskKind kind, QueueKind queue, int32_t body, int64_t index, Cost cost,
                            const std::vector<BlockId>& inputs, BlockId output) {
-  add_task(kind, lane, body, index, {0, kTransfer}, cost, inputs, {output});
+  add_task(kind, queue, body, index, {0, kTransfer}, cost, inputs, {output});
   is_transfer_.back() = true;
 }
 
@@ -101,7 +102,7 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   }
   const int64_t bytes = array.stored->value().nbytes();
   const BlockId uploaded = add_block(key, bytes);
-  add_transfer(TaskKind::copy, LaneKind::io, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
+  add_transfer(TaskKind::copy, QueueKind::io, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
   return uploaded;
 }
 
@@ -113,7 +114,7 @@ BlockId Builder::receive(int from, const BlockKey& key, const Hyperslab& hypersl
   if (!receive_body_) std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
   const int64_t bytes = local::element_count(hyperslab.count) * hyperslab.itemsize;
   const BlockId received = add_block(bytes, keep);
-  add_transfer(TaskKind::receive, LaneKind::comm, receive_number_, receive_body_->add({from, key, hyperslab, label}),
+  add_transfer(TaskKind::receive, QueueKind::comm, receive_number_, receive_body_->add({from, key, hyperslab, label}),
                {0, bytes}, {}, received);
   result_->fetches.push_back({from, key});
   received_.emplace(memo, received);
@@ -125,7 +126,7 @@ BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Region&
   if (!body) std::tie(number, body) = add_body<ReadBody>(dataset, context_.executor);
   const int64_t bytes = region.elements() * local::itemsize(dtype);
   const BlockId packed = add_block(bytes);
-  add_transfer(TaskKind::read, LaneKind::io, number, body->add(region),
+  add_transfer(TaskKind::read, QueueKind::io, number, body->add(region),
                {body->scratch_bytes(region, context_.device), bytes}, {}, packed);
   result_->read_bytes += bytes;
   return packed;
@@ -151,7 +152,7 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   const int64_t bytes = box.elements() * itemsize;
   const BlockId packed = add_block(bytes);
   const int32_t number = add_body<CopyBody>(label_of(input.array), segments).first;
-  add_transfer(TaskKind::copy, LaneKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
+  add_transfer(TaskKind::copy, QueueKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
                inputs, packed);
   return packed;
 }

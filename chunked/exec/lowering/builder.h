@@ -70,13 +70,13 @@ class Builder {
   struct Cost {
     int64_t scratch_bytes = 0, traffic_bytes = 0;
   };
-  // Task `index` of a body, on the compute lane.
+  // Task `index` of a body, on the compute queue.
   void add_compute(int32_t body, int64_t index, Priority priority, Cost cost,
                    const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs,
                    scheduler::TaskKind kind = scheduler::TaskKind::compute) {
-    add_task(kind, scheduler::LaneKind::compute, body, index, priority, cost, inputs, outputs);
+    add_task(kind, scheduler::QueueKind::compute, body, index, priority, cost, inputs, outputs);
   }
-  void add_task(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Priority priority,
+  void add_task(scheduler::TaskKind kind, scheduler::QueueKind queue, int32_t body, int64_t index, Priority priority,
                 Cost cost, const std::vector<scheduler::BlockId>& inputs,
                 const std::vector<scheduler::BlockId>& outputs);
 
@@ -89,7 +89,7 @@ class Builder {
   // What the task `index` of a body reads from a file.
   scheduler::BlockId prefetch_by(int32_t body, int64_t index, int64_t bytes) {
     const scheduler::BlockId block = add_block(bytes);
-    add_transfer(scheduler::TaskKind::read, scheduler::LaneKind::io, body, index, {0, bytes}, {}, block);
+    add_transfer(scheduler::TaskKind::read, scheduler::QueueKind::io, body, index, {0, bytes}, {}, block);
     result_->read_bytes += bytes;
     return block;
   }
@@ -102,7 +102,7 @@ class Builder {
   }
 
  private:
-  void add_transfer(scheduler::TaskKind kind, scheduler::LaneKind lane, int32_t body, int64_t index, Cost cost,
+  void add_transfer(scheduler::TaskKind kind, scheduler::QueueKind queue, int32_t body, int64_t index, Cost cost,
                     const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);

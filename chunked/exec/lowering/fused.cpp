@@ -12,20 +12,19 @@
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 namespace {
 
 using scheduler::BlockId;
+namespace policy = local::memory_policy;
 
 constexpr int64_t kLeavesPerCombine = 8;
 // On a GPU, small neighbouring chunks of a segment share a task as long as they are no larger together, also in the
-// part of the memory budget that this leaves for others, and their states stay small.
+// part of the memory budget that this leaves for others (memory/policy.h), and their states stay small.
 constexpr int64_t kLeavesPerTask = 64;
-constexpr int64_t kSharedBytes = int64_t{64} << 20;
-constexpr int64_t kSharedPart = 16;
 constexpr int64_t kSharedStateBytes = int64_t{64} << 10;
-constexpr int64_t kLatePart = 256;
 
 bool broadcasts(const plan::Input& input, const Dims& space) {
   for (int d = 0; d < space.size(); ++d)
@@ -204,9 +203,9 @@ class Reductions {
     for (const plan::Input& input : fused_.inputs) bytes += elements * local::itemsize(input.dtype);
     const int64_t states =
         std::max<int64_t>(AggregateLayout(fused_.program, local::element_count(map_->kept.largest())).bytes, 1);
-    const int64_t part = context.memory_bytes / kSharedPart;
-    const int64_t fitting =
-        std::clamp<int64_t>(std::min(kSharedBytes, part) / std::max<int64_t>(bytes, 1), 1, kLeavesPerTask);
+    const int64_t part = context.memory_bytes / policy::kSharedTaskPart;
+    const int64_t fitting = std::clamp<int64_t>(
+        std::min(policy::kMostSharedTaskBytes, part) / std::max<int64_t>(bytes, 1), 1, kLeavesPerTask);
     const int64_t most = std::min(fitting, kSharedStateBytes / states);
     if (most == 0) return 0;
     // A segment's states are merged by one task.
@@ -258,7 +257,7 @@ class Reductions {
     // as early as they expect it.
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
-    merges_late_ = context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / kLatePart;
+    merges_late_ = context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / policy::kLateMergePart;
   }
 
   void merge_segment(const Segment& segment) {
@@ -377,7 +376,7 @@ void lower_stealing(Builder& builder, FusedBody& body) {
   const auto [number, take] =
       builder.add_body<StealBody>(body, context.device, builder.key(0, 0).stage, context.service, context.executor);
   for (int taker = 0; taker < context.thieves; ++taker) {
-    builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::LaneKind::compute : scheduler::LaneKind::worker,
+    builder.add_task(scheduler::TaskKind::host, on_cpu ? scheduler::QueueKind::compute : scheduler::QueueKind::worker,
                      number, taker, {kProgressEnd, kSteal}, {take->scratch_bytes(), 0}, inputs, {});
   }
 }

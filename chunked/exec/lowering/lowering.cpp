@@ -31,7 +31,7 @@ void lower_sink(Builder& builder, const Sink& sink) {
       continue;
     }
     const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
-    builder.add_task(scheduler::TaskKind::write, scheduler::LaneKind::io, number, chunk,
+    builder.add_task(scheduler::TaskKind::write, scheduler::QueueKind::io, number, chunk,
                      {late ? kProgressEnd : builder.progress(chunk), kSink}, {0, bytes}, {block}, {});
     result.write_bytes += bytes;
   }

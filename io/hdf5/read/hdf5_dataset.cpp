@@ -5,6 +5,7 @@
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::io::hdf5 {
@@ -25,7 +26,7 @@ constexpr int64_t kShortestRun = 256;
 constexpr size_t kMaxGroup = 512;  // chunks read at once
 constexpr int64_t kAlignment = 64;
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(int64_t bytes) { return local::align_up(bytes, kAlignment); }
 
 Dims scaled(const Dims& spans, const Dims& step) {
   Dims out(spans);

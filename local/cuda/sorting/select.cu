@@ -11,6 +11,7 @@
 // The elements are read two to four times by common data; in the worst case (few values) once per digit.
 #include <algorithm>
 
+#include "quarry/local/cuda/multiprocessors.h"
 #include "quarry/local/cuda/sorting/dispatch.cuh"
 
 namespace quarry::local::cuda {
@@ -442,13 +443,6 @@ void with_width(DType dtype, F&& f) {
   }
 }
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  QUARRY_CUDA_CALL(cudaGetDevice(&device));
-  QUARRY_CUDA_CALL(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
 int64_t tiles_of(int64_t count) { return (count + kPlaceTile - 1) / kPlaceTile; }
 
 }  // namespace
@@ -477,7 +471,7 @@ void select_keys(DType dtype, bool ranked, const void* in, int64_t count, const 
                                           kRanks * kDigits * static_cast<int>(sizeof(unsigned))));
     constexpr int64_t kBlockTile = int64_t{kHistogramThreads} * kItems;
     const auto blocks =
-        static_cast<unsigned>(std::min<int64_t>((count + kBlockTile - 1) / kBlockTile, int64_t{4} * multiprocessors()));
+        static_cast<unsigned>(std::min<int64_t>((count + kBlockTile - 1) / kBlockTile, 4 * multiprocessor_count()));
     for (int left = width; left > 0; left -= kDigitBits) {
       histogram_kernel<Bits><<<blocks, kHistogramThreads, static_cast<size_t>(shared), stream>>>(
           static_cast<const Bits*>(in), count, rule, state, table, static_cast<Bits*>(candidates));

@@ -68,7 +68,7 @@ TEST_P(ExecutorBlocksTest, DeferredTasksEndWhenTheyAreFinished) {
   std::vector<BlockId> results;
   for (int i = 0; i < 50; ++i) {
     const BlockId in = graph.add_block(800), out = graph.add_block(800, 0, true);
-    add(graph, {.body = receive, .outputs = {in}, .lane = LaneKind::comm, .kind = TaskKind::receive});
+    add(graph, {.body = receive, .outputs = {in}, .queue = QueueKind::comm, .kind = TaskKind::receive});
     add(graph, {.body = copy, .inputs = {in}, .outputs = {out}});
     results.push_back(out);
   }
@@ -78,9 +78,9 @@ TEST_P(ExecutorBlocksTest, DeferredTasksEndWhenTheyAreFinished) {
     const std::vector<BlockView> iv{{in.data(), 800}}, ov{{out.data(), 800}};
     mix(2 * i, {}, iv);
     mix(2 * i + 1, iv, ov);
-    EXPECT_EQ(words_of(*executor, *executor->stored(results[static_cast<size_t>(i)])), out) << i;
+    EXPECT_EQ(words_of(*executor, *executor->stored_block(results[static_cast<size_t>(i)])), out) << i;
   }
-  EXPECT_GT(executor->statistics().busy_seconds[static_cast<int>(LaneKind::comm)], 0);
+  EXPECT_GT(executor->statistics().busy_seconds[static_cast<int>(QueueKind::comm)], 0);
 }
 
 TEST_P(ExecutorBlocksTest, RemoteReadersReadFromEveryTierAndKeepTheRunOpen) {
@@ -151,7 +151,7 @@ TEST_P(ExecutorBlocksTest, StoredBlocksLiveAcrossRunsAndMakeWay) {
     const BlockId block = graph.add_block(2048, 0, true);
     add(graph, {.body = body, .outputs = {block}});
     executor->run(graph);
-    stored.push_back(executor->stored(block));
+    stored.push_back(executor->stored_block(block));
     values.emplace_back(256);
     mix(i, {}, {{values.back().data(), 2048}});
   }
@@ -179,7 +179,7 @@ TEST_P(ExecutorBlocksTest, StoredBlocksLiveAcrossRunsAndMakeWay) {
   executor->run(graph);
   std::vector<uint64_t> expected(256);
   mix(last, {{values[0].data(), 2048}, {values[5].data(), 2048}, {values[0].data(), 2048}}, {{expected.data(), 2048}});
-  const auto result = executor->stored(out);
+  const auto result = executor->stored_block(out);
   EXPECT_EQ(words_of(*executor, *result), expected);
 
   // A failed run leaves them alone.
@@ -201,7 +201,7 @@ TEST_P(ExecutorBlocksTest, StoredBlocksAreFreedWithTheirLastHandle) {
     const BlockId a = graph.add_block(2048, 0, true), b = graph.add_block(2048, 0, true);
     add(graph, {.body = body, .outputs = {a, b}});
     executor->run(graph);
-    survivor = executor->stored(a);
+    survivor = executor->stored_block(a);
     EXPECT_EQ(executor->memory_budget().reserved_bytes(), 4096);
     // b was never asked for: the next run gives it up. A second graph holds a beyond the handle.
     Graph next;
@@ -216,7 +216,7 @@ TEST_P(ExecutorBlocksTest, StoredBlocksAreFreedWithTheirLastHandle) {
   const BlockId a = graph.add_block(2048, 0, true);
   add(graph, {.body = graph.add_body(std::make_unique<Mix>()), .outputs = {a}});
   executor->run(graph);
-  survivor = executor->stored(a);
+  survivor = executor->stored_block(a);
   executor.reset();
   EXPECT_EQ(survivor->bytes(), 2048);
 }
@@ -230,7 +230,7 @@ TEST_P(ExecutorBlocksTest, StoredBlocksCountWhenTheyCannotMove) {
   const int32_t body = graph.add_body(std::make_unique<Mix>());
   add(graph, {.body = body, .outputs = {a}});
   executor->run(graph);
-  const auto held = executor->stored(a);
+  const auto held = executor->stored_block(a);
   Graph next;
   next.add_body(std::make_unique<Mix>());
   add(next, {.outputs = {next.add_block(6000)}});
@@ -256,7 +256,7 @@ TEST_P(ExecutorBlocksTest, StagingIsInsideItsBudgetAndBlocksMakeWayForIt) {
   add(graph, {.body = body, .outputs = {kept}});
   if (!cpu) add(graph, {.body = body, .outputs = {graph.add_block(64 << 10)}});
   executor->run(graph);
-  const auto stored = executor->stored(kept);
+  const auto stored = executor->stored_block(kept);
   local::MemoryResource& staging = executor->staging();
   EXPECT_EQ(staging.device(), local::kCpu);
   void* a = staging.allocate(40 << 10, nullptr);
@@ -288,13 +288,13 @@ TEST(ExecutorStaging, IsReusedOnlyBehindTheStream) {
   std::vector<BlockId> blocks;
   for (int i = 0; i < 60; ++i) {
     blocks.push_back(graph.add_block(4096, 0, true));
-    add(graph, {.body = body, .outputs = {blocks.back()}, .lane = LaneKind::io, .kind = TaskKind::read});
+    add(graph, {.body = body, .outputs = {blocks.back()}, .queue = QueueKind::io, .kind = TaskKind::read});
   }
   executor->run(graph);
   for (size_t i = 0; i < blocks.size(); ++i) {
     std::vector<uint64_t> expected(512);
     mix(static_cast<int64_t>(i), {}, {{expected.data(), 4096}});
-    EXPECT_EQ(words_of(*executor, *executor->stored(blocks[i])), expected) << i;
+    EXPECT_EQ(words_of(*executor, *executor->stored_block(blocks[i])), expected) << i;
   }
 }
 
@@ -311,7 +311,7 @@ TEST_P(ExecutorBlocksTest, ConcurrentRemoteReadersAndSpilling) {
     const std::vector<BlockId> inputs(task.inputs.begin(), task.inputs.end());
     const std::vector<BlockId> outputs(task.outputs.begin(), task.outputs.end());
     decl.body = mixer;
-    decl.lane = task.lane;
+    decl.queue = task.queue;
     decl.index = decl.position = task.index;
     decl.scratch_bytes = task.scratch;
     decl.inputs = inputs;

@@ -27,7 +27,7 @@ class ExecutorFailureTest : public ::testing::TestWithParam<DeviceKind> {
     executor.run(graph);
     for (size_t b = 0; b < plan.bytes.size(); ++b) {
       if (plan.keep[b]) {
-        ASSERT_EQ(words_of(executor, *executor.stored(static_cast<BlockId>(b))), reference[b]);
+        ASSERT_EQ(words_of(executor, *executor.stored_block(static_cast<BlockId>(b))), reference[b]);
       }
     }
   }
@@ -40,7 +40,7 @@ class Failing final : public TaskBody {
  public:
   explicit Failing(int64_t bad) : bad_(bad) {}
   std::string name(int64_t index) const override { return "failing[" + std::to_string(index) + "]"; }
-  bool takes_several() const override { return true; }
+  bool supports_batching() const override { return true; }
   void run(TaskRun& run) override {
     mix_.run(run);
     if (run.index == bad_) throw local::TypeError("a bad type of " + std::to_string(index_seen(run)));
@@ -69,21 +69,21 @@ TEST_P(ExecutorFailureTest, TheFirstErrorKeepsItsTypeAndNamesItsTask) {
   expect_usable(*executor, kBudget);
 }
 
-TEST_P(ExecutorFailureTest, EveryLaneAndEveryKindOfException) {
+TEST_P(ExecutorFailureTest, EveryQueueAndEveryKindOfException) {
   const auto executor = Executor::create(config_for(GetParam(), kBudget));
-  const auto run_throwing = [&](LaneKind lane, const std::function<void(TaskRun&)>& body) {
+  const auto run_throwing = [&](QueueKind queue, const std::function<void(TaskRun&)>& body) {
     Graph graph;
     const int32_t good = graph.add_body(std::make_unique<Mix>());
     const int32_t bad = graph.add_body(std::make_unique<Call>(body, "bad"));
     for (int i = 0; i < 30; ++i) {
       const BlockId block = graph.add_block(512);
-      add(graph, {.body = good, .outputs = {block}, .lane = LaneKind::io});
-      add(graph, {.body = i == 15 ? bad : good, .inputs = {block}, .lane = lane});
+      add(graph, {.body = good, .outputs = {block}, .queue = QueueKind::io});
+      add(graph, {.body = i == 15 ? bad : good, .inputs = {block}, .queue = queue});
     }
     executor->run(graph);
   };
-  for (int lane = 0; lane < kLaneCount; ++lane) {
-    const auto kind = static_cast<LaneKind>(lane);
+  for (int queue = 0; queue < kQueueCount; ++queue) {
+    const auto kind = static_cast<QueueKind>(queue);
     EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw local::IoError("x"); }), local::IoError);
     EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw local::BudgetError("x", 7); }), local::BudgetError);
     EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw std::bad_alloc(); }), local::OutOfMemory);
@@ -201,7 +201,7 @@ TEST_P(ExecutorFailureTest, CancelFromAnotherThread) {
     const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
       if (runs++ == 3) started.set_value();
       if (runs > 3) {
-        while (!run.cancelled()) std::this_thread::yield();
+        while (!run.is_cancelled()) std::this_thread::yield();
       }
     }));
     for (int i = 0; i < 1000; ++i) add(graph, {.body = body, .outputs = {graph.add_block(512)}});
@@ -250,7 +250,7 @@ TEST_P(ExecutorFailureTest, FailureHandlerComesBeforeDeferredTasksEnd) {
     is_deferred.wait();
     throw local::IoError("disk");
   }));
-  add(graph, {.body = receive, .outputs = {graph.add_block(64)}, .lane = LaneKind::comm, .kind = TaskKind::receive});
+  add(graph, {.body = receive, .outputs = {graph.add_block(64)}, .queue = QueueKind::comm, .kind = TaskKind::receive});
   add(graph, {.body = bad});
   std::thread other([&] {
     const local::ErrorRecord error = told.get_future().get();

@@ -56,7 +56,7 @@ class ExecutorFaultTest : public ::testing::TestWithParam<DeviceKind> {
     executor.run(graph);
     for (size_t b = 0; b < plan.bytes.size(); ++b) {
       if (plan.keep[b]) {
-        ASSERT_EQ(words_of(executor, *executor.stored(static_cast<BlockId>(b))), reference[b]);
+        ASSERT_EQ(words_of(executor, *executor.stored_block(static_cast<BlockId>(b))), reference[b]);
       }
     }
   }
@@ -68,12 +68,13 @@ void build_kinds(Graph& graph, TaskKind kind) {
   std::vector<BlockId> made;
   for (int i = 0; i < 24; ++i) {
     made.push_back(graph.add_block(4096));
-    add(graph, {.body = body, .outputs = {made.back()}, .lane = static_cast<LaneKind>(i % kLaneCount), .kind = kind});
+    add(graph,
+        {.body = body, .outputs = {made.back()}, .queue = static_cast<QueueKind>(i % kQueueCount), .kind = kind});
   }
   for (size_t i = 0; i < made.size(); ++i) {
     add(graph, {.body = body,
                 .inputs = {made[i]},
-                .lane = static_cast<LaneKind>(i % kLaneCount),
+                .queue = static_cast<QueueKind>(i % kQueueCount),
                 .kind = kind,
                 .scratch = 512});
   }
@@ -151,16 +152,16 @@ TEST_P(ExecutorFaultTest, AStalledTaskIsNamedAndTheRunCanBeStopped) {
   Fault fault;
   const auto executor = Executor::create(config(64 << 10, fault));
   for (const TaskKind kind : kKinds) {
-    for (int lane = 0; lane < kLaneCount; ++lane) {
+    for (int queue = 0; queue < kQueueCount; ++queue) {
       Graph graph;
       const int32_t stalled = graph.add_body(std::make_unique<Call>(
           [](TaskRun& run) {
-            while (!run.cancelled()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+            while (!run.is_cancelled()) std::this_thread::sleep_for(std::chrono::microseconds(100));
           },
           "stalled"));
       const int32_t after = graph.add_body(std::make_unique<Mix>());
       const BlockId block = graph.add_block(512);
-      add(graph, {.body = stalled, .outputs = {block}, .lane = static_cast<LaneKind>(lane), .kind = kind});
+      add(graph, {.body = stalled, .outputs = {block}, .queue = static_cast<QueueKind>(queue), .kind = kind});
       add(graph, {.body = after, .inputs = {block}});
       std::string waits;
       std::thread other([&] {
@@ -169,7 +170,7 @@ TEST_P(ExecutorFaultTest, AStalledTaskIsNamedAndTheRunCanBeStopped) {
       });
       EXPECT_THROW(executor->run(graph), local::Cancelled);
       other.join();
-      EXPECT_THAT(waits, HasSubstr(name(static_cast<LaneKind>(lane))));
+      EXPECT_THAT(waits, HasSubstr(name(static_cast<QueueKind>(queue))));
       EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
     }
   }
@@ -193,8 +194,8 @@ TEST_P(ExecutorFaultTest, ALongTaskHoldsNothingElseUp) {
     ++done;
   }));
   // One thread queues the work of a device, several move it.
-  const LaneKind lane = GetParam() == DeviceKind::cpu ? LaneKind::compute : LaneKind::io;
-  for (int i = 0; i < kTasks; ++i) add(graph, {.body = body, .lane = lane});
+  const QueueKind queue = GetParam() == DeviceKind::cpu ? QueueKind::compute : QueueKind::io;
+  for (int i = 0; i < kTasks; ++i) add(graph, {.body = body, .queue = queue});
   executor->run(graph);
   EXPECT_TRUE(others_went_on);
 }

@@ -53,7 +53,7 @@ inline void mix(int64_t index, const std::vector<BlockView>& inputs, const std::
 class Mix final : public TaskBody {
  public:
   std::string name(int64_t index) const override { return "mix[" + std::to_string(index) + "]"; }
-  bool takes_several() const override { return true; }
+  bool supports_batching() const override { return true; }
   void run(TaskRun& run) override {
     std::vector<BlockView> inputs(run.inputs.begin(), run.inputs.end());
     std::vector<BlockView> outputs(run.outputs.begin(), run.outputs.end());
@@ -72,7 +72,7 @@ struct RandomGraph {
     int64_t index;
     std::vector<int> inputs, outputs;  // block numbers
     int64_t scratch;
-    LaneKind lane;
+    QueueKind queue;
     TaskKind kind;
   };
   std::vector<int64_t> bytes;  // of the blocks
@@ -98,7 +98,7 @@ struct RandomGraph {
         keep.push_back(random() % 1000 < keep_share * 1000);
       }
       task.scratch = random() % 3 == 0 ? static_cast<int64_t>(random() % 4) * 512 : 0;
-      task.lane = static_cast<LaneKind>(random() % 4);
+      task.queue = static_cast<QueueKind>(random() % 4);
       task.kind = random() % 5 == 0 ? TaskKind::write : TaskKind::compute;
       tasks.push_back(std::move(task));
     }
@@ -128,7 +128,7 @@ struct RandomGraph {
       const std::vector<BlockId> outputs(task.outputs.begin(), task.outputs.end());
       TaskDecl decl;
       decl.kind = task.kind;
-      decl.lane = task.lane;
+      decl.queue = task.queue;
       decl.body = mixer;
       decl.index = task.index;
       decl.position = task.index;
@@ -159,7 +159,7 @@ inline std::vector<uint64_t> words_of(Executor& executor, const StoredBlock& blo
 struct Decl {
   int32_t body = 0;
   std::vector<BlockId> inputs = {}, outputs = {};
-  LaneKind lane = LaneKind::compute;
+  QueueKind queue = QueueKind::compute;
   TaskKind kind = TaskKind::compute;
   int64_t scratch = 0;
 };
@@ -168,7 +168,7 @@ inline TaskId add(Graph& graph, const Decl& d) {
   TaskDecl task;
   task.body = d.body;
   task.kind = d.kind;
-  task.lane = d.lane;
+  task.queue = d.queue;
   task.index = task.position = graph.task_count();
   task.inputs = d.inputs;
   task.outputs = d.outputs;

@@ -27,7 +27,7 @@ class ExecutorTest : public ::testing::TestWithParam<DeviceKind> {
     executor->run(graph);
     for (size_t b = 0; b < plan.bytes.size(); ++b) {
       if (!plan.keep[b]) continue;
-      const auto stored = executor->stored(static_cast<BlockId>(b));
+      const auto stored = executor->stored_block(static_cast<BlockId>(b));
       ASSERT_EQ(stored->bytes(), plan.bytes[b]);
       ASSERT_EQ(words_of(*executor, *stored), reference[b]) << "block " << b;
     }
@@ -89,12 +89,12 @@ TEST_P(ExecutorTest, EmptyGraphsAndEmptyTasks) {
   Graph graph;
   std::atomic<int> runs = 0;
   const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun&) { ++runs; }));
-  for (int i = 0; i < 10000; ++i) add(graph, {.body = body, .lane = static_cast<LaneKind>(i % 4)});
+  for (int i = 0; i < 10000; ++i) add(graph, {.body = body, .queue = static_cast<QueueKind>(i % 4)});
   const BlockId empty = graph.add_block(0, 0, true);
   add(graph, {.body = body, .outputs = {empty}});
   executor->run(graph);
   EXPECT_EQ(runs, 10001);
-  EXPECT_EQ(executor->stored(empty)->bytes(), 0);
+  EXPECT_EQ(executor->stored_block(empty)->bytes(), 0);
   EXPECT_EQ(executor->describe_waits(), "no run\n");
 }
 
@@ -164,7 +164,7 @@ TEST_P(ExecutorTest, TasksOverlapUpToTheBudget) {
   }));
   for (int i = 0; i < 30; ++i) {
     const BlockId block = graph.add_block(1 << 10);
-    add(graph, {.body = read, .outputs = {block}, .lane = LaneKind::io, .kind = TaskKind::read});
+    add(graph, {.body = read, .outputs = {block}, .queue = QueueKind::io, .kind = TaskKind::read});
     add(graph, {.body = use, .inputs = {block}});
   }
   executor->run(graph);
@@ -221,7 +221,7 @@ TEST_P(ExecutorTest, ABlockReadTwiceByOneTask) {
   std::vector<BlockView> none, av{{first.data(), 1024}}, bv{{second.data(), 1024}};
   mix(0, none, av);
   mix(2, {av[0], av[0]}, bv);
-  EXPECT_EQ(words_of(*executor, *executor->stored(b)), second);
+  EXPECT_EQ(words_of(*executor, *executor->stored_block(b)), second);
 }
 
 int64_t resident_bytes() {
@@ -288,14 +288,14 @@ TEST(ExecutorDevice, SuccessorsAreQueuedBeforeTheirInputsAreDone) {
   const BlockId a = graph.add_block(800), b = graph.add_block(800), c = graph.add_block(800, 0, true);
   add(graph, {.body = first, .outputs = {a}});
   add(graph, {.body = middle, .inputs = {a}, .outputs = {b}});
-  add(graph, {.body = last, .inputs = {b}, .outputs = {c}, .lane = LaneKind::io, .kind = TaskKind::write});
+  add(graph, {.body = last, .inputs = {b}, .outputs = {c}, .queue = QueueKind::io, .kind = TaskKind::write});
   executor->run(graph);
   EXPECT_FALSE(waited_too_long);
   std::vector<uint64_t> av(100), bv(100), cv(100);
   mix(0, {}, {{av.data(), 800}});
   mix(1, {{av.data(), 800}}, {{bv.data(), 800}});
   mix(2, {{bv.data(), 800}}, {{cv.data(), 800}});
-  EXPECT_EQ(words_of(*executor, *executor->stored(c)), cv);
+  EXPECT_EQ(words_of(*executor, *executor->stored_block(c)), cv);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),

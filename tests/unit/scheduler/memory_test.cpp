@@ -13,8 +13,8 @@
 #include <random>
 
 #include "quarry/local/base/error.h"
-#include "quarry/scheduler/block_memory.h"
-#include "quarry/scheduler/spill_file.h"
+#include "quarry/scheduler/blocks/block_memory.h"
+#include "quarry/scheduler/blocks/spill_file.h"
 
 namespace quarry::scheduler {
 namespace {
@@ -203,10 +203,10 @@ TEST(SpillFile, LimitNamesTheDirectory) {
 
 TEST(SpillFile, MissingDirectoryIsAnIoError) {
   SpillFile file("/does/not/exist", -1);
-  EXPECT_TRUE(file.enabled());
+  EXPECT_TRUE(file.is_enabled());
   EXPECT_THROW(file.reserve(1), local::IoError);
-  EXPECT_FALSE(SpillFile("", -1).enabled());
-  EXPECT_FALSE(SpillFile("/tmp", 0).enabled());
+  EXPECT_FALSE(SpillFile("", -1).is_enabled());
+  EXPECT_FALSE(SpillFile("/tmp", 0).is_enabled());
 }
 
 // The file has no name, but /proc shows it.

@@ -1,6 +1,6 @@
 // The line and the heap together against a sorted list.
 
-#include "quarry/scheduler/ready_queue.h"
+#include "quarry/scheduler/queues/ready_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -60,7 +60,7 @@ TEST(Dashboard, StatusIsJsonWithSumsAndTimeLeft) {
   EXPECT_EQ(page["all"]["tasks_done"], 21);
   EXPECT_EQ(page["all"]["fraction"], 0.25);
   EXPECT_EQ(page["all"]["left_seconds"], 30);
-  EXPECT_EQ(page["all"]["lanes"][1]["busy_seconds"], 3);
+  EXPECT_EQ(page["all"]["queues"][1]["busy_seconds"], 3);
   EXPECT_EQ(page["ranks"][1]["tasks_done"], 11);
   EXPECT_EQ(page["ranks"][1]["rank"], 1);
   const nlohmann::json nothing = nlohmann::json::parse(status_json({}));

@@ -208,7 +208,7 @@ TEST(Runtime, BannerSaysRanksDevicesThreadsBudget) {
   options.device = local::DeviceKind::emulated;
   options.host_memory = "1GiB";
   options.threads = 1;
-  EXPECT_EQ(Runtime(options).banner(), "1 rank, emulated:0, 1 thread, 256 MiB of device and 1 GiB of host memory");
+  EXPECT_EQ(Runtime(options).banner(), "1 rank, emulated:0, 1 thread, 256 MiB of device and 1.00 GiB of host memory");
 }
 
 TEST(FreeHostBytes, NoMoreThanSlurmGivesTheJob) {

@@ -1,4 +1,4 @@
-#include "quarry/scheduler/spill_file.h"
+#include "quarry/scheduler/blocks/spill_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,14 +9,13 @@
 #include <cstring>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::scheduler {
 namespace {
 
 constexpr int64_t kFileAlignment = 4096;
 constexpr int64_t kCallBytes = 8 << 20;  // of one system call; a multiple of the pieces
-
-int64_t aligned(int64_t bytes) { return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment; }
 
 // Every step is a bijection of the lane for a fixed word and of the word for a fixed lane.
 uint64_t mix(uint64_t lane, uint64_t word) {
@@ -67,8 +66,8 @@ void SpillFile::open_file() {
 }
 
 SpillFile::Slot SpillFile::reserve(int64_t bytes) {
-  const int64_t need = std::max(aligned(bytes), kFileAlignment);
-  if (!enabled())
+  const int64_t need = std::max(local::align_up(bytes, kFileAlignment), kFileAlignment);
+  if (!is_enabled())
     throw local::IoError(fmt::format("{} bytes do not fit memory and there is no spill directory", bytes));
   const std::lock_guard lock(mutex_);
   if (limit_ >= 0 && need > limit_ - used_) {
@@ -164,7 +163,7 @@ void SpillFile::release(Slot& slot) noexcept {
   if (!slot) return;
   const std::lock_guard lock(mutex_);
   int64_t offset = slot.offset;
-  int64_t length = std::max(aligned(slot.bytes), kFileAlignment);
+  int64_t length = std::max(local::align_up(slot.bytes, kFileAlignment), kFileAlignment);
   slot = Slot{};
   used_ -= length;
   if (const auto next = gaps_.find(offset + length); next != gaps_.end()) {

@@ -32,7 +32,7 @@ class SpillFile {
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;
 
-  bool enabled() const { return limit_ != 0 && !directory_.empty(); }
+  bool is_enabled() const { return limit_ != 0 && !directory_.empty(); }
   // Throws IoError "no space left" naming the directory when the limit does not allow it, IoError when the file cannot
   // be made.
   Slot reserve(int64_t bytes);

@@ -33,7 +33,7 @@ class CachedMemory {
   CachedMemory& operator=(const CachedMemory&) = delete;
 
   // What a block of `bytes` takes.
-  int64_t rounded(int64_t bytes) const;
+  int64_t allocation_bytes(int64_t bytes) const;
   // Never null. Throws OutOfMemory when the system refuses.
   void* allocate(int64_t bytes);
   void deallocate(void* data, int64_t bytes) noexcept;
@@ -45,7 +45,7 @@ class CachedMemory {
     std::vector<void*> blocks;
     uint64_t last_use = 0;
   };
-  std::pair<void*, int64_t> oldest();  // taken out of the cache; null if it is empty
+  std::pair<void*, int64_t> take_oldest();  // taken out of the cache; null if it is empty
 
   const Source source_;
   const int64_t limit_;

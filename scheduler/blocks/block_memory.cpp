@@ -1,4 +1,4 @@
-#include "quarry/scheduler/block_memory.h"
+#include "quarry/scheduler/blocks/block_memory.h"
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::scheduler {
@@ -20,7 +21,7 @@ constexpr int64_t kSmallBytes = 32 << 10;
 // The C++ heap is asked to return its free pages when this much has come and gone.
 constexpr int64_t kTrimBytes = 32 << 20;
 
-void* take_pages(int64_t bytes) {
+void* map_pages(int64_t bytes) {
   const auto map = [](int64_t length) {
     return mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   };
@@ -46,7 +47,7 @@ void* take_pages(int64_t bytes) {
 
 CachedMemory::Source CachedMemory::pages() {
   Source source;
-  source.take = take_pages;
+  source.take = map_pages;
   source.give_back = [](void* data, int64_t bytes) { munmap(data, static_cast<size_t>(bytes)); };
   source.granule_bytes = kPageBytes;
   source.small_bytes = kSmallBytes;
@@ -57,13 +58,13 @@ CachedMemory::CachedMemory(Source source, int64_t limit_bytes) : source_(std::mo
 
 CachedMemory::~CachedMemory() { free_unused(); }
 
-int64_t CachedMemory::rounded(int64_t bytes) const {
+int64_t CachedMemory::allocation_bytes(int64_t bytes) const {
   bytes = std::max<int64_t>(bytes, 1);
   const int64_t granule = bytes < source_.small_bytes ? local::kAllocationAlignment : source_.granule_bytes;
-  return (bytes + granule - 1) / granule * granule;
+  return local::align_up(bytes, granule);
 }
 
-std::pair<void*, int64_t> CachedMemory::oldest() {
+std::pair<void*, int64_t> CachedMemory::take_oldest() {
   auto victim = cache_.end();
   for (auto bucket = cache_.begin(); bucket != cache_.end(); ++bucket) {
     if (victim == cache_.end() || bucket->second.last_use < victim->second.last_use) victim = bucket;
@@ -77,7 +78,7 @@ std::pair<void*, int64_t> CachedMemory::oldest() {
 }
 
 void* CachedMemory::allocate(int64_t bytes) {
-  const int64_t size = rounded(bytes);
+  const int64_t size = allocation_bytes(bytes);
   const bool small = bytes < source_.small_bytes;
   std::vector<std::pair<void*, int64_t>> unwanted;
   {
@@ -93,7 +94,7 @@ void* CachedMemory::allocate(int64_t bytes) {
       return data;
     }
     while (acquired_ + size > limit_) {
-      const auto block = oldest();
+      const auto block = take_oldest();
       if (!block.first) break;
       unwanted.push_back(block);
     }
@@ -125,7 +126,7 @@ void* CachedMemory::allocate(int64_t bytes) {
 }
 
 void CachedMemory::deallocate(void* data, int64_t bytes) noexcept {
-  const int64_t size = rounded(bytes);
+  const int64_t size = allocation_bytes(bytes);
   if (bytes < source_.small_bytes) {
     std::free(data);
     const std::lock_guard lock(mutex_);
@@ -148,7 +149,7 @@ void CachedMemory::free_unused() {
     std::pair<void*, int64_t> block;
     {
       const std::lock_guard lock(mutex_);
-      block = oldest();
+      block = take_oldest();
     }
     if (!block.first) return;
     source_.give_back(block.first, block.second);

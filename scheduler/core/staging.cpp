@@ -1,10 +1,10 @@
-// Staging memory: pinned, from the host budget, on device kinds; plain memory from the compute budget on the CPU.
+#include "quarry/scheduler/core/staging.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "quarry/scheduler/core.h"
+#include "quarry/scheduler/core/core.h"
 
 namespace quarry::scheduler {
 namespace {
@@ -15,69 +15,63 @@ constexpr auto kTick = std::chrono::milliseconds(20);
 }  // namespace
 
 // On the CPU: the request comes before admission; blocks are evicted for it.
-local::Reservation Core::acquire(int64_t bytes) {
-  Guard guard(*this);
+local::Reservation Staging::reserve(int64_t bytes) {
+  const local::Budget& budget = core_.tiers_.memory_budget;
+  StagingRequests& requests = core_.staging_requests_;
+  Core::Guard guard(core_);
   const auto begin = std::chrono::steady_clock::now();
   bool waiting = false;
   std::exception_ptr error;
-  local::Reservation room;
-  const auto reserve = [&] {
-    return_room();
-    room = memory_budget_.try_reserve(bytes);
-    if (!room) return false;
-    note_free();
-    keep_within_limit();
-    return true;
+  local::Reservation reservation;
+  const auto try_reserve = [&] {
+    reservation = core_.blocks_.reserve_for_others(bytes);
+    return static_cast<bool>(reservation);
   };
   for (;;) {
-    if (reserve()) break;
+    if (try_reserve()) break;
     if (!waiting) {
       waiting = true;
-      wanted_bytes_ += bytes;
+      requests.bytes += bytes;
     }
-    advance();
-    if (reserve()) break;
-    error = std::exchange(spill_error_, nullptr);
-    const bool hopeless = bytes > memory_budget_.limit_bytes() || stopping_ || (!graph_ && jobs_ == 0);
+    core_.advance();
+    if (try_reserve()) break;
+    error = std::exchange(requests.spill_error, nullptr);
+    const bool hopeless =
+        bytes > budget.limit_bytes() || core_.stopping_ || (!core_.graph_ && !core_.blocks_.is_moving());
     if (error || hopeless || std::chrono::steady_clock::now() - begin > kPatience) break;
     guard.unlock();
     guard.lock();
-    guard.wait_for(room_wake_, kTick);
+    guard.wait_for(requests.wake, kTick);
   }
-  if (waiting) wanted_bytes_ -= bytes;
-  if (room) return room;
+  if (waiting) requests.bytes -= bytes;
+  if (reservation) return reservation;
   if (error) std::rethrow_exception(error);
   throw local::OutOfMemory(fmt::format("staging memory: {} bytes do not fit: {} of the budget of {} are reserved",
-                                       bytes, memory_budget_.reserved_bytes(), memory_budget_.limit_bytes()));
+                                       bytes, budget.reserved_bytes(), budget.limit_bytes()));
 }
 
 // On device kinds: blocks in the pinned tier go to disk for it.
-local::Reservation Core::acquire_pinned(int64_t bytes) {
+local::Reservation Staging::reserve_pinned(int64_t bytes) {
+  const local::Budget& budget = core_.tiers_.host_budget;
+  StagingRequests& requests = core_.staging_requests_;
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
-    staging_.reap(/*wait=*/false);
+    reap(/*wait=*/false);
     {
-      Guard guard(*this);
-      if (local::Reservation room = make_host_room(guard, bytes, /*after_use=*/-1)) return room;
+      Core::Guard guard(core_);
+      if (local::Reservation reservation = core_.evict_host_for(guard, bytes, /*after_use=*/-1)) return reservation;
     }
-    if (bytes > host_budget_.limit_bytes() - bounce_room_.bytes() ||
-        std::chrono::steady_clock::now() - begin > kPatience) {
+    if (bytes > core_.tiers_.staging_limit_bytes() || std::chrono::steady_clock::now() - begin > kPatience) {
       throw local::OutOfMemory(
           fmt::format("staging memory: {} bytes do not fit: {} of the host budget of {} are reserved", bytes,
-                      host_budget_.reserved_bytes(), host_budget_.limit_bytes()));
+                      budget.reserved_bytes(), budget.limit_bytes()));
     }
-    if (staging_.reap(/*wait=*/true)) continue;
-    Guard guard(*this);
-    ++wanted_pinned_;
-    guard.wait_for(room_wake_, kTick);
-    --wanted_pinned_;
+    if (reap(/*wait=*/true)) continue;
+    Core::Guard guard(core_);
+    ++requests.pinned;
+    guard.wait_for(requests.wake, kTick);
+    --requests.pinned;
   }
-}
-
-void Core::given_back() {
-  Guard guard(*this);
-  if (wanted_pinned_ > 0) room_wake_.notify_all();
-  advance();
 }
 
 Staging::~Staging() {
@@ -88,11 +82,11 @@ Staging::~Staging() {
 void* Staging::allocate(int64_t bytes, local::Stream* /*stream*/) {
   QUARRY_CHECK(bytes >= 0);
   const int64_t size = std::max<int64_t>(charged_bytes(bytes), local::kAllocationAlignment);
-  local::Reservation room =
-      core_.device_kind() ? core_.acquire_pinned(core_.host_memory_.rounded(size)) : core_.acquire(size);
-  void* data = core_.host_memory_.allocate(size);
+  local::Reservation reservation =
+      core_.on_device_ ? reserve_pinned(core_.tiers_.host_memory.allocation_bytes(size)) : reserve(size);
+  void* data = core_.tiers_.host_memory.allocate(size);
   const std::lock_guard lock(mutex_);
-  out_.emplace(data, std::move(room));
+  out_.emplace(data, std::move(reservation));
   used_ += size;
   peak_ = std::max(peak_, used_);
   return data;
@@ -100,13 +94,13 @@ void* Staging::allocate(int64_t bytes, local::Stream* /*stream*/) {
 
 void Staging::deallocate(void* data, int64_t bytes, local::Stream* stream) noexcept {
   const int64_t size = std::max<int64_t>(charged_bytes(bytes), local::kAllocationAlignment);
-  if (core_.device_kind() && stream) {
+  if (core_.on_device_ && stream) {
     // The host reuses it, which no stream orders: only when the stream has come past this point.
     try {
       std::shared_ptr<local::Event> event;
       {
         Core::Guard guard(core_);
-        event = core_.take_event();
+        event = core_.events_.acquire();
       }
       stream->record(*event);
       const std::lock_guard lock(mutex_);
@@ -121,18 +115,20 @@ void Staging::deallocate(void* data, int64_t bytes, local::Stream* stream) noexc
 
 void Staging::give_back(void* data, int64_t bytes) {
   {
-    local::Reservation room;  // dies after the memory is given back
+    local::Reservation reservation;  // dies after the memory is given back
     {
       const std::lock_guard lock(mutex_);
       const auto found = out_.find(data);
       QUARRY_CHECK(found != out_.end());
-      room = std::move(found->second);
+      reservation = std::move(found->second);
       out_.erase(found);
       used_ -= bytes;
     }
-    core_.host_memory_.deallocate(data, bytes);
+    core_.tiers_.host_memory.deallocate(data, bytes);
   }
-  core_.given_back();
+  Core::Guard guard(core_);
+  if (core_.staging_requests_.pinned > 0) core_.staging_requests_.wake.notify_all();
+  core_.advance();
 }
 
 bool Staging::reap(bool wait) {
@@ -156,7 +152,7 @@ bool Staging::reap(bool wait) {
     }
     give_back(item.data, item.bytes);
     Core::Guard guard(core_);
-    core_.return_event(std::move(item.event));
+    core_.events_.recycle(std::move(item.event));
   }
   return !done.empty();
 }
@@ -166,7 +162,7 @@ int64_t Staging::used_bytes() const {
   return used_;
 }
 
-int64_t Staging::acquired_bytes() const { return core_.host_memory_.acquired_bytes(); }
+int64_t Staging::acquired_bytes() const { return core_.tiers_.host_memory.acquired_bytes(); }
 
 int64_t Staging::peak_bytes() const {
   const std::lock_guard lock(mutex_);

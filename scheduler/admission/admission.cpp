@@ -1,0 +1,203 @@
+#include "quarry/scheduler/admission/admission.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "quarry/local/memory/policy.h"
+
+namespace quarry::scheduler {
+namespace {
+
+// Admitted tasks that are not done, at most: further ones would only make the queues long, and leave the caches.
+constexpr int64_t kRunAhead = 1024;
+constexpr int64_t kRunAheadOfDevice = 4096;
+// So many of them must be done before others are admitted: what those ask other ranks for is asked for in one go.
+constexpr int64_t kAdmittedTogether = 128;
+// Tasks that are admitted at a time on device kinds: the first ones are queued while others are admitted.
+constexpr int64_t kAdmittedAtATime = 64;
+// How long the next task waits for memory that others than the executor hold.
+constexpr auto kPatience = std::chrono::seconds(60);
+
+}  // namespace
+
+void Admission::begin_run(const Graph& graph, std::vector<TaskId> order) {
+  graph_ = &graph;
+  order_ = std::move(order);
+  task_count_ = graph.task_count();
+  head_ = 0;
+  has_more_ = far_ahead_ = false;
+  stuck_since_ = {};
+}
+
+void Admission::end_run() {
+  graph_ = nullptr;
+  std::vector<TaskId>().swap(order_);
+}
+
+bool Admission::may_admit() {
+  const int64_t most = on_device_ ? kRunAheadOfDevice : kRunAhead;
+  if (live_.count() >= most) far_ahead_ = true;
+  if (live_.count() <= most - kAdmittedTogether) far_ahead_ = false;
+  return head_ < task_count_ && !far_ahead_;
+}
+
+std::exception_ptr Admission::admit_tasks() {
+  has_more_ = false;
+  const int64_t enough = on_device_ ? head_ + kAdmittedAtATime : std::numeric_limits<int64_t>::max();
+  while (may_admit()) {
+    if (head_ >= enough) {
+      has_more_ = true;
+      return nullptr;
+    }
+    const TaskId task = task_at(head_);
+    if (!try_admit(task, head_)) {
+      return live_.count() == 0 && !blocks_.is_in_use_outside() ? out_of_memory(task) : nullptr;
+    }
+    stuck_since_ = {};
+    ++head_;
+  }
+  return nullptr;
+}
+
+bool Admission::try_admit(TaskId id, int64_t order) {
+  const Graph::Task& task = graph_->task(id);
+  for (;;) {
+    int64_t need = charged_bytes(task.scratch_bytes);
+    for (const BlockId output : graph_->outputs(task)) need += charged_bytes(graph_->block(output).bytes);
+    ++stamp_;
+    for (const BlockId input : graph_->inputs(task)) {
+      BlockRecord& r = blocks_.table.of(input);
+      if (r.resident || r.stamp == stamp_) continue;
+      r.stamp = stamp_;
+      need += r.charge();
+    }
+    head_need_ = need;
+    if (!blocks_.reserve(need)) {
+      if (!blocks_.evict_for(need, order, is_busy())) return false;
+      continue;
+    }
+    void* scratch = nullptr;
+    if (!on_device_ || place(task, &scratch)) {
+      admit(id, order, scratch);
+      return true;
+    }
+    // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
+    // task's own inputs. In an empty slab everything fits.
+    blocks_.release(need);
+    // What nothing in this run reads any more.
+    if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(BlockTable::kNever - 1)) continue;
+    if (live_.count() > 0 || blocks_.is_in_use_outside()) return false;
+    if (!blocks_.evict_farthest(order) && !blocks_.evict_one_of(graph_->inputs(task))) return false;
+  }
+}
+
+bool Admission::place(const Graph::Task& task, void** scratch) {
+  placed_.clear();
+  for (const BlockId output : graph_->outputs(task)) {
+    placed_.emplace_back(nullptr, charged_bytes(graph_->block(output).bytes));
+  }
+  ++stamp_;
+  for (const BlockId input : graph_->inputs(task)) {
+    BlockRecord& r = blocks_.table.of(input);
+    if (r.resident || r.stamp == stamp_) continue;
+    r.stamp = stamp_;
+    placed_.emplace_back(nullptr, r.charge());
+  }
+  placed_.emplace_back(nullptr, charged_bytes(task.scratch_bytes));
+  // Large pieces come first, and small ones then lie in the shortest gap: one of them in a gap that a large block left
+  // would be in the way of the next one. Large scratch goes to the top.
+  const int64_t small = tiers_.device_slab().second / local::memory_policy::kSmallBlockPart;
+  bool fits = true;
+  for (const bool large : {true, false}) {
+    for (size_t i = 0; i < placed_.size() && fits; ++i) {
+      auto& [data, charge] = placed_[i];
+      if ((charge > small) != large) continue;
+      const bool at_top = large && i + 1 == placed_.size();
+      data = charge == 0 ? tiers_.nothing() : tiers_.allocate_on_device(charge, at_top);
+      fits = data != nullptr;
+    }
+  }
+  if (!fits) {
+    for (const auto& [data, charge] : placed_) {
+      if (data && charge > 0) tiers_.deallocate_on_device(data, charge);
+    }
+    return false;
+  }
+  *scratch = placed_.back().second > 0 ? placed_.back().first : nullptr;
+  placed_.pop_back();
+  return true;
+}
+
+// What the task needs is reserved: every piece of it goes to the scratch or to a block here.
+void Admission::admit(TaskId id, int64_t order, void* scratch) {
+  const Graph::Task& task = graph_->task(id);
+  const int32_t index = live_.add(id, task, order);
+  LiveTask& live = live_[index];
+  live.scratch_bytes = charged_bytes(task.scratch_bytes);
+  live.scratch_data = scratch;
+  blocks_.add_freed_soon(live.scratch_bytes);
+
+  BlockTable& table = blocks_.table;
+  const Consumers& consumers = table.consumers();
+  size_t placed = 0;
+  for (const BlockId output : graph_->outputs(task)) {
+    const Graph::Block& block = graph_->block(output);
+    const int32_t made = table.add();
+    table.set_index(output, made);
+    BlockRecord& r = table[made];
+    r.block = output;
+    r.bytes = block.bytes;
+    r.resident = true;
+    if (on_device_) r.data = placed_[placed++].first;
+    r.cursor = consumers.begin(output);
+    r.end = consumers.end(output);
+    r.remote = block.remote_readers;
+    r.keep = block.keep;
+    blocks_.note_last_use(r);
+  }
+  for (const BlockId input : graph_->inputs(task)) {
+    BlockRecord& r = table.of(input);
+    if (!r.resident) {
+      r.resident = true;
+      if (on_device_) r.data = placed_[placed++].first;
+      r.waiting = 0;
+      blocks_.queue_restore(table.index_of(input), order);
+    }
+    ++r.pins;
+    ++r.cursor;
+    if (!r.available) {
+      ++r.waiting;
+      ++live.pending;
+    }
+    blocks_.note_last_use(r);
+  }
+  if (live.pending == 0) live_.make_ready(index);
+}
+
+std::exception_ptr Admission::out_of_memory(TaskId task) {
+  int64_t own = 0;
+  bool remote = false;
+  blocks_.table.for_each([&](int32_t, const BlockRecord& r) {
+    own += r.resident ? r.charge() : 0;
+    remote = remote || r.remote > 0;
+  });
+  const int64_t reserved = blocks_.reserved_bytes();
+  const auto now = std::chrono::steady_clock::now();
+  if (stuck_since_ == std::chrono::steady_clock::time_point{}) stuck_since_ = now;
+  // Staging memory and blocks that other ranks have still to read go away by themselves.
+  if ((reserved > own || remote) && now - stuck_since_ < kPatience) return nullptr;
+  return std::make_exception_ptr(local::OutOfMemory(
+      fmt::format("{} needs {} bytes more; {} of the budget of {} bytes are in use and nothing can be moved away{}",
+                  graph_->task_name(task), head_need_, reserved, tiers_.memory_budget.limit_bytes(),
+                  tiers_.spill.is_enabled() ? "" : ": there is no spill directory")));
+}
+
+std::string Admission::describe_next() const {
+  if (is_at_end()) return "";
+  return fmt::format("next: {} needs {} bytes; {} of {} are reserved, {} are being spilled\n",
+                     graph_->task_name(task_at(head_)), head_need_, blocks_.reserved_bytes(),
+                     tiers_.memory_budget.limit_bytes(), blocks_.spilling_bytes());
+}
+
+}  // namespace quarry::scheduler

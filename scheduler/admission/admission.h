@@ -1,0 +1,60 @@
+// Which task is next, and whether memory allows it: strictly in plan order, evicting blocks by farthest next use.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quarry/scheduler/admission/live_tasks.h"
+#include "quarry/scheduler/blocks/blocks.h"
+
+namespace quarry::scheduler {
+
+// Not thread-safe: the executor's lock guards it.
+class Admission {
+ public:
+  // `busy_tasks`: admitted tasks that keep every thread at work.
+  Admission(Tiers& tiers, Blocks& blocks, LiveTasks& live, int64_t busy_tasks)
+      : tiers_(tiers), blocks_(blocks), live_(live), on_device_(tiers.on_device()), busy_tasks_(busy_tasks) {}
+
+  // `order`: of the graph's tasks; empty where it is the one in which they were added.
+  void begin_run(const Graph& graph, std::vector<TaskId> order);
+  void end_run();
+  // Admits what fits now. Returns an error, OutOfMemory, where the next task will never fit, else null.
+  std::exception_ptr admit_tasks();
+  // The last call stopped because it had admitted enough for once.
+  bool has_more() const { return has_more_; }
+  void pause() { has_more_ = false; }
+  bool is_at_end() const { return head_ == task_count_; }
+  bool is_busy() const { return live_.count() >= busy_tasks_; }
+  // What the next task needs, one line; empty where all are admitted.
+  std::string describe_next() const;
+
+ private:
+  bool may_admit();
+  bool try_admit(TaskId task, int64_t order);
+  bool place(const Graph::Task& task, void** scratch);
+  void admit(TaskId task, int64_t order, void* scratch);
+  std::exception_ptr out_of_memory(TaskId task);
+  TaskId task_at(int64_t order) const { return order_.empty() ? order : order_[static_cast<size_t>(order)]; }
+
+  Tiers& tiers_;
+  Blocks& blocks_;
+  LiveTasks& live_;
+  const bool on_device_;
+  const int64_t busy_tasks_;
+  const Graph* graph_ = nullptr;
+  std::vector<TaskId> order_;  // empty: tasks are admitted as they were added
+  int64_t task_count_ = 0;
+  int64_t head_ = 0;        // the next to admit
+  int64_t head_need_ = 0;   // bytes that it still needs
+  bool far_ahead_ = false;  // as many are admitted as may be, or nearly
+  bool has_more_ = false;
+  uint64_t stamp_ = 0;
+  std::vector<std::pair<void*, int64_t>> placed_;
+  std::chrono::steady_clock::time_point stuck_since_{};
+};
+
+}  // namespace quarry::scheduler
