@@ -34,8 +34,11 @@
 #include "quarry/local/ops/types/types.h"
 #include "quarry/local/ops/ufunc/in_place.h"
 #include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "quarry/local/ops/ufunc/ufuncs.h"
+#include "quarry/local/program/op_enum.h"
+#include "quarry/local/program/reduction_enum.h"
 #include "quarry/local/sparse/sparse.h"
 #include "quarry/local/tools/benchmark.h"
 

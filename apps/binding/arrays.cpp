@@ -96,7 +96,7 @@ Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype) {
     }
     operands.push_back(to_operand(arg));
   }
-  if (op == Op::cast) return to_array(args[0]).astype(dtype.value());
+  if (op == "cast"_op) return to_array(args[0]).astype(dtype.value());
   return quarry::apply(op, operands, dtype);
 }
 

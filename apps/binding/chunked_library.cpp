@@ -28,7 +28,7 @@ class ChunkedLibrary final : public Library {
   }
   std::vector<std::string> attribute_names() const override { return array_attribute_names(); }
   Value convert(const DTypeValue& type, const Value& value) const override {
-    return apply(local::Op::cast, std::span(&value, 1), type.dtype);
+    return apply("cast"_op, std::span(&value, 1), type.dtype);
   }
 
   std::optional<bool> truth(const Value& array) const override {
@@ -41,7 +41,7 @@ class ChunkedLibrary final : public Library {
     for (const Value& value : choice) {
       if (!is_operand(value)) throw local::TypeError("a computed condition cannot choose a " + type_name(value));
     }
-    return apply(local::Op::where, choice);
+    return apply("where"_op, choice);
   }
   // Element by element.
   bool chain_ends(const Value&) const override { return false; }

@@ -99,7 +99,7 @@ Value item(const Arguments& args, Session&) {
   return nested_list(part.reshape({}).to(local::kCpu));
 }
 
-Value conjugate(const Arguments& args, Session&) { return apply_local(local::Op::conjugate, args.values()); }
+Value conjugate(const Arguments& args, Session&) { return apply_local("conjugate"_op, args.values()); }
 
 // The axes of what a basic index names, or nothing for other indices.
 std::optional<int> axes_of_basic(const Value& key, const NdArray& array) {

@@ -8,7 +8,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/methods.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::apps::expression {
 
@@ -266,7 +266,7 @@ void add_ufunc_methods(Registry& registry) {
 void add_local_ufuncs(Registry& registry) {
   for (const auto& [op, name] : ufunc_names()) {
     if (registry.function(name) != nullptr) continue;
-    if (op == Op::real || op == Op::imag) {  // functions in NumPy
+    if (op == "real"_op || op == "imag"_op) {  // functions in NumPy
       registry.add_function(name, "(val)",
                             [op = op](const Arguments& args, Session&) { return apply_local(op, args.values()); });
       continue;
@@ -298,7 +298,7 @@ namespace {
 
 // What a reduction's signature has besides the array.
 std::string reduction_parameters(Reduction reduction, const local::ReductionInfo& row) {
-  if (reduction == Reduction::count_nonzero) return "axis=None, *, keepdims=False)";
+  if (reduction == "count_nonzero"_reduction) return "axis=None, *, keepdims=False)";
   if (row.has_position) return "axis=None, out=None, *, keepdims=False)";
   std::string text = "axis=None, ";
   if (row.takes_dtype) text += "dtype=None, ";
@@ -312,7 +312,7 @@ std::string reduction_parameters(Reduction reduction, const local::ReductionInfo
 Handler reduction_handler(Reduction reduction) {
   return [reduction](const Arguments& args, Session&) -> Value {
     const local::ReductionInfo& row = local::info(reduction);
-    const bool is_count = reduction == Reduction::count_nonzero;  // without `out` and `where`
+    const bool is_count = reduction == "count_nonzero"_reduction;  // without `out` and `where`
     local::ReduceOptions options;
     Keep keep;
     options.keepdims = to_truth(args["keepdims"], "keepdims");
@@ -342,12 +342,19 @@ namespace {
 
 // What begins a reduction, where it is one number for all dtypes.
 Value identity_of(Op op) {
-  static const std::pair<Op, Number> kIdentities[] = {
-      {Op::add, Int{0}},         {Op::multiply, Int{1}},   {Op::bitwise_and, Int{-1}}, {Op::bitwise_or, Int{0}},
-      {Op::bitwise_xor, Int{0}}, {Op::gcd, Int{0}},        {Op::hypot, Int{0}},        {Op::logical_and, true},
-      {Op::logical_or, false},   {Op::logical_xor, false}, {Op::logaddexp, -INFINITY}, {Op::logaddexp2, -INFINITY}};
-  for (const auto& [known, identity] : kIdentities) {
-    if (known == op) return identity;
+  const local::OpInfo& row = local::info(op);
+  const bool truth = row.rule == local::OpRule::logical;
+  switch (row.identity) {
+    case local::OpInfo::Identity::none:
+      break;
+    case local::OpInfo::Identity::zero:
+      return truth ? Value(false) : Value(Int{0});
+    case local::OpInfo::Identity::one:
+      return truth ? Value(true) : Value(Int{1});
+    case local::OpInfo::Identity::all_ones:
+      return Int{-1};
+    case local::OpInfo::Identity::lowest:
+      return -INFINITY;
   }
   return None{};
 }
@@ -378,7 +385,7 @@ std::vector<Value> loops_of(std::span<const Op> outputs) {
 std::optional<Value> ufunc_attribute(std::string_view function, std::string_view name) {
   std::vector<Op> outputs;
   for (const auto& [op, known] : ufunc_names()) {
-    if (known == function && op != Op::real && op != Op::imag) outputs = {op};
+    if (known == function && op != "real"_op && op != "imag"_op) outputs = {op};
   }
   for (const local::MultiOutput& multi : local::multi_outputs()) {
     if (multi.name == function) outputs.assign(multi.outputs.begin(), multi.outputs.end());
@@ -396,7 +403,7 @@ std::optional<Value> ufunc_attribute(std::string_view function, std::string_view
 }
 
 void add_local_reductions(Registry& registry) {
-  for (int i = 0; i < local::kReductionCount; ++i) {
+  for (int i = 0; i < local::reduction_count(); ++i) {
     const auto reduction = static_cast<Reduction>(i);
     const local::ReductionInfo& row = local::info(reduction);
     const std::string parameters = reduction_parameters(reduction, row);
@@ -406,7 +413,7 @@ void add_local_reductions(Registry& registry) {
       if (registry.function(name) != nullptr) continue;
       registry.add_function(name, "(a, " + parameters, reduction_handler(reduction));
     }
-    if (reduction != Reduction::count_nonzero && registry.method(row.name) == nullptr) {
+    if (reduction != "count_nonzero"_reduction && registry.method(row.name) == nullptr) {
       registry.add_method(row.name, "(self, /, " + parameters, reduction_handler(reduction));
     }
   }

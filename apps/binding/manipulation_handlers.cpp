@@ -58,10 +58,10 @@ Value clipped(const Value& a, const Value& low, const Value& high, std::optional
   if (low.is_none() && high.is_none()) return to_array(a);
   if (low.is_none() || high.is_none()) {
     const Value args[] = {a, low.is_none() ? high : low};
-    return apply(low.is_none() ? Op::minimum : Op::maximum, args, dtype);
+    return apply(low.is_none() ? "minimum"_op : "maximum"_op, args, dtype);
   }
   const Value args[] = {a, low, high};
-  return apply(Op::clip, args, dtype);
+  return apply("clip"_op, args, dtype);
 }
 
 // Dask's forms: one int for every axis, one int per axis (-1: the whole axis), or the extents per axis.
@@ -106,7 +106,7 @@ Value select(const Arguments& args, Session&) {
   }
   if (!args.given("x") || !args.given("y")) throw InvalidArgument("either both or neither of x and y should be given");
   const Value values[] = {args["condition"], args["x"], args["y"]};
-  return apply(Op::where, values);
+  return apply("where"_op, values);
 }
 
 Value clip_function(const Arguments& args, Session&) {
@@ -140,7 +140,7 @@ Value abs_function(const Arguments& args, Session&) {
     if (const double* d = x.as<double>()) return std::abs(*d);
     return compare(CompareOp::less, *number, Int{0}) ? unary(UnaryOp::minus, *number) : unary(UnaryOp::plus, *number);
   }
-  return apply(Op::absolute, std::span(&x, 1), to_optional_dtype(args["dtype"], "dtype"));
+  return apply("absolute"_op, std::span(&x, 1), to_optional_dtype(args["dtype"], "dtype"));
 }
 
 Value length(const Arguments& args, Session&) {
@@ -270,7 +270,7 @@ namespace {
 Value dot_of(const Value& x, const Value& y) {
   const Array a = to_array(x), b = to_array(y);
   const Value args[] = {x, y};
-  if (a.ndim() == 0 || b.ndim() == 0) return apply(Op::multiply, args);
+  if (a.ndim() == 0 || b.ndim() == 0) return apply("multiply"_op, args);
   if (b.ndim() > 2) throw local::NotSupported("dot() with more than two axes on the right is not available yet; use @");
   return matmul(a, b);
 }

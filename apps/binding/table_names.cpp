@@ -41,12 +41,12 @@ bool is_ufunc(Op op) {
   for (const local::MultiOutput& multi : local::multi_outputs()) {
     if (std::string(row.name).starts_with(std::string(multi.name) + "_")) return false;
   }
-  return op != Op::clip;
+  return op != "clip"_op;
 }
 
 std::vector<UfuncName> collect_ufunc_names() {
   std::vector<UfuncName> result;
-  for (int i = 0; i < local::kOpCount; ++i) {
+  for (int i = 0; i < local::op_count(); ++i) {
     const Op op = static_cast<Op>(i);
     if (!is_ufunc(op)) continue;
     const local::OpInfo& row = local::info(op);

@@ -73,7 +73,7 @@ Handler reduction_handler(Reduction reduction, const char* operand) {
 }
 
 void add_reductions(Registry& registry) {
-  for (int i = 0; i < local::kReductionCount; ++i) {
+  for (int i = 0; i < local::reduction_count(); ++i) {
     const auto reduction = static_cast<Reduction>(i);
     const local::ReductionInfo& row = local::info(reduction);
     const std::string parameters = reduction_parameters(row);
@@ -82,7 +82,7 @@ void add_reductions(Registry& registry) {
     for (const std::string& name : names) {
       registry.add_function(name, "(a, " + parameters, reduction_handler(reduction, "a"));
     }
-    if (reduction != Reduction::count_nonzero) {
+    if (reduction != "count_nonzero"_reduction) {
       registry.add_method(row.name, "(self, " + parameters, reduction_handler(reduction, "self"));
     }
   }

@@ -19,13 +19,13 @@ std::optional<Value> Library::constant(std::string_view name) const {
 Op ufunc(UnaryOp op) {
   switch (op) {
     case UnaryOp::plus:
-      return Op::positive;
+      return "positive"_op;
     case UnaryOp::minus:
-      return Op::negative;
+      return "negative"_op;
     case UnaryOp::invert:
-      return Op::invert;
+      return "invert"_op;
     case UnaryOp::logical_not:
-      return Op::logical_not;
+      return "logical_not"_op;
   }
   __builtin_unreachable();
 }
@@ -33,31 +33,31 @@ Op ufunc(UnaryOp op) {
 Op ufunc(BinaryOp op) {
   switch (op) {
     case BinaryOp::add:
-      return Op::add;
+      return "add"_op;
     case BinaryOp::subtract:
-      return Op::subtract;
+      return "subtract"_op;
     case BinaryOp::multiply:
-      return Op::multiply;
+      return "multiply"_op;
     case BinaryOp::divide:
-      return Op::divide;
+      return "divide"_op;
     case BinaryOp::floor_divide:
-      return Op::floor_divide;
+      return "floor_divide"_op;
     case BinaryOp::remainder:
-      return Op::remainder;
+      return "remainder"_op;
     case BinaryOp::power:
-      return Op::power;
+      return "power"_op;
     case BinaryOp::matmul:
       break;
     case BinaryOp::left_shift:
-      return Op::left_shift;
+      return "left_shift"_op;
     case BinaryOp::right_shift:
-      return Op::right_shift;
+      return "right_shift"_op;
     case BinaryOp::bit_and:
-      return Op::bitwise_and;
+      return "bitwise_and"_op;
     case BinaryOp::bit_xor:
-      return Op::bitwise_xor;
+      return "bitwise_xor"_op;
     case BinaryOp::bit_or:
-      return Op::bitwise_or;
+      return "bitwise_or"_op;
   }
   QUARRY_CHECK(op != BinaryOp::matmul);
   __builtin_unreachable();
@@ -66,17 +66,17 @@ Op ufunc(BinaryOp op) {
 Op ufunc(CompareOp op) {
   switch (op) {
     case CompareOp::less:
-      return Op::less;
+      return "less"_op;
     case CompareOp::less_equal:
-      return Op::less_equal;
+      return "less_equal"_op;
     case CompareOp::greater:
-      return Op::greater;
+      return "greater"_op;
     case CompareOp::greater_equal:
-      return Op::greater_equal;
+      return "greater_equal"_op;
     case CompareOp::equal:
-      return Op::equal;
+      return "equal"_op;
     case CompareOp::not_equal:
-      return Op::not_equal;
+      return "not_equal"_op;
   }
   __builtin_unreachable();
 }

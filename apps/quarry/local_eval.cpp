@@ -207,7 +207,7 @@ int print_functions(bool local) {
     const std::string_view object = std::string_view(name).substr(0, name.rfind('.'));
     const bool of_ufunc = object != name && library.registry().function(std::string(object) + ".at") != nullptr;
     if (!of_ufunc) print("", library.registry().function(name));
-    if (of_ufunc && object == local::info(local::Op::add).name) ufunc_methods.push_back(name);
+    if (of_ufunc && object == local::info("add"_op).name) ufunc_methods.push_back(name);
   }
   if (!ufunc_methods.empty())
     fmt::print("\n## Methods of ufuncs\n\n`at` is every ufunc's, the others are those of two arguments.\n\n");

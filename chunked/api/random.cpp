@@ -23,8 +23,8 @@ expr::NodePtr element_index(const Dims& shape) {
   bool first = true;
   for (int d = shape.size() - 1; d >= 0; --d) {
     expr::NodePtr term = expr::index(shape, d);
-    if (stride != 1) term = expr::elementwise(local::Op::multiply, {term, expr::constant(stride, DType::int64)});
-    sum = first ? term : expr::elementwise(local::Op::add, {term, sum});
+    if (stride != 1) term = expr::elementwise("multiply"_op, {term, expr::constant(stride, DType::int64)});
+    sum = first ? term : expr::elementwise("add"_op, {term, sum});
     first = false;
     stride *= std::max<int64_t>(shape[d], 1);
   }
@@ -47,14 +47,14 @@ void check_float(DType dtype) {
 
 Array Generator::uniform(const Dims& shape, double low, double high, DType dtype) {
   check_float(dtype);
-  const Array u = draw(local::Op::random_uniform, shape, seed_, stream_++, dtype);
+  const Array u = draw("random_uniform"_op, shape, seed_, stream_++, dtype);
   return low == 0 && high == 1 ? u : u * (high - low) + low;
 }
 
 Array Generator::normal(const Dims& shape, double mean, double scale, DType dtype) {
   check_float(dtype);
   if (!(scale >= 0)) throw InvalidArgument(fmt::format("the scale {} of a normal distribution is negative", scale));
-  const Array z = draw(local::Op::random_normal, shape, seed_, stream_++, dtype);
+  const Array z = draw("random_normal"_op, shape, seed_, stream_++, dtype);
   return mean == 0 && scale == 1 ? z : z * scale + mean;
 }
 
@@ -64,9 +64,9 @@ Array Generator::integers(const Dims& shape, int64_t low, int64_t high, DType dt
   if (low >= high) throw InvalidArgument(fmt::format("low >= high ({} >= {})", low, high));
   local::check_weak_fits(low, dtype);
   local::check_weak_fits(high - 1, dtype);
-  const Array bits = draw(local::Op::random_bits, shape, seed_, stream_++, DType::uint64);
+  const Array bits = draw("random_bits"_op, shape, seed_, stream_++, DType::uint64);
   const DType wide = DType::int64;
-  const Array value(expr::elementwise(local::Op::random_integers,
+  const Array value(expr::elementwise("random_integers"_op,
                                       {bits.node(), expr::constant(low, wide), expr::constant(high, wide)}, wide));
   return value.astype(dtype);
 }

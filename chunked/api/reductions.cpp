@@ -30,11 +30,13 @@ Array reduce(local::Reduction reduction, const Array& x, const Axes& axis, const
   return Array(std::move(node));
 }
 
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  Array name(const Array& x, const Axes& axis, const ReduceOptions& options) {                              \
-    return reduce(local::Reduction::name, x, axis, options);                                                \
+#define QUARRY_REDUCING(name, function)                                            \
+  Array function(const Array& x, const Axes& axis, const ReduceOptions& options) { \
+    return reduce(local::named_reduction<#name>(), x, axis, options);              \
   }
+#define QUARRY_REDUCTION(name, aliases, ...) QUARRY_REDUCING(name, name) QUARRY_EACH(QUARRY_REDUCING, name, aliases)
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
+#undef QUARRY_REDUCING
 
 }  // namespace quarry

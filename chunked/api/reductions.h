@@ -4,6 +4,7 @@
 
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/program/op.h"
+#include "quarry/local/program/rows.h"
 
 namespace quarry {
 
@@ -17,16 +18,11 @@ struct ReduceOptions {
 // without a loop or argmin and argmax over several axes.
 Array reduce(local::Reduction reduction, const Array& x, const Axes& axis = {}, const ReduceOptions& options = {});
 
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  Array name(const Array& x, const Axes& axis = {}, const ReduceOptions& options = {});
+#define QUARRY_REDUCING(name, function) \
+  Array function(const Array& x, const Axes& axis = {}, const ReduceOptions& options = {});
+#define QUARRY_REDUCTION(name, aliases, ...) QUARRY_REDUCING(name, name) QUARRY_EACH(QUARRY_REDUCING, name, aliases)
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
-
-inline Array amin(const Array& x, const Axes& axis = {}, const ReduceOptions& options = {}) {
-  return min(x, axis, options);
-}
-inline Array amax(const Array& x, const Axes& axis = {}, const ReduceOptions& options = {}) {
-  return max(x, axis, options);
-}
+#undef QUARRY_REDUCING
 
 }  // namespace quarry

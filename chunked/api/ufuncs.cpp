@@ -46,7 +46,7 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
           bound = scalar.dtype();
         else
           local::check_weak_fits(scalar, bound);
-        if (op == local::Op::power && i == 1 && local::kind(bound) == 'i' && scalar.as_int64() < 0)
+        if (op == "power"_op && i == 1 && local::kind(bound) == 'i' && scalar.as_int64() < 0)
           throw local::InvalidArgument("Integers to negative integer powers are not allowed.");
       }
     }
@@ -58,11 +58,11 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #define QUARRY_PASS_1 x
 #define QUARRY_PASS_2 x, y
 #define QUARRY_PASS_3 x, y, z
-#define QUARRY_FUNCTION(name, arity)                                       \
-  Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype) {            \
-    return apply(local::Op::name, std::array{QUARRY_PASS_##arity}, dtype); \
+#define QUARRY_FUNCTION(name, arity)                                                \
+  Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype) {                     \
+    return apply(local::named_op<#name>(), std::array{QUARRY_PASS_##arity}, dtype); \
   }
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) QUARRY_FUNCTION_##rule(name, arity)
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_FUNCTION_##rule(name, arity)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 

@@ -1,4 +1,4 @@
-// Elementwise functions and operators: one function for every row of local/program/ufunc.def, by NumPy's name. All are
+// Elementwise functions and operators: one function for every row of local/program/ufunc.def, by NumPy's names. All are
 // lazy; shapes broadcast (InvalidArgument names both where they do not), dtypes follow NumPy 2, TypeError where there
 // is no loop.
 #pragma once
@@ -9,6 +9,7 @@
 
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/program/op.h"
+#include "quarry/local/program/rows.h"
 
 namespace quarry {
 
@@ -33,36 +34,29 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #define QUARRY_FUNCTION_random(name, arity)
 #define QUARRY_FUNCTION_bounded(name, arity)
 #define QUARRY_FUNCTION_sampler(name, arity)
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) QUARRY_FUNCTION_##rule(name, arity)
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_FUNCTION_##rule(name, arity)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_FUNCTION
 
 // NumPy's other names.
-#define QUARRY_ALIAS_1(alias, name) \
-  inline Array alias(const Operand& x) { return name(x); }
-#define QUARRY_ALIAS_2(alias, name) \
-  inline Array alias(const Operand& x, const Operand& y) { return name(x, y); }
-QUARRY_ALIAS_2(true_divide, divide)
-QUARRY_ALIAS_2(mod, remainder)
-QUARRY_ALIAS_2(pow, power)
-QUARRY_ALIAS_1(abs, absolute)
-QUARRY_ALIAS_1(conj, conjugate)
-QUARRY_ALIAS_1(asin, arcsin)
-QUARRY_ALIAS_1(acos, arccos)
-QUARRY_ALIAS_1(atan, arctan)
-QUARRY_ALIAS_2(atan2, arctan2)
-QUARRY_ALIAS_1(asinh, arcsinh)
-QUARRY_ALIAS_1(acosh, arccosh)
-QUARRY_ALIAS_1(atanh, arctanh)
-QUARRY_ALIAS_1(rad2deg, degrees)
-QUARRY_ALIAS_1(deg2rad, radians)
-QUARRY_ALIAS_1(bitwise_not, invert)
-QUARRY_ALIAS_1(bitwise_invert, invert)
-QUARRY_ALIAS_2(bitwise_left_shift, left_shift)
-QUARRY_ALIAS_2(bitwise_right_shift, right_shift)
+#define QUARRY_ALIAS_1(name, alias) \
+  inline Array alias(const Operand& x, std::optional<DType> dtype = std::nullopt) { return name(x, dtype); }
+#define QUARRY_ALIAS_2(name, alias)                                                                   \
+  inline Array alias(const Operand& x, const Operand& y, std::optional<DType> dtype = std::nullopt) { \
+    return name(x, y, dtype);                                                                         \
+  }
+#define QUARRY_ALIAS_3(name, alias)                                        \
+  inline Array alias(const Operand& x, const Operand& y, const Operand& z, \
+                     std::optional<DType> dtype = std::nullopt) {          \
+    return name(x, y, z, dtype);                                           \
+  }
+#define QUARRY_OP(name, aliases, arity, ...) QUARRY_EACH(QUARRY_ALIAS_##arity, name, aliases)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
 #undef QUARRY_ALIAS_1
 #undef QUARRY_ALIAS_2
+#undef QUARRY_ALIAS_3
 
 // With one bound absent.
 Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high);

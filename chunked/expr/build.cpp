@@ -223,7 +223,7 @@ NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<DType
     dtypes.push_back(arg->dtype);
     generated = generated && arg->generated;
   }
-  const DType dtype = op == local::Op::cast ? loop.value() : result_dtype(op, dtypes, loop);
+  const DType dtype = op == "cast"_op ? loop.value() : result_dtype(op, dtypes, loop);
   const Dims shape = local::broadcast_shapes(shapes);
   GridChoice choice = unify(shape, dtype, args);
   return make(Elementwise{op, std::move(args), loop}, shape, dtype, std::move(choice.grid), generated, choice.chosen);
@@ -232,7 +232,7 @@ NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<DType
 NodePtr cast(const NodePtr& arg, DType dtype) {
   if (arg->dtype == dtype) return arg;
   if (const Constant* value = arg->as<Constant>()) return constant(value->value, dtype, arg->shape);
-  return elementwise(local::Op::cast, {arg}, dtype);
+  return elementwise("cast"_op, {arg}, dtype);
 }
 
 NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes, std::optional<DType> accumulate,
@@ -257,7 +257,7 @@ NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes, st
     throw InvalidArgument(fmt::format("attempt to get {} of an empty sequence", row.name));
   if (reduced == 0 && !row.has_identity) {
     throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity",
-                                      reduction == local::Reduction::min ? "minimum" : "maximum"));
+                                      row.ufunc ? row.ufunc : row.name));
   }
   const DType dtype = accumulate ? *accumulate : local::accumulate_dtype(reduction, arg->dtype);
   return make(Reduce{reduction, arg, axes, dtype, ddof}, shape, local::result_dtype(reduction, dtype),

@@ -169,7 +169,7 @@ void append(const NodePtr& node, size_t limit, std::string& text) {
                  [&](const Constant& n) { text += scalar_text(n.value); },
                  [&](const Index& n) { text += fmt::format("index{}", n.axis); },
                  [&](const Elementwise& n) {
-                   if (n.op == local::Op::cast)
+                   if (n.op == "cast"_op)
                      call(local::name(node->dtype), n.args);
                    else
                      call(local::info(n.op).name, n.args);

@@ -20,14 +20,6 @@ constexpr int64_t kExpensive = 64;
 constexpr int64_t kSmallBytes = int64_t{64} << 20;
 constexpr int kLongest = 256;
 
-// Rough cycles per element: 1 simple, 4 division and square root, 20 other functions.
-int64_t op_cost(local::Op op) {
-  const local::OpInfo& row = local::info(op);
-  if (op == local::Op::divide || op == local::Op::sqrt) return 4;
-  if (op == local::Op::power || row.rule == local::OpRule::random) return 20;
-  return std::string_view(row.kinds).find_first_of("bi") != std::string_view::npos ? 1 : 20;
-}
-
 struct Facts {
   int64_t cost = 0;  // of recomputing one element from stored arrays, saturating
   int depth = 0;
@@ -90,7 +82,7 @@ std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots) {
     }
     const auto* op = node->as<expr::Elementwise>();
     if (!op) continue;
-    f.cost += op_cost(op->op);
+    f.cost += local::info(op->op).cost;
     f.depth += 1;
     const int64_t elements = local::element_count(node->shape);
     const bool broadcast = elements > 0 && f.largest_reader / kBroadcast >= elements && f.cost >= kCheap &&

@@ -157,9 +157,8 @@ class Pusher {
     for (size_t i = 0; i < axes.size(); ++i) {
       if (axes[i].source != index.axis) continue;
       NodePtr value = expr::index(shape, static_cast<int>(i));
-      if (axes[i].step != 1)
-        value = expr::elementwise(local::Op::multiply, {value, expr::constant(axes[i].step, int64)});
-      if (axes[i].start != 0) value = expr::elementwise(local::Op::add, {value, expr::constant(axes[i].start, int64)});
+      if (axes[i].step != 1) value = expr::elementwise("multiply"_op, {value, expr::constant(axes[i].step, int64)});
+      if (axes[i].start != 0) value = expr::elementwise("add"_op, {value, expr::constant(axes[i].start, int64)});
       return value;
     }
     return expr::constant(0, int64, shape);  // its axis has one element, which a broadcast axis stands for

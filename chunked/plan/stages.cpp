@@ -43,8 +43,8 @@ class Emitter {
     for (int d = grid_.ndim() - 1; d >= 0; --d) {
       if (!(axes >> d & 1)) continue;
       local::ValueId term = fused_.program.index(d);
-      if (stride != 1) term = fused_.program.apply(local::Op::multiply, std::array{term, constant(stride)});
-      sum = sum < 0 ? term : fused_.program.apply(local::Op::add, std::array{term, sum});
+      if (stride != 1) term = fused_.program.apply("multiply"_op, std::array{term, constant(stride)});
+      sum = sum < 0 ? term : fused_.program.apply("add"_op, std::array{term, sum});
       stride *= std::max<int64_t>(grid_.axis(d).extent(), 1);
     }
     return sum < 0 ? constant(0) : sum;
@@ -65,7 +65,7 @@ class Emitter {
     QUARRY_CHECK(n);
     std::vector<local::ValueId> args;
     for (const NodePtr& arg : n->args) args.push_back(emit(arg, argument_map(*node, *arg, map)));
-    if (n->op == local::Op::cast) return fused_.program.cast(args[0], node->dtype);
+    if (n->op == "cast"_op) return fused_.program.cast(args[0], node->dtype);
     return fused_.program.apply(n->op, args, n->loop);
   }
 
@@ -74,8 +74,8 @@ class Emitter {
   local::ValueId index(const NodeAxis& axis) {
     if (axis.space < 0) return constant(axis.start);
     local::ValueId value = fused_.program.index(axis.space);
-    if (axis.step != 1) value = fused_.program.apply(local::Op::multiply, std::array{value, constant(axis.step)});
-    if (axis.start != 0) value = fused_.program.apply(local::Op::add, std::array{value, constant(axis.start)});
+    if (axis.step != 1) value = fused_.program.apply("multiply"_op, std::array{value, constant(axis.step)});
+    if (axis.start != 0) value = fused_.program.apply("add"_op, std::array{value, constant(axis.start)});
     return value;
   }
 

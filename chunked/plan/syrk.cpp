@@ -16,8 +16,8 @@ bool is_conjugate_transpose(const NodePtr& a, const NodePtr& b) {
   const NodePtr transposed = expr::transpose(b, order);
   std::vector<NodePtr> spellings;
   if (local::is_complex(b->dtype)) {
-    spellings.push_back(expr::elementwise(local::Op::conjugate, {transposed}));
-    spellings.push_back(expr::transpose(expr::elementwise(local::Op::conjugate, {b}), order));
+    spellings.push_back(expr::elementwise("conjugate"_op, {transposed}));
+    spellings.push_back(expr::transpose(expr::elementwise("conjugate"_op, {b}), order));
   } else {
     spellings.push_back(transposed);
   }
@@ -25,7 +25,7 @@ bool is_conjugate_transpose(const NodePtr& a, const NodePtr& b) {
     if (eliminate_common(push_views({spelling}))[0]->hash == a->hash) return true;
   // The other way round: conj(a).T as b.
   const NodePtr back = expr::transpose(a, order);
-  const NodePtr other = local::is_complex(a->dtype) ? expr::elementwise(local::Op::conjugate, {back}) : back;
+  const NodePtr other = local::is_complex(a->dtype) ? expr::elementwise("conjugate"_op, {back}) : back;
   return eliminate_common(push_views({other}))[0]->hash == b->hash;
 }
 

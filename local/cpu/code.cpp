@@ -9,6 +9,12 @@
 namespace quarry::local::cpu {
 namespace {
 
+constexpr Accumulator kAccumulators[] = {
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, ufunc, loop, ...) Accumulator::loop,
+#include "quarry/local/program/reduction.def"
+#undef QUARRY_REDUCTION
+};
+
 class Lowering {
  public:
   Lowering(const Program& program, const Loops& loops)
@@ -92,7 +98,7 @@ class Lowering {
       case Value::Kind::op:
         break;
     }
-    if (v.op == Op::cast) {
+    if (v.op == "cast"_op) {
       const int from = is_half(v.dtype) && is_half(v.loop) ? wide_value(v.args[0]) : value(v.args[0]);
       return convert(from, v.dtype);
     }
@@ -125,10 +131,10 @@ class Lowering {
       index->steps.push_back({v.slot});
       return true;
     }
-    if (v.kind != Value::Kind::op || v.op != Op::add || v.loop != DType::int64) return false;
+    if (v.kind != Value::Kind::op || v.op != "add"_op || v.loop != DType::int64) return false;
     const Value& scaled = value_of(v.args[0]);
     const Value& last = value_of(v.args[1]);
-    if (scaled.kind != Value::Kind::op || scaled.op != Op::multiply || last.kind != Value::Kind::index) return false;
+    if (scaled.kind != Value::Kind::op || scaled.op != "multiply"_op || last.kind != Value::Kind::index) return false;
     const Value& scale = value_of(scaled.args[1]);
     if (scale.kind != Value::Kind::constant || !is_index(scaled.args[0], index)) return false;
     index->steps.push_back({last.slot, scale.slot});
@@ -144,50 +150,15 @@ class Lowering {
   void add_reduction(const ProgramReduction& source) {
     CodeReduction r{};
     r.reduction = source.reduction;
-    bool truth = false;
-    switch (source.reduction) {
-      case Reduction::sum:
-        r.accumulator = Accumulator::sum;
-        break;
-      case Reduction::mean:
-        r.accumulator = Accumulator::sum;
-        r.count = 1;
-        break;
-      case Reduction::prod:
-        r.accumulator = Accumulator::prod;
-        break;
-      case Reduction::min:
-        r.accumulator = Accumulator::min;
-        break;
-      case Reduction::max:
-        r.accumulator = Accumulator::max;
-        break;
-      case Reduction::any:
-        r.accumulator = Accumulator::any;
-        truth = true;
-        break;
-      case Reduction::all:
-        r.accumulator = Accumulator::all;
-        truth = true;
-        break;
-      case Reduction::count_nonzero:
-        r.accumulator = Accumulator::count;
-        truth = true;
-        break;
-      case Reduction::argmin:
-        r.accumulator = Accumulator::argmin;
-        break;
-      case Reduction::argmax:
-        r.accumulator = Accumulator::argmax;
-        break;
-      case Reduction::var:
-      case Reduction::std:
-        r.accumulator = Accumulator::moments;
-        r.count = 0;
-        break;
-    }
+    const ReductionInfo& row = info(source.reduction);
+    const Accumulator accumulator = kAccumulators[static_cast<size_t>(source.reduction)];
+    const bool own_loop = accumulator != Accumulator::row;
+    r.loop = own_loop ? static_cast<int>(accumulator) : row_loop(source.reduction);
+    // Its own loops leave counting to the interpreter and take truth values where they can.
+    r.count = own_loop ? row.count_field : -1;
+    const bool truth = own_loop && row.of_truth;
     const DType own = program_.dtype(source.args[0]);
-    if (truth && loops_.reduce_columns[static_cast<int>(r.accumulator)][static_cast<int>(own)])
+    if (truth && loops_.reduce_columns[r.loop][static_cast<int>(own)])
       r.value = value(source.args[0]);
     else
       r.value = truth ? convert(wide_value(source.args[0]), DType::bool_) : wide_value(source.args[0]);
@@ -199,9 +170,8 @@ class Lowering {
       r.state[i] = fields[static_cast<size_t>(i)];
       r.wide[i] = widened(r.state[i]);
     }
-    if (!loops_.reduce_columns[static_cast<int>(r.accumulator)][static_cast<int>(r.dtype)])
-      throw TypeError(fmt::format("reduction '{}' not supported for dtype {}", info(source.reduction).name,
-                                  name(source.accumulate)));
+    if (!loops_.reduce_columns[r.loop][static_cast<int>(r.dtype)])
+      throw TypeError(fmt::format("reduction '{}' not supported for dtype {}", row.name, name(source.accumulate)));
     code_.reductions.push_back(r);
   }
 

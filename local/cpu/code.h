@@ -36,7 +36,7 @@ struct CodeIndex {
 };
 
 struct CodeReduction {
-  Accumulator accumulator;
+  int loop;     // number of the loop in Loops
   DType dtype;  // of the loop
   int value;
   int position = -1;  // a value; one that is an index is brought into the tile only where it is needed

@@ -1,9 +1,7 @@
 #include "quarry/local/cpu/interpreter.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
-#include <limits>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
@@ -18,45 +16,6 @@ struct View {
   char* data;
   int64_t row_bytes;
 };
-
-// The value of a field of the state of no elements.
-void identity(const CodeReduction& r, int field, void* out) {
-  const DType dtype = r.wide[field];
-  Scalar value(int64_t{0});
-  switch (r.accumulator) {
-    case Accumulator::prod:
-    case Accumulator::all:
-      value = Scalar(int64_t{1});
-      break;
-    case Accumulator::argmin:
-    case Accumulator::argmax:
-      if (field == 1) value = Scalar(int64_t{-1});
-      break;
-    case Accumulator::min:
-    case Accumulator::max: {
-      const bool low = r.accumulator == Accumulator::max;
-      const double infinite = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-      dispatch(dtype, [&]<class T>() {
-        if constexpr (std::is_same_v<T, bool>) {
-          value = Scalar(int64_t{!low});
-        } else if constexpr (std::is_integral_v<T>) {
-          value = Scalar(low ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
-        } else if constexpr (requires(T x) { x.imag(); }) {
-          value = Scalar(std::complex<double>(infinite, infinite));
-        } else {
-          value = Scalar(infinite);
-        }
-      });
-      break;
-    }
-    case Accumulator::sum:
-    case Accumulator::any:
-    case Accumulator::count:
-    case Accumulator::moments:
-      break;
-  }
-  value.store(dtype, out);
-}
 
 class Interpreter {
  public:
@@ -374,7 +333,7 @@ class Interpreter {
   // a = a merged with b.
   void combine(const CodeReduction& r, const Block& a, const Block& b, int64_t n) const {
     const void* const fields[3] = {b.fields[0], b.fields[1], b.fields[2]};
-    loops_.combine[static_cast<int>(r.accumulator)][static_cast<int>(r.dtype)](a.fields, fields, n);
+    loops_.combine[r.loop][static_cast<int>(r.dtype)](a.fields, fields, n);
     if (r.count == 1) {  // mean: the moments count for themselves
       void* const count[1] = {a.fields[1]};
       const void* const more[1] = {b.fields[1]};
@@ -423,8 +382,8 @@ class Interpreter {
                 ? nullptr
                 : reinterpret_cast<const int64_t*>(worker.views[static_cast<size_t>(r.position)].data);
         const auto& table = layout_.rows_reduced ? loops_.reduce_columns : loops_.reduce_rows;
-        table[static_cast<int>(r.accumulator)][static_cast<int>(r.dtype)](
-            view.data, positions, tile.outer_count, tile.inner_count, view.row_bytes, stack.free.fields);
+        table[r.loop][static_cast<int>(r.dtype)](view.data, positions, tile.outer_count, tile.inner_count,
+                                                 view.row_bytes, stack.free.fields);
         if (r.count >= 0) std::fill_n(static_cast<int64_t*>(stack.free.fields[r.count]), count, n);
         if (order) number(*order, at, static_cast<int64_t*>(stack.free.fields[1]), count);
         size_t level = 0;
@@ -505,7 +464,7 @@ class Interpreter {
       Block block = make_stacks(worker)[i].free;
       for (int f = 0; f < r.fields; ++f) {
         alignas(16) char bytes[16];
-        identity(r, f, bytes);
+        start_value(r.reduction, f, r.wide[f]).store(r.wide[f], bytes);
         const int64_t size = itemsize(r.wide[f]);
         copy_2d(static_cast<char*>(block.fields[f]), 0, size, bytes, 0, 0, 1, layout_.kept_tile, size);
       }

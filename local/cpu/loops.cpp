@@ -5,6 +5,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/level.h"
+#include "quarry/local/cpu/row_loops.h"
 
 namespace quarry::local::cpu {
 
@@ -30,6 +31,7 @@ namespace quarry::local::cpu {
       register_sums(loops);             \
       register_folds(loops);            \
       register_extremes(loops);         \
+      register_row_loops(loops);        \
       return loops;                     \
     }();                                \
     return table;                       \

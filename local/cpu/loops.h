@@ -19,19 +19,27 @@ using ReduceLoop = void (*)(const void* x, const int64_t* positions, int64_t row
 // a = a combined with b, n states; the fields are all there.
 using CombineLoop = void (*)(void* const* a, const void* const* b, int64_t n);
 
-// What the engine's reductions are made of.
-enum class Accumulator : uint8_t { sum, prod, min, max, any, all, count, argmin, argmax, moments };
-inline constexpr int kAccumulatorCount = 10;
+// What the engine's reductions are made of: a column of reduction.def. `row` stands for a loop made of the row.
+enum class Accumulator : uint8_t { sum, prod, min, max, any, all, count, argmin, argmax, moments, row };
+inline constexpr int kAccumulatorCount = static_cast<int>(Accumulator::row);
+
+// The tables have room for more rows than there are, so that few units are compiled again for a new one; map.inl and
+// rows.inl check that it is enough.
+inline constexpr int kOpCapacity = 160, kReductionCapacity = 32;
+
+// Loops of reductions by number: those of the accumulators, then those of rows.
+inline constexpr int kReduceLoops = kAccumulatorCount + kReductionCapacity;
+constexpr int row_loop(Reduction reduction) { return kAccumulatorCount + static_cast<int>(reduction); }
 
 struct Loops {
-  MapLoop op[kOpCount][kDTypeCount];           // by loop dtype; none for the 16-bit floats except under OpRule::storage
-  MapLoop by_constant[kOpCount][kDTypeCount];  // where the second argument is one element; not all have such a loop
-  MapLoop mixed[kOpCount][2];                  // comparisons of int64 with uint64 [0] and uint64 with int64 [1]
-  MapLoop cast[kDTypeCount][kDTypeCount];      // the 16-bit floats: with float32 and from float64 only
-  MapLoop swap[kDTypeCount];                   // byte order of each element, or of each part of a complex
-  ReduceLoop reduce_columns[kAccumulatorCount][kDTypeCount];  // along a row of the tile
-  ReduceLoop reduce_rows[kAccumulatorCount][kDTypeCount];     // down a column of the tile
-  CombineLoop combine[kAccumulatorCount][kDTypeCount];
+  MapLoop op[kOpCapacity][kDTypeCount];  // by loop dtype; none for the 16-bit floats except under OpRule::storage
+  MapLoop by_constant[kOpCapacity][kDTypeCount];  // where the second argument is one element; not all have such a loop
+  MapLoop mixed[kOpCapacity][2];                  // comparisons of int64 with uint64 [0] and uint64 with int64 [1]
+  MapLoop cast[kDTypeCount][kDTypeCount];         // the 16-bit floats: with float32 and from float64 only
+  MapLoop swap[kDTypeCount];                      // byte order of each element, or of each part of a complex
+  ReduceLoop reduce_columns[kReduceLoops][kDTypeCount];  // along a row of the tile
+  ReduceLoop reduce_rows[kReduceLoops][kDTypeCount];     // down a column of the tile
+  CombineLoop combine[kReduceLoops][kDTypeCount];
 };
 
 enum class Level : uint8_t { v2, v3, v4 };

@@ -89,8 +89,8 @@ Recurrence find(DType dtype) {
 
 Recurrence recurrence(Op op, DType dtype) {
   switch (op) {
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) \
-  case Op::name:                                                         \
+#define QUARRY_OP(name, ...) \
+  case Op::name:             \
     return find<recurrences::row_##name>(dtype);
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP

@@ -81,8 +81,7 @@ class SmallRun {
     alignas(16) char wide[3][16];
     void* const fields[] = {wide[0], wide[1], wide[2]};
     const auto value = static_cast<size_t>(r.value);
-    loops_.reduce_columns[static_cast<int>(r.accumulator)][static_cast<int>(r.dtype)](data_[value], nullptr, 1, count_,
-                                                                                      0, fields);
+    loops_.reduce_columns[r.loop][static_cast<int>(r.dtype)](data_[value], nullptr, 1, count_, 0, fields);
     if (r.count >= 0) std::memcpy(wide[r.count], &count_, sizeof count_);
     for (int f = 0; f < r.fields; ++f, ++*state) {
       alignas(16) char narrow[16];

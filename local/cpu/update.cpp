@@ -65,13 +65,13 @@ template <class T>
 auto loop_of(Op op) -> void (*)(char*, const int64_t*, const char*, int64_t, int64_t) {
   constexpr bool is_real = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
   if constexpr (is_real || std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
-    if (op == Op::add) return update_each<T, Add>;
-    if (op == Op::subtract) return update_each<T, Subtract>;
+    if (op == "add"_op) return update_each<T, Add>;
+    if (op == "subtract"_op) return update_each<T, Subtract>;
   }
   if constexpr (is_real) {
-    if (op == Op::multiply) return update_each<T, Multiply>;
-    if (op == Op::maximum) return update_each<T, Maximum>;
-    if (op == Op::minimum) return update_each<T, Minimum>;
+    if (op == "multiply"_op) return update_each<T, Multiply>;
+    if (op == "maximum"_op) return update_each<T, Maximum>;
+    if (op == "minimum"_op) return update_each<T, Minimum>;
   }
   return nullptr;
 }

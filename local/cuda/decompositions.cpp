@@ -99,7 +99,7 @@ void copy_strided(DType from_type, DType to_type, const Dims& shape, const void*
                   void* to, const Dims& to_strides, bool conjugate, const ExecContext& context) {
   Program program;
   ValueId x = program.input(from_type);
-  if (conjugate && is_complex(from_type)) x = program.apply(Op::conjugate, std::array{x});
+  if (conjugate && is_complex(from_type)) x = program.apply("conjugate"_op, std::array{x});
   program.output(program.cast(x, to_type));
   Launch launch;
   launch.shape = shape;
@@ -119,8 +119,8 @@ void copy_upper(DType dtype, const MatrixStack& from, void* to, const ExecContex
   const int64_t n = from.columns;
   Program program;
   const ValueId x = program.input(dtype);
-  const ValueId inside = program.apply(Op::less_equal, std::array{program.index(2), program.index(1)});
-  program.output(program.apply(Op::where, std::array{inside, x, program.constant(Scalar(0), dtype)}));
+  const ValueId inside = program.apply("less_equal"_op, std::array{program.index(2), program.index(1)});
+  program.output(program.apply("where"_op, std::array{inside, x, program.constant(Scalar(0), dtype)}));
   const int64_t item = itemsize(dtype);
   Launch launch;
   launch.shape = {from.count, n, n};  // matrix, column, row
@@ -130,7 +130,7 @@ void copy_upper(DType dtype, const MatrixStack& from, void* to, const ExecContex
 }
 void write_identities(DType dtype, const MatrixStack& to, const ExecContext& context) {
   Program program;
-  program.output(program.cast(program.apply(Op::equal, std::array{program.index(1), program.index(2)}), dtype));
+  program.output(program.cast(program.apply("equal"_op, std::array{program.index(1), program.index(2)}), dtype));
   const int64_t item = itemsize(dtype);
   Launch launch;
   launch.shape = {to.count, to.columns, to.rows};
@@ -152,7 +152,7 @@ void scale_columns(DType dtype, const Dims& shape, const void* a, int64_t step, 
                    void* to, const ExecContext& context) {
   Program program;
   const ValueId x = program.input(dtype), factor = program.cast(program.input(real), dtype);
-  program.output(program.apply(Op::multiply, std::array{x, factor}));
+  program.output(program.apply("multiply"_op, std::array{x, factor}));
   Launch launch;
   launch.shape = shape;
   launch.inputs.push_back(elements_of(dtype, shape, a, step));
@@ -166,11 +166,11 @@ void turn_columns(DType dtype, const Dims& shape, void* a, int64_t step, const v
   const DType real = real_type(dtype);
   Program program;
   const ValueId x = program.input(dtype), factor = program.input(dtype);
-  const ValueId size = program.apply(Op::absolute, std::array{factor});
-  const ValueId large = program.apply(Op::greater, std::array{size, program.constant(Scalar(0.5), real)});
-  const ValueId turn = program.apply(Op::divide, std::array{factor, program.cast(size, dtype)});
-  const ValueId turned = program.apply(Op::multiply, std::array{x, turn});
-  program.output(program.apply(Op::where, std::array{large, turned, x}));
+  const ValueId size = program.apply("absolute"_op, std::array{factor});
+  const ValueId large = program.apply("greater"_op, std::array{size, program.constant(Scalar(0.5), real)});
+  const ValueId turn = program.apply("divide"_op, std::array{factor, program.cast(size, dtype)});
+  const ValueId turned = program.apply("multiply"_op, std::array{x, turn});
+  program.output(program.apply("where"_op, std::array{large, turned, x}));
   Launch launch;
   launch.shape = shape;
   launch.inputs.push_back(elements_of(dtype, shape, a, step));
@@ -183,8 +183,8 @@ void write_addresses(const void* base, int64_t step_bytes, int64_t count, void* 
   Program program;
   const auto first = static_cast<int64_t>(reinterpret_cast<intptr_t>(base));
   const ValueId offset =
-      program.apply(Op::multiply, std::array{program.index(0), program.constant(Scalar(step_bytes), DType::int64)});
-  program.output(program.apply(Op::add, std::array{offset, program.constant(Scalar(first), DType::int64)}));
+      program.apply("multiply"_op, std::array{program.index(0), program.constant(Scalar(step_bytes), DType::int64)});
+  program.output(program.apply("add"_op, std::array{offset, program.constant(Scalar(first), DType::int64)}));
   Launch launch;
   launch.shape = {count};
   launch.outputs.push_back({to, {int64_t{8}}});

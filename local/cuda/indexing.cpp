@@ -78,7 +78,7 @@ const char* word_name(int width) {
 // The last operation of an update, less the cast of its result.
 const Value& operation_of(const Program& program) {
   const Value* value = &program.values()[static_cast<size_t>(program.outputs()[0])];
-  while (value->kind == Value::Kind::op && value->op == Op::cast)
+  while (value->kind == Value::Kind::op && value->op == "cast"_op)
     value = &program.values()[static_cast<size_t>(value->args[0])];
   return *value;
 }
@@ -90,10 +90,10 @@ bool is_one_of(Op op, std::initializer_list<Op> ops) { return std::find(ops.begi
 bool any_order(const Program& program) {
   const Value& operation = operation_of(program);
   const DType element = program.input_dtype(0);
-  const bool extremes = is_one_of(operation.op, {Op::maximum, Op::minimum, Op::fmax, Op::fmin});
-  if (is_one_of(operation.op, {Op::logical_or, Op::logical_and, Op::logical_xor})) return true;
-  if (!extremes &&
-      !is_one_of(operation.op, {Op::add, Op::subtract, Op::multiply, Op::bitwise_and, Op::bitwise_or, Op::bitwise_xor}))
+  const bool extremes = is_one_of(operation.op, {"maximum"_op, "minimum"_op, "fmax"_op, "fmin"_op});
+  if (is_one_of(operation.op, {"logical_or"_op, "logical_and"_op, "logical_xor"_op})) return true;
+  if (!extremes && !is_one_of(operation.op, {"add"_op, "subtract"_op, "multiply"_op, "bitwise_and"_op, "bitwise_or"_op,
+                                             "bitwise_xor"_op}))
     return false;
   if (operation.dtype == element || is_complex(element)) return true;
   if (is_float(element)) return !is_complex(operation.dtype);
@@ -133,7 +133,7 @@ bool has_native_add(DType dtype) {
 
 bool adds_natively(const Program& program) {
   const Op op = operation_of(program).op;
-  return (op == Op::add || op == Op::subtract) && plain_operation(program) && has_native_add(program.input_dtype(0));
+  return (op == "add"_op || op == "subtract"_op) && plain_operation(program) && has_native_add(program.input_dtype(0));
 }
 
 // Whether updates are made by atomic instructions, in any order.
@@ -158,7 +158,7 @@ std::string update_source(const Program& program, bool distinct) {
   if (distinct) {
     text += "  plain(element, value);\n";
   } else if (adds_natively(program)) {
-    const bool negative = operation_of(program).op == Op::subtract;
+    const bool negative = operation_of(program).op == "subtract"_op;
     text += fmt::format("  add(reinterpret_cast<{0}*>(element), value);\n}}\n", element);
     text += fmt::format("QUARRY_FN void add({0}* element, int64_t value) {{\n", element);
     text += fmt::format("  const {0} v = *reinterpret_cast<const {0}*>(value);\n", element);

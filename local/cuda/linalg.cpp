@@ -26,7 +26,7 @@ void scale_matrix(DType dtype, double beta, const MatrixView& c, const ExecConte
   if (beta == 1) return;
   Program program;
   const ValueId x = program.input(dtype), factor = program.constant(Scalar(beta), dtype);
-  program.output(beta == 0 ? factor : program.apply(Op::multiply, std::array{x, factor}));
+  program.output(beta == 0 ? factor : program.apply("multiply"_op, std::array{x, factor}));
   const int64_t size = itemsize(dtype);
   const Operand operand{c.data, Dims{c.row_stride * size, c.column_stride * size}};
   Launch launch;
@@ -129,7 +129,7 @@ void copy_matrix(DType dtype, int64_t n, void* from, const Dims& from_strides, v
                  bool conjugate, const ExecContext& context) {
   Program program;
   const ValueId x = program.input(dtype);
-  program.output(conjugate ? program.apply(Op::conjugate, std::array{x}) : x);
+  program.output(conjugate ? program.apply("conjugate"_op, std::array{x}) : x);
   Launch launch;
   launch.shape = Dims{n, n};
   launch.inputs.push_back({from, from_strides});

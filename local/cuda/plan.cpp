@@ -166,7 +166,7 @@ void plan_operands(Plan& plan, const Layout& layout) {
 
 bool is_sampler(const Value& value) {
   return value.kind == Value::Kind::op &&
-         (info(value.op).rule == OpRule::sampler || value.op == Op::random_hypergeometric);
+         (info(value.op).rule == OpRule::sampler || value.op == "random_hypergeometric"_op);
 }
 bool has_samplers(const Program& program) {
   return std::any_of(program.values().begin(), program.values().end(), is_sampler);

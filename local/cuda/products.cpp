@@ -84,9 +84,9 @@ Program vector_program(const MatrixProduct& p) {
   Program program;
   ValueId a = program.cast(program.input(p.dtype), sum);
   const ValueId b = program.cast(program.input(p.dtype), sum);
-  if (p.conjugate && is_complex(p.dtype)) a = program.apply(Op::conjugate, std::array{a});
-  const std::array term = {program.apply(boolean ? Op::logical_and : Op::multiply, std::array{a, b})};
-  program.reduce(boolean ? Reduction::any : Reduction::sum, term, sum);
+  if (p.conjugate && is_complex(p.dtype)) a = program.apply("conjugate"_op, std::array{a});
+  const std::array term = {program.apply(boolean ? "logical_and"_op : "multiply"_op, std::array{a, b})};
+  program.reduce(boolean ? "any"_reduction : "sum"_reduction, term, sum);
   return program;
 }
 
@@ -284,16 +284,16 @@ Program sliding_program(DType dtype, bool edges, int64_t low, int64_t high) {
   const bool boolean = dtype == DType::bool_;
   Program program;
   const ValueId a = program.input(dtype), v = program.input(dtype);
-  ValueId term = program.apply(boolean ? Op::logical_and : Op::multiply, std::array{a, v});
+  ValueId term = program.apply(boolean ? "logical_and"_op : "multiply"_op, std::array{a, v});
   if (edges) {
-    const ValueId position = program.apply(Op::add, std::array{program.index(0), program.index(1)});
+    const ValueId position = program.apply("add"_op, std::array{program.index(0), program.index(1)});
     const ValueId after =
-        program.apply(Op::greater_equal, std::array{position, program.constant(Scalar(low), DType::int64)});
-    const ValueId ahead = program.apply(Op::less, std::array{position, program.constant(Scalar(high), DType::int64)});
-    const ValueId inside = program.apply(Op::logical_and, std::array{after, ahead});
-    term = program.apply(Op::where, std::array{inside, term, program.constant(Scalar(0), dtype)});
+        program.apply("greater_equal"_op, std::array{position, program.constant(Scalar(low), DType::int64)});
+    const ValueId ahead = program.apply("less"_op, std::array{position, program.constant(Scalar(high), DType::int64)});
+    const ValueId inside = program.apply("logical_and"_op, std::array{after, ahead});
+    term = program.apply("where"_op, std::array{inside, term, program.constant(Scalar(0), dtype)});
   }
-  program.reduce(boolean ? Reduction::any : Reduction::sum, std::array{term}, dtype);
+  program.reduce(boolean ? "any"_reduction : "sum"_reduction, std::array{term}, dtype);
   return program;
 }
 

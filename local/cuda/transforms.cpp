@@ -365,7 +365,7 @@ class Job {
     }
     Program program;
     ValueId value = program.input(dtype);
-    if (scale != 1) value = program.apply(Op::multiply, std::array{value, program.constant(Scalar(scale), dtype)});
+    if (scale != 1) value = program.apply("multiply"_op, std::array{value, program.constant(Scalar(scale), dtype)});
     program.output(value);
     run(program, launch);
   }

@@ -6,6 +6,9 @@
 #include <cstring>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/program/op_enum.h"
+#include "quarry/local/program/reduction_enum.h"
+#include "quarry/local/program/rows.h"
 
 namespace quarry::local {
 namespace {
@@ -13,33 +16,71 @@ namespace {
 using R = OpInfo::Result;
 
 constexpr std::array<OpInfo, kOpCount> kOps = {{
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) \
-  {#name, aliases, arity, #kinds, R::result, OpRule::rule, #expression},
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, identity, grouping, cost, expression) \
+  {#name,                                                                                          \
+   QUARRY_WORDS(aliases),                                                                          \
+   arity,                                                                                          \
+   #kinds,                                                                                         \
+   R::result,                                                                                      \
+   OpRule::rule,                                                                                   \
+   OpInfo::Identity::identity,                                                                     \
+   OpInfo::Grouping::grouping,                                                                     \
+   cost,                                                                                           \
+   #expression},
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 }};
 
 // Stringification of empty macro arguments gives "".
 constexpr const char* or_null(const char* text) { return text[0] ? text : nullptr; }
+constexpr const char* unless_none(const char* text) { return std::string_view(text) == "none" ? nullptr : text; }
 constexpr bool is_value(std::string_view field) { return field == "value" || field == "exact"; }
 constexpr int field_count(std::string_view f1, std::string_view f2) { return f2 != "none" ? 3 : f1 != "none" ? 2 : 1; }
+constexpr int counting(std::initializer_list<std::string_view> maps) {
+  int field = 0;
+  for (const std::string_view map : maps) {
+    if (map == "lit(1)") return field;
+    ++field;
+  }
+  return -1;
+}
 
 constexpr std::array<ReductionInfo, kReductionCount> kReductions = {{
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  {#name,                                                                                                   \
-   aliases,                                                                                                 \
-   #kinds,                                                                                                  \
-   std::string_view(#empty) == "has_identity",                                                              \
-   field_count(#f1, #f2),                                                                                   \
-   std::string_view(#f0) == "exact" && std::string_view(#f1) == "position",                                 \
-   std::string_view(#accumulate) != "same",                                                                 \
-   is_value(#f0) && std::string_view(#f1) == "none",                                                        \
-   std::string_view(#finalize).find("ddof") != std::string_view::npos,                                      \
-   {#c0, or_null(#c1), or_null(#c2)},                                                                       \
+#define QUARRY_DTYPE_TEXT(field) QUARRY_TEXT(QUARRY_FIELD_DTYPE field)
+#define QUARRY_MAP_TEXT(field) QUARRY_TEXT(QUARRY_FIELD_MAP field)
+#define QUARRY_COMBINE_TEXT(field) QUARRY_TEXT(QUARRY_FIELD_COMBINE field)
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, ufunc, loop, f0, f1, f2, finalize)  \
+  {#name,                                                                                                     \
+   QUARRY_WORDS(aliases),                                                                                     \
+   #kinds,                                                                                                    \
+   std::string_view(#empty) == "has_identity",                                                                \
+   field_count(QUARRY_DTYPE_TEXT(f1), QUARRY_DTYPE_TEXT(f2)),                                                 \
+   std::string_view(QUARRY_MAP_TEXT(f1)) == "p",                                                              \
+   std::string_view(#accumulate) != "same",                                                                   \
+   is_value(QUARRY_DTYPE_TEXT(f0)) && std::string_view(#ufunc) != "none",                                     \
+   std::string_view(#finalize).find("ddof") != std::string_view::npos,                                        \
+   std::string_view(QUARRY_MAP_TEXT(f0)) == "truth(x)",                                                       \
+   counting({QUARRY_MAP_TEXT(f0), QUARRY_MAP_TEXT(f1), QUARRY_MAP_TEXT(f2)}),                                 \
+   unless_none(#ufunc),                                                                                       \
+   {FieldDType::QUARRY_FIELD_DTYPE f0, FieldDType::QUARRY_FIELD_DTYPE f1, FieldDType::QUARRY_FIELD_DTYPE f2}, \
+   {FieldStart::QUARRY_FIELD_START f0, FieldStart::QUARRY_FIELD_START f1, FieldStart::QUARRY_FIELD_START f2}, \
+   {QUARRY_MAP_TEXT(f0), or_null(QUARRY_MAP_TEXT(f1)), or_null(QUARRY_MAP_TEXT(f2))},                         \
+   {QUARRY_COMBINE_TEXT(f0), or_null(QUARRY_COMBINE_TEXT(f1)), or_null(QUARRY_COMBINE_TEXT(f2))},             \
    #finalize},
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
+#undef QUARRY_COMBINE_TEXT
+#undef QUARRY_MAP_TEXT
+#undef QUARRY_DTYPE_TEXT
 }};
+
+// Its number, or -1.
+template <class Rows>
+constexpr int row_named(const Rows& rows, std::string_view name) {
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (name == rows[i].name) return static_cast<int>(i);
+  return -1;
+}
 
 // Whether `name` is one of the space-separated words.
 bool has_word(std::string_view words, std::string_view name) {
@@ -104,6 +145,30 @@ bool weak_fits(DType from, DType to) {
 
 }  // namespace
 
+// A use of "add"_op is a call of the instance that is made here.
+template <RowName name>
+Op named_op() {
+  constexpr int row = row_named(kOps, name.text);
+  static_assert(row >= 0);
+  return static_cast<Op>(row);
+}
+#define QUARRY_OP(name, ...) template Op named_op<#name>();
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+
+template <RowName name>
+Reduction named_reduction() {
+  constexpr int row = row_named(kReductions, name.text);
+  static_assert(row >= 0);
+  return static_cast<Reduction>(row);
+}
+#define QUARRY_REDUCTION(name, ...) template Reduction named_reduction<#name>();
+#include "quarry/local/program/reduction.def"
+#undef QUARRY_REDUCTION
+
+int op_count() { return kOpCount; }
+int reduction_count() { return kReductionCount; }
+
 const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
 
 std::optional<Op> find_op(std::string_view name) {
@@ -134,6 +199,14 @@ std::optional<Reduction> find_reduction(std::string_view name) {
   for (int i = 0; i < kReductionCount; ++i)
     if (name == kReductions[static_cast<size_t>(i)].name || has_word(kReductions[static_cast<size_t>(i)].aliases, name))
       return static_cast<Reduction>(i);
+  return std::nullopt;
+}
+
+std::optional<Reduction> reduction_of(Op op) {
+  for (int i = 0; i < kReductionCount; ++i) {
+    const char* ufunc = kReductions[static_cast<size_t>(i)].ufunc;
+    if (ufunc && std::string_view(ufunc) == info(op).name) return static_cast<Reduction>(i);
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,10 @@
-// The enums of local/program/ufunc.def and reduction.def, their rows as data, and NumPy's type resolution.
+// Operations and reductions by name: what the rows of local/program/ufunc.def and reduction.def say, and NumPy's type
+// resolution. Nothing here reads the rows, so that a new row compiles few units again: code that names an operation
+// says "add"_op or "sum"_reduction. The enumerators (Op::add, Reduction::sum), for switches and constants, are in
+// op_enum.h and reduction_enum.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,17 +16,22 @@
 
 namespace quarry::local {
 
-enum class Op : uint16_t {
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) name,
-#include "quarry/local/program/ufunc.def"
-#undef QUARRY_OP
-};
+enum class Op : uint16_t;        // a row of ufunc.def
+enum class Reduction : uint8_t;  // a row of reduction.def
 
-enum class Reduction : uint8_t {
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) name,
-#include "quarry/local/program/reduction.def"
-#undef QUARRY_REDUCTION
+// A name as an argument of a template.
+template <size_t n>
+struct RowName {
+  consteval RowName(const char (&name)[n]) {
+    for (size_t i = 0; i < n; ++i) text[i] = name[i];
+  }
+  char text[n];
 };
+// The row with NumPy's name (not an alias). One per row is made in op.cpp: a name without a row does not link.
+template <RowName name>
+[[gnu::const]] Op named_op();
+template <RowName name>
+[[gnu::const]] Reduction named_reduction();
 
 // What type resolution adds to "the first loop that all operands cast to safely".
 enum class OpRule : uint8_t {
@@ -48,15 +57,12 @@ struct OpInfo {
   const char* kinds;  // letters of kind() that have loops
   enum class Result : uint8_t { same, boolean, real, count, exponent } result;
   OpRule rule;
-  const char* expression;  // device-neutral C++ of x, y, z
+  enum class Identity : uint8_t { none, zero, one, all_ones, lowest } identity;   // the reduction of no elements
+  enum class Grouping : uint8_t { in_order, associative, reorderable } grouping;  // of a reduction's applications
+  int cost;                                                                       // rough cycles per element
+  const char* expression;                                                         // device-neutral C++ of x, y, z
 };
-inline constexpr int kOpCount = [] {
-  int rows = 0;
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) ++rows;
-#include "quarry/local/program/ufunc.def"
-#undef QUARRY_OP
-  return rows;
-}();
+int op_count();  // the rows are numbered from 0
 const OpInfo& info(Op op);
 std::optional<Op> find_op(std::string_view name);  // by NumPy's name or an alias
 
@@ -68,9 +74,29 @@ struct MultiOutput {
 std::span<const MultiOutput> multi_outputs();
 const MultiOutput* find_multi_output(std::string_view name);
 
+// The value of a state's field before any element: of the field's dtype.
+enum class FieldStart : uint8_t {
+  none,  // the state has no such field
+  zero,
+  one,
+  lowest,   // of the dtype; -inf, False
+  highest,  // inf, True
+  nowhere,  // -1, the position of no element
+};
+
+// The dtype of a state's field, given that of the accumulation.
+enum class FieldDType : uint8_t {
+  none,        // the state has no such field
+  value,       // the same; float32 for the 16-bit floats
+  exact,       // the same
+  real_value,  // the real type of `value`
+  boolean,
+  position,  // int64: positions and counts
+};
+
 struct ReductionInfo {
   const char* name;
-  const char* aliases;
+  const char* aliases;  // separated by spaces
   const char* kinds;
   bool has_identity;  // false: NumPy raises ValueError for no elements ("zero-size array to reduction operation ...")
   int fields;         // of the state
@@ -78,19 +104,21 @@ struct ReductionInfo {
   // NumPy's keywords, which follow from the row: a dtype to accumulate in, where it is not that of the values; a first
   // value, where states are values; ddof.
   bool takes_dtype, takes_initial, takes_ddof;
+  bool of_truth;      // of the elements' truth, not of their values
+  int count_field;    // the field that counts the elements one by one, or -1
+  const char* ufunc;  // whose reduce() it is, by NumPy's name; null
+  FieldDType dtype[3];
+  FieldStart start[3];
   // Device-neutral C++ expressions as in reduction.def; null beyond `fields`.
+  const char* map[3];
   const char* combine[3];
   const char* finalize;
 };
-inline constexpr int kReductionCount = [] {
-  int rows = 0;
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) ++rows;
-#include "quarry/local/program/reduction.def"
-#undef QUARRY_REDUCTION
-  return rows;
-}();
+int reduction_count();  // the rows are numbered from 0
 const ReductionInfo& info(Reduction reduction);
-std::optional<Reduction> find_reduction(std::string_view name);
+std::optional<Reduction> find_reduction(std::string_view name);  // by NumPy's name or an alias
+// The reduction that `op`.reduce() is, if it is one.
+std::optional<Reduction> reduction_of(Op op);
 
 // The dtypes of one application of an operation.
 struct OpTypes {
@@ -105,4 +133,20 @@ struct OpTypes {
 OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional<DType> dtype = std::nullopt,
                 Casting casting = Casting::same_kind);
 
+template <RowName name>
+Op operator""_op() {
+  return named_op<name>();
+}
+template <RowName name>
+Reduction operator""_reduction() {
+  return named_reduction<name>();
+}
+
 }  // namespace quarry::local
+
+namespace quarry {
+
+using local::operator""_op;
+using local::operator""_reduction;
+
+}  // namespace quarry

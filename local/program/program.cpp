@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <complex>
+#include <limits>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/combining.h"
+#include "quarry/local/program/op_enum.h"
+#include "quarry/local/program/reduction_enum.h"
+#include "quarry/local/program/rows.h"
 
 namespace quarry::local {
 namespace {
@@ -14,34 +19,32 @@ namespace {
 
 enum class AccumulateRule { same, wide, inexact };
 enum class ResultRule { same, real, boolean, position };
-enum class Field { none, value, exact, real_value, boolean, position };
 
 struct ReductionTypes {
   AccumulateRule accumulate;
   ResultRule result;
-  Field fields[3];
 };
 
 constexpr ReductionTypes kTypes[] = {
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  {AccumulateRule::accumulate, ResultRule::result, {Field::f0, Field::f1, Field::f2}},
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, ufunc, loop, f0, f1, f2, finalize) \
+  {AccumulateRule::accumulate, ResultRule::result},
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
 };
 
-DType field_dtype(Field field, DType accumulate) {
+DType field_dtype(FieldDType field, DType accumulate) {
   switch (field) {
-    case Field::value:
+    case FieldDType::value:
       return widened(accumulate);
-    case Field::exact:
+    case FieldDType::exact:
       return accumulate;
-    case Field::real_value:
+    case FieldDType::real_value:
       return real_type(widened(accumulate));
-    case Field::boolean:
+    case FieldDType::boolean:
       return DType::bool_;
-    case Field::position:
+    case FieldDType::position:
       return DType::int64;
-    case Field::none:
+    case FieldDType::none:
       break;
   }
   QUARRY_CHECK(false);
@@ -57,7 +60,7 @@ struct Recorded {
 
 struct Recorder {
   Program& program;
-  DType value, real;
+  DType value_dtype, real_dtype;
   StatesKnown known = StatesKnown::nothing;
   Recorded ddof{};
   mutable ValueId zero = -1;
@@ -72,18 +75,24 @@ struct Recorder {
     if (zero < 0) zero = program.constant(Scalar(int64_t{0}), DType::int64);
     return {&program, zero};
   }
-  Recorded to_value(Recorded x) const { return {&program, program.cast(x.id, value)}; }
-  Recorded to_real(Recorded x) const { return {&program, program.cast(x.id, real)}; }
-  Recorded add(Recorded x, Recorded y) const { return record(Op::add, x, y); }
-  Recorded subtract(Recorded x, Recorded y) const { return record(Op::subtract, x, y); }
-  Recorded multiply(Recorded x, Recorded y) const { return record(Op::multiply, x, y); }
-  Recorded divide(Recorded x, Recorded y) const { return record(Op::divide, x, y); }
-  Recorded sqrt(Recorded x) const { return record(Op::sqrt, x); }
-  Recorded minimum(Recorded x, Recorded y) const { return record(Op::minimum, x, y); }
-  Recorded maximum(Recorded x, Recorded y) const { return record(Op::maximum, x, y); }
-  Recorded logical_or(Recorded x, Recorded y) const { return record(Op::logical_or, x, y); }
-  Recorded logical_and(Recorded x, Recorded y) const { return record(Op::logical_and, x, y); }
-  Recorded where(Recorded x, Recorded y, Recorded z) const { return record(Op::where, x, y, z); }
+  Recorded as(Recorded x, DType dtype) const { return {&program, program.cast(x.id, dtype)}; }
+  Recorded truth(Recorded x) const { return as(x, DType::bool_); }
+  Recorded to_value(Recorded x) const { return as(x, value_dtype); }
+  Recorded to_real(Recorded x) const { return as(x, real_dtype); }
+
+  // add(x, y) ...: the functions of ufunc.def.
+#define QUARRY_RECORDED_1(name) \
+  Recorded name(Recorded x) const { return record(Op::name, x); }
+#define QUARRY_RECORDED_2(name) \
+  Recorded name(Recorded x, Recorded y) const { return record(Op::name, x, y); }
+#define QUARRY_RECORDED_3(name) \
+  Recorded name(Recorded x, Recorded y, Recorded z) const { return record(Op::name, x, y, z); }
+#define QUARRY_OP(name, aliases, arity, ...) QUARRY_RECORDED_##arity(name)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+#undef QUARRY_RECORDED_1
+#undef QUARRY_RECORDED_2
+#undef QUARRY_RECORDED_3
 
   // Whether the first state (extreme a0 at a1) is kept: the other is empty, or this one is no later and no worse.
   Recorded first_wins(Op better, Op no_worse, Recorded a0, Recorded a1, Recorded b0, Recorded b1) const {
@@ -114,7 +123,7 @@ struct Recorder {
   Recorded chan_m2(Recorded a0, Recorded a1, Recorded a2, Recorded b0, Recorded b1, Recorded b2) const {
     const Recorded delta = subtract(b1, a1);
     Recorded distance = record(Op::square, record(Op::real, delta));
-    if (is_complex(value)) distance = add(distance, record(Op::square, record(Op::imag, delta)));
+    if (is_complex(value_dtype)) distance = add(distance, record(Op::square, record(Op::imag, delta)));
     const Recorded share = divide(to_real(b0), to_real(add(a0, b0)));
     const Recorded merged = add(add(a2, b2), multiply(distance, multiply(to_real(a0), share)));
     return unless_empty(a0, b0, a2, b2, merged);
@@ -123,7 +132,7 @@ struct Recorder {
   Recorded distances(Recorded a1, Recorded a2) const {
     const Recorded difference = subtract(a1, a1);
     const Recorded sum = add(a2, record(Op::real, difference));
-    return is_complex(value) ? add(sum, record(Op::imag, difference)) : sum;
+    return is_complex(value_dtype) ? add(sum, record(Op::imag, difference)) : sum;
   }
   Recorded unless_empty(Recorded a0, Recorded b0, Recorded a, Recorded b, Recorded merged) const {
     const Recorded zero = lit(0);
@@ -274,9 +283,40 @@ std::string Program::key() const {
 
 std::vector<DType> state_dtypes(Reduction reduction, DType accumulate) {
   std::vector<DType> dtypes;
-  for (Field field : kTypes[static_cast<size_t>(reduction)].fields)
-    if (field != Field::none) dtypes.push_back(field_dtype(field, accumulate));
+  for (FieldDType field : info(reduction).dtype)
+    if (field != FieldDType::none) dtypes.push_back(field_dtype(field, accumulate));
   return dtypes;
+}
+
+Scalar start_value(Reduction reduction, int field, DType dtype) {
+  const FieldStart start = info(reduction).start[field];
+  switch (start) {
+    case FieldStart::none:
+    case FieldStart::zero:
+      return Scalar(int64_t{0});
+    case FieldStart::one:
+      return Scalar(int64_t{1});
+    case FieldStart::nowhere:
+      return Scalar(int64_t{-1});
+    case FieldStart::lowest:
+    case FieldStart::highest:
+      break;
+  }
+  const bool low = start == FieldStart::lowest;
+  const double infinite = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  Scalar value;
+  dispatch(dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, bool>) {
+      value = Scalar(int64_t{!low});
+    } else if constexpr (std::is_integral_v<T>) {
+      value = Scalar(low ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
+    } else if constexpr (requires(T x) { x.imag(); }) {
+      value = Scalar(std::complex<double>(infinite, infinite));
+    } else {
+      value = Scalar(infinite);
+    }
+  });
+  return value;
 }
 
 DType result_dtype(Reduction reduction, DType accumulate) {
@@ -321,6 +361,23 @@ State record_state(Program& program, const std::vector<DType>& fields) {
 }
 
 // One row becomes a case; its functions are the recorder's.
+struct MapRows : Recorder {
+  std::vector<Recorded> map(Reduction which, Recorded x, Recorded p) const {
+    static_cast<void>(p);
+    std::vector<Recorded> out;
+    switch (which) {
+#define QUARRY_FIELD(...) __VA_OPT__(out.push_back(__VA_ARGS__);)
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, ufunc, loop, f0, f1, f2, finalize) \
+  case Reduction::name:                                                                                      \
+    QUARRY_FIELD(QUARRY_FIELD_MAP f0) QUARRY_FIELD(QUARRY_FIELD_MAP f1) QUARRY_FIELD(QUARRY_FIELD_MAP f2) break;
+#include "quarry/local/program/reduction.def"
+#undef QUARRY_REDUCTION
+#undef QUARRY_FIELD
+    }
+    return out;
+  }
+};
+
 struct CombineRows : Recorder {
   std::vector<Recorded> combine(Reduction which, const State& a, const State& b) const {
     const auto& [a0, a1, a2] = a;
@@ -329,9 +386,10 @@ struct CombineRows : Recorder {
     std::vector<Recorded> out;
     switch (which) {
 #define QUARRY_FIELD(...) __VA_OPT__(out.push_back(__VA_ARGS__);)
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  case Reduction::name:                                                                                     \
-    QUARRY_FIELD(c0) QUARRY_FIELD(c1) QUARRY_FIELD(c2) break;
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, ufunc, loop, f0, f1, f2, finalize) \
+  case Reduction::name:                                                                                      \
+    QUARRY_FIELD(QUARRY_FIELD_COMBINE f0)                                                                    \
+    QUARRY_FIELD(QUARRY_FIELD_COMBINE f1) QUARRY_FIELD(QUARRY_FIELD_COMBINE f2) break;
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
 #undef QUARRY_FIELD
@@ -351,6 +409,17 @@ State merged(Program& program, Reduction reduction, DType accumulate, StatesKnow
 }
 
 }  // namespace
+
+Program map_program(Reduction reduction, DType accumulate) {
+  Program program;
+  const std::vector<DType> fields = state_dtypes(reduction, accumulate);
+  const Recorded x{&program, program.input(accumulate)};
+  const Recorded p{&program, info(reduction).has_position ? program.input(DType::int64) : -1};
+  const MapRows rows{{program, widened(accumulate), real_type(widened(accumulate))}};
+  const std::vector<Recorded> out = rows.map(reduction, x, p);
+  for (size_t i = 0; i < fields.size(); ++i) program.output(program.cast(out[i].id, fields[i]));
+  return program;
+}
 
 Program combine_program(Reduction reduction, DType accumulate, StatesKnown known) {
   Program program;
@@ -401,14 +470,13 @@ Program finalize_program(Reduction reduction, DType accumulate, double ddof, std
   Recorded a[3]{};
   for (size_t i = 0; i < fields.size(); ++i) a[i] = {&program, program.input(fields[i])};
   Recorder r{program, widened(accumulate), real_type(widened(accumulate))};
-  if (reduction == Reduction::var || reduction == Reduction::std)
-    r.ddof = {&program, program.constant(Scalar(ddof), r.real)};
+  if (info(reduction).takes_ddof) r.ddof = {&program, program.constant(Scalar(ddof), r.real_dtype)};
   struct Rows : Recorder {
     Recorded finalized(Reduction which, Recorded a0, Recorded a1, Recorded a2) const {
       static_cast<void>(a1), static_cast<void>(a2);
       switch (which) {
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  case Reduction::name:                                                                                     \
+#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, ufunc, loop, f0, f1, f2, finalize) \
+  case Reduction::name:                                                                                      \
     return finalize;
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION

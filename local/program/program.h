@@ -89,6 +89,11 @@ DType result_dtype(Reduction reduction, DType accumulate);
 // NumPy's default accumulation dtype (sum of int32 -> int64, mean of int -> float64 ...). Throws TypeError where the
 // reduction has no such loop.
 DType accumulate_dtype(Reduction reduction, DType input);
+// The value of a field of the state of no elements, of that dtype: the field's, or what it is widened to.
+Scalar start_value(Reduction reduction, int field, DType dtype);
+// Elementwise: inputs are the value, of the accumulation dtype, and where the reduction takes one its int64 position;
+// outputs the fields of the state of that one element.
+Program map_program(Reduction reduction, DType accumulate);
 // Elementwise over states: inputs are the fields of a, then those of b; outputs the fields of the merged state. `a`
 // precedes `b` in element order.
 Program combine_program(Reduction reduction, DType accumulate);

@@ -1,18 +1,10 @@
 #include "quarry/local/program/scanning.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace quarry::local {
 
-bool is_associative(Op op) {
-  static constexpr Op kOps[] = {
-      Op::add,        Op::multiply,    Op::maximum,     Op::minimum,    Op::fmax,        Op::fmin,
-      Op::logical_or, Op::logical_and, Op::logical_xor, Op::bitwise_or, Op::bitwise_and, Op::bitwise_xor,
-      Op::gcd,        Op::lcm,         Op::hypot,       Op::logaddexp,  Op::logaddexp2,
-  };
-  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
-}
+bool is_associative(Op op) { return info(op).grouping != OpInfo::Grouping::in_order; }
 
 bool Scanning::supports(Op op, DType dtype) {
   const OpInfo& row = info(op);

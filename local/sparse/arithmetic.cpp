@@ -6,7 +6,7 @@
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/ufunc/apply.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
@@ -16,7 +16,7 @@ namespace {
 bool same_array(const NdArray& a, const NdArray& b) {
   if (!(a.shape() == b.shape())) return false;
   if (a.buffer() == b.buffer() && a.offset() == b.offset()) return true;
-  return !any(ops::not_equal(a, b));
+  return !any(apply("not_equal"_op, {a, b}));
 }
 
 // Values of two matrices at the same coordinates: the elements of either, with zeros where one has none, or of both.
@@ -46,19 +46,19 @@ Aligned align(const Lines& a, const Lines& b, bool both) {
   }
   const NdArray first = gather(all.data, starts);
   const NdArray second =
-      gather(all.data, apply(Op::minimum, {starts + Scalar(1), Scalar(std::max<int64_t>(n - 1, 0))}));
+      gather(all.data, apply("minimum"_op, {starts + Scalar(1), Scalar(std::max<int64_t>(n - 1, 0))}));
   // The place of a missing element is that of the zero behind the others.
   const NdArray of_a = first < Scalar(na);
-  const NdArray at_a = apply(Op::where, {of_a, first, Scalar(na)});
+  const NdArray at_a = apply("where"_op, {of_a, first, Scalar(na)});
   const NdArray at_b =
-      apply(Op::where, {paired, second - Scalar(na), apply(Op::where, {of_a, Scalar(nb), first - Scalar(na)})});
+      apply("where"_op, {paired, second - Scalar(na), apply("where"_op, {of_a, Scalar(nb), first - Scalar(na)})});
   return {gather(with_zero(a.data), at_a), gather(with_zero(b.data), at_b), gather(all.major, starts),
           gather(all.minor, starts)};
 }
 
 SparseArray without_zeros(Format format, const Dims& shape, const NdArray& data, const NdArray& major,
                           const NdArray& minor) {
-  const std::vector<NdArray> kept = keep(ops::not_equal(data, zero(data.dtype())), {data, major, minor});
+  const std::vector<NdArray> kept = keep(apply("not_equal"_op, {data, zero(data.dtype())}), {data, major, minor});
   const DType index = index_dtype_for(shape, kept[0].size());
   const int64_t lines = shape[major_axis(format)];
   return SparseArray(format, shape, kept[0], line_offsets(kept[1], lines, index), cast(kept[2], index), true);
@@ -67,7 +67,7 @@ SparseArray without_zeros(Format format, const Dims& shape, const NdArray& data,
 // Whether op(0, 0) is 0, and what dtype it has; for a scalar as one operand op(0, it).
 NdArray of_zeros(Op op, const Arg& a, const Arg& b) { return apply(op, {a, b}); }
 NdArray host_zero(DType dtype) { return zeros(1, dtype, kCpu); }
-bool maps_to_zero(const NdArray& result) { return !any(ops::not_equal(result, zero(result.dtype()))); }
+bool maps_to_zero(const NdArray& result) { return !any(apply("not_equal"_op, {result, zero(result.dtype())})); }
 
 void note_dense(Op op) {
   if (log_enabled(LogLevel::info))
@@ -117,14 +117,14 @@ SparseArray elementwise(Op op, const SparseArray& a, const SparseArray& b) {
   const SparseArray left = canonical(a, format), right = canonical(b, format);
   if (same_array(left.second(), right.second()) && same_array(left.first(), right.first())) {
     const NdArray data = apply(op, {left.data(), right.data()});
-    if (!any(ops::equal(data, zero(data.dtype())))) {  // nothing moves
+    if (!any(apply("equal"_op, {data, zero(data.dtype())}))) {  // nothing moves
       const DType index = index_dtype_for(a.shape(), data.size());
       return SparseArray(format, a.shape(), data, cast(left.first(), index), cast(left.second(), index), true);
     }
     const Triplets t = triplets_of(lines_of(left));
     return without_zeros(format, a.shape(), data, t.major, t.minor);
   }
-  const Aligned both = align(lines_of(left), lines_of(right), op == Op::multiply || op == Op::logical_and);
+  const Aligned both = align(lines_of(left), lines_of(right), op == "multiply"_op || op == "logical_and"_op);
   return without_zeros(format, a.shape(), apply(op, {both.a, both.b}), both.major, both.minor);
 }
 
@@ -135,8 +135,8 @@ SparseArray with_scalar(Op op, const SparseArray& a, const Scalar& scalar, bool 
   const auto of = [&](const NdArray& x) {
     return scalar_first ? apply(op, {Arg(scalar), Arg(x)}) : apply(op, {Arg(x), Arg(scalar)});
   };
-  if (op == Op::multiply || op == Op::divide) {  // what is not stored stays 0, whatever 0 * inf or 0 / 0 is
-    if (op == Op::divide && scalar_first) throw NotSupported("a scalar divided by a sparse matrix is not sparse");
+  if (op == "multiply"_op || op == "divide"_op) {  // what is not stored stays 0, whatever 0 * inf or 0 / 0 is
+    if (op == "divide"_op && scalar_first) throw NotSupported("a scalar divided by a sparse matrix is not sparse");
     return a.with_data(of(a.data()));
   }
   if (maps_to_zero(of(nothing))) {
@@ -146,7 +146,7 @@ SparseArray with_scalar(Op op, const SparseArray& a, const Scalar& scalar, bool 
     result.eliminate_zeros();
     return result;
   }
-  if (op == Op::add || op == Op::subtract)
+  if (op == "add"_op || op == "subtract"_op)
     throw NotSupported("adding a nonzero scalar to a sparse matrix is not supported");
   note_dense(op);
   return from_dense(of(a.toarray()), result_format(a));
@@ -168,38 +168,38 @@ SparseArray elementwise(Op op, const SparseArray& a) {
 }
 
 SparseArray multiply(const SparseArray& a, const SparseArray& b) {
-  if (a.shape() == b.shape()) return elementwise(Op::multiply, a, b);
+  if (a.shape() == b.shape()) return elementwise("multiply"_op, a, b);
   const Dims shape = broadcast_shapes(a.shape(), b.shape());
-  return elementwise(Op::multiply, broadcast(a, shape), broadcast(b, shape));
+  return elementwise("multiply"_op, broadcast(a, shape), broadcast(b, shape));
 }
-SparseArray multiply(const SparseArray& a, const NdArray& b) { return with_dense(Op::multiply, a, b); }
+SparseArray multiply(const SparseArray& a, const NdArray& b) { return with_dense("multiply"_op, a, b); }
 SparseArray divide(const SparseArray& a, const NdArray& b) {
   SparseArray summed = a;
   summed.sum_duplicates();
-  return with_dense(Op::divide, summed, b);
+  return with_dense("divide"_op, summed, b);
 }
 NdArray divide(const SparseArray& a, const SparseArray& b) {
   if (!(a.shape() == b.shape()))
     throw InvalidArgument(
         fmt::format("inconsistent shapes: {} and {}", local::to_string(a.shape()), local::to_string(b.shape())));
-  return apply(Op::divide, {a.toarray(), b.toarray()});
+  return apply("divide"_op, {a.toarray(), b.toarray()});
 }
 
 SparseArray SparseArray::multiply(const SparseArray& other) const { return sparse::multiply(*this, other); }
 SparseArray SparseArray::multiply(const Arg& other) const {
-  return other.array() ? sparse::multiply(*this, *other.array()) : elementwise(Op::multiply, *this, other.scalar());
+  return other.array() ? sparse::multiply(*this, *other.array()) : elementwise("multiply"_op, *this, other.scalar());
 }
-SparseArray SparseArray::maximum(const SparseArray& other) const { return elementwise(Op::maximum, *this, other); }
-SparseArray SparseArray::maximum(const Scalar& other) const { return elementwise(Op::maximum, *this, other); }
-SparseArray SparseArray::minimum(const SparseArray& other) const { return elementwise(Op::minimum, *this, other); }
-SparseArray SparseArray::minimum(const Scalar& other) const { return elementwise(Op::minimum, *this, other); }
+SparseArray SparseArray::maximum(const SparseArray& other) const { return elementwise("maximum"_op, *this, other); }
+SparseArray SparseArray::maximum(const Scalar& other) const { return elementwise("maximum"_op, *this, other); }
+SparseArray SparseArray::minimum(const SparseArray& other) const { return elementwise("minimum"_op, *this, other); }
+SparseArray SparseArray::minimum(const Scalar& other) const { return elementwise("minimum"_op, *this, other); }
 
 SparseArray SparseArray::power(const Scalar& exponent, std::optional<DType> dtype) const {
   if (exponent.as_complex() == std::complex<double>(0))
     throw NotSupported("exponent: the power 0 of a sparse matrix is not sparse");
   SparseArray base = dtype ? astype(*dtype) : *this;
   base.sum_duplicates();
-  return base.with_data(apply(Op::power, {base.data_, exponent}));
+  return base.with_data(apply("power"_op, {base.data_, exponent}));
 }
 
 }  // namespace quarry::local::sparse

@@ -19,7 +19,7 @@ NdArray elementwise(Op op, const SparseArray& a, const NdArray& b);
 NdArray elementwise(Op op, const NdArray& a, const SparseArray& b);
 // A ufunc of one argument that maps 0 to 0, of the stored values. Throws NotSupported for others.
 SparseArray elementwise(Op op, const SparseArray& a);
-inline SparseArray absolute(const SparseArray& a) { return elementwise(Op::absolute, a); }
+inline SparseArray absolute(const SparseArray& a) { return elementwise("absolute"_op, a); }
 
 // Dense arrays broadcast; the result has the structure of `a`.
 SparseArray multiply(const SparseArray& a, const SparseArray& b);
@@ -35,23 +35,23 @@ NdArray divide(const SparseArray& a, const SparseArray& b);
   inline NdArray operator symbol(const SparseArray& a, const NdArray& b) { return elementwise(op, a, b); }         \
   inline NdArray operator symbol(const NdArray& a, const SparseArray& b) { return elementwise(op, a, b); }
 // Adding a scalar that is not 0 throws NotSupported, as in SciPy.
-QUARRY_SPARSE_OPERATOR(+, Op::add)
-QUARRY_SPARSE_OPERATOR(-, Op::subtract)
-QUARRY_SPARSE_OPERATOR(==, Op::equal)
-QUARRY_SPARSE_OPERATOR(!=, Op::not_equal)
-QUARRY_SPARSE_OPERATOR(<, Op::less)
-QUARRY_SPARSE_OPERATOR(<=, Op::less_equal)
-QUARRY_SPARSE_OPERATOR(>, Op::greater)
-QUARRY_SPARSE_OPERATOR(>=, Op::greater_equal)
+QUARRY_SPARSE_OPERATOR(+, "add"_op)
+QUARRY_SPARSE_OPERATOR(-, "subtract"_op)
+QUARRY_SPARSE_OPERATOR(==, "equal"_op)
+QUARRY_SPARSE_OPERATOR(!=, "not_equal"_op)
+QUARRY_SPARSE_OPERATOR(<, "less"_op)
+QUARRY_SPARSE_OPERATOR(<=, "less_equal"_op)
+QUARRY_SPARSE_OPERATOR(>, "greater"_op)
+QUARRY_SPARSE_OPERATOR(>=, "greater_equal"_op)
 #undef QUARRY_SPARSE_OPERATOR
 inline SparseArray operator*(const SparseArray& a, const SparseArray& b) { return multiply(a, b); }
 inline SparseArray operator*(const SparseArray& a, const NdArray& b) { return multiply(a, b); }
 inline SparseArray operator*(const NdArray& a, const SparseArray& b) { return multiply(b, a); }
-inline SparseArray operator*(const SparseArray& a, const Scalar& b) { return elementwise(Op::multiply, a, b); }
-inline SparseArray operator*(const Scalar& a, const SparseArray& b) { return elementwise(Op::multiply, a, b); }
-inline SparseArray operator/(const SparseArray& a, const Scalar& b) { return elementwise(Op::divide, a, b); }
+inline SparseArray operator*(const SparseArray& a, const Scalar& b) { return elementwise("multiply"_op, a, b); }
+inline SparseArray operator*(const Scalar& a, const SparseArray& b) { return elementwise("multiply"_op, a, b); }
+inline SparseArray operator/(const SparseArray& a, const Scalar& b) { return elementwise("divide"_op, a, b); }
 inline SparseArray operator/(const SparseArray& a, const NdArray& b) { return divide(a, b); }
 inline NdArray operator/(const SparseArray& a, const SparseArray& b) { return divide(a, b); }
-inline SparseArray operator-(const SparseArray& a) { return elementwise(Op::negative, a); }
+inline SparseArray operator-(const SparseArray& a) { return elementwise("negative"_op, a); }
 
 }  // namespace quarry::local::sparse

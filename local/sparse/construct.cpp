@@ -10,7 +10,7 @@
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/sorting/sets.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/arithmetic.h"
 #include "quarry/local/sparse/support.h"
 
@@ -118,7 +118,7 @@ SparseArray kron(const SparseArray& a, const SparseArray& b, OptionalFormat form
     Fused f;
     const auto high = f.cast(f.input(outer.reshape({-1, 1})), DType::int64);
     const auto low = f.cast(f.input(inner.reshape({1, -1})), DType::int64);
-    return f.run(f(Op::add, f(Op::multiply, high, extent), low)).reshape({-1});
+    return f.run(f("add"_op, f("multiply"_op, high, extent), low)).reshape({-1});
   };
   const NdArray values = (x.data.reshape({-1, 1}) * y.data.reshape({1, -1})).reshape({-1});
   const DType index = index_dtype_for(shape, values.size());
@@ -253,7 +253,8 @@ SparseArray random(int64_t m, int64_t n, double density, Format format, DType dt
   const NdArray at = distinct_numbers(generator, total, count);
   const DType index = index_dtype_for(shape, count);
   const SparseArray coo(Format::coo, shape, random_values(generator, count, dtype),
-                        cast(ops::floor_divide(at, Scalar(n)), index), cast(ops::remainder(at, Scalar(n)), index));
+                        cast(apply("floor_divide"_op, {at, Scalar(n)}), index),
+                        cast(apply("remainder"_op, {at, Scalar(n)}), index));
   return coo.asformat(format);
 }
 SparseArray rand(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
@@ -270,7 +271,7 @@ SparseArray triangle(const SparseArray& a, int64_t k, OptionalFormat format, Op 
   const Triplets t = row_triplets(a);
   Fused f;
   const auto row = f.cast(f.input(t.major), DType::int64), column = f.cast(f.input(t.minor), DType::int64);
-  const NdArray mask = f.run(f(inside, f(Op::subtract, column, row), k));
+  const NdArray mask = f.run(f(inside, f("subtract"_op, column, row), k));
   const std::vector<NdArray> kept = keep(mask, {t.data, t.major, t.minor});
   const DType index = index_dtype_for(a.shape(), kept[0].size());
   return in_format(SparseArray(Format::coo, a.shape(), kept[0], cast(kept[1], index), cast(kept[2], index)), format);
@@ -279,10 +280,10 @@ SparseArray triangle(const SparseArray& a, int64_t k, OptionalFormat format, Op 
 }  // namespace
 
 SparseArray tril(const SparseArray& a, int64_t k, OptionalFormat format) {
-  return triangle(a, k, format, Op::less_equal);
+  return triangle(a, k, format, "less_equal"_op);
 }
 SparseArray triu(const SparseArray& a, int64_t k, OptionalFormat format) {
-  return triangle(a, k, format, Op::greater_equal);
+  return triangle(a, k, format, "greater_equal"_op);
 }
 
 Found find(const SparseArray& a) {

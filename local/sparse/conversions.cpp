@@ -7,7 +7,7 @@
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/ops/ufunc/ufuncs.h"
 #include "quarry/local/sparse/support.h"
 
@@ -24,8 +24,8 @@ SparseArray coo_of_diagonals(const SparseArray& a) {
   const NdArray row = column - offset;
   Fused f;
   const auto i = f.input(row);
-  const auto inside = f(Op::logical_and, f(Op::greater_equal, i, 0), f(Op::less, i, a.rows()));
-  const NdArray mask = f.run(f(Op::logical_and, inside, f(Op::not_equal, f.input(stored), zero(a.dtype()))));
+  const auto inside = f("logical_and"_op, f("greater_equal"_op, i, 0), f("less"_op, i, a.rows()));
+  const NdArray mask = f.run(f("logical_and"_op, inside, f("not_equal"_op, f.input(stored), zero(a.dtype()))));
   const auto flat = [](const NdArray& array) { return array.reshape({-1}); };
   const std::vector<NdArray> kept = keep(flat(mask), {flat(stored), flat(row), flat(column)});
   const DType index = index_dtype_for(a.shape(), kept[0].size());
@@ -120,7 +120,7 @@ NdArray SparseArray::toarray(std::string_view order) const {
   if (t.data.size() > 0) {
     Fused f;
     const auto row = f.cast(f.input(t.major), DType::int64), column = f.cast(f.input(t.minor), DType::int64);
-    scatter(dense, f.run(f(Op::add, f(Op::multiply, row, columns()), column)), t.data);
+    scatter(dense, f.run(f("add"_op, f("multiply"_op, row, columns()), column)), t.data);
   }
   return dense.reshape(shape_);
 }
@@ -170,11 +170,11 @@ SparseArray SparseArray::reshape(const Dims& shape, std::string_view order) cons
   const Triplets t = row_triplets(*this);
   Fused f;
   const auto row = f.cast(f.input(t.major), DType::int64), column = f.cast(f.input(t.minor), DType::int64);
-  const NdArray flat = f.run(f(Op::add, f(Op::multiply, row, columns()), column));
+  const NdArray flat = f.run(f("add"_op, f("multiply"_op, row, columns()), column));
   const DType index = index_dtype_for(wanted, t.data.size());
   const Scalar extent(std::max<int64_t>(1, wanted[1]));
-  const NdArray rows = cast(ops::floor_divide(flat, extent), index),
-                columns = cast(ops::remainder(flat, extent), index);
+  const NdArray rows = cast(apply("floor_divide"_op, {flat, extent}), index),
+                columns = cast(apply("remainder"_op, {flat, extent}), index);
   return SparseArray(Format::coo, wanted, t.data, rows, columns);
 }
 
@@ -203,7 +203,7 @@ SparseArray SparseArray::sorted_indices() const {
 
 void SparseArray::eliminate_zeros() {
   if (format_ == Format::dia) return;
-  const NdArray mask = ops::not_equal(data_, zero(dtype()));
+  const NdArray mask = apply("not_equal"_op, {data_, zero(dtype())});
   if (format_ == Format::coo) {
     const std::vector<NdArray> kept = keep(mask, {data_, first_, second_});
     *this = SparseArray(format_, shape_, kept[0], kept[1], kept[2], canonical_);

@@ -7,7 +7,7 @@
 #include "quarry/local/ops/sorting/sets.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/methods.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse::csgraph {
@@ -27,12 +27,12 @@ Components weak_components(const SparseArray& graph) {
   NdArray parent = counting(graph.rows(), graph.device());
   for (;;) {
     const NdArray a = gather(parent, from), b = gather(parent, to);
-    if (!any(ops::not_equal(a, b))) return numbered(parent);
-    const NdArray low = ops::minimum(a, b), high = ops::maximum(a, b);
-    ops::ufunc_at(Op::minimum, parent, {IndexTerm(high)}, Arg(low));
+    if (!any(apply("not_equal"_op, {a, b}))) return numbered(parent);
+    const NdArray low = apply("minimum"_op, {a, b}), high = apply("maximum"_op, {a, b});
+    ops::ufunc_at("minimum"_op, parent, {IndexTerm(high)}, Arg(low));
     for (;;) {
       const NdArray above = gather(parent, parent);
-      const bool flat = !any(ops::not_equal(above, parent));
+      const bool flat = !any(apply("not_equal"_op, {above, parent}));
       parent = above;
       if (flat) break;
     }

@@ -7,7 +7,7 @@
 
 #include "quarry/local/ndarray/transfer.h"
 #include "quarry/local/ops/reduction/reduce.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/sparse.h"
 #include "quarry/local/sparse/construct.h"
 #include "quarry/local/sparse/eigen.h"
@@ -35,7 +35,8 @@ SuperLU factorise(const SparseArray& a, const LuOptions& options) {
   const SparseArray host = canonical(a, Format::csc).astype(dtype).to(kCpu);
   if (host.nnz() > std::numeric_limits<int32_t>::max())
     throw NotSupported(fmt::format("a: SuperLU cannot factorise a matrix of {} elements", host.nnz()));
-  if (any(ops::logical_not(ops::isfinite(host.data())))) throw InvalidArgument("a: the matrix has NaN or infinity");
+  if (any(apply("logical_not"_op, {apply("isfinite"_op, {host.data()})})))
+    throw InvalidArgument("a: the matrix has NaN or infinity");
   const auto packed = [](const NdArray& x) { return x.is_contiguous() ? x : x.copy(default_context(kCpu)); };
   const NdArray offsets = packed(cast(host.indptr(), DType::int32)), rows = packed(cast(host.indices(), DType::int32));
   const NdArray values = packed(host.data());
@@ -143,10 +144,10 @@ NdArray spsolve_triangular(const SparseArray& a, const NdArray& b, bool lower, b
   Lines lines = lines_of(matrix);
   const Triplets t = row_triplets(matrix);
   const NdArray beyond =
-      apply(lower ? Op::greater : Op::less, {cast(t.minor, DType::int64), cast(t.major, DType::int64)});
-  if (any(ops::logical_and(beyond, ops::not_equal(t.data, zero(dtype)))))
+      apply(lower ? "greater"_op : "less"_op, {cast(t.minor, DType::int64), cast(t.major, DType::int64)});
+  if (any(apply("logical_and"_op, {beyond, apply("not_equal"_op, {t.data, zero(dtype)})})))
     throw InvalidArgument(fmt::format("a: the matrix is not {} triangular", lower ? "lower" : "upper"));
-  if (!unit_diagonal && any(ops::equal(matrix.diagonal(), zero(dtype))))
+  if (!unit_diagonal && any(apply("equal"_op, {matrix.diagonal(), zero(dtype)})))
     throw LinAlgError("a: the matrix is singular: there is a zero on its diagonal");
   const ExecContext context = context_of(b);
   const NdArray right = b.reshape({a.rows(), columns_of(b)}).T().astype(dtype, context);  // by columns
@@ -193,18 +194,18 @@ NdArray along(const SparseArray& magnitudes, std::string_view ord, int64_t axis)
   if (text.empty() || *end != 0) throw InvalidArgument(fmt::format("ord: '{}' is no norm of vectors", ord));
   if (p == 0) return cast(magnitudes.count_nonzero(axis), magnitudes.dtype());
   if (p == 1) return magnitudes.sum(axis);
-  if (p == 2) return ops::sqrt(magnitudes.power(2).sum(axis));
-  return ops::power(magnitudes.power(p).sum(axis), Scalar(1 / p));
+  if (p == 2) return apply("sqrt"_op, {magnitudes.power(2).sum(axis)});
+  return apply("power"_op, {magnitudes.power(p).sum(axis), Scalar(1 / p)});
 }
 
 }  // namespace
 
 NdArray norm(const SparseArray& a, std::optional<std::string_view> ord, std::optional<int64_t> axis) {
   SparseArray magnitudes = canonical(a).asfptype();
-  magnitudes = magnitudes.with_data(ops::absolute(magnitudes.data()));
+  magnitudes = magnitudes.with_data(apply("absolute"_op, {magnitudes.data()}));
   if (axis) return along(magnitudes, ord.value_or("2"), *axis);
   const std::string_view kind = ord.value_or("fro");
-  if (kind == "fro") return ops::sqrt(ops::sum(ops::square(magnitudes.data())));
+  if (kind == "fro") return apply("sqrt"_op, {ops::sum(apply("square"_op, {magnitudes.data()}))});
   if (kind == "inf") return ops::max(magnitudes.sum(1));
   if (kind == "-inf") return ops::min(magnitudes.sum(1));
   if (kind == "1") return ops::max(magnitudes.sum(0));

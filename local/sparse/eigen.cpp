@@ -239,7 +239,8 @@ EigenResult eigsh(const SparseArray& a, int64_t k, const EigenOptions& given) {
       a.shape(), [&lu](const NdArray& x) { return lu.solve(x); }, {}, dtype);
   EigenResult result = lanczos(inverse, k, options, options.which);
   // lambda = sigma + 1 / nu, in ascending order again.
-  result.values = Scalar::strong(Scalar(*options.sigma), result.values.dtype()) + ops::reciprocal(result.values);
+  result.values =
+      Scalar::strong(Scalar(*options.sigma), result.values.dtype()) + apply("reciprocal"_op, {result.values});
   const std::vector<double> values = host_values(result.values);
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -281,11 +282,12 @@ SvdsResult svds(const LinearOperator& given, int64_t k, const SvdsOptions& optio
   const NdArray image = a.matmat(v.copy(context));
   const auto [squares, turn] = local::linalg::eigh(matmul(adjoint(image), image));
   const NdArray rotated = matmul(image, turn);
-  const NdArray values = ops::sqrt(ops::sum(ops::square(ops::absolute(rotated)), Axes(0)));
+  const NdArray values = apply("sqrt"_op, {ops::sum(apply("square"_op, {apply("absolute"_op, {rotated})}), Axes(0))});
   SvdsResult result{NdArray({m, 0}, dtype, context), values, NdArray({0, n}, dtype, context)};
   if (!options.return_singular_vectors) return result;
   const NdArray right = matmul(v, turn);
-  const NdArray left = rotated / ops::where(values == Scalar(0), Scalar::strong(Scalar(1), values.dtype()), values);
+  const NdArray left =
+      rotated / apply("where"_op, {values == Scalar(0), Scalar::strong(Scalar(1), values.dtype()), values});
   result.u = wide ? right : left;
   result.vh = adjoint(wide ? left : right).copy(context);
   return result;
@@ -305,7 +307,7 @@ NdArray whitening(const NdArray& gram) {
   const auto first =
       static_cast<int64_t>(std::count_if(sizes.begin(), sizes.end(), [&](double s) { return !(s > least); }));
   const auto count = static_cast<int64_t>(sizes.size());
-  return columns_of(vectors, first, count) / ops::sqrt(values[{Slice{first, count, std::nullopt}}]);
+  return columns_of(vectors, first, count) / apply("sqrt"_op, {values[{Slice{first, count, std::nullopt}}]});
 }
 
 struct Block {
@@ -371,7 +373,9 @@ LobpcgResult lobpcg(const LinearOperator& a, const NdArray& X, const LobpcgOptio
   LobpcgResult result;
   for (int64_t iteration = 0;; ++iteration) {
     const auto residual_of = [&] { return x.ax - x.bx * best.values; };
-    const auto norms_of = [](const NdArray& m) { return ops::sqrt(ops::sum(ops::square(ops::absolute(m)), Axes(0))); };
+    const auto norms_of = [](const NdArray& m) {
+      return apply("sqrt"_op, {ops::sum(apply("square"_op, {apply("absolute"_op, {m})}), Axes(0))});
+    };
     NdArray residual = residual_of();
     NdArray norms = norms_of(residual);
     if (!exact && ops::max(norms).item().as_double() <= tol) {
@@ -386,8 +390,9 @@ LobpcgResult lobpcg(const LinearOperator& a, const NdArray& X, const LobpcgOptio
     if (ops::max(norms).item().as_double() <= tol || iteration >= options.maxiter) break;
     NdArray w = constrained(options.M ? own(options.M->matmat(residual)) : residual);
     w = w - matmul(x.x, matmul(adjoint(x.bx), w));
-    const NdArray lengths = ops::sqrt(ops::sum(ops::square(ops::absolute(w)), Axes(0)));
-    const Block ws = made(w / ops::where(lengths == Scalar(0), Scalar::strong(Scalar(1), lengths.dtype()), lengths));
+    const NdArray lengths = apply("sqrt"_op, {ops::sum(apply("square"_op, {apply("absolute"_op, {w})}), Axes(0))});
+    const Block ws =
+        made(w / apply("where"_op, {lengths == Scalar(0), Scalar::strong(Scalar(1), lengths.dtype()), lengths}));
     std::vector<NdArray> xs{x.x, ws.x}, axs{x.ax, ws.ax}, bxs{x.bx, ws.bx};
     if (p) {
       xs.push_back(p->x);
@@ -402,8 +407,8 @@ LobpcgResult lobpcg(const LinearOperator& a, const NdArray& X, const LobpcgOptio
                        columns_of(space.bx, k, space.x.shape()[1])};
     const NdArray rest = best.coefficients[{Slice{k, std::nullopt, std::nullopt}}];
     p = turned(others, rest);
-    const NdArray sizes = ops::sqrt(ops::sum(ops::square(ops::absolute(p->x)), Axes(0)));
-    const NdArray scale = ops::where(sizes == Scalar(0), Scalar::strong(Scalar(1), sizes.dtype()), sizes);
+    const NdArray sizes = apply("sqrt"_op, {ops::sum(apply("square"_op, {apply("absolute"_op, {p->x})}), Axes(0))});
+    const NdArray scale = apply("where"_op, {sizes == Scalar(0), Scalar::strong(Scalar(1), sizes.dtype()), sizes});
     p = Block{p->x / scale, p->ax / scale, p->bx / scale};
     x = best.x;
   }

@@ -8,7 +8,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
@@ -41,7 +41,7 @@ NdArray checked_positions(const NdArray& given, int64_t extent, int axis) {
   if (least < -extent || most >= extent)
     throw IndexError(fmt::format("index {} is out of bounds for axis {} with size {}", least < -extent ? least : most,
                                  axis, extent));
-  return least < 0 ? ops::where(positions < Scalar(0), positions + Scalar(extent), positions) : positions;
+  return least < 0 ? apply("where"_op, {positions < Scalar(0), positions + Scalar(extent), positions}) : positions;
 }
 
 Selection select(const IndexTerm& term, int64_t extent, int axis, Device device) {
@@ -87,14 +87,14 @@ Lines select_major(const Lines& lines, const Selection& selection) {
 // Elements whose minor coordinate is in a slice, renumbered.
 Lines slice_minor(const Lines& lines, const Selection& selection) {
   Fused f;
-  const auto shifted = f(Op::subtract, f.cast(f.input(lines.indices), DType::int64), selection.start);
+  const auto shifted = f("subtract"_op, f.cast(f.input(lines.indices), DType::int64), selection.start);
   const NdArray distance = f.run(shifted);
-  const NdArray position = ops::floor_divide(distance, Scalar(selection.step));
+  const NdArray position = apply("floor_divide"_op, {distance, Scalar(selection.step)});
   Fused g;
   const auto at = g.input(position);
-  const auto inside = g(Op::logical_and, g(Op::greater_equal, at, 0), g(Op::less, at, selection.count));
-  const auto exact = g(Op::equal, g(Op::multiply, at, selection.step), g.input(distance));
-  const NdArray mask = g.run(g(Op::logical_and, inside, exact));
+  const auto inside = g("logical_and"_op, g("greater_equal"_op, at, 0), g("less"_op, at, selection.count));
+  const auto exact = g("equal"_op, g("multiply"_op, at, selection.step), g.input(distance));
+  const NdArray mask = g.run(g("logical_and"_op, inside, exact));
   const Triplets t = triplets_of(lines);
   const std::vector<NdArray> kept = keep(mask, {t.data, t.major, position});
   return compressed({kept[0], kept[1], kept[2], lines.count, selection.count}, lines.indices.dtype(), Duplicates::sum,
@@ -144,7 +144,7 @@ SparseArray replaced(const SparseArray& a, const NdArray& rows, const NdArray& c
 NdArray flat_key(const NdArray& rows, const NdArray& columns, int64_t extent) {
   Fused f;
   const auto row = f.cast(f.input(rows), DType::int64), column = f.cast(f.input(columns), DType::int64);
-  return f.run(f(Op::add, f(Op::multiply, row, extent), column));
+  return f.run(f("add"_op, f("multiply"_op, row, extent), column));
 }
 
 }  // namespace
@@ -174,8 +174,9 @@ NdArray SparseArray::values_at(const NdArray& rows, const NdArray& columns) cons
   const NdArray keys = flat_key(t.major, t.minor, shape_[1]), wanted = flat_key(at_rows, at_columns, shape_[1]);
   if (n == 0 || wanted.size() == 0) return gather(values, zeros(wanted.size(), DType::int64, device())).reshape(shape);
   const NdArray place = ops::searchsorted(keys, wanted);
-  const NdArray found = gather(keys, ops::minimum(place, Scalar(n - 1))) == wanted;
-  return gather(values, ops::where(found, ops::minimum(place, Scalar(n - 1)), Scalar(n))).reshape(shape);
+  const NdArray found = gather(keys, apply("minimum"_op, {place, Scalar(n - 1)})) == wanted;
+  return gather(values, apply("where"_op, {found, apply("minimum"_op, {place, Scalar(n - 1)}), Scalar(n)}))
+      .reshape(shape);
 }
 
 NdArray SparseArray::values_where(const NdArray& mask) const {
@@ -220,8 +221,8 @@ void SparseArray::set(const IndexTerm& row, const IndexTerm& column, const Spars
   };
   Triplets t = row_triplets(canonical(*this));
   const NdArray inside =
-      ops::logical_and(covered(at_rows, shape_[0], t.major), covered(at_columns, shape_[1], t.minor));
-  const std::vector<NdArray> kept = keep(ops::logical_not(inside), {t.data, t.major, t.minor});
+      apply("logical_and"_op, {covered(at_rows, shape_[0], t.major), covered(at_columns, shape_[1], t.minor)});
+  const std::vector<NdArray> kept = keep(apply("logical_not"_op, {inside}), {t.data, t.major, t.minor});
   const DType narrow = index_dtype_for(shape_, kept[0].size());
   const SparseArray rest(Format::coo, shape_, kept[0], cast(kept[1], narrow), cast(kept[2], narrow));
   const Triplets put = row_triplets(canonical(values));

@@ -140,7 +140,7 @@ LsqrResult lsqr(const LinearOperator& a, const NdArray& b, double damp, double a
     const NdArray direction = scaled(w, 1 / rho);
     const double length = norm2(direction);
     dd_norm += length * length;
-    if (calc_var) result.var = result.var + ops::square(ops::absolute(direction));
+    if (calc_var) result.var = result.var + apply("square"_op, {apply("absolute"_op, {direction})});
     add_scaled(g.x, Complex(phi / rho), w);
     scale_add(w, Arg(factor_for(w, Complex(-theta / rho))), g.v);
     // Estimates of ||x||, cond(a) and of the residuals.

@@ -7,7 +7,7 @@
 
 #include "quarry/local/ops/linalg/hermitian.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/products.h"
 
 namespace quarry::local::sparse::linalg {
@@ -45,7 +45,7 @@ NdArray by_columns(const LinearOperator::Apply& apply, const NdArray& x) {
   return ops::stack(columns, 1);
 }
 
-NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? ops::conjugate(x) : x; }
+NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? apply("conjugate"_op, {x}) : x; }
 
 }  // namespace
 
@@ -150,8 +150,8 @@ LinearOperator combined(Op op, const LinearOperator& a, const LinearOperator& b)
 
 }  // namespace
 
-LinearOperator operator+(const LinearOperator& a, const LinearOperator& b) { return combined(Op::add, a, b); }
-LinearOperator operator-(const LinearOperator& a, const LinearOperator& b) { return combined(Op::subtract, a, b); }
+LinearOperator operator+(const LinearOperator& a, const LinearOperator& b) { return combined("add"_op, a, b); }
+LinearOperator operator-(const LinearOperator& a, const LinearOperator& b) { return combined("subtract"_op, a, b); }
 
 LinearOperator operator*(const LinearOperator& a, const LinearOperator& b) {
   if (a.shape()[1] != b.shape()[0])

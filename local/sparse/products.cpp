@@ -4,7 +4,7 @@
 
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/ufunc/methods.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
@@ -55,12 +55,12 @@ NdArray integer_product(const Lines& lines, const NdArray& b) {
   const NdArray terms = factors * ops::get(cast(b, wide), {IndexTerm(lines.indices)});
   const NdArray sums({n + 1, columns}, wide, context);
   sums[{0}].fill(0, context);
-  scan_axis(Op::add, terms, 0, sums[{Slice{1, std::nullopt, std::nullopt}}]);
+  scan_axis("add"_op, terms, 0, sums[{Slice{1, std::nullopt, std::nullopt}}]);
   const auto at = [&](int64_t begin, int64_t end) {
     return ops::get(sums, {IndexTerm(slice(lines.offsets, begin, end))});
   };
   const NdArray result = at(1, lines.count + 1) - at(0, lines.count);
-  return b.dtype() == DType::bool_ ? ops::not_equal(result, 0) : cast(result, b.dtype());
+  return b.dtype() == DType::bool_ ? apply("not_equal"_op, {result, 0}) : cast(result, b.dtype());
 }
 
 // The product of compressed lines: every element of a times every element of b's line, then sums of duplicates.

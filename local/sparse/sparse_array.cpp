@@ -8,7 +8,7 @@
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/types/types.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
@@ -151,7 +151,9 @@ SparseArray SparseArray::astype(DType dtype) const {
 SparseArray SparseArray::asfptype() const {
   return is_float(dtype()) || is_complex(dtype()) ? *this : astype(DType::float64);
 }
-SparseArray SparseArray::conj() const { return is_complex(dtype()) ? with_data(ops::conjugate(data_)) : *this; }
+SparseArray SparseArray::conj() const {
+  return is_complex(dtype()) ? with_data(apply("conjugate"_op, {data_})) : *this;
+}
 SparseArray SparseArray::real() const {
   return is_complex(dtype()) ? with_data(data_.real().copy(context_of(data_))) : *this;
 }
@@ -209,7 +211,7 @@ bool lines_ascend(const Lines& lines, bool strict) {
   const auto here = f.input(slice(numbers, 1, n)), before = f.input(slice(numbers, 0, n - 1));
   const auto index = f.input(slice(lines.indices, 1, n)), last = f.input(slice(lines.indices, 0, n - 1));
   return !any(
-      f.run(f(Op::logical_and, f(Op::equal, here, before), f(strict ? Op::less_equal : Op::less, index, last))));
+      f.run(f("logical_and"_op, f("equal"_op, here, before), f(strict ? "less_equal"_op : "less"_op, index, last))));
 }
 
 }  // namespace
@@ -373,7 +375,7 @@ std::vector<NdArray> safely_cast_index_arrays(const SparseArray& a, DType index_
   if (is_compressed(a.format())) arrays.insert(arrays.begin(), a.second());
   for (NdArray& array : arrays) {
     const NdArray narrow = cast(array, index_dtype);
-    if (any(ops::not_equal(narrow, array)))
+    if (any(apply("not_equal"_op, {narrow, array})))
       throw InvalidArgument(fmt::format("index values too large for {}", local::name(index_dtype)));
     array = narrow;
   }

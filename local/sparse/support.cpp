@@ -11,7 +11,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/methods.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/indexing.h"
 #include "quarry/local/program/scanning.h"
 #include "quarry/local/program/sorting.h"
@@ -120,7 +120,7 @@ NdArray count_of(const NdArray& numbers, int64_t bins) {
 
 NdArray running_sum(const NdArray& values) {
   NdArray result(values.shape(), DType::int64, context_of(values));
-  scan_axis(Op::add, values, 0, result);
+  scan_axis("add"_op, values, 0, result);
   return result;
 }
 
@@ -130,7 +130,7 @@ NdArray changes(const NdArray& major, const NdArray& minor) {
   Fused f;
   const auto a = f.input(slice(major, 1, n)), before_a = f.input(slice(major, 0, n - 1));
   const auto b = f.input(slice(minor, 1, n)), before_b = f.input(slice(minor, 0, n - 1));
-  return f.run(f(Op::logical_or, f(Op::not_equal, a, before_a), f(Op::not_equal, b, before_b)));
+  return f.run(f("logical_or"_op, f("not_equal"_op, a, before_a), f("not_equal"_op, b, before_b)));
 }
 
 bool is_sorted(const Triplets& t) {
@@ -139,8 +139,8 @@ bool is_sorted(const Triplets& t) {
   Fused f;
   const auto a = f.input(slice(t.major, 1, n)), before_a = f.input(slice(t.major, 0, n - 1));
   const auto b = f.input(slice(t.minor, 1, n)), before_b = f.input(slice(t.minor, 0, n - 1));
-  const auto tie = f(Op::logical_and, f(Op::equal, a, before_a), f(Op::less, b, before_b));
-  return !any(f.run(f(Op::logical_or, f(Op::less, a, before_a), tie)));
+  const auto tie = f("logical_and"_op, f("equal"_op, a, before_a), f("less"_op, b, before_b));
+  return !any(f.run(f("logical_or"_op, f("less"_op, a, before_a), tie)));
 }
 
 // Positions that sort by major, then minor coordinate; stable.
@@ -150,7 +150,7 @@ NdArray order_of(const Triplets& t) {
   Fused f;
   const auto major = f.cast(f.input(t.major), DType::int64);
   const auto minor = f.cast(f.input(t.minor), DType::int64);
-  const auto key = f(Op::add, f(Op::multiply, major, t.extent), minor);
+  const auto key = f("add"_op, f("multiply"_op, major, t.extent), minor);
   return ops::argsort(f.run(product <= std::numeric_limits<uint32_t>::max() ? f.cast(key, DType::uint32) : key));
 }
 
@@ -158,7 +158,7 @@ NdArray order_of(const Triplets& t) {
 
 NdArray running_total(const NdArray& counts) {
   NdArray total = zeros(counts.size() + 1, DType::int64, counts.device());
-  if (counts.size() > 0) scan_axis(Op::add, counts, 0, slice(total, 1, counts.size() + 1));
+  if (counts.size() > 0) scan_axis("add"_op, counts, 0, slice(total, 1, counts.size() + 1));
   return total;
 }
 
@@ -179,7 +179,7 @@ NdArray spread(const NdArray& begins, const NdArray& counts, int64_t total) {
   const auto shift = f.input(gather(begins, lines));
   const auto start = f.input(gather(offsets, lines));
   const auto position = f.input(counting(total, begins.device()));
-  return f.run(f(Op::add, position, f(Op::subtract, f.cast(shift, DType::int64), start)));
+  return f.run(f("add"_op, position, f("subtract"_op, f.cast(shift, DType::int64), start)));
 }
 
 Triplets sorted(const Triplets& t) {
@@ -263,7 +263,7 @@ SparseArray from_dense(const NdArray& dense, Format format) {
     throw InvalidArgument(fmt::format("a sparse matrix is made from an array of two dimensions, got shape {}",
                                       local::to_string(dense.shape())));
   check_dtype(dense.dtype(), "dense");
-  CountedMask mask(ops::not_equal(dense, zero(dense.dtype())));
+  CountedMask mask(apply("not_equal"_op, {dense, zero(dense.dtype())}));
   const NdArray at = mask.positions();
   const DType index = index_dtype_for(dense.shape(), at.size());
   const int64_t columns = std::max<int64_t>(1, dense.shape()[1]);
@@ -271,8 +271,8 @@ SparseArray from_dense(const NdArray& dense, Format format) {
     Fused f;
     return f.run(f.cast(f(op, f.input(at), columns), index));
   };
-  const SparseArray coo(Format::coo, dense.shape(), mask.select(dense), coordinate(Op::floor_divide),
-                        coordinate(Op::remainder), true);
+  const SparseArray coo(Format::coo, dense.shape(), mask.select(dense), coordinate("floor_divide"_op),
+                        coordinate("remainder"_op), true);
   return coo.asformat(format);
 }
 

@@ -34,7 +34,7 @@ std::vector<NdArray> keep(const NdArray& mask, const std::vector<NdArray>& array
 // op over data[begins[i] .. ends[i]), none of them empty; the result has data's dtype.
 NdArray fold(Op op, const NdArray& data, const NdArray& begins, const NdArray& ends);
 // How sums of values of a dtype are formed: or for bool.
-inline Op sum_op(DType dtype) { return dtype == DType::bool_ ? Op::logical_or : Op::add; }
+inline Op sum_op(DType dtype) { return dtype == DType::bool_ ? "logical_or"_op : "add"_op; }
 // Whether any element is true. Blocks.
 bool any(const NdArray& mask);
 

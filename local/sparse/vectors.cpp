@@ -18,16 +18,16 @@ Scalar factor_for(const NdArray& x, Complex value) {
 void add_scaled(const NdArray& y, const Arg& a, const NdArray& x) {
   Fused f;
   const auto to = f.input(y);
-  f.run_into(f(Op::add, to, f(Op::multiply, f.input(x), f.input(a))), y);
+  f.run_into(f("add"_op, to, f("multiply"_op, f.input(x), f.input(a))), y);
 }
 
 void scale_add(const NdArray& y, const Arg& a, const NdArray& x) {
   Fused f;
   const auto to = f.input(y);
-  f.run_into(f(Op::add, f.input(x), f(Op::multiply, to, f.input(a))), y);
+  f.run_into(f("add"_op, f.input(x), f("multiply"_op, to, f.input(a))), y);
 }
 
-NdArray scaled(const NdArray& x, Complex a) { return apply(Op::multiply, {x, factor_for(x, a)}); }
+NdArray scaled(const NdArray& x, Complex a) { return apply("multiply"_op, {x, factor_for(x, a)}); }
 NdArray copy_of(const NdArray& x) { return x.copy(context_for(x.device())); }
 NdArray zeros_like(const NdArray& x) {
   const ExecContext context = context_for(x.device());
@@ -35,7 +35,7 @@ NdArray zeros_like(const NdArray& x) {
   result.fill(0, context);
   return result;
 }
-NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? ops::conjugate(x) : x; }
+NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? apply("conjugate"_op, {x}) : x; }
 NdArray matmul(const NdArray& a, const NdArray& b) { return local::linalg::matmul(a, b); }
 
 }  // namespace quarry::local::sparse::linalg

@@ -5,7 +5,7 @@
 
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/products/products.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/linear_operator.h"
 
 namespace quarry::local::sparse::linalg {

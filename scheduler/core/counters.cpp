@@ -48,7 +48,7 @@ Progress sum(std::span<const Progress> ranks) {
     all.spilled_bytes += one.spilled_bytes;
     all.restored_bytes += one.restored_bytes;
     all.active += one.active;
-    all.stolen_chunks += one.taken_chunks;
+    all.stolen_chunks += one.stolen_chunks;
     for (int queue = 0; queue < kQueueCount; ++queue) all.busy_seconds[queue] += one.busy_seconds[queue];
   }
   return all;

@@ -39,7 +39,7 @@ void sum(benchmark::State& state) {
   const int64_t n = state.range(0);
   Case c;
   const ValueId x[] = {c.program.input(DType::float64)};
-  c.program.reduce(Reduction::sum, x, DType::float64);
+  c.program.reduce("sum"_reduction, x, DType::float64);
   c.launch.shape = {n};
   c.launch.inputs = {{c.array(n), {8}}};
   c.launch.reduce_axes = 1;
@@ -61,20 +61,20 @@ void fold(benchmark::State& state, Reduction reduction, DType dtype) {
   report(state, c, n * itemsize(dtype));
   state.SetItemsProcessed(state.iterations() * n);
 }
-BENCHMARK_CAPTURE(fold, min_float64, Reduction::min, DType::float64);
-BENCHMARK_CAPTURE(fold, argmax_float64, Reduction::argmax, DType::float64);
-BENCHMARK_CAPTURE(fold, any_float64, Reduction::any, DType::float64);
-BENCHMARK_CAPTURE(fold, count_nonzero_bool, Reduction::count_nonzero, DType::bool_);
-BENCHMARK_CAPTURE(fold, sum_int32, Reduction::sum, DType::int32);
-BENCHMARK_CAPTURE(fold, max_int8, Reduction::max, DType::int8);
-BENCHMARK_CAPTURE(fold, sum_float16, Reduction::sum, DType::float16);
-BENCHMARK_CAPTURE(fold, sum_complex128, Reduction::sum, DType::complex128);
-BENCHMARK_CAPTURE(fold, prod_float64, Reduction::prod, DType::float64);
+BENCHMARK_CAPTURE(fold, min_float64, "min"_reduction, DType::float64);
+BENCHMARK_CAPTURE(fold, argmax_float64, "argmax"_reduction, DType::float64);
+BENCHMARK_CAPTURE(fold, any_float64, "any"_reduction, DType::float64);
+BENCHMARK_CAPTURE(fold, count_nonzero_bool, "count_nonzero"_reduction, DType::bool_);
+BENCHMARK_CAPTURE(fold, sum_int32, "sum"_reduction, DType::int32);
+BENCHMARK_CAPTURE(fold, max_int8, "max"_reduction, DType::int8);
+BENCHMARK_CAPTURE(fold, sum_float16, "sum"_reduction, DType::float16);
+BENCHMARK_CAPTURE(fold, sum_complex128, "sum"_reduction, DType::complex128);
+BENCHMARK_CAPTURE(fold, prod_float64, "prod"_reduction, DType::float64);
 
 // Over axis 0 (down) or 1 (across) of rows x columns; the third argument says var instead of sum.
 void sum_along(benchmark::State& state, int axis) {
   const int64_t rows = state.range(0), columns = state.range(1);
-  const Reduction reduction = state.range(2) ? Reduction::var : Reduction::sum;
+  const Reduction reduction = state.range(2) ? "var"_reduction : "sum"_reduction;
   Case c;
   const ValueId x[] = {c.program.input(DType::float64)};
   c.program.reduce(reduction, x, DType::float64);
@@ -107,9 +107,9 @@ void mean_of_chain(benchmark::State& state) {
   const auto apply = [&](Op op, std::vector<ValueId> args) { return p.apply(op, args); };
   const ValueId x = p.input(DType::float64);
   const ValueId root =
-      apply(Op::sqrt, {apply(Op::add, {apply(Op::multiply, {x, x}), p.constant(Scalar(1), DType::float64)})});
-  const ValueId y[] = {apply(Op::multiply, {root, apply(Op::exp, {apply(Op::negative, {x})})})};
-  p.reduce(Reduction::mean, y, DType::float64);
+      apply("sqrt"_op, {apply("add"_op, {apply("multiply"_op, {x, x}), p.constant(Scalar(1), DType::float64)})});
+  const ValueId y[] = {apply("multiply"_op, {root, apply("exp"_op, {apply("negative"_op, {x})})})};
+  p.reduce("mean"_reduction, y, DType::float64);
   c.launch.shape = {n};
   c.launch.inputs = {{c.array(n), {8}}};
   c.launch.reduce_axes = 1;
@@ -124,8 +124,8 @@ void standardise(benchmark::State& state) {
   Case c;
   Program& p = c.program;
   const ValueId first[] = {p.input(DType::float64), p.input(DType::float64)};
-  const ValueId second[] = {p.apply(Op::subtract, first), p.input(DType::float64)};
-  p.output(p.apply(Op::divide, second));
+  const ValueId second[] = {p.apply("subtract"_op, first), p.input(DType::float64)};
+  p.output(p.apply("divide"_op, second));
   c.launch.shape = {rows, columns};
   c.launch.inputs = {
       {c.array(rows * columns), {8 * columns, 8}}, {c.array(columns), {0, 8}}, {c.array(columns), {0, 8}}};
@@ -138,7 +138,7 @@ void transpose_add(benchmark::State& state) {
   const int64_t n = state.range(0);
   Case c;
   const ValueId args[] = {c.program.input(DType::float64), c.program.input(DType::float64)};
-  c.program.output(c.program.apply(Op::add, args));
+  c.program.output(c.program.apply("add"_op, args));
   c.launch.shape = {n, n};
   c.launch.inputs = {{c.array(n * n), {8 * n, 8}}, {c.array(n * n), {8, 8 * n}}};
   c.launch.outputs = {{c.array(n * n), {8 * n, 8}}};
@@ -157,21 +157,21 @@ void unary(benchmark::State& state, Op op, DType dtype) {
   report(state, c, n * 8);
   state.SetItemsProcessed(state.iterations() * n);
 }
-BENCHMARK_CAPTURE(unary, sqrt_float64, Op::sqrt, DType::float64);
-BENCHMARK_CAPTURE(unary, exp_float64, Op::exp, DType::float64);
-BENCHMARK_CAPTURE(unary, log_float64, Op::log, DType::float64);
-BENCHMARK_CAPTURE(unary, sin_float64, Op::sin, DType::float64);
-BENCHMARK_CAPTURE(unary, exp_float32, Op::exp, DType::float32);
-BENCHMARK_CAPTURE(unary, absolute_int32, Op::absolute, DType::int32);
-BENCHMARK_CAPTURE(unary, isnan_float64, Op::isnan, DType::float64);
-BENCHMARK_CAPTURE(unary, negative_float16, Op::negative, DType::float16);
+BENCHMARK_CAPTURE(unary, sqrt_float64, "sqrt"_op, DType::float64);
+BENCHMARK_CAPTURE(unary, exp_float64, "exp"_op, DType::float64);
+BENCHMARK_CAPTURE(unary, log_float64, "log"_op, DType::float64);
+BENCHMARK_CAPTURE(unary, sin_float64, "sin"_op, DType::float64);
+BENCHMARK_CAPTURE(unary, exp_float32, "exp"_op, DType::float32);
+BENCHMARK_CAPTURE(unary, absolute_int32, "absolute"_op, DType::int32);
+BENCHMARK_CAPTURE(unary, isnan_float64, "isnan"_op, DType::float64);
+BENCHMARK_CAPTURE(unary, negative_float16, "negative"_op, DType::float16);
 
 void random_normal(benchmark::State& state) {
   const int64_t n = 16384;
   Case c;
   Program& p = c.program;
   const ValueId args[] = {p.index(0), p.constant(Scalar(1), DType::uint64), p.constant(Scalar(2), DType::uint64)};
-  p.output(p.apply(state.range(0) ? Op::random_normal : Op::random_uniform, args, DType::float64));
+  p.output(p.apply(state.range(0) ? "random_normal"_op : "random_uniform"_op, args, DType::float64));
   c.launch.shape = {n};
   c.launch.outputs = {{c.array(n), {8}}};
   report(state, c, n * 8);
@@ -182,7 +182,7 @@ BENCHMARK(random_normal)->Arg(0)->Arg(1);
 void small_call(benchmark::State& state) {
   Case c;
   const ValueId args[] = {c.program.input(DType::float64), c.program.input(DType::float64)};
-  c.program.output(c.program.apply(Op::add, args));
+  c.program.output(c.program.apply("add"_op, args));
   c.launch.shape = {16};
   c.launch.inputs = {{c.array(16), {8}}, {c.array(16), {8}}};
   c.launch.outputs = {{c.array(16), {8}}};

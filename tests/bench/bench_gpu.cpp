@@ -93,7 +93,7 @@ void fill_random(const Bench& bench, const Array& array, DType dtype, int64_t n,
   const DType drawn = dtype == DType::float64 ? DType::float64 : DType::float32;
   const std::array args = {program.index(0), program.constant(Scalar(seed), DType::uint64),
                            program.constant(Scalar(0), DType::uint64)};
-  program.output(program.cast(program.apply(Op::random_uniform, args, drawn), dtype));
+  program.output(program.cast(program.apply("random_uniform"_op, args, drawn), dtype));
   engine(kGpu).run(program,
                    {.shape = Dims{n},
                     .index_offset = {},
@@ -148,12 +148,12 @@ void elementwise_rates(Bench& b, int64_t n) {
     fill_random(b, y, dtype, n, 2);
     Program add;
     const ValueId p = add.input(dtype), q = add.input(dtype);
-    add.output(add.apply(Op::add, std::array{p, q}));
+    add.output(add.apply("add"_op, std::array{p, q}));
     const Launch launch = elementwise(Dims{n}, {x.operand(), y.operand()}, z.operand());
     b.bytes(fmt::format("add {}", name(dtype)), 3 * size * static_cast<double>(n),
             [&] { engine(kGpu).run(add, launch, b.gpu); });
     if (dtype != DType::float64 && dtype != DType::float32) continue;
-    for (const Op op : {Op::exp, Op::sin, Op::log, Op::tanh}) {
+    for (const Op op : {"exp"_op, "sin"_op, "log"_op, "tanh"_op}) {
       Program program;
       program.output(program.apply(op, std::array{program.input(dtype)}));
       const Launch one = elementwise(Dims{n}, {x.operand()}, z.operand());
@@ -169,7 +169,7 @@ void elementwise_rates(Bench& b, int64_t n) {
   fill_random(b, row, DType::float64, side, 2);
   Program add, copy;
   const ValueId p = add.input(DType::float64), q = add.input(DType::float64);
-  add.output(add.apply(Op::add, std::array{p, q}));
+  add.output(add.apply("add"_op, std::array{p, q}));
   copy.output(copy.input(DType::float64));
   const auto run = [&](const std::string& name, double bytes, const Program& program, const Launch& launch) {
     b.bytes(name, bytes, [&] { engine(kGpu).run(program, launch, b.gpu); });
@@ -198,7 +198,7 @@ void elementwise_rates(Bench& b, int64_t n) {
   Program normal;
   const std::array args = {normal.index(0), normal.constant(Scalar(1), DType::uint64),
                            normal.constant(Scalar(0), DType::uint64)};
-  normal.output(normal.apply(Op::random_normal, args, DType::float32));
+  normal.output(normal.apply("random_normal"_op, args, DType::float32));
   const Launch draw = elementwise(Dims{n}, {}, {x.data(), Dims{4}});
   b.bytes("standard normal float32", 4.0 * static_cast<double>(n), [&] { engine(kGpu).run(normal, draw, b.gpu); });
 }
@@ -209,9 +209,9 @@ void fused(Bench& b, int64_t n) {
   fill_random(b, y, DType::float64, n, 2);
   Program program;
   const ValueId p = program.input(DType::float64), q = program.input(DType::float64);
-  const ValueId squares = program.apply(Op::add, std::array{program.apply(Op::multiply, std::array{p, p}),
-                                                            program.apply(Op::multiply, std::array{q, q})});
-  program.output(program.apply(Op::add, std::array{program.apply(Op::sqrt, std::array{squares}), p}));
+  const ValueId squares = program.apply("add"_op, std::array{program.apply("multiply"_op, std::array{p, p}),
+                                                             program.apply("multiply"_op, std::array{q, q})});
+  program.output(program.apply("add"_op, std::array{program.apply("sqrt"_op, std::array{squares}), p}));
   const Launch launch = elementwise(Dims{n}, {x.operand(), y.operand()}, z.operand());
   b.bytes("fused sqrt(x*x+y*y)+x float64", 24.0 * static_cast<double>(n),
           [&] { engine(kGpu).run(program, launch, b.gpu); });
@@ -220,10 +220,10 @@ void fused(Bench& b, int64_t n) {
   Program mean;
   const ValueId v = mean.input(DType::float64);
   const ValueId root =
-      mean.apply(Op::sqrt, std::array{mean.apply(Op::add, std::array{mean.apply(Op::multiply, std::array{v, v}),
-                                                                     mean.constant(Scalar(1.0), DType::float64)})});
-  const ValueId decay = mean.apply(Op::exp, std::array{mean.apply(Op::negative, std::array{v})});
-  mean.reduce(Reduction::mean, std::array{mean.apply(Op::multiply, std::array{root, decay})}, DType::float64);
+      mean.apply("sqrt"_op, std::array{mean.apply("add"_op, std::array{mean.apply("multiply"_op, std::array{v, v}),
+                                                                       mean.constant(Scalar(1.0), DType::float64)})});
+  const ValueId decay = mean.apply("exp"_op, std::array{mean.apply("negative"_op, std::array{v})});
+  mean.reduce("mean"_reduction, std::array{mean.apply("multiply"_op, std::array{root, decay})}, DType::float64);
   const Array sum(b, DType::float64, Dims{1}), count(b, DType::int64, Dims{1});
   Launch reduce;
   reduce.shape = Dims{n};
@@ -240,11 +240,11 @@ void reductions(Bench& b, int64_t rows, int64_t columns) {
     Reduction reduction;
     DType dtype;
   };
-  for (const Case& c : {Case{"sum", Reduction::sum, DType::float64}, Case{"sum", Reduction::sum, DType::float32},
-                        Case{"mean", Reduction::mean, DType::float64}, Case{"var", Reduction::var, DType::float64},
-                        Case{"var", Reduction::var, DType::float32}, Case{"max", Reduction::max, DType::float64},
-                        Case{"argmax", Reduction::argmax, DType::float64},
-                        Case{"count_nonzero", Reduction::count_nonzero, DType::uint8}}) {
+  for (const Case& c : {Case{"sum", "sum"_reduction, DType::float64}, Case{"sum", "sum"_reduction, DType::float32},
+                        Case{"mean", "mean"_reduction, DType::float64}, Case{"var", "var"_reduction, DType::float64},
+                        Case{"var", "var"_reduction, DType::float32}, Case{"max", "max"_reduction, DType::float64},
+                        Case{"argmax", "argmax"_reduction, DType::float64},
+                        Case{"count_nonzero", "count_nonzero"_reduction, DType::uint8}}) {
     const Dims shape{rows, columns};
     const int64_t size = itemsize(c.dtype);
     const Array x(b, c.dtype, shape);

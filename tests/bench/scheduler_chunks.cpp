@@ -49,11 +49,11 @@ double program_rate(Summed summed, const local::NdArray& x) {
   constexpr auto kType = local::DType::float32;
   local::Program program;
   local::ValueId value = program.input(kType);
-  if (summed == Summed::root) value = program.apply(local::Op::sqrt, {&value, 1});
+  if (summed == Summed::root) value = program.apply("sqrt"_op, {&value, 1});
   const local::ValueId product[] = {value, program.constant(Scalar(2), kType)};
-  const local::ValueId sum[] = {program.apply(local::Op::multiply, product), program.constant(Scalar(1), kType)};
-  value = program.apply(local::Op::add, sum);
-  program.reduce(local::Reduction::sum, {&value, 1}, local::accumulate_dtype(local::Reduction::sum, kType));
+  const local::ValueId sum[] = {program.apply("multiply"_op, product), program.constant(Scalar(1), kType)};
+  value = program.apply("add"_op, sum);
+  program.reduce("sum"_reduction, {&value, 1}, local::accumulate_dtype("sum"_reduction, kType));
   program.keep_key();
   const local::ExecContext& context = local::current_context();
   const local::Buffer states(1024, *context.memory, context.stream);

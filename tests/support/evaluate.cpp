@@ -87,7 +87,7 @@ class NodeEvaluator {
       return local::from_bytes(positions.data(), DType::int64, shape).broadcast_to(node.shape).copy();
     }
     if (const auto* n = node.as<expr::Elementwise>()) {
-      if (n->op == local::Op::cast) return at(n->args[0]).astype(node.dtype);
+      if (n->op == "cast"_op) return at(n->args[0]).astype(node.dtype);
       std::vector<NdArray> arrays;
       for (const auto& arg : n->args) arrays.push_back(at(arg));
       const std::vector<local::Arg> args(arrays.begin(), arrays.end());
@@ -114,7 +114,7 @@ class NodeEvaluator {
     if (const auto* n = node.as<expr::MatMul>()) {
       const NdArray b = at(n->b);
       if (!n->syrk) return local::linalg::matmul(at(n->a), b);
-      return local::linalg::matmul(local::apply(local::Op::conjugate, {b.T()}), b);
+      return local::linalg::matmul(local::apply("conjugate"_op, {b.T()}), b);
     }
     if (const auto* n = node.as<expr::Eigh>()) return local::linalg::eigh(at(n->arg), n->triangle).first;
     const auto* n = node.as<expr::Item>();
@@ -306,7 +306,7 @@ class PlanEvaluator {
     const NdArray b = whole(product.b, b_shape);
     if (product.syrk) {
       QUARRY_CHECK(stage.grid.axis(nd - 1) == stage.grid.axis(nd - 2));
-      output.assign(local::linalg::matmul(local::apply(local::Op::conjugate, {b.T()}), b));
+      output.assign(local::linalg::matmul(local::apply("conjugate"_op, {b.T()}), b));
       return;
     }
     QUARRY_CHECK(cuts(product.a, nd - 2, a_shape[nd - 2]) == stage.grid.axis(nd - 2));

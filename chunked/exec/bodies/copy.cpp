@@ -16,7 +16,7 @@ namespace {
 local::Program copy_program(const CopySegment& segment) {
   local::Program program;
   const local::ValueId value = program.input(segment.dtype, segment.swapped);
-  program.output(segment.conjugate ? program.apply(local::Op::conjugate, {&value, 1}) : value);
+  program.output(segment.conjugate ? program.apply("conjugate"_op, {&value, 1}) : value);
   return program;
 }
 

@@ -37,9 +37,9 @@ MatrixView view(const Matrix& matrix, int64_t offset, int64_t rows, int64_t colu
 local::Program multiply_add(local::DType dtype) {
   local::Program program;
   const local::ValueId factors[] = {program.input(dtype), program.input(dtype)};
-  const local::Op multiply = dtype == local::DType::bool_ ? local::Op::logical_and : local::Op::multiply;
+  const local::Op multiply = dtype == local::DType::bool_ ? "logical_and"_op : "multiply"_op;
   const local::ValueId product = program.apply(multiply, factors);
-  program.reduce(dtype == local::DType::bool_ ? local::Reduction::any : local::Reduction::sum, {&product, 1}, dtype);
+  program.reduce(dtype == local::DType::bool_ ? "any"_reduction : "sum"_reduction, {&product, 1}, dtype);
   return program;
 }
 
@@ -66,7 +66,7 @@ local::Launch multiply_launch(const Dims& shape, int64_t k, const Matrix& a, con
 local::Program accumulate_program(local::DType dtype) {
   local::Program program;
   const local::ValueId terms[] = {program.input(dtype), program.input(dtype)};
-  program.output(program.apply(dtype == local::DType::bool_ ? local::Op::logical_or : local::Op::add, terms));
+  program.output(program.apply(dtype == local::DType::bool_ ? "logical_or"_op : "add"_op, terms));
   return program;
 }
 
@@ -81,7 +81,7 @@ local::Launch add_launch(const Dims& shape, const Matrix& sum, void* term) {
 local::Program pack_program(local::DType dtype, bool conjugate) {
   local::Program program;
   const local::ValueId value = program.input(dtype);
-  program.output(conjugate && local::is_complex(dtype) ? program.apply(local::Op::conjugate, {&value, 1}) : value);
+  program.output(conjugate && local::is_complex(dtype) ? program.apply("conjugate"_op, {&value, 1}) : value);
   return program;
 }
 

@@ -1,5 +1,5 @@
 // astype between all dtypes, and byte order.
-#include "quarry/local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/level.inl"
 
 #ifdef __F16C__
 #include <immintrin.h>

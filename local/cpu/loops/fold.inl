@@ -1,5 +1,5 @@
 // Reductions by a function of two values that may be applied in any order.
-#include "quarry/local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/level.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {

@@ -1,21 +1,10 @@
-// Shared by the loop parts of one level: rows of ufunc.def as types, and the loop over them. QUARRY_LEVEL is the
-// level's namespace.
-#include <cstring>
-#include <type_traits>
-
-#include "quarry/local/program/device_math.h"
-#include "quarry/local/cpu/loops.h"
+// Rows of ufunc.def as types, and the loop over them.
+#include "quarry/local/cpu/loops/level.inl"
+#include "quarry/local/program/op_enum.h"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 
-void register_integers(Loops& loops);
-void register_floats(Loops& loops);
-void register_complex(Loops& loops);
-void register_casts(Loops& loops);
-void register_random(Loops& loops);
-void register_sums(Loops& loops);
-void register_folds(Loops& loops);
-void register_extremes(Loops& loops);
+static_assert(kOpCount <= kOpCapacity);
 
 namespace {
 
@@ -26,31 +15,19 @@ constexpr bool contains(const char* letters, char letter) {
 }
 
 // Unused arguments repeat the last one, so that every row is a function of three.
-#define QUARRY_OP(name_, aliases, arity_, kinds_, result, rule_, expression)                     \
-  struct row_##name_ {                                                                           \
-    static constexpr Op op = Op::name_;                                                          \
-    static constexpr int arity = arity_;                                                         \
-    static constexpr const char* kinds = #kinds_;                                                \
-    static constexpr OpRule rule = OpRule::rule_;                                                \
-    template <class T, class X, class Y, class Z>                                                \
-    static inline auto apply([[maybe_unused]] X x, [[maybe_unused]] Y y, [[maybe_unused]] Z z) { \
-      return expression;                                                                         \
-    }                                                                                            \
+#define QUARRY_OP(name_, aliases, arity_, kinds_, result, rule_, identity, grouping, cost, expression) \
+  struct row_##name_ {                                                                                 \
+    static constexpr Op op = Op::name_;                                                                \
+    static constexpr int arity = arity_;                                                               \
+    static constexpr const char* kinds = #kinds_;                                                      \
+    static constexpr OpRule rule = OpRule::rule_;                                                      \
+    template <class T, class X, class Y, class Z>                                                      \
+    static inline auto apply([[maybe_unused]] X x, [[maybe_unused]] Y y, [[maybe_unused]] Z z) {       \
+      return expression;                                                                               \
+    }                                                                                                  \
   };
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
-
-// Asks for memory that a loop comes to soon: what processors fetch on their own ends with each page of 4 KiB.
-constexpr int64_t kAhead = 1024;  // bytes
-template <int lines>
-inline void fetch_lines(const void* p) {
-  constexpr int64_t kLine = 64;
-#pragma GCC unroll 8
-  for (int k = 0; k < lines; ++k) __builtin_prefetch(static_cast<const char*>(p) + k * kLine);
-}
-inline void fetch_ahead(const void* p) {
-  fetch_lines<4>(static_cast<const char*>(p) + kAhead);
-}  // by a loop of 256 bytes
 
 // Of what takes no time to compute: it waits for its operands.
 template <class Row>

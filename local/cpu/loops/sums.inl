@@ -1,6 +1,6 @@
 // sum, prod and moments. Accumulators have one logical shape at every level: kLanes lanes of at most kBlock elements
 // each way, merged as a binary tree, so that the bits depend on the number of elements only.
-#include "quarry/local/cpu/loops/map.inl"
+#include "quarry/local/cpu/loops/level.inl"
 
 namespace quarry::local::cpu::QUARRY_LEVEL {
 namespace {

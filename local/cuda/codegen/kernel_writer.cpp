@@ -66,7 +66,7 @@ std::optional<int> KernelWriter::lane_step(ValueId id) const {
     if (!step) return std::nullopt;
     sum += *step;
   }
-  if (sum == 0 || (sum == 1 && value.op == Op::add && value.loop == DType::int64)) return sum;
+  if (sum == 0 || (sum == 1 && value.op == "add"_op && value.loop == DType::int64)) return sum;
   return std::nullopt;
 }
 

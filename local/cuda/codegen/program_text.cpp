@@ -70,7 +70,7 @@ void write_values(TextWriter& w, const Program& program, const std::vector<bool>
       w.line("const {} v{} = {};", type_name(value.dtype), id, leaf(value));
       continue;
     }
-    if (value.op == Op::cast) {
+    if (value.op == "cast"_op) {
       w.line("const {} v{} = fn::convert<{}>::from(v{});", type_name(value.dtype), id, type_name(value.dtype),
              value.args[0]);
       continue;

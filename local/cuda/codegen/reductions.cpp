@@ -23,65 +23,52 @@ std::vector<size_t> field_bases(const Program& program) {
   return bases;
 }
 
-// Field values of no elements.
-std::vector<std::string> start_values(const ProgramReduction& reduction, const std::vector<DType>& fields) {
-  const std::string t0 = type_name(fields[0]);
-  const auto number = [&fields](size_t i, const char* value) {
-    return fmt::format("fn::convert<{}>::from(int64_t({}))", type_name(fields[i]), value);
+// The field of the state of no elements.
+std::string start_text(const ReductionInfo& row, size_t field, DType dtype) {
+  const auto number = [&](int n) {
+    if (row.dtype[field] == FieldDType::boolean) return std::string(n == 0 ? "false" : "true");
+    if (row.dtype[field] == FieldDType::position) return fmt::format("{}", n);
+    return fmt::format("fn::convert<{}>::from(int64_t({}))", type_name(dtype), n);
   };
-  switch (reduction.reduction) {
-    case Reduction::sum:
-      return {number(0, "0")};
-    case Reduction::prod:
-      return {number(0, "1")};
-    case Reduction::min:
-      return {fmt::format("extreme<{}>::highest()", t0)};
-    case Reduction::max:
-      return {fmt::format("extreme<{}>::lowest()", t0)};
-    case Reduction::any:
-      return {"false"};
-    case Reduction::all:
-      return {"true"};
-    case Reduction::argmin:
-    case Reduction::argmax:
-      return {number(0, "0"), "-1"};
-    case Reduction::count_nonzero:
-      return {"0"};
-    case Reduction::mean:
-      return {number(0, "0"), "0"};
-    case Reduction::var:
-    case Reduction::std:
-      return {"0", number(1, "0"), number(2, "0")};
+  switch (row.start[field]) {
+    case FieldStart::none:
+      break;
+    case FieldStart::zero:
+      return number(0);
+    case FieldStart::one:
+      return number(1);
+    case FieldStart::nowhere:
+      return number(-1);
+    case FieldStart::lowest:
+      return fmt::format("extreme<{}>::lowest()", type_name(dtype));
+    case FieldStart::highest:
+      return fmt::format("extreme<{}>::highest()", type_name(dtype));
   }
-  return {};
+  return "";
 }
 
-// Field values of one element; `m` is the value and `position` its position.
-std::vector<std::string> first_values(const ProgramReduction& reduction, const std::vector<DType>& fields,
-                                      const std::string& m, const std::string& position) {
-  const auto as = [&](size_t i) { return fmt::format("fn::convert<{}>::from({})", type_name(fields[i]), m); };
-  switch (reduction.reduction) {
-    case Reduction::sum:
-    case Reduction::prod:
-      return {as(0)};
-    case Reduction::min:
-    case Reduction::max:
-      return {m};
-    case Reduction::any:
-    case Reduction::all:
-      return {fmt::format("fn::truth({})", m)};
-    case Reduction::argmin:
-    case Reduction::argmax:
-      return {m, position};
-    case Reduction::count_nonzero:
-      return {fmt::format("(fn::truth({}) ? 1 : 0)", m)};
-    case Reduction::mean:
-      return {as(0), "1"};
-    case Reduction::var:
-    case Reduction::std:
-      return {"1", as(1), fmt::format("{}(0)", type_name(fields[2]))};
+// A value of a map program as an expression of the element `m` and its position; "" for what is more than numbers and
+// casts.
+std::string leaf_text(const Program& map, ValueId id, const std::string& m, const std::string& position) {
+  const Value& value = map.values()[static_cast<size_t>(id)];
+  switch (value.kind) {
+    case Value::Kind::input:
+      return value.slot == 0 ? m : position;
+    case Value::Kind::constant: {
+      const std::string number = fmt::format("{}", map.constants()[static_cast<size_t>(value.slot)].as_double());
+      return value.dtype == DType::int64 ? number : fmt::format("{}({})", type_name(value.dtype), number);
+    }
+    case Value::Kind::index:
+      return "";
+    case Value::Kind::op:
+      break;
   }
-  return {};
+  if (value.op != "cast"_op) return "";
+  const std::string from = leaf_text(map, value.args[0], m, position);
+  if (from.empty()) return "";
+  if (value.dtype == DType::bool_) return fmt::format("fn::truth({})", from);
+  if (value.loop == DType::bool_ && value.dtype == DType::int64) return fmt::format("({} ? 1 : 0)", from);
+  return fmt::format("fn::convert<{}>::from({})", type_name(value.dtype), from);
 }
 
 class ReductionWriter : private KernelWriter {
@@ -117,18 +104,14 @@ class ReductionWriter : private KernelWriter {
     w_.open("QUARRY_FN State start()");
     w_.line("State s;");
     for_fields([&](size_t r, const std::vector<DType>& fields) {
-      const auto values = start_values(program_.reductions()[r], fields);
-      for (size_t i = 0; i < fields.size(); ++i) w_.line("s.f{} = {};", bases[r] + i, values[i]);
+      const ReductionInfo& row = info(program_.reductions()[r].reduction);
+      for (size_t i = 0; i < fields.size(); ++i) w_.line("s.f{} = {};", bases[r] + i, start_text(row, i, fields[i]));
     });
     w_.line("return s;");
     w_.close();
     w_.open("QUARRY_FN State first(const Results& r)");
     w_.line("State s;");
-    for_fields([&](size_t r, const std::vector<DType>& fields) {
-      const auto values =
-          first_values(program_.reductions()[r], fields, fmt::format("r.m{}_0", r), fmt::format("r.m{}_1", r));
-      for (size_t i = 0; i < fields.size(); ++i) w_.line("s.f{} = {};", bases[r] + i, values[i]);
-    });
+    for_fields([&](size_t r, const std::vector<DType>& fields) { write_first(r, bases[r], fields); });
     w_.line("return s;");
     w_.close();
     write_combine("combine", StatesKnown::nothing);
@@ -162,6 +145,35 @@ class ReductionWriter : private KernelWriter {
     w_.close();
     w_.raw("return s;");
     w_.close();
+  }
+
+  // The fields of one element's state.
+  void write_first(size_t r, size_t base, const std::vector<DType>& fields) {
+    const ProgramReduction& reduction = program_.reductions()[r];
+    const Program map = map_program(reduction.reduction, reduction.accumulate);
+    const std::string position = fmt::format("r.m{}_1", r);
+    std::string m = fmt::format("r.m{}_0", r);
+    // The program has no cast from bool to bool: here it is one of a byte that may be more than 0 and 1.
+    if (info(reduction.reduction).of_truth && reduction.accumulate == DType::bool_) m = fmt::format("fn::truth({})", m);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const ValueId id = map.outputs()[i];
+      const Value& value = map.values()[static_cast<size_t>(id)];
+      const bool element = value.kind == Value::Kind::input && value.slot == 0;
+      const std::string text = leaf_text(map, id, m, position);
+      if (element && info(reduction.reduction).dtype[i] == FieldDType::value) {
+        w_.line("s.f{} = fn::convert<{}>::from({});", base + i, type_name(fields[i]), m);
+      } else if (!text.empty()) {
+        w_.line("s.f{} = {};", base + i, text);
+      } else {
+        w_.open("");
+        write_values(w_, map, reachable(map, {id}), [&](const Value& leaf) {
+          if (leaf.kind == Value::Kind::constant) return literal(map.constants()[static_cast<size_t>(leaf.slot)]);
+          return leaf.slot == 0 ? m : position;
+        });
+        w_.line("s.f{} = v{};", base + i, id);
+        w_.close();
+      }
+    }
   }
 
   void write_combine(const char* name, StatesKnown known) {

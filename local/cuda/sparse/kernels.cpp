@@ -485,7 +485,7 @@ bool transpose_by_counts(const SparseTranspose& task, const ExecContext& context
   stream.fill(many.data(), 0, sizeof(uint64_t));
   launch(module, 0, ceil_divide(n, kTile), /*tiles=*/1,
          {address(a.indices), address(counts.data()), address(numbers.data()), address(many.data()), n}, stream);
-  const ScanLaunch sums{Op::add,    a.index,      Dims{a.columns + 1},
+  const ScanLaunch sums{"add"_op,   a.index,      Dims{a.columns + 1},
                         /*axis=*/0, DType::int32, {counts.data(), Dims{4}}, {task.offsets, Dims{itemsize(a.index)}}};
   cuda_scanning().scan(sums, context);
   if (stream.read_word(many.data()) != 0) return false;

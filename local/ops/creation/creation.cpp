@@ -10,7 +10,7 @@
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -135,14 +135,14 @@ void fill_range(const NdArray& result, const Scalar& first, const Scalar& next, 
   // Steps that change nothing cost as much as others. (0 times -1 is -0, which only a sum with 0 makes 0.)
   const bool by_one = delta.as_complex() == 1.0;
   if (!by_one)
-    value = program.apply(Op::multiply, std::array{value, program.constant(Scalar::strong(delta, loop), loop)});
+    value = program.apply("multiply"_op, std::array{value, program.constant(Scalar::strong(delta, loop), loop)});
   if (!by_one || begin.as_complex() != 0.0)
-    value = program.apply(Op::add, std::array{program.constant(Scalar::strong(begin, loop), loop), value});
+    value = program.apply("add"_op, std::array{program.constant(Scalar::strong(begin, loop), loop), value});
   value = program.cast(value, dtype);
   if (!lands) {
     const ValueId at_one[] = {index, program.constant(1, DType::int64)};
-    const ValueId chosen[] = {program.apply(Op::equal, at_one), program.constant(second, dtype), value};
-    value = program.apply(Op::where, chosen);
+    const ValueId chosen[] = {program.apply("equal"_op, at_one), program.constant(second, dtype), value};
+    value = program.apply("where"_op, chosen);
   }
   program.output(value);
   const NdArray* out[] = {&result};
@@ -174,11 +174,11 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
   // Two numbers are worked on by the host; what becomes of them are constants of the kernel.
   const Device where = scalars ? kCpu : owner;
   const NdArray from = as_array(start, loop, where), to = as_array(stop, loop, where);
-  const NdArray distance = apply(Op::subtract, {to, from});
+  const NdArray distance = apply("subtract"_op, {to, from});
   NdArray step = scalar_array(NAN, loop, where);
   bool divide_first = false;
   if (parts > 0) {
-    step = apply(Op::divide, {distance, Scalar(parts)});
+    step = apply("divide"_op, {distance, Scalar(parts)});
     divide_first = ops::any(step == Scalar(0)).item().as_bool();  // a step that underflows
   }
 
@@ -201,17 +201,17 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
       const ValueId args[] = {y, other};
       y = program.apply(op, args);
     };
-    if (divide_first) combine(Op::divide, program.constant(Scalar::strong(parts, loop), loop));
-    combine(Op::multiply, bind(divide_first || parts <= 0 ? distance : step));
-    combine(Op::add, bind(from));
+    if (divide_first) combine("divide"_op, program.constant(Scalar::strong(parts, loop), loop));
+    combine("multiply"_op, bind(divide_first || parts <= 0 ? distance : step));
+    combine("add"_op, bind(from));
     if (endpoint && num > 1) {
       const ValueId last[] = {index, program.constant(num - 1, DType::int64)};
-      const ValueId chosen[] = {program.apply(Op::equal, last), bind(to), y};
-      y = program.apply(Op::where, chosen);
+      const ValueId chosen[] = {program.apply("equal"_op, last), bind(to), y};
+      y = program.apply("where"_op, chosen);
     }
     if (is_integer(wanted)) {
       const ValueId args[] = {y};
-      y = program.apply(Op::floor, args);
+      y = program.apply("floor"_op, args);
     }
     program.output(program.cast(y, wanted));
     std::vector<const NdArray*> inputs;
@@ -340,11 +340,11 @@ NdArray logspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint, 
     const int ndim = std::max({from.ndim(), to.ndim(), base.array()->ndim()});
     const auto widened = [&](const NdArray& a) { return array(a, std::nullopt, std::nullopt, "K", false, ndim); };
     const NdArray first = widened(from), last = widened(to);
-    values = apply(Op::power, {expand_dims(widened(*base.array()), axis),
-                               interpolate(first, last, num, endpoint, std::nullopt, axis, std::nullopt).values});
+    values = apply("power"_op, {expand_dims(widened(*base.array()), axis),
+                                interpolate(first, last, num, endpoint, std::nullopt, axis, std::nullopt).values});
   } else {
     const NdArray exponents = interpolate(start, stop, num, endpoint, std::nullopt, axis, std::nullopt).values;
-    values = apply(Op::power, {base, exponents});
+    values = apply("power"_op, {base, exponents});
   }
   return dtype && *dtype != values.dtype() ? values.astype(*dtype, context_for(values.device())) : values;
 }
@@ -360,10 +360,10 @@ NdArray geomspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint,
   const auto has_zero = [](const NdArray& a) { return ops::any(a == Scalar(0)).item().as_bool(); };
   if (has_zero(from) || has_zero(to)) throw InvalidArgument("Geometric sequence cannot include zero");
   // Turned so that the start is a positive real number, and back at the end.
-  NdArray turn = apply(Op::sign, {from});
+  NdArray turn = apply("sign"_op, {from});
   from = from / turn;
   to = to / turn;
-  const NdArray low = apply(Op::log10, {from}), high = apply(Op::log10, {to});
+  const NdArray low = apply("log10"_op, {from}), high = apply("log10"_op, {to});
   NdArray values;
   if (scalars) {
     values = logspace(low.item(), high.item(), num, endpoint, 10.0, loop);

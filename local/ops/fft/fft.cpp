@@ -104,7 +104,7 @@ void run(const Kind& kind, const Request& request, double scale, DType dtype, co
 void mirror(const Request& request, const NdArray& spectrum, const ExecContext& context) {
   Program program;
   const ValueId value = program.input(spectrum.dtype());
-  program.output(program.apply(Op::conjugate, std::array{value}));
+  program.output(program.apply("conjugate"_op, std::array{value}));
   const int last = request.axes.back();
   const int64_t n = request.lengths.back(), missing = (n - 1) / 2;
   if (missing == 0) return;
@@ -243,7 +243,7 @@ NdArray along_axes(const Kind& kind, const NdArray& a, const Lengths& s, const L
   return result;
 }
 
-NdArray conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply(Op::conjugate, {a}) : a; }
+NdArray conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply("conjugate"_op, {a}) : a; }
 
 // (position, or where `wraps`, position - n from the middle on) / (n d)
 NdArray frequencies(int64_t n, double d, int64_t count, bool wraps, std::optional<Device> device) {
@@ -254,13 +254,13 @@ NdArray frequencies(int64_t n, double d, int64_t count, bool wraps, std::optiona
   ValueId position = program.index(0);
   if (wraps) {
     const ValueId lower =
-        program.apply(Op::less, std::array{position, program.constant(Scalar((n - 1) / 2 + 1), DType::int64)});
+        program.apply("less"_op, std::array{position, program.constant(Scalar((n - 1) / 2 + 1), DType::int64)});
     const ValueId negative =
-        program.apply(Op::subtract, std::array{position, program.constant(Scalar(n), DType::int64)});
-    position = program.apply(Op::where, std::array{lower, position, negative});
+        program.apply("subtract"_op, std::array{position, program.constant(Scalar(n), DType::int64)});
+    position = program.apply("where"_op, std::array{lower, position, negative});
   }
   const ValueId step = program.constant(Scalar(1.0 / (static_cast<double>(n) * d)), DType::float64);
-  program.output(program.apply(Op::multiply, std::array{program.cast(position, DType::float64), step}));
+  program.output(program.apply("multiply"_op, std::array{program.cast(position, DType::float64), step}));
   const NdArray* outputs[] = {&result};
   run_elementwise(program, {}, outputs, context);
   return result;
@@ -295,7 +295,7 @@ NdArray hfft(const NdArray& a, std::optional<int64_t> n, int64_t axis, Norm norm
 NdArray ihfft(const NdArray& a, std::optional<int64_t> n, int64_t axis, Norm norm, const std::optional<NdArray>& out) {
   const NdArray half = along_axis(kRfft, a, n, axis, swapped(norm), out);
   const Arg args[] = {half};
-  return apply(Op::conjugate, args, UfuncOptions{.out = half});
+  return apply("conjugate"_op, args, UfuncOptions{.out = half});
 }
 
 NdArray fftn(const NdArray& a, const Lengths& s, const Lengths& axes, Norm norm, const std::optional<NdArray>& out) {

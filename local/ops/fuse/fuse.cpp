@@ -76,7 +76,7 @@ void copy_values(const Program& from, std::span<const ValueId> roots, const Dims
         copied.ids[i] = reduced_position(to, space, Axes().mask(space.size()));
         break;
       case Value::Kind::op:
-        copied.ids[i] = value.op == Op::cast
+        copied.ids[i] = value.op == "cast"_op
                             ? to.cast(args[0], value.dtype)
                             : to.apply(value.op, args,
                                        is_dtype_given(info(value.op).rule) ? std::optional(value.loop) : std::nullopt);
@@ -225,18 +225,18 @@ class Trace {
       if (args[i].parameter_ < 0) continue;
       const Value& constant = program.values()[at(ids.back())];
       // A value that another call might not treat alike.
-      if (constant.dtype != types.args[i] || op == Op::power) reusable = false;
+      if (constant.dtype != types.args[i] || op == "power"_op) reusable = false;
       const OpRule rule = info(op).rule;
       parameters.push_back({constant.slot, args[i].parameter_, rule == OpRule::select});
     }
-    if (op == Op::power && is_integer(types.loop)) note_exponent(ids[1]);
+    if (op == "power"_op && is_integer(types.loop)) note_exponent(ids[1]);
     return of(program.apply(op, ids, dtype));
   }
 
   // An input, cast or not.
   void note_exponent(ValueId id) {
     const Value* value = &program.values()[at(id)];
-    if (value->kind == Value::Kind::op && value->op == Op::cast) value = &program.values()[at(value->args[0])];
+    if (value->kind == Value::Kind::op && value->op == "cast"_op) value = &program.values()[at(value->args[0])];
     if (value->kind == Value::Kind::input && kind(value->dtype) == 'i') exponents.push_back(value->slot);
   }
 
@@ -369,7 +369,7 @@ class Call {
         accumulate = widened(accumulate);
         const ValueId pilot = made.program.input(trace_.program.dtype(wanted.value));
         const ValueId pair[] = {made.program.cast(args[0], accumulate), made.program.cast(pilot, accumulate)};
-        args[0] = made.program.apply(Op::subtract, pair);
+        args[0] = made.program.apply("subtract"_op, pair);
         made.pilots.push_back(k);
       }
       const Reduction used = executed(wanted);
@@ -419,7 +419,7 @@ class Call {
   void check_exponents() const {
     for (const int slot : trace_.exponents) {
       const NdArray& exponent = *arrays_[at(slot)];
-      if (exponent.size() > 0 && reduce(Reduction::min, exponent).item().as_int64() < 0)
+      if (exponent.size() > 0 && reduce("min"_reduction, exponent).item().as_int64() < 0)
         throw InvalidArgument("Integers to negative integer powers are not allowed.");
     }
   }

@@ -4,8 +4,8 @@
 //   const NdArray w = f(x, y, 2.0);
 //
 // The callable runs once per combination of argument dtypes, on values of type Traced that record what is done to them:
-// every ufunc of ufunc.def by its name and the operators, with NumPy's dtypes (literals are weak), x.astype(dtype), and
-// at the end reductions (sum(x, axis), max(x, axis, {.keepdims = true}) ...). What it returns - one value, a pair,
+// every ufunc of ufunc.def by its names and the operators, with NumPy's dtypes (literals are weak), x.astype(dtype),
+// and at the end reductions (sum(x, axis), max(x, axis, {.keepdims = true}) ...). What it returns - one value, a pair,
 // tuple, array or vector of them - becomes arrays. Results of one shape, and reductions over the same axes of it, are
 // one kernel. Elementwise results, and reductions that do not round, are bit for bit those of the operations done one
 // by one; sums, means and variances are as accurate as those, but may be added up in another order.
@@ -24,6 +24,7 @@
 
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/program/op.h"
+#include "quarry/local/program/rows.h"
 
 namespace quarry::local {
 
@@ -72,69 +73,80 @@ template <class... T>
 concept TracedCall = (TraceOperand<T> && ...) && (TracedValue<T> || ...);
 
 // The ufuncs, found by the type of their arguments: sqrt(x), maximum(x, 0), where(x > 0, x, y), add(x, y, DType::int8).
-#define QUARRY_TRACED_1(name)                                       \
-  template <TracedValue A>                                          \
-  Traced name(const A& x, const std::optional<DType>& dtype = {}) { \
-    return record(Op::name, {x}, dtype);                            \
+#define QUARRY_TRACED_1(function, name)                                 \
+  template <TracedValue A>                                              \
+  Traced function(const A& x, const std::optional<DType>& dtype = {}) { \
+    return record(named_op<#name>(), {x}, dtype);                       \
   }
-#define QUARRY_TRACED_2(name)                                                                             \
-  template <class A, class B>                                                                             \
-  requires TracedCall<A, B> Traced name(const A& x, const B& y, const std::optional<DType>& dtype = {}) { \
-    return record(Op::name, {x, y}, dtype);                                                               \
+#define QUARRY_TRACED_2(function, name)                                                                       \
+  template <class A, class B>                                                                                 \
+  requires TracedCall<A, B> Traced function(const A& x, const B& y, const std::optional<DType>& dtype = {}) { \
+    return record(named_op<#name>(), {x, y}, dtype);                                                          \
   }
-#define QUARRY_TRACED_3(name)                                                        \
-  template <class A, class B, class C>                                               \
-  requires TracedCall<A, B, C> Traced name(const A& x, const B& y, const C& z,       \
-                                           const std::optional<DType>& dtype = {}) { \
-    return record(Op::name, {x, y, z}, dtype);                                       \
+#define QUARRY_TRACED_3(function, name)                                                  \
+  template <class A, class B, class C>                                                   \
+  requires TracedCall<A, B, C> Traced function(const A& x, const B& y, const C& z,       \
+                                               const std::optional<DType>& dtype = {}) { \
+    return record(named_op<#name>(), {x, y, z}, dtype);                                  \
   }
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, expression) QUARRY_TRACED_##arity(name)
+#define QUARRY_TRACED_ALIAS_1(name, alias) QUARRY_TRACED_1(alias, name)
+#define QUARRY_TRACED_ALIAS_2(name, alias) QUARRY_TRACED_2(alias, name)
+#define QUARRY_TRACED_ALIAS_3(name, alias) QUARRY_TRACED_3(alias, name)
+#define QUARRY_OP(name, aliases, arity, ...) \
+  QUARRY_TRACED_##arity(name, name) QUARRY_EACH(QUARRY_TRACED_ALIAS_##arity, name, aliases)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_TRACED_1
 #undef QUARRY_TRACED_2
 #undef QUARRY_TRACED_3
+#undef QUARRY_TRACED_ALIAS_1
+#undef QUARRY_TRACED_ALIAS_2
+#undef QUARRY_TRACED_ALIAS_3
 
 template <class A, class B>
 requires TracedCall<A, B> std::pair<Traced, Traced> divmod(const A& x, const B& y) {
-  return {record(Op::floor_divide, {x, y}), record(Op::remainder, {x, y})};
+  return {record("floor_divide"_op, {x, y}), record("remainder"_op, {x, y})};
 }
 template <TracedValue A>
 std::pair<Traced, Traced> modf(const A& x) {
-  return {record(Op::modf_fraction, {x}), record(Op::modf_integer, {x})};
+  return {record("modf_fraction"_op, {x}), record("modf_integer"_op, {x})};
 }
 template <TracedValue A>
 std::pair<Traced, Traced> frexp(const A& x) {
-  return {record(Op::frexp_mantissa, {x}), record(Op::frexp_exponent, {x})};
+  return {record("frexp_mantissa"_op, {x}), record("frexp_exponent"_op, {x})};
 }
 
 // The reductions. They end a traced callable: nothing can be done to their results in it.
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  template <TracedValue A>                                                                                  \
-  Traced name(const A& x, const Axes& axes = {}, const ReduceOptions& options = {}) {                       \
-    return record_reduction(Reduction::name, x, axes, options);                                             \
+#define QUARRY_REDUCING(name, function)                                                   \
+  template <TracedValue A>                                                                \
+  Traced function(const A& x, const Axes& axes = {}, const ReduceOptions& options = {}) { \
+    return record_reduction(named_reduction<#name>(), x, axes, options);                  \
   }
+#define QUARRY_REDUCTION(name, aliases, ...) QUARRY_REDUCING(name, name) QUARRY_EACH(QUARRY_REDUCING, name, aliases)
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
+#undef QUARRY_REDUCING
 
-#define QUARRY_OPERATOR(symbol, name) \
-  template <class A, class B>         \
-  requires TracedCall<A, B> Traced operator symbol(const A& x, const B& y) { return record_operator(Op::name, {x, y}); }
+#define QUARRY_OPERATOR(symbol, name)                                        \
+  template <class A, class B>                                                \
+  requires TracedCall<A, B> Traced operator symbol(const A& x, const B& y) { \
+    return record_operator(named_op<#name>(), {x, y});                       \
+  }
 #define QUARRY_COMPARISON QUARRY_OPERATOR
 #include "quarry/local/ops/ufunc/operators.def"
 #undef QUARRY_COMPARISON
 #undef QUARRY_OPERATOR
 template <TracedValue A>
 Traced operator-(const A& x) {
-  return record_operator(Op::negative, {x});
+  return record_operator("negative"_op, {x});
 }
 template <TracedValue A>
 Traced operator+(const A& x) {
-  return record_operator(Op::positive, {x});
+  return record_operator("positive"_op, {x});
 }
 template <TracedValue A>
 Traced operator~(const A& x) {
-  return record_operator(Op::invert, {x});
+  return record_operator("invert"_op, {x});
 }
 
 }  // namespace ops

@@ -6,7 +6,7 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/arguments.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/program.h"
 
 namespace quarry::local {

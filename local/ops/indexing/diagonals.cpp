@@ -26,7 +26,7 @@ Numbers numbers(const Dims& shape, int64_t k, const ExecContext& context) {
 // Whether column <= row + k; the numbers are inputs of the program.
 ValueId in_lower_triangle(Program& program, const Numbers& numbers) {
   const ValueId compared[] = {program.input(numbers.columns.dtype()), program.input(numbers.rows.dtype())};
-  return program.apply(Op::less_equal, compared);
+  return program.apply("less_equal"_op, compared);
 }
 
 // k within what can make a difference, so that row + k does not overflow.
@@ -48,7 +48,7 @@ NdArray triangle(const NdArray& m, int64_t k, bool lower) {
   const ValueId value = program.input(m.dtype());
   const ValueId zero = program.constant(0, m.dtype());
   const ValueId chosen[] = {inside, lower ? value : zero, lower ? zero : value};
-  program.output(program.apply(Op::where, chosen));
+  program.output(program.apply("where"_op, chosen));
   const NdArray *in[] = {&at.columns, &at.rows, &m}, *out[] = {&result};
   run_elementwise(program, in, out, context);
   return result;

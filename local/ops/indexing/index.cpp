@@ -4,7 +4,7 @@
 #include "quarry/local/device/range.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/indexing/indexing.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local {
 namespace {

@@ -10,7 +10,7 @@
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/reduction/reduce.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -107,7 +107,7 @@ NdArray first_true(const std::vector<NdArray>& conditions, const std::vector<Arg
       inputs.push_back(&conditions[i]);
       const ValueId condition = program.input(DType::bool_);
       const std::array<ValueId, 3> args{condition, value_of(choices[i]), value};
-      value = program.apply(Op::where, args);
+      value = program.apply("where"_op, args);
     }
     program.output(value);
     const NdArray* out[] = {&result};
@@ -260,14 +260,14 @@ NdArray choose(const NdArray& a, const std::vector<Arg>& choices, const std::opt
         throw InvalidArgument("invalid entry in choice array");
       break;
     case IndexMode::wrap:
-      positions = apply(Op::remainder, {positions, count});
+      positions = apply("remainder"_op, {positions, count});
       break;
     case IndexMode::clip:
-      positions = apply(Op::clip, {positions, 0, count - 1});
+      positions = apply("clip"_op, {positions, 0, count - 1});
       break;
   }
   std::vector<NdArray> conditions;
-  for (int64_t i = 0; i + 1 < count; ++i) conditions.push_back(apply(Op::equal, {positions, i}));
+  for (int64_t i = 0; i + 1 < count; ++i) conditions.push_back(apply("equal"_op, {positions, i}));
   const std::vector<Arg> before(choices.begin(), choices.end() - 1);
   const NdArray result = first_true(conditions, before, choices.back(), common_dtype(choices), shape, context);
   return deliver(result, out, "choose");

@@ -140,7 +140,7 @@ class Elements {
   const Elements& operator=(const Elements& other) const { return *this = Arg(other.get()); }
 #define QUARRY_OPERATOR(symbol, name)                          \
   const Elements& operator symbol##=(const Arg& value) const { \
-    ops::update(array_, index_, Op::name, value);              \
+    ops::update(array_, index_, named_op<#name>(), value);     \
     return *this;                                              \
   }
 #include "quarry/local/ops/ufunc/operators.def"

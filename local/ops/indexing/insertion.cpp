@@ -11,7 +11,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/methods.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -104,7 +104,7 @@ NdArray insert_many(const AlongAxis& at, const NdArray& given, const NdArray& va
     checked_position(low, size, size + 1, axis);
     checked_position(high, size, size + 1, axis);
   }
-  positions = apply(Op::where, {positions < Scalar(0), positions + Scalar(size), positions});
+  positions = apply("where"_op, {positions < Scalar(0), positions + Scalar(size), positions});
   const NdArray order = argsort(positions, -1);
   // The i-th of the sorted positions moves by the i values before it.
   const NdArray moved = take(positions, order) + arange(count, std::nullopt, 1, DType::int64, device);
@@ -153,7 +153,7 @@ NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, 
   local::common_device(both);
   if (size == 0) return array.copy(context_for(array.device()));
   if (ops::min(*counts).item().as_int64() < 0) throw InvalidArgument("repeats may not contain negative values.");
-  const NdArray ends = ufunc_accumulate(Op::add, counts->reshape({size}), 0, DType::int64);
+  const NdArray ends = ufunc_accumulate("add"_op, counts->reshape({size}), 0, DType::int64);
   const int64_t total = sliced(ends, 0, size - 1, 1).item().as_int64();
   const NdArray numbers = arange(total, std::nullopt, 1, DType::int64, array.device());
   return take(array, searchsorted(ends, numbers, "right"), along);

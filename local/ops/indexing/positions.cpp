@@ -7,7 +7,7 @@
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/reduction/reduce.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -24,8 +24,8 @@ NdArray triangle(int64_t n, int64_t m, int64_t k, bool lower) {
   NdArray result({std::max<int64_t>(n, 0), std::max<int64_t>(m, 0)}, DType::bool_, context);
   Program program;
   const ValueId shifted[] = {program.index(0), program.constant(k, DType::int64)};
-  const ValueId both[] = {program.index(1), program.apply(Op::add, shifted)};
-  program.output(program.apply(lower ? Op::less_equal : Op::greater_equal, both));
+  const ValueId both[] = {program.index(1), program.apply("add"_op, shifted)};
+  program.output(program.apply(lower ? "less_equal"_op : "greater_equal"_op, both));
   const NdArray* out[] = {&result};
   run_elementwise(program, {}, out, context);
   return result;
@@ -85,7 +85,7 @@ std::variant<NdArray, ArrayTuple> where_or_nonzero(const Arg& condition, const s
   const Range named("where");
   if (x.has_value() != y.has_value()) throw InvalidArgument("either both or neither of x and y should be given");
   if (!x) return nonzero(plain_array(condition, current_context().device));
-  return ops::where(condition, *x, *y);
+  return apply("where"_op, {condition, *x, *y});
 }
 
 ArrayTuple ix_(const std::vector<NdArray>& args) {
@@ -117,7 +117,7 @@ ArrayTuple unravel_index(const NdArray& indices, const Dims& shape, std::string_
   const Dims strides = element_strides(shape, order);
   ArrayTuple result;
   for (int d = 0; d < shape.size(); ++d)
-    result.push_back(apply(Op::remainder, {apply(Op::floor_divide, {flat, strides[d]}), shape[d]}));
+    result.push_back(apply("remainder"_op, {apply("floor_divide"_op, {flat, strides[d]}), shape[d]}));
   return result;
 }
 
@@ -148,14 +148,14 @@ NdArray ravel_multi_index(const std::vector<NdArray>& multi_index, const Dims& d
         if (!all_within(at, dims[d])) throw InvalidArgument("invalid entry in coordinates array");
         break;
       case IndexMode::wrap:
-        at = apply(Op::remainder, {at, dims[d]});
+        at = apply("remainder"_op, {at, dims[d]});
         break;
       case IndexMode::clip:
-        at = apply(Op::clip, {at, 0, dims[d] - 1});
+        at = apply("clip"_op, {at, 0, dims[d] - 1});
         break;
     }
-    at = apply(Op::multiply, {at, strides[d]});
-    sum = sum ? apply(Op::add, {*sum, at}) : at;
+    at = apply("multiply"_op, {at, strides[d]});
+    sum = sum ? apply("add"_op, {*sum, at}) : at;
   }
   if (!sum) return plain_array(0, current_context().device);
   return *sum;

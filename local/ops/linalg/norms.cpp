@@ -34,7 +34,7 @@ NdArray inexact(const NdArray& a) {
 Program squares_program(DType dtype) {
   Program program;
   const ValueId x = program.input(dtype);
-  program.reduce(Reduction::sum, std::array{program.apply(Op::multiply, std::array{x, x})}, dtype);
+  program.reduce("sum"_reduction, std::array{program.apply("multiply"_op, std::array{x, x})}, dtype);
   program.keep_key();
   return program;
 }
@@ -52,7 +52,7 @@ NdArray sum_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
   const NdArray* const inputs[] = {&x};
   const std::vector<NdArray> states =
       run_reductions(x.dtype() == DType::float32 ? of_float : of_double, inputs, x.shape(), mask, context);
-  const NdArray result = finish_states(Reduction::sum, x.dtype(), 0, states, context);
+  const NdArray result = finish_states("sum"_reduction, x.dtype(), 0, states, context);
   return deliver("sum", result, x.shape(), mask, keepdims, std::nullopt);
 }
 NdArray root_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {

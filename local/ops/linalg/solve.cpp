@@ -128,16 +128,16 @@ NdArray parity(const NdArray& pivots, DType dtype) {
   const int last = pivots.ndim() - 1;
   Program program;
   const ValueId place =
-      program.apply(Op::add, std::array{program.index(last), program.constant(Scalar(1), DType::int64)});
+      program.apply("add"_op, std::array{program.index(last), program.constant(Scalar(1), DType::int64)});
   const ValueId moved =
-      program.apply(Op::not_equal, std::array{program.cast(program.input(DType::int32), DType::int64), place});
+      program.apply("not_equal"_op, std::array{program.cast(program.input(DType::int32), DType::int64), place});
   const std::array signs{moved, program.constant(Scalar(-1), real), program.constant(Scalar(1), real)};
-  program.reduce(Reduction::prod, std::array{program.apply(Op::where, signs)}, real);
+  program.reduce("prod"_reduction, std::array{program.apply("where"_op, signs)}, real);
   const NdArray* inputs[] = {&pivots};
   const ExecContext context = context_for(pivots.device());
   const std::vector<NdArray> states = run_reductions(program, inputs, pivots.shape(), uint32_t{1} << last, context);
   const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
-  return finish_states(Reduction::prod, real, 0, states, context).reshape(batch);
+  return finish_states("prod"_reduction, real, 0, states, context).reshape(batch);
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -218,9 +218,10 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   // Libraries differ in what they say of NaN.
   Program program;
   const ValueId told = program.input(DType::int32), pivot = program.input(dtype);
-  const ValueId failed = program.apply(Op::not_equal, std::array{told, program.constant(Scalar(0), DType::int32)});
-  const ValueId unknown = program.apply(Op::isnan, std::array{pivot});
-  program.reduce(Reduction::any, std::array{program.apply(Op::logical_or, std::array{failed, unknown})}, DType::bool_);
+  const ValueId failed = program.apply("not_equal"_op, std::array{told, program.constant(Scalar(0), DType::int32)});
+  const ValueId unknown = program.apply("isnan"_op, std::array{pivot});
+  program.reduce("any"_reduction, std::array{program.apply("logical_or"_op, std::array{failed, unknown})},
+                 DType::bool_);
   const NdArray pivots = diagonal_of(factor), status = info.array()[{ellipsis, newaxis}].broadcast_to(pivots.shape());
   const NdArray* inputs[] = {&status, &pivots};
   const uint32_t every = (uint32_t{1} << pivots.ndim()) - 1;

@@ -15,7 +15,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry::local::linalg {
@@ -57,7 +57,7 @@ void check_finite(const NdArray& a, const char* message) {
   if (a.size() == 0 || !(is_float(a.dtype()) || is_complex(a.dtype()))) return;
   Program program;
   const ValueId x = program.input(a.dtype());
-  program.reduce(Reduction::all, std::array{program.apply(Op::isfinite, std::array{x})}, DType::bool_);
+  program.reduce("all"_reduction, std::array{program.apply("isfinite"_op, std::array{x})}, DType::bool_);
   const NdArray* inputs[] = {&a};
   const uint32_t every = a.ndim() == 0 ? 0 : (uint32_t{1} << a.ndim()) - 1;
   const NdArray state = run_reductions(program, inputs, a.shape(), every, context_for(a.device()))[0];
@@ -91,7 +91,7 @@ bool Info::any() const {
   if (any_) return *any_;
   const int64_t count = values_.size();
   if (count == 0) return false;
-  const NdArray worst = count == 1 ? values_ : reduce(Reduction::max, values_);
+  const NdArray worst = count == 1 ? values_ : reduce("max"_reduction, values_);
   any_ = worst.item<int32_t>() != 0;
   return *any_;
 }
@@ -100,20 +100,20 @@ void Info::check(const char* message) const {
 }
 
 NdArray unknown(const Info& info, const NdArray& a) {
-  NdArray failed = ops::not_equal(info.array(), 0);
-  if (!is_float(a.dtype()) && !is_complex(a.dtype())) return ops::logical_and(failed, false);
+  NdArray failed = apply("not_equal"_op, {info.array(), 0});
+  if (!is_float(a.dtype()) && !is_complex(a.dtype())) return apply("logical_and"_op, {failed, false});
   if (a.size() == 0) return failed;
   Program program;
   const ValueId x = program.input(a.dtype());
-  program.reduce(Reduction::any, std::array{program.apply(Op::isnan, std::array{x})}, DType::bool_);
+  program.reduce("any"_reduction, std::array{program.apply("isnan"_op, std::array{x})}, DType::bool_);
   const NdArray* inputs[] = {&a};
   const uint32_t core = uint32_t{3} << (a.ndim() - 2);
   const NdArray found = run_reductions(program, inputs, a.shape(), core, context_for(a.device()))[0];
-  return ops::logical_and(failed, found.reshape(failed.shape()));
+  return apply("logical_and"_op, {failed, found.reshape(failed.shape())});
 }
 void check_singular(const Info& info, const NdArray& a) {
   if (!info.any()) return;
-  const NdArray singular = ops::greater(ops::not_equal(info.array(), 0), unknown(info, a));
+  const NdArray singular = apply("greater"_op, {apply("not_equal"_op, {info.array(), 0}), unknown(info, a)});
   if (ops::any(singular).item<bool>()) throw LinAlgError("Singular matrix");
 }
 
@@ -130,10 +130,10 @@ void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal) {
   const ValueId x = program.input(a.dtype());
   const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
   const bool lower = triangle == Triangle::lower;
-  const Op inside = unit_diagonal ? (lower ? Op::less : Op::greater) : lower ? Op::less_equal : Op::greater_equal;
-  const ValueId rest = unit_diagonal ? program.cast(program.apply(Op::equal, std::array{column, row}), a.dtype())
+  const Op inside = unit_diagonal ? (lower ? "less"_op : "greater"_op) : lower ? "less_equal"_op : "greater_equal"_op;
+  const ValueId rest = unit_diagonal ? program.cast(program.apply("equal"_op, std::array{column, row}), a.dtype())
                                      : program.constant(Scalar(0), a.dtype());
-  program.output(program.apply(Op::where, std::array{program.apply(inside, std::array{column, row}), x, rest}));
+  program.output(program.apply("where"_op, std::array{program.apply(inside, std::array{column, row}), x, rest}));
   const NdArray* both[] = {&a};
   run_elementwise(program, both, both, context);
 }
@@ -144,7 +144,7 @@ NdArray identities(const Dims& batch, int64_t rows, int64_t columns, DType dtype
   Program program;
   const int last = result.ndim() - 1;
   program.output(
-      program.cast(program.apply(Op::equal, std::array{program.index(last - 1), program.index(last)}), dtype));
+      program.cast(program.apply("equal"_op, std::array{program.index(last - 1), program.index(last)}), dtype));
   const NdArray* out[] = {&result};
   run_elementwise(program, {}, out, context);
   return result;
@@ -188,7 +188,7 @@ std::optional<NdArray> root_of(NdArray gram) {
 // 2020, "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices").
 NdArray shifted(const NdArray& gram, int64_t m) {
   const int64_t n = gram.shape(0);
-  const double trace = reduce(Reduction::sum, ops::diagonal(gram).real()).item().as_double();
+  const double trace = reduce("sum"_reduction, ops::diagonal(gram).real()).item().as_double();
   const double shift = 11 * static_cast<double>(m + n + 1) * static_cast<double>(n) * epsilon_of(gram.dtype()) * trace /
                        static_cast<double>(n);
   return gram + identities({}, n, n, gram.dtype()) * Scalar(shift);
@@ -224,7 +224,9 @@ NdArray inverse_of(const NdArray& root) {
 // Whether Q = A R^-1 may be a product with the inverse: its residual is that of the triangular solution times the
 // condition of R, of which this is a bound.
 bool is_well_conditioned(const NdArray& root, const NdArray& inverse) {
-  const auto squares = [](const NdArray& x) { return reduce(Reduction::sum, ops::square(ops::absolute(x))); };
+  const auto squares = [](const NdArray& x) {
+    return reduce("sum"_reduction, apply("square"_op, {apply("absolute"_op, {x})}));
+  };
   const double bound = std::sqrt((squares(root) * squares(inverse)).item().as_double());
   return bound <= 8.0 * static_cast<double>(root.shape(0));
 }
@@ -248,8 +250,8 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
     if (pass > 0) {
       // How far the columns are from orthonormal: near enough, one more pass makes them so to the last bit.
       constexpr double kNear = 0.1;
-      const NdArray differences = ops::absolute(gram - identities({}, n, n, dtype));
-      const double distance = reduce(Reduction::max, differences).item().as_double();
+      const NdArray differences = apply("absolute"_op, {gram - identities({}, n, n, dtype)});
+      const double distance = reduce("max"_reduction, differences).item().as_double();
       if (std::isnan(distance)) return std::nullopt;
       last = distance <= kNear;
     }
@@ -271,12 +273,12 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
     if (!last) continue;
     const Slice top{0, n, 1};
     const NdArray signs = reflection_signs(product ? matmul(result.q[{top}], inverse) : result.q[{top}]);
-    ops::multiply(result.r, signs[{full_slice, newaxis}], {.out = result.r});
+    apply("multiply"_op, {result.r, signs[{full_slice, newaxis}]}, {.out = result.r});
     if (!with_q) return result;
     if (product)
       result.q = matmul(result.q, inverse * signs);
     else
-      ops::multiply(result.q, signs, {.out = result.q});
+      apply("multiply"_op, {result.q, signs}, {.out = result.q});
     return result;
   }
   return std::nullopt;

@@ -11,7 +11,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -211,7 +211,7 @@ class PaddedAxis {
                     : mode == Mode::minimum ? ops::min(chunk, axis_, keep)
                     : mode == Mode::mean    ? ops::mean(chunk, axis_, keep)
                                             : median(chunk);
-    return is_integer(region_.dtype()) && is_float(value.dtype()) ? ops::rint(value) : value;
+    return is_integer(region_.dtype()) && is_float(value.dtype()) ? apply("rint"_op, {value}) : value;
   }
 
   // The mean of the middle one or two; NaN if there is one, or nothing.
@@ -222,7 +222,7 @@ class PaddedAxis {
     const NdArray last = sliced(sorted, axis_, std::max<int64_t>(count - 1, 0), 1);
     NdArray value = ops::mean(sliced(sorted, axis_, (count - 1) / 2, middle), axis_, {.keepdims = true});
     if (!is_float(chunk.dtype()) && !is_complex(chunk.dtype())) return value;
-    return apply(Op::where, {ops::isnan(last), last, value});
+    return apply("where"_op, {apply("isnan"_op, {last}), last, value});
   }
 
   void write_reflected(const NdArray& target, const NdArray& mirrored, const NdArray& edge, bool odd) const {

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "quarry/local/ndarray/launch.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/ops/ufunc/ufuncs.h"
 
 namespace quarry::local::ops {
@@ -24,16 +24,16 @@ class Window {
   Id apply(Op op, Id x) { return program_.apply(op, std::span(&x, 1)); }
   Id where(Id condition, Id x, Id y) {
     const Id args[] = {condition, x, y};
-    return program_.apply(Op::where, args);
+    return program_.apply("where"_op, args);
   }
   // first, first + step, ...
   Id positions(double first, double step) {
     const Id index = program_.cast(program_.index(0), DType::float64);
-    return apply(Op::add, apply(Op::multiply, index, number(step)), number(first));
+    return apply("add"_op, apply("multiply"_op, index, number(step)), number(first));
   }
   // weight * cos(factor * n)
   Id cosine(double weight, double factor, Id n) {
-    return apply(Op::multiply, number(weight), apply(Op::cos, apply(Op::multiply, number(factor), n)));
+    return apply("multiply"_op, number(weight), apply("cos"_op, apply("multiply"_op, number(factor), n)));
   }
   NdArray run(double points, Id value) {
     program_.output(value);
@@ -67,8 +67,8 @@ NdArray cosine_window(double points, double offset, double weight, double second
   Window window;
   const ValueId n = window.positions(1 - points, 2);
   const double angle = std::numbers::pi / (points - 1);
-  ValueId value = window.apply(Op::add, window.number(offset), window.cosine(weight, angle, n));
-  if (second != 0) value = window.apply(Op::add, value, window.cosine(second, 2 * angle, n));
+  ValueId value = window.apply("add"_op, window.number(offset), window.cosine(weight, angle, n));
+  if (second != 0) value = window.apply("add"_op, value, window.cosine(second, 2 * angle, n));
   return window.run(doubled_steps(points), value);
 }
 
@@ -79,9 +79,10 @@ NdArray bartlett(double M) {
   if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
   Window window;
   const ValueId n = window.positions(1 - M, 2);
-  const ValueId slope = window.apply(Op::divide, n, window.number(M - 1)), one = window.number(1);
-  const ValueId rising = window.apply(Op::less_equal, n, window.number(0));
-  return window.run(M, window.where(rising, window.apply(Op::add, one, slope), window.apply(Op::subtract, one, slope)));
+  const ValueId slope = window.apply("divide"_op, n, window.number(M - 1)), one = window.number(1);
+  const ValueId rising = window.apply("less_equal"_op, n, window.number(0));
+  return window.run(M,
+                    window.where(rising, window.apply("add"_op, one, slope), window.apply("subtract"_op, one, slope)));
 }
 
 NdArray blackman(double M) { return cosine_window(M, 0.42, 0.5, 0.08); }
@@ -93,10 +94,10 @@ NdArray kaiser(double M, double beta) {
   if (std::optional<NdArray> trivial = trivial_window(M)) return *trivial;
   const double half = (M - 1) / 2;
   Window window;
-  const ValueId relative = window.apply(Op::divide, window.positions(-half, 1), window.number(half));
-  const ValueId inside = window.apply(Op::subtract, window.number(1), window.apply(Op::square, relative));
-  const ValueId height = window.apply(Op::sqrt, inside);
-  const NdArray argument = window.run(std::ceil(M), window.apply(Op::multiply, window.number(beta), height));
+  const ValueId relative = window.apply("divide"_op, window.positions(-half, 1), window.number(half));
+  const ValueId inside = window.apply("subtract"_op, window.number(1), window.apply("square"_op, relative));
+  const ValueId height = window.apply("sqrt"_op, inside);
+  const NdArray argument = window.run(std::ceil(M), window.apply("multiply"_op, window.number(beta), height));
   const NdArray peak({}, DType::float64, context_for(argument.device()));
   peak.fill(beta);
   return i0(argument) / i0(peak);

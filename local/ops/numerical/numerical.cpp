@@ -92,22 +92,22 @@ void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const Nd
   const auto [vx, vx0, vx1, vf0, vf1, vfirst, vlast, vleft, vright] = id;
   const auto two = [&](Op op, ValueId a, ValueId b) { return program.apply(op, std::array{a, b}); };
   const auto choose = [&](ValueId condition, ValueId a, ValueId b) {
-    return program.apply(Op::where, std::array{condition, a, b});
+    return program.apply("where"_op, std::array{condition, a, b});
   };
-  const ValueId rise = two(Op::subtract, vf1, vf0), run = two(Op::subtract, vx1, vx0);
+  const ValueId rise = two("subtract"_op, vf1, vf0), run = two("subtract"_op, vx1, vx0);
   const ValueId slope =
-      by_reciprocal ? two(Op::multiply, rise, two(Op::divide, program.constant(Scalar(1.0), DType::float64), run))
-                    : two(Op::divide, rise, run);
-  ValueId value = two(Op::add, two(Op::multiply, slope, two(Op::subtract, vx, vx0)), vf0);
+      by_reciprocal ? two("multiply"_op, rise, two("divide"_op, program.constant(Scalar(1.0), DType::float64), run))
+                    : two("divide"_op, rise, run);
+  ValueId value = two("add"_op, two("multiply"_op, slope, two("subtract"_op, vx, vx0)), vf0);
   // As NumPy: where that is NaN, from the other end, and between equal values that value.
-  const ValueId other = two(Op::add, two(Op::multiply, slope, two(Op::subtract, vx, vx1)), vf1);
-  const auto is_nan = [&](ValueId a) { return program.apply(Op::isnan, std::array{a}); };
-  const ValueId again = choose(two(Op::logical_and, is_nan(other), two(Op::equal, vf0, vf1)), vf0, other);
+  const ValueId other = two("add"_op, two("multiply"_op, slope, two("subtract"_op, vx, vx1)), vf1);
+  const auto is_nan = [&](ValueId a) { return program.apply("isnan"_op, std::array{a}); };
+  const ValueId again = choose(two("logical_and"_op, is_nan(other), two("equal"_op, vf0, vf1)), vf0, other);
   value = choose(is_nan(value), again, value);
-  value = choose(two(Op::equal, vx, vx0), vf0, value);
-  value = choose(two(Op::equal, vx, vlast), two(Op::add, vf1, program.constant(Scalar(-0.0), DType::float64)), value);
-  value = choose(two(Op::greater, vx, vlast), vright, value);
-  value = choose(two(Op::less, vx, vfirst), vleft, value);
+  value = choose(two("equal"_op, vx, vx0), vf0, value);
+  value = choose(two("equal"_op, vx, vlast), two("add"_op, vf1, program.constant(Scalar(-0.0), DType::float64)), value);
+  value = choose(two("greater"_op, vx, vlast), vright, value);
+  value = choose(two("less"_op, vx, vfirst), vleft, value);
   const ValueId zero = program.constant(Scalar(0.0), DType::float64);
   program.output(choose(is_nan(vx), of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf0, value));
   const NdArray* outputs[] = {&out};
@@ -121,7 +121,7 @@ struct Intervals {
   // Whether slopes and points are finite, without which values may be NaN that are not by interpolate(). Blocks.
   bool finite() const {
     for (const NdArray* array : {&x0, &slope, &base})
-      if (!ops::all(apply(Op::isfinite, {*array})).item().as_bool()) return false;
+      if (!ops::all(apply("isfinite"_op, {*array})).item().as_bool()) return false;
     return true;
   }
 };
@@ -133,12 +133,12 @@ Intervals intervals_of(const NdArray& xp, const NdArray& f, const NdArray& left,
   part(lines.x0, 0, 1).assign(part(xp, 0, 1), context);
   part(lines.x0, 1, n).assign(xp, context);
   const auto steps = [&](const NdArray& values) {
-    return apply(Op::subtract, {part(values, 1, n - 1), part(values, 0, n - 1)});
+    return apply("subtract"_op, {part(values, 1, n - 1), part(values, 0, n - 1)});
   };
   lines.slope.fill(0, context);
   part(lines.slope, 1, n - 1)
-      .assign(by_reciprocal ? apply(Op::multiply, {steps(f), apply(Op::divide, {1.0, steps(xp)})})
-                            : apply(Op::divide, {steps(f), steps(xp)}),
+      .assign(by_reciprocal ? apply("multiply"_op, {steps(f), apply("divide"_op, {1.0, steps(xp)})})
+                            : apply("divide"_op, {steps(f), steps(xp)}),
               context);
   part(lines.base, 0, 1).assign(left, context);
   part(lines.base, 1, n - 1).assign(part(f, 0, n - 1), context);
@@ -157,13 +157,13 @@ void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const In
   const auto [vx, vx0, vslope, vbase, vlast, vf_last] = id;
   const auto two = [&](Op op, ValueId a, ValueId b) { return program.apply(op, std::array{a, b}); };
   const ValueId zero = program.constant(Scalar(0.0), DType::float64);
-  const ValueId run = two(Op::subtract, vx, vx0);
-  const ValueId flat = two(Op::logical_or, two(Op::equal, run, zero), two(Op::equal, vslope, zero));
+  const ValueId run = two("subtract"_op, vx, vx0);
+  const ValueId flat = two("logical_or"_op, two("equal"_op, run, zero), two("equal"_op, vslope, zero));
   ValueId value =
-      program.apply(Op::where, std::array{flat, vbase, two(Op::add, two(Op::multiply, vslope, run), vbase)});
-  value = program.apply(Op::where, std::array{two(Op::equal, vx, vlast), vf_last, value});
+      program.apply("where"_op, std::array{flat, vbase, two("add"_op, two("multiply"_op, vslope, run), vbase)});
+  value = program.apply("where"_op, std::array{two("equal"_op, vx, vlast), vf_last, value});
   const ValueId nan = of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf_last;
-  program.output(program.apply(Op::where, std::array{program.apply(Op::isnan, std::array{vx}), nan, value}));
+  program.output(program.apply("where"_op, std::array{program.apply("isnan"_op, std::array{vx}), nan, value}));
   const NdArray* outputs[] = {&out};
   run_elementwise(program, inputs, outputs, context);
 }
@@ -173,8 +173,9 @@ NdArray wrapped(const NdArray& values, double before, double after, const ExecCo
   NdArray result({n + 2}, values.dtype(), context);
   part(result, 1, n).assign(values, context);
   part(result, 0, 1)
-      .assign(before == 0 ? part(values, n - 1, 1) : apply(Op::subtract, {part(values, n - 1, 1), before}), context);
-  part(result, n + 1, 1).assign(after == 0 ? part(values, 0, 1) : apply(Op::add, {part(values, 0, 1), after}), context);
+      .assign(before == 0 ? part(values, n - 1, 1) : apply("subtract"_op, {part(values, n - 1, 1), before}), context);
+  part(result, n + 1, 1)
+      .assign(after == 0 ? part(values, 0, 1) : apply("add"_op, {part(values, 0, 1), after}), context);
   return result;
 }
 
@@ -187,7 +188,7 @@ NdArray correlate(const NdArray& a_in, const NdArray& v_in, std::string_view mod
   const NdArray a = as_vector(a_in), plain = as_vector(v_in);
   if (a.size() == 0) throw InvalidArgument("first array argument cannot be empty");
   if (plain.size() == 0) throw InvalidArgument("second array argument cannot be empty");
-  const NdArray v = is_complex(plain.dtype()) ? apply(Op::conjugate, {plain}) : plain;
+  const NdArray v = is_complex(plain.dtype()) ? apply("conjugate"_op, {plain}) : plain;
   if (a.size() >= v.size()) return sliding_products(a, v, mode);
   return sliding_products(v, a, mode)[{Slice{{}, {}, -1}}];
 }
@@ -222,8 +223,8 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
     if (xp.size() != fp.size()) throw InvalidArgument("fp and xp are not of the same length");
     if (xp.size() == 0) throw InvalidArgument("array of sample points is empty");
     left = right = std::nullopt;
-    x = apply(Op::remainder, {x, length});
-    xp = apply(Op::remainder, {xp, length});
+    x = apply("remainder"_op, {x, length});
+    xp = apply("remainder"_op, {xp, length});
     const NdArray order = argsort(xp);
     xp = wrapped(take(xp, order), length, length, context);
     fp = wrapped(take(fp, order), 0, 0, context);
@@ -247,7 +248,7 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
       const Intervals lines = intervals_of(xp, f, f_below, f_above, complex, context);
       if (lines.finite()) return interpolate(x, xp, f, lines, next, of_nan, to, context);
     }
-    if (!at) at = apply(Op::subtract, {next, 1});
+    if (!at) at = apply("subtract"_op, {next, 1});
     interpolate(x, xp, f, *at, next, f_below, f_above, complex, of_nan, to, context);
   };
   if (complex) {
@@ -336,7 +337,7 @@ NdArray piecewise(const NdArray& x, const NdArray& condlist,
   NdArray result(x.shape(), x.dtype(), context);
   result.fill(0, context);
   for (int64_t i = 0; i < functions; ++i) {
-    const NdArray mask = i < count ? conditions[{i}] : apply(Op::logical_not, {ops::any(conditions, 0)});
+    const NdArray mask = i < count ? conditions[{i}] : apply("logical_not"_op, {ops::any(conditions, 0)});
     const auto& function = funclist[static_cast<size_t>(i)];
     if (const Arg* value = std::get_if<Arg>(&function)) {
       set(result, {mask}, *value);

@@ -31,7 +31,7 @@ void check_sequence(const NdArray& a) {
   if (a.ndim() == 0) throw TypeError("iteration over a 0-d array");
 }
 // x + 0.0
-NdArray inexact(const NdArray& x) { return apply(Op::add, {x, 0.0}); }
+NdArray inexact(const NdArray& x) { return apply("add"_op, {x, 0.0}); }
 
 NdArray joined(const NdArray& a, const NdArray& b) {
   NdArray result({a.size() + b.size()}, promoted(a, b), context_for(a.device()));
@@ -43,7 +43,7 @@ NdArray joined(const NdArray& a, const NdArray& b) {
 // The number of zeros before the first other element; all of them where there is none. Blocks.
 int64_t leading_zeros(const NdArray& p) {
   if (p.size() == 0) return 0;
-  const NdArray other = apply(Op::not_equal, {p, 0});
+  const NdArray other = apply("not_equal"_op, {p, 0});
   if (!ops::any(other).item().as_bool()) return p.size();
   return ops::argmax(other).item().as_int64();
 }
@@ -132,8 +132,8 @@ NdArray poly(const NdArray& seq_of_zeros) {
   });
 }
 
-NdArray polyadd(const NdArray& a1, const NdArray& a2) { return sum_of(Op::add, a1, a2); }
-NdArray polysub(const NdArray& a1, const NdArray& a2) { return sum_of(Op::subtract, a1, a2); }
+NdArray polyadd(const NdArray& a1, const NdArray& a2) { return sum_of("add"_op, a1, a2); }
+NdArray polysub(const NdArray& a1, const NdArray& a2) { return sum_of("subtract"_op, a1, a2); }
 NdArray polymul(const NdArray& a1, const NdArray& a2) { return convolve(trimmed(a1), trimmed(a2)); }
 
 std::pair<NdArray, NdArray> polydiv(const NdArray& u_in, const NdArray& v_in) {
@@ -145,7 +145,7 @@ std::pair<NdArray, NdArray> polydiv(const NdArray& u_in, const NdArray& v_in) {
   return with_host_type(dtype, [&]<class T>() {
     std::vector<T> r = to_vector<T>(u.astype(dtype_of_v<T>));
     const std::vector<T> d = to_vector<T>(v.astype(dtype_of_v<T>));
-    const NdArray reciprocal = apply(Op::divide, {1.0, part(v, 0, 1)});
+    const NdArray reciprocal = apply("divide"_op, {1.0, part(v, 0, 1)});
     const T scale = to_vector<T>(reciprocal.astype(dtype_of_v<T>))[0];
     const auto m = static_cast<int64_t>(r.size()) - 1, n = static_cast<int64_t>(d.size()) - 1;
     std::vector<T> q(static_cast<size_t>(std::max<int64_t>(m - n + 1, 1)), T(0));
@@ -170,9 +170,9 @@ NdArray polyder(const NdArray& p_in, int64_t m) {
     const int64_t count = std::max<int64_t>(p.size() - 1, 0);
     Program program;
     const ValueId power =
-        program.apply(Op::subtract, std::array{program.constant(Scalar(count), kInt), program.index(0)});
+        program.apply("subtract"_op, std::array{program.constant(Scalar(count), kInt), program.index(0)});
     const NdArray kept = part(p, 0, count);
-    program.output(program.apply(Op::multiply, std::array{program.input(p.dtype()), power}));
+    program.output(program.apply("multiply"_op, std::array{program.input(p.dtype()), power}));
     const NdArray result({count}, program.dtype(program.outputs()[0]), context_for(p.device()));
     const NdArray *in[] = {&kept}, *out[] = {&result};
     run_elementwise(program, in, out, context_for(p.device()));
@@ -201,8 +201,8 @@ NdArray polyint(const NdArray& p_in, int64_t m, const std::optional<NdArray>& k)
   for (int64_t step = 0; step < m; ++step) {
     Program program;
     const ValueId power =
-        program.apply(Op::subtract, std::array{program.constant(Scalar(p.size()), kInt), program.index(0)});
-    program.output(program.apply(Op::divide, std::array{program.input(p.dtype()), power}));
+        program.apply("subtract"_op, std::array{program.constant(Scalar(p.size()), kInt), program.index(0)});
+    program.output(program.apply("divide"_op, std::array{program.input(p.dtype()), power}));
     const NdArray result({p.size()}, program.dtype(program.outputs()[0]), context);
     const NdArray *in[] = {&p}, *out[] = {&result};
     run_elementwise(program, in, out, context);
@@ -227,8 +227,8 @@ NdArray polyval(const NdArray& p, const NdArray& x) {
     std::array<Dims, 2> shapes{broadcast_shapes(y.shape(), x.shape()), Dims{}};
     for (int64_t i = first; i < std::min(first + kAtOnce, terms); ++i) {
       inputs.push_back(p[{i}]);
-      value = program.apply(Op::add,
-                            std::array{program.apply(Op::multiply, std::array{value, at}), program.input(p.dtype())});
+      value = program.apply("add"_op,
+                            std::array{program.apply("multiply"_op, std::array{value, at}), program.input(p.dtype())});
       shapes[0] = broadcast_shapes(shapes[0], inputs.back().shape());
     }
     program.output(value);
@@ -265,34 +265,34 @@ PolyFit polyfit(const NdArray& x_in, const NdArray& y_in, int64_t deg, std::opti
   NdArray lhs({n, order}, dtype, context);
   lhs[{full_slice, order - 1}].fill(1, context);
   for (int64_t j = order - 2; j >= 0; --j)
-    lhs[{full_slice, j}].assign(apply(Op::multiply, {lhs[{full_slice, j + 1}], x}), context);
+    lhs[{full_slice, j}].assign(apply("multiply"_op, {lhs[{full_slice, j + 1}], x}), context);
   NdArray rhs = y;
   if (w) {
     const NdArray weights = inexact(*w);
     if (weights.ndim() != 1) throw TypeError("expected a 1-d array for weights");
     if (weights.size() != y.shape(0)) throw TypeError("expected w and y to have the same length");
-    lhs = apply(Op::multiply, {lhs, weights[{full_slice, newaxis}]});
-    rhs = apply(Op::multiply, {rhs, y.ndim() == 2 ? weights[{full_slice, newaxis}] : weights});
+    lhs = apply("multiply"_op, {lhs, weights[{full_slice, newaxis}]});
+    rhs = apply("multiply"_op, {rhs, y.ndim() == 2 ? weights[{full_slice, newaxis}] : weights});
   }
-  const NdArray scale = apply(Op::sqrt, {ops::sum(apply(Op::multiply, {lhs, lhs}), 0)});
-  lhs = apply(Op::divide, {lhs, scale});
+  const NdArray scale = apply("sqrt"_op, {ops::sum(apply("multiply"_op, {lhs, lhs}), 0)});
+  lhs = apply("divide"_op, {lhs, scale});
   const DType fitted = promote_types(lhs.dtype(), rhs.dtype());
   const auto [solution, residuals_wide, rank, values] = lstsq(in_double(lhs), in_double(rhs), *rcond);
   const NdArray residuals = residuals_wide.astype(real_type(fitted));
-  const NdArray coefficients = apply(Op::divide, {solution.astype(fitted).T(), scale}).T();
+  const NdArray coefficients = apply("divide"_op, {solution.astype(fitted).T(), scale}).T();
   if (full) {
     return std::tuple(coefficients, residuals, rank, values.astype(real_type(fitted)), *rcond);
   }
   const bool* wanted = std::get_if<bool>(&cov);
   if (wanted && !*wanted) return coefficients;
   NdArray base = inv(in_double(dot(lhs.T(), lhs))).astype(lhs.dtype());
-  base = apply(Op::divide, {base, outer(scale, scale)});
+  base = apply("divide"_op, {base, outer(scale, scale)});
   if (!wanted && std::get<std::string>(cov) == "unscaled")
     return std::pair(coefficients, y.ndim() == 1 ? base : base[{full_slice, full_slice, newaxis}]);
   if (n <= order) throw InvalidArgument("the number of data points must exceed order to scale the covariance matrix.");
-  const NdArray factor = apply(Op::divide, {residuals, n - order});
+  const NdArray factor = apply("divide"_op, {residuals, n - order});
   return std::pair(coefficients,
-                   apply(Op::multiply, {y.ndim() == 1 ? base : base[{full_slice, full_slice, newaxis}], factor}));
+                   apply("multiply"_op, {y.ndim() == 1 ? base : base[{full_slice, full_slice, newaxis}], factor}));
 }
 
 NdArray roots(const NdArray& p_in) {
@@ -317,7 +317,7 @@ NdArray roots(const NdArray& p_in) {
       const NdArray flat = companion.reshape({n * n});
       flat[{Slice{n, {}, n + 1}}].fill(1, context);
     }
-    companion[{0}].assign(apply(Op::divide, {apply(Op::negative, {part(p, 1, n)}), part(p, 0, 1)}), context);
+    companion[{0}].assign(apply("divide"_op, {apply("negative"_op, {part(p, 1, n)}), part(p, 0, 1)}), context);
     zeros = eigenvalues(companion);
   }
   const NdArray trailing({back}, zeros.dtype(), context);

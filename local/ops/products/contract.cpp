@@ -142,7 +142,7 @@ NdArray sum_to(const NdArray& a, const Labels& labels, const Labels& out) {
   if (summed.empty()) return arranged(a, labels, out);
   ReduceOptions options;
   if (a.dtype() != DType::bool_) options.dtype = a.dtype();
-  return arranged(reduce(a.dtype() == DType::bool_ ? Reduction::any : Reduction::sum, a, Axes(summed), options), kept,
+  return arranged(reduce(a.dtype() == DType::bool_ ? "any"_reduction : "sum"_reduction, a, Axes(summed), options), kept,
                   out);
 }
 
@@ -165,7 +165,7 @@ NdArray contract(const NdArray& a_in, const Labels& a_all, const NdArray& b_in, 
   }
   for (int label : a_labels)
     if (!has(out, label)) inner.push_back(label);
-  if (inner.empty()) return apply(Op::multiply, {arranged(a, a_labels, out), arranged(b, b_labels, out)});
+  if (inner.empty()) return apply("multiply"_op, {arranged(a, a_labels, out), arranged(b, b_labels, out)});
 
   // Summed axes in the order in which the larger operand stores them, so that it is not copied.
   const bool a_leads = a.size() >= b.size();

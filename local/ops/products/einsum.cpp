@@ -63,7 +63,8 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
   std::vector<Operand> inputs;
   for (const Term& operand : operands) {
     const ValueId value = program.cast(program.input(dtype), sum);
-    product = product < 0 ? value : program.apply(boolean ? Op::logical_and : Op::multiply, std::array{product, value});
+    product =
+        product < 0 ? value : program.apply(boolean ? "logical_and"_op : "multiply"_op, std::array{product, value});
     Dims strides(space.size(), 0);
     for (int d = 0; d < operand.array.ndim(); ++d)
       strides[static_cast<int>(order.find(operand.labels[static_cast<size_t>(d)]))] = operand.array.strides()[d];
@@ -84,7 +85,7 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
     result.fill(0, context);
     return result.astype(dtype, context);
   } else {
-    program.reduce(boolean ? Reduction::any : Reduction::sum, std::array{product}, sum);
+    program.reduce(boolean ? "any"_reduction : "sum"_reduction, std::array{product}, sum);
     launch.states.push_back({result.raw(), strides});
     launch.reduce_axes = ((uint64_t{1} << order.size()) - 1) & ~((uint64_t{1} << output.size()) - 1);
   }

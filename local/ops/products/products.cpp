@@ -288,7 +288,7 @@ NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& ou
   const Range named("dot");
   NdArray result;
   if (a.ndim() == 0 || b.ndim() == 0) {
-    result = apply(Op::multiply, {a, b});
+    result = apply("multiply"_op, {a, b});
   } else {
     const int a_axis = a.ndim() - 1, b_axis = std::max(b.ndim() - 2, 0);
     if (a.shape()[a_axis] != b.shape()[b_axis]) not_aligned(a.shape(), a_axis, b.shape(), b_axis);
@@ -307,7 +307,7 @@ NdArray vdot(const NdArray& a, const NdArray& b) {
 
 NdArray inner(const NdArray& a, const NdArray& b) {
   const Range named("inner");
-  if (a.ndim() == 0 || b.ndim() == 0) return apply(Op::multiply, {a, b});
+  if (a.ndim() == 0 || b.ndim() == 0) return apply("multiply"_op, {a, b});
   const int a_axis = a.ndim() - 1, b_axis = b.ndim() - 1;
   if (a.shape()[a_axis] != b.shape()[b_axis]) {
     // NumPy's text shows b with its last two axes exchanged.
@@ -321,7 +321,7 @@ NdArray inner(const NdArray& a, const NdArray& b) {
 
 NdArray outer(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {
   const Range named("outer");
-  const NdArray result = apply(Op::multiply, {flat(a)[{full_slice, newaxis}], flat(b)[{newaxis, full_slice}]});
+  const NdArray result = apply("multiply"_op, {flat(a)[{full_slice, newaxis}], flat(b)[{newaxis, full_slice}]});
   return out ? store_result("multiply", result, *out, Casting::same_kind) : result;
 }
 
@@ -367,7 +367,7 @@ NdArray kron(const NdArray& a, const NdArray& b) {
     b_shape.push_back(1), b_shape.push_back(from_b);
     shape.push_back(from_a * from_b);
   }
-  return apply(Op::multiply, {a.reshape(a_shape), b.reshape(b_shape)}).reshape(shape);
+  return apply("multiply"_op, {a.reshape(a_shape), b.reshape(b_shape)}).reshape(shape);
 }
 
 NdArray cross(const NdArray& a, const NdArray& b, int64_t axisa, int64_t axisb, int64_t axisc,
@@ -416,15 +416,15 @@ NdArray cross(const NdArray& a, const NdArray& b, int64_t axisa, int64_t axisb, 
   }
   const NdArray result(result_shape, dtype, context);
   const auto product = [&](size_t i, size_t j) {
-    return x[i] < 0 || y[j] < 0 ? ValueId{-1} : program.apply(Op::multiply, std::array{x[i], y[j]});
+    return x[i] < 0 || y[j] < 0 ? ValueId{-1} : program.apply("multiply"_op, std::array{x[i], y[j]});
   };
   for (size_t i = planar ? 2 : 0; i < 3; ++i) {
     const ValueId plus = product((i + 1) % 3, (i + 2) % 3), minus = product((i + 2) % 3, (i + 1) % 3);
     if (dtype == DType::bool_)
-      program.apply(Op::subtract, std::array{plus < 0 ? minus : plus, plus < 0 ? minus : plus});
+      program.apply("subtract"_op, std::array{plus < 0 ? minus : plus, plus < 0 ? minus : plus});
     program.output(minus < 0  ? plus
-                   : plus < 0 ? program.apply(Op::negative, std::array{minus})
-                              : program.apply(Op::subtract, std::array{plus, minus}));
+                   : plus < 0 ? program.apply("negative"_op, std::array{minus})
+                              : program.apply("subtract"_op, std::array{plus, minus}));
     outputs.push_back(planar ? result : result[{ellipsis, static_cast<int64_t>(i)}]);
   }
   std::vector<const NdArray*> in, out;

@@ -60,12 +60,12 @@ void check_count(const char* name, const Arg& value) {
   check_parameter(name, value, kNonNegative);
 }
 
-Term as_count(Term x) { return map(Op::minimum, x, x.like(kMostCount)).as(DType::int64); }
+Term as_count(Term x) { return map("minimum"_op, x, x.like(kMostCount)).as(DType::int64); }
 
 // log(1 - p), once where p is a number.
 Term log_of_rest(Recipe& recipe, const Arg& p) {
   if (p.array() == nullptr) return recipe.constant(std::log1p(-p.scalar().as_double()), DType::float64);
-  return map(Op::log1p, -recipe.parameter(p));
+  return map("log1p"_op, -recipe.parameter(p));
 }
 
 bool is_empty(const Arg& arg) { return arg.array() != nullptr && arg.array()->size() == 0; }
@@ -96,7 +96,7 @@ NdArray Generator::integers(const Arg& low_, const std::optional<Arg>& high_, co
       throw InvalidArgument(
           fmt::format("{}: {} and {}", message, static_cast<double>(lows.low), static_cast<double>(highs.low)));
     }
-    if (!fixed) check_none(endpoint ? Op::greater : Op::greater_equal, low, high, message);
+    if (!fixed) check_none(endpoint ? "greater"_op : "greater_equal"_op, low, high, message);
   }
 
   const auto bound = [&](const Arg& arg, bool next) {
@@ -109,7 +109,7 @@ NdArray Generator::integers(const Arg& low_, const std::optional<Arg>& high_, co
     return next ? value + recipe.constant(1, work) : value;
   };
   const Term first = bound(low, false), end = bound(high, endpoint);
-  return recipe.make(recipe.apply(Op::random_integers, {recipe.bits(), first, end}, work), dtype);
+  return recipe.make(recipe.apply("random_integers"_op, {recipe.bits(), first, end}, work), dtype);
 }
 
 NdArray Generator::binomial(const Arg& n, const Arg& p, const Size& size) {
@@ -118,15 +118,15 @@ NdArray Generator::binomial(const Arg& n, const Arg& p, const Size& size) {
   check_parameter("p", p, kProbability);
   Recipe recipe(*this, DType::float64, {&n, &p}, size);
   const Term trials = recipe.parameter(n, DType::int64);
-  const Term count = recipe.apply(Op::random_binomial, {recipe.key(), trials.as(DType::float64), recipe.parameter(p)});
-  return recipe.make(map(Op::minimum, as_count(count), trials), DType::int64);
+  const Term count = recipe.apply("random_binomial"_op, {recipe.key(), trials.as(DType::float64), recipe.parameter(p)});
+  return recipe.make(map("minimum"_op, as_count(count), trials), DType::int64);
 }
 
 NdArray Generator::poisson(const Arg& lam, const Size& size) {
   const Range named("random.poisson");
   check_parameter("lam", lam, kPoisson);
   Recipe recipe(*this, DType::float64, {&lam}, size);
-  return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.key(), recipe.parameter(lam)})), DType::int64);
+  return recipe.make(as_count(recipe.apply("random_poisson"_op, {recipe.key(), recipe.parameter(lam)})), DType::int64);
 }
 
 // ceil(E / -log(1 - p)): P(X > k) = (1 - p)^k.
@@ -134,8 +134,8 @@ NdArray Generator::geometric(const Arg& p, const Size& size) {
   const Range named("random.geometric");
   check_parameter("p", p, kPositiveProbability);
   Recipe recipe(*this, DType::float64, {&p}, size);
-  const Term count = map(Op::ceil, recipe.exponential() / -log_of_rest(recipe, p));
-  return recipe.make(as_count(map(Op::maximum, count, count.like(1))), DType::int64);
+  const Term count = map("ceil"_op, recipe.exponential() / -log_of_rest(recipe, p));
+  return recipe.make(as_count(map("maximum"_op, count, count.like(1))), DType::int64);
 }
 
 // Poisson with a mean that is gamma distributed.
@@ -150,8 +150,8 @@ NdArray Generator::negative_binomial(const Arg& n, const Arg& p, const Size& siz
   }
   Recipe recipe(*this, DType::float64, {&n, &p}, size);
   const Term q = recipe.parameter(p), mean = recipe.gamma(recipe.parameter(n)) * ((1.0 - q) / q);
-  const Term bounded = map(Op::minimum, mean, mean.like(kPoisson.high));
-  return recipe.make(as_count(recipe.apply(Op::random_poisson, {recipe.key(), bounded})), DType::int64);
+  const Term bounded = map("minimum"_op, mean, mean.like(kPoisson.high));
+  return recipe.make(as_count(recipe.apply("random_poisson"_op, {recipe.key(), bounded})), DType::int64);
 }
 
 NdArray Generator::hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& nsample, const Size& size) {
@@ -160,16 +160,16 @@ NdArray Generator::hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& 
   check_count("nbad", nbad);
   check_count("nsample", nsample);
   constexpr const char* kTooMany = "both ngood and nbad must be less than 1000000000";
-  check_none(Op::greater_equal, ngood, 1000000000, kTooMany);
-  check_none(Op::greater_equal, nbad, 1000000000, kTooMany);
+  check_none("greater_equal"_op, ngood, 1000000000, kTooMany);
+  check_none("greater_equal"_op, nbad, 1000000000, kTooMany);
   constexpr const char* kTooFew = "ngood + nbad < nsample";
   if (ngood.array() == nullptr && nbad.array() == nullptr)
-    check_none(Op::less, ngood.scalar().as_int64() + nbad.scalar().as_int64(), nsample, kTooFew);
+    check_none("less"_op, ngood.scalar().as_int64() + nbad.scalar().as_int64(), nsample, kTooFew);
   else
-    check_none(Op::less, apply(Op::add, {ngood, nbad}, DType::float64), nsample, kTooFew);
+    check_none("less"_op, apply("add"_op, {ngood, nbad}, DType::float64), nsample, kTooFew);
   Recipe recipe(*this, DType::int64, {&ngood, &nbad, &nsample}, size);
   const Term good = recipe.parameter(ngood), both = good * good.like(4294967296.0) + recipe.parameter(nbad);
-  return recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.key(), both, recipe.parameter(nsample)}));
+  return recipe.make(recipe.apply("random_hypergeometric"_op, {recipe.key(), both, recipe.parameter(nsample)}));
 }
 
 // A. W. Kemp, Efficient Generation of Logarithmically Distributed Pseudo-Random Variables (1981), LK.
@@ -178,8 +178,8 @@ NdArray Generator::logseries(const Arg& p, const Size& size) {
   check_parameter("p", p, kLogSeries);
   Recipe recipe(*this, DType::float64, {&p}, size);
   const Term rate = log_of_rest(recipe, p), v = recipe.open_uniform();
-  const Term q = -map(Op::expm1, rate * recipe.uniform());
-  const Term many = map(Op::floor, 1.0 + map(Op::log, v) / map(Op::log, q));
+  const Term q = -map("expm1"_op, rate * recipe.uniform());
+  const Term many = map("floor"_op, 1.0 + map("log"_op, v) / map("log"_op, q));
   const Term count = where(v <= q * q, many, where(q <= v, q.like(1), q.like(2)));
   return recipe.make(as_count(count), DType::int64);
 }
@@ -188,7 +188,7 @@ NdArray Generator::zipf(const Arg& a, const Size& size) {
   const Range named("random.zipf");
   check_parameter("a", a, kZipf);
   Recipe recipe(*this, DType::float64, {&a}, size);
-  return recipe.make(as_count(recipe.apply(Op::random_zipf, {recipe.key(), recipe.parameter(a)})), DType::int64);
+  return recipe.make(as_count(recipe.apply("random_zipf"_op, {recipe.key(), recipe.parameter(a)})), DType::int64);
 }
 
 std::string Generator::bytes(int64_t length) {

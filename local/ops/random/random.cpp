@@ -23,11 +23,11 @@ Term scaled(Recipe& recipe, Term x, const Arg& location, const Arg& scale) {
   return x * recipe.parameter(scale) + recipe.parameter(location);
 }
 
-Term sqrt(Term x) { return map(Op::sqrt, x); }
-Term log(Term x) { return map(Op::log, x); }
+Term sqrt(Term x) { return map("sqrt"_op, x); }
+Term log(Term x) { return map("log"_op, x); }
 
 // exp(a) / (exp(a) + exp(b)), where either may underflow.
-Term share(Term a, Term b) { return 1.0 / (1.0 + map(Op::exp, b - a)); }
+Term share(Term a, Term b) { return 1.0 / (1.0 + map("exp"_op, b - a)); }
 
 // Whether gammas of these shapes are numbers whose ratio needs no logarithms.
 bool has_large_shapes(const Arg& a, const Arg& b) {
@@ -38,7 +38,7 @@ bool has_large_shapes(const Arg& a, const Arg& b) {
 }
 
 Term noncentral(Recipe& recipe, Term df, Term nonc) {
-  const Term terms = recipe.apply(Op::random_poisson, {recipe.key(), nonc * 0.5});
+  const Term terms = recipe.apply("random_poisson"_op, {recipe.key(), nonc * 0.5});
   return 2.0 * recipe.gamma(df * 0.5 + terms);
 }
 
@@ -63,9 +63,9 @@ NdArray Generator::uniform(const Arg& low, const Arg& high, const Size& size, DT
     Recipe recipe(*this, dtype, {}, size);
     return recipe.make(scaled(recipe, recipe.uniform(), low, Scalar(range)));
   }
-  const NdArray range = apply(Op::subtract, {high, low}, DType::float64);
-  check_none(Op::less, range, 0, "high - low < 0");
-  check_none(Op::equal, range, std::numeric_limits<double>::infinity(), "high - low range exceeds valid bounds");
+  const NdArray range = apply("subtract"_op, {high, low}, DType::float64);
+  check_none("less"_op, range, 0, "high - low < 0");
+  check_none("equal"_op, range, std::numeric_limits<double>::infinity(), "high - low range exceeds valid bounds");
   Recipe recipe(*this, dtype, {&low, &high}, size);
   const Term from = recipe.parameter(low);
   return recipe.make(recipe.uniform() * (recipe.parameter(high) - from) + from);
@@ -160,7 +160,7 @@ NdArray Generator::gumbel(const Arg& loc, const Arg& scale, const Size& size, DT
   check_parameter("loc", loc, kAnyReal);
   check_parameter("scale", scale, kNonNegative);
   Recipe recipe(*this, dtype, {&loc, &scale}, size);
-  return recipe.make(scaled(recipe, -log(-map(Op::log1p, -recipe.open_uniform())), loc, scale));
+  return recipe.make(scaled(recipe, -log(-map("log1p"_op, -recipe.open_uniform())), loc, scale));
 }
 
 // An exponential of random sign; one uniform gives both.
@@ -171,7 +171,7 @@ NdArray Generator::laplace(const Arg& loc, const Arg& scale, const Size& size, D
   check_parameter("scale", scale, kNonNegative);
   Recipe recipe(*this, dtype, {&loc, &scale}, size);
   const Term u = recipe.uniform(), below = u < 0.5;
-  const Term magnitude = map(Op::log1p, -where(below, 2.0 * u, 2.0 * u - 1.0));
+  const Term magnitude = map("log1p"_op, -where(below, 2.0 * u, 2.0 * u - 1.0));
   return recipe.make(scaled(recipe, where(below, magnitude, -magnitude), loc, scale));
 }
 
@@ -182,7 +182,7 @@ NdArray Generator::logistic(const Arg& loc, const Arg& scale, const Size& size, 
   check_parameter("scale", scale, kNonNegative);
   Recipe recipe(*this, dtype, {&loc, &scale}, size);
   const Term u = recipe.open_uniform();
-  return recipe.make(scaled(recipe, log(u) - map(Op::log1p, -u), loc, scale));
+  return recipe.make(scaled(recipe, log(u) - map("log1p"_op, -u), loc, scale));
 }
 
 NdArray Generator::lognormal(const Arg& mean, const Arg& sigma, const Size& size, DType dtype) {
@@ -191,7 +191,7 @@ NdArray Generator::lognormal(const Arg& mean, const Arg& sigma, const Size& size
   check_parameter("mean", mean, kAnyReal);
   check_parameter("sigma", sigma, kNonNegative);
   Recipe recipe(*this, dtype, {&mean, &sigma}, size);
-  return recipe.make(map(Op::exp, scaled(recipe, recipe.normal(), mean, sigma)));
+  return recipe.make(map("exp"_op, scaled(recipe, recipe.normal(), mean, sigma)));
 }
 
 // Central with df + 2 K degrees of freedom, K a Poisson number of mean nonc / 2.
@@ -222,7 +222,7 @@ NdArray Generator::pareto(const Arg& a, const Size& size, DType dtype) {
   check_random_dtype(dtype, "pareto");
   check_parameter("a", a, kPositive);
   Recipe recipe(*this, dtype, {&a}, size);
-  return recipe.make(map(Op::expm1, recipe.exponential() / recipe.parameter(a)));
+  return recipe.make(map("expm1"_op, recipe.exponential() / recipe.parameter(a)));
 }
 
 NdArray Generator::power(const Arg& a, const Size& size, DType dtype) {
@@ -230,7 +230,7 @@ NdArray Generator::power(const Arg& a, const Size& size, DType dtype) {
   check_random_dtype(dtype, "power");
   check_parameter("a", a, kPositive);
   Recipe recipe(*this, dtype, {&a}, size);
-  return recipe.make(map(Op::power, recipe.uniform(), 1.0 / recipe.parameter(a)));
+  return recipe.make(map("power"_op, recipe.uniform(), 1.0 / recipe.parameter(a)));
 }
 
 NdArray Generator::rayleigh(const Arg& scale, const Size& size, DType dtype) {
@@ -245,7 +245,7 @@ NdArray Generator::standard_cauchy(const Size& size, DType dtype) {
   const Range named("random.standard_cauchy");
   check_random_dtype(dtype, "standard_cauchy");
   Recipe recipe(*this, dtype, {}, size);
-  return recipe.make(map(Op::tan, (recipe.open_uniform() - 0.5) * std::numbers::pi));
+  return recipe.make(map("tan"_op, (recipe.open_uniform() - 0.5) * std::numbers::pi));
 }
 
 NdArray Generator::standard_t(const Arg& df, const Size& size, DType dtype) {
@@ -263,9 +263,9 @@ NdArray Generator::triangular(const Arg& left, const Arg& mode, const Arg& right
   check_parameter("left", left, kAnyReal);
   check_parameter("mode", mode, kAnyReal);
   check_parameter("right", right, kAnyReal);
-  check_none(Op::greater, left, mode, "left > mode");
-  check_none(Op::greater, mode, right, "mode > right");
-  check_none(Op::equal, left, right, "left == right");
+  check_none("greater"_op, left, mode, "left > mode");
+  check_none("greater"_op, mode, right, "mode > right");
+  check_none("equal"_op, left, right, "left == right");
   Recipe recipe(*this, dtype, {&left, &mode, &right}, size);
   const Term a = recipe.parameter(left), c = recipe.parameter(mode), b = recipe.parameter(right), u = recipe.uniform();
   const Term up = a + sqrt(u * (b - a) * (c - a)), down = b - sqrt((1.0 - u) * (b - a) * (b - c));
@@ -278,9 +278,10 @@ NdArray Generator::vonmises(const Arg& mu, const Arg& kappa, const Size& size, D
   check_parameter("mu", mu, kAnyReal);
   check_parameter("kappa", kappa, kNonNegative);
   Recipe recipe(*this, DType::float64, {&mu, &kappa}, size);
-  const Term angle = recipe.apply(Op::random_von_mises, {recipe.key(), recipe.parameter(kappa)}) + recipe.parameter(mu);
+  const Term angle =
+      recipe.apply("random_von_mises"_op, {recipe.key(), recipe.parameter(kappa)}) + recipe.parameter(mu);
   constexpr double kTurn = 2 * std::numbers::pi;
-  return recipe.make(angle - kTurn * map(Op::rint, angle / kTurn), dtype);
+  return recipe.make(angle - kTurn * map("rint"_op, angle / kTurn), dtype);
 }
 
 // J. R. Michael, W. R. Schucany, R. W. Haas, Generating Random Variates Using Transformations with Multiple Roots
@@ -302,7 +303,7 @@ NdArray Generator::weibull(const Arg& a, const Size& size, DType dtype) {
   check_random_dtype(dtype, "weibull");
   check_parameter("a", a, kNonNegative);
   Recipe recipe(*this, dtype, {&a}, size);
-  const Term shape = recipe.parameter(a), x = map(Op::power, recipe.exponential(), 1.0 / shape);
+  const Term shape = recipe.parameter(a), x = map("power"_op, recipe.exponential(), 1.0 / shape);
   return recipe.make(where(shape <= shape.like(0), x.like(0), x));
 }
 

@@ -42,7 +42,7 @@ bool in_range(double x, const ParameterRange& range) {
 // Whether any element's `value` is true.
 bool any_element(Program& program, ValueId value, const NdArray& array) {
   const ValueId args[] = {value};
-  program.reduce(Reduction::any, args, DType::bool_);
+  program.reduce("any"_reduction, args, DType::bool_);
   const NdArray* inputs[] = {&array};
   const uint32_t all = array.ndim() == 0 ? 0 : (uint32_t{1} << (array.ndim() - 1) << 1) - 1;
   return run_reductions(program, inputs, array.shape(), all, context_for(array.device()))[0].item().as_bool();
@@ -73,14 +73,14 @@ void check_parameter(const char* name, const Arg& value, const ParameterRange& r
     return applied(p, op, {x, p.constant(bound, DType::float64)});
   };
   const bool bad = any([&](Program& p, ValueId x) {
-    const ValueId low = compare(p, range.above_low ? Op::greater : Op::greater_equal, x, range.low);
-    const ValueId high = compare(p, range.below_high ? Op::less : Op::less_equal, x, range.high);
-    return applied(p, Op::logical_not, {applied(p, Op::logical_and, {low, high})});
+    const ValueId low = compare(p, range.above_low ? "greater"_op : "greater_equal"_op, x, range.low);
+    const ValueId high = compare(p, range.below_high ? "less"_op : "less_equal"_op, x, range.high);
+    return applied(p, "logical_not"_op, {applied(p, "logical_and"_op, {low, high})});
   });
   if (!bad) return;
-  const bool low =
-      any([&](Program& p, ValueId x) { return compare(p, range.above_low ? Op::less_equal : Op::less, x, range.low); });
-  const bool nan = !low && any([&](Program& p, ValueId x) { return applied(p, Op::isnan, {x}); });
+  const bool low = any(
+      [&](Program& p, ValueId x) { return compare(p, range.above_low ? "less_equal"_op : "less"_op, x, range.low); });
+  const bool nan = !low && any([&](Program& p, ValueId x) { return applied(p, "isnan"_op, {x}); });
   out_of_range(name, range, nan, !low && !nan);
 }
 
@@ -88,11 +88,11 @@ void check_none(Op comparison, const Arg& a, const Arg& b, const char* message) 
   bool found = false;
   if (a.array() == nullptr && b.array() == nullptr) {
     const double x = a.scalar().as_double(), y = b.scalar().as_double();
-    found = comparison == Op::less            ? x < y
-            : comparison == Op::less_equal    ? x <= y
-            : comparison == Op::greater       ? x > y
-            : comparison == Op::greater_equal ? x >= y
-                                              : x == y;
+    found = comparison == "less"_op            ? x < y
+            : comparison == "less_equal"_op    ? x <= y
+            : comparison == "greater"_op       ? x > y
+            : comparison == "greater_equal"_op ? x >= y
+                                               : x == y;
   } else {
     found = holds_any(apply(comparison, {a, b}));
   }
@@ -181,7 +181,7 @@ ValueId Recipe::index() {
   int64_t stride = last >= 0 ? shape_[last] : 1;
   for (int d = last - 1; d >= 0; --d) {
     const ValueId step = program_.constant(stride, DType::int64);
-    index_ = applied(program_, Op::add, {index_, applied(program_, Op::multiply, {program_.index(d), step})});
+    index_ = applied(program_, "add"_op, {index_, applied(program_, "multiply"_op, {program_.index(d), step})});
     stride *= std::max<int64_t>(shape_[d], 1);
   }
   return index_;
@@ -194,11 +194,11 @@ Term Recipe::draw(Op op, DType dtype) {
   return apply(op, {Term(this, index()), seed, stream}, dtype);
 }
 
-Term Recipe::uniform() { return philox() ? draw(Op::random_uniform, dtype_) : Words(*this).uniform(); }
+Term Recipe::uniform() { return philox() ? draw("random_uniform"_op, dtype_) : Words(*this).uniform(); }
 
-Term Recipe::normal() { return philox() ? draw(Op::random_normal, dtype_) : Words(*this).normal(); }
+Term Recipe::normal() { return philox() ? draw("random_normal"_op, dtype_) : Words(*this).normal(); }
 
-Term Recipe::bits() { return philox() ? draw(Op::random_bits, DType::uint64) : Words(*this).bits(); }
+Term Recipe::bits() { return philox() ? draw("random_bits"_op, DType::uint64) : Words(*this).bits(); }
 
 Term Recipe::key() {
   const BitGenerator::Kind kind = generator_.bit_generator().kind;
@@ -212,11 +212,11 @@ Term Recipe::key() {
 Term Recipe::open_uniform() {
   if (!philox()) return Words(*this).open_uniform();
   const Term u = uniform();
-  return map(Op::maximum, u, u.like(dtype_ == DType::float32 ? 0x1p-25 : 0x1p-54));
+  return map("maximum"_op, u, u.like(dtype_ == DType::float32 ? 0x1p-25 : 0x1p-54));
 }
 
 // 1 - u is exact. Zero has no sign.
-Term Recipe::exponential() { return 0.0 - map(Op::log, 1.0 - uniform()); }
+Term Recipe::exponential() { return 0.0 - map("log"_op, 1.0 - uniform()); }
 
 NdArray Recipe::make(Term result, DType dtype) {
   program_.output(result.as(dtype).id_);

@@ -37,10 +37,10 @@ class Recipe {
    public:
     Term(Recipe* recipe, ValueId id) : recipe_(recipe), id_(id) {}
 
-    friend Term operator+(Term a, Term b) { return a.recipe_->apply(Op::add, {a, b}); }
-    friend Term operator-(Term a, Term b) { return a.recipe_->apply(Op::subtract, {a, b}); }
-    friend Term operator*(Term a, Term b) { return a.recipe_->apply(Op::multiply, {a, b}); }
-    friend Term operator/(Term a, Term b) { return a.recipe_->apply(Op::divide, {a, b}); }
+    friend Term operator+(Term a, Term b) { return a.recipe_->apply("add"_op, {a, b}); }
+    friend Term operator-(Term a, Term b) { return a.recipe_->apply("subtract"_op, {a, b}); }
+    friend Term operator*(Term a, Term b) { return a.recipe_->apply("multiply"_op, {a, b}); }
+    friend Term operator/(Term a, Term b) { return a.recipe_->apply("divide"_op, {a, b}); }
     friend Term operator+(Term a, double b) { return a + a.like(b); }
     friend Term operator-(Term a, double b) { return a - a.like(b); }
     friend Term operator*(Term a, double b) { return a * a.like(b); }
@@ -49,12 +49,12 @@ class Recipe {
     friend Term operator-(double a, Term b) { return b.like(a) - b; }
     friend Term operator*(double a, Term b) { return b.like(a) * b; }
     friend Term operator/(double a, Term b) { return b.like(a) / b; }
-    friend Term operator-(Term a) { return a.recipe_->apply(Op::negative, {a}); }
-    friend Term operator<(Term a, double b) { return a.recipe_->apply(Op::less, {a, a.like(b)}); }
-    friend Term operator<=(Term a, Term b) { return a.recipe_->apply(Op::less_equal, {a, b}); }
+    friend Term operator-(Term a) { return a.recipe_->apply("negative"_op, {a}); }
+    friend Term operator<(Term a, double b) { return a.recipe_->apply("less"_op, {a, a.like(b)}); }
+    friend Term operator<=(Term a, Term b) { return a.recipe_->apply("less_equal"_op, {a, b}); }
     friend Term map(Op op, Term a) { return a.recipe_->apply(op, {a}); }
     friend Term map(Op op, Term a, Term b) { return a.recipe_->apply(op, {a, b}); }
-    friend Term where(Term condition, Term a, Term b) { return a.recipe_->apply(Op::where, {condition, a, b}); }
+    friend Term where(Term condition, Term a, Term b) { return a.recipe_->apply("where"_op, {condition, a, b}); }
     Term like(double value) const { return {recipe_, recipe_->program_.constant(value, recipe_->program_.dtype(id_))}; }
     DType dtype() const { return recipe_->program_.dtype(id_); }
     Term as(DType dtype) const { return {recipe_, recipe_->program_.cast(id_, dtype)}; }
@@ -87,8 +87,8 @@ class Recipe {
   // Exponential of mean 1: -log(1 - u).
   Term exponential();
   // float64.
-  Term gamma(Term shape) { return apply(Op::random_gamma, {key(), shape.as(DType::float64)}); }
-  Term log_gamma(Term shape) { return apply(Op::random_log_gamma, {key(), shape.as(DType::float64)}); }
+  Term gamma(Term shape) { return apply("random_gamma"_op, {key(), shape.as(DType::float64)}); }
+  Term log_gamma(Term shape) { return apply("random_log_gamma"_op, {key(), shape.as(DType::float64)}); }
 
   // The array: `out`, or a new one of that dtype.
   NdArray make(Term result, DType dtype);

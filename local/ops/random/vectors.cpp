@@ -12,7 +12,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/scans/scans.h"
 #include "quarry/local/ops/statistics/support.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local {
 
@@ -45,10 +45,11 @@ NdArray Generator::dirichlet(const NdArray& alpha, const Size& size) {
   if (logs.size() == 0) return logs;
   const ReduceOptions keep{.keepdims = true};
   // Where all alphas are zero nothing is finite.
-  const NdArray most = ops::maximum(reduce(Reduction::max, logs, -1, keep), std::numeric_limits<double>::lowest());
-  const NdArray weights = ops::exp(logs - most);
-  const NdArray sum = reduce(Reduction::sum, weights, -1, keep);
-  return weights / ops::where(sum == 0, 1.0, sum);
+  const NdArray most =
+      apply("maximum"_op, {reduce("max"_reduction, logs, -1, keep), std::numeric_limits<double>::lowest()});
+  const NdArray weights = apply("exp"_op, {logs - most});
+  const NdArray sum = reduce("sum"_reduction, weights, -1, keep);
+  return weights / apply("where"_op, {sum == 0, 1.0, sum});
 }
 
 // The first category is binomial, the next one binomial among what is left, and so on.
@@ -84,13 +85,15 @@ NdArray Generator::multinomial(const Arg& n, const NdArray& pvals, const Size& s
     NdArray chance = p[{ellipsis, j}];
     if (j > 0) {
       const NdArray rest = 1.0 - before[{ellipsis, j - 1}];
-      chance = ops::where(rest > 0.0, ops::minimum(chance / ops::where(rest > 0.0, rest, 1.0), 1.0), 0.0);
+      chance =
+          apply("where"_op,
+                {rest > 0.0, apply("minimum"_op, {chance / apply("where"_op, {rest > 0.0, rest, 1.0}), 1.0}), 0.0});
     }
     const Arg trials = left, probability = chance;
     Recipe recipe(*this, DType::float64, {&trials, &probability}, ints(shape));
     const Term all = recipe.parameter(trials);
     const NdArray count = recipe.make(
-        recipe.apply(Op::random_binomial, {recipe.key(), all, recipe.parameter(probability)}), DType::int64);
+        recipe.apply("random_binomial"_op, {recipe.key(), all, recipe.parameter(probability)}), DType::int64);
     result[{ellipsis, j}].assign(count);
     left = left - count;
   }
@@ -126,7 +129,7 @@ NdArray Generator::multivariate_hypergeometric(const std::vector<int64_t>& color
     Recipe recipe(*this, DType::int64, {&sample}, ints(shape));
     const Term both = recipe.constant((good << 32) | total, DType::int64);
     const NdArray count =
-        recipe.make(recipe.apply(Op::random_hypergeometric, {recipe.key(), both, recipe.parameter(sample)}));
+        recipe.make(recipe.apply("random_hypergeometric"_op, {recipe.key(), both, recipe.parameter(sample)}));
     result[{ellipsis, j}].assign(count);
     left = left - count;
   }
@@ -163,8 +166,8 @@ NdArray Generator::multivariate_normal(const NdArray& mean, const NdArray& cov, 
   const double least = values[{int64_t{0}}].item().as_double();
   if (method == "cholesky" && !(least > 0)) throw InvalidArgument("Matrix is not positive definite");
   if (check_valid != "ignore") {
-    const double scale = 1 + reduce(Reduction::max, ops::absolute(matrix)).item().as_double();
-    const double skew = reduce(Reduction::max, ops::absolute(matrix - matrix.T())).item().as_double();
+    const double scale = 1 + reduce("max"_reduction, apply("absolute"_op, {matrix})).item().as_double();
+    const double skew = reduce("max"_reduction, apply("absolute"_op, {matrix - matrix.T()})).item().as_double();
     if (least < -tol * scale || skew > tol * scale) {
       constexpr const char* kInvalid = "covariance is not symmetric positive-semidefinite.";
       if (check_valid == "raise") throw InvalidArgument(kInvalid);
@@ -172,7 +175,7 @@ NdArray Generator::multivariate_normal(const NdArray& mean, const NdArray& cov, 
     }
   }
   const NdArray z = recipe.make(recipe.normal());
-  const NdArray root = vectors * ops::sqrt(ops::maximum(values, 0.0));
+  const NdArray root = vectors * apply("sqrt"_op, {apply("maximum"_op, {values, 0.0})});
   const NdArray rows = linalg::matmul(z.reshape(Dims{z.size() / n, n}), root.T());
   return rows.reshape(shape) + shift;
 }

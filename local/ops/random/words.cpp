@@ -83,10 +83,10 @@ Term normal_quantile(Term u, int digits) {
        1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15}};
   constexpr double kEdge = 5;  // of the tails, in sqrt(-log(u))
   const Term q = u - 0.5, middle = q * value_of(kMiddle, 0.180625 - q * q);
-  const Term r = map(Op::sqrt, -map(Op::log, map(Op::minimum, u, 1.0 - u)));
+  const Term r = map("sqrt"_op, -map("log"_op, map("minimum"_op, u, 1.0 - u)));
   Term tail = value_of(kTail, r - 1.6);
   if (digits * std::log(2) > kEdge * kEdge) tail = where(r <= r.like(kEdge), tail, value_of(kFarTail, r - kEdge));
-  return where(map(Op::absolute, q) <= q.like(0.425), middle, where(q < 0, -tail, tail));
+  return where(map("absolute"_op, q) <= q.like(0.425), middle, where(q < 0, -tail, tail));
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ Term Words::take(DType dtype) {
 Term Words::highest(Term word, int digits, DType dtype) {
   const DType type = word.dtype();
   const int shift = static_cast<int>(itemsize(type)) * 8 - digits;
-  if (shift > 0) word = map(Op::right_shift, word, word.like(shift));
+  if (shift > 0) word = map("right_shift"_op, word, word.like(shift));
   return word.as(dtype);
 }
 
@@ -198,7 +198,7 @@ Term Words::bits() {
   const Term word = take(word_type(DType::uint64));
   if (word.dtype() == DType::uint64) return word;
   const Term wide = word.as(DType::uint64);
-  return map(Op::left_shift, wide, wide.like(32));
+  return map("left_shift"_op, wide, wide.like(32));
 }
 
 }  // namespace quarry::local

@@ -16,14 +16,14 @@ bool has_nan(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 NdArray replaced(const NdArray& a, const Scalar& with) {
   Fused f;
   const auto x = f.input(a);
-  return f.run(f(Op::where, f(Op::isnan, x), with, x));
+  return f.run(f("where"_op, f("isnan"_op, x), with, x));
 }
 
 // The elements that take part.
 NdArray valid(const NdArray& a, const std::optional<NdArray>& where) {
   Fused f;
-  const auto present = f(Op::logical_not, f(Op::isnan, f.input(a)));
-  return f.run(where ? f(Op::logical_and, present, f.input(*where)) : present);
+  const auto present = f("logical_not"_op, f("isnan"_op, f.input(a)));
+  return f.run(where ? f("logical_and"_op, present, f.input(*where)) : present);
 }
 
 // sum and prod in one read where nothing else is asked for.
@@ -34,7 +34,7 @@ NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& ax
   const uint32_t mask = axis.mask(a.ndim());
   Fused f;
   const auto x = f.input(a);
-  const ValueId value[] = {f.id(f.cast(f(Op::where, f(Op::isnan, x), neutral, x), accumulate))};
+  const ValueId value[] = {f.id(f.cast(f("where"_op, f("isnan"_op, x), neutral, x), accumulate))};
   f.program().reduce(reduction, value, accumulate);
   const NdArray state = run_reductions(f.program(), f.inputs(), a.shape(), mask, f.context())[0];
   return deliver(info(reduction).name, state.dtype() == accumulate ? state : state.astype(accumulate), a.shape(), mask,
@@ -43,7 +43,7 @@ NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& ax
 
 NdArray extreme(Reduction reduction, const NdArray& a, const Axes& axis, const ReduceOptions& options) {
   if (!has_nan(a.dtype())) return reduce(reduction, a, axis, options);
-  const bool low = reduction == Reduction::max;
+  const bool low = reduction == "max"_reduction;
   const uint32_t mask = axis.mask(a.ndim());
   if (a.size() == 0 && !options.initial && element_count(reduced_shape(a.shape(), mask, true)) != 0)
     throw InvalidArgument(
@@ -56,8 +56,8 @@ NdArray extreme(Reduction reduction, const NdArray& a, const Axes& axis, const R
   plain.keepdims = true;
   NdArray result = reduce(reduction, replaced(a, worst), axis, plain);
   if (!options.initial) {
-    const NdArray empty = reduce(Reduction::all, apply(Op::isnan, {a}), axis, {.keepdims = true});
-    result = apply(Op::where, {empty, std::numeric_limits<double>::quiet_NaN(), result});
+    const NdArray empty = reduce("all"_reduction, apply("isnan"_op, {a}), axis, {.keepdims = true});
+    result = apply("where"_op, {empty, std::numeric_limits<double>::quiet_NaN(), result});
   }
   return deliver(low ? "fmax" : "fmin", result, a.shape(), mask, options.keepdims, options.out);
 }
@@ -70,11 +70,11 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
   options.out = out;
   if (!has_nan(a.dtype())) return reduce(reduction, a, axes, options);
   if (a.size() > 0) {
-    const NdArray empty = reduce(Reduction::all, apply(Op::isnan, {a}), axes);
-    if (reduce(Reduction::any, empty).item().as_bool()) throw InvalidArgument("All-NaN slice encountered");
+    const NdArray empty = reduce("all"_reduction, apply("isnan"_op, {a}), axes);
+    if (reduce("any"_reduction, empty).item().as_bool()) throw InvalidArgument("All-NaN slice encountered");
   }
   const double infinity = std::numeric_limits<double>::infinity();
-  return reduce(reduction, replaced(a, reduction == Reduction::argmax ? -infinity : infinity), axes, options);
+  return reduce(reduction, replaced(a, reduction == "argmax"_reduction ? -infinity : infinity), axes, options);
 }
 
 void check_inexact(const NdArray& a, std::optional<DType> dtype, const std::optional<NdArray>& out) {
@@ -102,9 +102,9 @@ NdArray spread(Reduction reduction, const NdArray& a, const Axes& axis, std::opt
   options.keepdims = true;
   NdArray result = reduce(reduction, a, axis, options);
   // No degrees of freedom: NaN, not the quotient by zero.
-  const NdArray count = reduce(Reduction::count_nonzero, taking, axis, {.keepdims = true});
-  result = apply(Op::where,
-                 {apply(Op::less_equal, {count, options.ddof}), std::numeric_limits<double>::quiet_NaN(), result});
+  const NdArray count = reduce("count_nonzero"_reduction, taking, axis, {.keepdims = true});
+  result = apply("where"_op,
+                 {apply("less_equal"_op, {count, options.ddof}), std::numeric_limits<double>::quiet_NaN(), result});
   return deliver(info(reduction).name, result, a.shape(), mask, keepdims, out);
 }
 
@@ -118,50 +118,50 @@ NdArray ptp(const NdArray& a, const Axes& axis, const std::optional<NdArray>& ou
                                       compact_shape(out->shape()), compact_shape(shape)));
   UfuncOptions last;
   last.out = out;
-  return apply(Op::subtract, {reduce(Reduction::max, a, axis, options), reduce(Reduction::min, a, axis, options)},
+  return apply("subtract"_op, {reduce("max"_reduction, a, axis, options), reduce("min"_reduction, a, axis, options)},
                last);
 }
 
 NdArray nansum(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                bool keepdims, const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
-  return total(Reduction::sum, 0, a, axis,
+  return total("sum"_reduction, 0, a, axis,
                {.keepdims = keepdims, .dtype = dtype, .out = out, .initial = initial, .where = where});
 }
 NdArray nanprod(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                 bool keepdims, const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
-  return total(Reduction::prod, 1, a, axis,
+  return total("prod"_reduction, 1, a, axis,
                {.keepdims = keepdims, .dtype = dtype, .out = out, .initial = initial, .where = where});
 }
 NdArray nanmin(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool keepdims,
                const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
-  return extreme(Reduction::min, a, axis, {.keepdims = keepdims, .out = out, .initial = initial, .where = where});
+  return extreme("min"_reduction, a, axis, {.keepdims = keepdims, .out = out, .initial = initial, .where = where});
 }
 NdArray nanmax(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool keepdims,
                const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
-  return extreme(Reduction::max, a, axis, {.keepdims = keepdims, .out = out, .initial = initial, .where = where});
+  return extreme("max"_reduction, a, axis, {.keepdims = keepdims, .out = out, .initial = initial, .where = where});
 }
 NdArray nanargmin(const NdArray& a, std::optional<int64_t> axis, const std::optional<NdArray>& out, bool keepdims) {
-  return position(Reduction::argmin, a, axis, out, keepdims);
+  return position("argmin"_reduction, a, axis, out, keepdims);
 }
 NdArray nanargmax(const NdArray& a, std::optional<int64_t> axis, const std::optional<NdArray>& out, bool keepdims) {
-  return position(Reduction::argmax, a, axis, out, keepdims);
+  return position("argmax"_reduction, a, axis, out, keepdims);
 }
 NdArray nanmean(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                 bool keepdims, const std::optional<NdArray>& where) {
   check_inexact(a, dtype, out);
   ReduceOptions options{.keepdims = keepdims, .dtype = dtype, .out = out, .where = where};
   if (has_nan(a.dtype())) options.where = valid(a, where);
-  return reduce(Reduction::mean, a, axis, options);
+  return reduce("mean"_reduction, a, axis, options);
 }
 NdArray nanvar(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                double ddof, bool keepdims, const std::optional<NdArray>& where, const std::optional<NdArray>& mean,
                std::optional<double> correction) {
-  return spread(Reduction::var, a, axis, dtype, out, ddof, keepdims, where, mean, correction);
+  return spread("var"_reduction, a, axis, dtype, out, ddof, keepdims, where, mean, correction);
 }
 NdArray nanstd(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                double ddof, bool keepdims, const std::optional<NdArray>& where, const std::optional<NdArray>& mean,
                std::optional<double> correction) {
-  return spread(Reduction::std, a, axis, dtype, out, ddof, keepdims, where, mean, correction);
+  return spread("std"_reduction, a, axis, dtype, out, ddof, keepdims, where, mean, correction);
 }
 
 }  // namespace quarry::local::ops

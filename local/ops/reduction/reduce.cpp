@@ -10,14 +10,15 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/index_support.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local {
 namespace {
 
 // NumPy's name of what min and max reduce with, for messages.
 const char* reducing_name(Reduction reduction) {
-  return reduction == Reduction::min ? "minimum" : reduction == Reduction::max ? "maximum" : info(reduction).name;
+  const ReductionInfo& row = info(reduction);
+  return row.ufunc && !row.has_identity ? row.ufunc : row.name;
 }
 
 // Programs are kept per thread. Positional ones depend on the extents and are made anew.
@@ -55,12 +56,12 @@ const Program& cached_masked(Reduction reduction, DType input, DType accumulate)
   if (!entry) {
     auto program = std::make_unique<Program>();
     const ValueId value = program->input(input), mask = program->input(DType::bool_);
-    const bool one = reduction == Reduction::prod || reduction == Reduction::all;
-    const bool truth =
-        reduction == Reduction::any || reduction == Reduction::all || reduction == Reduction::count_nonzero;
-    const DType dtype = truth ? DType::bool_ : accumulate;
+    const ReductionInfo& row = info(reduction);
+    // What changes no state: it is fed in for elements that do not take part.
+    const bool one = row.start[0] == FieldStart::one;
+    const DType dtype = row.of_truth ? DType::bool_ : accumulate;
     const ValueId args[] = {mask, program->cast(value, dtype), program->constant(Scalar(one ? 1 : 0), dtype)};
-    const ValueId selected[] = {program->apply(Op::where, args)};
+    const ValueId selected[] = {program->apply("where"_op, args)};
     program->reduce(reduction, selected, dtype);
     entry = std::move(program);
   }
@@ -76,7 +77,7 @@ const Program& cached_shifted(Reduction reduction, DType input, DType accumulate
     auto program = std::make_unique<Program>();
     const ValueId x = program->input(input), pilot = program->input(input);
     const ValueId args[] = {program->cast(x, accumulate), program->cast(pilot, accumulate)};
-    const ValueId shifted[] = {program->apply(Op::subtract, args)};
+    const ValueId shifted[] = {program->apply("subtract"_op, args)};
     program->reduce(reduction, shifted, accumulate);
     program->keep_key();
     entry = std::move(program);
@@ -109,9 +110,9 @@ struct Reducer {
     Program program;
     const ValueId value = program.input(x.dtype()), taking = program.input(DType::bool_);
     const ValueId args[] = {taking, program.cast(value, accumulate), program.constant(Scalar(0), accumulate)};
-    const ValueId selected[] = {program.apply(Op::where, args)}, counted[] = {taking};
-    program.reduce(Reduction::sum, selected, accumulate);
-    program.reduce(Reduction::count_nonzero, counted, DType::bool_);
+    const ValueId selected[] = {program.apply("where"_op, args)}, counted[] = {taking};
+    program.reduce("sum"_reduction, selected, accumulate);
+    program.reduce("count_nonzero"_reduction, counted, DType::bool_);
     const NdArray* inputs[] = {&x, &*where};
     auto states = run_reductions(program, inputs, x.shape(), mask, context);
     return {states[0], states[1]};
@@ -119,35 +120,36 @@ struct Reducer {
 
   NdArray mean(DType accumulate) const {
     const auto [sum, count] = sum_and_count(accumulate);
-    return ops::divide(sum, count.astype(real_type(sum.dtype())));
+    return apply("divide"_op, {sum, count.astype(real_type(sum.dtype()))});
   }
 
   // The two passes of NumPy: squared distances from a mean that is known or made first.
   NdArray variance(Reduction reduction, DType accumulate, double ddof, const std::optional<NdArray>& known) const {
     const DType wide = widened(accumulate), real = real_type(wide);
-    const NdArray center = known   ? *known
-                           : where ? mean(wide)
-                                   : local::reduce(Reduction::mean, x, Axes(axes()), {.keepdims = true, .dtype = wide});
+    const NdArray center = known ? *known
+                           : where
+                               ? mean(wide)
+                               : local::reduce("mean"_reduction, x, Axes(axes()), {.keepdims = true, .dtype = wide});
     Program program;
     const ValueId value = program.cast(program.input(x.dtype()), wide);
     const ValueId centre = program.cast(program.input(center.dtype()), wide);
     const ValueId pair[] = {value, centre};
-    const ValueId distance[] = {program.apply(Op::subtract, pair)};
+    const ValueId distance[] = {program.apply("subtract"_op, pair)};
     const auto square_of = [&](Op part) {
       const ValueId of[] = {program.apply(part, distance)};
-      return program.apply(Op::square, of);
+      return program.apply("square"_op, of);
     };
-    ValueId squared = square_of(Op::real);
+    ValueId squared = square_of("real"_op);
     if (is_complex(wide)) {
-      const ValueId both[] = {squared, square_of(Op::imag)};
-      squared = program.apply(Op::add, both);
+      const ValueId both[] = {squared, square_of("imag"_op)};
+      squared = program.apply("add"_op, both);
     }
     if (where) {
       const ValueId args[] = {program.input(DType::bool_), squared, program.constant(Scalar(0), real)};
-      squared = program.apply(Op::where, args);
+      squared = program.apply("where"_op, args);
     }
     const ValueId sum[] = {squared};
-    program.reduce(Reduction::sum, sum, real);
+    program.reduce("sum"_reduction, sum, real);
     const Dims space = broadcast_shapes(x.shape(), center.shape());
     if (!(space == x.shape()))
       throw InvalidArgument(fmt::format("the mean of shape {} does not broadcast to the array's shape {}",
@@ -159,19 +161,19 @@ struct Reducer {
     NdArray result;
     if (where) {
       const NdArray count = counts().astype(real);
-      result = ops::divide(total, ops::maximum(ops::subtract(count, ddof), none));
+      result = apply("divide"_op, {total, apply("maximum"_op, {apply("subtract"_op, {count, ddof}), none})});
     } else {
       const double count = static_cast<double>(reduced_count(x.shape(), mask)) - ddof;
-      result = ops::divide(total, std::max(count, 0.0));
+      result = apply("divide"_op, {total, std::max(count, 0.0)});
     }
-    if (reduction == Reduction::std) result = ops::sqrt(result);
+    if (reduction == "std"_reduction) result = apply("sqrt"_op, {result});
     return result.astype(real_type(accumulate));
   }
 
   NdArray counts() const {
     Program program;
     const ValueId counted[] = {program.input(DType::bool_)};
-    program.reduce(Reduction::count_nonzero, counted, DType::bool_);
+    program.reduce("count_nonzero"_reduction, counted, DType::bool_);
     const NdArray* inputs[] = {&*where};
     return run_reductions(program, inputs, x.shape(), mask, context)[0];
   }
@@ -211,14 +213,15 @@ NdArray integer_moment(Reduction reduction, const NdArray& x, const Axes& axes, 
   const auto count = static_cast<double>(reduced_count(x.shape(), mask));
   const ReduceOptions keep{.keepdims = true, .dtype = dtype};
   const auto cast = [dtype](const NdArray& value) { return value.dtype() == dtype ? value : value.astype(dtype); };
-  NdArray mean = cast(ops::divide(reduce(Reduction::sum, x, axes, keep), count));
-  if (reduction == Reduction::mean) return mean;
-  NdArray distance = ops::subtract(x, mean);
-  distance = is_complex(distance.dtype()) ? ops::add(ops::square(distance.real()), ops::square(distance.imag()))
-                                          : ops::multiply(distance, distance);
-  const NdArray total = reduce(Reduction::sum, distance, axes, keep);
-  const NdArray var = cast(ops::divide(total, std::max(count - ddof, 0.0)));
-  return reduction == Reduction::var ? var : cast(ops::sqrt(var));
+  NdArray mean = cast(apply("divide"_op, {reduce("sum"_reduction, x, axes, keep), count}));
+  if (reduction == "mean"_reduction) return mean;
+  NdArray distance = apply("subtract"_op, {x, mean});
+  distance = is_complex(distance.dtype())
+                 ? apply("add"_op, {apply("square"_op, {distance.real()}), apply("square"_op, {distance.imag()})})
+                 : apply("multiply"_op, {distance, distance});
+  const NdArray total = reduce("sum"_reduction, distance, axes, keep);
+  const NdArray var = cast(apply("divide"_op, {total, std::max(count - ddof, 0.0)}));
+  return reduction == "var"_reduction ? var : cast(apply("sqrt"_op, {var}));
 }
 
 // Throws TypeError where the root that ends std() does not go to the dtype.
@@ -229,7 +232,7 @@ void check_root(DType result, DType to) {
                     name(result), name(to)));
 }
 
-bool is_extreme(Reduction reduction) { return reduction == Reduction::min || reduction == Reduction::max; }
+bool is_extreme(Reduction reduction) { return reduction == "min"_reduction || reduction == "max"_reduction; }
 
 }  // namespace
 
@@ -243,8 +246,8 @@ ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask) {
       continue;
     }
     const ValueId scaled[] = {position, program.constant(shape[d], DType::int64)};
-    const ValueId sum[] = {program.apply(Op::multiply, scaled), index};
-    position = program.apply(Op::add, sum);
+    const ValueId sum[] = {program.apply("multiply"_op, scaled), index};
+    position = program.apply("add"_op, sum);
   }
   return position < 0 ? program.constant(0, DType::int64) : position;
 }
@@ -265,7 +268,7 @@ void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim) 
 
 Reduction executed_reduction(Reduction reduction, DType accumulate, Device device) {
   if (!is_extreme(reduction) || !is_complex(accumulate) || device.kind == DeviceKind::cpu) return reduction;
-  return reduction == Reduction::min ? Reduction::argmin : Reduction::argmax;
+  return reduction == "min"_reduction ? "argmin"_reduction : "argmax"_reduction;
 }
 
 NdArray finish_states(Reduction reduction, DType accumulate, double ddof, std::span<const NdArray> states,
@@ -364,7 +367,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
   refuse(options.where.has_value(), !row.has_position, "where");
   check_axes(reduction, axes, mask, x.ndim());
   // Means count along the axis, so that an array without axes has none, unlike sum() and others.
-  const bool counts = reduction == Reduction::mean || row.takes_ddof;
+  const bool counts = reduction == "mean"_reduction || row.takes_ddof;
   if (counts && x.ndim() == 0 && !options.where && !axes.none() && !axes.list().empty())
     throw IndexError(fmt::format("axis {} is out of bounds for array of dimension 0", axes.list()[0]));
   DType accumulate = accumulate_dtype(reduction, x.dtype());
@@ -377,7 +380,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     } else if (row.takes_ddof && is_complex(accumulate)) {
       converted = accumulate;
     }
-  } else if (options.out && (reduction == Reduction::sum || reduction == Reduction::prod)) {
+  } else if (options.out && (reduction == "sum"_reduction || reduction == "prod"_reduction)) {
     // Accumulated in what out and the array promote to, as NumPy's ufuncs resolve the loop.
     accumulate = promote_types(x.dtype(), options.out->dtype());
   }
@@ -396,9 +399,9 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
     throw TypeError(
         fmt::format("Cannot cast array data from dtype('{}') to dtype('int64') according to the rule 'safe'",
                     name(options.out->dtype())));
-  if (reduction == Reduction::std && options.out) check_root(real_type(accumulate), options.out->dtype());
+  if (reduction == "std"_reduction && options.out) check_root(real_type(accumulate), options.out->dtype());
   // The root of one number is rounded; that of an array has no loop of integers.
-  if (reduction == Reduction::std && converted && std::popcount(mask) < x.ndim())
+  if (reduction == "std"_reduction && converted && std::popcount(mask) < x.ndim())
     check_root(DType::float64, *converted);
 
   std::vector<const NdArray*> arrays{&x};
@@ -426,9 +429,9 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
 
   if (row.takes_ddof && (options.where || options.mean))
     return finish(reducer.variance(reduction, accumulate, options.ddof, options.mean));
-  if (reduction == Reduction::mean && options.where) {
+  if (reduction == "mean"_reduction && options.where) {
     const auto [sum, count] = reducer.sum_and_count(accumulate);
-    return finish(ops::divide(sum, count.astype(real_type(sum.dtype()))).astype(accumulate));
+    return finish(apply("divide"_op, {sum, count.astype(real_type(sum.dtype()))}).astype(accumulate));
   }
 
   const Reduction used = empty ? reduction : executed_reduction(reduction, accumulate, context.device);
@@ -436,7 +439,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
 
   NdArray source = x;
   if (is_extreme(reduction) && options.where) {
-    source = ops::where(*reducer.where, x, initial);
+    source = apply("where"_op, {*reducer.where, x, initial});
   }
   std::vector<NdArray> states;
   if (is_extreme(reduction) && empty) {
@@ -468,11 +471,7 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const Re
   NdArray result =
       is_extreme(reduction) && empty ? states[0] : finish_states(reduction, accumulate, options.ddof, states, context);
   if (options.initial) {
-    const Op merge = reduction == Reduction::sum    ? Op::add
-                     : reduction == Reduction::prod ? Op::multiply
-                     : reduction == Reduction::min  ? Op::minimum
-                                                    : Op::maximum;
-    result = apply(merge, {initial, result});
+    result = apply(*find_op(row.ufunc), {initial, result});
   }
   return finish(result);
 }

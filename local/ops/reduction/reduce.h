@@ -1,9 +1,10 @@
-// The eager reductions: one per row of reduction.def, by NumPy's names.
+// The eager reductions: one per row of reduction.def, by each of NumPy's names.
 #pragma once
 
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/program/op.h"
 #include "quarry/local/program/program.h"
+#include "quarry/local/program/rows.h"
 
 namespace quarry::local {
 
@@ -43,12 +44,14 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes = {}, con
 
 namespace ops {
 
-#define QUARRY_REDUCTION(name, aliases, kinds, accumulate, result, empty, f0, f1, f2, c0, c1, c2, finalize) \
-  inline NdArray name(const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {}) {         \
-    return reduce(Reduction::name, x, axes, options);                                                       \
+#define QUARRY_REDUCING(name, function)                                                                 \
+  inline NdArray function(const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {}) { \
+    return reduce(named_reduction<#name>(), x, axes, options);                                          \
   }
+#define QUARRY_REDUCTION(name, aliases, ...) QUARRY_REDUCING(name, name) QUARRY_EACH(QUARRY_REDUCING, name, aliases)
 #include "quarry/local/program/reduction.def"
 #undef QUARRY_REDUCTION
+#undef QUARRY_REDUCING
 
 }  // namespace ops
 }  // namespace quarry::local

@@ -32,7 +32,7 @@ NdArray replace_nan(const NdArray& a, int with) {
   if (!is_float(a.dtype()) && !is_complex(a.dtype())) return a;
   Fused f;
   const auto x = f.input(a);
-  return f.run(f(Op::where, f(Op::isnan, x), with, x));
+  return f.run(f("where"_op, f("isnan"_op, x), with, x));
 }
 
 NdArray cumulative(Op op, const NdArray& x, std::optional<int64_t> axis, std::optional<DType> dtype,
@@ -99,32 +99,32 @@ NdArray along(const NdArray& x, int axis, int ndim) {
 NdArray cumsum(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                const std::optional<NdArray>& out) {
   const Range named("cumsum");
-  return accumulate(Op::add, a, axis, dtype, out);
+  return accumulate("add"_op, a, axis, dtype, out);
 }
 NdArray cumprod(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                 const std::optional<NdArray>& out) {
   const Range named("cumprod");
-  return accumulate(Op::multiply, a, axis, dtype, out);
+  return accumulate("multiply"_op, a, axis, dtype, out);
 }
 NdArray nancumsum(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                   const std::optional<NdArray>& out) {
   const Range named("nancumsum");
-  return accumulate(Op::add, replace_nan(a, 0), axis, dtype, out);
+  return accumulate("add"_op, replace_nan(a, 0), axis, dtype, out);
 }
 NdArray nancumprod(const NdArray& a, std::optional<int64_t> axis, std::optional<DType> dtype,
                    const std::optional<NdArray>& out) {
   const Range named("nancumprod");
-  return accumulate(Op::multiply, replace_nan(a, 1), axis, dtype, out);
+  return accumulate("multiply"_op, replace_nan(a, 1), axis, dtype, out);
 }
 NdArray cumulative_sum(const NdArray& x, std::optional<int64_t> axis, std::optional<DType> dtype,
                        const std::optional<NdArray>& out, bool include_initial) {
   const Range named("cumulative_sum");
-  return cumulative(Op::add, x, axis, dtype, out, include_initial);
+  return cumulative("add"_op, x, axis, dtype, out, include_initial);
 }
 NdArray cumulative_prod(const NdArray& x, std::optional<int64_t> axis, std::optional<DType> dtype,
                         const std::optional<NdArray>& out, bool include_initial) {
   const Range named("cumulative_prod");
-  return cumulative(Op::multiply, x, axis, dtype, out, include_initial);
+  return cumulative("multiply"_op, x, axis, dtype, out, include_initial);
 }
 
 NdArray diff(const NdArray& a, int64_t n, int64_t axis, const std::optional<NdArray>& prepend,
@@ -144,7 +144,7 @@ NdArray diff(const NdArray& a, int64_t n, int64_t axis, const std::optional<NdAr
     for (const NdArray& part : parts) dtype = promote_types(dtype, part.dtype());
     x = join(parts, d, dtype);
   }
-  const Op op = x.dtype() == DType::bool_ ? Op::not_equal : Op::subtract;
+  const Op op = x.dtype() == DType::bool_ ? "not_equal"_op : "subtract"_op;
   for (int64_t i = 0; i < n; ++i) x = apply(op, {slice(x, d, 1, {}), slice(x, d, {}, -1)});
   return x;
 }
@@ -168,7 +168,7 @@ NdArray ediff1d(const NdArray& ary, const std::optional<NdArray>& to_end, const 
   // Computed for no elements too, so that bool is refused.
   const NdArray first = count > 0 ? slice(flat, 0, 1, {}) : slice(flat, 0, 0, 0);
   const NdArray second = count > 0 ? slice(flat, 0, {}, -1) : first;
-  apply(Op::subtract, {first, second}, {.out = slice(result, 0, begin.size(), begin.size() + count)});
+  apply("subtract"_op, {first, second}, {.out = slice(result, 0, begin.size(), begin.size() + count)});
   return result;
 }
 
@@ -186,13 +186,13 @@ NdArray unwrap(const NdArray& p, std::optional<double> discont, int64_t axis, co
   const bool ambiguous = !whole || period.as_int64() % 2 == 0;
   Fused f;
   const auto dd = f.input(jump);
-  auto wrapped = f(Op::add, f(Op::remainder, f(Op::subtract, dd, low), period), low);
+  auto wrapped = f("add"_op, f("remainder"_op, f("subtract"_op, dd, low), period), low);
   if (ambiguous)
-    wrapped = f(Op::where, f(Op::logical_and, f(Op::equal, wrapped, low), f(Op::greater, dd, 0)), high, wrapped);
-  const auto small = f(Op::less, f(Op::absolute, dd), discont ? *discont : period.as_double() / 2);
-  const NdArray correction = f.run(f(Op::where, small, 0, f(Op::subtract, wrapped, dd)));
+    wrapped = f("where"_op, f("logical_and"_op, f("equal"_op, wrapped, low), f("greater"_op, dd, 0)), high, wrapped);
+  const auto small = f("less"_op, f("absolute"_op, dd), discont ? *discont : period.as_double() / 2);
+  const NdArray correction = f.run(f("where"_op, small, 0, f("subtract"_op, wrapped, dd)));
   NdArray result = p.astype(dtype);
-  apply(Op::add, {slice(p, d, 1, {}), cumsum(correction, d)},
+  apply("add"_op, {slice(p, d, 1, {}), cumsum(correction, d)},
         {.out = slice(result, d, 1, {}), .casting = Casting::unsafe});
   return result;
 }
@@ -207,13 +207,13 @@ NdArray trapezoid(const NdArray& y, const std::optional<NdArray>& x, const Arg& 
     step = f.input(steps);
   }
   const auto right = f.input(slice(y, d, 1, {})), left = f.input(slice(y, d, {}, -1));
-  const auto area = f(Op::divide, f(Op::multiply, step, f(Op::add, right, left)), 2.0);
+  const auto area = f("divide"_op, f("multiply"_op, step, f("add"_op, right, left)), 2.0);
   const ValueId summed[] = {f.id(area)};
   const Dims space = f.shape();
   // The sum is taken along the axis counted from the end, as the product may have more axes than y.
   const int last = space.size() - (y.ndim() - d);
   const DType dtype = f.dtype(area);
-  f.program().reduce(Reduction::sum, summed, dtype);
+  f.program().reduce("sum"_reduction, summed, dtype);
   const auto inputs = f.inputs();
   const NdArray total = run_reductions(f.program(), inputs, space, 1u << last, f.context())[0];
   return total.reshape(reduced_shape(space, 1u << last, false)).astype(dtype);
@@ -233,8 +233,8 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
     const NdArray real = is_integer(positions->dtype()) ? positions->astype(DType::float64) : *positions;
     const NdArray gaps = diff(real);
     // An even grid takes the formula of a step.
-    const NdArray even = apply(Op::equal, {gaps, slice(gaps, 0, 0, 1)});
-    if (local::reduce(Reduction::all, even).item().as_bool())
+    const NdArray even = apply("equal"_op, {gaps, slice(gaps, 0, 0, 1)});
+    if (local::reduce("all"_reduction, even).item().as_bool())
       step = slice(gaps, 0, 0, 1).item();
     else
       steps = gaps;
@@ -256,13 +256,13 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
 
   const auto inside = [&](Fused& e) {
     const auto left = e.input(slice(f, axis, {}, -2)), right = e.input(slice(f, axis, 2, {}));
-    if (!steps) return e(Op::divide, e(Op::subtract, right, left), times(2.0));
+    if (!steps) return e("divide"_op, e("subtract"_op, right, left), times(2.0));
     const auto middle = e.input(slice(f, axis, 1, -1));
-    const auto h1 = e.input(gap(0, n - 2)), h2 = e.input(gap(1, n - 1)), sum = e(Op::add, h1, h2);
-    const auto a = e(Op::divide, e(Op::negative, h2), e(Op::multiply, h1, sum));
-    const auto b = e(Op::divide, e(Op::subtract, h2, h1), e(Op::multiply, h1, h2));
-    const auto c = e(Op::divide, h1, e(Op::multiply, h2, sum));
-    return e(Op::add, e(Op::add, e(Op::multiply, a, left), e(Op::multiply, b, middle)), e(Op::multiply, c, right));
+    const auto h1 = e.input(gap(0, n - 2)), h2 = e.input(gap(1, n - 1)), sum = e("add"_op, h1, h2);
+    const auto a = e("divide"_op, e("negative"_op, h2), e("multiply"_op, h1, sum));
+    const auto b = e("divide"_op, e("subtract"_op, h2, h1), e("multiply"_op, h1, h2));
+    const auto c = e("divide"_op, h1, e("multiply"_op, h2, sum));
+    return e("add"_op, e("add"_op, e("multiply"_op, a, left), e("multiply"_op, b, middle)), e("multiply"_op, c, right));
   };
   NdArray result(f.shape(), f.dtype() == DType::bool_ ? DType::float64 : f.dtype(), context);
   if (n > 2) {
@@ -273,8 +273,8 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
   if (edge_order == 1) {
     for (const auto& [to, from] : {std::pair<int64_t, int64_t>{0, 0}, {n - 1, n - 2}}) {
       Fused e;
-      const auto rise = e(Op::subtract, e.input(at(from + 1)), e.input(at(from)));
-      e.run_into(e(Op::divide, rise, step_of(e, from)), slice(result, axis, to, to + 1));
+      const auto rise = e("subtract"_op, e.input(at(from + 1)), e.input(at(from)));
+      e.run_into(e("divide"_op, rise, step_of(e, from)), slice(result, axis, to, to + 1));
     }
     return result;
   }
@@ -285,23 +285,24 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
     if (!steps) {
       constexpr double k[2][3] = {{-1.5, 2.0, -0.5}, {0.5, -2.0, 1.5}};
       const double* c = k[first ? 0 : 1];
-      const auto sum = e(Op::add, e(Op::add, e(Op::multiply, over(c[0]), f0), e(Op::multiply, over(c[1]), f1)),
-                         e(Op::multiply, over(c[2]), f2));
+      const auto sum = e("add"_op, e("add"_op, e("multiply"_op, over(c[0]), f0), e("multiply"_op, over(c[1]), f1)),
+                         e("multiply"_op, over(c[2]), f2));
       e.run_into(sum, slice(result, axis, first ? 0 : n - 1, first ? 1 : n));
       continue;
     }
     const auto h1 = e.input(gap(first ? 0 : n - 3, first ? 1 : n - 2));
     const auto h2 = e.input(gap(first ? 1 : n - 2, first ? 2 : n - 1));
-    const auto sum = e(Op::add, h1, h2), product = e(Op::multiply, h1, h2);
+    const auto sum = e("add"_op, h1, h2), product = e("multiply"_op, h1, h2);
     const auto two = [&](const Fused::Value& x, const Fused::Value& y) {  // 2x + y
-      return e(Op::add, e(Op::multiply, 2.0, x), y);
+      return e("add"_op, e("multiply"_op, 2.0, x), y);
     };
-    const auto a = first ? e(Op::divide, e(Op::negative, two(h1, h2)), e(Op::multiply, h1, sum))
-                         : e(Op::divide, h2, e(Op::multiply, h1, sum));
-    const auto b = first ? e(Op::divide, sum, product) : e(Op::divide, e(Op::negative, sum), product);
-    const auto c = first ? e(Op::divide, e(Op::negative, h1), e(Op::multiply, h2, sum))
-                         : e(Op::divide, two(h2, h1), e(Op::multiply, h2, sum));
-    const auto total = e(Op::add, e(Op::add, e(Op::multiply, a, f0), e(Op::multiply, b, f1)), e(Op::multiply, c, f2));
+    const auto a = first ? e("divide"_op, e("negative"_op, two(h1, h2)), e("multiply"_op, h1, sum))
+                         : e("divide"_op, h2, e("multiply"_op, h1, sum));
+    const auto b = first ? e("divide"_op, sum, product) : e("divide"_op, e("negative"_op, sum), product);
+    const auto c = first ? e("divide"_op, e("negative"_op, h1), e("multiply"_op, h2, sum))
+                         : e("divide"_op, two(h2, h1), e("multiply"_op, h2, sum));
+    const auto total =
+        e("add"_op, e("add"_op, e("multiply"_op, a, f0), e("multiply"_op, b, f1)), e("multiply"_op, c, f2));
     e.run_into(total, slice(result, axis, first ? 0 : n - 1, first ? 1 : n));
   }
   return result;

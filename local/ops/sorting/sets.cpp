@@ -53,10 +53,10 @@ NdArray run_starts(const NdArray& sorted, bool equal_nan, const ExecContext& con
   if (flags.size() == 1) return flags;
   Fused fused;
   const auto before = fused.input(without_last(sorted)), after = fused.input(without_first(sorted));
-  auto differ = fused(Op::not_equal, after, before);
+  auto differ = fused("not_equal"_op, after, before);
   // Behind a NaN are NaN alone.
   if (equal_nan && (is_float(sorted.dtype()) || is_complex(sorted.dtype())))
-    differ = fused(Op::logical_and, differ, fused(Op::equal, before, before));
+    differ = fused("logical_and"_op, differ, fused("equal"_op, before, before));
   fused.run_into(differ, without_first(flags));
   return flags;
 }
@@ -73,7 +73,7 @@ void describe(Unique& result, const NdArray& flags, const NdArray& order, bool i
   if (inverse) {
     result.inverse = NdArray({n}, DType::int64, context);
     if (n > 0) {
-      const NdArray ranks = subtract(ufunc_accumulate(Op::add, flags, 0, DType::int64), 1);
+      const NdArray ranks = subtract(ufunc_accumulate("add"_op, flags, 0, DType::int64), 1);
       put(result.inverse, order, ranks, "clip");
     }
   }
@@ -164,8 +164,8 @@ std::optional<NdArray> look_up(const NdArray& element, const NdArray& set, const
   // are outside too.
   const NdArray table = filled(static_cast<int64_t>(range) + 3, DType::bool_, false, context);
   const Scalar before = Scalar::strong(low - 1, DType::int64);
-  put(table, apply(Op::subtract, {flattened(set), before}, DType::int64), true, "clip");
-  return take(table, apply(Op::subtract, {element, before}, DType::int64), std::nullopt, std::nullopt, "clip");
+  put(table, apply("subtract"_op, {flattened(set), before}, DType::int64), true, "clip");
+  return take(table, apply("subtract"_op, {element, before}, DType::int64), std::nullopt, std::nullopt, "clip");
 }
 
 NdArray distinct(const NdArray& a, bool assume_unique) {

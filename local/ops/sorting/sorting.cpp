@@ -9,7 +9,7 @@
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/rows.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local {
 
@@ -326,16 +326,16 @@ NdArray digitize(const NdArray& x, const NdArray& bins, bool right) {
   if (n > 1) {
     const NdArray low = bins[{Slice{std::nullopt, n - 1, std::nullopt}}];
     const NdArray high = bins[{Slice{1, std::nullopt, std::nullopt}}];
-    const bool rises = any(apply(Op::less, {low, high})).item().as_bool();
-    const bool falls = any(apply(Op::greater, {low, high})).item().as_bool();
+    const bool rises = any(apply("less"_op, {low, high})).item().as_bool();
+    const bool falls = any(apply("greater"_op, {low, high})).item().as_bool();
     if (rises && falls) throw InvalidArgument("bins must be monotonically increasing or decreasing");
-    decreasing = falls || (!rises && any(apply(Op::not_equal, {low, high})).item().as_bool());  // NaN: as NumPy
+    decreasing = falls || (!rises && any(apply("not_equal"_op, {low, high})).item().as_bool());  // NaN: as NumPy
   }
   const DType common = promote_types(x.dtype(), bins.dtype());
   const NdArray values = cast_to(x, common, context), edges = cast_to(bins, common, context);
   if (!decreasing) return search(edges, values, !right);
   const NdArray flipped = edges[{Slice{std::nullopt, std::nullopt, -1}}];
-  return apply(Op::subtract, {Scalar(n), search(flipped, values, !right)});
+  return apply("subtract"_op, {Scalar(n), search(flipped, values, !right)});
 }
 
 }  // namespace ops

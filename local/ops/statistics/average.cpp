@@ -2,7 +2,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/statistics/statistics.h"
 #include "quarry/local/ops/statistics/support.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -12,8 +12,8 @@ NdArray weighted_sum(const NdArray& a, const NdArray& weights, uint32_t mask, DT
   Program program;
   const ValueId value = program.cast(program.input(a.dtype()), dtype);
   const ValueId weight = program.cast(program.input(weights.dtype()), dtype);
-  const ValueId product[] = {applied(program, Op::multiply, {value, weight})};
-  program.reduce(Reduction::sum, product, dtype);
+  const ValueId product[] = {applied(program, "multiply"_op, {value, weight})};
+  program.reduce("sum"_reduction, product, dtype);
   const NdArray* inputs[] = {&a, &weights};
   return cast_to(run_reductions(program, inputs, a.shape(), mask, context_for(common_device(inputs)))[0], dtype);
 }
@@ -28,7 +28,7 @@ std::variant<NdArray, ArrayPair> average(const NdArray& a, const Axes& axis, con
   if (!weights) {
     const int64_t results = element_count(shape);
     if (results == 0) throw InvalidArgument("division by zero: the average has no elements");
-    const NdArray mean = local::reduce(Reduction::mean, a, axis, {.keepdims = keepdims});
+    const NdArray mean = local::reduce("mean"_reduction, a, axis, {.keepdims = keepdims});
     if (!returned) return mean;
     return ArrayPair{mean, filled(shape, a.size() / results, mean.dtype(), context_for(a.device()))};
   }
@@ -36,10 +36,10 @@ std::variant<NdArray, ArrayPair> average(const NdArray& a, const Axes& axis, con
   const bool exact = a.dtype() == DType::bool_ || is_integer(a.dtype());
   DType dtype = promote_types(a.dtype(), w.dtype());
   if (exact) dtype = promote_types(dtype, DType::float64);
-  const NdArray total = local::reduce(Reduction::sum, w, axis, {.keepdims = true, .dtype = dtype});
-  if (holds_any(apply(Op::equal, {total, 0.0}))) throw InvalidArgument("Weights sum to zero, can't be normalized");
+  const NdArray total = local::reduce("sum"_reduction, w, axis, {.keepdims = true, .dtype = dtype});
+  if (holds_any(apply("equal"_op, {total, 0.0}))) throw InvalidArgument("Weights sum to zero, can't be normalized");
   const NdArray sum = weighted_sum(a, w, mask, dtype);
-  const NdArray result = apply(Op::divide, {sum, total}).reshape(shape);
+  const NdArray result = apply("divide"_op, {sum, total}).reshape(shape);
   if (!returned) return result;
   return ArrayPair{result, total.broadcast_to(sum.shape()).copy(context_for(a.device())).reshape(shape)};
 }

@@ -8,7 +8,7 @@
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/statistics/support.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local {
 namespace {
@@ -45,7 +45,7 @@ BinEdges uniform_edges(const NdArray& a, const std::pair<Scalar, Scalar>& outer,
   const double width = (high - low) / static_cast<double>(count);
   const double spacing = std::max(std::abs(low), std::abs(high)) * spacing_factor(dtype);
   if (!(width > 8 * spacing && std::isfinite(width)) &&
-      holds_any(ops::greater_equal(all_but_last(edges), all_but_first(edges)))) {
+      holds_any(apply("greater_equal"_op, {all_but_last(edges), all_but_first(edges)}))) {
     throw InvalidArgument(fmt::format("Too many bins for data range. Cannot create {} finite-sized bins.", count));
   }
   // Bins of a subnormal width, or of an infinite one, are found by search.
@@ -56,14 +56,16 @@ BinEdges uniform_edges(const NdArray& a, const std::pair<Scalar, Scalar>& outer,
 int64_t estimated_count(std::string_view rule, NdArray a, const std::pair<Scalar, Scalar>& outer, bool trim) {
   const auto& [first, last] = outer;
   if (trim) {
-    const NdArray inside = ops::logical_and(ops::greater_equal(a, first), ops::less_equal(a, last));
+    const NdArray inside =
+        apply("logical_and"_op, {apply("greater_equal"_op, {a, first}), apply("less_equal"_op, {a, last})});
     a = ops::compress(inside, a);
   }
   if (a.size() == 0) return 1;
   NdArray width = estimated_width(rule, a, first, last);
   if (width.item().as_double() == 0) return 1;
   if (is_integer(a.dtype()) && width.item().as_double() < 1) width = filled({}, 1, DType::int64, default_context(kCpu));
-  const double count = ops::ceil(ops::divide(unsigned_distance(last, first), width)).item().as_double();
+  const double count =
+      apply("ceil"_op, {apply("divide"_op, {unsigned_distance(last, first), width})}).item().as_double();
   if (std::isnan(count)) throw InvalidArgument("cannot convert float NaN to integer");
   if (!(count < 0x1p62)) throw InvalidArgument(fmt::format("cannot convert {} bins to an integer", count));
   return static_cast<int64_t>(count);
@@ -105,7 +107,7 @@ NdArray equal_bins(const NdArray& a, const Scalar& first, const Scalar& last, in
 }
 
 void check_ascending(const NdArray& edges, const std::string& message) {
-  if (edges.size() > 1 && holds_any(ops::greater(all_but_last(edges), all_but_first(edges))))
+  if (edges.size() > 1 && holds_any(apply("greater"_op, {all_but_last(edges), all_but_first(edges)})))
     throw InvalidArgument(message);
 }
 
@@ -113,7 +115,7 @@ NdArray unsigned_distance(const Scalar& last, const Scalar& first) {
   const DType dtype = promoted({operand_of(last), operand_of(first)});
   const ExecContext host = default_context(kCpu);
   const auto value = [&](const Scalar& scalar) { return filled({}, scalar, dtype, host); };
-  NdArray distance = ops::subtract(value(last), value(first));
+  NdArray distance = apply("subtract"_op, {value(last), value(first)});
   if (local::kind(dtype) != 'i') return distance;
   const int64_t bytes = local::itemsize(dtype);
   return distance.astype(bytes == 1   ? DType::uint8

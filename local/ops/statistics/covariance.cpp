@@ -11,6 +11,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/statistics/statistics.h"
 #include "quarry/local/ops/statistics/support.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 #include "quarry/local/program/products.h"
 
 namespace quarry::local::ops {
@@ -99,13 +100,13 @@ NdArray cov(const NdArray& m, const std::optional<NdArray>& y, bool rowvar, bool
     if (freedom != 0)
       divisor -= !aweights ? freedom : freedom * ops::sum(multiply(*w, *aweights)).item().as_double() / sum;
   } else {
-    mean = local::reduce(Reduction::mean, x, 1);
+    mean = local::reduce("mean"_reduction, x, 1);
   }
   if (divisor <= 0) divisor = 0;
 
   Fused centering;
   const Fused::Value distance =
-      centering(Op::subtract, centering.input(x), centering.input(mean.reshape({mean.size(), 1})));
+      centering("subtract"_op, centering.input(x), centering.input(mean.reshape({mean.size(), 1})));
   const NdArray centered(x.shape(), type, context);
   centering.run_into(distance, centered);
   NdArray c;
@@ -127,10 +128,10 @@ NdArray corrcoef(const NdArray& x, const std::optional<NdArray>& y, bool rowvar,
   const NdArray deviation = sqrt(diagonal.real());
   Fused fused;
   const Fused::Value across = fused.input(deviation.reshape({deviation.size(), 1})), along = fused.input(deviation);
-  Fused::Value scaled = fused(Op::divide, fused(Op::divide, fused.input(c), across), along);
-  if (!is_complex(c.dtype())) return fused.run(fused(Op::clip, scaled, -1, 1));
+  Fused::Value scaled = fused("divide"_op, fused("divide"_op, fused.input(c), across), along);
+  if (!is_complex(c.dtype())) return fused.run(fused("clip"_op, scaled, -1, 1));
   NdArray result = fused.run(scaled);
-  for (const NdArray& part : {result.real(), result.imag()}) apply(Op::clip, {part, -1, 1}, UfuncOptions{.out = part});
+  for (const NdArray& part : {result.real(), result.imag()}) apply("clip"_op, {part, -1, 1}, UfuncOptions{.out = part});
   return result;
 }
 

@@ -24,13 +24,13 @@ struct Data {
 NdArray number(double value, DType dtype = DType::float64) { return filled({}, value, dtype, default_context(kCpu)); }
 NdArray on_host(const NdArray& value) { return value.to(kCpu); }
 
-NdArray by_sqrt(const Data& data) { return ops::divide(data.extent, number(std::sqrt(data.size()))); }
-NdArray by_sturges(const Data& data) { return ops::divide(data.extent, number(std::log2(data.size()) + 1)); }
-NdArray by_rice(const Data& data) { return ops::divide(data.extent, 2 * std::pow(data.size(), 1.0 / 3)); }
+NdArray by_sqrt(const Data& data) { return apply("divide"_op, {data.extent, number(std::sqrt(data.size()))}); }
+NdArray by_sturges(const Data& data) { return apply("divide"_op, {data.extent, number(std::log2(data.size()) + 1)}); }
+NdArray by_rice(const Data& data) { return apply("divide"_op, {data.extent, 2 * std::pow(data.size(), 1.0 / 3)}); }
 
 NdArray by_scott(const Data& data) {
   const double factor = std::pow(24 * std::sqrt(std::numbers::pi) / data.size(), 1.0 / 3);
-  return ops::multiply(factor, on_host(ops::std(data.a)));
+  return apply("multiply"_op, {factor, on_host(ops::std(data.a))});
 }
 
 // Sturges' rule with the skewness.
@@ -40,28 +40,28 @@ NdArray by_doane(const Data& data) {
   const NdArray sigma = on_host(ops::std(data.a)), mean = on_host(ops::mean(data.a));
   if (!(sigma.item().as_double() > 0)) return number(0);
   Fused fused;
-  const Fused::Value distance = fused(Op::subtract, fused.input(data.a), mean.item());
-  const Fused::Value cubed = fused(Op::power, fused(Op::divide, distance, sigma.item()), 3);
+  const Fused::Value distance = fused("subtract"_op, fused.input(data.a), mean.item());
+  const Fused::Value cubed = fused("power"_op, fused("divide"_op, distance, sigma.item()), 3);
   const DType dtype = fused.dtype(cubed);
   const ValueId summed[] = {fused.id(cubed)};
-  fused.program().reduce(Reduction::sum, summed, dtype);
+  fused.program().reduce("sum"_reduction, summed, dtype);
   const uint32_t all = axes_mask(Axes(), data.a.ndim());
   const NdArray sum = run_reductions(fused.program(), fused.inputs(), data.a.shape(), all, fused.context())[0];
-  const double skewness = on_host(ops::divide(sum, n).astype(dtype)).item().as_double();
+  const double skewness = on_host(apply("divide"_op, {sum, n}).astype(dtype)).item().as_double();
   const double spread = std::sqrt(6 * (n - 2) / ((n + 1) * (n + 3)));
-  return ops::divide(data.extent, number(1 + std::log2(n) + std::log2(1 + std::abs(skewness) / spread)));
+  return apply("divide"_op, {data.extent, number(1 + std::log2(n) + std::log2(1 + std::abs(skewness) / spread))});
 }
 
 // Freedman and Diaconis: by the distance of the quartiles.
 NdArray by_fd(const Data& data) {
   const NdArray quartiles = on_host(ops::percentile(data.a, from_vector<double>({75, 25})));
-  const NdArray range = ops::subtract(quartiles[{0}], quartiles[{1}]);
-  return ops::multiply(ops::multiply(2.0, range), std::pow(data.size(), -1.0 / 3));
+  const NdArray range = apply("subtract"_op, {quartiles[{0}], quartiles[{1}]});
+  return apply("multiply"_op, {apply("multiply"_op, {2.0, range}), std::pow(data.size(), -1.0 / 3)});
 }
 
 NdArray by_auto(const Data& data) {
-  const NdArray fd = ops::maximum(by_fd(data), ops::divide(by_sqrt(data), 2));
-  return ops::minimum(fd, by_sturges(data));
+  const NdArray fd = apply("maximum"_op, {by_fd(data), apply("divide"_op, {by_sqrt(data), 2})});
+  return apply("minimum"_op, {fd, by_sturges(data)});
 }
 
 // The number of bins that minimises the estimated integrated squared error (Stone, 1984).
@@ -73,15 +73,15 @@ NdArray by_stone(const Data& data) {
   int64_t best = 0;
   for (int64_t bins = 1; bins <= most; ++bins) {
     const NdArray counts = ops::histogram(data.a, bins, std::pair(data.first, data.last)).first;
-    const NdArray share = ops::divide(counts, n);
-    const double width = ops::divide(data.extent, bins).item().as_double();
+    const NdArray share = apply("divide"_op, {counts, n});
+    const double width = apply("divide"_op, {data.extent, bins}).item().as_double();
     const double risk = (2 - (n + 1) * ops::dot(share, share).item().as_double()) / width;
     if (best == 0 || risk < least) {
       least = risk;
       best = bins;
     }
   }
-  return ops::divide(data.extent, best);
+  return apply("divide"_op, {data.extent, best});
 }
 
 struct Estimator {

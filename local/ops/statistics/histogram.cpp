@@ -82,7 +82,7 @@ ArrayPair histogram(const NdArray& a, const Bins& bins, const BinRange& range, s
     const NdArray widths = cast_to(diff(edges.edges), DType::float64);
     Fused fused;
     counts = fused.run(
-        fused(Op::divide, fused(Op::divide, fused.input(counts), fused.input(widths)), fused.input(sum(counts))));
+        fused("divide"_op, fused("divide"_op, fused.input(counts), fused.input(widths)), fused.input(sum(counts))));
   }
   return {counts, edges.edges};
 }

@@ -87,16 +87,16 @@ NdArray flat_bins(const std::optional<NdArray>& flat, const NdArray& x, const Nd
   Fused fused;
   const Fused::Value last = fused.input(at_last(edges, edges.size() - 1));
   // The last bin holds its upper edge.
-  const Fused::Value on_edge = fused.cast(fused(Op::equal, fused.input(x), last), DType::int64);
-  const Fused::Value bin = fused(Op::subtract, fused(Op::subtract, fused.input(beyond), 1), on_edge);
-  Fused::Value outside = fused(Op::logical_or, fused(Op::less, bin, 0), fused(Op::greater_equal, bin, bins));
+  const Fused::Value on_edge = fused.cast(fused("equal"_op, fused.input(x), last), DType::int64);
+  const Fused::Value bin = fused("subtract"_op, fused("subtract"_op, fused.input(beyond), 1), on_edge);
+  Fused::Value outside = fused("logical_or"_op, fused("less"_op, bin, 0), fused("greater_equal"_op, bin, bins));
   Fused::Value whole = bin;
   if (flat) {
     const Fused::Value before = fused.input(*flat);
-    outside = fused(Op::logical_or, outside, fused(Op::less, before, 0));
-    whole = fused(Op::add, fused(Op::multiply, before, bins), bin);
+    outside = fused("logical_or"_op, outside, fused("less"_op, before, 0));
+    whole = fused("add"_op, fused("multiply"_op, before, bins), bin);
   }
-  return fused.run(fused(Op::where, outside, -1, whole));
+  return fused.run(fused("where"_op, outside, -1, whole));
 }
 
 // float64 counts of flat bins.
@@ -160,9 +160,9 @@ std::pair<NdArray, std::vector<NdArray>> histogramdd(const Sample& sample, const
     for (size_t i = 0; i < edges.size(); ++i) {
       Dims extents(shape.size(), 1);
       extents[static_cast<int>(i)] = -1;
-      scaled = fused(Op::divide, scaled, fused.input(diff(edges[i]).reshape(extents)));
+      scaled = fused("divide"_op, scaled, fused.input(diff(edges[i]).reshape(extents)));
     }
-    counts = fused.run(fused(Op::divide, scaled, fused.input(sum(counts))));
+    counts = fused.run(fused("divide"_op, scaled, fused.input(sum(counts))));
   }
   return {counts, edges};
 }

@@ -12,17 +12,17 @@ namespace {
 
 // The mean of the middle elements, or the middle one (`single`). `probe` is an element of each row: its NaN counts.
 NdArray middle(const NdArray& low, const NdArray& high, bool single, const NdArray& probe) {
-  const DType dtype = accumulate_dtype(Reduction::mean, low.dtype());
+  const DType dtype = accumulate_dtype("mean"_reduction, low.dtype());
   const DType wide = widened(dtype);
   Fused fused;
   Fused::Value result = fused.cast(fused.input(low), wide);
-  if (!single) result = fused(Op::add, result, fused.cast(fused.input(high), wide));
+  if (!single) result = fused("add"_op, result, fused.cast(fused.input(high), wide));
   // NumPy's division by 1 changes complex infinities.
-  if (!single || is_complex(wide)) result = fused(Op::divide, result, single ? 1 : 2);
+  if (!single || is_complex(wide)) result = fused("divide"_op, result, single ? 1 : 2);
   result = fused.cast(result, dtype);
   if (is_inexact(probe.dtype())) {
     const Fused::Value value = fused.input(probe);
-    result = fused(Op::where, fused(Op::isnan, value), value, result);
+    result = fused("where"_op, fused("isnan"_op, value), value, result);
   }
   return fused.run(result);
 }
@@ -40,13 +40,14 @@ NdArray median_of_rows(const NdArray& rows, int64_t length) {
 
 NdArray median_of_uneven_rows(const NdArray& rows, const NdArray& counts) {
   const NdArray sorted = sorted_rows(rows, context_for(rows.device()));
-  const NdArray count = ops::maximum(counts, 1);
-  const NdArray high = ops::floor_divide(count, 2), low = ops::floor_divide(ops::subtract(count, 1), 2);
+  const NdArray count = apply("maximum"_op, {counts, 1});
+  const NdArray high = apply("floor_divide"_op, {count, 2}),
+                low = apply("floor_divide"_op, {apply("subtract"_op, {count, 1}), 2});
   const NdArray lower = gathered(sorted, low, /*kept=*/0), upper = gathered(sorted, high, /*kept=*/0);
   const NdArray first = sorted[{ellipsis, Slice{0, 1, std::nullopt}}];
   const NdArray even = middle(lower, upper, /*single=*/false, first),
                 odd = middle(lower, lower, /*single=*/true, first);
-  return ops::where(ops::equal(low, high), odd, even);
+  return apply("where"_op, {apply("equal"_op, {low, high}), odd, even});
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ NdArray median(const NdArray& a, const Axes& axis, const std::optional<NdArray>&
   const NdArray rows = merged_last(a, mask);
   const Dims kept = reduced_shape(a.shape(), mask, /*keepdims=*/true);
   const int64_t length = rows.shape().back();
-  if (length == 0 || rows.size() == 0) return reduce(Reduction::mean, a, axis, {.keepdims = keepdims, .out = out});
+  if (length == 0 || rows.size() == 0) return reduce("mean"_reduction, a, axis, {.keepdims = keepdims, .out = out});
   return deliver("median", median_of_rows(rows, length).reshape(kept), a.shape(), mask, keepdims, out);
 }
 

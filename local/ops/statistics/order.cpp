@@ -12,8 +12,8 @@ namespace quarry::local {
 NdArray numbers_per_row(const NdArray& rows) {
   Program program;
   const ValueId number[] = {
-      applied(program, Op::logical_not, {applied(program, Op::isnan, {program.input(rows.dtype())})})};
-  program.reduce(Reduction::count_nonzero, number, DType::bool_);
+      applied(program, "logical_not"_op, {applied(program, "isnan"_op, {program.input(rows.dtype())})})};
+  program.reduce("count_nonzero"_reduction, number, DType::bool_);
   const NdArray* inputs[] = {&rows};
   return run_reductions(program, inputs, rows.shape(), 1u << (rows.ndim() - 1), context_for(rows.device()))[0];
 }

@@ -48,17 +48,17 @@ NdArray spread(const NdArray& values, const NdArray& rows) {
 // a + (b - a) t, from the nearer end, as NumPy rounds it: `t` and `rest` = 1 - t.
 Fused::Value interpolated(Fused& fused, const Fused::Value& a, const Fused::Value& b, const Fused::Value& t,
                           const Fused::Value& rest, const Fused::Value& nearer_b) {
-  const Fused::Value distance = fused(Op::subtract, b, a);
-  const Fused::Value from_a = fused(Op::add, a, fused(Op::multiply, distance, t));
-  const Fused::Value from_b = fused(Op::subtract, b, fused(Op::multiply, distance, rest));
-  return fused(Op::where, nearer_b, from_b, from_a);
+  const Fused::Value distance = fused("subtract"_op, b, a);
+  const Fused::Value from_a = fused("add"_op, a, fused("multiply"_op, distance, t));
+  const Fused::Value from_b = fused("subtract"_op, b, fused("multiply"_op, distance, rest));
+  return fused("where"_op, nearer_b, from_b, from_a);
 }
 
 // NaN of the rows where `probe`, an element of each, is NaN.
 Fused::Value with_nan(Fused& fused, const Fused::Value& result, const NdArray& probe) {
   if (!is_inexact(probe.dtype())) return result;
   const Fused::Value value = fused.input(probe);
-  return fused(Op::where, fused(Op::isnan, value), value, result);
+  return fused("where"_op, fused("isnan"_op, value), value, result);
 }
 
 // Of rows of which the first `length` elements in order count.
@@ -86,15 +86,15 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
       return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last)).reshape(result_shape(request, found));
     const Fused::Value b = fused.input(at_last(found, index(next[0])));
     const Scalar gamma = at.gamma->item();
-    const Fused::Value distance = fused(Op::subtract, b, a);
+    const Fused::Value distance = fused("subtract"_op, b, a);
     // The same roundings as interpolated(), whose choice is known.
     const double weight = gamma.as_double();
     const auto literal = [&](double value) {
       return request.weak ? Scalar(value) : Scalar::strong(value, gamma.dtype());
     };
     const Fused::Value result = weight >= 0.5
-                                    ? fused(Op::subtract, b, fused(Op::multiply, distance, literal(1 - weight)))
-                                    : fused(Op::add, a, fused(Op::multiply, distance, literal(weight)));
+                                    ? fused("subtract"_op, b, fused("multiply"_op, distance, literal(1 - weight)))
+                                    : fused("add"_op, a, fused("multiply"_op, distance, literal(weight)));
     return fused.run(with_nan(fused, result, last)).reshape(result_shape(request, found));
   }
   const auto taken = [&](std::vector<int64_t> positions) {
@@ -107,7 +107,8 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
   const Fused::Value a = fused.input(taken(previous));
   if (!at.next) return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last));
   const Fused::Value b = fused.input(taken(next)), t = fused.input(spread(*at.gamma, found));
-  const Fused::Value result = interpolated(fused, a, b, t, fused(Op::subtract, 1, t), fused(Op::greater_equal, t, 0.5));
+  const Fused::Value result =
+      interpolated(fused, a, b, t, fused("subtract"_op, 1, t), fused("greater_equal"_op, t, 0.5));
   return fused.run(with_nan(fused, result, last));
 }
 
@@ -115,8 +116,9 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
 NdArray of_uneven_rows(const Request& request, const NdArray& rows, const NdArray& counts) {
   const NdArray sorted = sorted_rows(rows, context_for(rows.device()));
   const NdArray q = spread(request.q, rows);
-  const NdArray count = ops::maximum(counts.reshape(reduced_shape(rows.shape(), 1u << (rows.ndim() - 1), false)), 1);
-  const NdArray last = ops::subtract(count, 1);
+  const NdArray count =
+      apply("maximum"_op, {counts.reshape(reduced_shape(rows.shape(), 1u << (rows.ndim() - 1), false)), 1});
+  const NdArray last = apply("subtract"_op, {count, 1});
   const DType dtype = is_float(q.dtype()) ? q.dtype() : DType::int64;
   const NdArray typed = cast_to(count, dtype), typed_last = cast_to(last, dtype);
   const QuantilePositions at = quantile_positions(request.method, q, {typed, typed_last, last});
@@ -125,13 +127,13 @@ NdArray of_uneven_rows(const Request& request, const NdArray& rows, const NdArra
   const Fused::Value a = fused.input(gathered(sorted, at.previous, /*kept=*/1));
   if (!at.next) return fused.run(with_nan(fused, fused.cast(a, sorted.dtype()), first));
   const Fused::Value b = fused.input(gathered(sorted, *at.next, /*kept=*/1)), gamma = fused.input(*at.gamma);
-  Fused::Value t = gamma, rest = fused(Op::subtract, 1, gamma);
+  Fused::Value t = gamma, rest = fused("subtract"_op, 1, gamma);
   if (request.weak) {
     const PromotionOperand operands[] = {{sorted.dtype(), false}, {DType::float64, /*weak=*/true}};
     t = fused.cast(t, result_type(operands));
     rest = fused.cast(rest, result_type(operands));
   }
-  const Fused::Value result = interpolated(fused, a, b, t, rest, fused(Op::greater_equal, gamma, 0.5));
+  const Fused::Value result = interpolated(fused, a, b, t, rest, fused("greater_equal"_op, gamma, 0.5));
   return fused.run(with_nan(fused, result, first));
 }
 
@@ -144,20 +146,20 @@ NdArray of_weighted_rows(const Request& request, const NdArray& rows, const NdAr
   const int64_t length = rows.shape().back();
   std::optional<NdArray> empty;
   if (request.ignore_nan && is_inexact(rows.dtype())) {
-    share = ops::where(ops::isnan(sorted), 0.0, share);
-    empty = ops::isnan(at_last(sorted, 0));
+    share = apply("where"_op, {apply("isnan"_op, {sorted}), 0.0, share});
+    empty = apply("isnan"_op, {at_last(sorted, 0)});
   }
   share = ops::cumsum(share, -1);
   const NdArray total = share[{ellipsis, Slice{length - 1, std::nullopt, std::nullopt}}];
-  NdArray wrong = ops::isnan(ops::divide(total, total));
-  if (empty) wrong = ops::logical_and(wrong.reshape(empty->shape()), ops::logical_not(*empty));
+  NdArray wrong = apply("isnan"_op, {apply("divide"_op, {total, total})});
+  if (empty) wrong = apply("logical_and"_op, {wrong.reshape(empty->shape()), apply("logical_not"_op, {*empty})});
   if (holds_any(wrong)) throw InvalidArgument("Weights included NaN, inf or were all zero.");
 
   const DType dtype = is_float(request.q.dtype()) ? request.q.dtype() : DType::float64;
   Fused fused;
   // Elements without weight at the front are not even the quantile 0.
-  const Fused::Value part = fused.cast(fused(Op::divide, fused.input(share), fused.input(total)), dtype);
-  const NdArray cumulated = fused.run(fused(Op::where, fused(Op::equal, part, 0), -1, part));
+  const Fused::Value part = fused.cast(fused("divide"_op, fused.input(share), fused.input(total)), dtype);
+  const NdArray cumulated = fused.run(fused("where"_op, fused("equal"_op, part, 0), -1, part));
   Dims wanted_shape = rows.shape();
   wanted_shape.back() = request.quantiles();
   const NdArray wanted =
@@ -170,7 +172,7 @@ NdArray of_weighted_rows(const Request& request, const NdArray& rows, const NdAr
         .searchsorted(dtype, cumulated.raw(), rows_of(cumulated), wanted.raw(), request.quantiles(), /*right=*/false,
                       positions.data<int64_t>(), context);
   }
-  const NdArray found = gathered(sorted, ops::minimum(positions, length - 1), /*kept=*/0);
+  const NdArray found = gathered(sorted, apply("minimum"_op, {positions, length - 1}), /*kept=*/0);
   std::vector<int64_t> axes{rows.ndim() - 1};
   for (int64_t d = 0; d < rows.ndim() - 1; ++d) axes.push_back(d);
   Fused finished;
@@ -225,7 +227,7 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
   if (is_complex(request.q.dtype())) throw TypeError("quantiles must be real numbers");
   request.weak = !q.array() && q.scalar().weak() && request.q.dtype() != DType::bool_;
   request.ignore_nan = ignore_nan;
-  if (percent) request.q = apply(Op::divide, {request.q, 100});
+  if (percent) request.q = apply("divide"_op, {request.q, 100});
   if (!in_range(request.q)) {
     throw InvalidArgument(percent ? "Percentiles must be in the range [0, 100]"
                                   : "Quantiles must be in the range [0, 1]");
@@ -236,11 +238,11 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
     axes_mask(axis, a.ndim());
     const NdArray valid = checked_weights(*weights, a, axis);
     if (is_complex(valid.dtype())) throw TypeError("weights must be real numbers");
-    if (holds_any(ops::less(valid, 0))) throw InvalidArgument("Weights must be non-negative.");
+    if (holds_any(apply("less"_op, {valid, 0}))) throw InvalidArgument("Weights must be non-negative.");
     request.weights = valid.broadcast_to(a.shape());
   }
   // NumPy forgets the quantiles here.
-  if (ignore_nan && a.size() == 0) return reduce(Reduction::mean, a, axis, {.keepdims = keepdims, .out = out});
+  if (ignore_nan && a.size() == 0) return reduce("mean"_reduction, a, axis, {.keepdims = keepdims, .out = out});
   request.mask = axes_mask(axis, a.ndim());
   if (request.q.ndim() > 2)
     throw InvalidArgument(fmt::format("q must be a scalar or 1d (got {} dimensions)", request.q.ndim()));

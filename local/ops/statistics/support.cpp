@@ -61,8 +61,8 @@ NdArray checked_weights(const NdArray& weights, const NdArray& a, const Axes& ax
 std::pair<NdArray, NdArray> extremes(const NdArray& a) {
   Program program;
   const ValueId value[] = {program.input(a.dtype())};
-  program.reduce(Reduction::min, value, a.dtype());
-  program.reduce(Reduction::max, value, a.dtype());
+  program.reduce("min"_reduction, value, a.dtype());
+  program.reduce("max"_reduction, value, a.dtype());
   const NdArray* inputs[] = {&a};
   const auto states = run_reductions(program, inputs, a.shape(), axes_mask(Axes(), a.ndim()), context_for(a.device()));
   return {states[0].reshape({}), states[1].reshape({})};

@@ -10,7 +10,7 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -110,12 +110,12 @@ void pack(const NdArray& target, std::span<const NdArray> bits, bool big) {
   for (size_t i = 0; i < bits.size(); ++i) {
     const DType dtype = bits[i].dtype();
     const ValueId compared[] = {program.input(dtype), program.constant(Scalar::strong(0, dtype), dtype)};
-    const ValueId bit = program.cast(program.apply(Op::not_equal, compared), DType::uint8);
+    const ValueId bit = program.cast(program.apply("not_equal"_op, compared), DType::uint8);
     const auto weight = static_cast<int64_t>(big ? 0x80u >> i : 1u << i);
     const ValueId weighted[] = {bit, program.constant(weight, DType::uint8)};
-    const ValueId term = program.apply(Op::multiply, weighted);
+    const ValueId term = program.apply("multiply"_op, weighted);
     const ValueId both[] = {byte, term};
-    byte = byte < 0 ? term : program.apply(Op::bitwise_or, both);
+    byte = byte < 0 ? term : program.apply("bitwise_or"_op, both);
     inputs.push_back(&bits[i]);
   }
   program.output(byte);
@@ -148,8 +148,8 @@ void pack_words(const NdArray& target, const NdArray& words, bool big) {
     return program.apply(op, std::array{a, word_constant(program, b)});
   };
   const ValueId product =
-      two(Op::multiply, program.input(DType::uint64), big ? 0x8040201008040201 : 0x0102040810204080);
-  program.output(program.cast(two(Op::right_shift, product, 56), DType::uint8));
+      two("multiply"_op, program.input(DType::uint64), big ? 0x8040201008040201 : 0x0102040810204080);
+  program.output(program.cast(two("right_shift"_op, product, 56), DType::uint8));
   const NdArray *in[] = {&words}, *out[] = {&target};
   run_elementwise(program, in, out, context_for(target.device()));
 }
@@ -161,10 +161,10 @@ void unpack_words(const NdArray& words, const NdArray& bytes, bool big) {
     return program.apply(op, std::array{a, word_constant(program, b)});
   };
   constexpr uint64_t kOnes = 0x0101010101010101;
-  const ValueId copies = two(Op::multiply, program.cast(program.input(DType::uint8), DType::uint64), kOnes);
-  const ValueId own = two(Op::bitwise_and, copies, big ? 0x0102040810204080 : 0x8040201008040201);
-  const ValueId top = two(Op::add, own, 0x7f * kOnes);  // the top bit of a byte that is not 0
-  program.output(two(Op::bitwise_and, two(Op::right_shift, top, 7), kOnes));
+  const ValueId copies = two("multiply"_op, program.cast(program.input(DType::uint8), DType::uint64), kOnes);
+  const ValueId own = two("bitwise_and"_op, copies, big ? 0x0102040810204080 : 0x8040201008040201);
+  const ValueId top = two("add"_op, own, 0x7f * kOnes);  // the top bit of a byte that is not 0
+  program.output(two("bitwise_and"_op, two("right_shift"_op, top, 7), kOnes));
   const NdArray *in[] = {&bytes}, *out[] = {&words};
   run_elementwise(program, in, out, context_for(words.device()));
 }
@@ -349,7 +349,7 @@ NdArray packbits(const NdArray& a, std::optional<int64_t> axis, std::string_view
   std::vector<NdArray> parts;
   std::optional<NdArray> words;
   if (whole > 0 && along == bits.ndim() - 1) {
-    NdArray truth = bits.dtype() == DType::bool_ ? bits : apply(Op::not_equal, {bits, 0});
+    NdArray truth = bits.dtype() == DType::bool_ ? bits : apply("not_equal"_op, {bits, 0});
     if (truth.strides()[along] != 1) truth = truth.copy(context_for(a.device()));
     words = as_words(sliced(truth, along, 0, whole * 8));
   }
@@ -397,10 +397,10 @@ NdArray unpackbits(const NdArray& a, std::optional<int64_t> axis, std::optional<
     Program program;
     const ValueId place = program.cast(program.index(along + 1), DType::uint8);
     const ValueId reversed[] = {program.constant(7, DType::uint8), place};
-    const ValueId shift = big ? program.apply(Op::subtract, reversed) : place;
+    const ValueId shift = big ? program.apply("subtract"_op, reversed) : place;
     const ValueId shifted[] = {program.input(DType::uint8), shift};
-    const ValueId masked[] = {program.apply(Op::right_shift, shifted), program.constant(1, DType::uint8)};
-    program.output(program.apply(Op::bitwise_and, masked));
+    const ValueId masked[] = {program.apply("right_shift"_op, shifted), program.constant(1, DType::uint8)};
+    program.output(program.apply("bitwise_and"_op, masked));
     const NdArray *in[] = {&source}, *out[] = {&target};
     run_elementwise(program, in, out, context);
   };

@@ -106,7 +106,7 @@ const Program* cached_program(Op op, std::span<const Arg> args, std::optional<DT
     return &entry->program;
   }
   if (scalars == 0) return &entry->program;
-  if (!entry->literals || op == Op::power) return nullptr;
+  if (!entry->literals || op == "power"_op) return nullptr;
   int slot = 0;
   for (const Arg& arg : args) {
     if (arg.array()) continue;
@@ -126,7 +126,7 @@ void check_power(std::span<const Arg> args, DType loop, const NdArray* where) {
   options.initial = Scalar(0);
   const Dims shape = where ? broadcast_shapes(exponent->shape(), where->shape()) : exponent->shape();
   if (where) options.where = *where;
-  if (reduce(Reduction::min, exponent->broadcast_to(shape), {}, options).item().as_int64() < 0)
+  if (reduce("min"_reduction, exponent->broadcast_to(shape), {}, options).item().as_int64() < 0)
     throw InvalidArgument("Integers to negative integer powers are not allowed.");
 }
 
@@ -249,7 +249,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
   if (options.dtype || options.casting != Casting::same_kind)
     for (size_t i = 0; i < args.size(); ++i)
       if (args[i].array() || !args[i].scalar().weak()) ids[i] = program.cast(ids[i], types.args[i]);
-  if (ops[0] == Op::power) check_power(args, types.loop, options.where ? &*options.where : nullptr);
+  if (ops[0] == "power"_op) check_power(args, types.loop, options.where ? &*options.where : nullptr);
   const ValueId mask = options.where ? program.input(DType::bool_) : -1;
 
   std::vector<NdArray> results, written;  // what is returned, and what the program writes
@@ -282,7 +282,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
       const ValueId old = keeps ? program.input(results[k].dtype()) : program.constant(Scalar(0), results[k].dtype());
       if (keeps) sources.push_back(results[k]);
       const ValueId selected[] = {mask, value, old};
-      value = program.apply(Op::where, selected);
+      value = program.apply("where"_op, selected);
     }
     program.output(value);
   }
@@ -299,7 +299,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
 // Runs a known program straight into an array of the result's dtype and shape, which is what `out` mostly is. False
 // where the call is of another kind.
 bool run_into(Op op, std::span<const Arg> args, const NdArray& out) {
-  if (op == Op::power) return false;  // may have exponents to check
+  if (op == "power"_op) return false;  // may have exponents to check
   const Program* program = cached_program(op, args, std::nullopt);
   if (program == nullptr || program->dtype(program->outputs()[0]) != out.dtype()) return false;
   const Inputs inputs = inputs_of(op, args, std::nullopt);
@@ -364,7 +364,7 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
   const auto run = [&](const Program& program) {
     const ValueId value = program.outputs()[0];
     // Only a loop of integers checks its exponents.
-    if (op == Op::power) check_power(args, program.dtype(value), nullptr);
+    if (op == "power"_op) check_power(args, program.dtype(value), nullptr);
     NdArray result = new_result(inputs.span(), inputs.shape, program.dtype(value), context);
     const NdArray* out[] = {&result};
     run_elementwise(program, inputs.span(), out, context);

@@ -2,7 +2,7 @@
 // same_kind. x may be a view: x[{0}] += 1. Throw what the ufunc with `out` throws.
 #pragma once
 
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/apply.h"
 
 namespace quarry::local {
 
@@ -10,7 +10,7 @@ namespace quarry::local {
   inline const NdArray& operator symbol##=(const NdArray& x, const Arg& y) { \
     UfuncOptions options;                                                    \
     options.out = x;                                                         \
-    apply(Op::name, {x, y}, options);                                        \
+    apply(named_op<#name>(), {x, y}, options);                               \
     return x;                                                                \
   }
 #include "quarry/local/ops/ufunc/operators.def"

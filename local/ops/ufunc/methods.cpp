@@ -10,7 +10,7 @@
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
-#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/scanning.h"
 
 namespace quarry::local {
@@ -75,17 +75,6 @@ void run_fold(Op op, const NdArray& array, int axis, const NdArray& out, int64_t
   engine(context.device).scanning().fold(launch, context);
 }
 
-// The reduction that is this operation's, where there is one.
-std::optional<Reduction> reduction_of(Op op) {
-  static constexpr std::pair<Op, Reduction> kPairs[] = {
-      {Op::add, Reduction::sum},     {Op::multiply, Reduction::prod},   {Op::maximum, Reduction::max},
-      {Op::minimum, Reduction::min}, {Op::logical_and, Reduction::all}, {Op::logical_or, Reduction::any},
-  };
-  for (const auto& [candidate, reduction] : kPairs)
-    if (candidate == op) return reduction;
-  return std::nullopt;
-}
-
 // One element after another, each where its mask says: for operations that no value leaves as they are.
 NdArray masked_fold(Op op, const NdArray& array, int axis, const NdArray& where, const Scalar& initial) {
   Dims kept = array.shape();
@@ -103,21 +92,27 @@ NdArray masked_fold(Op op, const NdArray& array, int axis, const NdArray& where,
 }  // namespace
 
 std::optional<Scalar> identity_of(Op op, DType dtype) {
-  if (info(op).rule == OpRule::logical) return Scalar::strong(Scalar(op == Op::logical_and ? 1 : 0), DType::bool_);
-  static constexpr Op kZero[] = {Op::add, Op::bitwise_or, Op::bitwise_xor, Op::gcd, Op::hypot};
-  if (std::find(std::begin(kZero), std::end(kZero), op) != std::end(kZero)) return Scalar::strong(Scalar(0), dtype);
-  if (op == Op::multiply) return Scalar::strong(Scalar(1), dtype);
-  if (op == Op::bitwise_and) return Scalar::strong(Scalar(dtype == DType::bool_ ? 1 : -1), dtype);
-  if (op == Op::logaddexp || op == Op::logaddexp2)
-    return Scalar::strong(Scalar(-std::numeric_limits<double>::infinity()), dtype);
+  const DType of = info(op).rule == OpRule::logical ? DType::bool_ : dtype;
+  switch (info(op).identity) {
+    case OpInfo::Identity::none:
+      break;
+    case OpInfo::Identity::zero:
+      return Scalar::strong(Scalar(0), of);
+    case OpInfo::Identity::one:
+      return Scalar::strong(Scalar(1), of);
+    case OpInfo::Identity::all_ones:
+      return Scalar::strong(Scalar(of == DType::bool_ ? 1 : -1), of);
+    case OpInfo::Identity::lowest:
+      return Scalar::strong(Scalar(-std::numeric_limits<double>::infinity()), of);
+  }
   return std::nullopt;
 }
 
-bool is_reorderable(Op op) { return is_associative(op) && op != Op::lcm; }
+bool is_reorderable(Op op) { return info(op).grouping == OpInfo::Grouping::reorderable; }
 
 DType fold_dtype(Op op, DType input, std::optional<DType> dtype, const std::optional<NdArray>& out) {
   const bool logical = info(op).rule == OpRule::logical;
-  if (!dtype && !out && (op == Op::add || op == Op::multiply)) {
+  if (!dtype && !out && (op == "add"_op || op == "multiply"_op)) {
     // Sums and products of bool and of narrow integers are wide.
     if (kind(input) == 'b' || kind(input) == 'i') return DType::int64;
     if (kind(input) == 'u') return DType::uint64;
@@ -223,7 +218,7 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
     const NdArray where = options.where->broadcast_to(array.shape());
     if (!identity && !is_associative(op) && mask != 0)
       return finish(masked_fold(op, values, std::countr_zero(mask), where, *initial));
-    values = ops::where(where, values, identity ? *identity : *initial);
+    values = apply("where"_op, {where, values, identity ? *identity : *initial});
   }
   if (initial && !is_associative(op) && mask != 0) {
     // The initial value is element 0.
@@ -242,7 +237,7 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
   if (mask == 0 && result.raw() == array.raw()) result = result.copy(context);
   if (initial && (is_associative(op) || mask == 0)) result = apply(op, {*initial, result});
   // The fold starts from the identity, which gives a lone element its magnitude.
-  if (op == Op::hypot && !initial && mask != 0) result = apply(Op::absolute, {result});
+  if (op == "hypot"_op && !initial && mask != 0) result = apply("absolute"_op, {result});
   return finish(result);
 }
 

@@ -18,7 +18,7 @@ using V = Fused::Value;
 
 bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
-bool all_of(const NdArray& truths) { return local::reduce(Reduction::all, truths).item().as_bool(); }
+bool all_of(const NdArray& truths) { return local::reduce("all"_reduction, truths).item().as_bool(); }
 
 struct Limits {
   double largest, epsilon;
@@ -55,9 +55,9 @@ NdArray infinite(const NdArray& x, const std::optional<NdArray>& out, bool negat
   UfuncOptions options;
   options.out = out;
   // Integers have no infinities, but a sign.
-  if (!is_float(x.dtype())) return apply(Op::isinf, {x}, options);
+  if (!is_float(x.dtype())) return apply("isinf"_op, {x}, options);
   const double value = negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-  return apply(Op::equal, {x, value}, options);
+  return apply("equal"_op, {x, value}, options);
 }
 
 NdArray constant_like(const NdArray& x, bool value) {
@@ -78,10 +78,10 @@ NdArray isclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bo
   V y = f.input(whole ? Arg(b.scalar().as_double()) : b);
   const PromotionOperand operands[] = {b.promotion(), {DType::float64, true}};
   if (b.array()) y = f.cast(y, result_type(operands));
-  const V bound = f(Op::add, f.input(atol), f(Op::multiply, f.input(rtol), f(Op::absolute, y)));
-  const V near = f(Op::less_equal, f(Op::absolute, f(Op::subtract, x, y)), bound);
-  V result = f(Op::logical_or, f(Op::logical_and, near, f(Op::isfinite, y)), f(Op::equal, x, y));
-  if (equal_nan) result = f(Op::logical_or, result, f(Op::logical_and, f(Op::isnan, x), f(Op::isnan, y)));
+  const V bound = f("add"_op, f.input(atol), f("multiply"_op, f.input(rtol), f("absolute"_op, y)));
+  const V near = f("less_equal"_op, f("absolute"_op, f("subtract"_op, x, y)), bound);
+  V result = f("logical_or"_op, f("logical_and"_op, near, f("isfinite"_op, y)), f("equal"_op, x, y));
+  if (equal_nan) result = f("logical_or"_op, result, f("logical_and"_op, f("isnan"_op, x), f("isnan"_op, y)));
   return f.run(result);
 }
 
@@ -93,10 +93,11 @@ bool allclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bool
 bool array_equal(const NdArray& a1, const NdArray& a2, bool equal_nan) {
   const Range named("array_equal");
   if (!(a1.shape() == a2.shape())) return false;
-  if (!equal_nan || !is_inexact(a1.dtype()) || !is_inexact(a2.dtype())) return all_of(apply(Op::equal, {a1, a2}));
+  if (!equal_nan || !is_inexact(a1.dtype()) || !is_inexact(a2.dtype())) return all_of(apply("equal"_op, {a1, a2}));
   Fused f;
   const V x = f.input(a1), y = f.input(a2);
-  return all_of(f.run(f(Op::logical_or, f(Op::equal, x, y), f(Op::logical_and, f(Op::isnan, x), f(Op::isnan, y)))));
+  return all_of(
+      f.run(f("logical_or"_op, f("equal"_op, x, y), f("logical_and"_op, f("isnan"_op, x), f("isnan"_op, y)))));
 }
 
 bool array_equiv(const NdArray& a1, const NdArray& a2) {
@@ -106,7 +107,7 @@ bool array_equiv(const NdArray& a1, const NdArray& a2) {
   } catch (const InvalidArgument&) {
     return false;
   }
-  return all_of(apply(Op::equal, {a1, a2}));
+  return all_of(apply("equal"_op, {a1, a2}));
 }
 
 NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optional<Arg>& posinf,
@@ -119,9 +120,9 @@ NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optio
     Fused f;
     const V v = f.input(part);
     const auto as_part = [&](const Arg& arg) { return f.cast(f.input(arg), part.dtype()); };
-    V value = f(Op::where, f(Op::isnan, v), as_part(nan), v);
-    value = f(Op::where, f(Op::equal, v, infinity), as_part(posinf.value_or(Arg(largest))), value);
-    value = f(Op::where, f(Op::equal, v, -infinity), as_part(neginf.value_or(Arg(-largest))), value);
+    V value = f("where"_op, f("isnan"_op, v), as_part(nan), v);
+    value = f("where"_op, f("equal"_op, v, infinity), as_part(posinf.value_or(Arg(largest))), value);
+    value = f("where"_op, f("equal"_op, v, -infinity), as_part(neginf.value_or(Arg(-largest))), value);
     f.run_into(value, part);
   };
   if (is_complex(x.dtype())) {
@@ -137,7 +138,7 @@ NdArray fix(const NdArray& x, const std::optional<NdArray>& out) {
   const Range named("fix");
   UfuncOptions options;
   options.out = out;
-  return apply(Op::trunc, {x}, options);
+  return apply("trunc"_op, {x}, options);
 }
 
 // Below 20 the power series in x^2/4, whose terms are all positive; above it the asymptotic series (Abramowitz and
@@ -146,40 +147,40 @@ NdArray i0(const NdArray& x) {
   const Range named("i0");
   if (is_complex(x.dtype())) throw TypeError("i0 not supported for complex values");
   Fused f;
-  const V magnitude = f(Op::absolute, f.cast(f.input(x), DType::float64));
-  const V t = f(Op::multiply, f(Op::square, magnitude), 0.25);
-  V series = f(Op::add, f(Op::multiply, t, 1.0 / (40.0 * 40.0)), 1.0);
-  for (int k = 39; k >= 1; --k) series = f(Op::add, f(Op::multiply, f(Op::multiply, series, t), 1.0 / (k * k)), 1.0);
-  const V large = f(Op::maximum, magnitude, 20.0), inverse = f(Op::divide, 1.0, large);
-  V tail = f(Op::add, f(Op::multiply, inverse, 51.0 * 51.0 / (8.0 * 26.0)), 1.0);
+  const V magnitude = f("absolute"_op, f.cast(f.input(x), DType::float64));
+  const V t = f("multiply"_op, f("square"_op, magnitude), 0.25);
+  V series = f("add"_op, f("multiply"_op, t, 1.0 / (40.0 * 40.0)), 1.0);
+  for (int k = 39; k >= 1; --k) series = f("add"_op, f("multiply"_op, f("multiply"_op, series, t), 1.0 / (k * k)), 1.0);
+  const V large = f("maximum"_op, magnitude, 20.0), inverse = f("divide"_op, 1.0, large);
+  V tail = f("add"_op, f("multiply"_op, inverse, 51.0 * 51.0 / (8.0 * 26.0)), 1.0);
   for (int k = 25; k >= 1; --k) {
     const double factor = (2.0 * k - 1) * (2.0 * k - 1) / (8.0 * k);
-    tail = f(Op::add, f(Op::multiply, f(Op::multiply, tail, inverse), factor), 1.0);
+    tail = f("add"_op, f("multiply"_op, f("multiply"_op, tail, inverse), factor), 1.0);
   }
   // Half the exponent twice: the root keeps large results in range.
-  const V half = f(Op::exp, f(Op::multiply, large, 0.5));
-  const V asymptotic =
-      f(Op::multiply,
-        f(Op::multiply, f(Op::divide, half, f(Op::sqrt, f(Op::multiply, large, 2 * std::numbers::pi))), tail), half);
-  const V result = f(Op::where, f(Op::less, magnitude, 20.0), series,
-                     f(Op::where, f(Op::isfinite, magnitude), asymptotic, magnitude));
+  const V half = f("exp"_op, f("multiply"_op, large, 0.5));
+  const V asymptotic = f(
+      "multiply"_op,
+      f("multiply"_op, f("divide"_op, half, f("sqrt"_op, f("multiply"_op, large, 2 * std::numbers::pi))), tail), half);
+  const V result = f("where"_op, f("less"_op, magnitude, 20.0), series,
+                     f("where"_op, f("isfinite"_op, magnitude), asymptotic, magnitude));
   return f.run(f.cast(result, is_float(x.dtype()) ? x.dtype() : DType::float64));
 }
 
 NdArray sinc(const NdArray& x) {
   const Range named("sinc");
   Fused f;
-  const V y = f(Op::multiply, f.input(x), std::numbers::pi);
-  const V zero = f(Op::equal, y, 0), safe = f(Op::where, zero, 1, y);
-  return f.run(f(Op::where, zero, 1, f(Op::divide, f(Op::sin, safe), safe)));
+  const V y = f("multiply"_op, f.input(x), std::numbers::pi);
+  const V zero = f("equal"_op, y, 0), safe = f("where"_op, zero, 1, y);
+  return f.run(f("where"_op, zero, 1, f("divide"_op, f("sin"_op, safe), safe)));
 }
 
 NdArray angle(const NdArray& z, bool deg) {
   const Range named("angle");
   Fused f;
   const V v = f.input(z);
-  V result = is_complex(z.dtype()) ? f(Op::arctan2, f(Op::imag, v), f(Op::real, v)) : f(Op::arctan2, 0, v);
-  if (deg) result = f(Op::multiply, result, 180 / std::numbers::pi);
+  V result = is_complex(z.dtype()) ? f("arctan2"_op, f("imag"_op, v), f("real"_op, v)) : f("arctan2"_op, 0, v);
+  if (deg) result = f("multiply"_op, result, 180 / std::numbers::pi);
   return f.run(result);
 }
 
@@ -188,16 +189,16 @@ NdArray real_if_close(const NdArray& a, double tol) {
   if (!is_complex(a.dtype())) return a;
   if (tol > 1) tol *= limits(a.dtype()).epsilon;
   Fused f;
-  return all_of(f.run(f(Op::less, f(Op::absolute, f(Op::imag, f.input(a))), tol))) ? a.real() : a;
+  return all_of(f.run(f("less"_op, f("absolute"_op, f("imag"_op, f.input(a))), tol))) ? a.real() : a;
 }
 
 NdArray iscomplex(const NdArray& x) {
   const Range named("iscomplex");
-  return is_complex(x.dtype()) ? apply(Op::not_equal, {x.imag(), 0}) : constant_like(x, false);
+  return is_complex(x.dtype()) ? apply("not_equal"_op, {x.imag(), 0}) : constant_like(x, false);
 }
 NdArray isreal(const NdArray& x) {
   const Range named("isreal");
-  return is_complex(x.dtype()) ? apply(Op::equal, {x.imag(), 0}) : constant_like(x, true);
+  return is_complex(x.dtype()) ? apply("equal"_op, {x.imag(), 0}) : constant_like(x, true);
 }
 bool iscomplexobj(const NdArray& x) { return is_complex(x.dtype()); }
 bool isrealobj(const NdArray& x) { return !is_complex(x.dtype()); }
@@ -211,7 +212,7 @@ NdArray round_to(const NdArray& a, int64_t decimals, const std::optional<NdArray
     UfuncOptions options;
     options.out = out;
     options.casting = Casting::unsafe;
-    return apply(Op::positive, {result}, options);
+    return apply("positive"_op, {result}, options);
   };
   if (is_integer(a.dtype()) && decimals >= 0) return deliver_to(a.copy(context_for(a.device())));
   if (a.dtype() == DType::bool_ && decimals != 0) throw TypeError("round() of bool takes no decimals");
@@ -223,11 +224,11 @@ NdArray round_to(const NdArray& a, int64_t decimals, const std::optional<NdArray
   }
   Fused f;
   const V x = f.input(a);
-  if (decimals == 0) return deliver_to(f.run(f(Op::rint, x)));
+  if (decimals == 0) return deliver_to(f.run(f("rint"_op, x)));
   const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  const V moved = decimals > 0 ? f(Op::multiply, x, scale) : f(Op::divide, x, scale);
-  const V whole = f(Op::rint, moved);
-  const V back = decimals > 0 ? f(Op::divide, whole, scale) : f(Op::multiply, whole, scale);
+  const V moved = decimals > 0 ? f("multiply"_op, x, scale) : f("divide"_op, x, scale);
+  const V whole = f("rint"_op, moved);
+  const V back = decimals > 0 ? f("divide"_op, whole, scale) : f("multiply"_op, whole, scale);
   return deliver_to(f.run(is_integer(a.dtype()) ? f.cast(back, a.dtype()) : back));
 }
 
@@ -253,10 +254,10 @@ NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min, const st
     if (outside(low, true)) low.reset();
     if (outside(high, false)) high.reset();
   }
-  if (!low && !high) return apply(Op::positive, {a}, options);
-  if (!low) return apply(Op::minimum, {a, *high}, options);
-  if (!high) return apply(Op::maximum, {a, *low}, options);
-  return apply(Op::clip, {a, *low, *high}, options);
+  if (!low && !high) return apply("positive"_op, {a}, options);
+  if (!low) return apply("minimum"_op, {a, *high}, options);
+  if (!high) return apply("maximum"_op, {a, *low}, options);
+  return apply("clip"_op, {a, *low, *high}, options);
 }
 
 NdArray clip_method(const NdArray& a, const std::optional<Arg>& min, const std::optional<Arg>& max,

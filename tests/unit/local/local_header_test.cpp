@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "tests/support/on_devices.h"
 
 namespace {
@@ -21,6 +25,56 @@ class LocalHeader : public quarry::test::OnDevice {};
 QUARRY_ON_EVERY_DEVICE(LocalHeader);
 
 void expect_text(const ql::NdArray& array, const char* text) { EXPECT_EQ(array.to_string(), text); }
+
+// Arguments of a ufunc that its loops take: whole numbers where there is a loop of them, else numbers below 1.
+std::vector<ql::Arg> arguments(const char* kinds, int arity) {
+  const bool whole = std::string_view(kinds).find('i') != std::string_view::npos;
+  const ql::NdArray x = whole ? ql::arange(4) : ql::divide(ql::arange(4), 4);
+  return std::vector<ql::Arg>(static_cast<size_t>(arity), x);
+}
+
+// Every alias of every row: in quarry::local and quarry::local::ops, of arrays and inside of fuse().
+TEST_P(LocalHeader, Aliases) {
+  int aliases = 0;
+#define QUARRY_ARGUMENTS_1 a[0]
+#define QUARRY_ARGUMENTS_2 a[0], a[1]
+#define QUARRY_TRACED_1(f) ql::fuse([](auto x) { return ql::f(x); })(*a[0].array())
+#define QUARRY_TRACED_2(f) ql::fuse([](auto x, auto y) { return ql::f(x, y); })(*a[0].array(), *a[1].array())
+#define QUARRY_ALIAS_TEST(arity, kinds, name, alias)                                               \
+  {                                                                                                \
+    SCOPED_TRACE(#alias);                                                                          \
+    const std::vector<ql::Arg> a = arguments(kinds, arity);                                        \
+    const std::string expected = ql::name(QUARRY_ARGUMENTS_##arity).to_string();                   \
+    EXPECT_EQ(ql::alias(QUARRY_ARGUMENTS_##arity).to_string(), expected);                          \
+    EXPECT_EQ(ql::ops::alias(QUARRY_ARGUMENTS_##arity, ql::UfuncOptions{}).to_string(), expected); \
+    EXPECT_EQ((QUARRY_TRACED_##arity(alias)).to_string(), expected);                               \
+    EXPECT_EQ(ql::find_op(#alias), ql::named_op<#name>());                                         \
+    ++aliases;                                                                                     \
+  }
+#define QUARRY_ALIAS_TEST_1(row, alias) QUARRY_ALIAS_TEST_OF(1, QUARRY_UNPACK row, alias)
+#define QUARRY_ALIAS_TEST_2(row, alias) QUARRY_ALIAS_TEST_OF(2, QUARRY_UNPACK row, alias)
+#define QUARRY_ALIAS_TEST_3(row, alias) static_assert(false, "this test has no arguments for " #alias);
+#define QUARRY_ALIAS_TEST_OF(...) QUARRY_ALIAS_TEST_WITH(__VA_ARGS__)
+#define QUARRY_ALIAS_TEST_WITH(arity, kinds, name, alias) QUARRY_ALIAS_TEST(arity, kinds, name, alias)
+#define QUARRY_OP(name, aliases, arity, kinds, ...) QUARRY_EACH(QUARRY_ALIAS_TEST_##arity, (#kinds, name), aliases)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+#define QUARRY_ALIAS_OF_REDUCTION(name, alias)                                                 \
+  {                                                                                            \
+    SCOPED_TRACE(#alias);                                                                      \
+    const ql::NdArray x = ql::arange(4);                                                       \
+    const std::string expected = ql::name(x).to_string();                                      \
+    EXPECT_EQ(ql::alias(x).to_string(), expected);                                             \
+    EXPECT_EQ(ql::ops::alias(x).to_string(), expected);                                        \
+    EXPECT_EQ(ql::fuse([](auto value) { return ql::alias(value); })(x).to_string(), expected); \
+    EXPECT_EQ(ql::find_reduction(#alias), ql::named_reduction<#name>());                       \
+    ++aliases;                                                                                 \
+  }
+#define QUARRY_REDUCTION(name, aliases, ...) QUARRY_EACH(QUARRY_ALIAS_OF_REDUCTION, name, aliases)
+#include "quarry/local/program/reduction.def"
+#undef QUARRY_REDUCTION
+  EXPECT_GE(aliases, 20);
+}
 
 TEST_P(LocalHeader, EveryChapter) {
   const ql::NdArray x = ql::reshape(ql::arange(6), {2, 3});

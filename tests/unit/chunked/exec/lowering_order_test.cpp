@@ -54,7 +54,7 @@ plan::Plan chain_of_barriers(int count) {
   for (int s = 0; s < count; ++s) {
     plan::Fused fused;
     const local::ValueId value = fused.program.input(DType::float64);
-    fused.program.reduce(local::Reduction::sum, {&value, 1}, DType::float64);
+    fused.program.reduce("sum"_reduction, {&value, 1}, DType::float64);
     fused.reductions.push_back({0, 0, DType::float64});
     fused.reduce_axes = 1;
     plan::Input input{{}, plan::AccessMap::identity(1), DType::float64, Dims{8}, Grid::regular(Dims{8}, Dims{2})};

@@ -252,7 +252,7 @@ TEST(PassSiblings, OutputsAndReductionsOfOneSpace) {
   EXPECT_EQ(fused.inputs.size(), 1u);
   int exps = 0;
   for (const local::Value& value : fused.program.values())
-    exps += value.kind == local::Value::Kind::op && value.op == local::Op::exp;
+    exps += value.kind == local::Value::Kind::op && value.op == "exp"_op;
   EXPECT_EQ(exps, 1);
 }
 

@@ -43,9 +43,9 @@ TEST(CpuEngine, ElementwiseChainWithBroadcastRow) {
       Program p;
       const ValueId a = p.input(DType::float64), b = p.input(DType::float64);
       const ValueId ab[] = {a, b};
-      const ValueId d = p.apply(Op::subtract, ab);
+      const ValueId d = p.apply("subtract"_op, ab);
       const ValueId dd[] = {d, p.constant(Scalar(2.0), DType::float64)};
-      p.output(p.apply(Op::multiply, dd));
+      p.output(p.apply("multiply"_op, dd));
       Launch launch;
       launch.shape = shape;
       launch.inputs = {{x.data(), strides_of(shape, 8)}, {mean.data(), strides_of(shape, 8, 1)}};
@@ -63,7 +63,7 @@ TEST(CpuEngine, TransposedOperandsAndNegativeStrides) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i), y[i] = static_cast<float>(2 * i);
   Program p;
   const ValueId args[] = {p.input(DType::float32), p.input(DType::float32)};
-  p.output(p.apply(Op::add, args));
+  p.output(p.apply("add"_op, args));
   Launch launch;
   launch.shape = {rows, columns};
   launch.inputs = {{x.data(), {4, 4 * rows}}, {&y[static_cast<size_t>(rows * columns - 1)], {-4 * columns, -4}}};
@@ -82,11 +82,11 @@ TEST(CpuEngine, InPlaceOutput) {
   const ValueId a = p.input(DType::float64);
   const ValueId one = p.constant(Scalar(1), DType::float64);
   const ValueId first[] = {a, one};
-  const ValueId sum = p.apply(Op::add, first);
+  const ValueId sum = p.apply("add"_op, first);
   const ValueId second[] = {sum, a};
   std::vector<double> other(x.size());
   p.output(sum);
-  p.output(p.apply(Op::multiply, second));
+  p.output(p.apply("multiply"_op, second));
   Launch launch;
   launch.shape = {5000};
   launch.inputs = {{x.data(), {8}}};
@@ -113,11 +113,11 @@ TEST(CpuEngine, ReductionsOverAllAxisSubsets) {
       const ValueId v = p.input(DType::float64);
       const ValueId one[] = {v};
       const ValueId arg[] = {v, p.index(1)};
-      p.reduce(Reduction::sum, one, DType::float64);
-      p.reduce(Reduction::var, one, DType::float64);
-      p.reduce(Reduction::max, one, DType::float64);
-      p.reduce(Reduction::argmin, arg, DType::float64);
-      p.reduce(Reduction::mean, one, DType::float64);
+      p.reduce("sum"_reduction, one, DType::float64);
+      p.reduce("var"_reduction, one, DType::float64);
+      p.reduce("max"_reduction, one, DType::float64);
+      p.reduce("argmin"_reduction, arg, DType::float64);
+      p.reduce("mean"_reduction, one, DType::float64);
       const int64_t kept = [&] {
         int64_t n = 1;
         for (int d = 0; d < 3; ++d)
@@ -177,7 +177,7 @@ TEST(CpuEngine, LargeSumIsSplitAndThreadCountDoesNotMatter) {
   for (int threads : {1, 4}) {
     Program p;
     const ValueId one[] = {p.input(DType::float64)};
-    p.reduce(Reduction::sum, one, DType::float64);
+    p.reduce("sum"_reduction, one, DType::float64);
     Launch launch;
     launch.shape = {n};
     launch.inputs = {{x.data(), {8}}};
@@ -196,9 +196,9 @@ TEST(CpuEngine, EmptyReductionGivesIdentities) {
   const ValueId v = p.input(DType::float32);
   const ValueId one[] = {v};
   const ValueId arg[] = {v, p.index(0)};
-  p.reduce(Reduction::prod, one, DType::float32);
-  p.reduce(Reduction::min, one, DType::float32);
-  p.reduce(Reduction::argmax, arg, DType::float32);
+  p.reduce("prod"_reduction, one, DType::float32);
+  p.reduce("min"_reduction, one, DType::float32);
+  p.reduce("argmax"_reduction, arg, DType::float32);
   float prod[3], low[3], high[3];
   int64_t at[3];
   Launch launch;

@@ -72,12 +72,12 @@ void check_positions(Op op, DType dtype, T (*of_index)(int64_t, uint64_t, uint64
 }
 
 TEST(Random, ValuesDependOnTheIndexOnly) {
-  check_positions<uint32_t>(Op::random_bits, DType::uint32, &fn::random_bits<uint32_t>);
-  check_positions<uint64_t>(Op::random_bits, DType::uint64, &fn::random_bits<uint64_t>);
-  check_positions<float>(Op::random_uniform, DType::float32, &fn::random_uniform<float>);
-  check_positions<double>(Op::random_uniform, DType::float64, &fn::random_uniform<double>);
-  check_positions<float>(Op::random_normal, DType::float32, &fn::random_normal<float>);
-  check_positions<double>(Op::random_normal, DType::float64, &fn::random_normal<double>);
+  check_positions<uint32_t>("random_bits"_op, DType::uint32, &fn::random_bits<uint32_t>);
+  check_positions<uint64_t>("random_bits"_op, DType::uint64, &fn::random_bits<uint64_t>);
+  check_positions<float>("random_uniform"_op, DType::float32, &fn::random_uniform<float>);
+  check_positions<double>("random_uniform"_op, DType::float64, &fn::random_uniform<double>);
+  check_positions<float>("random_normal"_op, DType::float32, &fn::random_normal<float>);
+  check_positions<double>("random_normal"_op, DType::float64, &fn::random_normal<double>);
 }
 
 // Samples of keys by the engine, with constant parameters or arrays of them.
@@ -100,7 +100,7 @@ std::vector<T> sample(Op op, DType dtype, const std::vector<uint64_t>& keys,
     args.push_back(p.input(dtype));
     launch.inputs.push_back({values.data(), {sizeof(T)}});
   }
-  p.output(p.apply(op, args, op == Op::random_hypergeometric ? std::optional<DType>(dtype) : std::nullopt));
+  p.output(p.apply(op, args, op == "random_hypergeometric"_op ? std::optional<DType>(dtype) : std::nullopt));
   std::vector<T> out(keys.size());
   launch.outputs = {{out.data(), {sizeof(T)}}};
   ExecContext context;
@@ -143,23 +143,24 @@ void check_samples(Op op, DType dtype, const std::vector<std::vector<T>>& parame
 TEST(Random, SamplesAreThoseOfTheFunctions) {
   using Given = std::vector<double>;
   const double nan = std::nan("");
-  check_samples<double>(Op::random_gamma, DType::float64, {{2.5}, {0.5}, {1}, {0.01}, {1e9}, {0}, {-1}, {nan}},
+  check_samples<double>("random_gamma"_op, DType::float64, {{2.5}, {0.5}, {1}, {0.01}, {1e9}, {0}, {-1}, {nan}},
                         [](uint64_t key, const Given& g) { return fn::random_gamma(key, g[0]); });
-  check_samples<double>(Op::random_log_gamma, DType::float64, {{2.5}, {0.5}, {1}, {1e-3}, {0}, {nan}},
+  check_samples<double>("random_log_gamma"_op, DType::float64, {{2.5}, {0.5}, {1}, {1e-3}, {0}, {nan}},
                         [](uint64_t key, const Given& g) { return fn::random_log_gamma(key, g[0]); });
-  check_samples<double>(Op::random_poisson, DType::float64, {{4}, {0}, {9.999}, {10}, {37}, {1e5}, {1e18}, {-1}},
+  check_samples<double>("random_poisson"_op, DType::float64, {{4}, {0}, {9.999}, {10}, {37}, {1e5}, {1e18}, {-1}},
                         [](uint64_t key, const Given& g) { return fn::random_poisson(key, g[0]); });
   check_samples<double>(
-      Op::random_binomial, DType::float64,
+      "random_binomial"_op, DType::float64,
       {{40, 0.3}, {40, 0.7}, {5, 0.3}, {1, 1}, {0, 0.5}, {20, 0.5}, {1e6, 1e-6}, {1e15, 0.4}, {10, 0}, {10, nan}},
       [](uint64_t key, const Given& g) { return fn::random_binomial(key, g[0], g[1]); });
-  check_samples<double>(Op::random_zipf, DType::float64, {{2}, {1.01}, {30}, {1000}, {2000}, {1}},
+  check_samples<double>("random_zipf"_op, DType::float64, {{2}, {1.01}, {30}, {1000}, {2000}, {1}},
                         [](uint64_t key, const Given& g) { return fn::random_zipf(key, g[0]); });
-  check_samples<double>(Op::random_von_mises, DType::float64, {{4}, {1e-9}, {1e-6}, {1e-5}, {0.3}, {1e5}, {1e7}, {nan}},
+  check_samples<double>("random_von_mises"_op, DType::float64,
+                        {{4}, {1e-9}, {1e-6}, {1e-5}, {0.3}, {1e5}, {1e7}, {nan}},
                         [](uint64_t key, const Given& g) { return fn::random_von_mises(key, g[0]); });
   const auto both = [](int64_t good, int64_t bad) { return good << 32 | bad; };
   check_samples<int64_t>(
-      Op::random_hypergeometric, DType::int64,
+      "random_hypergeometric"_op, DType::int64,
       {{both(20, 30), 10},
        {both(30, 20), 45},
        {both(30, 20), 60},
@@ -171,10 +172,10 @@ TEST(Random, SamplesAreThoseOfTheFunctions) {
 }
 
 TEST(Random, UniformsAreTheBitsScaled) {
-  const std::vector<uint32_t> w = draw<uint32_t>(Op::random_bits, 0, 100, 7, 1, DType::uint32);
-  const std::vector<float> u = draw<float>(Op::random_uniform, 0, 100, 7, 1, DType::float32);
-  const std::vector<uint64_t> w64 = draw<uint64_t>(Op::random_bits, 0, 100, 7, 1, DType::uint64);
-  const std::vector<double> u64 = draw<double>(Op::random_uniform, 0, 100, 7, 1, DType::float64);
+  const std::vector<uint32_t> w = draw<uint32_t>("random_bits"_op, 0, 100, 7, 1, DType::uint32);
+  const std::vector<float> u = draw<float>("random_uniform"_op, 0, 100, 7, 1, DType::float32);
+  const std::vector<uint64_t> w64 = draw<uint64_t>("random_bits"_op, 0, 100, 7, 1, DType::uint64);
+  const std::vector<double> u64 = draw<double>("random_uniform"_op, 0, 100, 7, 1, DType::float64);
   for (size_t i = 0; i < 100; ++i) {
     EXPECT_EQ(u[i], static_cast<float>(w[i] >> 8) * 0x1p-24f);
     EXPECT_EQ(u64[i], static_cast<double>(w64[i] >> 11) * 0x1p-53);
@@ -183,8 +184,8 @@ TEST(Random, UniformsAreTheBitsScaled) {
 
 TEST(Random, NormalsHaveTheirMoments) {
   const int64_t n = 1 << 20;
-  const std::vector<double> x = draw<double>(Op::random_normal, 0, n, 42, 0, DType::float64);
-  const std::vector<float> y = draw<float>(Op::random_normal, 0, n, 42, 1, DType::float32);
+  const std::vector<double> x = draw<double>("random_normal"_op, 0, n, 42, 0, DType::float64);
+  const std::vector<float> y = draw<float>("random_normal"_op, 0, n, 42, 1, DType::float32);
   const auto moments = [&](const auto& values) {
     double m[4] = {};
     for (double v : values) m[0] += v, m[1] += v * v, m[2] += v * v * v, m[3] += v * v * v * v;
@@ -220,9 +221,9 @@ TEST(Random, SharedFunctionsAreAccurate) {
 TEST(Random, IntegersStayInRangeAndReachIt) {
   Program p;
   const ValueId bits_args[] = {p.index(0), p.constant(Scalar(3), DType::uint64), p.constant(Scalar(4), DType::uint64)};
-  const ValueId args[] = {p.apply(Op::random_bits, bits_args, DType::uint64), p.constant(Scalar(-3), DType::int64),
+  const ValueId args[] = {p.apply("random_bits"_op, bits_args, DType::uint64), p.constant(Scalar(-3), DType::int64),
                           p.constant(Scalar(4), DType::int64)};
-  p.output(p.apply(Op::random_integers, args));
+  p.output(p.apply("random_integers"_op, args));
   std::vector<int64_t> out(70000);
   Launch launch;
   launch.shape = {70000};

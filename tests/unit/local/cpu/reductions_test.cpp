@@ -8,6 +8,7 @@
 
 #include "quarry/local/cpu/cpu_engine.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/program/reduction_enum.h"
 
 namespace quarry::local {
 namespace {
@@ -101,7 +102,7 @@ class CpuReductions : public testing::TestWithParam<int> {
 TEST_P(CpuReductions, DirectAndMergedAgreeWithTheDefinition) {
   const int64_t n = 1000;
   const Bytes x = values(n);
-  for (int r = 0; r < kReductionCount; ++r) {
+  for (int r = 0; r < reduction_count(); ++r) {
     const Reduction reduction = static_cast<Reduction>(r);
     const DType accumulate = accumulate_dtype(reduction, dtype());
     std::vector<Wide> v;

@@ -63,25 +63,25 @@ TEST(CompileIndexing, Updates) {
     ElementKernel::Kind kind;
   };
   constexpr auto kAtomic = ElementKernel::Kind::update, kOrdered = ElementKernel::Kind::update_in_order;
-  const Case cases[] = {{Op::add, DType::float32, DType::float32, kAtomic},
-                        {Op::add, DType::float16, DType::float16, kAtomic},
-                        {Op::add, DType::bool_, DType::bool_, kAtomic},
-                        {Op::add, DType::complex128, DType::complex128, kAtomic},
-                        {Op::subtract, DType::complex64, DType::complex64, kAtomic},
-                        {Op::subtract, DType::int32, DType::int32, kAtomic},
-                        {Op::subtract, DType::uint64, DType::uint64, kAtomic},
-                        {Op::maximum, DType::int8, DType::int64, kAtomic},
-                        {Op::multiply, DType::complex64, DType::float64, kAtomic},
-                        {Op::minimum, DType::bfloat16, DType::float32, kAtomic},
-                        {Op::bitwise_xor, DType::uint16, DType::uint16, kAtomic},
-                        {Op::logical_or, DType::int8, DType::float32, kAtomic},
-                        {Op::logical_and, DType::float64, DType::float64, kAtomic},
-                        {Op::add, DType::int32, DType::float64, kOrdered},
-                        {Op::remainder, DType::int64, DType::int8, kOrdered},
-                        {Op::power, DType::float64, DType::float64, kOrdered},
-                        {Op::less, DType::int64, DType::uint64, kOrdered},
-                        {Op::negative, DType::complex128, DType::complex128, kOrdered},
-                        {Op::multiply, DType::complex128, DType::complex128, kOrdered}};
+  const Case cases[] = {{"add"_op, DType::float32, DType::float32, kAtomic},
+                        {"add"_op, DType::float16, DType::float16, kAtomic},
+                        {"add"_op, DType::bool_, DType::bool_, kAtomic},
+                        {"add"_op, DType::complex128, DType::complex128, kAtomic},
+                        {"subtract"_op, DType::complex64, DType::complex64, kAtomic},
+                        {"subtract"_op, DType::int32, DType::int32, kAtomic},
+                        {"subtract"_op, DType::uint64, DType::uint64, kAtomic},
+                        {"maximum"_op, DType::int8, DType::int64, kAtomic},
+                        {"multiply"_op, DType::complex64, DType::float64, kAtomic},
+                        {"minimum"_op, DType::bfloat16, DType::float32, kAtomic},
+                        {"bitwise_xor"_op, DType::uint16, DType::uint16, kAtomic},
+                        {"logical_or"_op, DType::int8, DType::float32, kAtomic},
+                        {"logical_and"_op, DType::float64, DType::float64, kAtomic},
+                        {"add"_op, DType::int32, DType::float64, kOrdered},
+                        {"remainder"_op, DType::int64, DType::int8, kOrdered},
+                        {"power"_op, DType::float64, DType::float64, kOrdered},
+                        {"less"_op, DType::int64, DType::uint64, kOrdered},
+                        {"negative"_op, DType::complex128, DType::complex128, kOrdered},
+                        {"multiply"_op, DType::complex128, DType::complex128, kOrdered}};
   for (const Case& c : cases) {
     const Program program = update_program(c.op, c.element, c.value);
     ElementKernel kernel;
@@ -92,7 +92,7 @@ TEST(CompileIndexing, Updates) {
     kernel.kind = kAtomic;
     kernel.distinct = true;
     expect_compiles(kernel.source(), kernel.key());
-    if ((c.op != Op::add && c.op != Op::subtract) || c.element != c.value || itemsize(c.element) < 4) continue;
+    if ((c.op != "add"_op && c.op != "subtract"_op) || c.element != c.value || itemsize(c.element) < 4) continue;
     kernel.kind = ElementKernel::Kind::update_shared;
     kernel.distinct = false;
     expect_compiles(kernel.source(), kernel.key());

@@ -91,7 +91,7 @@ class CompileLoops : public ::testing::TestWithParam<DType> {};
 // One element per thread: the code of an operation is the same for every number of lanes.
 TEST_P(CompileLoops, EveryOperation) {
   Batch batch;
-  for (int i = 0; i < kOpCount; ++i)
+  for (int i = 0; i < op_count(); ++i)
     if (const auto program = single_operation(static_cast<Op>(i), GetParam()))
       batch.add(*program, contiguous_launch(*program, Dims{1}));
   batch.compile_all();
@@ -112,7 +112,7 @@ TEST_P(CompileLoops, CastToEveryDtype) {
 // All reductions that take the dtype, alone: along rows, along columns, to a scalar in two steps.
 TEST_P(CompileLoops, EveryReduction) {
   Batch batch;
-  for (int i = 0; i < kReductionCount; ++i) {
+  for (int i = 0; i < reduction_count(); ++i) {
     const auto reduction = static_cast<Reduction>(i);
     if (std::string(info(reduction).kinds).find(kind(GetParam()) == 'u' ? 'i' : kind(GetParam())) == std::string::npos)
       continue;
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, CompileLoops, ::testing::ValuesIn(kDTypes),
 Program addition(DType dtype, bool swapped = false) {
   Program program;
   const ValueId x = program.input(dtype, swapped), y = program.input(dtype);
-  program.output(program.apply(Op::add, std::array{x, y}));
+  program.output(program.apply("add"_op, std::array{x, y}));
   return program;
 }
 
@@ -192,17 +192,17 @@ TEST_P(CompileForms, ReductionsOverAnyAxes) {
   // A fused chain with an output, two reductions in the same pass, positions and constants.
   Program program;
   const ValueId x = program.input(dtype), y = program.input(DType::float64);
-  const ValueId product = program.apply(Op::multiply, std::array{x, y});
-  const ValueId shifted = program.apply(Op::add, std::array{product, program.constant(Scalar(1), DType::float64)});
+  const ValueId product = program.apply("multiply"_op, std::array{x, y});
+  const ValueId shifted = program.apply("add"_op, std::array{product, program.constant(Scalar(1), DType::float64)});
   program.output(shifted);
-  program.reduce(Reduction::mean, std::array{shifted}, program.dtype(shifted));
-  program.reduce(Reduction::argmax, std::array{x, program.index(0)}, dtype);
+  program.reduce("mean"_reduction, std::array{shifted}, program.dtype(shifted));
+  program.reduce("argmax"_reduction, std::array{x, program.index(0)}, dtype);
   Batch batch;
   for (uint32_t axes = 0; axes < 8; ++axes) batch.add(program, contiguous_launch(program, Dims{30, 41, 52}, axes));
   batch.add(program, contiguous_launch(program, Dims{300, 410, 520}, 0b101), {.force_wide = true});
   batch.add(program, contiguous_launch(program, Dims{300, 410, 520}, 0b111), {}, /*several=*/true);
   Program scalar;
-  scalar.reduce(Reduction::var, std::array{scalar.input(dtype)}, accumulate_dtype(Reduction::var, dtype));
+  scalar.reduce("var"_reduction, std::array{scalar.input(dtype)}, accumulate_dtype("var"_reduction, dtype));
   batch.add(scalar, contiguous_launch(scalar, Dims{}));
   batch.compile_all();
 }
@@ -257,16 +257,16 @@ TEST_P(CompileScans, EveryOperation) {
   constexpr ScanKernel kKernels[] = {ScanKernel::lines, ScanKernel::warps, ScanKernel::look, ScanKernel::fold,
                                      ScanKernel::fold_warp};
   int count = 0;
-  for (int i = 0; i < kOpCount; ++i) {
+  for (int i = 0; i < op_count(); ++i) {
     const auto op = static_cast<Op>(i);
     if (!Scanning::supports(op, dtype)) continue;
     // The kernels differ in nothing that depends on the operation: one of them for most, all for the sum.
-    if (op == Op::add)
+    if (op == "add"_op)
       for (const ScanKernel kernel : kKernels) check(kernel, op, dtype, dtype);
     else
       check(kKernels[count++ % 2 == 0 ? 1 : 0], op, dtype, dtype);
-    if (op == Op::add) check(ScanKernel::look, op, DType::uint8, dtype);
-    if (op == Op::add) check(ScanKernel::lines, op, DType::int16, dtype);
+    if (op == "add"_op) check(ScanKernel::look, op, DType::uint8, dtype);
+    if (op == "add"_op) check(ScanKernel::lines, op, DType::int16, dtype);
   }
   EXPECT_GT(count, 3);
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/program/op_enum.h"
 #include "tests/unit/local/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {
@@ -83,7 +84,7 @@ class CudaLoops : public CudaTest, public ::testing::WithParamInterface<DType> {
 
 TEST_P(CudaLoops, EveryOperation) {
   int tested = 0;
-  for (int i = 0; i < kOpCount; ++i) {
+  for (int i = 0; i < op_count(); ++i) {
     const Op op = static_cast<Op>(i);
     const OpInfo& row = info(op);
     if (row.rule == OpRule::cast) continue;

@@ -1,6 +1,8 @@
 // The GPU's reductions against the CPU's, their accuracy and their repeatability.
 #include <array>
 
+#include "quarry/local/program/op_enum.h"
+#include "quarry/local/program/reduction_enum.h"
 #include "tests/unit/local/cuda/gpu_support.h"
 #include "tests/unit/local/cuda/launches.h"
 
@@ -77,7 +79,7 @@ TEST_P(CudaReductions, EveryReductionAxisAndLayout) {
       {Dims{20, 30, 40}, 5}, {Dims{20, 30, 40}, 2}, {Dims{20, 30, 40}, 3}, {Dims{20, 30, 41}, 6}, {Dims{20, 30, 40}, 7},
       {Dims{20, 30, 40}, 0}, {Dims{7, 5000, 3}, 2}, {Dims{5000, 33}, 2},
   };
-  for (int i = 0; i < kReductionCount; ++i) {
+  for (int i = 0; i < reduction_count(); ++i) {
     const auto reduction = static_cast<Reduction>(i);
     if (std::string(info(reduction).kinds).find(kind(dtype) == 'u' ? 'i' : kind(dtype)) == std::string::npos) continue;
     // Products stay in range over few elements only.

@@ -190,7 +190,7 @@ Comparison elementwise(const Program& program, const Dims& shape, const std::vec
 Program addition(DType dtype, bool swapped = false) {
   Program program;
   const ValueId x = program.input(dtype, swapped), y = program.input(dtype);
-  program.output(program.apply(Op::add, std::array{x, y}));
+  program.output(program.apply("add"_op, std::array{x, y}));
   return program;
 }
 
@@ -233,12 +233,12 @@ TEST_F(KernelsOnHostTest, ChainsAndSelections) {
                             DType::float32, DType::float64}) {
     Program program;
     const ValueId x = program.input(dtype), y = program.input(dtype);
-    const ValueId scaled = program.apply(Op::multiply, std::array{x, program.constant(Scalar(3), dtype)});
-    const ValueId sum = program.apply(Op::add, std::array{scaled, y});
+    const ValueId scaled = program.apply("multiply"_op, std::array{x, program.constant(Scalar(3), dtype)});
+    const ValueId sum = program.apply("add"_op, std::array{scaled, y});
     program.output(sum);
-    program.output(program.apply(Op::where, std::array{program.apply(Op::less, std::array{x, y}), sum, y}));
-    program.output(program.apply(Op::maximum, std::array{x, y}));
-    program.output(program.apply(Op::sqrt, std::array{program.apply(Op::absolute, std::array{y})}));
+    program.output(program.apply("where"_op, std::array{program.apply("less"_op, std::array{x, y}), sum, y}));
+    program.output(program.apply("maximum"_op, std::array{x, y}));
+    program.output(program.apply("sqrt"_op, std::array{program.apply("absolute"_op, std::array{y})}));
     add(fmt::format("chain {}", name(dtype)), elementwise(program, Dims{13, 31}), kElementwiseFills, 0);
     add(fmt::format("chain {}, transposed", name(dtype)),
         elementwise(program, Dims{33, 31}, {{Dims{itemsize(dtype), 33 * itemsize(dtype)}}}), kElementwiseFills, 0);
@@ -246,10 +246,10 @@ TEST_F(KernelsOnHostTest, ChainsAndSelections) {
   for (const DType dtype : {DType::complex64, DType::complex128}) {
     Program program;
     const ValueId x = program.input(dtype), y = program.input(dtype);
-    const ValueId product = program.apply(Op::multiply, std::array{x, y});
-    program.output(program.apply(Op::subtract, std::array{product, program.constant(Scalar(2), dtype)}));
-    program.output(program.apply(Op::real, std::array{product}));
-    program.output(program.apply(Op::equal, std::array{x, y}));
+    const ValueId product = program.apply("multiply"_op, std::array{x, y});
+    program.output(program.apply("subtract"_op, std::array{product, program.constant(Scalar(2), dtype)}));
+    program.output(program.apply("real"_op, std::array{product}));
+    program.output(program.apply("equal"_op, std::array{x, y}));
     add(fmt::format("chain {}", name(dtype)), elementwise(program, Dims{13, 31}), {Fill::few, Fill::moderate}, 0);
   }
   check();
@@ -273,8 +273,8 @@ TEST_F(KernelsOnHostTest, Positions) {
   Program program;
   const ValueId x = program.input(DType::int32);
   const ValueId row = program.index(0), column = program.index(2);
-  program.output(program.apply(Op::add, std::array{x, row}));
-  program.output(program.apply(Op::multiply, std::array{row, column}));
+  program.output(program.apply("add"_op, std::array{x, row}));
+  program.output(program.apply("multiply"_op, std::array{row, column}));
   for (const Dims& shape : {Dims{5, 7, 11}, Dims{1, 7, 40}, Dims{40, 7, 1}, Dims{1, 1, 1}}) {
     Comparison c = elementwise(program, shape);
     c.index_offset = Dims{1000, 5, int64_t{1} << 40};
@@ -303,9 +303,9 @@ Program random_numbers(Op op, DType dtype) {
 TEST_F(KernelsOnHostTest, RandomNumbersAtEveryOffset) {
   const int64_t starts[] = {0, 1, 2, 3, 4, 5, 6, 7, 1000, (int64_t{1} << 32) * 4 - 8, (int64_t{1} << 34) - 5};
   for (const auto& [op, dtype] :
-       {std::pair{Op::random_bits, DType::uint32}, std::pair{Op::random_bits, DType::uint64},
-        std::pair{Op::random_uniform, DType::float32}, std::pair{Op::random_uniform, DType::float64},
-        std::pair{Op::random_normal, DType::float32}, std::pair{Op::random_normal, DType::float64}}) {
+       {std::pair{"random_bits"_op, DType::uint32}, std::pair{"random_bits"_op, DType::uint64},
+        std::pair{"random_uniform"_op, DType::float32}, std::pair{"random_uniform"_op, DType::float64},
+        std::pair{"random_normal"_op, DType::float32}, std::pair{"random_normal"_op, DType::float64}}) {
     const Program program = random_numbers(op, dtype);
     for (const int64_t start : starts)
       for (const int64_t count : {1, 2, 3, 4, 5, 7, 8, 1003}) {
@@ -340,7 +340,7 @@ TEST_F(KernelsOnHostTest, PreparedSamplers) {
   const auto run = [&](Op op, DType dtype, const std::vector<Scalar>& parameters, int64_t count) {
     Program program;
     const ValueId seed = program.constant(Scalar(uint64_t{3}), DType::uint64);
-    std::vector<ValueId> args{program.apply(Op::random_bits, std::array{program.index(0), seed, seed}, DType::uint64)};
+    std::vector<ValueId> args{program.apply("random_bits"_op, std::array{program.index(0), seed, seed}, DType::uint64)};
     for (const Scalar& parameter : parameters) args.push_back(program.constant(parameter, dtype));
     program.output(program.apply(op, args, dtype));
     Comparison c = elementwise(program, Dims{count});
@@ -350,11 +350,11 @@ TEST_F(KernelsOnHostTest, PreparedSamplers) {
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const double shape : {2.5, 0.5, 0.0, -1.0}) {
-    run(Op::random_gamma, DType::float64, {Scalar(shape)}, 1000);
-    run(Op::random_log_gamma, DType::float64, {Scalar(shape)}, 1001);
+    run("random_gamma"_op, DType::float64, {Scalar(shape)}, 1000);
+    run("random_log_gamma"_op, DType::float64, {Scalar(shape)}, 1001);
   }
   for (const double mean : {4.0, 0.0, 9.9, 10.0, 400.0, 1e15, -1.0, nan})
-    run(Op::random_poisson, DType::float64, {Scalar(mean)}, 3000);
+    run("random_poisson"_op, DType::float64, {Scalar(mean)}, 3000);
   for (const auto& [n, p] : {std::pair{40.0, 0.3},
                              {40.0, 0.7},
                              {5.0, 0.3},
@@ -363,15 +363,15 @@ TEST_F(KernelsOnHostTest, PreparedSamplers) {
                              {1e15, 1e-15},
                              {10.0, 1.0},
                              {std::numeric_limits<double>::infinity(), 0.5}})
-    run(Op::random_binomial, DType::float64, {Scalar(n), Scalar(p)}, 3000);
+    run("random_binomial"_op, DType::float64, {Scalar(n), Scalar(p)}, 3000);
   const auto both = [](int64_t good, int64_t bad) { return Scalar(good << 32 | bad); };
-  run(Op::random_hypergeometric, DType::int64, {both(20, 30), Scalar(int64_t{10})}, 3000);
-  run(Op::random_hypergeometric, DType::int64, {both(30, 20), Scalar(int64_t{45})}, 3000);
-  run(Op::random_hypergeometric, DType::int64, {both(30, 20), Scalar(int64_t{60})}, 300);
-  run(Op::random_hypergeometric, DType::int64, {both(50000, 30000), Scalar(int64_t{70000})}, 3000);
-  run(Op::random_zipf, DType::float64, {Scalar(2.0)}, 1000);
-  run(Op::random_von_mises, DType::float64, {Scalar(4.0)}, 1000);
-  run(Op::random_poisson, DType::float64, {Scalar(5.0)}, 2112 * 256 * 2 + 12345);
+  run("random_hypergeometric"_op, DType::int64, {both(20, 30), Scalar(int64_t{10})}, 3000);
+  run("random_hypergeometric"_op, DType::int64, {both(30, 20), Scalar(int64_t{45})}, 3000);
+  run("random_hypergeometric"_op, DType::int64, {both(30, 20), Scalar(int64_t{60})}, 300);
+  run("random_hypergeometric"_op, DType::int64, {both(50000, 30000), Scalar(int64_t{70000})}, 3000);
+  run("random_zipf"_op, DType::float64, {Scalar(2.0)}, 1000);
+  run("random_von_mises"_op, DType::float64, {Scalar(4.0)}, 1000);
+  run("random_poisson"_op, DType::float64, {Scalar(5.0)}, 2112 * 256 * 2 + 12345);
   check();
 }
 
@@ -380,18 +380,18 @@ TEST_F(KernelsOnHostTest, PreparedSamplersAmongOthers) {
   Program program;
   const ValueId x = program.input(DType::float64), seed = program.constant(Scalar(uint64_t{9}), DType::uint64);
   const auto key = [&](uint64_t stream) {
-    return program.apply(Op::random_bits,
+    return program.apply("random_bits"_op,
                          std::array{program.index(1), seed, program.constant(Scalar(stream), DType::uint64)},
                          DType::uint64);
   };
   const ValueId three = program.constant(Scalar(3.0), DType::float64);
-  const ValueId six = program.apply(Op::add, std::array{three, three});
-  const ValueId mean = program.apply(Op::absolute, std::array{x});
-  const ValueId bounded = program.apply(Op::minimum, std::array{mean, six});
-  program.output(program.apply(Op::random_gamma, std::array{key(1), six}, DType::float64));
+  const ValueId six = program.apply("add"_op, std::array{three, three});
+  const ValueId mean = program.apply("absolute"_op, std::array{x});
+  const ValueId bounded = program.apply("minimum"_op, std::array{mean, six});
+  program.output(program.apply("random_gamma"_op, std::array{key(1), six}, DType::float64));
   program.output(
-      program.cast(program.apply(Op::random_poisson, std::array{key(2), six}, DType::float64), DType::int64));
-  program.output(program.apply(Op::random_poisson, std::array{key(3), bounded}, DType::float64));
+      program.cast(program.apply("random_poisson"_op, std::array{key(2), six}, DType::float64), DType::int64));
+  program.output(program.apply("random_poisson"_op, std::array{key(3), bounded}, DType::float64));
   for (const Dims& shape : {Dims{5, 33}, Dims{64, 64}, Dims{33, 5}}) {
     add(to_string(shape), elementwise(program, shape), {Fill::few}, 0);
     if (shape[0] == shape[1]) add("transposed", elementwise(program, shape, {{Dims{8, 64 * 8}}}), {Fill::few}, 0);
@@ -406,13 +406,13 @@ TEST_F(KernelsOnHostTest, RandomNumbersOfSeveralAxes) {
       Program program;
       const ValueId seed = program.constant(Scalar(uint64_t{5}), DType::uint64);
       const ValueId width = program.constant(Scalar(columns), DType::int64);
-      const ValueId row = program.apply(Op::multiply, std::array{program.index(0), width});
-      const ValueId index = program.apply(Op::add, std::array{row, program.index(1)});
-      program.output(program.apply(Op::random_normal, std::array{index, seed, seed}, DType::float32));
-      program.output(program.apply(Op::random_uniform, std::array{index, seed, seed}, DType::float64));
+      const ValueId row = program.apply("multiply"_op, std::array{program.index(0), width});
+      const ValueId index = program.apply("add"_op, std::array{row, program.index(1)});
+      program.output(program.apply("random_normal"_op, std::array{index, seed, seed}, DType::float32));
+      program.output(program.apply("random_uniform"_op, std::array{index, seed, seed}, DType::float64));
       // Two steps from lane to lane.
-      const ValueId twice = program.apply(Op::add, std::array{index, program.index(1)});
-      program.output(program.apply(Op::random_bits, std::array{twice, seed, seed}, DType::uint32));
+      const ValueId twice = program.apply("add"_op, std::array{index, program.index(1)});
+      program.output(program.apply("random_bits"_op, std::array{twice, seed, seed}, DType::uint32));
       Comparison c = elementwise(program, shape);
       c.index_offset = Dims{7, 64};
       add(fmt::format("{} of {}", to_string(shape), columns), c, {Fill::interesting}, 0);
@@ -432,12 +432,12 @@ TEST_F(KernelsOnHostTest, RandomNumbersInPrograms) {
                                       program.constant(Scalar(stream), DType::uint64)},
                            dtype);
     };
-    const ValueId normal = draw(Op::random_normal, DType::float64, 1);
-    program.output(program.apply(Op::add, std::array{normal, x}));
-    program.output(draw(Op::random_uniform, DType::float32, 2));
+    const ValueId normal = draw("random_normal"_op, DType::float64, 1);
+    program.output(program.apply("add"_op, std::array{normal, x}));
+    program.output(draw("random_uniform"_op, DType::float32, 2));
     program.output(program.apply(
-        Op::random_poisson,
-        std::array{draw(Op::random_bits, DType::uint64, 3), program.constant(Scalar(4.0), DType::float64)},
+        "random_poisson"_op,
+        std::array{draw("random_bits"_op, DType::uint64, 3), program.constant(Scalar(4.0), DType::float64)},
         DType::float64));
     for (const Dims& shape : {Dims{5, 33}, Dims{64, 64}, Dims{33, 5}, Dims{1, 100}, Dims{100, 1}}) {
       Comparison c = elementwise(program, shape);
@@ -533,8 +533,8 @@ ValueId position_of(Program& program, const Reduced& form) {
       continue;
     }
     const ValueId extent = program.constant(Scalar(form.shape[d]), DType::int64);
-    position =
-        program.apply(Op::add, std::array{program.apply(Op::multiply, std::array{position, extent}), program.index(d)});
+    position = program.apply("add"_op,
+                             std::array{program.apply("multiply"_op, std::array{position, extent}), program.index(d)});
   }
   return position < 0 ? program.constant(Scalar(int64_t{0}), DType::int64) : position;
 }
@@ -550,8 +550,8 @@ TEST_P(PositionsOnHost, ArgminAndArgmax) {
   for (const Reduced& form : forms_of(dtype)) {
     Program program;
     const ValueId x = program.input(dtype), position = position_of(program, form);
-    program.reduce(Reduction::argmin, std::array{x, position}, dtype);
-    program.reduce(Reduction::argmax, std::array{x, position}, dtype);
+    program.reduce("argmin"_reduction, std::array{x, position}, dtype);
+    program.reduce("argmax"_reduction, std::array{x, position}, dtype);
     // A zero of either sign is the same extreme.
     const Plan& plan =
         add("argmin, argmax " + form.text(), form.comparison(program), fills, 1e-9, {.force_wide = form.wide});
@@ -572,7 +572,7 @@ TEST_F(KernelsOnHostTest, OtherPositions) {
     const auto run = [&](const char* name, const std::vector<Fill>& fills, auto position_in) {
       Program program;
       const ValueId x = program.input(DType::float32);
-      program.reduce(Reduction::argmax, std::array{x, position_in(program)}, DType::float32);
+      program.reduce("argmax"_reduction, std::array{x, position_in(program)}, DType::float32);
       Comparison c = form.comparison(program);
       c.index_offset = Dims{12345, int64_t{1} << 33};
       add(fmt::format("{}, {}", name, form.text()), c, fills, 1e-9);
@@ -582,7 +582,7 @@ TEST_F(KernelsOnHostTest, OtherPositions) {
     run("along axis 1", fills, [](Program& program) { return program.index(1); });
     run("descending", fills, [&](Program& program) {
       const ValueId last = program.constant(Scalar(int64_t{1} << 40), DType::int64);
-      return program.apply(Op::subtract, std::array{last, program.index(form.axes == 2 ? 1 : 0)});
+      return program.apply("subtract"_op, std::array{last, program.index(form.axes == 2 ? 1 : 0)});
     });
     run("given", {Fill::ascending, Fill::descending}, [](Program& program) { return program.input(DType::int64); });
   }
@@ -590,15 +590,16 @@ TEST_F(KernelsOnHostTest, OtherPositions) {
   for (const Reduced& form : {Reduced{Dims{3, 60000}, 2}, Reduced{Dims{9000, 3}, 1}}) {
     Program program;
     const ValueId x = program.input(DType::float32), position = position_of(program, form);
-    program.reduce(Reduction::argmax, std::array{x, position}, DType::float32);
-    program.reduce(Reduction::sum, std::array{x}, DType::float32);
-    program.reduce(Reduction::argmin, std::array{program.apply(Op::negative, std::array{x}), position}, DType::float32);
+    program.reduce("argmax"_reduction, std::array{x, position}, DType::float32);
+    program.reduce("sum"_reduction, std::array{x}, DType::float32);
+    program.reduce("argmin"_reduction, std::array{program.apply("negative"_op, std::array{x}), position},
+                   DType::float32);
     add("beside a sum " + form.text(), form.comparison(program), {Fill::few, Fill::equal, Fill::some_nans}, 1e-9);
   }
   // More parts than a warp merges.
   const Reduced form{Dims{1'200'000}, 1};
   Program program;
-  program.reduce(Reduction::argmax, std::array{program.input(DType::int8), program.index(0)}, DType::int8);
+  program.reduce("argmax"_reduction, std::array{program.input(DType::int8), program.index(0)}, DType::int8);
   const Plan& plan = add("many parts", form.comparison(program), {Fill::few, Fill::last_nan}, 0);
   EXPECT_GT(plan.segments, 256);
   check();
@@ -611,8 +612,8 @@ TEST_P(ReductionsOnHost, WholeNumbersAreExact) {
   for (const Reduced& form : forms_of(dtype)) {
     Program program;
     const ValueId x = program.input(dtype);
-    for (const Reduction reduction : {Reduction::sum, Reduction::min, Reduction::max, Reduction::any, Reduction::all,
-                                      Reduction::count_nonzero, Reduction::mean})
+    for (const Reduction reduction : {"sum"_reduction, "min"_reduction, "max"_reduction, "any"_reduction,
+                                      "all"_reduction, "count_nonzero"_reduction, "mean"_reduction})
       if (takes(reduction, dtype)) program.reduce(reduction, std::array{x}, accumulate_dtype(reduction, dtype));
     add("several " + form.text(), form.comparison(program), {Fill::few, Fill::equal}, 0, {.force_wide = form.wide});
   }
@@ -625,9 +626,9 @@ TEST_F(KernelsOnHostTest, ManyShortRows) {
     const Reduced form{Dims{280'001, columns}, 2};
     Program program;
     const ValueId x = program.input(DType::float64);
-    program.reduce(Reduction::sum, std::array{x}, DType::float64);
-    program.reduce(Reduction::argmax, std::array{x, program.index(1)}, DType::float64);
-    program.output(program.apply(Op::negative, std::array{x}));
+    program.reduce("sum"_reduction, std::array{x}, DType::float64);
+    program.reduce("argmax"_reduction, std::array{x, program.index(1)}, DType::float64);
+    program.output(program.apply("negative"_op, std::array{x}));
     const Plan& plan = add("many short rows " + form.text(), form.comparison(program), {Fill::few}, 0);
     EXPECT_TRUE(plan.once);
     EXPECT_GT(plan.each * (columns == 1 ? 2 : 1), 1);
@@ -640,8 +641,8 @@ TEST_F(KernelsOnHostTest, ManyRowsOfStates) {
   const Reduced form{Dims{70'000, 271}, 2};
   Program program;
   const ValueId x = program.input(DType::float32);
-  program.reduce(Reduction::sum, std::array{x}, DType::float32);
-  program.reduce(Reduction::argmax, std::array{x, program.index(1)}, DType::float32);
+  program.reduce("sum"_reduction, std::array{x}, DType::float32);
+  program.reduce("argmax"_reduction, std::array{x, program.index(1)}, DType::float32);
   EXPECT_EQ(add("many rows", form.comparison(program), {Fill::few}, 0).group, 8);
   check();
 }
@@ -653,7 +654,7 @@ TEST_P(ReductionsOnHost, SpecialValues) {
     Program program;
     const ValueId x = program.input(dtype);
     for (const Reduction reduction :
-         {Reduction::min, Reduction::max, Reduction::any, Reduction::all, Reduction::count_nonzero})
+         {"min"_reduction, "max"_reduction, "any"_reduction, "all"_reduction, "count_nonzero"_reduction})
       if (takes(reduction, dtype)) program.reduce(reduction, std::array{x}, dtype);
     add("several " + form.text(), form.comparison(program),
         {Fill::interesting, Fill::zeros, Fill::first_nan, Fill::last_nan, Fill::all_nan, Fill::nans_and_extremes},
@@ -667,12 +668,12 @@ TEST_P(ReductionsOnHost, MomentsAndProducts) {
   for (const Reduced& form : {Reduced{Dims{20003}, 1}, Reduced{Dims{300, 37}, 1}, Reduced{Dims{5, 50, 9}, 2}}) {
     Program moments;
     const ValueId x = moments.input(dtype);
-    for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::var})
+    for (const Reduction reduction : {"sum"_reduction, "mean"_reduction, "var"_reduction})
       moments.reduce(reduction, std::array{x}, accumulate_dtype(reduction, dtype));
     add("moments " + form.text(), form.comparison(moments), {Fill::moderate}, 500);
   }
   Program product;
-  product.reduce(Reduction::prod, std::array{product.input(dtype)}, accumulate_dtype(Reduction::prod, dtype));
+  product.reduce("prod"_reduction, std::array{product.input(dtype)}, accumulate_dtype("prod"_reduction, dtype));
   const Reduced form{Dims{9, 30}, 2};
   add("product " + form.text(), form.comparison(product), {Fill::moderate, Fill::few}, 100);
   check();
@@ -686,10 +687,10 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, ReductionsOnHost,
 TEST_F(KernelsOnHostTest, ReductionsWithOutputs) {
   Program program;
   const ValueId x = program.input(DType::float32), y = program.input(DType::float32);
-  const ValueId difference = program.apply(Op::subtract, std::array{x, y});
+  const ValueId difference = program.apply("subtract"_op, std::array{x, y});
   program.output(difference);
-  program.reduce(Reduction::max, std::array{difference}, DType::float32);
-  program.reduce(Reduction::sum, std::array{program.apply(Op::square, std::array{difference})}, DType::float64);
+  program.reduce("max"_reduction, std::array{difference}, DType::float32);
+  program.reduce("sum"_reduction, std::array{program.apply("square"_op, std::array{difference})}, DType::float64);
   for (const Reduced& form : kForms) add("outputs " + form.text(), form.comparison(program), {Fill::few}, 1e-9);
   check();
 }
@@ -719,13 +720,13 @@ TEST_F(KernelsOnHostTest, SeveralLaunchesAtOnce) {
 
   Program chain;
   const ValueId terms[] = {
-      chain.apply(Op::multiply, std::array{chain.input(DType::float64), chain.constant(Scalar(2.5), DType::float64)}),
+      chain.apply("multiply"_op, std::array{chain.input(DType::float64), chain.constant(Scalar(2.5), DType::float64)}),
       chain.cast(chain.index(1), DType::float64)};
-  chain.output(chain.apply(Op::add, terms));
+  chain.output(chain.apply("add"_op, terms));
   add_group("map", [&] { return elementwise(chain, Dims{37, 45}); });
   add_group("tiles", [&] { return elementwise(chain, Dims{67, 45}, {{Dims{8, 67 * 8}}}); });
   Program drawn;
-  drawn.output(drawn.apply(Op::random_normal,
+  drawn.output(drawn.apply("random_normal"_op,
                            std::array{drawn.index(0), drawn.constant(Scalar(uint64_t{5}), DType::uint64),
                                       drawn.constant(Scalar(uint64_t{7}), DType::uint64)},
                            DType::float32));
@@ -734,9 +735,9 @@ TEST_F(KernelsOnHostTest, SeveralLaunchesAtOnce) {
                               Reduced{Dims{60'000, 3}, 1}, Reduced{Dims{20, 30, 40}, 5}}) {
     Program program;
     const ValueId x = program.input(DType::float32);
-    program.reduce(Reduction::sum, std::array{x}, DType::float32);
-    program.reduce(Reduction::var, std::array{x}, DType::float32);
-    program.reduce(Reduction::argmax, std::array{x, position_of(program, form)}, DType::float32);
+    program.reduce("sum"_reduction, std::array{x}, DType::float32);
+    program.reduce("var"_reduction, std::array{x}, DType::float32);
+    program.reduce("argmax"_reduction, std::array{x, position_of(program, form)}, DType::float32);
     add_group(form.text(), [&] { return form.comparison(program); });
   }
 

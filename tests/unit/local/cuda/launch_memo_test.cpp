@@ -14,14 +14,14 @@ constexpr int kDevice = 0;
 Program chain(double factor) {
   Program program;
   const ValueId scaled[] = {program.input(DType::float64), program.constant(Scalar(factor), DType::float64)};
-  const ValueId terms[] = {program.apply(Op::multiply, scaled), program.input(DType::float64)};
-  program.output(program.apply(Op::add, terms));
+  const ValueId terms[] = {program.apply("multiply"_op, scaled), program.input(DType::float64)};
+  program.output(program.apply("add"_op, terms));
   return program;
 }
 Program sum_of(DType dtype) {
   Program program;
   const ValueId x[] = {program.input(dtype)};
-  program.reduce(Reduction::sum, x, dtype);
+  program.reduce("sum"_reduction, x, dtype);
   return program;
 }
 
@@ -106,7 +106,7 @@ TEST(LaunchMemo, WhatChangesThePlanIsNotFound) {
   expect_found(numbered, first, numbered, further);
   Program other;
   const ValueId terms[] = {other.input(DType::float64), other.input(DType::float64)};
-  other.output(other.apply(Op::add, terms));
+  other.output(other.apply("add"_op, terms));
   expect_missed(program, launch, other, launch);
 
   const Program sum = sum_of(DType::float64);

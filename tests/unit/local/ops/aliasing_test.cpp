@@ -125,7 +125,7 @@ TEST_P(AliasingOnDevices, Copies) {
        }},
       {"select", [&](const NdArray& x) { return ops::select({every(x)}, {x}); }},
       {"where", [&](const NdArray& x) { return ops::where(every(x), x, x); }},
-      {"positive", [](const NdArray& x) { return apply(Op::positive, {x}); }},
+      {"positive", [](const NdArray& x) { return apply("positive"_op, {x}); }},
       {"copy", [](const NdArray& x) { return ops::copy(x); }},
       {"astype", [](const NdArray& x) { return ops::astype(x, x.dtype()); }},
       {"flatten", [](const NdArray& x) { return ops::flatten(x); }},

@@ -125,12 +125,12 @@ class Huge : public test::OnDevice {
     ValueId flat = program.index(0);
     for (int d = 1; d < shape.size(); ++d) {
       const ValueId scaled[] = {flat, program.constant(Scalar(shape[d]), DType::int64)};
-      const ValueId sum[] = {program.apply(Op::multiply, scaled), program.index(d)};
-      flat = program.apply(Op::add, sum);
+      const ValueId sum[] = {program.apply("multiply"_op, scaled), program.index(d)};
+      flat = program.apply("add"_op, sum);
     }
     const ValueId product[] = {flat, program.constant(Scalar(factor), DType::int64)};
-    const ValueId sum[] = {program.apply(Op::multiply, product), program.constant(Scalar(term), DType::int64)};
-    program.output(program.cast(program.apply(Op::add, sum), dtype));
+    const ValueId sum[] = {program.apply("multiply"_op, product), program.constant(Scalar(term), DType::int64)};
+    program.output(program.cast(program.apply("add"_op, sum), dtype));
     const ExecContext context = context_for(current_context().device);
     NdArray result(shape, dtype, context);
     const NdArray* outputs[] = {&result};

@@ -96,9 +96,9 @@ class CombineStates : public ::testing::Test {
   }
 
   const std::vector<ProgramReduction> reductions_ = {
-      {Reduction::sum, DType::float32, {}},    {Reduction::var, DType::float64, {}},
-      {Reduction::argmax, DType::float64, {}}, {Reduction::prod, DType::float64, {}},
-      {Reduction::max, DType::float32, {}},    {Reduction::any, DType::bool_, {}}};
+      {"sum"_reduction, DType::float32, {}},    {"var"_reduction, DType::float64, {}},
+      {"argmax"_reduction, DType::float64, {}}, {"prod"_reduction, DType::float64, {}},
+      {"max"_reduction, DType::float32, {}},    {"any"_reduction, DType::bool_, {}}};
   const std::vector<DType> dtypes_ = fields_of(reductions_);
   std::vector<State> states_;
 };

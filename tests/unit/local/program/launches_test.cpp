@@ -20,10 +20,10 @@ class SeveralLaunches : public test::OnDevice {
   static Program program() {
     Program p;
     const ValueId two = p.constant(Scalar(2.0), DType::float64), x = p.input(DType::float64);
-    const ValueId terms[] = {p.apply(Op::multiply, std::array{x, two}), p.cast(p.index(0), DType::float64)};
-    const ValueId y = p.apply(Op::add, terms);
+    const ValueId terms[] = {p.apply("multiply"_op, std::array{x, two}), p.cast(p.index(0), DType::float64)};
+    const ValueId y = p.apply("add"_op, terms);
     p.output(y);
-    p.reduce(Reduction::sum, std::array{y}, DType::float64);
+    p.reduce("sum"_reduction, std::array{y}, DType::float64);
     return p;
   }
   Job job(const Dims& shape, uint32_t axes, int64_t offset) const {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/op_enum.h"
 #include "quarry/local/sparse/sparse.h"
 #include "tests/oracle/reader.h"
 #include "tests/support/on_devices.h"

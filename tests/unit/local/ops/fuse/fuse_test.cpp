@@ -94,9 +94,9 @@ TEST_P(Fuse, EveryUfuncIsAsTheOperationsOneByOne) {
 #define QUARRY_TEST_3(f)                                                                  \
   expect_alike([&] { return fuse([](auto a, auto b) { return ql::f(a, 2, b); })(x, y); }, \
                [&] { return ql::f(x, 2, y); }, fmt::format("{} {}", #f, ql::name(dtype)));
-#define QUARRY_OP(f, aliases, arity, kinds, result, rule, expression) \
-  if constexpr (has_dtype_of_arguments(ql::OpRule::rule)) {           \
-    QUARRY_TEST_##arity(f)                                            \
+#define QUARRY_OP(f, aliases, arity, kinds, result, rule, ...) \
+  if constexpr (has_dtype_of_arguments(ql::OpRule::rule)) {    \
+    QUARRY_TEST_##arity(f)                                     \
   }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP

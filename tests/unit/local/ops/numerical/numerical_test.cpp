@@ -28,7 +28,7 @@ class Numerical : public test::OnDevice {
 QUARRY_ON_EVERY_DEVICE(Numerical);
 
 double difference(const NdArray& a, const NdArray& b) {
-  return ops::max(apply(Op::absolute, {apply(Op::subtract, {a, b})})).item<double>();
+  return ops::max(apply("absolute"_op, {apply("subtract"_op, {a, b})})).item<double>();
 }
 
 TEST_P(Numerical, EinsumViewsAndContractions) {
@@ -87,7 +87,7 @@ TEST_P(Numerical, EinsumOfHalvesRoundsOnce) {
   const NdArray got = ops::einsum({std::string("ij,jk,kl->il"), a, b, a});
   EXPECT_EQ(got.dtype(), DType::float16);
   EXPECT_LE(difference(got.astype(DType::float64), wide),
-            0x1p-11 * ops::max(apply(Op::absolute, {wide})).item<double>());
+            0x1p-11 * ops::max(apply("absolute"_op, {wide})).item<double>());
 }
 
 TEST_P(Numerical, SlidingProductsMatchTheDefinition) {

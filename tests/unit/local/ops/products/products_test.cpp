@@ -141,7 +141,7 @@ TEST_P(Products, LongSumsAreSplit) {
   const int64_t k = 300000;
   const NdArray a = digits({2, k}, DType::float64), b = digits({k, 3}, DType::float64);
   EXPECT_EQ(wide(ops::matmul(a, b)), plain_product(a, b, DType::float64));
-  const NdArray x = digits({k}, DType::float16), ones = apply(Op::equal, {x, x}).astype(DType::float16);
+  const NdArray x = digits({k}, DType::float16), ones = apply("equal"_op, {x, x}).astype(DType::float16);
   // float16 sums in float32: 300000 halves of small integers would stop growing at 2048.
   const double sum = ops::sum(x, {}, {.dtype = DType::float64}).item<double>();
   EXPECT_EQ(ops::dot(x, ones).item<double>(), Scalar::strong(Scalar(sum), DType::float16).as_double());
@@ -159,7 +159,7 @@ TEST_P(Products, VectorsAndConjugation) {
   EXPECT_EQ(ops::vecdot(x, y).item().as_complex(), conjugated);
   EXPECT_EQ(ops::vecdot(x, y, {}, {}, 0, true).shape(), (Dims{1}));
   const NdArray m = from_vector<std::complex<double>>({{1, 0}, {0, 1}, {2, 0}, {1, 1}, {5, 0}, {0, 2}}, {2, 3});
-  EXPECT_EQ(wide(ops::vecmat(x, m)), wide(ops::matmul(apply(Op::conjugate, {x}), m)));
+  EXPECT_EQ(wide(ops::vecmat(x, m)), wide(ops::matmul(apply("conjugate"_op, {x}), m)));
   EXPECT_EQ(wide(ops::matvec(m.T(), x)), wide(ops::matmul(m.T(), x)));
   EXPECT_EQ(wide(ops::matmul(x[{Slice{{}, {}, -1}}], m)), wide(ops::matmul(x[{Slice{{}, {}, -1}}].copy(), m)));
 }

@@ -385,20 +385,20 @@ TEST_P(RandomTest, Vectors) {
   Generator g(7);
   const NdArray d = g.dirichlet(from_vector(std::vector<double>{0.5, 2, 3.5}), kSamples);
   ASSERT_EQ(d.shape(), (Dims{kSamples, 3}));
-  for (double s : doubles(reduce(Reduction::sum, d, 1))) ASSERT_NEAR(s, 1, 1e-14);
+  for (double s : doubles(reduce("sum"_reduction, d, 1))) ASSERT_NEAR(s, 1, 1e-14);
   const double alpha[] = {0.5, 2, 3.5};
   for (int64_t j = 0; j < 3; ++j) {
     const double a = alpha[j];
     EXPECT_GT(ks_test(doubles(d[{full_slice, j}]), [a](double x) { return beta_p(a, 6 - a, x); }), kLeastP) << j;
   }
   // Small alphas put everything in one place.
-  for (double s : doubles(reduce(Reduction::sum, g.dirichlet(from_vector(std::vector<double>{1e-4, 1e-4}), 1000), 1)))
+  for (double s : doubles(reduce("sum"_reduction, g.dirichlet(from_vector(std::vector<double>{1e-4, 1e-4}), 1000), 1)))
     ASSERT_NEAR(s, 1, 1e-14);
   EXPECT_EQ(doubles(g.dirichlet(from_vector(std::vector<double>{0, 0}))), (std::vector<double>{0, 0}));
 
   const NdArray m = g.multinomial(20, from_vector(std::vector<double>{0.2, 0.5, 0.3}), kSamples);
   ASSERT_EQ(m.shape(), (Dims{kSamples, 3}));
-  for (int64_t s : to_vector<int64_t>(reduce(Reduction::sum, m, 1))) ASSERT_EQ(s, 20);
+  for (int64_t s : to_vector<int64_t>(reduce("sum"_reduction, m, 1))) ASSERT_EQ(s, 20);
   const double p[] = {0.2, 0.5, 0.3};
   for (int64_t j = 0; j < 3; ++j) {
     const double q = p[j];
@@ -415,7 +415,7 @@ TEST_P(RandomTest, Vectors) {
 
   const NdArray h = g.multivariate_hypergeometric({30, 0, 20, 50}, 40, kSamples);
   ASSERT_EQ(h.shape(), (Dims{kSamples, 4}));
-  for (int64_t s : to_vector<int64_t>(reduce(Reduction::sum, h, 1))) ASSERT_EQ(s, 40);
+  for (int64_t s : to_vector<int64_t>(reduce("sum"_reduction, h, 1))) ASSERT_EQ(s, 40);
   const double colors[] = {30, 0, 20, 50};
   for (int64_t j : {0, 2, 3}) {
     const double good = colors[j];
@@ -570,7 +570,7 @@ TEST_P(RandomTest, IntegersOfEveryDtype) {
                       DType::int64, DType::uint64}) {
     const NdArray x = g.integers(0, Arg(2), 1000, dtype);
     EXPECT_EQ(x.dtype(), dtype);
-    const double ones = reduce(Reduction::sum, x.astype(DType::float64)).item().as_double();
+    const double ones = reduce("sum"_reduction, x.astype(DType::float64)).item().as_double();
     EXPECT_NEAR(ones, 500, 80);
   }
   // The whole range of a type, both ways.

@@ -57,8 +57,8 @@ class Positions : public test::OnDevice {
     for (const bool greatest : {true, false}) {
       for (const int axis : {-1, 0, 1}) {
         const Axes axes = axis < 0 ? Axes() : Axes(axis);
-        const NdArray positions = reduce(greatest ? Reduction::argmax : Reduction::argmin, x, axes);
-        const NdArray extremes = reduce(greatest ? Reduction::max : Reduction::min, x, axes);
+        const NdArray positions = reduce(greatest ? "argmax"_reduction : "argmin"_reduction, x, axes);
+        const NdArray extremes = reduce(greatest ? "max"_reduction : "min"_reduction, x, axes);
         const auto found = to_vector<int64_t>(positions);
         const auto best = to_vector<T>(extremes);
         const int64_t results = axis < 0 ? 1 : axis == 0 ? columns : rows;
@@ -110,7 +110,7 @@ TEST_P(Positions, AxesAroundAKeptOne) {
   wide.fill(7);
   const NdArray gaps = wide[{ellipsis, Slice{std::nullopt, std::nullopt, 2}}];
   gaps.assign(x);
-  for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::var}) {
+  for (const Reduction reduction : {"sum"_reduction, "max"_reduction, "var"_reduction}) {
     const auto sums = to_vector<double>(reduce(reduction, x, Axes({0, 2})));
     EXPECT_EQ(sums, to_vector<double>(reduce(reduction, gaps, Axes({0, 2}))));
     for (size_t j = 0; j < sums.size(); ++j) {
@@ -128,7 +128,7 @@ TEST_P(InPlace, ResultsTakeTheArgumentsPlace) {
     std::vector<double> data(static_cast<size_t>(n));
     for (size_t i = 0; i < data.size(); ++i) data[i] = 0.37 * static_cast<double>(i % 2000) - 11;
     data.back() = 800;
-    for (const Op op : {Op::negative, Op::square, Op::exp, Op::expm1, Op::sinh, Op::log1p, Op::sqrt, Op::sin}) {
+    for (const Op op : {"negative"_op, "square"_op, "exp"_op, "expm1"_op, "sinh"_op, "log1p"_op, "sqrt"_op, "sin"_op}) {
       const NdArray x = from_vector(data), expected = apply(op, {x});
       apply(op, {x}, UfuncOptions{.out = x});
       const auto got = to_vector<double>(x), wanted = to_vector<double>(expected);
@@ -140,12 +140,12 @@ TEST_P(InPlace, ResultsTakeTheArgumentsPlace) {
     const auto wanted = to_vector<double>(ops::add(ops::multiply(x, 3), x));
     Fused fused;
     const auto in = fused.input(x);
-    fused.run_into(fused(Op::add, fused(Op::multiply, in, 3), in), x);
+    fused.run_into(fused("add"_op, fused("multiply"_op, in, 3), in), x);
     EXPECT_EQ(to_vector<double>(x), wanted);
     // Bits of one dtype become those of another.
     const NdArray numbers = from_vector(data);
     const NdArray places = numbers.astype(DType::int64);
-    apply(Op::multiply, {places, Scalar(2)}, UfuncOptions{.out = places});
+    apply("multiply"_op, {places, Scalar(2)}, UfuncOptions{.out = places});
     EXPECT_EQ(to_vector<int64_t>(places), to_vector<int64_t>(ops::multiply(numbers.astype(DType::int64), 2)));
   }
 }

@@ -472,7 +472,7 @@ TEST(LargeSorts, MoreThan2To31ElementsOnAGpu) {
     }
     const NdArray low = sorted[{Slice{std::nullopt, -1, std::nullopt}}];
     const NdArray high = sorted[{Slice{1, std::nullopt, std::nullopt}}];
-    EXPECT_FALSE(ops::any(apply(Op::less, {high, low})).item().as_bool());
+    EXPECT_FALSE(ops::any(apply("less"_op, {high, low})).item().as_bool());
   }
   {
     const NdArray sorted = ops::sort(a.astype(DType::float32));

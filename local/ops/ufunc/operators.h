@@ -1,0 +1,21 @@
+// The operators of arrays: a + b, -a, a < b. What apply() says holds for all.
+#pragma once
+
+#include "quarry/local/ops/ufunc/apply.h"
+
+namespace quarry::local {
+
+// Operators on arrays; a literal may stand on either side.
+#define QUARRY_OPERATOR(symbol, name)                                                                             \
+  inline NdArray operator symbol(const NdArray& x, const NdArray& y) { return apply(named_op<#name>(), {x, y}); } \
+  inline NdArray operator symbol(const NdArray& x, const Scalar& y) { return apply(named_op<#name>(), {x, y}); }  \
+  inline NdArray operator symbol(const Scalar& x, const NdArray& y) { return apply(named_op<#name>(), {x, y}); }
+#define QUARRY_COMPARISON QUARRY_OPERATOR
+#include "quarry/local/ops/ufunc/operators.def"
+#undef QUARRY_COMPARISON
+#undef QUARRY_OPERATOR
+inline NdArray operator-(const NdArray& x) { return apply("negative"_op, {x}); }
+inline NdArray operator+(const NdArray& x) { return apply("positive"_op, {x}); }
+inline NdArray operator~(const NdArray& x) { return apply("invert"_op, {x}); }
+
+}  // namespace quarry::local
