@@ -18,6 +18,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/blas_threads.h"
 #include "quarry/local/cpu/linalg.h"
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/cpu/strided.h"
@@ -422,7 +423,7 @@ class LapackDecompositions final : public CpuDecompositions {
             return int64_t{0};
           else
             return with_blas_type("linalg", task.dtype, [&]<class T>() {
-              one_thread_per_call();
+              const OneThreadPerCall scope;
               return total(pieces<T>(task)) * slots_for(units(task), 0);
             });
         },
@@ -436,7 +437,7 @@ class LapackDecompositions final : public CpuDecompositions {
             return run_row_order(task);
           else
             with_blas_type("linalg", task.dtype, [&]<class T>() {
-              one_thread_per_call();
+              const OneThreadPerCall scope;
               const int64_t count = units(task);
               const int slots = std::min(slots_for(count, context.threads), slots_for(count, 0));
               const Pieces sizes = pieces<T>(task);

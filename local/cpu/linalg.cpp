@@ -17,6 +17,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/blas_threads.h"
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/memory/memory_resource.h"
 
@@ -173,7 +174,7 @@ int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c
 
 void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c, int threads,
           void* scratch) {
-  one_thread_per_call();
+  const OneThreadPerCall scope;
   check_lines(a), check_lines(c);
   QUARRY_CHECK(c.rows == a.columns && c.columns == a.columns);
   if (c.rows == 0) return;
@@ -194,7 +195,7 @@ int64_t eigh_scratch_bytes(DType dtype, int64_t n) {
 }
 
 void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors, void* scratch) {
-  one_thread_per_call();
+  const OneThreadPerCall scope;
   QUARRY_CHECK(a.rows == a.columns && vectors.rows == a.rows && vectors.columns == a.rows);
   if (a.rows == 0) return;
   with_blas_type("eigh", dtype,

@@ -1,16 +1,15 @@
 #include "quarry/local/cpu/loops.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
-#include "quarry/local/base/error.h"
-#include "quarry/local/cpu/level.h"
 #include "quarry/local/cpu/row_loops.h"
 
 namespace quarry::local::cpu {
 
 // Defined by the parts in local/cpu/loops, once per level.
-#define QUARRY_LEVEL_PARTS(level)       \
+#define QUARRY_LEVEL_ROW(level)         \
   namespace level {                     \
   void register_integers(Loops& loops); \
   void register_floats(Loops& loops);   \
@@ -37,26 +36,32 @@ namespace quarry::local::cpu {
     return table;                       \
   }                                     \
   }
-QUARRY_LEVEL_PARTS(v2)
-QUARRY_LEVEL_PARTS(v3)
-QUARRY_LEVEL_PARTS(v4)
-#undef QUARRY_LEVEL_PARTS
+#include "quarry/local/cpu/levels.def"
 
 namespace {
 
-Level detect() {
+#if defined(__x86_64__)
+Level best_level() {
   // What GCC's -march=x86-64-v3 and -v4 may use, by their least common members.
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                   __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
-  const Level best = v4 ? Level::v4 : v3 ? Level::v3 : Level::v2;
-  const char* wanted = std::getenv("QUARRY_CPU_LEVEL");
+  return v4 ? Level::v4 : v3 ? Level::v3 : Level::v2;
+}
+#else
+Level best_level() { return kLevels[0]; }
+#endif
+
+Level detect() {
+  const Level best = best_level();
+  const char* const wanted = std::getenv("QUARRY_CPU_LEVEL");
   if (!wanted) return best;
-  const std::string_view text = wanted;
-  const Level level = text == "v2" ? Level::v2 : text == "v3" ? Level::v3 : text == "v4" ? Level::v4 : best;
-  return level < best ? level : best;
+#define QUARRY_LEVEL_ROW(name) \
+  if (wanted == std::string_view(#name)) return std::min(Level::name, best);
+#include "quarry/local/cpu/levels.def"
+  return best;
 }
 
 }  // namespace
@@ -66,6 +71,14 @@ Level cpu_level() {
   return level;
 }
 
-const Loops& loops(Level level) { return of_level(level, &v2::loops, &v3::loops, &v4::loops)(); }
+const Loops& loops(Level level) {
+  switch (level) {
+#define QUARRY_LEVEL_ROW(name) \
+  case Level::name:            \
+    return name::loops();
+#include "quarry/local/cpu/levels.def"
+  }
+  __builtin_unreachable();
+}
 
 }  // namespace quarry::local::cpu

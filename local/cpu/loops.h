@@ -42,7 +42,14 @@ struct Loops {
   CombineLoop combine[kReduceLoops][kDTypeCount];
 };
 
-enum class Level : uint8_t { v2, v3, v4 };
+enum class Level : uint8_t {
+#define QUARRY_LEVEL_ROW(name) name,
+#include "quarry/local/cpu/levels.def"
+};
+inline constexpr Level kLevels[] = {
+#define QUARRY_LEVEL_ROW(name) Level::name,
+#include "quarry/local/cpu/levels.def"
+};
 // The best level of this processor, or the lower one that the environment variable QUARRY_CPU_LEVEL (v2, v3, v4) names.
 Level cpu_level();
 const Loops& loops(Level level);

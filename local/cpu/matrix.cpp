@@ -103,14 +103,6 @@ void times_vector(T alpha, const MatrixView& a, const MatrixView& b, T beta, con
 
 }  // namespace
 
-void one_thread_per_call() {
-  static const bool done = [] {
-    openblas_set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
 int slots_for(int64_t units, int threads) {
   return static_cast<int>(std::clamp<int64_t>(units, 1, threads > 0 ? threads : arena_threads()));
 }

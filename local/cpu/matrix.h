@@ -31,9 +31,6 @@ struct real_of<std::complex<R>> {
 template <class T>
 using Real = typename real_of<T>::type;
 
-// Sets OpenBLAS's thread count once; before the first call of a BLAS or LAPACK function.
-void one_thread_per_call();
-
 // Threads to use for `units`; `threads` is ExecContext::threads.
 int slots_for(int64_t units, int threads);
 

@@ -1,22 +1,22 @@
 #include "quarry/local/cpu/offsets.h"
 
-#include "quarry/local/cpu/level.h"
-
 namespace quarry::local::cpu {
 
 // Defined by local/cpu/loops/offsets.inl, once per level.
-namespace v2 {
-OffsetLoop offset_loop(IndexMode mode);
-}
-namespace v3 {
-OffsetLoop offset_loop(IndexMode mode);
-}
-namespace v4 {
-OffsetLoop offset_loop(IndexMode mode);
-}
+#define QUARRY_LEVEL_ROW(name)            \
+  namespace name {                        \
+  OffsetLoop offset_loop(IndexMode mode); \
+  }
+#include "quarry/local/cpu/levels.def"
 
 OffsetLoop offset_loop(Level level, IndexMode mode) {
-  return of_level(level, &v2::offset_loop, &v3::offset_loop, &v4::offset_loop)(mode);
+  switch (level) {
+#define QUARRY_LEVEL_ROW(name) \
+  case Level::name:            \
+    return name::offset_loop(mode);
+#include "quarry/local/cpu/levels.def"
+  }
+  __builtin_unreachable();
 }
 
 }  // namespace quarry::local::cpu

@@ -7,6 +7,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/cpu/arena.h"
+#include "quarry/local/cpu/blas_threads.h"
 #include "quarry/local/cpu/linalg.h"
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/cpu/sliding.h"
@@ -309,7 +310,7 @@ void multiply(const MatrixProduct& p, double alpha, double beta, int threads, vo
         return integer_products<uint64_t, Wrapping<uint64_t>>(p, alpha, beta, threads);
     }
   }
-  one_thread_per_call();
+  const OneThreadPerCall scope;
   for (const MatrixBatch* m : {&p.a, &p.b, &p.c}) check(*m, p.batch);
   if (is_symmetric(p)) return syrk(p.dtype, alpha, p.b.matrix, beta, p.c.matrix, threads, nullptr);
   char* const space = static_cast<char*>(scratch);

@@ -1,22 +1,22 @@
 #include "quarry/local/cpu/sliding.h"
 
-#include "quarry/local/cpu/level.h"
-
 namespace quarry::local::cpu {
 
 // Defined by local/cpu/loops/sliding.inl, once per level.
-namespace v2 {
-SlidingLoop sliding_loop(DType dtype);
-}
-namespace v3 {
-SlidingLoop sliding_loop(DType dtype);
-}
-namespace v4 {
-SlidingLoop sliding_loop(DType dtype);
-}
+#define QUARRY_LEVEL_ROW(name)           \
+  namespace name {                       \
+  SlidingLoop sliding_loop(DType dtype); \
+  }
+#include "quarry/local/cpu/levels.def"
 
 SlidingLoop sliding_loop(Level level, DType dtype) {
-  return of_level(level, &v2::sliding_loop, &v3::sliding_loop, &v4::sliding_loop)(dtype);
+  switch (level) {
+#define QUARRY_LEVEL_ROW(name) \
+  case Level::name:            \
+    return name::sliding_loop(dtype);
+#include "quarry/local/cpu/levels.def"
+  }
+  __builtin_unreachable();
 }
 
 }  // namespace quarry::local::cpu

@@ -18,6 +18,7 @@
 #include <limits>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/cpu/blas_threads.h"
 
 namespace quarry::local::cpu {
 namespace {
@@ -127,6 +128,7 @@ class Factors final : public LuFactors {
   }
 
   void solve(void* x, int64_t columns, char trans) const override {
+    const OneThreadPerCall scope;
     // Stretches of columns, because SuperLU counts elements in 32 bits.
     const int64_t most = std::max<int64_t>(1, std::numeric_limits<int32_t>::max() / std::max(1, n_) / 2);
     for (int64_t begin = 0; begin < columns; begin += most) {
@@ -265,6 +267,7 @@ class Matching {
 }  // namespace
 
 std::unique_ptr<LuFactors> factorise(const LuMatrix& a, const LuOptions& options) {
+  const OneThreadPerCall scope;
   const int64_t unmatched = Matching(a).unmatched();
   if (unmatched >= 0)
     throw LinAlgError(

@@ -20,7 +20,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/trace.h"
-#include "quarry/local/cpu/level.h"
+#include "quarry/local/cpu/loops.h"
 #include "quarry/local/program/disk_cache.h"
 
 namespace quarry::local::cpu {
@@ -77,7 +77,13 @@ std::vector<std::string> flags_of(const std::vector<std::string>& options) {
                                     "-fno-strict-aliasing",
                                     "-fvisibility=hidden"};
 #ifdef __x86_64__
-  flags.emplace_back(of_level(cpu_level(), "-march=x86-64-v2", "-march=x86-64-v3", "-march=x86-64-v4"));
+  switch (cpu_level()) {
+#define QUARRY_LEVEL_ROW(name)                  \
+  case Level::name:                             \
+    flags.emplace_back("-march=x86-64-" #name); \
+    break;
+#include "quarry/local/cpu/levels.def"
+  }
 #endif
   for (const std::string& option : options) {
     if (option.starts_with("-D") || option.starts_with("-U") || option.starts_with("-I"))

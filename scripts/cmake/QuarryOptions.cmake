@@ -8,6 +8,7 @@ option(QUARRY_UCX "Carry point-to-point traffic over UCX" ON)
 option(QUARRY_FFTW "Transforms on the CPU by FFTW (GPL); by slower code of our own otherwise" ON)
 option(QUARRY_TESTS "Build the tests" ON)
 set(QUARRY_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+option(QUARRY_PRECOMPILED_HEADERS "Precompile other libraries' headers, once per target" ON)
 option(BUILD_SHARED_LIBS "Build the layers as shared libraries" ON)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -25,7 +26,8 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 find_program(QUARRY_CCACHE ccache)
 if(QUARRY_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${QUARRY_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUARRY_CCACHE})
+  # Sources with a precompiled header are cached only so; nothing here uses __TIME__.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QUARRY_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${QUARRY_CCACHE})
 endif()
 
@@ -51,6 +53,19 @@ foreach(header IN LISTS QUARRY_PROGRAM_HEADERS)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${header} ${PROJECT_BINARY_DIR}/include/quarry/${name} SYMBOLIC)
 endforeach()
 
+# quarry_precompile(TARGET): its C++ sources begin with scripts/cmake/standard_headers.h, read once. A source with an
+# instruction set of its own needs SKIP_PRECOMPILE_HEADERS.
+function(quarry_precompile target)
+  if(QUARRY_PRECOMPILED_HEADERS)
+    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/scripts/cmake/standard_headers.h>)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fmt::fmt>)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      # The cache needs the first. GCC forgets that what is precompiled is a system header, and warns of its code.
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
+    endif()
+  endif()
+endfunction()
+
 # quarry_layer(NAME [DEPENDS layer...]): one library per layer, target quarry_NAME with alias quarry::NAME,
 # of every .cpp below the calling folder except those under EXCLUDE.
 function(quarry_layer name)
@@ -69,6 +84,7 @@ function(quarry_layer name)
   endforeach()
   target_link_libraries(quarry_${name} PRIVATE ${ARG_LINK})
   set_target_properties(quarry_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  quarry_precompile(quarry_${name})
   set_property(GLOBAL APPEND PROPERTY QUARRY_LAYERS quarry_${name})
 endfunction()
 

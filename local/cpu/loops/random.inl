@@ -2,7 +2,9 @@
 // generator along the last axis gives, evaluate whole Philox blocks side by side; other indices one by one. Samples
 // whose parameters repeat share what depends on those, and try their first block side by side. The values are those of
 // local/program/op_functions.h.
+#ifdef __SSE2__
 #include <immintrin.h>
+#endif
 
 #include <array>
 #include <optional>
@@ -32,8 +34,10 @@ inline Lanes products(Lanes words, uint64_t factor) {
 #elif defined(__AVX2__)
   return reinterpret_cast<Lanes>(
       _mm256_mul_epu32(reinterpret_cast<__m256i>(words), reinterpret_cast<__m256i>(factors)));
-#else
+#elif defined(__SSE2__)
   return reinterpret_cast<Lanes>(_mm_mul_epu32(reinterpret_cast<__m128i>(words), reinterpret_cast<__m128i>(factors)));
+#else
+  return (words & 0xffffffffu) * factors;  // the factor has 32 bits
 #endif
 }
 

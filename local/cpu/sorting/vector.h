@@ -8,7 +8,11 @@
 namespace quarry::local::cpu {
 
 // Whether the functions below may be called.
+#if defined(__x86_64__)
 inline bool has_vector_sort() { return cpu_level() == Level::v4; }
+#else
+constexpr bool has_vector_sort() { return false; }
+#endif
 
 // What becomes of a key at its final place: itself; the element of a signed integer or of a float (sorting_keys.h); the
 // lower half alone.

@@ -54,7 +54,7 @@ void check(DType dtype) {
           sum = static_cast<T>(sum + x[static_cast<size_t>(at)] * y[static_cast<size_t>(t)]);
         }
       }
-    for (cpu::Level level : {cpu::Level::v2, cpu::Level::v3, cpu::Level::v4}) {
+    for (cpu::Level level : cpu::kLevels) {
       if (level > cpu::cpu_level()) continue;
       for (int64_t piece : {sizes.results, int64_t{256}, int64_t{33}}) {
         EXPECT_EQ(slid(cpu::sliding_loop(level, dtype), dtype, sizes, a, v, piece), bytes(want))
@@ -90,8 +90,8 @@ void check_bits(DType dtype, int64_t parts) {
       return data;
     };
     const std::vector<char> a = numbers(sizes.elements, 0.37), v = numbers(sizes.taps, 0.73);
-    const std::vector<char> want = slid(cpu::sliding_loop(cpu::Level::v2, dtype), dtype, sizes, a, v, sizes.results);
-    for (cpu::Level level : {cpu::Level::v2, cpu::Level::v3, cpu::Level::v4}) {
+    const std::vector<char> want = slid(cpu::sliding_loop(cpu::kLevels[0], dtype), dtype, sizes, a, v, sizes.results);
+    for (cpu::Level level : cpu::kLevels) {
       if (level > cpu::cpu_level()) continue;
       for (int64_t piece : {sizes.results, int64_t{33}})
         EXPECT_EQ(slid(cpu::sliding_loop(level, dtype), dtype, sizes, a, v, piece), want)
@@ -112,7 +112,7 @@ TEST(Sliding, MissingElementsDoNotCount) {
   const std::vector<double> a = {1, 2, 3}, v = {1, inf};
   std::vector<double> out(4);
   const SlidingProduct product{DType::float64, a.data(), 3, v.data(), 2, out.data(), 4, 1};
-  for (cpu::Level level : {cpu::Level::v2, cpu::Level::v3, cpu::Level::v4}) {
+  for (cpu::Level level : cpu::kLevels) {
     if (level > cpu::cpu_level()) continue;
     cpu::sliding_loop(level, DType::float64)(product, 0, 4);
     EXPECT_EQ(out, (std::vector<double>{inf, inf, inf, 3}));
