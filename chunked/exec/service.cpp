@@ -459,12 +459,7 @@ std::unique_ptr<Service> Service::create(comm::Communicator& communicator, sched
 }
 
 int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
-  if (ranks == 1) return 0;
-  int segments = FetchServer::kBuffers + 1;
-  for (const PathRow& row : path_rows()) {
-    if ((row.fills == Fills::device) == on_device) segments += row.buffers;
-  }
-  return segments * local::memory_policy::message_piece_bytes(staging_limit);
+  return local::memory_policy::message_bytes(staging_limit, on_device, ranks);
 }
 
 int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {

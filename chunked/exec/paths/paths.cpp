@@ -6,6 +6,7 @@
 #include <array>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
@@ -21,6 +22,15 @@ constexpr auto kRows = std::to_array<PathRow>({
 #include "quarry/chunked/exec/paths/paths.def"
 #undef QUARRY_PATH
 });
+
+// Those of the clients and the server's: what the policy reckons with.
+constexpr int buffers_of(Fills fills) {
+  int buffers = local::memory_policy::kMessageBuffers + 1;
+  for (const PathRow& row : kRows) buffers += row.fills == fills ? row.buffers : 0;
+  return buffers;
+}
+static_assert(buffers_of(Fills::host) == local::memory_policy::message_buffers(/*on_device=*/false));
+static_assert(buffers_of(Fills::device) == local::memory_policy::message_buffers(/*on_device=*/true));
 
 }  // namespace
 
