@@ -16,12 +16,14 @@
 #include "quarry/chunked/exec/fetch.h"
 #include "quarry/chunked/exec/service_messages.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
 class FetchServer : public std::enable_shared_from_this<FetchServer> {
  public:
-  static constexpr int kBuffers = local::memory_policy::kMessageBuffers;  // bounce buffers; one more segment is scratch for gathering short runs
+  // Bounce buffers; one more segment is scratch for gathering short runs.
+  static constexpr int kBuffers = local::memory_policy::kMessageBuffers;
 
   explicit FetchServer(const ServiceLink& link);
   ~FetchServer();
