@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/apps/quarry/text.h"
+#include "quarry/chunked/runtime/budget.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/local/memory/shares.h"
@@ -45,8 +46,7 @@ std::string own_text(Runtime& runtime) {
   const int64_t host = free_host_bytes() / runtime.communicator().node_size();
   const std::string host_source = "of host memory that are free for the rank";
   std::string text = fmt::format("{}, {} I/O threads\n", local::to_string(config.device), config.io_threads);
-  for (const local::MemoryTier& tier : local::memory_tiers({config.device.kind, config.memory_bytes, config.host_bytes,
-                                                            runtime.size(), config.io_threads, runtime.balances()})) {
+  for (const local::MemoryTier& tier : local::memory_tiers(exec::rank_memory(runtime))) {
     const bool device_memory = config.device.kind == local::DeviceKind::cuda && tier.option == "--memory";
     text += device_memory ? tier_text(tier, local::backend(config.device.kind).info(config.device.index).total_bytes,
                                       "of device memory in all")

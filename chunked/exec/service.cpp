@@ -458,12 +458,20 @@ std::unique_ptr<Service> Service::create(comm::Communicator& communicator, sched
   return service;
 }
 
-int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
-  return local::memory_policy::message_bytes(staging_limit, on_device, ranks);
+int Service::message_buffers(bool on_device) {
+  int buffers = FetchServer::kBuffers + 1;
+  for (const PathRow& row : path_rows()) {
+    if ((row.fills == Fills::device) == on_device) buffers += row.buffers;
+  }
+  return buffers;
 }
 
-int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device, int ranks) {
-  return local::memory_policy::task_bytes(memory_bytes, on_device, ranks);
+int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks) {
+  return ranks == 1 ? 0 : local::memory_policy::message_bytes(staging_limit, message_buffers(on_device));
+}
+
+int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device) {
+  return local::memory_policy::task_bytes(memory_bytes, on_device, message_buffers(on_device));
 }
 
 void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quarry/chunked/exec/service.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::exec {
 
@@ -16,6 +17,14 @@ int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime) {
     least = graph_bytes + Service::staging_bytes(least, /*on_device=*/false, runtime.size());
   }
   return least;
+}
+
+local::RankMemory rank_memory(Runtime& runtime) {
+  const scheduler::ExecutorConfig& config = runtime.executor().config();
+  const bool on_device = config.device.kind != local::DeviceKind::cpu;
+  return {
+      config.device.kind, config.memory_bytes,  config.host_bytes, runtime.size(), Service::message_buffers(on_device),
+      config.io_threads,  runtime.is_stealing()};
 }
 
 void throw_budget(int64_t given, int64_t least) {

@@ -5,12 +5,16 @@
 #include <functional>
 
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/memory/shares.h"
 #include "quarry/scheduler/graph.h"
 
 namespace quarry::exec {
 
 // The memory budget, in bytes, that a graph and, on the CPU, the bounce buffers of the service fit into.
 int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime);
+
+// What the shares of this rank's memory follow from.
+local::RankMemory rank_memory(Runtime& runtime);
 
 // Throws BudgetError on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's
 // budget. Collective.

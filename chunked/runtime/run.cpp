@@ -130,7 +130,7 @@ int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes
   Runtime& runtime = Runtime::current();
   plan::PlanOptions options = plan_options();
   const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
-  int64_t for_tasks[] = {Service::bytes_for_tasks(memory_bytes, on_device, runtime.size())};
+  int64_t for_tasks[] = {Service::bytes_for_tasks(memory_bytes, on_device)};
   runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
   options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
   const plan::Plan plan = plan_with(options, nodes);

@@ -59,7 +59,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     choose_budget();
     make_executor();
   });
-  plan_bytes = exec::Service::bytes_for_tasks(memory_bytes, device.kind != DeviceKind::cpu, communicator->size());
+  plan_bytes = exec::Service::bytes_for_tasks(memory_bytes, device.kind != DeviceKind::cpu);
   communicator->all_reduce(std::span(&plan_bytes, 1), comm::ReduceOp::min);
   if (communicator->size() > 1) {
     paths = std::make_unique<exec::Paths>(*communicator, device);

@@ -59,18 +59,14 @@ constexpr int64_t message_piece_bytes(int64_t budget) {
   constexpr int64_t kPage = 4096;
   return std::clamp(budget / kMessagePiecePart / kPage * kPage, kLeastMessagePiece, kMostMessagePiece);
 }
-// Pieces under way out of a rank, one more to gather short runs in, and on a device as many on their way in, which on
-// the CPU go where they are wanted.
+// Pieces under way out of a rank; one more is scratch for gathering short runs, and each path between ranks takes what
+// its row in paths.def says.
 inline constexpr int kMessageBuffers = 3;
-constexpr int message_buffers(bool on_device) { return kMessageBuffers + 1 + (on_device ? kMessageBuffers : 0); }
-// All of a rank's. None where there is one rank.
-constexpr int64_t message_bytes(int64_t budget, bool on_device, int ranks) {
-  return ranks == 1 ? 0 : message_buffers(on_device) * message_piece_bytes(budget);
-}
+constexpr int64_t message_bytes(int64_t budget, int buffers) { return buffers * message_piece_bytes(budget); }
 // What they leave of a rank's memory budget for tasks; taken off for one rank too, so that chunks do not depend on the
 // number of ranks.
-constexpr int64_t task_bytes(int64_t budget, bool on_device, int ranks) {
-  return on_device ? budget : budget - message_bytes(budget, on_device, std::max(ranks, 2));
+constexpr int64_t task_bytes(int64_t budget, bool on_device, int buffers) {
+  return on_device ? budget : budget - message_bytes(budget, buffers);
 }
 
 // --- the pinned tier of a device ---

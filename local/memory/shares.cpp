@@ -10,16 +10,20 @@ namespace {
 
 namespace policy = memory_policy;
 
-MemoryShare message_share(int64_t budget, bool on_device, int ranks) {
-  return {fmt::format("messages between ranks: {} buffers of {}", policy::message_buffers(on_device),
+int64_t message_bytes(int64_t budget, const RankMemory& rank) {
+  return rank.ranks > 1 ? policy::message_bytes(budget, rank.message_buffers) : 0;
+}
+
+MemoryShare message_share(int64_t budget, const RankMemory& rank) {
+  return {fmt::format("messages between ranks: {} buffers of {}", rank.message_buffers,
                       format_bytes(policy::message_piece_bytes(budget))),
-          policy::message_bytes(budget, on_device, ranks)};
+          message_bytes(budget, rank)};
 }
 
 void add_compute_shares(MemoryTier& tier, const RankMemory& rank) {
   const bool on_device = rank.kind != DeviceKind::cpu;
-  const int64_t for_tasks = rank.memory_bytes - (on_device ? 0 : policy::message_bytes(tier.bytes, false, rank.ranks));
-  const int64_t planned = policy::task_bytes(tier.bytes, on_device, rank.ranks);
+  const int64_t for_tasks = tier.bytes - (on_device ? 0 : message_bytes(tier.bytes, rank));
+  const int64_t planned = policy::task_bytes(tier.bytes, on_device, rank.message_buffers);
   tier.shares.push_back({"tasks: blocks of chunks and scratch", for_tasks});
   tier.shares.push_back({fmt::format("one task: the planner makes chunks so small that {} fit", policy::kTasksInBudget),
                          planned / policy::kTasksInBudget, /*at_most=*/true});
@@ -33,16 +37,16 @@ void add_compute_shares(MemoryTier& tier, const RankMemory& rank) {
     tier.shares.push_back({"results of chunks stolen from other ranks, of what no task needs",
                            policy::stolen_bytes(tier.bytes, for_tasks, on_device), /*at_most=*/true});
   }
-  if (rank.ranks > 1) tier.shares.push_back(message_share(tier.bytes, on_device, rank.ranks));
+  if (rank.ranks > 1) tier.shares.push_back(message_share(tier.bytes, rank));
 }
 
 void add_pinned_shares(MemoryTier& tier, const RankMemory& rank) {
   const int64_t bounce = policy::bounce_bytes(tier.bytes, rank.io_threads);
-  const int64_t messages = policy::message_bytes(tier.bytes, /*on_device=*/true, rank.ranks);
+  const int64_t messages = message_bytes(tier.bytes, rank);
   tier.shares.push_back(
       {fmt::format("bounce buffers to the spill file: {} of {}", rank.io_threads, format_bytes(bounce)),
        rank.io_threads * bounce});
-  if (rank.ranks > 1) tier.shares.push_back(message_share(tier.bytes, /*on_device=*/true, rank.ranks));
+  if (rank.ranks > 1) tier.shares.push_back(message_share(tier.bytes, rank));
   tier.shares.push_back(
       {"blocks evicted from the device, and what follows", tier.bytes - rank.io_threads * bounce - messages});
   const int64_t piece = policy::staging_piece_bytes(tier.bytes);

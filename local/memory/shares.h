@@ -14,6 +14,7 @@ struct RankMemory {
   int64_t memory_bytes = 0;  // budget of the compute tier
   int64_t host_bytes = 0;    // of the pinned tier; not on the CPU
   int ranks = 1;
+  int message_buffers = 0;  // where there are several ranks
   int io_threads = 1;
   bool steals = true;  // takes chunks of other ranks when it is idle
 };

@@ -77,7 +77,7 @@ class Memory(CliTest):
 
     def test_mistakes(self):
         self.fails(2, "is no size", "info", "--memory", "lots")
-        self.fails(2, "--memory", "info", "--memory", "0", "--device", "cpu")
+        self.fails(2, "is nothing", "info", "--memory", "0", "--device", "cpu")
         self.fails(2, "info needs a FILE, --topology or --memory", "info", "--device", "cpu")
 
 

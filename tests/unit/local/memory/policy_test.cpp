@@ -34,7 +34,7 @@ TEST(MemoryPolicy, BuffersStaySmallInEveryBudget) {
     EXPECT_GE(memory_policy::message_piece_bytes(budget), memory_policy::kLeastMessagePiece);
     EXPECT_LE(memory_policy::message_piece_bytes(budget), memory_policy::kMostMessagePiece);
     if (budget >= 4 * kMiB) {
-      EXPECT_LT(memory_policy::message_bytes(budget, /*on_device=*/true, 2), budget / 16);
+      EXPECT_LT(memory_policy::message_bytes(budget, /*buffers=*/7), budget / 16);
     }
     for (const int threads : {1, 2, 8}) {
       const int64_t bounce = memory_policy::bounce_bytes(budget, threads);
@@ -47,13 +47,9 @@ TEST(MemoryPolicy, BuffersStaySmallInEveryBudget) {
   }
 }
 
-TEST(MemoryPolicy, ChunksDoNotDependOnTheNumberOfRanks) {
-  for (const bool on_device : {false, true}) {
-    EXPECT_EQ(memory_policy::task_bytes(256 * kMiB, on_device, 1), memory_policy::task_bytes(256 * kMiB, on_device, 2));
-    EXPECT_EQ(memory_policy::task_bytes(256 * kMiB, on_device, 2),
-              memory_policy::task_bytes(256 * kMiB, on_device, 64));
-  }
-  EXPECT_EQ(memory_policy::message_bytes(256 * kMiB, /*on_device=*/false, 1), 0);
+TEST(MemoryPolicy, TasksHaveWhatMessagesLeaveOnTheCpuAndAllOnADevice) {
+  EXPECT_EQ(memory_policy::task_bytes(256 * kMiB, /*on_device=*/false, /*buffers=*/4), 248 * kMiB);
+  EXPECT_EQ(memory_policy::task_bytes(256 * kMiB, /*on_device=*/true, /*buffers=*/7), 256 * kMiB);
 }
 
 TEST(MemoryPolicy, StolenChunksTakeWhatNoTaskNeeds) {
@@ -67,7 +63,8 @@ TEST(MemoryShares, AddUpToTheBudgetOfTheirTier) {
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::emulated}) {
     for (const int ranks : {1, 2, 8}) {
       for (const int64_t bytes : {8 * kMiB, 100 * kMiB, 70000 * kMiB}) {
-        const std::vector<MemoryTier> tiers = memory_tiers({kind, bytes, bytes / 2, ranks, /*io_threads=*/2, true});
+        const std::vector<MemoryTier> tiers =
+            memory_tiers({kind, bytes, bytes / 2, ranks, /*message_buffers=*/7, /*io_threads=*/2, true});
         ASSERT_EQ(tiers.size(), kind == DeviceKind::cpu ? 1u : 2u);
         EXPECT_EQ(tiers[0].bytes, bytes);
         for (const MemoryTier& tier : tiers) {
@@ -85,7 +82,8 @@ TEST(MemoryShares, AddUpToTheBudgetOfTheirTier) {
 }
 
 TEST(MemoryShares, OfOneRankHaveNoMessagesAndNothingStolen) {
-  for (const MemoryTier& tier : memory_tiers({DeviceKind::cuda, 64 * kMiB, 64 * kMiB, 1, 2, true})) {
+  for (const MemoryTier& tier :
+       memory_tiers({DeviceKind::cuda, 64 * kMiB, 64 * kMiB, 1, /*message_buffers=*/7, 2, true})) {
     for (const MemoryShare& share : tier.shares) {
       EXPECT_EQ(share.name.find("between ranks"), std::string::npos);
       EXPECT_EQ(share.name.find("stolen"), std::string::npos);
