@@ -61,7 +61,7 @@ function(quarry_precompile target)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fmt::fmt>)
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       # The cache needs the first. GCC forgets that what is precompiled is a system header, and warns of its code.
-      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess> "$<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
     endif()
   endif()
 endfunction()
