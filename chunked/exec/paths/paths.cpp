@@ -23,15 +23,6 @@ constexpr auto kRows = std::to_array<PathRow>({
 #undef QUARRY_PATH
 });
 
-// Those of the clients and the server's: what the policy reckons with.
-constexpr int buffers_of(Fills fills) {
-  int buffers = local::memory_policy::kMessageBuffers + 1;
-  for (const PathRow& row : kRows) buffers += row.fills == fills ? row.buffers : 0;
-  return buffers;
-}
-static_assert(buffers_of(Fills::host) == local::memory_policy::message_buffers(/*on_device=*/false));
-static_assert(buffers_of(Fills::device) == local::memory_policy::message_buffers(/*on_device=*/true));
-
 }  // namespace
 
 std::span<const PathRow> path_rows() { return kRows; }
