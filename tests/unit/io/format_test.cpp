@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "tests/support/number_format.h"
-#include "tests/unit/io/io_test.h"
+#include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
 namespace {
