@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::comm {
 
@@ -26,11 +26,6 @@ enum class FrameKind : uint32_t {
 };
 
 constexpr auto kCountPeriod = std::chrono::milliseconds(500);
-
-int64_t frame_to_lose() {
-  const char* text = std::getenv("QUARRY_FAULT_LOSE_MESSAGE");
-  return text == nullptr ? 0 : std::atoll(text);
-}
 
 // A receive whose size did not fit what was sent: the data goes nowhere.
 struct DrainTransfer : Transfer {
@@ -127,7 +122,7 @@ Endpoint::Endpoint(int rank, int size, std::unique_ptr<Transport> transport)
       size_(size),
       transport_(std::move(transport)),
       peers_(static_cast<size_t>(size)),
-      frame_to_lose_(frame_to_lose()) {
+      frame_to_lose_(local::OptionValue(local::Option::fault_lose_message).integer()) {
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 }
 

@@ -2,16 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 namespace quarry::comm {
 
+// In the order of the words of the options peer_copies and device_messages.
 enum class PathUse : uint8_t {
   automatic,  // where it works
+  required,   // as automatic, and that it does not work where it might is an error
   off,
-  required,  // as automatic, and that it does not work where it might is an error
 };
-// Of an option's text: "auto" or empty, "off", "on". `name`: of the path, for the error. Throws InvalidArgument.
-PathUse parse_path_use(const std::string& name, const std::string& text);
 
 }  // namespace quarry::comm

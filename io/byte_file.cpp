@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::io {
 namespace {
@@ -49,19 +49,10 @@ void check_regular_file(const std::string& path) {
     throw local::InvalidArgument(fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
 }
 
-namespace {
-
-int64_t fault(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
-}
-
-}  // namespace
-
 ByteFile::ByteFile(std::string path, Mode mode)
     : path_(std::move(path)),
-      fault_rate_(fault("QUARRY_FAULT_READ_RATE")),
-      fault_bytes_(fault("QUARRY_FAULT_READ_BYTES")) {
+      fault_rate_(local::OptionValue(local::Option::fault_read_rate).bytes()),
+      fault_bytes_(local::OptionValue(local::Option::fault_read_bytes).bytes()) {
   const int flags = mode == Mode::read ? O_RDONLY : O_RDWR;
   do fd_ = ::open(path_.c_str(), flags | O_CLOEXEC);
   while (fd_ < 0 && errno == EINTR);

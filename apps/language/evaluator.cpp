@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "quarry/apps/language/suggest.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::apps::expression {
 
@@ -206,7 +206,9 @@ class Evaluator {
     for (const std::string& name : library_.registry().function_names()) names.push_back(name);
     for (const std::string& name : dtype_names()) names.push_back(name);
     names.emplace_back("np");
-    throw ExpressionError(source_, expr.span, "name '" + node.name + "' is not defined" + suggestion(node.name, names));
+    throw ExpressionError(
+        source_, expr.span,
+        "name '" + local::excerpt(node.name) + "' is not defined" + local::suggestion(node.name, names));
   }
 
   Value eval(const Expr& expr, const Unary& node) {
@@ -311,8 +313,9 @@ class Evaluator {
       }
       std::vector<std::string> names = library_.attribute_names();
       for (const std::string& name : library_.registry().method_names()) names.push_back(name);
-      throw ExpressionError(source_, node.name_span,
-                            "arrays have no attribute '" + node.name + "'" + suggestion(node.name, names));
+      throw ExpressionError(
+          source_, node.name_span,
+          "arrays have no attribute '" + local::excerpt(node.name) + "'" + local::suggestion(node.name, names));
     }
     if (object.is<GeneratorValue>()) return generator_method(object, node);
     if (std::optional<Value> value = scalar_attribute(object, node.name)) return *value;
@@ -337,8 +340,9 @@ class Evaluator {
     for (const std::string& name : library_.registry().function_names()) {
       if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
     }
-    throw ExpressionError(source_, node.name_span,
-                          "generators have no method '" + node.name + "'" + suggestion(node.name, names));
+    throw ExpressionError(
+        source_, node.name_span,
+        "generators have no method '" + local::excerpt(node.name) + "'" + local::suggestion(node.name, names));
   }
 
   static std::optional<Value> scalar_attribute(const Value& object, std::string_view name) {
@@ -378,7 +382,8 @@ class Evaluator {
       if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
     }
     throw ExpressionError(source_, node.name_span,
-                          "'" + module.name + "' has no function '" + node.name + "'" + suggestion(node.name, names));
+                          "'" + module.name + "' has no function '" + local::excerpt(node.name) + "'" +
+                              local::suggestion(node.name, names));
   }
 
   Value eval(const Expr& expr, const Subscript& node) {

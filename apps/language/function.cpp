@@ -4,7 +4,7 @@
 #include <array>
 
 #include "quarry/apps/language/parser.h"
-#include "quarry/apps/language/suggest.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::apps::expression {
 
@@ -139,8 +139,8 @@ Arguments bind(const Function& function, std::vector<Value> positional, std::vec
       for (const Parameter& p : parameters) {
         if (p.kind == Parameter::Kind::positional || p.kind == Parameter::Kind::keyword_only) names.push_back(p.name);
       }
-      throw TypeError(function.name + "() got an unexpected keyword argument '" + keyword.name + "'" +
-                      suggestion(keyword.name, names));
+      throw TypeError(function.name + "() got an unexpected keyword argument '" + local::excerpt(keyword.name) + "'" +
+                      local::suggestion(keyword.name, names));
     }
     const auto position = static_cast<size_t>(found - parameters.begin());
     if (found->kind == Parameter::Kind::positional_only) {

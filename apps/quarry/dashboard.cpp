@@ -11,6 +11,7 @@
 #include "quarry/apps/quarry/dashboard_page.h"
 #include "quarry/apps/quarry/options.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/message.h"
 
 #if QUARRY_HAVE_HTTP
 #include <httplib.h>
@@ -28,7 +29,8 @@ bool is_loopback(const std::string& address) {
 
 }  // namespace
 
-DashboardOptions parse_dashboard(const std::string& text, const std::string& token) {
+DashboardOptions parse_dashboard(const local::OptionValue& place, const local::OptionValue& secret) {
+  const std::string &text = place.text(), &token = secret.text();
   DashboardOptions options;
   options.token = token;
   const size_t colon = text.rfind(':');
@@ -38,17 +40,18 @@ DashboardOptions parse_dashboard(const std::string& text, const std::string& tok
       options.address = options.address.substr(1, options.address.size() - 2);
     }
   }
-  const int64_t port = parse_integer(colon == std::string::npos ? text : text.substr(colon + 1), "--dashboard");
+  const int64_t port = parse_integer(colon == std::string::npos ? text : text.substr(colon + 1), place.source());
   constexpr int64_t kMostPort = 65535;
   if (port < 0 || port > kMostPort || options.address.empty()) {
-    throw InvalidArgument("--dashboard takes [ADDRESS:]PORT with a port of 0 to 65535, not '" + text + "'");
+    throw InvalidArgument(place.source() + " takes [ADDRESS:]PORT with a port of 0 to 65535, not '" +
+                          local::excerpt(text) + "'");
   }
   options.port = static_cast<int>(port);
   const bool plain =
       std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
-  if (!plain) throw InvalidArgument("--dashboard-token takes letters, digits, '-' and '_'");
+  if (!plain) throw InvalidArgument(secret.source() + " takes letters, digits, '-' and '_'");
   if (token.empty() && !is_loopback(options.address)) {
-    throw InvalidArgument("--dashboard " + text +
+    throw InvalidArgument(place.source() + " " + text +
                           ": an address other than 127.0.0.1 needs a token (QUARRY_DASHBOARD_TOKEN)");
   }
   return options;

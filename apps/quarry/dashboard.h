@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/chunked/runtime/progress.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::apps {
 
@@ -18,7 +19,7 @@ struct DashboardOptions {
 
 // "8080" or "ADDRESS:8080". Throws InvalidArgument for anything else, and for another address than 127.0.0.1, ::1 and
 // localhost without a token.
-DashboardOptions parse_dashboard(const std::string& text, const std::string& token);
+DashboardOptions parse_dashboard(const local::OptionValue& place, const local::OptionValue& token);
 
 // What the page shows.
 struct DashboardStatus {

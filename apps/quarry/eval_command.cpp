@@ -47,7 +47,7 @@ class Evaluation {
     const expression::Source source{options_.expression, "", 0};
     const Value value = evaluate(source, *expression::parse(source), environment_);
     if (!options_.output.empty()) return store_values({{"", 0, value}});
-    if (options_.common.plan) {
+    if (options_.common.plan()) {
       job_.print_plan(options_.expression, shown_arrays(std::span(&value, 1)), /*write=*/false);
       return 0;
     }
@@ -93,7 +93,7 @@ class Evaluation {
     if (!options_.output.empty()) return store_values(script.results);
     std::vector<Value> values;
     for (const ScriptResult& result : script.results) values.push_back(result.value);
-    if (options_.common.plan) {
+    if (options_.common.plan()) {
       job_.print_plan(options_.script, shown_arrays(values), /*write=*/false);
       return 0;
     }
@@ -123,7 +123,7 @@ class Evaluation {
     std::vector<Array> arrays;
     for (const StoreItem& item : items) arrays.push_back(item.array);
     const std::string& title = options_.script.empty() ? options_.expression : options_.script;
-    if (options_.common.plan) {
+    if (options_.common.plan()) {
       job_.print_plan(title, arrays, /*write=*/true);
       return 0;
     }

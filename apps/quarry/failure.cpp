@@ -4,9 +4,12 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "quarry/apps/quarry/signals.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/message.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::apps {
 
@@ -41,17 +44,22 @@ std::string error_message(const std::exception_ptr& error) {
 }
 
 void print_error(const std::string& message) {
+  constexpr size_t kLongestLine = 1000;  // whatever was echoed: a message is for reading
   std::string text;
-  for (const char c : message) {
-    const auto u = static_cast<unsigned char>(c);
-    text += c != '\n' && (u < 0x20 || u == 0x7f) ? fmt::format("\\x{:02x}", u) : std::string(1, c);
+  std::istringstream lines(message);
+  for (std::string line; std::getline(lines, line);) {
+    if (!text.empty()) text += '\n';
+    for (const char c : local::excerpt(line, kLongestLine)) {
+      const auto u = static_cast<unsigned char>(c);
+      text += u < 0x20 || u == 0x7f ? fmt::format("\\x{:02x}", u) : std::string(1, c);
+    }
   }
   fmt::print(stderr, "quarry: error: {}\n", text);
 }
 
 int launcher_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"}) {
-    if (const char* value = std::getenv(name)) return std::atoi(value);
+    if (const auto value = local::environment(name)) return std::atoi(value->c_str());
   }
   return 0;
 }

@@ -33,10 +33,11 @@ int generate(const GenerateOptions& options, Job& job) {
   if (options.columns < 1) throw InvalidArgument("--cols takes at least 1, not " + std::to_string(options.columns));
   StoreOptions store_options;
   store_options.overwrite = options.overwrite;
-  store_options.chunks = parse_chunks(options.common.chunks, "--chunks");
+  store_options.chunks = options.common.value(local::Option::chunks).extents();
   store_options.filters = parse_filters(options.filter, "--filter");
   if (store_options.chunks && store_options.chunks->size() != 2) {
-    throw InvalidArgument("--chunks takes two extents for a matrix, not " + options.common.chunks);
+    throw InvalidArgument(options.common.value(local::Option::chunks).source() +
+                          " takes two extents for a matrix, not " + options.common.text(local::Option::chunks));
   }
   const std::string model_path = output.object + "_model";
   const std::vector<std::string> paths = {output.object, model_path + "/loadings", model_path + "/variances",
@@ -47,7 +48,7 @@ int generate(const GenerateOptions& options, Job& job) {
   const MarketModel model = make_market_model(options.columns, options.factors, generator);
   job.step("generating");
   const Array returns = market_returns(model, options.rows, generator).astype(*dtype);
-  if (options.common.plan) {
+  if (options.common.plan()) {
     job.print_plan("generate market", std::span(&returns, 1), /*write=*/true);
     return 0;
   }
@@ -74,9 +75,9 @@ RunCommand add_generate_command(CLI::App& parser) {
   CLI::App* market = command->add_subcommand(
       "market", "Daily returns of assets under a factor model; its parameters are stored beside them in /PATH_model");
   const auto options = std::make_shared<GenerateOptions>();
-  market->add_option("--rows", options->rows, "Days")->required()->type_name("N");
-  market->add_option("--cols", options->columns, "Assets")->required()->type_name("M");
-  market->add_option("--factors", options->factors, "Common factors")->required()->type_name("K");
+  add_integer_option(*market, "--rows", options->rows, "Days")->required();
+  add_integer_option(*market, "--cols", options->columns, "Assets")->required()->type_name("M");
+  add_integer_option(*market, "--factors", options->factors, "Common factors")->required()->type_name("K");
   market->add_option("-o,--output", options->output, "Where it is stored (default path /returns)")
       ->required()
       ->type_name("FILE[:/PATH]");
@@ -87,7 +88,7 @@ RunCommand add_generate_command(CLI::App& parser) {
   add_common_options(*market, options->common);
   return [options](int& argc, char**& argv) {
     CommonOptions common = options->common;
-    common.chunks.clear();  // of the file here, not of the computation
+    common.given[static_cast<size_t>(local::Option::chunks)].clear();  // of the file here, not of the computation
     return run_job(common, argc, argv, [&](Job& job) { return generate(*options, job); });
   };
 }

@@ -27,6 +27,7 @@
 namespace quarry::apps {
 
 using local::InvalidArgument;
+using local::Option;
 
 namespace {
 
@@ -50,7 +51,8 @@ std::string command_line(int argc, char** argv) {
 Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(options) {
   const bool show_progress = options_.show_progress();  // complains before anything starts
   std::optional<DashboardOptions> dashboard;
-  if (!options_.dashboard.empty()) dashboard = parse_dashboard(options_.dashboard, options_.dashboard_token);
+  if (const local::OptionValue place = options_.value(Option::dashboard); place.is_given())
+    dashboard = parse_dashboard(place, options_.value(Option::dashboard_token));
   runtime_ = std::make_unique<Runtime>(argc, argv, options_.runtime());
   root_ = runtime_->rank() == 0;
   watch_runtime(runtime_.get());
@@ -92,13 +94,13 @@ void check_folder(const std::string& what, const std::string& file) {
 }  // namespace
 
 void Job::check_report_files() const {
-  const std::pair<const char*, const std::string&> files[] = {
-      {"--trace ", options_.trace}, {"--report ", options_.report}, {"--stats ", options_.stats}};
-  for (const auto& [option, file] : files) {
-    if (file.empty()) continue;
+  for (const Option option : {Option::trace, Option::report, Option::stats}) {
+    const local::OptionValue file = options_.value(option);
+    if (!file.is_given()) continue;
+    const std::string what = file.source() + " " + file.text();
     std::error_code error;
-    if (std::filesystem::is_directory(file, error)) throw InvalidArgument(option + file + " is a directory");
-    check_folder(option + file, file);
+    if (std::filesystem::is_directory(file.text(), error)) throw InvalidArgument(what + " is a directory");
+    check_folder(what, file.text());
   }
 }
 
@@ -201,7 +203,7 @@ void write_text(const std::string& path, const std::string& text) {
 }  // namespace
 
 void Job::note_plan(const std::string& title, std::span<const Array> arrays, bool write) {
-  if (options_.report.empty() || arrays.empty()) return;
+  if (!options_.value(Option::report).is_given() || arrays.empty()) return;
   report_.plan += title + "\n" + exec::summarize(nodes_of(arrays), write).stages;
   if (!report_.plan.ends_with('\n')) report_.plan += "\n";
 }
@@ -216,9 +218,9 @@ void Job::write_reports(double wall_seconds) {
   on_root([&] {
     report_.ranks = std::move(all);
     report_.wall_seconds = wall_seconds;
-    if (!options_.trace.empty()) report::write_trace(options_.trace, report_);
-    if (options_.report.empty()) return;
-    report::write_report(options_.report, report_);
+    const local::OptionValue trace = options_.value(Option::trace), page = options_.value(Option::report);
+    if (trace.is_given()) report::write_trace(trace.text(), report_);
+    if (page.is_given()) report::write_report(page.text(), report_);
   });
 }
 
@@ -230,9 +232,9 @@ void Job::finish() {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   if (wants_trace()) write_reports(seconds);
-  if (!options_.stats.empty()) {
+  if (const local::OptionValue file = options_.value(Option::stats); file.is_given()) {
     const RunStatistics totals = runtime_->total_statistics();
-    on_root([&] { write_text(options_.stats, statistics_json(totals, seconds).dump(2) + "\n"); });
+    on_root([&] { write_text(file.text(), statistics_json(totals, seconds).dump(2) + "\n"); });
   }
 }
 

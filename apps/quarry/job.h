@@ -43,7 +43,9 @@ class Job {
 
  private:
   DashboardStatus status();
-  bool wants_trace() const { return !options_.trace.empty() || !options_.report.empty(); }
+  bool wants_trace() const {
+    return options_.value(local::Option::trace).is_given() || options_.value(local::Option::report).is_given();
+  }
   // Complains about files of --trace, --report and --stats that could not be made.
   void check_report_files() const;
   // Writes the files of --trace and --report. Collective.

@@ -10,6 +10,7 @@
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/script.h"
+#include "quarry/chunked/runtime/resolve_options.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/output.h"
 #include "quarry/local/memory/policy.h"
@@ -21,6 +22,7 @@ using expression::Environment;
 using expression::Value;
 using local::InvalidArgument;
 using local::NdArray;
+using local::Option;
 
 namespace {
 
@@ -73,8 +75,8 @@ NdArray read_input(const Input& input) {
   return array.to(local::current_context().device);
 }
 
-void reject(const std::string& text, const char* option) {
-  if (!text.empty()) throw InvalidArgument(std::string(option) + " is not for --local");
+void reject(const local::OptionValue& value) {
+  if (value.is_given()) throw InvalidArgument(value.source() + " is not for --local");
 }
 
 class LocalEvaluation {
@@ -154,8 +156,8 @@ class LocalEvaluation {
 };
 
 local::Device chosen_device(const EvalOptions& options) {
-  const RuntimeOptions runtime = options.common.runtime();
-  if (runtime.device) return {*runtime.device, 0};
+  const auto wanted = local::parse_device_kind(options.common.text(Option::device));  // none for auto
+  if (wanted) return {*wanted, 0};
   return {local::available(local::DeviceKind::cuda) ? local::DeviceKind::cuda : local::DeviceKind::cpu, 0};
 }
 
@@ -164,18 +166,18 @@ int64_t memory_limit(const EvalOptions& options, local::Device device) {
   constexpr double kShare = local::memory_policy::kLocalShare;
   const bool on_gpu = device.kind == local::DeviceKind::cuda;
   const int64_t free_bytes = on_gpu ? local::backend(device.kind).info(device.index).free_bytes : free_host_bytes();
-  const std::string text = options.common.runtime().memory;
-  return text.empty() ? static_cast<int64_t>(kShare * static_cast<double>(free_bytes)) : parse_size(text, free_bytes);
+  const local::OptionValue memory = options.common.value(Option::memory);
+  if (memory.is_given()) return memory.bytes(free_bytes);
+  return static_cast<int64_t>(kShare * static_cast<double>(free_bytes));
 }
 
 }  // namespace
 
 int run_local_eval(const EvalOptions& options) {
   if (launcher_rank() != 0) return 0;
-  reject(options.common.trace, "--trace");
-  reject(options.common.report, "--report");
-  reject(options.common.stats, "--stats");
-  if (options.common.plan) throw InvalidArgument("--plan is not for --local");
+  for (const Option option : {Option::trace, Option::report, Option::stats}) reject(options.common.value(option));
+  if (options.common.plan()) throw InvalidArgument("--plan is not for --local");
+  warn_of_misspelt_variables();
   bool writing = false;
   try {
     const local::Device device = chosen_device(options);

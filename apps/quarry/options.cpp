@@ -2,36 +2,50 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 
-#include "quarry/apps/language/suggest.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::apps {
 
 using local::InvalidArgument;
+using local::Option;
+using local::OptionValue;
 
 void add_common_options(CLI::App& command, CommonOptions& options) {
   constexpr const char* kGroup = "Common options";
-#define QUARRY_OPTION(member, option, environment, placeholder, shown, help)                             \
-  {                                                                                                      \
-    CLI::Option* o = command.add_option(option, options.member, std::string(help) + " [" + shown + "]"); \
-    o->group(kGroup)->type_name(placeholder)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);     \
-    if (*environment != '\0') o->envname(environment);                                                   \
+  for (const local::OptionRow& row : local::option_table()) {
+    if (row.option.empty()) continue;
+    std::string& text = options.given[static_cast<size_t>(row.id)];
+    const std::string name(row.option), help(row.help);
+    if (row.type == local::OptionType::flag) {
+      command
+          .add_flag_function(
+              name, [&text](int64_t times) { text = times > 0 ? "on" : "off"; }, help)
+          ->group(kGroup);
+      continue;
+    }
+    std::string what(row.placeholder());
+    if (!row.environment.empty()) what += " (Env:" + std::string(row.environment) + ")";
+    command.add_option(name, text, help + " [" + std::string(row.default_text()) + "]")
+        ->group(kGroup)
+        ->type_name(what)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
-#define QUARRY_FLAG(member, option, help) command.add_flag(option, options.member, help)->group(kGroup);
-#include "quarry/apps/quarry/options.def"
-#undef QUARRY_OPTION
-#undef QUARRY_FLAG
+  command.callback([&options] { options.check(); });
+}
+
+CLI::Option* add_integer_option(CLI::App& command, const std::string& names, int64_t& value, const std::string& help) {
+  const auto read = [&value, name = names.substr(0, names.find(','))](const std::string& text) {
+    value = parse_integer(text, name);
+  };
+  return command.add_option_function<std::string>(names, read, help)->type_name("N");
 }
 
 int64_t parse_integer(const std::string& text, const std::string& option) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw InvalidArgument(option + " takes a whole number, not '" + text + "'");
-  }
-  return value;
+  const std::optional<int64_t> value = local::parse_integer(text);
+  if (!value) throw InvalidArgument(option + " takes a whole number, not '" + local::excerpt(text) + "'");
+  return *value;
 }
 
 namespace {
@@ -48,23 +62,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 }  // namespace
-
-std::optional<Dims> parse_chunks(const std::string& text, const std::string& option) {
-  if (text.empty() || text == "auto") return std::nullopt;
-  std::string inner = text;
-  if (inner.front() == '(' && inner.back() == ')') inner = inner.substr(1, inner.size() - 2);
-  std::vector<std::string> parts = split(inner, ',');
-  if (parts.size() > 1 && parts.back().empty()) parts.pop_back();
-  Dims chunks;
-  for (const std::string& part : parts) {
-    const int64_t extent = parse_integer(part.substr(std::min(part.find_first_not_of(' '), part.size())), option);
-    if (extent == 0 || extent < -1) {
-      throw InvalidArgument(option + ": extents are at least 1, or -1 for a whole axis, not " + std::to_string(extent));
-    }
-    chunks.push_back(extent);
-  }
-  return chunks;
-}
 
 std::vector<io::Filter> parse_filters(const std::string& text, const std::string& option) {
   std::vector<io::Filter> filters;
@@ -89,8 +86,8 @@ std::vector<io::Filter> parse_filters(const std::string& text, const std::string
       filter.name = name;
     } else {
       const std::string known[] = {"deflate", "shuffle", "fletcher32"};
-      const std::string meant = suggestion(name, known);
-      throw InvalidArgument(option + ": unknown filter '" + part + "'" +
+      const std::string meant = local::suggestion(name, known);
+      throw InvalidArgument(option + ": unknown filter '" + local::excerpt(part) + "'" +
                             (meant.empty() ? "; there are deflate:LEVEL, shuffle and fletcher32" : meant));
     }
     for (const io::Filter& other : filters) {
@@ -112,55 +109,41 @@ FileObject parse_file_object(const std::string& text) {
   return {text.substr(0, separator), text.substr(separator + 1)};
 }
 
-RuntimeOptions CommonOptions::runtime() const {
-  RuntimeOptions result;
-  if (!device.empty() && device != "auto") {
-    result.device = local::parse_device_kind(device);
-    if (!result.device) {
-      const std::string known[] = {"auto", "cpu", "cuda", "emulated"};
-      throw InvalidArgument("--device: unknown device '" + device + "'" + suggestion(device, known));
-    }
-  }
-  result.memory = memory;
-  result.host_memory = host_memory;
-  result.spill_dir = spill_dir;
-  result.transport = transport;
-  result.peer_copies = peer_copies;
-  result.device_messages = device_messages;
-  result.balance = balance;
-  result.without_gpu = without_gpu;
-  if (!threads.empty()) {
-    const int64_t count = parse_integer(threads, "--threads");
-    constexpr int64_t kMostThreads = 4096;
-    if (count < 1 || count > kMostThreads) throw InvalidArgument("--threads takes 1 to 4096, not " + threads);
-    result.threads = static_cast<int>(count);
-  }
-  result.chunks = parse_chunks(chunks, "--chunks");
-  return result;
+OptionValue CommonOptions::value(Option option) const {
+  return {option, given[static_cast<size_t>(option)], local::OptionGiver::command_line};
 }
 
-uint64_t CommonOptions::seed_value() const {
-  if (seed.empty()) return 0;
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), value);
-  if (error != std::errc() || end != seed.data() + seed.size()) {
-    throw InvalidArgument("--seed takes a whole number from 0 to 2**64 - 1, not '" + seed + "'");
+void CommonOptions::check() const {
+  for (const local::OptionRow& row : local::option_table()) {
+    if (!row.option.empty()) value(row.id).check();
   }
-  return value;
+}
+
+RuntimeOptions CommonOptions::runtime() const {
+  const auto of = [this](Option option) { return given[static_cast<size_t>(option)]; };
+  RuntimeOptions result;
+  result.from_command_line = true;
+  result.memory = of(Option::memory);
+  result.host_memory = of(Option::host_memory);
+  result.spill_dir = of(Option::spill_dir);
+  result.transport = of(Option::transport);
+  result.peer_copies = of(Option::peer_copies);
+  result.device_messages = of(Option::device_messages);
+  result.balance = of(Option::balance);
+  result.without_gpu = of(Option::without_gpu);
+  if (!of(Option::device).empty()) result.device = local::parse_device_kind(of(Option::device));
+  if (!of(Option::threads).empty()) result.threads = static_cast<int>(value(Option::threads).integer());
+  if (!of(Option::chunks).empty()) result.chunks = value(Option::chunks).extents();
+  return result;
 }
 
 StoreOptions CommonOptions::store(bool overwrite) const {
   StoreOptions result;
   result.overwrite = overwrite;
-  if (out_chunks != "none") result.chunks = parse_chunks(out_chunks, "--out-chunks");
-  result.filters = parse_filters(out_filter, "--out-filter");
+  result.chunks = value(Option::out_chunks).extents();
+  const OptionValue filters = value(Option::out_filter);
+  result.filters = parse_filters(filters.text(), filters.source());
   return result;
-}
-
-bool CommonOptions::show_progress() const {
-  if (progress.empty() || progress == "auto") return true;
-  if (progress == "off") return false;
-  throw InvalidArgument("--progress takes auto or off, not '" + progress + "'");
 }
 
 }  // namespace quarry::apps

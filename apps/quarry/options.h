@@ -1,39 +1,46 @@
-// The options that every command has: one table (options.def) of name, environment variable, default and help.
+// The options that every command has: those rows of the option table (local/base/options.def) that have an option.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/base/options.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace quarry::apps {
 
 struct CommonOptions {
-#define QUARRY_OPTION(member, option, environment, placeholder, shown, help) std::string member;
-#define QUARRY_FLAG(member, option, help) bool member = false;
-#include "quarry/apps/quarry/options.def"
-#undef QUARRY_OPTION
-#undef QUARRY_FLAG
+  // What the command line says, by Option; "": nothing.
+  std::array<std::string, local::kOptionCount> given;
 
-  // The text as values. Throw InvalidArgument naming the option.
+  // From the command line, else the environment, else the default.
+  local::OptionValue value(local::Option option) const;
+  std::string text(local::Option option) const { return value(option).text(); }
+  // Parses all of them. Throws InvalidArgument naming the option or the variable.
+  void check() const;
+
+  // What the command line says; the rest is left to the Runtime.
   RuntimeOptions runtime() const;
-  uint64_t seed_value() const;
+  bool plan() const { return value(local::Option::plan).flag(); }
+  uint64_t seed_value() const { return value(local::Option::seed).natural(); }
   // What store() gets for an output; `overwrite` is the command's.
   StoreOptions store(bool overwrite) const;
-  bool show_progress() const;
+  bool show_progress() const { return text(local::Option::progress) == "auto"; }
 };
 
+// Adds the rows of the option table that have an option; they are checked when the command line has been read.
 void add_common_options(CLI::App& command, CommonOptions& options);
+// An option of the command's own that takes a whole number.
+CLI::Option* add_integer_option(CLI::App& command, const std::string& names, int64_t& value, const std::string& help);
 
-// "4096,512" as extents (-1 allowed); nothing for "auto" and "". Throws InvalidArgument naming `option`.
-std::optional<Dims> parse_chunks(const std::string& text, const std::string& option);
 // "deflate:4,shuffle": the filters in the order HDF5 applies them (shuffle before deflate before fletcher32, whatever
 // the order given). Throws InvalidArgument.
 std::vector<io::Filter> parse_filters(const std::string& text, const std::string& option);

@@ -100,7 +100,7 @@ int pca(const PcaOptions& options, Job& job) {
   if (!output.object.empty()) throw InvalidArgument("pca's -o takes a file, not '" + options.output + "'");
   const StoreOptions store_options = options.common.store(options.overwrite);
   job.on_root([&] { check_output(output.file, paths, options.overwrite); });
-  if (options.common.plan) {
+  if (options.common.plan()) {
     print_plans(options, job, data);
     return 0;
   }
@@ -150,7 +150,7 @@ RunCommand add_pca_command(CLI::App& parser) {
   CLI::App* command = parser.add_subcommand("pca", "Principal components of a matrix: rows are samples");
   const auto options = std::make_shared<PcaOptions>();
   command->add_option("FILE:/PATH", options->input, "The matrix")->required();
-  command->add_option("-k,--components", options->components, "How many components")->required()->type_name("N");
+  add_integer_option(*command, "-k,--components", options->components, "How many components")->required();
   command->add_flag("--standardize,--standardise", options->standardise, "Divide by the columns' standard deviations");
   command->add_option("--missing", options->missing, "What replaces NaN; without it they are an error")
       ->type_name("mean")

@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <map>
+#include <sstream>
 
-#include "quarry/apps/language/suggest.h"
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/failure.h"
+#include "quarry/apps/quarry/help.h"
 #include "quarry/apps/quarry/signals.h"
+#include "quarry/io/byte_file.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::apps {
 
 using local::InvalidArgument;
+using local::suggestion;
 
 namespace {
 
@@ -65,7 +72,7 @@ std::vector<std::string> take_expressions(const CLI::App& command, std::vector<s
       }
       const std::string hint = suggestion(name.substr(2), words);
       if (!hint.empty())
-        throw InvalidArgument("unknown option " + name + hint.substr(0, hint.find('\'') + 1) + "--" +
+        throw InvalidArgument("unknown option " + local::excerpt(name) + hint.substr(0, hint.find('\'') + 1) + "--" +
                               hint.substr(hint.find('\'') + 1));
     }
     expressions.push_back(argument);
@@ -85,34 +92,116 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string usage_error(const CLI::App& parser, const CLI::ParseError& error) {
-  std::string message = one_line(error.what());
-  if (parser.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    std::string names;
-    for (const CLI::App* command : parser.get_subcommands(nullptr)) {
-      names += (names.empty() ? "" : ", ") + command->get_name();
-    }
-    return "a command is missing: " + names + "; quarry --help says what they do";
+// "info, eval, pca"
+std::string command_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
   }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return message;
-  const std::vector<CLI::App*> chosen = parser.get_subcommands();
-  std::vector<std::string> names, extras = parser.remaining(/*recurse=*/true);
-  if (chosen.empty()) {
-    for (const CLI::App* command : parser.get_subcommands(nullptr)) names.push_back(command->get_name());
-  } else {
-    names = option_names(*chosen[0]);
-  }
-  if (extras.empty()) return message;
-  const std::string what = extras[0].starts_with("-") ? "unknown option " : "unexpected argument ";
-  return what + extras[0] + suggestion(extras[0].substr(0, extras[0].find('=')), names);
+  return names;
 }
 
-}  // namespace
+bool any_command_has(const CLI::App& app, const std::string& option) {
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (command->get_option_no_throw(option) != nullptr) return true;
+  }
+  return false;
+}
 
-int run_tool(int argc, char** argv) {
-  start_signal_thread();
+// What nobody took, an option or a word, where `app` is the command as far as it was understood.
+std::string unknown_argument(const CLI::App& app, const std::string& path, const std::string& extra) {
+  const std::string name = extra.substr(0, extra.find('=')), shown = local::excerpt(extra);
+  if (extra.starts_with("-")) {
+    // Every letter is near every other one.
+    const std::string hint = name.starts_with("--") ? suggestion(name, option_names(app)) : "";
+    if (hint.empty() && any_command_has(app, name)) {
+      return "unknown option " + shown + "; options stand after the command, as in " + path + " eval " + name;
+    }
+    return "unknown option " + shown + (hint.empty() ? "; " + path + " --help lists the options" : hint);
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (names.empty()) return "unexpected argument " + shown;
+  const std::string hint = suggestion(extra, names);
+  return "unknown command " + shown + (hint.empty() ? "; there are " + command_names(app) : hint);
+}
+
+// CLI11's complaint in the tool's words, as one line.
+std::string usage_error(const CLI::App& parser, const CLI::ParseError& error) {
+  const CLI::App* app = &parser;
+  std::string path = parser.get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands()[0];
+    path += " " + app->get_name();
+  }
+  const std::string message = one_line(error.what());
+  const std::vector<std::string> extras = parser.remaining(/*recurse=*/true);
+  const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const bool lacks_command = lacks && !app->get_subcommands(nullptr).empty();
+  if (!extras.empty() && (lacks_command || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)) {
+    return unknown_argument(*app, path, extras[0]);
+  }
+  if (lacks_command && app == &parser) {
+    return "a command is missing: " + command_names(*app) + "; quarry --help says what they do";
+  }
+  if (lacks_command) return path + " needs a command: " + command_names(*app);
+  if (lacks) return message + "; " + path + " --help says what it takes";
+  const auto before = [&](const std::string& mark) { return message.substr(0, message.find(mark)); };
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && message.ends_with("missing")) {
+    return before(":") + " needs a value";
+  }
+  // Only flags are converted by CLI11: "Could not convert: --overwrite = maybe".
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    return before(" =").substr(std::min(before(" =").size(), std::string("Could not convert: ").size())) +
+           " takes no value";
+  }
+  return message;
+}
+
+// `quarry help`, `help COMMAND` and `version` as the options --help and --version.
+void replace_words(std::vector<std::string>& arguments) {
+  if (arguments.empty()) return;
+  if (arguments[0] == "version") arguments[0] = "--version";
+  if (arguments[0] != "help") return;
+  arguments.erase(arguments.begin());
+  arguments.emplace_back("--help");
+}
+
+// The expression of `eval` as the value of a hidden option, which CLI11 does not look into.
+void hide_expression(const CLI::App& eval, std::vector<std::string>& arguments) {
+  arguments.erase(arguments.begin());
+  const std::vector<std::string> expressions = take_expressions(eval, arguments);
+  if (expressions.size() > 1) {
+    std::string message = "one expression at a time: '" + local::excerpt(expressions[0]) + "' and '" +
+                          local::excerpt(expressions[1]) + "' are given";
+    for (const std::string& text : expressions) {
+      const std::string name = text.substr(0, text.find('='));
+      const bool word = std::ranges::all_of(name, [](unsigned char c) { return c == '-' || std::isalpha(c) != 0; });
+      if (!name.starts_with("-") || !word) continue;
+      message += "; eval has no option " + local::excerpt(name);
+      break;
+    }
+    throw InvalidArgument(message);
+  }
+  if (!expressions.empty() && expressions[0].empty()) throw InvalidArgument("the expression is empty");
+  // First: after an option whose value is missing it would be that.
+  if (!expressions.empty()) arguments.insert(arguments.begin(), "--expression=" + expressions[0]);
+  arguments.insert(arguments.begin(), "eval");
+}
+
+[[noreturn]] void throw_unwritten() {
+  throw local::IoError("cannot write to the standard output" + (errno != 0 ? ": " + io::system_reason(errno) : ""));
+}
+
+void print(const std::string& text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) throw_unwritten();
+}
+
+int run_arguments(int argc, char** argv) {
   CLI::App parser("quarry: chunked arrays in HDF5 files, larger than memory, on CPUs, GPUs and many ranks", "quarry");
   parser.set_version_flag("--version", std::string("quarry ") + QUARRY_VERSION);
+  parser.footer("quarry help COMMAND and quarry help options say more.");
   parser.require_subcommand(1);
   std::map<std::string, RunCommand> commands;
   commands["info"] = add_info_command(parser);
@@ -126,28 +215,28 @@ int run_tool(int argc, char** argv) {
   const bool root = launcher_rank() == 0;
   try {
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-    std::vector<std::string> expressions;
-    if (!arguments.empty() && arguments[0] == "eval") {
-      CLI::App* eval = parser.get_subcommand("eval");
-      arguments.erase(arguments.begin());
-      expressions = take_expressions(*eval, arguments);
-      if (expressions.size() > 1) {
-        throw InvalidArgument("one expression at a time: '" + expressions[0] + "' and '" + expressions[1] +
-                              "' are given");
-      }
-      // CLI11 sees the expression as the value of a hidden option, which it does not look into.
-      if (!expressions.empty()) arguments.push_back("--expression=" + expressions[0]);
-      arguments.insert(arguments.begin(), "eval");
+    using Words = std::vector<std::string>;
+    if (const bool page = arguments == Words{"help", "options", "--markdown"};
+        page || arguments == Words{"help", "options"}) {
+      if (root) print(page ? options_markdown() : options_text());
+      return 0;
     }
+    replace_words(arguments);
+    if (!arguments.empty() && arguments[0] == "eval") hide_expression(*parser.get_subcommand("eval"), arguments);
     if (!arguments.empty() && !arguments[0].starts_with("-") && !commands.contains(arguments[0])) {
-      std::vector<std::string> names;
-      for (const auto& [name, run] : commands) names.push_back(name);
-      throw InvalidArgument("unknown command " + arguments[0] + suggestion(arguments[0], names));
+      throw InvalidArgument(unknown_argument(parser, parser.get_name(), arguments[0]));
+    }
+    if (!arguments.empty() && arguments[0].starts_with("-") &&
+        parser.get_option_no_throw(arguments[0].substr(0, arguments[0].find('='))) == nullptr) {
+      throw InvalidArgument(unknown_argument(parser, parser.get_name(), arguments[0]));
     }
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     parser.parse(arguments);
   } catch (const CLI::Success& success) {  // --help, --version
-    return root ? parser.exit(success) : 0;
+    std::ostringstream text;
+    const int status = parser.exit(success, text, text);
+    if (root) print(text.str());
+    return root ? status : 0;
   } catch (const CLI::ParseError& error) {
     if (root) print_error(usage_error(parser, error));
     return kUsageStatus;
@@ -161,6 +250,22 @@ int run_tool(int argc, char** argv) {
     const std::exception_ptr error = std::current_exception();
     if (root) print_error(error_message(error));
     return exit_status(error, /*computing=*/false);
+  }
+}
+
+}  // namespace
+
+int run_tool(int argc, char** argv) {
+  start_signal_thread();
+  try {
+    const int status = run_arguments(argc, argv);
+    // What was printed may not have reached its file.
+    errno = 0;
+    if (status == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) throw_unwritten();
+    return status;
+  } catch (const local::IoError& error) {
+    print_error(error.what());
+    return kFailureStatus;
   }
 }
 

@@ -93,12 +93,10 @@ std::string describe_topology(Runtime& runtime) {
   if (runtime.size() == 1) return text + "one rank: nothing travels\n";
   text += "paths\n";
   for (const std::string& path : paths) text += path;
-  text +=
-      fmt::format("transport: {} (--transport), copies between devices: {} (--peer-copies)\n", communicator.transport(),
-                  runtime.options().peer_copies.empty() ? "auto" : runtime.options().peer_copies);
+  text += fmt::format("transport: {} (--transport), copies between devices: {} (--peer-copies)\n",
+                      communicator.transport(), runtime.options().peer_copies);
   if (runtime.device().kind != local::DeviceKind::cpu) {
-    const std::string& wish = runtime.options().device_messages;
-    text += fmt::format("messages of device memory: {} (--device-messages), {}\n", wish.empty() ? "auto" : wish,
+    text += fmt::format("messages of device memory: {} (--device-messages), {}\n", runtime.options().device_messages,
                         communicator.moves_memory_of(runtime.device().kind)
                             ? "which the transport moves"
                             : "which the transport does not move by itself");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "quarry/comm/world/world.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry {
 
@@ -30,8 +30,7 @@ int affinity_count() {
 // binds tasks to cores.
 int cpus_per_task() {
   int count = 0;
-  const char* const variable = std::getenv("SLURM_CPUS_PER_TASK");
-  const std::string text = comm::is_launched() && variable != nullptr ? variable : "";
+  const std::string text = comm::is_launched() ? local::environment("SLURM_CPUS_PER_TASK", "") : "";
   const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
   return result.ec == std::errc() && count > 0 ? count : std::numeric_limits<int>::max();
 }

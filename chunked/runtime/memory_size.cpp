@@ -1,81 +1,18 @@
 #include "quarry/chunked/runtime/memory_size.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "quarry/chunked/runtime/runtime.h"
-#include "quarry/local/base/error.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry {
 
-using local::InvalidArgument;
-
-int64_t parse_size(const std::string& text, int64_t free_bytes) {
-  struct Unit {
-    std::string_view name;
-    int64_t bytes;
-  };
-  static constexpr Unit kUnits[] = {
-      {"", 1},
-      {"b", 1},
-      {"kb", 1000},
-      {"mb", 1000000},
-      {"gb", 1000000000},
-      {"tb", 1000000000000},
-      {"kib", int64_t{1} << 10},
-      {"mib", int64_t{1} << 20},
-      {"gib", int64_t{1} << 30},
-      {"tib", int64_t{1} << 40},
-  };
-  const auto bad = [&](const std::string& why) {
-    return InvalidArgument(fmt::format(
-        "\"{}\" is no size: {}; write 1536, 256MiB, 1.5 GiB, 512 MB (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB) or 50%",
-        text, why));
-  };
-  const auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (at < end && is_space(static_cast<unsigned char>(*at))) ++at;
-  while (at < end && is_space(static_cast<unsigned char>(end[-1]))) --end;
-  if (at == end) throw bad("it is empty");
-  const char* digits = at;
-  while (at < end && (std::isdigit(static_cast<unsigned char>(*at)) != 0 || *at == '.')) ++at;
-  if (at == digits) throw bad("it does not start with a number");
-  // A plain integer stays exact; a fraction goes through long double, which holds every int64.
-  int64_t whole = 0;
-  long double number = 0;
-  const bool integral = std::find(digits, at, '.') == at;
-  if (integral) {
-    if (std::from_chars(digits, at, whole).ec != std::errc()) throw bad("the number is too large");
-    number = static_cast<long double>(whole);
-  } else {
-    double fraction = 0;
-    const auto result = std::from_chars(digits, at, fraction, std::chars_format::fixed);
-    if (result.ec != std::errc() || result.ptr != at) throw bad("the number cannot be read");
-    number = fraction;
-  }
-  while (at < end && is_space(static_cast<unsigned char>(*at))) ++at;
-  std::string unit(at, end);
-  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (unit == "%") {
-    if (number > 100) throw bad("more than all there is");
-    return static_cast<int64_t>(number / 100 * static_cast<long double>(std::max<int64_t>(free_bytes, 0)));
-  }
-  const auto* found = std::ranges::find(kUnits, std::string_view(unit), &Unit::name);
-  if (found == std::end(kUnits)) throw bad(fmt::format("unknown unit \"{}\"", std::string(at, end)));
-  const long double bytes = number * static_cast<long double>(found->bytes);
-  if (bytes > static_cast<long double>(std::numeric_limits<int64_t>::max())) throw bad("the number is too large");
-  return integral ? whole * found->bytes : static_cast<int64_t>(bytes);
-}
+int64_t parse_size(const std::string& text, int64_t free_bytes) { return local::parse_size(text, free_bytes); }
 
 namespace {
 
@@ -151,8 +88,7 @@ int64_t free_host_bytes_below(const std::string& root) {
 int64_t bytes_given_by_slurm() {
   constexpr double kMiB = 1 << 20;
   const auto number = [](const char* name) {
-    const char* text = std::getenv(name);
-    return text == nullptr ? 0.0 : std::max(0.0, std::strtod(text, nullptr));
+    return std::max(0.0, std::strtod(local::environment(name, "").c_str(), nullptr));
   };
   double mib = number("SLURM_MEM_PER_NODE");
   if (mib == 0) mib = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE");

@@ -4,69 +4,84 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <system_error>
+#include <vector>
 
-#include "quarry/comm/monitor/watchdog.h"
-#include "quarry/comm/path_use.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry {
 
 using local::InvalidArgument;
+using local::Option;
+using local::OptionValue;
 
 namespace {
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-int parse_threads(const std::string& text) {
-  int value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || value < 1) {
-    throw InvalidArgument(fmt::format("QUARRY_THREADS={}: expected a positive number", text));
-  }
-  return value;
-}
+struct TextField {
+  Option option;
+  std::string RuntimeOptions::*field;
+};
+constexpr TextField kTextFields[] = {
+    {Option::without_gpu, &RuntimeOptions::without_gpu}, {Option::memory, &RuntimeOptions::memory},
+    {Option::host_memory, &RuntimeOptions::host_memory}, {Option::spill_dir, &RuntimeOptions::spill_dir},
+    {Option::transport, &RuntimeOptions::transport},     {Option::device_messages, &RuntimeOptions::device_messages},
+    {Option::peer_copies, &RuntimeOptions::peer_copies}, {Option::balance, &RuntimeOptions::balance},
+    {Option::passes, &RuntimeOptions::passes},
+};
 
 // What was asked for is looked at before hours of computing, the default only by runs that spill.
-void check_spill_directory(const std::string& path) {
+void check_spill_directory(const OptionValue& value) {
+  const std::string& path = value.text();
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
-    throw InvalidArgument(fmt::format("spill directory: '{}' {}", path,
+    throw InvalidArgument(fmt::format("{}: '{}' {}", value.source(), path,
                                       std::filesystem::exists(path, error) ? "is no directory" : "does not exist"));
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
-    throw InvalidArgument(fmt::format("spill directory: '{}' cannot be written to", path));
+    throw InvalidArgument(fmt::format("{}: '{}' cannot be written to", value.source(), path));
   }
 }
 
-// Whether the text is the first of two.
-bool parse_either(const char* name, const std::string& text, const char* first, const char* second) {
-  if (text == first) return true;
-  if (text == second) return false;
-  throw InvalidArgument(fmt::format("{}: \"{}\": expected {} or {}", name, text, first, second));
+plan::PassNames passes_off(const OptionValue& value) {
+  try {
+    return plan::parse_passes(value.text());
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("{}: {}", value.shown(), error.what()));
+  }
 }
 
-local::Dims parse_chunks(const std::string& text) {
-  local::Dims chunks;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    int64_t value = 0;
-    const auto result = std::from_chars(text.data() + at, text.data() + comma, value);
-    if (result.ec != std::errc() || result.ptr != text.data() + comma || value < 1) {
-      throw InvalidArgument(fmt::format("QUARRY_CHUNKS={}: expected positive extents as in 4096,512, or auto", text));
-    }
-    chunks.push_back(value);
-    at = comma + 1;
+std::vector<Option> given_by_program(const RuntimeOptions& options) {
+  std::vector<Option> given;
+  for (const auto& [option, field] : kTextFields) {
+    if (!(options.*field).empty()) given.push_back(option);
   }
-  return chunks;
+  if (options.device) given.push_back(Option::device);
+  if (options.threads != 0) given.push_back(Option::threads);
+  if (options.chunks) given.push_back(Option::chunks);
+  return given;
+}
+
+void resolve_fields(RuntimeOptions& options) {
+  for (const auto& [option, field] : kTextFields) options.*field = option_value(options, option).text();
+  if (options.spill_dir.empty()) options.spill_dir = local::environment("TMPDIR", "/tmp");
+  // A device that is named "auto" is none of parse_device_kind()'s.
+  if (!options.device) options.device = local::parse_device_kind(OptionValue(Option::device).text());
+  if (options.threads < 0) throw InvalidArgument(fmt::format("threads: {} is negative", options.threads));
+  if (const OptionValue threads(Option::threads); options.threads == 0 && threads.is_given()) {
+    options.threads = static_cast<int>(threads.integer());
+  }
+  if (!options.chunks) options.chunks = OptionValue(Option::chunks).extents();
+  const auto no_extent = [](int64_t extent) { return extent < -1 || extent == 0; };
+  if (options.chunks && std::ranges::any_of(*options.chunks, no_extent)) {
+    throw InvalidArgument(
+        fmt::format("chunks {}: extents are positive, or -1 for a whole axis", local::to_string(*options.chunks)));
+  }
 }
 
 uint64_t hash_chunks(const std::optional<local::Dims>& chunks) {
@@ -78,64 +93,47 @@ uint64_t hash_chunks(const std::optional<local::Dims>& chunks) {
 
 }  // namespace
 
-// QUARRY_WEIGHT of this rank in thousandths; `otherwise` where it is not set.
+OptionValue option_value(const RuntimeOptions& options, Option option) {
+  const auto* const found = std::ranges::find(kTextFields, option, &TextField::option);
+  QUARRY_CHECK(found != std::end(kTextFields));
+  return {option, options.*found->field,
+          options.from_command_line ? local::OptionGiver::command_line : local::OptionGiver::program};
+}
+
 int64_t rank_weight(double otherwise) {
-  constexpr double kUnits = 1000, kMost = 1e5;
-  const std::string text = environment("QUARRY_WEIGHT");
-  if (text.empty()) return std::llround(otherwise * kUnits);
-  char* end = nullptr;
-  const double weight = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !(weight >= 1 / kUnits && weight <= kMost)) {
-    throw InvalidArgument(fmt::format("QUARRY_WEIGHT={}: expected a number from 0.001 to 100000", text));
-  }
-  return std::llround(weight * kUnits);
+  constexpr double kUnits = 1000;
+  const OptionValue weight(Option::weight);
+  return std::llround((weight.is_given() ? weight.number() : otherwise) * kUnits);
 }
 
 ResolvedOptions resolve_options(RuntimeOptions& options) {
+  constexpr local::OptionScope kScopes[] = {local::OptionScope::runtime, local::OptionScope::diagnostics};
+  local::check_environment(kScopes, given_by_program(options));
+  for (const auto& [option, field] : kTextFields) option_value(options, option).check();
+  if (const OptionValue spill_dir = option_value(options, Option::spill_dir); spill_dir.is_given()) {
+    check_spill_directory(spill_dir);
+  }
+  enum class Balance : uint8_t { on, off };  // the words of these options
+  enum class WithoutGpu : uint8_t { error, cpu };
   ResolvedOptions resolved;
-  if (const std::string text = environment("QUARRY_DEVICE"); !options.device && !text.empty() && text != "auto") {
-    options.device = local::parse_device_kind(text);
-    if (!options.device) {
-      throw InvalidArgument(fmt::format("QUARRY_DEVICE={}: expected auto, cpu, cuda or emulated", text));
-    }
-  }
-  if (options.memory.empty()) options.memory = environment("QUARRY_MEMORY");
-  if (options.host_memory.empty()) options.host_memory = environment("QUARRY_HOST_MEMORY");
-  if (options.spill_dir.empty()) options.spill_dir = environment("QUARRY_SPILL_DIR");
-  if (!options.spill_dir.empty()) check_spill_directory(options.spill_dir);
-  if (options.spill_dir.empty()) options.spill_dir = environment("TMPDIR");
-  if (options.spill_dir.empty()) options.spill_dir = "/tmp";
-  static_cast<void>(comm::Watchdog());  // complains about QUARRY_WATCHDOG
-  if (options.threads < 0) throw InvalidArgument(fmt::format("threads: {} is negative", options.threads));
-  if (const std::string text = environment("QUARRY_THREADS"); options.threads == 0 && !text.empty()) {
-    options.threads = parse_threads(text);
-  }
-  if (const std::string text = environment("QUARRY_CHUNKS"); !options.chunks && !text.empty() && text != "auto") {
-    options.chunks = parse_chunks(text);
-  }
-  if (options.peer_copies.empty()) options.peer_copies = environment("QUARRY_PEER_COPIES");
-  static_cast<void>(comm::parse_path_use("peer copies", options.peer_copies));
-  if (options.device_messages.empty()) options.device_messages = environment("QUARRY_DEVICE_MESSAGES");
-  static_cast<void>(comm::parse_path_use("device messages", options.device_messages));
-  if (options.balance.empty()) options.balance = environment("QUARRY_BALANCE");
-  resolved.steals_work = options.balance.empty() || parse_either("balance", options.balance, "on", "off");
-  if (options.without_gpu.empty()) options.without_gpu = environment("QUARRY_WITHOUT_GPU");
-  resolved.cpu_ranks = !options.without_gpu.empty() && parse_either("without GPU", options.without_gpu, "cpu", "error");
-  if (options.chunks && std::ranges::any_of(*options.chunks, [](int64_t extent) { return extent < 1; })) {
-    throw InvalidArgument(fmt::format("chunks {}: extents must be positive", local::to_string(*options.chunks)));
-  }
-  const bool passes_given = !options.passes.empty();
-  if (!passes_given) options.passes = environment("QUARRY_PASSES");
-  try {
-    resolved.passes_off = plan::parse_passes(options.passes);
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(
-        fmt::format("{}{}: {}", passes_given ? "passes: " : "QUARRY_PASSES=", options.passes, error.what()));
-  }
+  resolved.steals_work = option_value(options, Option::balance).choice<Balance>() == Balance::on;
+  resolved.cpu_ranks = option_value(options, Option::without_gpu).choice<WithoutGpu>() == WithoutGpu::cpu;
+  resolved.peer_copies = option_value(options, Option::peer_copies).choice<comm::PathUse>();
+  resolved.device_messages = option_value(options, Option::device_messages).choice<comm::PathUse>();
+  resolved.passes_off = passes_off(option_value(options, Option::passes));
+  resolved.memory = option_value(options, Option::memory);
+  resolved.host_memory = option_value(options, Option::host_memory);
+  resolve_fields(options);
   resolved.hash = hash_chunks(options.chunks) + (resolved.steals_work ? 1 : 0) + (resolved.cpu_ranks ? 2 : 0);
   for (const std::string& name : resolved.passes_off)
     resolved.hash = resolved.hash * 31 + std::hash<std::string>()(name);
   return resolved;
+}
+
+void warn_of_misspelt_variables() {
+  static std::atomic_flag done;
+  if (done.test_and_set()) return;
+  for (const std::string& line : local::misspelt_variables()) local::log(local::LogLevel::warn, line);
 }
 
 }  // namespace quarry

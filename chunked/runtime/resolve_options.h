@@ -5,6 +5,8 @@
 
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/path_use.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry {
 
@@ -12,15 +14,25 @@ namespace quarry {
 struct ResolvedOptions {
   bool steals_work = true;
   bool cpu_ranks = false;  // ranks without a GPU compute on the CPU beside others
+  comm::PathUse peer_copies = comm::PathUse::automatic, device_messages = comm::PathUse::automatic;
   plan::PassNames passes_off;
+  // For choose_budget(), which knows of what they are a part.
+  local::OptionValue memory{local::Option::memory}, host_memory{local::Option::host_memory};
   // Of what must be the same on all ranks, since grids and tasks follow from it.
   uint64_t hash = 0;
 };
 
-// Fills in what the program leaves to the environment. Throws InvalidArgument.
+// The field of `options` that is text and this option, else what the environment says, else the option's default.
+local::OptionValue option_value(const RuntimeOptions& options, local::Option option);
+
+// Fills in what the program leaves to the environment and to the options' defaults. Throws InvalidArgument, which names
+// the option and who gave it, for all that this rank's environment says of how jobs run.
 ResolvedOptions resolve_options(RuntimeOptions& options);
 
-// QUARRY_WEIGHT of this rank in thousandths; `otherwise` where it is not set. Throws InvalidArgument.
+// The weight of this rank in thousandths; `otherwise` where nobody says anything. Throws InvalidArgument.
 int64_t rank_weight(double otherwise);
+
+// Logs a warning for each variable of the environment that is spelt nearly as an option, once in the process.
+void warn_of_misspelt_variables();
 
 }  // namespace quarry

@@ -44,6 +44,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   options = std::move(wanted);
   local::set_log_rank(communicator->rank());
   sent_before = communicator->bytes_sent();
+  if (communicator->rank() == 0) warn_of_misspelt_variables();
   together(*communicator, 0, [this] { resolved = resolve_options(options); });
   together(*communicator, resolved.hash, [] {});
   choose_device();
@@ -65,8 +66,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     paths = std::make_unique<exec::Paths>(*communicator, device);
     if (job_kind != DeviceKind::cpu) {
       paths->connect(executor->device_slab(),
-                     {{"peer-copy", comm::parse_path_use("peer copies", options.peer_copies)},
-                      {"device-message", comm::parse_path_use("device messages", options.device_messages)}});
+                     {{"peer-copy", resolved.peer_copies}, {"device-message", resolved.device_messages}});
     }
   }
   progress = std::make_unique<ProgressReports>(
@@ -113,13 +113,13 @@ void Runtime::Impl::stop() noexcept {
 }
 
 Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options)
-    : impl_(std::make_unique<Impl>(comm::world(&argc, &argv, options.transport))) {
+    : impl_(std::make_unique<Impl>(comm::world(&argc, &argv, option_value(options, local::Option::transport)))) {
   impl_->start(std::move(options));
   make_current(*this);
 }
 
 Runtime::Runtime(RuntimeOptions options)
-    : impl_(std::make_unique<Impl>(comm::world(nullptr, nullptr, options.transport))) {
+    : impl_(std::make_unique<Impl>(comm::world(nullptr, nullptr, option_value(options, local::Option::transport)))) {
   impl_->start(std::move(options));
   make_current(*this);
 }

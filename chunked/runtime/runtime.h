@@ -26,27 +26,24 @@ namespace quarry {
 
 struct ChunkPolicy;  // chunked/grid/chunking.h
 
+// Each field is a row of local/base/options.def, which `quarry help options` prints: what a value may be, the variable
+// of the environment that an empty field takes, and the default where that is empty too. All ranks alike but for
+// memory, host_memory, spill_dir and threads; device where without_gpu is "cpu".
 struct RuntimeOptions {
-  // None: QUARRY_DEVICE, then a GPU where there are any, else the CPU. All ranks alike, but see without_gpu.
-  std::optional<local::DeviceKind> device;
-  // A rank without a GPU among ranks with one: "error" (DeviceError on every rank), or "cpu": it computes on the CPU,
-  // as does one that asks for the CPU among others that do not. All ranks alike. Empty: QUARRY_WITHOUT_GPU, then error.
-  std::string without_gpu;
-  // Per rank: "256MiB", or "50%" of what is free for it: its share of the host's memory (free_host_bytes() / ranks on
-  // the node), on a GPU what is free on the device. Empty: QUARRY_MEMORY, then 60% (GPU: 80%).
-  std::string memory;
-  // GPU kinds: pinned and staging memory. Empty: QUARRY_HOST_MEMORY, then 25% of the rank's share or 4 GiB, whichever
-  // is less.
-  std::string host_memory;
-  std::string spill_dir;        // a directory. Empty: QUARRY_SPILL_DIR, then $TMPDIR, then /tmp
-  std::string transport;        // "auto", "mpi", "ucx", "self". Empty: QUARRY_TRANSPORT, then auto
-  std::string device_messages;  // from GPU to GPU by the transport: "auto", "on", "off". Empty: QUARRY_DEVICE_MESSAGES
-  std::string peer_copies;      // GPUs of a host: "auto", "on", "off". Empty: QUARRY_PEER_COPIES, then auto
-  std::string balance;          // idle ranks steal chunks of slow ones: "on", "off". Empty: QUARRY_BALANCE, then on
-  int threads = 0;  // 0: QUARRY_THREADS, then the affinity mask / ranks that share it, at most Slurm's --cpus-per-task
-  std::string passes;       // of the planner, switched off: "-cse,-views"; all ranks alike. Empty: QUARRY_PASSES
-  int compute_streams = 1;  // GPU kinds: what rounds of chunk tasks take in turn
-  std::optional<local::Dims> chunks;  // the computation's default chunks; none: QUARRY_CHUNKS ("4096,512"), then auto
+  std::optional<local::DeviceKind> device;  // none: QUARRY_DEVICE, then a GPU where there are any, else the CPU
+  std::string without_gpu;                  // "error" (DeviceError on every rank) or "cpu"
+  std::string memory;                       // per rank: "256MiB", or "50%" of what is free for it
+  std::string host_memory;                  // GPU kinds: pinned and staging memory, of the rank's share of the host's
+  std::string spill_dir;                    // a directory
+  std::string transport;                    // "auto", "mpi", "ucx", "self"
+  std::string device_messages;              // from GPU to GPU by the transport: "auto", "on", "off"
+  std::string peer_copies;                  // GPUs of a host: "auto", "on", "off"
+  std::string balance;                      // idle ranks steal chunks of slow ones: "on", "off"
+  int threads = 0;                          // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
+  std::string passes;                       // of the planner, switched off: "-cse,-views"
+  int compute_streams = 1;                  // GPU kinds: what rounds of chunk tasks take in turn
+  std::optional<local::Dims> chunks;        // the computation's default chunks, -1: a whole axis; none: QUARRY_CHUNKS
+  bool from_command_line = false;           // messages name options as there: --memory
 };
 
 // Bytes of "1536", "256MiB", "1.5 GiB", "512 MB", "50%" (of `free_bytes`). Throws InvalidArgument.
@@ -88,7 +85,7 @@ class Runtime {
   // What chunks are made for: the kind of those ranks that do not compute on the CPU, where there are any.
   local::DeviceKind job_device_kind() const;
   int64_t plan_bytes() const;             // of memory that every rank has for tasks
-  const RuntimeOptions& options() const;  // as resolved: device, spill_dir, threads and chunks are filled in
+  const RuntimeOptions& options() const;  // with what the environment says and the defaults filled in
   scheduler::Executor& executor();
   const exec::Paths* paths() const;            // between ranks; null for one rank
   std::string describe_paths(int from) const;  // what this rank fetches from that one by, for people

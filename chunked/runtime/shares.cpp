@@ -21,14 +21,9 @@ namespace policy = local::memory_policy;
 
 void Runtime::Impl::choose_budget() {
   const int64_t share = free_host_bytes() / communicator->node_size();
-  const auto chosen = [](const std::string& text, const char* what, int64_t free, int64_t otherwise) {
-    int64_t bytes = otherwise;
-    try {
-      if (!text.empty()) bytes = parse_size(text, free);
-    } catch (const InvalidArgument& error) {
-      throw InvalidArgument(fmt::format("{}: {}", what, error.what()));
-    }
-    if (bytes < 1) throw InvalidArgument(fmt::format("{}: \"{}\" is nothing", what, text));
+  const auto chosen = [](const local::OptionValue& value, int64_t free, int64_t otherwise) {
+    const int64_t bytes = value.is_given() ? value.bytes(free) : otherwise;
+    if (bytes < 1) throw InvalidArgument(fmt::format("{}: \"{}\" is nothing", value.source(), value.text()));
     return bytes;
   };
   const auto part = [](double fraction, int64_t of) {
@@ -36,25 +31,25 @@ void Runtime::Impl::choose_budget() {
   };
   switch (device.kind) {
     case DeviceKind::cpu:
-      memory_bytes = chosen(options.memory, "memory", share, part(policy::kHostShare, share));
+      memory_bytes = chosen(resolved.memory, share, part(policy::kHostShare, share));
       host_bytes = 0;
       return;
     case DeviceKind::emulated:
-      memory_bytes = chosen(options.memory, "memory", share, part(policy::kEmulatedShare, share));
+      memory_bytes = chosen(resolved.memory, share, part(policy::kEmulatedShare, share));
       break;
     case DeviceKind::cuda: {
       const local::DeviceInfo info = local::backend(device.kind).info(device.index);
-      memory_bytes = chosen(options.memory, "memory", info.free_bytes, part(policy::kDeviceShare, info.free_bytes));
+      memory_bytes = chosen(resolved.memory, info.free_bytes, part(policy::kDeviceShare, info.free_bytes));
       if (memory_bytes > info.free_bytes) {
-        throw InvalidArgument(fmt::format("memory: {} asked for, {} of {} are free on {} ({})",
+        throw InvalidArgument(fmt::format("{}: {} asked for, {} of {} are free on {} ({})", resolved.memory.source(),
                                           local::format_bytes(memory_bytes), local::format_bytes(info.free_bytes),
                                           local::format_bytes(info.total_bytes), local::to_string(device), info.name));
       }
       break;
     }
   }
-  host_bytes = chosen(options.host_memory, "host memory", share,
-                      std::min(policy::kMostPinnedBytes, part(policy::kPinnedShare, share)));
+  host_bytes =
+      chosen(resolved.host_memory, share, std::min(policy::kMostPinnedBytes, part(policy::kPinnedShare, share)));
 }
 
 }  // namespace quarry

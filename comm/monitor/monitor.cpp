@@ -17,7 +17,6 @@
 #include <random>
 #include <sstream>
 
-#include "quarry/comm/monitor/seconds.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 
@@ -110,8 +109,6 @@ int connect_socket(const std::string& host, uint16_t port) {
 }
 
 }  // namespace
-
-double silence_seconds_from_environment() { return seconds_from_environment("QUARRY_RANK_TIMEOUT", 5); }
 
 Monitor::Monitor(int rank, int size, double silence_seconds, Lost lost)
     : rank_(rank), size_(size), silence_(silence_seconds), lost_(std::move(lost)), gone_(static_cast<size_t>(size)) {

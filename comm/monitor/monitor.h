@@ -66,7 +66,4 @@ class Monitor {
   std::thread thread_;
 };
 
-// QUARRY_RANK_TIMEOUT in seconds, 5 if unset; 0: ranks are not watched. Throws InvalidArgument.
-double silence_seconds_from_environment();
-
 }  // namespace quarry::comm

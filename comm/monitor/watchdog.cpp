@@ -1,10 +1,10 @@
 #include "quarry/comm/monitor/watchdog.h"
 
-#include "quarry/comm/monitor/seconds.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::comm {
 
-Watchdog::Watchdog() : patience_(seconds_from_environment("QUARRY_WATCHDOG", 60)), next_(patience_) {}
+Watchdog::Watchdog() : patience_(local::OptionValue(local::Option::watchdog).seconds()), next_(patience_) {}
 
 bool Watchdog::is_stalled(int64_t state) {
   const auto now = Clock::now();

@@ -8,7 +8,7 @@ namespace quarry::comm {
 
 class Watchdog {
  public:
-  // Of QUARRY_WATCHDOG: seconds, 60 if unset, 0: never. Throws InvalidArgument.
+  // Of the option watchdog (QUARRY_WATCHDOG); 0: never stalled. Throws InvalidArgument.
   Watchdog();
   // `state` is any number that changes with every progress. True when it has not changed for so many seconds, then for
   // twice as many, and so on. Cheap.

@@ -11,6 +11,7 @@
 
 #include "quarry/comm/ucx/ucx_transport.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::comm::mpi {
 
@@ -27,13 +28,6 @@ void check(int code, const char* call) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   throw CommError(fmt::format("{}: {}", call, std::string_view(text, static_cast<size_t>(length))));
-}
-
-TransportChoice parse_transport(const std::string& text) {
-  if (text.empty() || text == "auto") return TransportChoice::automatic;
-  if (text == "mpi") return TransportChoice::mpi;
-  if (text == "ucx") return TransportChoice::ucx;
-  throw local::InvalidArgument(fmt::format("transport \"{}\": expected auto, mpi, ucx or self", text));
 }
 
 // One for the process, because MPI is: it is initialised once, and its lock above is of all its calls.
@@ -97,7 +91,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
 }
 
 void Job::start_monitor() {
-  const double seconds = silence_seconds_from_environment();
+  const double seconds = local::OptionValue(local::Option::rank_timeout).seconds();
   if (seconds == 0) return;
   std::string address;
   try {

@@ -21,8 +21,8 @@ std::mutex& lock();
 void check(int code, const char* call);
 
 // Which network carries point-to-point traffic; automatic: UCX where it is built in and works here on every rank.
+// In the order of the words of the option transport, of which the last, self, needs no MPI.
 enum class TransportChoice { automatic, mpi, ucx };
-TransportChoice parse_transport(const std::string& text);  // throws InvalidArgument
 
 class Job {
  public:

@@ -19,6 +19,7 @@
 #include "quarry/comm/spin_mutex.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::comm::ucx {
 
@@ -48,7 +49,7 @@ class UcpTransport : public UcxTransport {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     // A rendezvous wakes both sides by a system call each; up to here copying twice costs less.
-    if (std::getenv("UCX_RNDV_THRESH") == nullptr) {
+    if (!local::environment("UCX_RNDV_THRESH")) {
       static_cast<void>(ucp_config_modify(config, "RNDV_THRESH", "128k"));
     }
     ucp_params_t params = {};

@@ -7,14 +7,15 @@
 
 #include "quarry/comm/mpi/mpi_communicator.h"
 #include "quarry/comm/self/self.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::comm {
 namespace {
 
 // Several tasks of one Slurm step, none of which knows of the others: all would write the same output.
 void refuse_separate_tasks() {
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // not set in a batch script
-  if (tasks == nullptr || std::atoi(tasks) < 2) return;
+  const std::string tasks = local::environment("SLURM_STEP_NUM_TASKS", "");  // not set in a batch script
+  if (std::atoi(tasks.c_str()) < 2) return;
   throw local::InvalidArgument(
       fmt::format("srun started {} processes that know nothing of each other: start them with srun --mpi=pmix, "
                   "or, if each is to be a run of its own, with --transport self (QUARRY_TRANSPORT)",
@@ -26,16 +27,14 @@ void refuse_separate_tasks() {
 bool is_launched() {
   // What Open MPI's, MPICH's and Slurm's launchers (with PMI or PMIx) set for the processes they start.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    if (std::getenv(variable) != nullptr) return true;
+    if (local::environment(variable)) return true;
   }
   return false;
 }
 
-std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport) {
-  const char* environment = std::getenv("QUARRY_TRANSPORT");
-  const std::string wanted = !transport.empty() || environment == nullptr ? transport : environment;
-  if (wanted == "self") return self_communicator();
-  const auto choice = mpi::parse_transport(wanted);
+std::unique_ptr<Communicator> world(int* argc, char*** argv, const local::OptionValue& transport) {
+  const auto choice = transport.choice<mpi::TransportChoice>();
+  if (transport.text() == "self") return self_communicator();
   if (!is_launched()) {
     refuse_separate_tasks();
     return self_communicator();

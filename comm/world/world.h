@@ -2,18 +2,18 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "quarry/comm/communicator.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::comm {
 
 // The job's communicator: MPI (with UCX for point-to-point traffic where built in) when a launcher's environment is
 // found, else a job of one rank. Initialises MPI on the first call (MPI_THREAD_SERIALIZED); finalises it when the
-// returned object dies. `transport`: "auto", "mpi", "ucx", or "self" for a job of one rank whatever started it; empty:
-// QUARRY_TRANSPORT, then auto. Throws InvalidArgument, also where srun started several tasks without MPI, and CommError
-// where the transport asked for cannot be used.
-std::unique_ptr<Communicator> world(int* argc, char*** argv, const std::string& transport = {});
+// returned object dies. `transport`: a value of that option. Throws InvalidArgument, also where srun started several
+// tasks without MPI, and CommError where the transport asked for cannot be used.
+std::unique_ptr<Communicator> world(int* argc, char*** argv,
+                                    const local::OptionValue& transport = local::OptionValue(local::Option::transport));
 // Whether a launcher (mpirun, srun with PMIx) started this process.
 bool is_launched();
 // That of a job of one rank, whatever started the process.

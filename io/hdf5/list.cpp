@@ -6,6 +6,7 @@
 #include <map>
 
 #include "quarry/io/hdf5/describe.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::io {
 namespace hdf5 {
@@ -137,22 +138,6 @@ class Lister {
   std::map<std::pair<unsigned long, haddr_t>, std::string> seen_;
 };
 
-// Levenshtein's distance.
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 void collect_paths(hid_t file, const std::string& path, int depth, std::map<haddr_t, bool>& seen,
                    std::vector<std::string>& out) {
   const Handle group(H5Gopen2(file, path.c_str(), H5P_DEFAULT));
@@ -185,8 +170,9 @@ std::string nearest_object(hid_t file, const std::string& object) {
   const std::string leaf = object.substr(object.rfind('/'));
   for (const std::string& path : paths) {
     if (path.size() > kMaxLength || object.size() > kMaxLength) continue;
+    size_t distance = local::edit_distance(path, object);
     // The same name in another group is as near as one wrong letter.
-    const size_t distance = path.substr(path.rfind('/')) == leaf ? 1 : edit_distance(path, object);
+    if (local::edit_distance(path.substr(path.rfind('/')), leaf) == 0) distance = std::min<size_t>(distance, 1);
     if (distance < best_distance || (best.empty() && distance <= best_distance)) best = path, best_distance = distance;
   }
   return best;

@@ -3,17 +3,29 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::local {
 namespace {
 
+// Messages must not fail: a bad QUARRY_LOG is one of them, and an error where a job starts.
+void set_level(spdlog::logger& made) {
+  made.set_level(spdlog::level::warn);
+  const OptionValue level(Option::log);
+  try {
+    level.check();
+    made.set_level(spdlog::level::from_str(level.text()));
+  } catch (const InvalidArgument& error) {
+    made.warn("{}", error.what());
+  }
+}
+
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto made = std::make_shared<spdlog::logger>("quarry", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    const char* level = std::getenv("QUARRY_LOG");
-    made->set_level(spdlog::level::from_str(level ? level : "warn"));
     made->set_pattern("quarry: %H:%M:%S.%e %l: %v");
+    set_level(*made);
     return made;
   }();
   return *instance;

@@ -1,9 +1,8 @@
 #include "quarry/local/cpu/loops.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
+#include "quarry/local/base/options.h"
 #include "quarry/local/cpu/row_loops.h"
 
 namespace quarry::local::cpu {
@@ -56,10 +55,10 @@ Level best_level() { return kLevels[0]; }
 
 Level detect() {
   const Level best = best_level();
-  const char* const wanted = std::getenv("QUARRY_CPU_LEVEL");
-  if (!wanted) return best;
+  const OptionValue wanted(Option::cpu_level);
+  wanted.check();
 #define QUARRY_LEVEL_ROW(name) \
-  if (wanted == std::string_view(#name)) return std::min(Level::name, best);
+  if (wanted.text() == #name) return std::min(Level::name, best);
 #include "quarry/local/cpu/levels.def"
   return best;
 }

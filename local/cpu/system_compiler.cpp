@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +18,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/cpu/loops.h"
 #include "quarry/local/program/disk_cache.h"
@@ -33,8 +33,7 @@ struct Compiler {
 
 std::string path_of(const std::string& program) {
   if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0 ? program : "";
-  const char* variable = std::getenv("PATH");
-  std::istringstream folders(variable == nullptr ? "/usr/bin:/bin" : variable);
+  std::istringstream folders(local::environment("PATH").value_or("/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
@@ -44,8 +43,7 @@ std::string path_of(const std::string& program) {
 
 // $CXX may change between calls; looking is cheap beside compiling.
 Compiler find_compiler() {
-  const char* variable = std::getenv("CXX");
-  const std::string wanted = variable == nullptr || *variable == '\0' ? "c++" : variable;
+  const std::string wanted = local::environment("CXX", "c++");
   Compiler compiler;
   std::istringstream words(wanted);
   for (std::string word; words >> word;) compiler.command.push_back(word);
@@ -99,8 +97,7 @@ std::vector<std::string> flags_of(const std::vector<std::string>& options) {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    const char* variable = std::getenv("TMPDIR");
-    path_ = fmt::format("{}/quarry-XXXXXX", variable == nullptr || *variable == '\0' ? "/tmp" : variable);
+    path_ = local::environment("TMPDIR", "/tmp") + "/quarry-XXXXXX";
     if (::mkdtemp(path_.data()) == nullptr)
       throw IoError(fmt::format("no folder to compile in: {}: {}", path_, std::strerror(errno)));
   }
@@ -124,10 +121,10 @@ std::string read_file(const std::string& path) {
 }
 
 // Messages in English and ASCII.
-std::vector<std::string> environment() {
+std::vector<std::string> compiler_environment() {
   std::vector<std::string> list{"LC_ALL=C"};
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    if (std::strncmp(*entry, "LC_ALL=", 7) != 0 && std::strncmp(*entry, "LANGUAGE=", 9) != 0) list.emplace_back(*entry);
+  for (const std::string& entry : environment_entries())
+    if (!entry.starts_with("LC_ALL=") && !entry.starts_with("LANGUAGE=")) list.push_back(entry);
   return list;
 }
 
@@ -145,7 +142,7 @@ int run_command(std::vector<std::string> command, const std::string& log) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  std::vector<std::string> variables = environment();
+  std::vector<std::string> variables = compiler_environment();
   pid_t child = 0;
   const int failed = ::posix_spawn(&child, command[0].c_str(), &actions, nullptr, pointers(command).data(),
                                    pointers(variables).data());

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/driver.h"
@@ -31,8 +31,7 @@ constexpr const char* kOptions[] = {"-std=c++20", "--fmad=false", "-default-devi
 // Headers of the toolkit for raw sources, where it is installed.
 std::string toolkit_headers() {
   for (const char* variable : {"CUDA_PATH", "CUDA_HOME"})
-    if (const char* folder = std::getenv(variable); folder != nullptr && *folder != '\0')
-      return std::string(folder) + "/include";
+    if (const std::string folder = environment(variable, ""); !folder.empty()) return folder + "/include";
   return "/usr/local/cuda/include";
 }
 

@@ -1,11 +1,11 @@
 #include "quarry/local/device/range.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <set>
 
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::local {
 namespace {
@@ -21,8 +21,7 @@ std::atomic<Backend*> shower{nullptr};
 // Once, at the first range of the process.
 void read_environment() {
   static const bool read = [] {
-    const char* text = std::getenv("QUARRY_NVTX");
-    if (text != nullptr && std::string_view(text) == "1" && available(DeviceKind::cuda)) show_ranges(DeviceKind::cuda);
+    if (OptionValue(Option::nvtx).flag() && available(DeviceKind::cuda)) show_ranges(DeviceKind::cuda);
     return true;
   }();
   static_cast<void>(read);

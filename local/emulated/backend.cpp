@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/options.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/cpu/cpu_backend.h"
 #include "quarry/local/emulated/backend.h"
@@ -27,20 +27,11 @@
 namespace quarry::local {
 namespace {
 
-int64_t environment_number(const char* variable, int64_t otherwise) {
-  const char* text = std::getenv(variable);
-  if (!text || !*text) return otherwise;
-  char* end = nullptr;
-  const long long value = std::strtoll(text, &end, 10);
-  if (*end || value < 0) throw InvalidArgument(fmt::format("{}={} is no number", variable, text));
-  return value;
-}
-
 struct EmulatedOptions {
-  int devices = static_cast<int>(environment_number("QUARRY_EMULATED_DEVICES", 2));
-  int64_t memory_bytes = environment_number("QUARRY_EMULATED_MEMORY", int64_t{1} << 30);
-  int64_t seed = environment_number("QUARRY_EMULATED_SEED", 1);
-  int64_t longest_delay_us = environment_number("QUARRY_EMULATED_DELAY_US", 100);
+  int devices = static_cast<int>(OptionValue(Option::emulated_devices).integer());
+  int64_t memory_bytes = OptionValue(Option::emulated_memory).bytes();
+  int64_t seed = OptionValue(Option::emulated_seed).integer();
+  int64_t longest_delay_us = OptionValue(Option::emulated_delay_us).integer();
 };
 
 // One record of an event. Streams that wait for it keep it: as on a GPU, recording the event anew does not change what

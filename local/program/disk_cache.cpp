@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::local {
 namespace {
@@ -54,16 +54,12 @@ std::string content_name(const std::string& text) {
 DiskCache::DiskCache(std::string folder) : folder_(std::move(folder)) {}
 
 std::string DiskCache::default_folder() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
   std::filesystem::path folder;
-  if (const std::string own = variable("QUARRY_CACHE_DIR"); !own.empty())
+  if (const std::string own = OptionValue(Option::cache_dir).text(); !own.empty())
     folder = own;
-  else if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+  else if (const std::string cache = environment("XDG_CACHE_HOME", ""); !cache.empty())
     folder = std::filesystem::path(cache) / "quarry" / "kernels";
-  else if (const std::string home = variable("HOME"); !home.empty())
+  else if (const std::string home = environment("HOME", ""); !home.empty())
     folder = std::filesystem::path(home) / ".cache" / "quarry" / "kernels";
   else {
     log(LogLevel::warn, "kernels are not cached: none of QUARRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");

@@ -30,7 +30,7 @@ class BadInput(CliTest):
             result = self.fails(2, f"{option} none/o cannot be written: there is no directory none", *job, option, "none/o")
             self.assertEqual(result.out, "")
         cases = [(f"{option} . is a directory", [*job, option, "."]) for option in options]
-        self.all_fail(2, [*cases, ("spill directory: 'none' does not exist", [*job, "--spill-dir", "none"])], ranks=2)
+        self.all_fail(2, [*cases, ("--spill-dir: 'none' does not exist", [*job, "--spill-dir", "none"])], ranks=2)
 
     def test_messages_that_help(self):
         self.fails(2, "a command is missing: info, eval, .*quarry --help")
@@ -124,7 +124,7 @@ class BadInput(CliTest):
         self.fails(2, "twice", "eval", "x", "-i", "x=a.h5:/x", "-i", "x=a.h5:/x")
         self.fails(2, "cannot name an input", "eval", "1", "-i", "None=a.h5:/x")
         self.fails(2, "memory|size", "eval", "1", "--memory", "lots")
-        self.fails(2, "--device: unknown device 'gpu'", "eval", "1", "--device", "gpu")
+        self.fails(2, "--device gpu: expected auto, cpu, cuda or emulated", "eval", "1", "--device", "gpu")
         self.fails(2, "--threads", "eval", "1", "--threads", "none")
         self.fails(2, "--chunks", "eval", "1", "--chunks", "4,x")
         self.fails(2, "--chunks", "eval", "1", "--chunks", "0")

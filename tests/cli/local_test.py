@@ -113,7 +113,7 @@ class Errors(Local):
     def test_options_that_need_a_plan_are_refused(self):
         self.fails(2, r"--plan is not for --local", "eval", "--local", "1", "--plan")
         self.fails(2, r"--trace is not for --local", "eval", "--local", "1", "--trace", "t.json")
-        self.fails(2, r"unknown device 'gpu'", "eval", "--local", "1", "--device", "gpu")
+        self.fails(2, r"--device gpu: expected auto, cpu, cuda or emulated", "eval", "--local", "1", "--device", "gpu")
 
     def test_existing_objects_need_overwrite(self):
         self.ok("eval", "--local", "add(1, 1)", "-o", "o.h5:/a")

@@ -16,6 +16,8 @@
 #include <thread>
 #include <utility>
 
+#include "quarry/local/base/options.h"
+
 namespace quarry::comm {
 namespace {
 
@@ -315,9 +317,9 @@ class NcclLibrary final : public NcclApi {
   NcclLibrary() {
     // NVLink multicast stays off unless the user asks for it: a program that dies while it holds a multicast object can
     // take the node's GPUs out of service. Both are set for the process, which is what NCCL reads them for.
-    setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+    local::set_default_environment("NCCL_NVLS_ENABLE", "0");
     // Rings and trees are connected when a communicator is made, not in the first call that uses them.
-    setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
+    local::set_default_environment("NCCL_RUNTIME_CONNECT", "0");
   }
 
   std::string make_id() override {

@@ -23,15 +23,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+DashboardOptions parsed(const std::string& place, const std::string& token) {
+  constexpr auto kGiver = local::OptionGiver::command_line;
+  return parse_dashboard({local::Option::dashboard, place, kGiver}, {local::Option::dashboard_token, token, kGiver});
+}
+
 TEST(Dashboard, OtherAddressesNeedAToken) {
-  EXPECT_EQ(parse_dashboard("8080", "").address, "127.0.0.1");
-  EXPECT_EQ(parse_dashboard("8080", "").port, 8080);
-  EXPECT_EQ(parse_dashboard("[::1]:0", "").address, "::1");
-  EXPECT_EQ(parse_dashboard("0.0.0.0:80", "secret-1").address, "0.0.0.0");
-  EXPECT_THROW(parse_dashboard("0.0.0.0:80", ""), local::InvalidArgument);
-  EXPECT_THROW(parse_dashboard("80", "a b"), local::InvalidArgument);
+  EXPECT_EQ(parsed("8080", "").address, "127.0.0.1");
+  EXPECT_EQ(parsed("8080", "").port, 8080);
+  EXPECT_EQ(parsed("[::1]:0", "").address, "::1");
+  EXPECT_EQ(parsed("0.0.0.0:80", "secret-1").address, "0.0.0.0");
+  EXPECT_THROW(parsed("0.0.0.0:80", ""), local::InvalidArgument);
+  EXPECT_THROW(parsed("80", "a b"), local::InvalidArgument);
   for (const char* text : {"", "x", "-1", "65536", ":80", "1.2.3.4:", "80 "}) {
-    EXPECT_THROW(parse_dashboard(text, "t"), local::InvalidArgument) << text;
+    EXPECT_THROW(parsed(text, "t"), local::InvalidArgument) << text;
   }
 }
 
@@ -116,12 +121,12 @@ TEST(Dashboard, ServesThePageAndTheProgress) {
   EXPECT_THAT(ask(dashboard.port(), "/", "Host: localhost:" + std::to_string(dashboard.port()) + "\r\n"),
               StartsWith("HTTP/1.1 200"));
   // The port is taken now.
-  EXPECT_THROW(Dashboard(parse_dashboard(std::to_string(dashboard.port()), ""), [] { return DashboardStatus{}; }),
+  EXPECT_THROW(Dashboard(parsed(std::to_string(dashboard.port()), ""), [] { return DashboardStatus{}; }),
                local::IoError);
 }
 
 TEST(Dashboard, TokenIsAskedOfEveryRequest) {
-  const Dashboard dashboard(parse_dashboard("0.0.0.0:0", "open-sesame"), [] { return sample(); });
+  const Dashboard dashboard(parsed("0.0.0.0:0", "open-sesame"), [] { return sample(); });
   EXPECT_THAT(dashboard.url(), HasSubstr("?token=open-sesame"));
   EXPECT_THAT(dashboard.url(), Not(HasSubstr("0.0.0.0")));  // which is no address to go to
   for (const char* path : {"/", "/progress.json", "/?token=open", "/?token=open-sesamE", "/?token=open-sesame1"}) {

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
-#include "quarry/apps/language/suggest.h"
+#include "quarry/apps/quarry/help.h"
 #include "quarry/apps/quarry/progress.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/apps/quarry/tool.h"
@@ -18,13 +19,35 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Words = std::vector<std::string>;
 
-TEST(Options, ChunksAreExtents) {
-  EXPECT_FALSE(parse_chunks("", "--chunks"));
-  EXPECT_FALSE(parse_chunks("auto", "--chunks"));
-  EXPECT_EQ(parse_chunks("4096,512", "--chunks"), (Dims{4096, 512}));
-  EXPECT_EQ(parse_chunks("(16, -1,)", "--chunks"), (Dims{16, -1}));
-  for (const char* text : {"0", "-2", "4,x", "4,,4", "1.5", ",", "99999999999999999999"}) {
-    EXPECT_THROW(parse_chunks(text, "--chunks"), local::InvalidArgument) << text;
+TEST(Options, TheCommandLineComesFirst) {
+  CLI::App command;
+  CommonOptions options;
+  add_common_options(command, options);
+  setenv("QUARRY_SEED", "5", /*replace=*/1);
+  command.parse("--memory 1GiB --threads 3 --chunks 4,-1 --plan --out-filter shuffle");
+  EXPECT_EQ(options.seed_value(), 5u);
+  EXPECT_TRUE(options.plan());
+  const RuntimeOptions runtime = options.runtime();
+  EXPECT_EQ(runtime.memory, "1GiB");
+  EXPECT_EQ(runtime.threads, 3);
+  EXPECT_EQ(runtime.chunks, (Dims{4, -1}));
+  EXPECT_TRUE(runtime.from_command_line);
+  EXPECT_EQ(options.store(/*overwrite=*/true).filters.size(), 1u);
+  setenv("QUARRY_SEED", "five", /*replace=*/1);
+  EXPECT_THROW(command.parse("--memory 1GiB"), local::InvalidArgument);
+  EXPECT_THROW(command.parse("--seed x"), local::InvalidArgument);
+  unsetenv("QUARRY_SEED");
+}
+
+TEST(Options, HelpHasEveryRow) {
+  const std::string text = options_text(), page = options_markdown();
+  for (const local::OptionRow& row : local::option_table()) {
+    for (const std::string_view part : {row.option, row.environment, row.help}) {
+      EXPECT_THAT(text, HasSubstr(std::string(part)));
+      if (part.find('|') == std::string_view::npos) {
+        EXPECT_THAT(page, HasSubstr(std::string(part)));
+      }
+    }
   }
 }
 
@@ -88,16 +111,6 @@ TEST_F(TakeExpressions, MisspeltOptionsAreNone) {
   } catch (const local::InvalidArgument& error) {
     EXPECT_STREQ(error.what(), "unknown option --memroy; did you mean '--memory'?");
   }
-}
-
-TEST(Suggestion, IsTheNearestName) {
-  const Words names = {"mean", "min", "max", "median", "arange"};
-  EXPECT_EQ(suggestion("meen", names), "; did you mean 'mean'?");
-  EXPECT_EQ(suggestion("maen", names), "; did you mean 'mean'?");
-  EXPECT_EQ(suggestion("ARANGE", names), "; did you mean 'arange'?");
-  EXPECT_EQ(suggestion("completely", names), "");
-  EXPECT_EQ(suggestion("x", names), "");
-  EXPECT_EQ(suggestion(std::string(100000, 'a'), names), "");
 }
 
 TEST(Text, NumbersForPeople) {

@@ -237,12 +237,29 @@ TEST(Runtime, WhatCannotBeIsSaidAtTheStart) {
   };
   RuntimeOptions options = on_cpu();
   options.spill_dir = "/does/not/exist";
-  EXPECT_EQ(message(options), "spill directory: '/does/not/exist' does not exist");
+  EXPECT_EQ(message(options), "spill_dir: '/does/not/exist' does not exist");
   options.spill_dir = "/dev/null";
-  EXPECT_EQ(message(options), "spill directory: '/dev/null' is no directory");
+  EXPECT_EQ(message(options), "spill_dir: '/dev/null' is no directory");
   options = on_cpu();
   options.memory = "1Gibi";
   EXPECT_THAT(message(options), ::testing::StartsWith("memory: \"1Gibi\" is no size"));
+  options.from_command_line = true;
+  EXPECT_THAT(message(options), ::testing::StartsWith("--memory: \"1Gibi\" is no size"));
+  options = on_cpu();
+  options.balance = "maybe";
+  EXPECT_EQ(message(options), "balance: \"maybe\": expected on or off");
+  {
+    const Environment spill("QUARRY_SPILL_DIR", "/does/not/exist");
+    EXPECT_EQ(message(on_cpu()), "QUARRY_SPILL_DIR: '/does/not/exist' does not exist");
+  }
+  {
+    const Environment memory("QUARRY_MEMORY", "0");
+    EXPECT_EQ(message(on_cpu()), "QUARRY_MEMORY: \"0\" is nothing");
+  }
+  {
+    const Environment level("QUARRY_CPU_LEVEL", "v9");
+    EXPECT_EQ(message(on_cpu()), "QUARRY_CPU_LEVEL=v9: expected auto, v2, v3 or v4; did you mean 'v2'?");
+  }
   const Environment patience("QUARRY_WATCHDOG", "soon");
   EXPECT_EQ(message(on_cpu()), "QUARRY_WATCHDOG=soon: expected seconds");
 }

@@ -131,17 +131,6 @@ TEST(Monitor, StrangersAreNotBelieved) {
   EXPECT_TRUE(job.told[0].hears());
 }
 
-TEST(Monitor, SecondsFromTheEnvironment) {
-  setenv("QUARRY_RANK_TIMEOUT", "2.5", 1);
-  EXPECT_EQ(silence_seconds_from_environment(), 2.5);
-  for (const char* text : {"x", "-1", "5s", "nan"}) {
-    setenv("QUARRY_RANK_TIMEOUT", text, 1);
-    EXPECT_THROW(silence_seconds_from_environment(), local::InvalidArgument) << text;
-  }
-  unsetenv("QUARRY_RANK_TIMEOUT");
-  EXPECT_EQ(silence_seconds_from_environment(), 5);
-}
-
 TEST(Watchdog, SpeaksAfterItsTimeAndThenAfterTwiceAsLong) {
   setenv("QUARRY_WATCHDOG", "0.05", 1);
   Watchdog watchdog;

@@ -1,15 +1,13 @@
-#include "quarry/apps/language/suggest.h"
+#include "quarry/local/base/message.h"
 
 #include <algorithm>
 #include <cctype>
 #include <vector>
 
-namespace quarry::apps {
+namespace quarry::local {
 
-namespace {
-
-// Optimal string alignment distance, letters compared without case.
-size_t distance(std::string_view a, std::string_view b) {
+// Optimal string alignment distance.
+size_t edit_distance(std::string_view a, std::string_view b) {
   const auto same = [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
   };
@@ -29,8 +27,6 @@ size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-}  // namespace
-
 std::string suggestion(std::string_view word, std::span<const std::string> candidates) {
   constexpr size_t kLongestWord = 64;
   if (word.size() > kLongestWord) return "";
@@ -38,7 +34,7 @@ std::string suggestion(std::string_view word, std::span<const std::string> candi
   const std::string* best = nullptr;
   size_t least = limit + 1;
   for (const std::string& candidate : candidates) {
-    const size_t edits = distance(word, candidate);
+    const size_t edits = edit_distance(word, candidate);
     if (edits < least && edits < std::max(word.size(), candidate.size())) {
       least = edits;
       best = &candidate;
@@ -47,4 +43,15 @@ std::string suggestion(std::string_view word, std::span<const std::string> candi
   return best != nullptr ? "; did you mean '" + *best + "'?" : "";
 }
 
-}  // namespace quarry::apps
+std::string excerpt(std::string_view text, size_t most) {
+  constexpr std::string_view kGap = "...";
+  if (text.size() <= most) return std::string(text);
+  const auto inside = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0u) == 0x80u; };
+  const size_t shown = most > kGap.size() ? most - kGap.size() : 0;
+  size_t head = shown - shown / 4, tail = text.size() - shown / 4;
+  while (head > 0 && inside(head)) --head;
+  while (tail < text.size() && inside(tail)) ++tail;
+  return std::string(text.substr(0, head)) + std::string(kGap) + std::string(text.substr(tail));
+}
+
+}  // namespace quarry::local
