@@ -23,8 +23,8 @@ enum class QueueKind : uint8_t {
   comm,     // receive tasks: started here, completed by the communication thread
 };
 inline constexpr int kQueueCount = 4;
-// The lane of trace events that say how many bytes a tier below the compute tier holds; their names are the tiers'.
-inline constexpr const char* kTierLane = "tier";
+// The track of trace events that say how many bytes a tier below the compute tier holds; their names are the tiers'.
+inline constexpr const char* kTierTrack = "tier";
 const char* name(QueueKind queue);
 
 using BlockId = int64_t;

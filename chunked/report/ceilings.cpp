@@ -43,7 +43,7 @@ void split_copy(char* to, const char* from, int threads) {
   }
 }
 
-void measure_file(const std::string& directory, std::vector<char>& data, std::vector<LaneCeiling>& found) {
+void measure_file(const std::string& directory, std::vector<char>& data, std::vector<TrackCeiling>& found) {
   std::string path = directory + "/quarry-ceiling-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
   if (file < 0) return;
@@ -68,7 +68,7 @@ void measure_file(const std::string& directory, std::vector<char>& data, std::ve
   found.push_back({"spill", write});
 }
 
-void measure_device(local::Device device, std::vector<LaneCeiling>& found) {
+void measure_device(local::Device device, std::vector<TrackCeiling>& found) {
   const local::ExecContext context = local::default_context(device);
   local::Backend& backend = local::backend(device.kind);
   void* const host = backend.allocate_pinned(kBytes);
@@ -90,7 +90,7 @@ void measure_device(local::Device device, std::vector<LaneCeiling>& found) {
 }
 
 // Every rank to the next one at the same time.
-void measure_messages(comm::Communicator& communicator, std::vector<char>& data, std::vector<LaneCeiling>& found) {
+void measure_messages(comm::Communicator& communicator, std::vector<char>& data, std::vector<TrackCeiling>& found) {
   const int size = communicator.size(), rank = communicator.rank();
   if (size < 2) return;
   std::vector<char> arrived(data.size());
@@ -104,8 +104,8 @@ void measure_messages(comm::Communicator& communicator, std::vector<char>& data,
 
 }  // namespace
 
-std::vector<LaneCeiling> measure_ceilings(Runtime& runtime) {
-  std::vector<LaneCeiling> found;
+std::vector<TrackCeiling> measure_ceilings(Runtime& runtime) {
+  std::vector<TrackCeiling> found;
   std::vector<char> data(kBytes, 1);
   measure_file(runtime.options().spill_dir, data, found);
   if (runtime.device().kind == local::DeviceKind::cpu) {

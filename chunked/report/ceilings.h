@@ -1,4 +1,4 @@
-// How fast each lane could be on this machine, for the report to compare with.
+// How fast each track could be on this machine, for the report to compare with.
 #pragma once
 
 #include <vector>
@@ -10,6 +10,6 @@ namespace quarry::report {
 
 // Copies of 64 MiB: a file in the spill directory (page cache), the memory of the device, pinned memory to and from it,
 // and a message to the next rank. A fraction of a second. What cannot be measured is left out. Collective.
-std::vector<LaneCeiling> measure_ceilings(Runtime& runtime);
+std::vector<TrackCeiling> measure_ceilings(Runtime& runtime);
 
 }  // namespace quarry::report

@@ -19,7 +19,7 @@ constexpr double kLeft = 88;  // for labels
 constexpr double kRight = 24;
 constexpr int kMostMemoryPoints = 1000;
 constexpr size_t kMostBars = 64;
-constexpr int kMostRowsPerLane = 6;
+constexpr int kMostRowsPerTrack = 6;
 
 // About `count` round steps that cover [0, top].
 double tick_step(double top, int count) {
@@ -104,9 +104,9 @@ TimeAxis time_axis(std::span<const RankTrace> ranks) {
   return *axis;
 }
 
-std::string lane_class(const std::string& lane) {
-  const int order = lane_order(lane);
-  return order < 9 ? "lane-" + lane : "lane-other";
+std::string track_class(const std::string& track) {
+  const int order = track_order(track);
+  return order < 9 ? "track-" + track : "track-other";
 }
 
 std::string bar_chart(const BarChart& chart) {
@@ -226,17 +226,17 @@ std::string tier_chart(int32_t rank, TierLevels tier, const TimeAxis& axis) {
 
 std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels) {
   constexpr double kRow = 14, kGap = 2, kTop = 4;
-  const std::vector<Row> rows = rows_of(rank, kMostRowsPerLane);
+  const std::vector<Row> rows = rows_of(rank, kMostRowsPerTrack);
   if (rows.empty()) return R"(<p class="note">No events.</p>)";
   const double bottom = kTop + static_cast<double>(rows.size()) * (kRow + kGap);
   const Scale x{kLeft, kChartWidth - kRight, axis.seconds()};
-  Svg svg(bottom + 26, fmt::format("Timeline of the lanes of rank {}, {} events", rank.rank, rank.events.size()));
+  Svg svg(bottom + 26, fmt::format("Timeline of the tracks of rank {}, {} events", rank.rank, rank.events.size()));
   svg.time_ticks(axis, x, kTop, bottom);
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row& row = rows[r];
     const double y = kTop + static_cast<double>(r) * (kRow + kGap);
-    if (row.number == 0) svg.text(kLeft - 8, y + kRow - 3, row.lane, "end");
-    fmt::format_to(svg.to(), R"(<g class="{}">)", lane_class(row.lane));
+    if (row.number == 0) svg.text(kLeft - 8, y + kRow - 3, row.track, "end");
+    fmt::format_to(svg.to(), R"(<g class="{}">)", track_class(row.track));
     const auto rect = [&](double from, double to, double share, const std::string& title) {
       fmt::format_to(svg.to(), R"(<rect x="{:.2f}" y="{:g}" width="{:.2f}" height="{:g}")", from, y,
                      std::max(to - from, 0.3), kRow);
@@ -261,7 +261,7 @@ std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels)
         ++i;
         continue;
       }
-      // Events too short to see are drawn together, paler where the lane idles between them.
+      // Events too short to see are drawn together, paler where the track idles between them.
       int64_t count = 0, bytes = 0;
       double busy = 0, end = from;
       for (; i < row.events.size(); ++i, ++count) {

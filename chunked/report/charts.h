@@ -32,7 +32,7 @@ struct TierLevels {
 std::string tier_chart(int32_t rank, TierLevels tier, const TimeAxis& axis);
 // `pixels` is the width that short events are merged to.
 std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels);
-// The class that gives a lane its colour.
-std::string lane_class(const std::string& lane);
+// The class that gives a track its colour.
+std::string track_class(const std::string& track);
 
 }  // namespace quarry::report

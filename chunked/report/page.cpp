@@ -1,4 +1,4 @@
-// The HTML page: results, what ran, memory, bytes, timeline, lanes, slowest tasks.
+// The HTML page: results, what ran, memory, bytes, timeline, tracks, slowest tasks.
 
 #include <fmt/format.h>
 
@@ -182,7 +182,7 @@ void communication_matrix(Page& page, const RunReport& report) {
     rows.push_back({fmt::format("{}", report.ranks[from].rank)});
     for (const int64_t sent : bytes[from]) {
       rows.back().push_back(
-          sent > 0 ? share_cell(static_cast<double>(sent) / static_cast<double>(most), "lane-comm", format_bytes(sent))
+          sent > 0 ? share_cell(static_cast<double>(sent) / static_cast<double>(most), "track-comm", format_bytes(sent))
                    : "");
     }
   }
@@ -207,9 +207,9 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
   };
   std::vector<std::vector<std::string>> rows;
   for (const RankTrace& rank : report.ranks) {
-    rows.push_back({fmt::format("{}", rank.rank), cell(rank.read_bytes, "lane-read"),
-                    cell(rank.written_bytes, "lane-write"), cell(rank.spilled_bytes, "lane-spill"),
-                    cell(rank.restored_bytes, "lane-spill"), cell(rank.communicated_bytes, "lane-comm"),
+    rows.push_back({fmt::format("{}", rank.rank), cell(rank.read_bytes, "track-read"),
+                    cell(rank.written_bytes, "track-write"), cell(rank.spilled_bytes, "track-spill"),
+                    cell(rank.restored_bytes, "track-spill"), cell(rank.communicated_bytes, "track-comm"),
                     fmt::format("{}", rank.stolen_chunks)});
   }
   if (report.ranks.size() > 1) {
@@ -226,7 +226,7 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
     int64_t count = 0, bytes = 0;
     std::vector<std::pair<int64_t, int64_t>> times;
     for (const local::TraceEvent& event : rank.events) {
-      if (event.lane != "comm") continue;
+      if (event.track != "comm") continue;
       ++count;
       bytes += event.bytes;
       times.emplace_back(event.begin_ns, event.end_ns);
@@ -249,7 +249,7 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
   for (const RankTrace& rank : report.ranks) {
     for (const local::TraceEvent& event : rank.events) {
       if (event.detail.empty()) continue;
-      auto& [count, bytes] = ways[{event.lane, event.detail}];
+      auto& [count, bytes] = ways[{event.track, event.detail}];
       ++count;
       bytes += event.bytes;
     }
@@ -261,35 +261,35 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
       list.push_back({way.first, way.second, fmt::format("{}", amount.first), format_bytes(amount.second)});
     }
     page.raw("<h3>Ways taken</h3>\n");
-    page.table({"Lane", "Way", "#Times", "#Bytes"}, list);
+    page.table({"Track", "Way", "#Times", "#Bytes"}, list);
     if (ways.size() > kMostPaths) page.add("<p class=\"note\">{} more.</p>\n", ways.size() - kMostPaths);
   }
   page.end_section();
 }
 
-void lanes(Page& page, const RunReport& report, const TimeAxis& axis) {
+void tracks(Page& page, const RunReport& report, const TimeAxis& axis) {
   bool measured = false;
   std::vector<std::vector<std::string>> rows;
   for (const RankTrace& rank : report.ranks) {
-    for (const LaneUse& use : lane_uses(rank)) {
+    for (const TrackUse& use : track_uses(rank)) {
       const double share = use.busy_seconds / axis.seconds();
       measured = measured || use.ceiling > 0;
       const double of_ceiling = use.ceiling > 0 ? use.rate() / use.ceiling : 0;
       rows.push_back(
           {fmt::format("{}", rank.rank),
-           html_cell(fmt::format("<span class=\"key {}\"></span>{}", lane_class(use.lane), escape_html(use.lane))),
+           html_cell(fmt::format("<span class=\"key {}\"></span>{}", track_class(use.track), escape_html(use.track))),
            fmt::format("{}", use.events), format_seconds(use.busy_seconds),
-           share_cell(share, lane_class(use.lane), fmt::format("{:.0f} %", 100 * share)),
+           share_cell(share, track_class(use.track), fmt::format("{:.0f} %", 100 * share)),
            fmt::format("{:.2f}", use.busy_seconds > 0 ? use.sum_seconds / use.busy_seconds : 0),
            format_bytes(use.bytes), rate(use.bytes, use.busy_seconds),
            use.ceiling > 0 ? format_bytes(static_cast<int64_t>(use.ceiling)) + "/s" : "",
            use.ceiling > 0 && use.bytes > 0
-               ? share_cell(of_ceiling, lane_class(use.lane), fmt::format("{:.0f} %", 100 * of_ceiling))
+               ? share_cell(of_ceiling, track_class(use.track), fmt::format("{:.0f} %", 100 * of_ceiling))
                : ""});
     }
   }
-  page.begin_section("lanes", "Lanes");
-  page.table({"Rank", "Lane", "#Events", "#Busy", "#Share of the time", "#Mean overlap", "#Bytes", "#Rate while busy",
+  page.begin_section("tracks", "Tracks");
+  page.table({"Rank", "Track", "#Events", "#Busy", "#Share of the time", "#Mean overlap", "#Bytes", "#Rate while busy",
               "#Measured ceiling", "#Of the ceiling"},
              rows);
   if (measured) {
@@ -326,7 +326,7 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis, bool tra
   std::vector<std::pair<const local::TraceEvent*, int32_t>> events;
   for (const RankTrace& rank : report.ranks) {
     for (const local::TraceEvent& event : rank.events) {
-      if ((event.lane == "comm") == transfers) events.emplace_back(&event, rank.rank);
+      if ((event.track == "comm") == transfers) events.emplace_back(&event, rank.rank);
     }
   }
   const auto duration = [](const auto& e) { return e.first->end_ns - e.first->begin_ns; };
@@ -342,12 +342,12 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis, bool tra
     const double seconds = static_cast<double>(duration(events[i])) * 1e-9;
     rows.push_back(
         {event.name,
-         html_cell(fmt::format("<span class=\"key {}\"></span>{}", lane_class(event.lane), escape_html(event.lane))),
+         html_cell(fmt::format("<span class=\"key {}\"></span>{}", track_class(event.track), escape_html(event.track))),
          fmt::format("{}", events[i].second),
          format_seconds(static_cast<double>(event.begin_ns - axis.begin_ns) * 1e-9), format_seconds(seconds),
          event.bytes > 0 ? format_bytes(event.bytes) : "", rate(event.bytes, seconds)});
   }
-  page.table({"Task", "Lane", "#Rank", "#Began after", "#Took", "#Bytes", "#Rate"}, rows);
+  page.table({"Task", "Track", "#Rank", "#Began after", "#Took", "#Bytes", "#Rate"}, rows);
 }
 
 }  // namespace
@@ -363,12 +363,12 @@ std::string summary(const RunReport& given) {
       report.title, format_seconds(report.wall_seconds), report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
       sum.tasks, format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
       format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
-  out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>10}\n", "rank", "lane", "events", "busy", "share",
-                     "bytes", "rate", "of ceiling");
+  out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>10}\n", "rank", "track", "events", "busy",
+                     "share", "bytes", "rate", "of ceiling");
   for (const RankTrace& rank : report.ranks) {
-    for (const LaneUse& use : lane_uses(rank)) {
+    for (const TrackUse& use : track_uses(rank)) {
       out +=
-          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>10}\n", rank.rank, use.lane, use.events,
+          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>10}\n", rank.rank, use.track, use.events,
                       format_seconds(use.busy_seconds), 100 * use.busy_seconds / axis.seconds(),
                       format_bytes(use.bytes), rate(use.bytes, use.busy_seconds),
                       use.ceiling > 0 && use.bytes > 0 ? fmt::format("{:.0f}%", 100 * use.rate() / use.ceiling) : "");
@@ -382,7 +382,7 @@ void write_report(const std::string& path, const RunReport& given) {
   std::vector<std::vector<local::TraceEvent>> levels;  // of the tiers below, by rank
   for (RankTrace& rank : report.ranks) {
     levels.emplace_back();
-    const auto is_level = [](const local::TraceEvent& event) { return event.lane == scheduler::kTierLane; };
+    const auto is_level = [](const local::TraceEvent& event) { return event.track == scheduler::kTierTrack; };
     std::ranges::copy_if(rank.events, std::back_inserter(levels.back()), is_level);
     std::erase_if(rank.events, is_level);
     merge_calls(rank.events);
@@ -427,10 +427,10 @@ void write_report(const std::string& path, const RunReport& given) {
     page.raw("<p class=\"legend\">");
     std::set<std::pair<int, std::string>> present;
     for (const RankTrace& rank : report.ranks) {
-      for (const local::TraceEvent& event : rank.events) present.insert({lane_order(event.lane), event.lane});
+      for (const local::TraceEvent& event : rank.events) present.insert({track_order(event.track), event.track});
     }
-    for (const auto& [order, lane] : present) {
-      page.add("<span class=\"key {}\"></span>{} ", lane_class(lane), escape_html(lane));
+    for (const auto& [order, track] : present) {
+      page.add("<span class=\"key {}\"></span>{} ", track_class(track), escape_html(track));
     }
     page.raw("</p>\n");
     const double pixels = sum.events > kManyEvents ? 2.5 : 0.7;
@@ -440,11 +440,11 @@ void write_report(const std::string& path, const RunReport& given) {
     }
     more_ranks();
     page.add(
-        "<p class=\"note\">{} events. Events too short to see are drawn together, paler where the lane idles between "
+        "<p class=\"note\">{} events. Events too short to see are drawn together, paler where the track idles between "
         "them; --trace FILE writes each one for Perfetto.</p>\n",
         sum.events);
     page.end_section();
-    lanes(page, report, axis);
+    tracks(page, report, axis);
     page.begin_section("slowest", "Slowest tasks");
     slowest(page, report, axis, /*transfers=*/false);
     if (report.ranks.size() > 1) {

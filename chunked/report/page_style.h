@@ -51,11 +51,11 @@ svg .line { fill: none; stroke: var(--main); stroke-width: 2; stroke-linejoin: r
 svg .line.second { stroke: var(--second); } svg .dot { fill: var(--second); stroke: var(--card); stroke-width: 2; }
 .bar { fill: var(--main); background: var(--main); } .key.second { background: var(--second); }
 svg .mark:hover { stroke: var(--text); stroke-width: 1; }
-.lane-read { fill: var(--read); background: var(--read); } .lane-decode { fill: var(--decode); background: var(--decode); }
-.lane-h2d { fill: var(--h2d); background: var(--h2d); } .lane-compute { fill: var(--compute); background: var(--compute); }
-.lane-worker, .lane-other { fill: var(--worker); background: var(--worker); } .lane-d2h { fill: var(--d2h); background: var(--d2h); }
-.lane-write { fill: var(--write); background: var(--write); } .lane-comm { fill: var(--comm); background: var(--comm); }
-.lane-spill { fill: var(--spill); background: var(--spill); }
+.track-read { fill: var(--read); background: var(--read); } .track-decode { fill: var(--decode); background: var(--decode); }
+.track-h2d { fill: var(--h2d); background: var(--h2d); } .track-compute { fill: var(--compute); background: var(--compute); }
+.track-worker, .track-other { fill: var(--worker); background: var(--worker); } .track-d2h { fill: var(--d2h); background: var(--d2h); }
+.track-write { fill: var(--write); background: var(--write); } .track-comm { fill: var(--comm); background: var(--comm); }
+.track-spill { fill: var(--spill); background: var(--spill); }
 #tip { position: fixed; display: none; max-width: 480px; padding: 6px 10px; background: var(--text); color: var(--page);
   border-radius: 6px; font-size: 13px; white-space: pre-line; overflow-wrap: anywhere; pointer-events: none; z-index: 1; }
 @media print { body { background: none; } section { break-inside: avoid; } }

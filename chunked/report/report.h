@@ -15,9 +15,9 @@
 
 namespace quarry::report {
 
-// What a lane could do at most, measured on the machine of the run (report/ceilings.h).
-struct LaneCeiling {
-  std::string lane;
+// What a track could do at most, measured on the machine of the run (report/ceilings.h).
+struct TrackCeiling {
+  std::string track;
   double bytes_per_second = 0;
 };
 
@@ -33,7 +33,7 @@ struct RankTrace {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0;
   int64_t tasks = 0;
   int64_t stolen_chunks = 0;  // computed for other ranks
-  std::vector<LaneCeiling> ceilings;
+  std::vector<TrackCeiling> ceilings;
   std::vector<local::TraceEvent> events;
 };
 
@@ -85,13 +85,13 @@ struct RunReport {
   std::vector<RankTrace> ranks;  // clocks aligned
 };
 
-// The Chrome trace event format: one process per rank, one row per lane (more where events overlap), and the bytes of
+// The Chrome trace event format: one process per rank, one row per track (more where events overlap), and the bytes of
 // every memory tier as counters. What the page needs beside the events stands in it too, but for results. Throws
 // IoError.
 void write_trace(const std::string& path, const RunReport& report);
 // The report behind a file that write_trace() made. Throws IoError, and InvalidArgument for other files.
 RunReport read_trace(const std::string& path);
-// A few lines for a terminal: totals, and each lane's use.
+// A few lines for a terminal: totals, and each track's use.
 std::string summary(const RunReport& report);
 
 // One HTML file without references to anything else. Throws IoError.

@@ -15,19 +15,19 @@
 
 namespace quarry::report {
 
-int lane_order(const std::string& lane) {
+int track_order(const std::string& track) {
   static const std::array<std::string, 9> known{"read", "decode", "h2d",  "compute", "worker",
                                                 "d2h",  "write",  "comm", "spill"};
-  return static_cast<int>(std::find(known.begin(), known.end(), lane) - known.begin());
+  return static_cast<int>(std::find(known.begin(), known.end(), track) - known.begin());
 }
 
-std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane) {
-  std::map<std::pair<int, std::string>, std::vector<const local::TraceEvent*>> lanes;
+std::vector<Row> rows_of(const RankTrace& trace, int most_per_track) {
+  std::map<std::pair<int, std::string>, std::vector<const local::TraceEvent*>> tracks;
   for (const local::TraceEvent& event : trace.events) {
-    if (event.lane != scheduler::kTierLane) lanes[{lane_order(event.lane), event.lane}].push_back(&event);
+    if (event.track != scheduler::kTierTrack) tracks[{track_order(event.track), event.track}].push_back(&event);
   }
   std::vector<Row> rows;
-  for (auto& [key, events] : lanes) {
+  for (auto& [key, events] : tracks) {
     std::stable_sort(events.begin(), events.end(),
                      [](const auto* a, const auto* b) { return a->begin_ns < b->begin_ns; });
     const size_t first = rows.size();
@@ -36,7 +36,7 @@ std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane) {
       size_t row = 0;
       while (row < ends.size() && ends[row] > event->begin_ns) ++row;
       if (row == ends.size()) {
-        if (row < static_cast<size_t>(most_per_lane)) {
+        if (row < static_cast<size_t>(most_per_track)) {
           ends.push_back(0);
           rows.push_back({key.second, static_cast<int>(row), {}});
         } else {
@@ -69,14 +69,14 @@ void merge_calls(std::vector<local::TraceEvent>& events) {
   std::stable_sort(events.begin(), events.end(), [](const local::TraceEvent& a, const local::TraceEvent& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
   });
-  // Tasks of a lane that may contain what begins now.
+  // Tasks of a track that may contain what begins now.
   std::map<std::string, std::vector<size_t>> open;
   std::vector<bool> is_call(events.size());
   for (size_t i = 0; i < events.size(); ++i) {
     const local::TraceEvent& event = events[i];
-    const bool transfer = event.lane == "comm";
-    if (!transfer && event.lane != "read" && event.lane != "write") continue;
-    std::vector<size_t>& tasks = open[event.lane];
+    const bool transfer = event.track == "comm";
+    if (!transfer && event.track != "read" && event.track != "write") continue;
+    std::vector<size_t>& tasks = open[event.track];
     std::erase_if(tasks, [&](size_t t) { return events[t].end_ns < event.begin_ns; });
     if (event.detail.empty()) {
       tasks.push_back(i);
@@ -105,23 +105,23 @@ void merge_calls(std::vector<local::TraceEvent>& events) {
   events.resize(kept);
 }
 
-std::vector<LaneUse> lane_uses(const RankTrace& rank) {
-  std::map<std::pair<int, std::string>, std::pair<LaneUse, std::vector<std::pair<int64_t, int64_t>>>> uses;
+std::vector<TrackUse> track_uses(const RankTrace& rank) {
+  std::map<std::pair<int, std::string>, std::pair<TrackUse, std::vector<std::pair<int64_t, int64_t>>>> uses;
   for (const local::TraceEvent& event : rank.events) {
-    if (event.lane == scheduler::kTierLane) continue;
-    auto& [use, times] = uses[{lane_order(event.lane), event.lane}];
+    if (event.track == scheduler::kTierTrack) continue;
+    auto& [use, times] = uses[{track_order(event.track), event.track}];
     ++use.events;
     use.bytes += event.bytes;
     use.sum_seconds += static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
     times.emplace_back(event.begin_ns, event.end_ns);
   }
-  std::vector<LaneUse> result;
+  std::vector<TrackUse> result;
   for (auto& [key, value] : uses) {
     auto& [use, times] = value;
-    use.lane = key.second;
+    use.track = key.second;
     use.busy_seconds = busy_seconds(std::move(times));
-    for (const LaneCeiling& ceiling : rank.ceilings) {
-      if (ceiling.lane == use.lane) use.ceiling = ceiling.bytes_per_second;
+    for (const TrackCeiling& ceiling : rank.ceilings) {
+      if (ceiling.track == use.track) use.ceiling = ceiling.bytes_per_second;
     }
     result.push_back(std::move(use));
   }
@@ -133,7 +133,7 @@ Fetched fetched_bytes(std::span<const RankTrace> ranks) {
   for (size_t to = 0; to < ranks.size(); ++to) {
     for (const local::TraceEvent& event : ranks[to].events) {
       const bool transfer = event.name.starts_with("fetch ") || !event.detail.empty();  // or a task that became one
-      if (event.lane != "comm" || !transfer) continue;
+      if (event.track != "comm" || !transfer) continue;
       const int64_t from = sending_rank(event.name);
       if (from < 0 || from >= std::ssize(ranks)) continue;
       fetched.bytes[static_cast<size_t>(from)][to] += event.bytes;

@@ -10,32 +10,32 @@
 
 namespace quarry::report {
 
-// Events of one lane that do not overlap (the last row of a lane with very many takes what is left and may overlap).
+// Events of one track that do not overlap (the last row of a track with very many takes what is left and may overlap).
 struct Row {
-  std::string lane;
-  int number = 0;                                // within the lane
+  std::string track;
+  int number = 0;                                // within the track
   std::vector<const local::TraceEvent*> events;  // by begin
 };
-// Known lanes in the order of the data's way, then others by name.
-std::vector<Row> rows_of(const RankTrace& trace, int most_per_lane);
+// Known tracks in the order of the data's way, then others by name.
+std::vector<Row> rows_of(const RankTrace& trace, int most_per_track);
 
 // The executor records a task that reads or writes a file or receives a block, the data path each of the calls in it
 // with the way it took. Leaves the tasks, with the way as their detail, and the calls that no such task made.
 void merge_calls(std::vector<local::TraceEvent>& events);
 
-// Position of a lane in that order; unknown ones come last.
-int lane_order(const std::string& lane);
+// Position of a track in that order; unknown ones come last.
+int track_order(const std::string& track);
 
-// What a lane of a rank did.
-struct LaneUse {
-  std::string lane;
+// What a track of a rank did.
+struct TrackUse {
+  std::string track;
   int64_t events = 0, bytes = 0;
   double busy_seconds = 0;  // with at least one event under way
   double sum_seconds = 0;   // of all events
   double ceiling = 0;       // bytes per second; 0: not measured
   double rate() const { return busy_seconds > 0 ? static_cast<double>(bytes) / busy_seconds : 0; }
 };
-std::vector<LaneUse> lane_uses(const RankTrace& rank);
+std::vector<TrackUse> track_uses(const RankTrace& rank);
 
 // What ranks fetched from each other.
 struct Fetched {

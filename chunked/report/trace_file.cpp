@@ -22,7 +22,7 @@ namespace quarry::report {
 namespace {
 
 constexpr uint64_t kMagic = 0x3330454341525451u;  // "QTRACE03"
-constexpr int kMostRowsPerLane = 256;
+constexpr int kMostRowsPerTrack = 256;
 constexpr const char* kReserved = "reserved memory";
 
 // A rank's totals and their names in a file.
@@ -97,11 +97,11 @@ std::string serialize(const RankTrace& trace) {
   out.text(trace.device);
   for (const auto& [name, member] : kTotals) out.number(trace.*member);
   out.number(static_cast<int64_t>(trace.ceilings.size()));
-  for (const LaneCeiling& ceiling : trace.ceilings) {
-    out.text(ceiling.lane);
+  for (const TrackCeiling& ceiling : trace.ceilings) {
+    out.text(ceiling.track);
     out.number(ceiling.bytes_per_second);
   }
-  // Lanes and details repeat: each is sent once.
+  // Tracks and details repeat: each is sent once.
   std::vector<std::string_view> words;
   std::unordered_map<std::string_view, int32_t> ids;
   const auto id = [&](const std::string& word) {
@@ -112,7 +112,7 @@ std::string serialize(const RankTrace& trace) {
   Writer events;
   for (const local::TraceEvent& event : trace.events) {
     events.text(event.name);
-    events.number(id(event.lane));
+    events.number(id(event.track));
     events.number(id(event.detail));
     events.number(event.thread);
     events.number(event.begin_ns);
@@ -135,8 +135,8 @@ RankTrace deserialize(std::string_view bytes) {
   trace.device = in.text();
   for (const auto& [name, member] : kTotals) trace.*member = in.number<int64_t>();
   trace.ceilings.resize(static_cast<size_t>(in.count(16)));
-  for (LaneCeiling& ceiling : trace.ceilings) {
-    ceiling.lane = in.text();
+  for (TrackCeiling& ceiling : trace.ceilings) {
+    ceiling.track = in.text();
     ceiling.bytes_per_second = in.number<double>();
   }
   std::vector<std::string> words(static_cast<size_t>(in.count(8)));
@@ -148,7 +148,7 @@ RankTrace deserialize(std::string_view bytes) {
   trace.events.resize(static_cast<size_t>(in.count(8 + 3 * 4 + 4 * 8)));
   for (local::TraceEvent& event : trace.events) {
     event.name = in.text();
-    event.lane = word(in.number<int32_t>());
+    event.track = word(in.number<int32_t>());
     event.detail = word(in.number<int32_t>());
     event.thread = in.number<int32_t>();
     event.begin_ns = in.number<int64_t>();
@@ -181,8 +181,8 @@ std::string rank_arguments(const RankTrace& rank) {
   for (const auto& [name, member] : kTotals) out += fmt::format(R"(,"{}":{})", name, rank.*member);
   out += R"(,"ceilings":{)";
   for (size_t i = 0; i < rank.ceilings.size(); ++i) {
-    out +=
-        fmt::format("{}{}:{:.6g}", i ? "," : "", escape_json(rank.ceilings[i].lane), rank.ceilings[i].bytes_per_second);
+    out += fmt::format("{}{}:{:.6g}", i ? "," : "", escape_json(rank.ceilings[i].track),
+                       rank.ceilings[i].bytes_per_second);
   }
   return out + "}";
 }
@@ -215,10 +215,10 @@ void write_trace(const std::string& path, const RunReport& report) {
   for (const RankTrace& rank : report.ranks) {
     separate();
     fmt::format_to(to, R"({{"ph":"M","pid":{},"name":"process_name","args":{{{}}}}})", rank.rank, rank_arguments(rank));
-    const std::vector<Row> rows = rows_of(rank, kMostRowsPerLane);
+    const std::vector<Row> rows = rows_of(rank, kMostRowsPerTrack);
     for (size_t r = 0; r < rows.size(); ++r) {
       const std::string label =
-          rows[r].number == 0 ? rows[r].lane : fmt::format("{} {}", rows[r].lane, rows[r].number + 1);
+          rows[r].number == 0 ? rows[r].track : fmt::format("{} {}", rows[r].track, rows[r].number + 1);
       separate();
       fmt::format_to(to,
                      R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_name","args":{{"name":{2}}}}},)"
@@ -228,7 +228,7 @@ void write_trace(const std::string& path, const RunReport& report) {
         separate();
         fmt::format_to(
             to, R"({{"ph":"X","pid":{},"tid":{},"cat":{},"name":{},"ts":{:.3f},"dur":{:.3f},"args":{{"bytes":{})",
-            rank.rank, r + 1, escape_json(event->lane), escape_json(event->name), microseconds(event->begin_ns),
+            rank.rank, r + 1, escape_json(event->track), escape_json(event->name), microseconds(event->begin_ns),
             static_cast<double>(event->end_ns - event->begin_ns) * 1e-3, event->bytes);
         if (!event->detail.empty()) fmt::format_to(to, R"(,"detail":{})", escape_json(event->detail));
         if (event->budget_used >= 0) fmt::format_to(to, R"(,"reserved":{})", event->budget_used);
@@ -236,7 +236,7 @@ void write_trace(const std::string& path, const RunReport& report) {
       }
     }
     for (const local::TraceEvent& event : rank.events) {
-      if (event.lane == scheduler::kTierLane) {
+      if (event.track == scheduler::kTierTrack) {
         counter(rank, event.name, event.end_ns, event.bytes);
       } else if (event.budget_used >= 0) {
         counter(rank, kReserved, event.end_ns, event.budget_used);
@@ -281,8 +281,8 @@ void read_event(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event
     rank.device = args.value("device", "");
     for (const auto& [total, member] : kTotals) rank.*member = args.value(total, int64_t{0});
     const nlohmann::json ceilings = args.value("ceilings", nlohmann::json::object());
-    for (const auto& [lane, rate] : ceilings.items()) {
-      rank.ceilings.push_back({lane, rate.get<double>()});
+    for (const auto& [track, rate] : ceilings.items()) {
+      rank.ceilings.push_back({track, rate.get<double>()});
     }
   } else if (kind == "X" || (kind == "C" && name != kReserved)) {
     local::TraceEvent made;
@@ -291,13 +291,13 @@ void read_event(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event
     made.begin_ns = made.end_ns = nanoseconds(event.at("ts"));
     made.bytes = args.value("bytes", int64_t{0});
     if (kind == "X") {
-      made.lane = event.at("cat").get<std::string>();
+      made.track = event.at("cat").get<std::string>();
       made.end_ns = made.begin_ns + std::max<int64_t>(nanoseconds(event.at("dur")), 0);
       made.detail = args.value("detail", "");
       made.budget_used = args.value("reserved", int64_t{-1});
       made.thread = args.value("thread", 0);
     } else {
-      made.lane = scheduler::kTierLane;
+      made.track = scheduler::kTierTrack;
     }
     rank_of(ranks, event).events.push_back(std::move(made));
   }

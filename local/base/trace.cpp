@@ -65,10 +65,10 @@ void trace(TraceEvent event) {
   buffer.events.push_back(std::move(event));
 }
 
-TraceScope::TraceScope(std::string name, std::string lane, int64_t bytes) : active_(tracing()) {
+TraceScope::TraceScope(std::string name, std::string track, int64_t bytes) : active_(tracing()) {
   if (!active_) return;
   event_.name = std::move(name);
-  event_.lane = std::move(lane);
+  event_.track = std::move(track);
   event_.bytes = bytes;
   event_.begin_ns = trace_clock_ns();
 }

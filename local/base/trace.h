@@ -1,4 +1,4 @@
-// Trace events: what ran when, on which lane, how many bytes, at which budget level. Recording is off until
+// Trace events: what ran when, on which track, how many bytes, at which budget level. Recording is off until
 // start_tracing(); then each thread appends to its own buffer. The scheduler and io emit events; chunked gathers them
 // over ranks and writes the Perfetto file and the report.
 #pragma once
@@ -12,7 +12,7 @@ namespace quarry::local {
 
 struct TraceEvent {
   std::string name;      // task or call, e.g. "read /returns[3, 0]"
-  std::string lane;      // read, decode, h2d, d2h, compute, worker, comm, write, spill
+  std::string track;     // read, decode, h2d, d2h, compute, worker, comm, write, spill
   int64_t begin_ns = 0;  // trace_clock_ns()
   int64_t end_ns = 0;
   int64_t bytes = 0;
@@ -31,7 +31,7 @@ void trace(TraceEvent event);  // no-op unless tracing()
 // Records its own lifetime.
 class TraceScope {
  public:
-  TraceScope(std::string name, std::string lane, int64_t bytes = 0);
+  TraceScope(std::string name, std::string track, int64_t bytes = 0);
   ~TraceScope();
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;

@@ -246,7 +246,7 @@ class EmulatedBackend final : public Backend {
   void push_range(const char* name) override {
     TraceEvent event;
     event.name = name;
-    event.lane = "range";
+    event.track = "range";
     event.begin_ns = trace_clock_ns();
     open_ranges().push_back(std::move(event));
   }

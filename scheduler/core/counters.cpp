@@ -9,7 +9,7 @@ namespace quarry::scheduler {
 
 namespace {
 
-const char* trace_lane(const Graph::Task& task, bool device_kind) {
+const char* trace_track(const Graph::Task& task, bool device_kind) {
   switch (task.kind) {
     case TaskKind::read:
       return "read";
@@ -116,7 +116,7 @@ void Core::trace_task(const LiveTask& live, int64_t begin_ns, int64_t end_ns, co
   const Graph::Task& task = graph_->task(live.task);
   local::TraceEvent event;
   event.name = graph_->task_name(live.task);
-  event.lane = trace_lane(task, on_device_);
+  event.track = trace_track(task, on_device_);
   event.begin_ns = begin_ns;
   event.end_ns = end_ns;
   event.bytes = task.traffic_bytes;
@@ -128,7 +128,7 @@ void Core::trace_task(const LiveTask& live, int64_t begin_ns, int64_t end_ns, co
 void Core::trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const {
   local::TraceEvent event;
   event.name = what;
-  event.lane = "spill";
+  event.track = "spill";
   event.begin_ns = begin_ns;
   event.end_ns = local::trace_clock_ns();
   event.bytes = bytes;
@@ -139,7 +139,7 @@ void Core::trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, 
   const auto level = [](const char* tier, int64_t used) {
     local::TraceEvent now;
     now.name = tier;
-    now.lane = kTierLane;
+    now.track = kTierTrack;
     now.begin_ns = now.end_ns = local::trace_clock_ns();
     now.bytes = used;
     local::trace(std::move(now));

@@ -20,7 +20,7 @@ TEST(GatherTraces, EveryRanksEventsOnOneClock) {
     for (int i = 0; i < count; ++i) {
       local::TraceEvent event;
       event.name = "task " + std::to_string(i);
-      event.lane = "compute";
+      event.track = "compute";
       event.begin_ns = now + i;
       event.end_ns = now + i + 5;
       mine.events.push_back(event);

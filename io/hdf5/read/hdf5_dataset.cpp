@@ -456,7 +456,7 @@ void Hdf5Dataset::read_filtered(const AscendingRegion& region, std::byte* to, st
 void Hdf5Dataset::trace_call(const char* what, const local::Region& region, int64_t begin_ns) const {
   local::TraceEvent event;
   event.name = fmt::format("{} {}{}", what, stored_.info.object, local::to_string(region.start));
-  event.lane = "read";
+  event.track = "read";
   event.begin_ns = begin_ns;
   event.end_ns = local::trace_clock_ns();
   event.bytes = region.elements() * item_;

@@ -144,7 +144,7 @@ class Hdf5Output final : public OutputFile {
     if (!local::tracing()) return;
     local::TraceEvent event;
     event.name = fmt::format("write {}{}", spec.object, local::to_string(chunk));
-    event.lane = "write";
+    event.track = "write";
     event.begin_ns = begin_ns;
     event.end_ns = local::trace_clock_ns();
     event.bytes = static_cast<int64_t>(bytes.size());

@@ -121,7 +121,7 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
   if (!local::tracing()) return;
   local::TraceEvent event;
   event.name = fmt::format("write {}{}", spec_.object, local::to_string(region.start));
-  event.lane = "write";
+  event.track = "write";
   event.begin_ns = begin_ns;
   event.end_ns = local::trace_clock_ns();
   event.bytes = bytes;

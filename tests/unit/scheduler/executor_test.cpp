@@ -140,11 +140,11 @@ TEST_P(ExecutorTest, ReservedNeverExceedsTheBudgetInTheTrace) {
   for (const local::TraceEvent& event : events) {
     EXPECT_LE(event.budget_used, budget);
     EXPECT_LE(event.begin_ns, event.end_ns);
-    if (event.lane == kTierLane) {
+    if (event.track == kTierTrack) {
       EXPECT_GE(event.bytes, 0);
       EXPECT_TRUE(event.name == "spill file" || event.name == "pinned host") << event.name;
     } else {
-      event.lane == "spill" ? ++spills : ++tasks;
+      event.track == "spill" ? ++spills : ++tasks;
     }
   }
   EXPECT_EQ(tasks, 300);

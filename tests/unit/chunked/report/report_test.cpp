@@ -30,7 +30,7 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-// Two lanes of reading, compute behind them, spilling and transfers, with the memory going up and down.
+// Two tracks of reading, compute behind them, spilling and transfers, with the memory going up and down.
 RankTrace sample(int rank, int chunks) {
   RankTrace trace;
   trace.rank = rank;
@@ -42,15 +42,15 @@ RankTrace sample(int rank, int chunks) {
   int64_t at = 1000000000;
   for (int i = 0; i < chunks; ++i) {
     const int64_t length = 3000000 + random() % 4000000;
-    const auto add = [&](const std::string& name, const char* lane, int64_t from, int64_t took, int64_t bytes) {
+    const auto add = [&](const std::string& name, const char* track, int64_t from, int64_t took, int64_t bytes) {
       local::TraceEvent event;
       event.name = name + "[" + std::to_string(i) + ", 0]";
-      event.lane = lane;
+      event.track = track;
       event.begin_ns = from;
       event.end_ns = from + took;
       event.bytes = bytes;
       event.budget_used = static_cast<int64_t>(random() % (256 << 20));
-      event.detail = event.lane == "read" ? "direct" : "";
+      event.detail = event.track == "read" ? "direct" : "";
       trace.memory_peak_bytes = std::max(trace.memory_peak_bytes, event.budget_used);
       trace.events.push_back(event);
     };
@@ -76,7 +76,7 @@ void expect_equal(const RankTrace& a, const RankTrace& b) {
   ASSERT_EQ(a.events.size(), b.events.size());
   for (size_t i = 0; i < a.events.size(); ++i) {
     EXPECT_EQ(a.events[i].name, b.events[i].name);
-    EXPECT_EQ(a.events[i].lane, b.events[i].lane);
+    EXPECT_EQ(a.events[i].track, b.events[i].track);
     EXPECT_EQ(a.events[i].detail, b.events[i].detail);
     EXPECT_EQ(a.events[i].thread, b.events[i].thread);
     EXPECT_EQ(a.events[i].begin_ns, b.events[i].begin_ns);
@@ -123,24 +123,24 @@ TEST(RankTrace, ClocksAreAligned) {
 TEST(Rows, EventsOfARowDoNotOverlap) {
   const RankTrace trace = sample(1, 100);
   size_t events = 0;
-  std::set<std::string> lanes;
+  std::set<std::string> tracks;
   for (const Row& row : rows_of(trace, 100)) {
-    lanes.insert(row.lane);
+    tracks.insert(row.track);
     events += row.events.size();
     for (size_t i = 1; i < row.events.size(); ++i) EXPECT_GE(row.events[i]->begin_ns, row.events[i - 1]->end_ns);
   }
   EXPECT_EQ(events, trace.events.size());
-  EXPECT_EQ(lanes, (std::set<std::string>{"read", "compute", "comm", "spill"}));
+  EXPECT_EQ(tracks, (std::set<std::string>{"read", "compute", "comm", "spill"}));
   EXPECT_EQ(rows_of(trace, 1).size(), 4u);
   EXPECT_DOUBLE_EQ(busy_seconds({{0, 10}, {5, 20}, {30, 40}, {32, 33}}), 30e-9);
   EXPECT_DOUBLE_EQ(busy_seconds({}), 0);
 }
 
 TEST(Rows, CallsBecomePartOfTheirTasks) {
-  const auto event = [](const char* name, const char* lane, int64_t from, int64_t to, const char* detail, int thread) {
+  const auto event = [](const char* name, const char* track, int64_t from, int64_t to, const char* detail, int thread) {
     local::TraceEvent e;
     e.name = name;
-    e.lane = lane;
+    e.track = track;
     e.begin_ns = from;
     e.end_ns = to;
     e.detail = detail;
@@ -167,7 +167,7 @@ TEST(Rows, ATransferAndItsTaskAreOne) {
   const auto event = [](const char* name, int64_t from, int64_t to, int64_t bytes, const char* detail) {
     local::TraceEvent e;
     e.name = name;
-    e.lane = "comm";
+    e.track = "comm";
     e.begin_ns = from;
     e.end_ns = to;
     e.bytes = bytes;
@@ -194,7 +194,7 @@ TEST(Rows, ATransferAndItsTaskAreOne) {
                                                       {"fetch (0, 4) from rank 2", "ucx"},
                                                       {"send (1, 0) to rank 2", ""}}));
   EXPECT_EQ(fetched_bytes(ranks).bytes, matrix);
-  EXPECT_EQ(lane_uses(ranks[0]).at(0).bytes, 316);
+  EXPECT_EQ(track_uses(ranks[0]).at(0).bytes, 316);
 }
 
 TEST(WriteTrace, IsJsonWithEveryEvent) {
@@ -237,7 +237,7 @@ TEST(WriteTrace, NoEventsAndNoRanksAreJsonToo) {
 local::TraceEvent tier_level(const char* tier, int64_t at_ns, int64_t bytes) {
   local::TraceEvent event;
   event.name = tier;
-  event.lane = scheduler::kTierLane;
+  event.track = scheduler::kTierTrack;
   event.begin_ns = event.end_ns = at_ns;
   event.bytes = bytes;
   return event;
@@ -314,13 +314,13 @@ TEST(ReadTrace, GivesBackWhatWasWritten) {
   EXPECT_EQ(back.wall_seconds, report.wall_seconds);
   ASSERT_EQ(back.ranks.size(), 2u);
   ASSERT_EQ(back.ranks[1].ceilings.size(), 2u);
-  EXPECT_EQ(back.ranks[1].ceilings[0].lane, "compute");
+  EXPECT_EQ(back.ranks[1].ceilings[0].track, "compute");
   EXPECT_EQ(back.ranks[1].host_limit_bytes, 1 << 30);
   EXPECT_EQ(back.ranks[1].restored_bytes, 77);
   for (size_t r = 0; r < 2; ++r) {
     RankTrace want = report.ranks[r], got = back.ranks[r];
     const auto by_time = [](const local::TraceEvent& a, const local::TraceEvent& b) {
-      return std::tie(a.begin_ns, a.end_ns, a.lane, a.name) < std::tie(b.begin_ns, b.end_ns, b.lane, b.name);
+      return std::tie(a.begin_ns, a.end_ns, a.track, a.name) < std::tie(b.begin_ns, b.end_ns, b.track, b.name);
     };
     // Times begin with the first event.
     int64_t origin = INT64_MAX;
@@ -369,7 +369,7 @@ TEST(Rows, FetchesMakeAMatrix) {
   const auto event = [](const std::string& name, int64_t bytes) {
     local::TraceEvent made;
     made.name = name;
-    made.lane = "comm";
+    made.track = "comm";
     made.bytes = bytes;
     return made;
   };
@@ -392,7 +392,7 @@ TEST(WriteReport, ShowsTiersCeilingsAndWhoSentToWhom) {
   report.ranks[0].events.push_back(tier_level("pinned host", 1000000000, 1 << 19));
   report.ranks[0].events.push_back(tier_level("spill file", 1002000000, 1 << 22));
   report.ranks[0].events.push_back(tier_level("spill file", 1003000000, 0));
-  report.ranks[1].events[0].lane = "comm";
+  report.ranks[1].events[0].track = "comm";
   report.ranks[1].events[0].name = "fetch (0, 0)[1] from rank 0";
   const std::string path = ::testing::TempDir() + "tiers.html";
   write_report(path, report);
@@ -428,7 +428,7 @@ TEST(WriteReport, NamesAreEscaped) {
   for (RankTrace& rank : report.ranks) {
     rank.host = rank.device = evil;
     for (local::TraceEvent& event : rank.events) event.name = event.detail = evil;
-    rank.events[0].lane = "\"><script>";
+    rank.events[0].track = "\"><script>";
   }
   const std::string path = ::testing::TempDir() + "escaped.html";
   write_report(path, report);
