@@ -58,7 +58,7 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
   watch_runtime(runtime_.get());
   if (root_) fmt::print(stderr, "quarry: {}\n", runtime_->banner());
   if (root_ && show_progress) {
-    progress_ = std::make_unique<ProgressDisplay>();
+    progress_ = std::make_unique<ProgressDisplay>(progress_width(options_.always_draws_bar()));
     runtime_->set_progress([this](const Progress& progress) { progress_->update(progress); });
   }
   on_root([&] { check_report_files(); });

@@ -33,7 +33,8 @@ struct CommonOptions {
   uint64_t seed_value() const { return value(local::Option::seed).natural(); }
   // What store() gets for an output; `overwrite` is the command's.
   StoreOptions store(bool overwrite) const;
-  bool show_progress() const { return text(local::Option::progress) == "auto"; }
+  bool show_progress() const { return text(local::Option::progress) != "off"; }
+  bool always_draws_bar() const { return text(local::Option::progress) == "bar"; }
 };
 
 // Adds the rows of the option table that have an option; they are checked when the command line has been read.

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
 #include "quarry/apps/quarry/text.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::apps {
 
@@ -19,16 +21,18 @@ namespace {
 constexpr double kLineSeconds = 10;  // between lines where there is no terminal
 constexpr const char* kGap = "  ";   // behind the step's name
 
-int terminal_width() {
-  if (isatty(STDERR_FILENO) == 0) return 0;
-  constexpr int kUsual = 80;
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
-}
-
 }  // namespace
 
-ProgressDisplay::ProgressDisplay() : ProgressDisplay(terminal_width()) {}
+int progress_width(bool always) {
+  if (isatty(STDERR_FILENO) == 0 && !always) return 0;
+  constexpr int kUsual = 80, kLeast = 20, kMost = 1000;
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const std::string columns = local::environment("COLUMNS", "");
+  int width = kUsual;
+  std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  return std::clamp(width, kLeast, kMost);
+}
 
 void ProgressDisplay::start(const std::string& step) {
   finish();

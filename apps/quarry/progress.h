@@ -8,11 +8,13 @@
 
 namespace quarry::apps {
 
+// Of the terminal that stderr is; of the environment's COLUMNS, or 80, where `always`; else 0.
+int progress_width(bool always);
+
 class ProgressDisplay {
  public:
   // `width`: of the terminal; 0: none.
   explicit ProgressDisplay(int width) : width_(width) {}
-  ProgressDisplay();  // as stderr is
 
   void start(const std::string& step);  // what runs next
   void update(const Progress& progress);
