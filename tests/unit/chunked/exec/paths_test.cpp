@@ -7,6 +7,7 @@
 #include <set>
 
 #include "quarry/comm/world/world.h"
+#include "quarry/local/base/options.h"
 
 namespace quarry::exec {
 namespace {
@@ -65,12 +66,15 @@ TEST(Paths, LimitsAreThoseOfTheirRuns) {
   EXPECT_FALSE(paths.find("peer-copy").fits(0, 0));
 }
 
-TEST(PathUse, IsAnOptionsText) {
-  EXPECT_EQ(comm::parse_path_use("x", ""), comm::PathUse::automatic);
-  EXPECT_EQ(comm::parse_path_use("x", "auto"), comm::PathUse::automatic);
-  EXPECT_EQ(comm::parse_path_use("x", "on"), comm::PathUse::required);
-  EXPECT_EQ(comm::parse_path_use("x", "off"), comm::PathUse::off);
-  EXPECT_THROW(comm::parse_path_use("x", "maybe"), local::InvalidArgument);
+TEST(PathUse, IsInTheOrderOfItsOptionsWords) {
+  const auto use = [](const char* word) {
+    return local::OptionValue(local::Option::peer_copies, word, local::OptionGiver::command_line)
+        .choice<comm::PathUse>();
+  };
+  EXPECT_EQ(use("auto"), comm::PathUse::automatic);
+  EXPECT_EQ(use("on"), comm::PathUse::required);
+  EXPECT_EQ(use("off"), comm::PathUse::off);
+  EXPECT_THROW(static_cast<void>(use("maybe")), local::InvalidArgument);
 }
 
 }  // namespace
