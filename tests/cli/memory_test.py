@@ -14,8 +14,8 @@ def rows(text):
 
 
 class Memory(CliTest):
-    def shares(self, *options, ranks=0):
-        result = self.run_quarry("info", *options, "--threads", "1", ranks=ranks)
+    def shares(self, *options, ranks=0, env=None):
+        result = self.run_quarry("info", *options, "--threads", "1", ranks=ranks, env=env)
         self.assertEqual(result.status, 0, result.err)
         return result.out
 
@@ -65,7 +65,7 @@ class Memory(CliTest):
         self.assert_adds_up(two)
 
     def test_the_budget_without_a_size_is_a_share_of_what_is_free(self):
-        cpu, emulated = self.shares("--memory", "--device", "cpu"), self.shares("--memory", "--device", "emulated")
+        cpu, emulated = self.shares("--memory", "--device", "cpu"), self.shares("--memory", "--device", "emulated", env={"QUARRY_EMULATED_MEMORY": "1TiB"})
         for text, percent in [(cpu, 60), (emulated, 30)]:
             # What is free changes meanwhile.
             self.assertAlmostEqual(rows(text)[0][2], percent, delta=3)

@@ -45,7 +45,7 @@ class Sources(CliTest):
             "device": ("abacus", "expected auto, cpu, cuda or emulated"),
             "transport": ("tcp", "expected auto, mpi, ucx or self"),
             "balance": ("maybe", "expected on or off"),
-            "progress": ("maybe", "expected auto or off"),
+            "progress": ("maybe", "expected auto, bar or off"),
             "peer_copies": ("maybe", "expected auto, on or off"),
         }
         for name, (text, expected) in cases.items():
@@ -70,7 +70,7 @@ class Sources(CliTest):
 
     def test_given_comes_before_the_environment(self):
         result = self.ok("eval", "1", "--threads", 2, "--device", "cpu", "--memory", "64MiB", env={"QUARRY_THREADS": "1", "QUARRY_DEVICE": "emulated", "QUARRY_MEMORY": "1GiB"})
-        self.assertIn("1 rank, CPU, 2 threads, 64 MiB of memory", result.err)
+        self.assertIn("1 rank, CPU, 2 threads, 64.0 MiB of memory", result.err)
         result = self.ok("eval", "1", env={"QUARRY_THREADS": "1", "QUARRY_DEVICE": "cpu", "QUARRY_MEMORY": "64MiB"})
         self.assertIn("1 rank, CPU, 1 thread, 64 MiB of memory", result.err)
 

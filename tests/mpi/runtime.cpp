@@ -58,9 +58,9 @@ TEST(Runtime, EveryRankIsPartOfIt) {
   EXPECT_EQ(runtime.size(), job().size());
   EXPECT_EQ(runtime.memory_bytes(), 16 << 20);
   if (job().size() == 2) {
-    EXPECT_EQ(
-        runtime.banner(),
-        fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16.0 MiB of memory per rank", job().transport()));
+    EXPECT_EQ(runtime.banner(),
+              fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16.0 MiB of memory per rank",
+                          job().transport()));
   }
 }
 
@@ -201,7 +201,9 @@ TEST(Runtime, InterruptOnOneRankCancelsAll) {
   scheduler::Graph graph;
   add_tasks(graph, 10,
             [](scheduler::TaskRun& run) { EXPECT_TRUE(test::waits_until([&] { return run.is_cancelled(); })); });
-  EXPECT_THROW(exec::Service::create(runtime.communicator(), runtime.executor(), 3)->run(graph), local::Cancelled);
+  const auto service = exec::Service::create(runtime.communicator(), runtime.executor(), 3, /*paths=*/nullptr,
+                                             &runtime.internals().interrupt);
+  EXPECT_THROW(service->run(graph), local::Cancelled);
 }
 
 }  // namespace

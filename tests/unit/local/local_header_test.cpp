@@ -27,10 +27,10 @@ QUARRY_ON_EVERY_DEVICE(LocalHeader);
 void expect_text(const ql::NdArray& array, const char* text) { EXPECT_EQ(array.to_string(), text); }
 
 // Arguments of a ufunc that its loops take: whole numbers where there is a loop of them, else numbers below 1.
-std::vector<ql::Arg> arguments(const char* kinds, int arity) {
+std::vector<ql::NdArray> arguments(const char* kinds, int arity) {
   const bool whole = std::string_view(kinds).find('i') != std::string_view::npos;
   const ql::NdArray x = whole ? ql::arange(4) : ql::divide(ql::arange(4), 4);
-  return std::vector<ql::Arg>(static_cast<size_t>(arity), x);
+  return std::vector<ql::NdArray>(static_cast<size_t>(arity), x);
 }
 
 // Every alias of every row: in quarry::local and quarry::local::ops, of arrays and inside of fuse().
@@ -38,12 +38,12 @@ TEST_P(LocalHeader, Aliases) {
   int aliases = 0;
 #define QUARRY_ARGUMENTS_1 a[0]
 #define QUARRY_ARGUMENTS_2 a[0], a[1]
-#define QUARRY_TRACED_1(f) ql::fuse([](auto x) { return ql::f(x); })(*a[0].array())
-#define QUARRY_TRACED_2(f) ql::fuse([](auto x, auto y) { return ql::f(x, y); })(*a[0].array(), *a[1].array())
+#define QUARRY_TRACED_1(f) ql::fuse([](auto x) { return ql::f(x); })(a[0])
+#define QUARRY_TRACED_2(f) ql::fuse([](auto x, auto y) { return ql::f(x, y); })(a[0], a[1])
 #define QUARRY_ALIAS_TEST(arity, kinds, name, alias)                                               \
   {                                                                                                \
     SCOPED_TRACE(#alias);                                                                          \
-    const std::vector<ql::Arg> a = arguments(kinds, arity);                                        \
+    const std::vector<ql::NdArray> a = arguments(kinds, arity);                                    \
     const std::string expected = ql::name(QUARRY_ARGUMENTS_##arity).to_string();                   \
     EXPECT_EQ(ql::alias(QUARRY_ARGUMENTS_##arity).to_string(), expected);                          \
     EXPECT_EQ(ql::ops::alias(QUARRY_ARGUMENTS_##arity, ql::UfuncOptions{}).to_string(), expected); \
