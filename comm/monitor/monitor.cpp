@@ -162,17 +162,17 @@ bool Monitor::connect_to(const std::string& address) {
   uint16_t port = 0;
   words >> secret_ >> host >> port;
   const bool same_host = host == host_name();
-  std::vector<std::string> hosts;
-  for (std::string host; words >> host;) {
-    const bool loopback = host.starts_with("127.");
+  std::vector<std::string> candidates;
+  for (std::string candidate; words >> candidate;) {
+    const bool loopback = candidate.starts_with("127.");
     if (loopback == same_host)
-      hosts.insert(hosts.begin(), host);
+      candidates.insert(candidates.begin(), candidate);
     else
-      hosts.push_back(host);
+      candidates.push_back(candidate);
   }
-  for (const std::string& host : hosts) {
+  for (const std::string& candidate : candidates) {
     Link link;
-    link.socket = connect_socket(host, port);
+    link.socket = connect_socket(candidate, port);
     if (link.socket < 0) continue;
     link.rank = 0;
     link.name = "rank 0 on " + host;

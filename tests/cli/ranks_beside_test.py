@@ -83,7 +83,7 @@ class RanksBeside(CliTest):
         self.write("x.h5", x=np.arange(10.0))
         arguments = ["eval", "sum(x)", "-i", "x=x.h5:/x", *OPTIONS]
         self.fails(2, "different kinds of device", *arguments, ranks=1, env=DEVICE, beside=[CPU])
-        self.fails(2, "expected cpu or error", *arguments, "--without-gpu", "maybe", ranks=2)
+        self.fails(2, "expected error or cpu", *arguments, "--without-gpu", "maybe", ranks=2)
         text = self.ok("info", "--topology", *OPTIONS[:-2], ranks=1, env={**DEVICE, "QUARRY_WITHOUT_GPU": "cpu"}, beside=[CPU]).out
         self.assertRegex(text, rf"(?m)^  0 on \S+: {KIND}")
         self.assertRegex(text, r"(?m)^  1 on \S+: cpu, 1 thread")
