@@ -72,7 +72,7 @@ class Sources(CliTest):
         result = self.ok("eval", "1", "--threads", 2, "--device", "cpu", "--memory", "64MiB", env={"QUARRY_THREADS": "1", "QUARRY_DEVICE": "emulated", "QUARRY_MEMORY": "1GiB"})
         self.assertIn("1 rank, CPU, 2 threads, 64.0 MiB of memory", result.err)
         result = self.ok("eval", "1", env={"QUARRY_THREADS": "1", "QUARRY_DEVICE": "cpu", "QUARRY_MEMORY": "64MiB"})
-        self.assertIn("1 rank, CPU, 1 thread, 64 MiB of memory", result.err)
+        self.assertIn("1 rank, CPU, 1 thread, 64.0 MiB of memory", result.err)
 
     def test_whole_axes(self):
         self.write("a.h5", x=np.arange(12.0).reshape(3, 4))

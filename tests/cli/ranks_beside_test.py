@@ -87,7 +87,7 @@ class RanksBeside(CliTest):
         text = self.ok("info", "--topology", *OPTIONS[:-2], ranks=1, env={**DEVICE, "QUARRY_WITHOUT_GPU": "cpu"}, beside=[CPU]).out
         self.assertRegex(text, rf"(?m)^  0 on \S+: {KIND}")
         self.assertRegex(text, r"(?m)^  1 on \S+: cpu, 1 thread")
-        self.assertRegex(text, r"0 <- 1: blocks: through pinned memory, .* \(no copy between the devices: no device\)\n  1 <- 0: messages: ")
+        self.assertRegex(text, r"0 <- 1: staged \(.*\); no peer-copy: no device; .*\n  1 <- 0: eager ")
 
 
 if __name__ == "__main__":
