@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "quarry/local/base/error.h"
-#include "quarry/local/program/sobol.h"
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/plan.h"
 #include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/sobol.h"
 
 namespace quarry::local::cuda {
 namespace {

@@ -35,8 +35,8 @@ struct Sink {
   bool whole = false;  // write: only whole chunks (filtered files)
 };
 
-// Tasks per stage that steal chunks of other ranks, on a device: each in a thread of the worker queue, so that one reads
-// while the other computes.
+// Tasks per stage that steal chunks of other ranks, on a device: each in a thread of the worker queue, so that one
+// reads while the other computes.
 inline constexpr int kThievesOfDevice = 2;
 
 struct LoweringContext {
