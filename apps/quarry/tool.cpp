@@ -134,7 +134,7 @@ std::string usage_error(const CLI::App& parser, const CLI::ParseError& error) {
     app = app->get_subcommands()[0];
     path += " " + app->get_name();
   }
-  const std::string message = one_line(error.what());
+  std::string message = one_line(error.what());
   const std::vector<std::string> extras = parser.remaining(/*recurse=*/true);
   const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   const bool lacks_command = lacks && !app->get_subcommands(nullptr).empty();
