@@ -10,7 +10,6 @@
 namespace quarry::apps::expression {
 
 using local::InvalidArgument;
-using local::Op;
 using local::TypeError;
 
 namespace {

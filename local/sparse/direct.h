@@ -14,10 +14,6 @@
 #include "quarry/local/program/sparse_factors.h"
 #include "quarry/local/sparse/sparse_array.h"
 
-namespace quarry::local::cpu {
-class LuFactors;
-}
-
 namespace quarry::local::sparse::linalg {
 
 // A factorisation Pr a Pc = L U, kept for many solves.
