@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,12 +44,8 @@ struct Progress {
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
   double busy_seconds[kQueueCount] = {};          // the same
   int64_t active = 0;                             // whether a graph is running
-  int64_t stolen_chunks = 0;  // computed for other ranks since then; filled in by who knows of ranks
   friend bool operator==(const Progress&, const Progress&) = default;
 };
-
-// Of several ranks together.
-Progress sum(std::span<const Progress> ranks);
 
 struct Statistics {
   int64_t tasks = 0;

@@ -1,7 +1,6 @@
 // The engine of the emulated device: the CPU engine's calls, each queued on a stream with copies of its arguments.
 #include "quarry/local/emulated/engine.h"
 
-#include <type_traits>
 #include <vector>
 
 #include "quarry/local/cpu/cpu_engine.h"
