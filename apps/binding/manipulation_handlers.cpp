@@ -66,7 +66,7 @@ Value clipped(const Value& a, const Value& low, const Value& high, std::optional
 // Dask's forms: one int for every axis, one int per axis (-1: the whole axis), or the extents per axis.
 Value rechunked(const Array& a, const Value& chunks) {
   const SequenceValue* sequence = chunks.sequence();
-  if (sequence == nullptr) return a.rechunk(Dims(a.ndim(), to_int64(chunks, "chunks")));
+  if (sequence == nullptr) return a.rechunk(Dims::filled(a.ndim(), to_int64(chunks, "chunks")));
   if (static_cast<int>(sequence->items.size()) != a.ndim()) {
     throw InvalidArgument("chunks has " + std::to_string(sequence->items.size()) + " entries for an array of " +
                           std::to_string(a.ndim()) + " axes");
@@ -178,7 +178,7 @@ Value move_axis(const Arguments& args, Session&) {
   const Dims from = to_shape(args["source"], "source"), to = to_shape(args["destination"], "destination");
   if (from.size() != to.size()) throw InvalidArgument("source and destination must have the same number of entries");
   constexpr int64_t kFree = -1;
-  Dims order(a.ndim(), kFree);
+  Dims order = Dims::filled(a.ndim(), kFree);
   std::vector<bool> used(static_cast<size_t>(a.ndim()), false);
   for (int i = 0; i < from.size(); ++i) {
     const int source = local::normalize_axis(from[i], a.ndim()), place = local::normalize_axis(to[i], a.ndim());

@@ -95,7 +95,7 @@ void write_filtered(const io::Writer& writer, const Region& box, const void* dat
   const int64_t itemsize = local::itemsize(writer.spec().dtype);
   const Dims strides = local::contiguous_strides(box.count, itemsize);
   std::vector<std::byte> buffer;
-  Dims first(box.ndim());
+  Dims first = Dims::filled(box.ndim());
   for (int d = 0; d < box.ndim(); ++d) {
     QUARRY_CHECK(box.start[d] % file_chunk[d] == 0);
     first[d] = box.start[d] / file_chunk[d];

@@ -37,10 +37,10 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
     }
   }
   std::vector<ChunkRegion> result;
-  Dims at(ndim);
+  Dims at = Dims::filled(ndim);
   while (true) {
-    ChunkRegion part{0, {Dims(ndim), Dims(ndim), region.step}, Dims(ndim)};
-    Dims coordinates(ndim);
+    ChunkRegion part{0, {Dims::filled(ndim), Dims::filled(ndim), region.step}, Dims::filled(ndim)};
+    Dims coordinates = Dims::filled(ndim);
     for (int d = 0; d < ndim; ++d) {
       const Run& run = runs[static_cast<size_t>(d)][static_cast<size_t>(at[d])];
       coordinates[d] = run.chunk;
@@ -67,7 +67,7 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
     access.strides = local::contiguous_strides(region.count, itemsize);
     return access;
   }
-  Dims coordinates(ndim);
+  Dims coordinates = Dims::filled(ndim);
   for (int d = 0; d < ndim; ++d) {
     const auto [low, high] = span_of(region, d);
     coordinates[d] = grid.axis(d).find(low);
@@ -88,8 +88,8 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
     access.kind = Access::Kind::chunk;
   } else {
     access.kind = Access::Kind::receive;
-    access.cover_start = Dims(ndim);
-    access.cover_count = Dims(ndim);
+    access.cover_start = Dims::filled(ndim);
+    access.cover_count = Dims::filled(ndim);
     for (int d = 0; d < ndim; ++d) {
       const auto [low, high] = span_of(region, d);
       access.cover_start[d] = low - chunk.start[d];
@@ -107,7 +107,7 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
 }
 
 Dims space_strides(const plan::AccessMap& map, const Dims& strides) {
-  Dims result(static_cast<int>(map.axes.size()));
+  Dims result = Dims::filled(static_cast<int>(map.axes.size()));
   for (int d = 0; d < result.size(); ++d) {
     const int source = map.axes[static_cast<size_t>(d)].source;
     result[d] = source < 0 ? 0 : strides[source];
@@ -122,7 +122,7 @@ std::vector<Region> linear_regions(const Dims& shape, int64_t begin, int64_t end
   while (begin < end) {
     // The largest region from `begin`: whole sub-arrays along the outermost axis that `begin` is aligned to and that
     // still fit.
-    Region region = Region::box(Dims(ndim, 0), Dims(ndim, 1));
+    Region region = Region::box(Dims::filled(ndim, 0), Dims::filled(ndim, 1));
     int64_t rest = begin;
     for (int d = 0; d < ndim; ++d) {
       region.start[d] = rest / strides[d];

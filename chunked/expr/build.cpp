@@ -427,7 +427,7 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
   const int64_t itemsize = local::itemsize(b->dtype);
   const int64_t row_hint = syrk ? 0 : a->grid.axis(nd - 2).largest();
   const MatMulTile tile = matmul_tile(m, k, n, itemsize, target(), row_hint);
-  Dims chunk(nd, 1);
+  Dims chunk = Dims::filled(nd, 1);
   chunk[nd - 2] = tile.m, chunk[nd - 1] = tile.n;
   // Many small products share a chunk.
   int64_t bytes = std::max(std::max(tile.m * tile.n, tile.m * tile.k), tile.k * tile.n) * itemsize;

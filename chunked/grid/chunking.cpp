@@ -26,7 +26,7 @@ int64_t chunk_bytes(const Dims& chunk, int64_t itemsize) {
 }
 
 Dims rows_chunk(const Dims& shape, int64_t itemsize, int64_t target_bytes) {
-  Dims chunk(shape.size(), 1);
+  Dims chunk = Dims::filled(shape.size(), 1);
   int64_t bytes = itemsize;
   for (int d = shape.size() - 1; d >= 0; --d) {
     const int64_t fitting = std::max<int64_t>(target_bytes / std::max<int64_t>(bytes, 1), 1);
@@ -43,7 +43,7 @@ Dims rows_chunk(const Dims& shape, int64_t itemsize, int64_t target_bytes) {
 }
 
 Dims file_multiple_chunk(const Dims& shape, int64_t itemsize, const Dims& file_chunks, int64_t target_bytes) {
-  Dims chunk(shape.size());
+  Dims chunk = Dims::filled(shape.size());
   for (int d = 0; d < shape.size(); ++d)
     chunk[d] = std::clamp<int64_t>(file_chunks[d], 1, std::max<int64_t>(shape[d], 1));
   for (;;) {

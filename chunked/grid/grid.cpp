@@ -91,20 +91,20 @@ Grid Grid::regular(const Dims& shape, const Dims& chunk) {
 Grid::Grid(std::vector<AxisChunks> axes) : axes_(std::move(axes)) { count_ = local::element_count(counts()); }
 
 Dims Grid::shape() const {
-  Dims shape(ndim());
+  Dims shape = Dims::filled(ndim());
   for (int d = 0; d < ndim(); ++d) shape[d] = axis(d).extent();
   return shape;
 }
 
 Dims Grid::counts() const {
-  Dims counts(ndim());
+  Dims counts = Dims::filled(ndim());
   for (int d = 0; d < ndim(); ++d) counts[d] = axis(d).count();
   return counts;
 }
 
 Dims Grid::coordinates(int64_t i) const {
   QUARRY_CHECK(i >= 0 && i < count());
-  Dims coordinates(ndim());
+  Dims coordinates = Dims::filled(ndim());
   for (int d = ndim() - 1; d >= 0; --d) {
     const int64_t n = axis(d).count();
     coordinates[d] = i % n;
@@ -122,7 +122,7 @@ int64_t Grid::flat(const Dims& coordinates) const {
 
 Region Grid::chunk(int64_t i) const {
   const Dims at = coordinates(i);
-  Dims start(ndim()), count(ndim());
+  Dims start = Dims::filled(ndim()), count = Dims::filled(ndim());
   for (int d = 0; d < ndim(); ++d) {
     start[d] = axis(d).start(at[d]);
     count[d] = axis(d).size(at[d]);
@@ -158,7 +158,7 @@ int64_t Grid::chunk_elements(int64_t i) const {
 }
 
 Dims Grid::largest() const {
-  Dims largest(ndim());
+  Dims largest = Dims::filled(ndim());
   for (int d = 0; d < ndim(); ++d) largest[d] = axis(d).largest();
   return largest;
 }

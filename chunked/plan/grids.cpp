@@ -13,7 +13,7 @@ using expr::View;
 
 // The file chunks along the axes of a space, of the largest data set that it reads.
 Dims file_chunks(const std::vector<Input>& inputs, int ndim) {
-  Dims keep(ndim, 0);
+  Dims keep = Dims::filled(ndim, 0);
   int64_t largest = -1;
   for (const Input& input : inputs) {
     if (input.array.kind != ArrayRef::Kind::dataset || !input.array.dataset->info().chunks) continue;

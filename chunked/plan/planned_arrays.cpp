@@ -196,7 +196,7 @@ Input PlannedArrays::gathered(const Input& input, const Grid& grid) {
   planned.stage = std::make_shared<Stage>();
   planned.inputs = {input};
   planned.outputs = {{shape, input.dtype, grid}};
-  planned.stage->work.emplace<Assemble>().hyperslabs.push_back({input, Dims(shape.size(), 0), shape});
+  planned.stage->work.emplace<Assemble>().hyperslabs.push_back({input, Dims::filled(shape.size(), 0), shape});
   planned.stage->label = "rechunk";
   const int number = add(std::move(planned));
   gathered_.push_back({input, grid, number});
@@ -232,14 +232,14 @@ Input PlannedArrays::reduction(const NodePtr& node, const expr::Reduce& reduce) 
 Input PlannedArrays::reshaped(const NodePtr& node, const expr::Reshape& n) {
   const Input input = readable(n.arg);
   auto stage = std::make_shared<Stage>();
-  stage->work = Assemble{{{input, Dims(n.arg->shape.size(), 0), n.arg->shape}}, true};
+  stage->work = Assemble{{{input, Dims::filled(n.arg->shape.size(), 0), n.arg->shape}}, true};
   return other(std::move(stage), {input}, node, fitting(*node, {}));
 }
 
 Input PlannedArrays::concatenated(const NodePtr& node, const expr::Concatenate& n) {
   Assemble assemble;
   std::vector<Input> inputs;
-  Dims offset(node->shape.size(), 0);
+  Dims offset = Dims::filled(node->shape.size(), 0);
   for (const NodePtr& arg : n.args) {
     inputs.push_back(readable(arg));
     assemble.hyperslabs.push_back({inputs.back(), offset, arg->shape});

@@ -15,7 +15,7 @@ AccessMap AccessMap::identity(int ndim) {
 }
 
 Region AccessMap::region(const Region& box, int array_ndim) const {
-  Region region = Region::box(Dims(array_ndim, 0), Dims(array_ndim, 1));
+  Region region = Region::box(Dims::filled(array_ndim, 0), Dims::filled(array_ndim, 1));
   for (size_t d = 0; d < axes.size(); ++d) {
     const expr::View::Axis& axis = axes[d];
     if (axis.source < 0) continue;

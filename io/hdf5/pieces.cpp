@@ -39,7 +39,7 @@ PartCursor::PartCursor(const AscendingRegion& region, const Dims& shape, const D
     highest_[d] = (region.low[d] + (region.count[d] - 1) * region.step[d]) / block[d];
   }
   at_ = lowest_;
-  part_.first = part_.at = part_.count = Dims(block.size());
+  part_.first = part_.at = part_.count = Dims::filled(block.size());
   for (int d = 0; d < block.size(); ++d) locate(d);  // the lowest block of each axis holds the first element
 }
 

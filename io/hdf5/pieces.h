@@ -60,7 +60,7 @@ template <class F>
 void cut_pieces(const local::Dims& count, const local::Dims& span, int64_t item, int dense_from, int64_t limit, F&& f) {
   const int ndim = count.size();
   // bytes[d]: what axes >= d take together.
-  local::Dims bytes(ndim + 1, item), strides(ndim, 0);
+  local::Dims bytes = local::Dims::filled(ndim + 1, item), strides = local::Dims::filled(ndim, 0);
   int whole = ndim;  // axes >= whole are in every piece in full
   for (; whole > 0; --whole) {
     const int d = whole - 1;
@@ -68,7 +68,7 @@ void cut_pieces(const local::Dims& count, const local::Dims& span, int64_t item,
     if (count[d] - 1 > (limit - bytes[whole]) / std::max<int64_t>(strides[d], 1)) break;
     bytes[d] = bytes[whole] + (count[d] - 1) * strides[d];
   }
-  local::Dims index(ndim, 0), extent(count);
+  local::Dims index = local::Dims::filled(ndim, 0), extent(count);
   const int cut = whole - 1;  // the axis that is cut
   const int64_t rows =
       cut < 0 ? 1 : std::max<int64_t>(1, 1 + (limit - bytes[whole]) / std::max<int64_t>(strides[cut], 1));
@@ -95,7 +95,7 @@ int64_t covered_bytes(const local::Dims& count, const local::Dims& span, int64_t
 // Calls f(offset in bytes of `index` counted with `step_bytes`) for every index of `count` along axes [begin, end).
 template <class F>
 void for_each_offset(const local::Dims& count, const local::Dims& a, const local::Dims& b, int begin, int end, F&& f) {
-  local::Dims index(count.size(), 0);
+  local::Dims index = local::Dims::filled(count.size(), 0);
   int64_t offset_a = 0, offset_b = 0;
   for (;;) {
     f(offset_a, offset_b);

@@ -44,7 +44,7 @@ int64_t element_count(const Dims& shape) {
 }
 
 Dims contiguous_strides(const Dims& shape, int64_t itemsize) {
-  Dims strides(shape.size());
+  Dims strides = Dims::filled(shape.size());
   // Unsigned: an array without elements may have extents whose product does not fit; its strides mean nothing.
   uint64_t step = static_cast<uint64_t>(itemsize);
   for (int d = shape.size() - 1; d >= 0; --d) {
@@ -57,7 +57,7 @@ Dims contiguous_strides(const Dims& shape, int64_t itemsize) {
 Dims broadcast_shapes(std::span<const Dims> shapes) {
   int ndim = 0;
   for (const Dims& shape : shapes) ndim = std::max(ndim, shape.size());
-  Dims result(ndim, 1);
+  Dims result = Dims::filled(ndim, 1);
   for (const Dims& shape : shapes) {
     const int shift = ndim - shape.size();
     for (int d = 0; d < shape.size(); ++d) {
@@ -97,9 +97,9 @@ std::string compact_shape(const Dims& shape) {
   return text;
 }
 
-Region Region::whole(const Dims& shape) { return box(Dims(shape.size(), 0), shape); }
+Region Region::whole(const Dims& shape) { return box(Dims::filled(shape.size(), 0), shape); }
 
-Region Region::box(const Dims& start, const Dims& count) { return {start, count, Dims(count.size(), 1)}; }
+Region Region::box(const Dims& start, const Dims& count) { return {start, count, Dims::filled(count.size(), 1)}; }
 
 bool Region::contiguous_steps() const {
   return std::all_of(step.begin(), step.end(), [](int64_t s) { return s == 1; });

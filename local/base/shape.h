@@ -19,7 +19,12 @@ class Dims {
  public:
   Dims() = default;
   Dims(std::initializer_list<int64_t> values) { assign(values.begin(), values.end()); }
-  explicit Dims(int size, int64_t value = 0) { resize(size, value); }
+  // `size` times the value. There is no constructor for it, which Dims{3} and Dims(3) would tell apart silently.
+  static Dims filled(int size, int64_t value = 0) {
+    Dims result;
+    result.resize(size, value);
+    return result;
+  }
   template <std::input_iterator It>
   Dims(It first, It last) {
     assign(first, last);

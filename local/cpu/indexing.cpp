@@ -132,7 +132,7 @@ struct Walk {
     std::vector<const Operand*> over{&e.array, &c.other};
     for (const AxisIndex& index : e.indices) over.push_back(&index.positions);
     std::vector<int64_t> row(operands, 0);
-    Dims at(points.size(), 0);
+    Dims at = Dims::filled(points.size(), 0);
     for (int64_t d = last - 1, rest = begin / inner; d >= 0; --d) {
       const int axis = static_cast<int>(d);
       at[axis] = rest % points[axis];
@@ -446,7 +446,7 @@ class CpuIndexing final : public Indexing {
       return;
     }
     const cpu::Updater updater(program);
-    const Operand values = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
+    const Operand values = program.inputs() == 1 ? Operand{to.array.data, Dims::filled(to.shape.size(), 0)} : value;
     const auto update_block = [&](const cpu::Walk& walk, char* array, const int64_t* offsets, char* other, int64_t step,
                                   int64_t n) {
       if (walk.run == 1) return updater(array, offsets, other, step, n);

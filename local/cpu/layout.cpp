@@ -211,7 +211,7 @@ int Layout::stack_levels() const {
 Layout make_layout(const Code& code, const std::vector<Scalar>& constants, const Launch& launch) {
   Operands operands;
   for (const CodeIndex& index : code.indexes) {
-    Dims strides(launch.shape.size());
+    Dims strides = Dims::filled(launch.shape.size());
     int64_t first = 0;
     for (const CodeIndex::Step& step : index.steps) {
       if (step.scale >= 0) {

@@ -121,7 +121,7 @@ void mask_positions(const Mask& mask, int64_t* to, int64_t step, int64_t axis_st
     }
     // One row of the last axis after the other.
     const int64_t inner = mask.shape[ndim - 1];
-    Dims at(ndim);
+    Dims at = Dims::filled(ndim);
     for (int64_t p = begin; p < end;) {
       const int64_t n = std::min(end - p, inner - p % inner);
       int64_t rest = p / inner;

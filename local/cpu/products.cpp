@@ -49,7 +49,7 @@ MatrixView matrix_at(const MatrixBatch& matrices, const Dims& position, int64_t 
   return view;
 }
 Dims position_of(int64_t index, const Dims& batch) {
-  Dims position(batch.size());
+  Dims position = Dims::filled(batch.size());
   for (int d = batch.size() - 1; d >= 0; --d) {
     position[d] = index % batch[d];
     index /= batch[d];
@@ -112,7 +112,7 @@ void float_products(const MatrixProduct& p, double alpha, double beta, int threa
       }
     }
   });
-  Dims position(p.batch.size());
+  Dims position = Dims::filled(p.batch.size());
   for (int64_t at = 0; at < count; ++at, advance(position, p.batch)) {
     const MatrixView c = matrix_at(p.c, position, sizeof(T));
     for (int64_t i = 0; i < rows; ++i) {
@@ -141,7 +141,7 @@ int64_t wide_bytes(const Dims& batch, const MatrixBatch& matrices) {
 // Where the float32 copies of 16-bit matrices lie, packed.
 MatrixBatch wide_batch(const Dims& batch, const MatrixBatch& matrices, char* scratch) {
   const int64_t rows = matrices.matrix.rows, columns = matrices.matrix.columns;
-  MatrixBatch wide{{scratch, rows, columns, columns, 1}, Dims(batch.size())};
+  MatrixBatch wide{{scratch, rows, columns, columns, 1}, Dims::filled(batch.size())};
   int64_t step = rows * columns;
   for (int d = batch.size() - 1; d >= 0; --d) {
     if (matrices.strides[d] == 0) continue;

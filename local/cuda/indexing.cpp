@@ -188,7 +188,7 @@ struct WinnerStrides {
 };
 
 WinnerStrides winner_strides(const IndexedElements& e) {
-  WinnerStrides w{Dims(e.shape.size(), 0), Dims(e.shape.size(), 0), {}};
+  WinnerStrides w{Dims::filled(e.shape.size(), 0), Dims::filled(e.shape.size(), 0), {}};
   for (int d = e.shape.size() - 1; d >= 0; --d) {
     const bool moves = std::any_of(e.indices.begin(), e.indices.end(),
                                    [&](const AxisIndex& index) { return index.positions.strides[d] != 0; });
@@ -275,7 +275,7 @@ CompactElements own_positions(const IndexedElements& elements, size_t k) {
     if (index.positions.strides[d] == 0) c.elements.shape[d] = 1;
   Dims* const strides[] = {&index.positions.strides};
   merge_axes(c.elements.shape, strides);
-  c.elements.array.strides = c.other.strides = Dims(c.elements.shape.size(), 0);
+  c.elements.array.strides = c.other.strides = Dims::filled(c.elements.shape.size(), 0);
   return c;
 }
 
@@ -476,7 +476,7 @@ class CudaIndexing final : public Indexing {
       own = check_positions(to, record->at(0), stream);
     }
     if (element_count(to.shape) > 0) {
-      const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
+      const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims::filled(to.shape.size(), 0)} : value;
       const CompactElements c = compact(to, other, itemsize(program.input_dtype(0)));
       const bool at_once = to.distinct || is_atomic(program), shared = !to.distinct && gathers_sums(program, c);
       ElementLaunch launch = make_launch(shared    ? ElementKernel::Kind::update_shared

@@ -101,7 +101,7 @@ void mask_positions(const Mask& mask, int64_t* to, int64_t step, int64_t axis_st
 }
 
 void select_masked(const Mask& mask, const Operand& from, void* to, int64_t itemsize, const ExecContext& context) {
-  const Merged m = merged(mask, from, {to, Dims(mask.shape.size(), 0)}, itemsize);
+  const Merged m = merged(mask, from, {to, Dims::filled(mask.shape.size(), 0)}, itemsize);
   MaskLaunch launch(MaskKernel::Kind::select, mask, m.shape, &m.first, nullptr, itemsize);
   if (launch.tiles == 0) return;
   launch.kernel.halves = m.halves;
@@ -113,7 +113,7 @@ void select_masked(const Mask& mask, const Operand& from, void* to, int64_t item
 void expand_masked(const Mask& mask, const void* from, int64_t step, int64_t period, const Operand& to,
                    int64_t itemsize, const ExecContext& context) {
   // The step counts among the strides that decide on alignment.
-  Operand values{const_cast<void*>(from), Dims(mask.shape.size(), 0)};
+  Operand values{const_cast<void*>(from), Dims::filled(mask.shape.size(), 0)};
   Merged m = merged(mask, to, values, itemsize);
   m.halves = m.halves || (itemsize == 16 && step % 16 != 0);
   MaskLaunch launch(MaskKernel::Kind::expand, mask, m.shape, &m.first, nullptr, itemsize);

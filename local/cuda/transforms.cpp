@@ -302,7 +302,7 @@ class Job {
 
   // Contiguous memory with `axes` last, in their order.
   static Operand arranged(char* data, const Dims& extents, const std::vector<int>& axes, int64_t size) {
-    Operand result{data, Dims(extents.size())};
+    Operand result{data, Dims::filled(extents.size())};
     int64_t stride = size;
     const auto place = [&](int axis) {
       result.strides[axis] = stride;

@@ -28,7 +28,7 @@ BasicIndex::Axis resolve_slice(const Slice& slice, int source, int64_t size) {
 }  // namespace
 
 Dims BasicIndex::shape() const {
-  Dims shape(static_cast<int>(axes.size()));
+  Dims shape = Dims::filled(static_cast<int>(axes.size()));
   for (int d = 0; d < shape.size(); ++d) shape[d] = axes[static_cast<size_t>(d)].count;
   return shape;
 }

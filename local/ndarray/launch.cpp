@@ -22,7 +22,7 @@ Device common_device(std::span<const NdArray* const> arrays) {
 }
 
 Operand operand(const NdArray& array, const Dims& space) {
-  Operand result{array.raw(), Dims(space.size(), 0)};
+  Operand result{array.raw(), Dims::filled(space.size(), 0)};
   const int shift = space.size() - array.ndim();
   QUARRY_CHECK(shift >= 0);
   for (int d = 0; d < array.ndim(); ++d)

@@ -28,7 +28,7 @@ std::optional<Dims> view_strides(const Dims& from, const Dims& from_strides, con
     extents.push_back(from[d]);
     strides.push_back(from_strides[d]);
   }
-  Dims result(shape.size());
+  Dims result = Dims::filled(shape.size());
   int source = 0, target = 0;
   while (target < shape.size()) {
     // The smallest groups of axes on both sides with equal counts.
@@ -175,7 +175,7 @@ NdArray NdArray::operator[](std::span<const IndexItem> index) const {
   const BasicIndex basic = resolve_index(index, shape_);
   NdArray view = *this;
   view.shape_ = basic.shape();
-  view.strides_ = Dims(view.shape_.size());
+  view.strides_ = Dims::filled(view.shape_.size());
   for (const auto& [axis, position] : basic.integers) view.offset_ += position * strides_[axis];
   for (int d = 0; d < view.shape_.size(); ++d) {
     const BasicIndex::Axis& axis = basic.axes[static_cast<size_t>(d)];
@@ -215,7 +215,7 @@ NdArray NdArray::broadcast_to(const Dims& shape) const {
   }
   NdArray view = *this;
   view.shape_ = shape;
-  view.strides_ = Dims(shape.size(), 0);
+  view.strides_ = Dims::filled(shape.size(), 0);
   for (int d = 0; d < ndim(); ++d)
     if (shape_[d] == shape[d + shift] && shape_[d] != 1) view.strides_[d + shift] = strides_[d];
   return view;

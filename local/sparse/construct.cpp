@@ -109,7 +109,7 @@ SparseArray spdiags(const NdArray& data, const std::vector<int64_t>& offsets, in
 
 // Every element of a times every element of b: an outer product of values and of coordinates.
 SparseArray kron(const SparseArray& a, const SparseArray& b, OptionalFormat format) {
-  Dims shape(2);
+  Dims shape = Dims::filled(2);
   for (int d = 0; d < 2; ++d)
     if (__builtin_mul_overflow(a.shape()[d], b.shape()[d], &shape[d]))
       throw InvalidArgument("the extents of kron(a, b) exceed 64 bits");

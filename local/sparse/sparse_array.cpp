@@ -303,7 +303,7 @@ SparseArray compressed_array(Format format, const NdArray& data, const NdArray& 
   check_index(indptr, "indptr");
   common_device(std::vector<const NdArray*>{&data, &indices, &indptr});
   if (indptr.size() == 0) throw InvalidArgument("indptr has no elements, it needs at least one");
-  Dims shape(2);
+  Dims shape = Dims::filled(2);
   const int major = major_axis(format);
   shape[major] = indptr.size() - 1;
   shape[1 - major] = given ? 0 : least_extent(indices);

@@ -176,7 +176,7 @@ class RandomFetches {
           fetch.hyperslab.count.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(extent - start + 1)));
         }
         if (i % 3 == 0) {  // whole chunks too
-          fetch.hyperslab.start = local::Dims(shape.size());
+          fetch.hyperslab.start = local::Dims::filled(shape.size());
           fetch.hyperslab.count = shape;
         }
         fetches_.push_back(fetch);
@@ -257,7 +257,7 @@ class RandomFetches {
   static int owner(int64_t chunk) { return static_cast<int>(chunk % job().size()); }
 
   bool matches(const Fetch& fetch, const std::vector<int32_t>& got) const {
-    local::Dims at(shape_.size());
+    local::Dims at = local::Dims::filled(shape_.size());
     const local::Dims strides = local::contiguous_strides(shape_, 1);
     for (size_t i = 0; i < got.size(); ++i) {
       int64_t element = 0;

@@ -89,7 +89,7 @@ class Reader {
     HostArray result;
     result.dtype = dtype();
     const int ndim = number<uint8_t>();
-    result.shape = result.strides = local::Dims(ndim);
+    result.shape = result.strides = local::Dims::filled(ndim);
     for (int64_t& extent : result.shape) extent = number<int64_t>();
     for (int64_t& stride : result.strides) stride = number<int64_t>();
     result.offset = number<int64_t>();

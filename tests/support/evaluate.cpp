@@ -29,7 +29,7 @@ NdArray read_whole(const io::Dataset& dataset) {
 // Element x of the result is array[m(x)].
 NdArray mapped(const NdArray& array, const std::vector<expr::View::Axis>& axes,
                const std::vector<std::pair<int, int64_t>>& fixed, const Dims& shape) {
-  Dims strides(shape.size());
+  Dims strides = Dims::filled(shape.size());
   int64_t offset = array.offset();
   if (local::element_count(shape) > 0) {
     for (int d = 0; d < shape.size(); ++d) {
@@ -51,7 +51,7 @@ NdArray box_of(const NdArray& array, const Region& box) {
 
 NdArray concatenated(const std::vector<NdArray>& parts, int axis, const Dims& shape) {
   NdArray result(shape, parts[0].dtype());
-  Region box = Region::box(Dims(shape.size(), 0), shape);
+  Region box = Region::box(Dims::filled(shape.size(), 0), shape);
   for (const NdArray& part : parts) {
     box.count = part.shape();
     box_of(result, box).assign(part);
@@ -82,7 +82,7 @@ class NodeEvaluator {
     if (const auto* n = node.as<expr::Index>()) {
       std::vector<int64_t> positions;
       for (int64_t i = 0; i < node.shape[n->axis]; ++i) positions.push_back(i);
-      Dims shape(node.shape.size(), 1);
+      Dims shape = Dims::filled(node.shape.size(), 1);
       shape[n->axis] = node.shape[n->axis];
       return local::from_bytes(positions.data(), DType::int64, shape).broadcast_to(node.shape).copy();
     }

@@ -35,7 +35,7 @@ class MemoryDataset : public io::Dataset {
     const local::Dims strides = local::contiguous_strides(info_.shape, itemsize);
     auto* out = static_cast<std::byte*>(to);
     if (region.elements() == 0) return;
-    local::Dims at(region.ndim(), 0);
+    local::Dims at = local::Dims::filled(region.ndim(), 0);
     for (;;) {
       int64_t offset = 0;
       for (int d = 0; d < region.ndim(); ++d) offset += (region.start[d] + at[d] * region.step[d]) * strides[d];
@@ -55,7 +55,7 @@ class MemoryDataset : public io::Dataset {
     if (region.elements() == 0) return;
     read(region, scratch.data(), {});
     const local::Dims strides = local::contiguous_strides(region.count, local::itemsize(info_.dtype));
-    Piece piece{local::Dims(region.ndim(), 0), region.count, scratch.data(), strides};
+    Piece piece{local::Dims::filled(region.ndim(), 0), region.count, scratch.data(), strides};
     if (region.ndim() > 0) piece.count[0] = 1;
     for (int64_t i = 0; i < (region.ndim() > 0 ? region.count[0] : 1); ++i) {
       if (region.ndim() > 0) {

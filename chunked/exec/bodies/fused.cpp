@@ -129,7 +129,7 @@ Dims FusedBody::kept_shape(const Dims& shape) const {
 // Strides over the space for a C-contiguous array of the kept axes.
 Dims FusedBody::state_strides(const Dims& shape, int64_t itemsize) const {
   const Dims kept = local::contiguous_strides(kept_shape(shape), itemsize);
-  Dims strides(shape.size());
+  Dims strides = Dims::filled(shape.size());
   int k = 0;
   for (int d = 0; d < shape.size(); ++d) strides[d] = fused_.reduce_axes >> d & 1 ? 0 : kept[k++];
   return strides;
@@ -253,7 +253,7 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
   input.array.dataset->visit(
       region, {visit_scratch, static_cast<size_t>(visit_bytes)}, [&](const io::Dataset::Piece& piece) {
         if (run.is_cancelled()) throw local::Cancelled("the computation was cancelled");
-        Dims start(ndim, 0);
+        Dims start = Dims::filled(ndim, 0);
         for (int d = 0; d < ndim; ++d) {
           const int source = input.map.axes[static_cast<size_t>(d)].source;
           piece_launch.shape[d] = source < 0 ? box[d] : piece.count[source];

@@ -193,7 +193,7 @@ void MatMulBody::run(scheduler::TaskRun& run) {
     if (!syrk && (operands.conjugate_a || !library_readable(a.strides, itemsize)))
       a = pack(a, a_shape, operands.conjugate_a);
     if (!library_readable(b.strides, itemsize)) b = pack(b, b_shape, false);
-    Dims at(batch_shape.size());
+    Dims at = Dims::filled(batch_shape.size());
     for (int64_t batch = 0; batch < batches; ++batch) {
       int64_t a_offset = 0, b_offset = 0, c_offset = 0;
       for (int d = 0; d < at.size(); ++d) {

@@ -91,7 +91,7 @@ StealBody::StealBody(FusedBody& fused, const local::Device& device, uint32_t num
   const Grid& grid = fused.stage().grid;
   const Dims counts = grid.counts();
   for (uint32_t corner = 0; corner < 1U << counts.size(); ++corner) {
-    Dims coordinates(counts.size());
+    Dims coordinates = Dims::filled(counts.size());
     for (int d = 0; d < counts.size(); ++d) coordinates[d] = (corner >> d & 1) != 0 ? counts[d] - 1 : 0;
     scratch_bytes_ = std::max(scratch_bytes_, fused.scratch_bytes(grid.flat(coordinates)));
   }

@@ -140,7 +140,7 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
     gathered->map.axes[static_cast<size_t>(d)].start = region.start[d];
     gathered->map.axes[static_cast<size_t>(d)].step = region.step[d];
   }
-  const Region box = Region::box(Dims(region.ndim()), region.count);
+  const Region box = Region::box(Dims::filled(region.ndim()), region.count);
   const int64_t itemsize = local::itemsize(input.dtype);
   auto segments = [gathered, box, itemsize, rank = context_.rank, owners = context_.owners](int64_t) {
     return copy_segments({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, owners);

@@ -22,7 +22,7 @@ std::vector<CopyRegion> copy_regions(const plan::Stage& stage, int64_t chunk) {
   }
   const Dims strides = local::contiguous_strides(box.count, itemsize);
   for (const auto& part : assemble.hyperslabs) {
-    Region inside = Region::box(Dims(box.ndim()), Dims(box.ndim()));
+    Region inside = Region::box(Dims::filled(box.ndim()), Dims::filled(box.ndim()));
     int64_t offset = 0;
     bool empty = false;
     for (int d = 0; d < box.ndim(); ++d) {

@@ -155,7 +155,7 @@ class MatMulLowering {
     const Region region = b.map.region(operands_->b_box(tile, k), b.shape.size());
     const bool everywhere = b.array.kind == plan::ArrayRef::Kind::stored && b.array.stored->replicated();
     if (everywhere || region.elements() == 0) return builder_.owner(k, operands_->steps().count());
-    Dims coordinates(region.ndim());
+    Dims coordinates = Dims::filled(region.ndim());
     for (int d = 0; d < region.ndim(); ++d) coordinates[d] = b.grid.axis(d).find(region.start[d]);
     return builder_.owner(b.grid.flat(coordinates), b.grid.count());
   }

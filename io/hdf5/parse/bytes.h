@@ -65,7 +65,7 @@ class ByteReader {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   local::Dims get_dims() {
-    local::Dims dims(get<int32_t>());
+    local::Dims dims = local::Dims::filled(get<int32_t>());
     for (int64_t& value : dims) value = get<int64_t>();
     return dims;
   }

@@ -46,7 +46,7 @@ class TreeWalk {
     in.skip(static_cast<size_t>(head_bytes));
     for (int i = 0; i < entries; ++i) {
       const uint32_t stored = in.u32(), mask = in.u32();
-      local::Dims origin(chunk_.size());
+      local::Dims origin = local::Dims::filled(chunk_.size());
       bool inside = true;
       for (int d = 0; d < chunk_.size(); ++d) {
         const uint64_t at = in.number(8);
@@ -103,7 +103,7 @@ class TreeWalk {
 }  // namespace
 
 local::Dims chunk_grid(const local::Dims& shape, const local::Dims& chunk) {
-  local::Dims grid(shape.size());
+  local::Dims grid = local::Dims::filled(shape.size());
   for (int d = 0; d < shape.size(); ++d) grid[d] = shape[d] / chunk[d] + (shape[d] % chunk[d] != 0);
   local::element_count(grid);  // fits, as the shape's elements do
   return grid;

@@ -29,7 +29,7 @@ constexpr int64_t kAlignment = 64;
 int64_t aligned(int64_t bytes) { return local::align_up(bytes, kAlignment); }
 
 Dims scaled(const Dims& spans, const Dims& step) {
-  Dims out(spans);
+  Dims out = Dims::filled(spans);
   for (int d = 0; d < out.size(); ++d) out[d] *= step[d];
   return out;
 }
@@ -153,7 +153,7 @@ void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::s
   try {
     decode_chunk(stored_.info.filters, entry.mask, item_, {bytes, entry.bytes}, to, scratch);
   } catch (const local::IoError& error) {
-    Dims at(block_.size());
+    Dims at = Dims::filled(block_.size());
     int64_t number = entry.number;
     const Dims& grid = stored_.storage.index.grid();
     for (int d = at.size() - 1; d >= 0; --d) {

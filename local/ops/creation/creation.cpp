@@ -400,7 +400,7 @@ NdArray fromfunction(const ArrayFunction& function, const Ints& shape, std::opti
   const Dims whole = shape_of(shape);
   std::vector<NdArray> coordinates;
   for (int d = 0; d < whole.size(); ++d) {
-    Dims extents(whole.size(), 1);
+    Dims extents = Dims::filled(whole.size(), 1);
     extents[d] = whole[d];
     const NdArray line = arange(whole[d], std::nullopt, 1, dtype.value_or(DType::float64));
     coordinates.push_back(line.reshape(extents).broadcast_to(whole));
@@ -415,12 +415,12 @@ std::vector<NdArray> meshgrid(const std::vector<NdArray>& xi, bool copy, bool sp
   const int ndim = static_cast<int>(xi.size());
   if (ndim > kMaxDims) throw InvalidArgument(fmt::format("meshgrid of {} vectors: at most {}", ndim, kMaxDims));
   const bool swapped = indexing == "xy" && ndim > 1;
-  Dims whole(ndim);
+  Dims whole = Dims::filled(ndim);
   std::vector<NdArray> results;
   for (int i = 0; i < ndim; ++i) {
     const NdArray& x = xi[static_cast<size_t>(i)];
     const int axis = swapped && i < 2 ? 1 - i : i;
-    Dims extents(ndim, 1);
+    Dims extents = Dims::filled(ndim, 1);
     extents[axis] = whole[axis] = x.size();
     results.push_back(x.reshape(extents));
   }

@@ -239,7 +239,7 @@ Resolved resolve(const NdArray& array, std::span<const IndexTerm> index) {
 IndexedElements elements_of(const Resolved& index, const Dims& shape) {
   IndexedElements result;
   result.shape = shape;
-  result.array = {index.view.raw(), Dims(shape.size(), 0)};
+  result.array = {index.view.raw(), Dims::filled(shape.size(), 0)};
   const int after = index.place + index.broadcast.size();
   for (size_t i = 0; i < index.kept.size(); ++i) {
     const int at = static_cast<int>(i) < index.place ? static_cast<int>(i) : static_cast<int>(i) - index.place + after;
@@ -247,7 +247,7 @@ IndexedElements elements_of(const Resolved& index, const Dims& shape) {
   }
   for (const ArrayIndex& one : index.arrays) {
     const Operand over = operand(one.positions, index.broadcast);
-    AxisIndex entry{{over.data, Dims(shape.size(), 0)}, one.extent, one.stride, one.axis};
+    AxisIndex entry{{over.data, Dims::filled(shape.size(), 0)}, one.extent, one.stride, one.axis};
     for (int d = 0; d < index.broadcast.size(); ++d) entry.positions.strides[index.place + d] = over.strides[d];
     result.indices.push_back(std::move(entry));
   }

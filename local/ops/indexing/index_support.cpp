@@ -74,7 +74,7 @@ IndexedElements elements_along(const NdArray& array, int axis, const NdArray& po
                                IndexMode mode) {
   IndexedElements result;
   result.shape = space;
-  result.array = {array.raw(), Dims(space.size(), 0)};
+  result.array = {array.raw(), Dims::filled(space.size(), 0)};
   result.indices = {{operand(positions, space), array.shape()[axis], array.strides()[axis], axis}};
   result.mode = mode;
   return result;

@@ -47,11 +47,11 @@ NdArray take_axis(const NdArray& a, const NdArray& positions, int axis, IndexMod
     throw IndexError("cannot do a non-empty take from an empty axes.");
   IndexedElements from;
   from.shape = shape;
-  from.array = {a.raw(), Dims(shape.size(), 0)};
+  from.array = {a.raw(), Dims::filled(shape.size(), 0)};
   const int shift = positions.ndim() - 1;
   for (int d = 0; d < a.ndim(); ++d)
     if (d != axis) from.array.strides[d < axis ? d : d + shift] = a.strides()[d];
-  AxisIndex index{{positions.raw(), Dims(shape.size(), 0)}, extent, a.strides()[axis], axis};
+  AxisIndex index{{positions.raw(), Dims::filled(shape.size(), 0)}, extent, a.strides()[axis], axis};
   for (int d = 0; d < positions.ndim(); ++d)
     if (positions.shape()[d] != 1) index.positions.strides[axis + d] = positions.strides()[d];
   from.indices.push_back(std::move(index));

@@ -124,7 +124,7 @@ NdArray new_array(const Dims& shape, DType dtype, Order order, const ExecContext
   if (like && order == Order::A) order = is_fortran_contiguous(*like) && !like->is_contiguous() ? Order::F : Order::C;
   if (like && order == Order::K && like->ndim() == shape.size() && !like->is_contiguous()) {
     const std::vector<int64_t> axes = memory_order(*like);
-    Dims packed(shape.size());
+    Dims packed = Dims::filled(shape.size());
     std::vector<int64_t> back(axes.size());
     for (size_t i = 0; i < axes.size(); ++i) {
       packed[static_cast<int>(i)] = shape[static_cast<int>(axes[i])];

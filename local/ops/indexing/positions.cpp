@@ -50,7 +50,7 @@ bool all_within(const NdArray& positions, int64_t extent) {
 
 // Bytes between neighbours along each axis, in elements of an array of `shape`.
 Dims element_strides(const Dims& shape, std::string_view order) {
-  Dims strides(shape.size());
+  Dims strides = Dims::filled(shape.size());
   int64_t step = 1;
   for (int i = 0; i < shape.size(); ++i) {
     const int d = order == "C" ? shape.size() - 1 - i : i;
@@ -96,7 +96,7 @@ ArrayTuple ix_(const std::vector<NdArray>& args) {
     if (one.ndim() != 1) throw InvalidArgument("Cross index must be 1 dimensional");
     if (one.size() == 0) one = one.astype(DType::int64, context_for(one.device()));
     if (one.dtype() == DType::bool_) one = CountedMask(one).positions();
-    Dims shape(static_cast<int>(args.size()), 1);
+    Dims shape = Dims::filled(static_cast<int>(args.size()), 1);
     shape[static_cast<int>(i)] = one.size();
     result.push_back(one.reshape(shape));
   }
@@ -221,7 +221,7 @@ std::variant<NdArray, ArrayTuple> indices(const Dims& dimensions, DType dtype, b
   if (sparse) {
     ArrayTuple result;
     for (int d = 0; d < ndim; ++d) {
-      Dims shape(ndim, 1);
+      Dims shape = Dims::filled(ndim, 1);
       shape[d] = dimensions[d];
       result.emplace_back(shape, dtype, context);
       write(result.back(), d);

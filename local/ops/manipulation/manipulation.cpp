@@ -116,7 +116,7 @@ NdArray expand_dims(const NdArray& a, const Ints& axis) {
   const int ndim = a.ndim() + static_cast<int>(axis.values().size());
   uint64_t is_new = 0;
   for (int d : normalize_axes(axis.values(), ndim, "repeated axis")) is_new |= uint64_t{1} << d;
-  Dims shape(ndim, 1), strides(ndim);
+  Dims shape = Dims::filled(ndim, 1), strides = Dims::filled(ndim);
   for (int d = 0, source = 0; d < ndim; ++d) {
     if (is_new >> d & 1) continue;
     shape[d] = a.shape()[source];

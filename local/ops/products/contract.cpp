@@ -30,7 +30,7 @@ bool fits_engine(const NdArray& m) {
 MatrixBatch batch_of(const NdArray& m) {
   const int64_t item = m.itemsize(), rows = m.shape(-2), columns = m.shape(-1);
   const int64_t s0 = stride_from_end(m, 2), s1 = stride_from_end(m, 1);
-  MatrixBatch result{{m.raw(), rows, columns, s0 / item, s1 / item}, Dims(m.ndim() - 2)};
+  MatrixBatch result{{m.raw(), rows, columns, s0 / item, s1 / item}, Dims::filled(m.ndim() - 2)};
   for (int d = 0; d < result.strides.size(); ++d) result.strides[d] = m.strides()[d] / item;
   if (!is_inexact(m.dtype())) return result;
   // An axis of one element gets the stride that makes the matrix one of whole lines.

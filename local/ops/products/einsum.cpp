@@ -65,7 +65,7 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
     const ValueId value = program.cast(program.input(dtype), sum);
     product =
         product < 0 ? value : program.apply(boolean ? "logical_and"_op : "multiply"_op, std::array{product, value});
-    Dims strides(space.size(), 0);
+    Dims strides = Dims::filled(space.size(), 0);
     for (int d = 0; d < operand.array.ndim(); ++d)
       strides[static_cast<int>(order.find(operand.labels[static_cast<size_t>(d)]))] = operand.array.strides()[d];
     inputs.push_back({operand.array.raw(), strides});
@@ -73,7 +73,7 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
   }
   const NdArray result(result_shape, sum, context);
   if (result.size() == 0) return result.astype(dtype, context);
-  Dims strides(space.size(), 0);
+  Dims strides = Dims::filled(space.size(), 0);
   for (int d = 0; d < result.ndim(); ++d) strides[d] = result.strides()[d];
   Launch launch;
   launch.shape = space;

@@ -89,7 +89,7 @@ NdArray as_edge(const NdArray& edge, const NdArray& a, int axis) {
 
 // A 1-d array along `axis` of `ndim`.
 NdArray along(const NdArray& x, int axis, int ndim) {
-  Dims shape(ndim, 1);
+  Dims shape = Dims::filled(ndim, 1);
   shape[axis] = x.shape()[0];
   return x.reshape(shape);
 }

@@ -158,7 +158,7 @@ std::pair<NdArray, std::vector<NdArray>> histogramdd(const Sample& sample, const
     Fused fused;
     Fused::Value scaled = fused.input(counts);
     for (size_t i = 0; i < edges.size(); ++i) {
-      Dims extents(shape.size(), 1);
+      Dims extents = Dims::filled(shape.size(), 1);
       extents[static_cast<int>(i)] = -1;
       scaled = fused("divide"_op, scaled, fused.input(diff(edges[i]).reshape(extents)));
     }

@@ -40,7 +40,7 @@ Dims result_shape(const Request& request, const NdArray& rows) {
 
 // q as an array that broadcasts against result_shape().
 NdArray spread(const NdArray& values, const NdArray& rows) {
-  Dims shape(rows.ndim(), 1);
+  Dims shape = Dims::filled(rows.ndim(), 1);
   shape[0] = values.size();
   return values.to(rows.device()).reshape(shape);
 }

@@ -19,7 +19,7 @@ namespace {
 std::vector<std::byte> pack(const Hyperslab& hyperslab, const std::vector<std::byte>& block) {
   std::vector<std::byte> packed;
   const local::Dims strides = local::contiguous_strides(hyperslab.shape, hyperslab.itemsize);
-  local::Dims at(hyperslab.shape.size());
+  local::Dims at = local::Dims::filled(hyperslab.shape.size());
   const int64_t elements = local::element_count(hyperslab.count);
   for (int64_t i = 0; i < elements; ++i) {
     int64_t offset = 0;
@@ -142,7 +142,7 @@ TEST(HyperslabRuns, AxesThatContinueEachOtherAreOne) {
   EXPECT_EQ(copy.outer[0].count, 20);
   EXPECT_EQ(copy.outer[0].stride, 32);
   EXPECT_EQ(copy.run_bytes, 16);
-  const local::Dims many(9, 3), some(9, 2), zeros(9, 0);
+  const local::Dims many = local::Dims::filled(9, 3), some = local::Dims::filled(9, 2), zeros = local::Dims::filled(9, 0);
   EXPECT_FALSE(HyperslabRuns({many, zeros, some, 4}).device_copy(nullptr, nullptr).has_value());
 }
 
@@ -160,14 +160,14 @@ TEST(Messages, SurviveTheWay) {
   request.epoch = 77;
   request.path = 3;
   request.request = {
-      5, {1, 2, int64_t{1} << 40}, {local::Dims(32, 3), local::Dims(32, 1), local::Dims(32, 2), 8}, 6, 9};
+      5, {1, 2, int64_t{1} << 40}, {local::Dims::filled(32, 3), local::Dims::filled(32, 1), local::Dims::filled(32, 2), 8}, 6, 9};
   const Message got = decode(encode(request));
   EXPECT_EQ(got.kind, MessageKind::fetch);
   EXPECT_EQ(got.path, 3);
   EXPECT_EQ(got.epoch, 77u);
   EXPECT_EQ(got.request.fetch, 5u);
   EXPECT_EQ(got.request.key, request.request.key);
-  EXPECT_EQ(got.request.hyperslab.count, local::Dims(32, 2));
+  EXPECT_EQ(got.request.hyperslab.count, local::Dims::filled(32, 2));
   EXPECT_EQ(got.request.first_segment, 6);
   EXPECT_EQ(got.request.segments, 9);
   Message failed;

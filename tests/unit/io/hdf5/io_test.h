@@ -45,7 +45,7 @@ inline Bytes visit_region(const Dataset& dataset, const Region& region, int64_t*
   dataset.visit(region, scratch, [&](const Dataset::Piece& piece) {
     if (pieces) ++*pieces;
     const int ndim = region.ndim();
-    Dims index(ndim, 0);
+    Dims index = Dims::filled(ndim, 0);
     for (;;) {
       const std::byte* from = piece.data;
       int64_t to = 0;
@@ -76,7 +76,7 @@ inline Bytes pick(const Bytes& array, const Dims& shape, int64_t item, const Reg
   Bytes out;
   out.reserve(static_cast<size_t>(region.elements() * item));
   if (region.elements() == 0) return out;
-  Dims index(shape.size(), 0);
+  Dims index = Dims::filled(shape.size(), 0);
   for (;;) {
     int64_t at = 0;
     for (int d = 0; d < shape.size(); ++d) at += (region.start[d] + index[d] * region.step[d]) * strides[d];

@@ -34,9 +34,9 @@ void write_tiles(const std::vector<std::shared_ptr<Writer>>& writers, const Dims
   const OutputSpec& spec = writers[0]->spec();
   const int64_t item = local::itemsize(spec.dtype);
   if (local::element_count(spec.shape) == 0) return;
-  Dims start(spec.shape.size(), 0);
+  Dims start = Dims::filled(spec.shape.size(), 0);
   for (size_t turn = 0;; ++turn) {
-    Dims count(spec.shape.size());
+    Dims count = Dims::filled(spec.shape.size());
     for (int d = 0; d < count.size(); ++d) count[d] = std::min(tile[d], spec.shape[d] - start[d]);
     const Region region = Region::box(start, count);
     const Bytes box = pick(data, spec.shape, item, region);
@@ -56,7 +56,7 @@ void write_encoded(OutputFile& output, size_t index, const Bytes& data) {
   const OutputSpec& spec = writer->spec();
   const auto copy = Writer::deserialize(writer->serialize());
   const int64_t item = local::itemsize(spec.dtype);
-  Dims chunk(spec.shape.size(), 0);
+  Dims chunk = Dims::filled(spec.shape.size(), 0);
   for (;;) {
     Dims start(chunk), count(chunk);
     for (int d = 0; d < chunk.size(); ++d) {

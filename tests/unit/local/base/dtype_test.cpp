@@ -121,7 +121,7 @@ TEST(Shapes, DimsBeyondTheInlineOnes) {
 }
 
 TEST(Shapes, MovedFromDimsWorkAgain) {
-  Dims big(20, 3);
+  Dims big = Dims::filled(20, 3);
   const Dims taken = std::move(big);
   EXPECT_EQ(taken.size(), 20);
   big.push_back(1);

@@ -22,7 +22,7 @@ ExecContext context(int threads = 0) {
 
 // Strides of a C-order array with some axes broadcast.
 Dims strides_of(const Dims& shape, int64_t itemsize, uint32_t broadcast = 0) {
-  Dims strides(shape.size());
+  Dims strides = Dims::filled(shape.size());
   int64_t step = itemsize;
   for (int d = shape.size() - 1; d >= 0; --d) {
     strides[d] = (broadcast >> d & 1u) ? 0 : step;
@@ -106,7 +106,7 @@ TEST(CpuEngine, ReductionsOverAllAxisSubsets) {
   const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
   for (const auto& order : orders)
     for (uint32_t mask = 0; mask < 8; ++mask) {
-      Dims strides(3);
+      Dims strides = Dims::filled(3);
       int64_t step = 8;
       for (int k = 2; k >= 0; --k) strides[order[k]] = step, step *= shape[order[k]];
       Program p;

@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, CompileForms,
 
 TEST(Compile, ThirtyTwoAxes) {
   const Program program = addition(DType::float32);
-  Dims shape(kMaxDims, 2);
+  Dims shape = Dims::filled(kMaxDims, 2);
   Launch launch = contiguous_launch(program, shape);
   // No two axes of the first operand merge.
   for (int d = 0; d < kMaxDims; ++d) launch.inputs[0].strides[d] = 4 * (int64_t{3} << (kMaxDims - 1 - d)) / 2;

@@ -186,7 +186,7 @@ std::string show(T x) {
 template <class F>
 void for_each_element(const Dims& shape, const Dims& strides, const F& f) {
   if (element_count(shape) == 0) return;
-  Dims at(shape.size());
+  Dims at = Dims::filled(shape.size());
   while (true) {
     int64_t offset = 0;
     for (int d = 0; d < shape.size(); ++d) offset += at[d] * strides[d];

@@ -711,7 +711,7 @@ TEST_F(KernelsOnHostTest, SeveralLaunchesAtOnce) {
     std::vector<Launch> launches;
     for (int k = 0; k < kLaunches; ++k) {
       Comparison& c = group.launches.emplace_back(comparison());
-      c.index_offset = Dims(c.shape.size(), 1000 * k);
+      c.index_offset = Dims::filled(c.shape.size(), 1000 * k);
       group.alone.push_back(kernels_.add(c.program, launch_of(c)));
       launches.push_back(launch_of(c));
     }

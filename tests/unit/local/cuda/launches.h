@@ -14,7 +14,7 @@ inline void* address(int64_t offset = 0) { return reinterpret_cast<void*>((int64
 
 // Strides of `shape` over the iteration space, 0 along reduced axes.
 inline Dims state_strides(const Dims& shape, uint32_t reduce_axes, int64_t itemsize) {
-  Dims strides(shape.size());
+  Dims strides = Dims::filled(shape.size());
   int64_t step = itemsize;
   for (int d = shape.size(); d-- > 0;) {
     if (reduce_axes >> d & 1u) continue;

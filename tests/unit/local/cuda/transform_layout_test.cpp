@@ -16,7 +16,7 @@ Addresses by_strides(const AxisGroup& g) {
   Addresses result;
   Dims common = g.input_extents;
   for (int d = 0; d < common.size(); ++d) common[d] = std::min(common[d], g.output_extents[d]);
-  Dims at(common.size());
+  Dims at = Dims::filled(common.size());
   for (int64_t k = 0; k < element_count(common); ++k) {
     int64_t in = 0, out = 0, rest = k;
     for (int d = common.size(); d-- > 0; rest /= common[d]) {
@@ -31,7 +31,7 @@ Addresses by_strides(const AxisGroup& g) {
 Addresses by_plan(const AxisGroup& g, const GroupLayout& layout, int64_t in_size, int64_t out_size) {
   Addresses result;
   const PlanLayout& plan = layout.plan;
-  Dims common(plan.rank);
+  Dims common = Dims::filled(plan.rank);
   for (int i = 0; i < plan.rank; ++i) {
     const int axis = g.axes[static_cast<size_t>(i)];
     common[i] = std::min(g.input_extents[axis], g.output_extents[axis]);
@@ -44,7 +44,7 @@ Addresses by_plan(const AxisGroup& g, const GroupLayout& layout, int64_t in_size
   for (const GroupLayout::Place& place : layout.places) {
     for (int64_t b = 0; b < plan.batch; ++b) {
       for (int64_t k = 0; k < element_count(common); ++k) {
-        Dims at(plan.rank);
+        Dims at = Dims::filled(plan.rank);
         int64_t rest = k;
         for (int d = plan.rank; d-- > 0; rest /= common[d]) at[d] = rest % common[d];
         result[place.input + element(plan.input, at, b) * in_size] =
@@ -67,7 +67,7 @@ AxisGroup make_group(TransformKind kind, const Dims& shape, const std::vector<in
   for (const int axis : axes) g.lengths.push_back(shape[axis]);
   // Memory with the axes in another order, outermost first.
   const auto strides = [&](const Dims& extents, const Dims& order, int64_t size) {
-    Dims result(extents.size());
+    Dims result = Dims::filled(extents.size());
     for (int i = order.size(); i-- > 0;) {
       result[static_cast<int>(order[i])] = size;
       size *= extents[static_cast<int>(order[i])];

@@ -25,7 +25,7 @@ class ManyDimensions : public test::OnDevice {
   // Extent 2 on every third axis, 1 on the others.
   static constexpr int kBits = 11;
   static Dims shape() {
-    Dims shape(kMaxDims, 1);
+    Dims shape = Dims::filled(kMaxDims, 1);
     for (int bit = 0; bit < kBits; ++bit) shape[axis_of(bit)] = 2;
     return shape;
   }

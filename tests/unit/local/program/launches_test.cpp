@@ -37,7 +37,7 @@ class SeveralLaunches : public test::OnDevice {
       if ((axes >> d & 1u) == 0) strides[d] = std::exchange(step, step * shape[d]);
     job.sum = NdArray(kept, DType::float64, context);
     job.launch.shape = shape;
-    job.launch.index_offset = Dims(shape.size(), offset);
+    job.launch.index_offset = Dims::filled(shape.size(), offset);
     job.launch.inputs.push_back({job.x.raw(), job.x.strides()});
     job.launch.outputs.push_back({job.y.raw(), job.y.strides()});
     job.launch.reduce_axes = axes;
