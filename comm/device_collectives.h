@@ -21,17 +21,17 @@ class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
   // The root's bytes to everyone, in place.
-  virtual void broadcast(void* data, int64_t bytes, int root, local::Stream& stream) = 0;
+  virtual void broadcast(void* data, int64_t bytes, int root, local::DeviceStream& stream) = 0;
   // Rank r's bytes to all + r * bytes_each on everyone; `mine` may be that place.
-  virtual void all_gather(const void* mine, int64_t bytes_each, void* all, local::Stream& stream) = 0;
+  virtual void all_gather(const void* mine, int64_t bytes_each, void* all, local::DeviceStream& stream) = 0;
   // In place, element by element, the same bits on every rank; which bits depends on the number of ranks and the
   // version of NCCL. Throws NotSupported for bool, 16-bit integers and complex
   // numbers.
-  virtual void all_reduce(void* data, int64_t count, local::DType dtype, ReduceOp op, local::Stream& stream) = 0;
+  virtual void all_reduce(void* data, int64_t count, local::DType dtype, ReduceOp op, local::DeviceStream& stream) = 0;
   // send_bytes[r] bytes to each rank r, one segment after the other in `send`, and receive_bytes[r] bytes from it, one
   // behind the other in `receive`; what a rank sends and what the other receives must agree. Any size may be 0.
   virtual void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
-                          std::span<const int64_t> receive_bytes, local::Stream& stream) = 0;
+                          std::span<const int64_t> receive_bytes, local::DeviceStream& stream) = 0;
   // Throws CommError when an operation queued before failed or a peer is gone. Does not block.
   virtual void check() = 0;
   // Gives up what is under way, from any thread, so that the stream can be synchronised.

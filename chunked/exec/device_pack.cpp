@@ -21,7 +21,7 @@ std::optional<local::DType> dtype_of_bytes(int64_t itemsize) {
 }
 
 // By a kernel. False where the engine would need scratch memory.
-bool copy_by_program(const Hyperslab& hyperslab, const void* block, void* to, local::Stream& stream,
+bool copy_by_program(const Hyperslab& hyperslab, const void* block, void* to, local::DeviceStream& stream,
                      local::DType dtype) {
   local::Program program;
   program.output(program.input(dtype));
@@ -40,7 +40,7 @@ bool copy_by_program(const Hyperslab& hyperslab, const void* block, void* to, lo
 
 }  // namespace
 
-void pack_on_device(const Hyperslab& hyperslab, const void* block, void* to, local::Stream& stream) {
+void pack_on_device(const Hyperslab& hyperslab, const void* block, void* to, local::DeviceStream& stream) {
   const HyperslabRuns runs(hyperslab);
   if (runs.bytes() == 0) return;
   const int64_t count = runs.bytes() / runs.run_bytes();

@@ -8,6 +8,6 @@ namespace quarry::exec {
 
 // Queues on `stream` a copy of the hyperslab of a C-contiguous block, which the stream's device can read wherever it
 // lies, packed to `to` in that device's memory. Throws InvalidArgument if the hyperslab does not lie inside the block.
-void pack_on_device(const Hyperslab& hyperslab, const void* block, void* to, local::Stream& stream);
+void pack_on_device(const Hyperslab& hyperslab, const void* block, void* to, local::DeviceStream& stream);
 
 }  // namespace quarry::exec

@@ -113,8 +113,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   std::exception_ptr declining_;
   bool stop_ = false;
   uint32_t own_fetches_ = 0;
-  std::unique_ptr<local::Stream> own_stream_;
-  std::unique_ptr<local::Event> on_this_device_;  // of thread_, see make_device_current()
+  std::unique_ptr<local::DeviceStream> own_stream_;
+  std::unique_ptr<local::DeviceEvent> on_this_device_;  // of thread_, see make_device_current()
   std::atomic<int64_t> bytes_sent_{0};
   std::thread thread_;
 };

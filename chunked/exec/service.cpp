@@ -320,7 +320,7 @@ void ServiceImpl::loop() {
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
   // The transport may need the device to be this thread's current one, which making anything of the device does.
-  std::unique_ptr<local::Event> on_this_device;
+  std::unique_ptr<local::DeviceEvent> on_this_device;
   try {
     if (link_.device.kind != local::DeviceKind::cpu) {
       on_this_device = local::backend(link_.device.kind).create_event(link_.device.index);

@@ -246,7 +246,7 @@ std::unique_ptr<Request> MpiCommunicator::receive_device(local::DeviceKind kind,
 void MpiCommunicator::set_handler(Handler handler) { endpoint().set_handler(channel_, std::move(handler)); }
 void MpiCommunicator::post(int to, std::span<const std::byte> message) { endpoint().post(channel_, to, message); }
 
-void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) {
+void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) {
   if (size_ == 1 || bytes <= 0) return;
   if (stream.device().kind == local::DeviceKind::cpu) {
     broadcast(data, bytes, root);
@@ -265,13 +265,13 @@ void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, loca
 }
 
 // In segments through two pinned buffers: while one is broadcast, the other is copied.
-void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream) {
+void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, local::DeviceStream& stream) {
   constexpr int64_t kStageBytes = int64_t{4} << 20;
   local::Backend& backend = local::backend(stream.device().kind);
   struct Stage {
     local::Backend& backend;
     void* memory;
-    std::unique_ptr<local::Event> copied;
+    std::unique_ptr<local::DeviceEvent> copied;
     Stage(local::Backend& b, local::Device device)
         : backend(b), memory(b.allocate_pinned(kStageBytes)), copied(b.create_event(device.index)) {}
     ~Stage() { backend.free_pinned(memory, kStageBytes); }

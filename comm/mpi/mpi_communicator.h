@@ -51,14 +51,14 @@ class MpiCommunicator : public Communicator {
   void wake() override { endpoint().wake(); }
   int64_t bytes_sent() const override { return endpoint().bytes_sent(); }
 
-  void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) override;
+  void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) override;
   [[noreturn]] void abort(int status) override { job_->abort(status); }
 
  private:
   Endpoint& endpoint() const { return job_->endpoint(); }
   // Starts a non-blocking collective and makes progress on everything until it is done, without holding MPI's lock.
   void finish(const char* call, const std::function<int(MPI_Request*)>& start);
-  void broadcast_staged(void* data, int64_t bytes, int root, local::Stream& stream);
+  void broadcast_staged(void* data, int64_t bytes, int root, local::DeviceStream& stream);
 
   std::shared_ptr<Job> job_;
   MPI_Comm comm_;

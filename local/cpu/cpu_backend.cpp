@@ -17,11 +17,11 @@ namespace quarry::local {
 namespace {
 
 // Everything queued here has been done when the call returns, so an event is always done.
-class CpuEvent final : public Event {
+class CpuEvent final : public DeviceEvent {
  public:
   bool done() override { return true; }
   void synchronize() override {}
-  double seconds_since(Event& earlier) override {
+  double seconds_since(DeviceEvent& earlier) override {
     const auto* begin = dynamic_cast<CpuEvent*>(&earlier);
     if (!begin || !begin->time_ || !time_) throw InvalidArgument("cpu: a time needs two events that were recorded");
     return std::chrono::duration<double>(*time_ - *begin->time_).count();
@@ -32,7 +32,7 @@ class CpuEvent final : public Event {
   std::optional<std::chrono::steady_clock::time_point> time_;
 };
 
-class CpuStream final : public Stream {
+class CpuStream final : public DeviceStream {
  public:
   ~CpuStream() override { retire(); }
   Device device() const override { return kCpu; }
@@ -43,10 +43,10 @@ class CpuStream final : public Stream {
   void fill(void* to, uint8_t value, int64_t bytes) override {
     if (bytes > 0) std::memset(to, value, static_cast<size_t>(bytes));
   }
-  void record(Event& event) override {
+  void record(DeviceEvent& event) override {
     if (auto* own = dynamic_cast<CpuEvent*>(&event)) own->reach();
   }
-  void wait(Event& event) override { event.synchronize(); }
+  void wait(DeviceEvent& event) override { event.synchronize(); }
   void host_callback(std::function<void()> function) override { function(); }
   void synchronize() override {}
 };
@@ -79,9 +79,9 @@ class CpuBackend final : public Backend {
   void free_slab(int, void* data, int64_t bytes) noexcept override { munmap(data, static_cast<size_t>(bytes)); }
   void* allocate_pinned(int64_t bytes) override { return allocate_slab(0, bytes); }
   void free_pinned(void* data, int64_t bytes) noexcept override { free_slab(0, data, bytes); }
-  std::unique_ptr<Stream> create_stream(int, StreamRole) override { return std::make_unique<CpuStream>(); }
-  std::unique_ptr<Event> create_event(int) override { return std::make_unique<CpuEvent>(); }
-  std::unique_ptr<Event> create_timer(int index) override { return create_event(index); }
+  std::unique_ptr<DeviceStream> create_stream(int, StreamRole) override { return std::make_unique<CpuStream>(); }
+  std::unique_ptr<DeviceEvent> create_event(int) override { return std::make_unique<CpuEvent>(); }
+  std::unique_ptr<DeviceEvent> create_timer(int index) override { return create_event(index); }
   Engine& engine() override { return cpu_engine(); }
 };
 

@@ -113,17 +113,17 @@ class CudaBackend final : public Backend {
     if (data != nullptr) cudaFreeHost(data);
   }
 
-  std::unique_ptr<Stream> create_stream(int index, StreamRole role) override {
+  std::unique_ptr<DeviceStream> create_stream(int index, StreamRole role) override {
     begin_use(index);
     return std::make_unique<CudaStream>(index, role);
   }
 
-  std::unique_ptr<Event> create_event(int index) override {
+  std::unique_ptr<DeviceEvent> create_event(int index) override {
     begin_use(index);
     return std::make_unique<CudaEvent>(index, CudaEvent::Timing::off);
   }
 
-  std::unique_ptr<Event> create_timer(int index) override {
+  std::unique_ptr<DeviceEvent> create_timer(int index) override {
     begin_use(index);
     return std::make_unique<CudaEvent>(index, CudaEvent::Timing::on);
   }

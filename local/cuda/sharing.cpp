@@ -55,7 +55,7 @@ class CudaSharing final : public MemorySharing {
     if (cudaSetDevice(index) == cudaSuccess) cudaIpcCloseMemHandle(mapped);
   }
 
-  void copy_boxes(std::span<const BoxCopy> boxes, Stream& stream, CopyBy by) override {
+  void copy_boxes(std::span<const BoxCopy> boxes, DeviceStream& stream, CopyBy by) override {
     CudaStream& queue = cuda_stream(&stream);
     use_device(queue.device().index);
     if (by == CopyBy::kernel) {

@@ -33,7 +33,7 @@ void CudaEvent::synchronize() {
   QUARRY_CUDA_CALL(cudaEventSynchronize(event_.get()));
 }
 
-double CudaEvent::seconds_since(Event& earlier) {
+double CudaEvent::seconds_since(DeviceEvent& earlier) {
   const auto* begin = dynamic_cast<CudaEvent*>(&earlier);
   if (begin == nullptr) throw InvalidArgument("cuda: a time needs two events of CUDA devices");
   use_device(index_);
@@ -105,12 +105,12 @@ void CudaStream::fill(void* to, uint8_t value, int64_t bytes) {
   QUARRY_CUDA_CALL(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream_.get()));
 }
 
-void CudaStream::record(Event& event) {
+void CudaStream::record(DeviceEvent& event) {
   use_device(index_);
   QUARRY_CUDA_CALL(cudaEventRecord(static_cast<CudaEvent&>(event).native(), stream_.get()));
 }
 
-void CudaStream::wait(Event& event) {
+void CudaStream::wait(DeviceEvent& event) {
   use_device(index_);
   QUARRY_CUDA_CALL(cudaStreamWaitEvent(stream_.get(), static_cast<CudaEvent&>(event).native(), 0));
 }
@@ -197,7 +197,7 @@ cusparseHandle_t CudaStream::sparse() {
   return sparse_.get();
 }
 
-CudaStream& cuda_stream(Stream* stream) {
+CudaStream& cuda_stream(DeviceStream* stream) {
   if (stream == nullptr || stream->device().kind != DeviceKind::cuda)
     throw InvalidArgument("a CUDA operation needs a stream of a CUDA device");
   return static_cast<CudaStream&>(*stream);

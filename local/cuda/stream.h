@@ -28,13 +28,13 @@ struct Destroy {
 template <class T>
 using Handle = unique_handle<T, Destroy>;
 
-class CudaEvent final : public Event {
+class CudaEvent final : public DeviceEvent {
  public:
   enum class Timing : uint8_t { off, on };  // a timer costs a little more to record
   CudaEvent(int index, Timing timing);
   bool done() override;
   void synchronize() override;
-  double seconds_since(Event& earlier) override;
+  double seconds_since(DeviceEvent& earlier) override;
   cudaEvent_t native() const { return event_.get(); }
 
  private:
@@ -42,7 +42,7 @@ class CudaEvent final : public Event {
   Handle<cudaEvent_t> event_;
 };
 
-class CudaStream final : public Stream {
+class CudaStream final : public DeviceStream {
  public:
   CudaStream(int index, StreamRole role);
   ~CudaStream() override;
@@ -50,8 +50,8 @@ class CudaStream final : public Stream {
   void copy(void* to, const void* from, int64_t bytes) override;
   void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) override;
   void fill(void* to, uint8_t value, int64_t bytes) override;
-  void record(Event& event) override;
-  void wait(Event& event) override;
+  void record(DeviceEvent& event) override;
+  void wait(DeviceEvent& event) override;
   void host_callback(std::function<void()> function) override;
   void synchronize() override;
   void* native() const override { return stream_.get(); }
@@ -91,6 +91,6 @@ class CudaStream final : public Stream {
 };
 
 // The context's stream as one of ours; throws InvalidArgument for another device kind's.
-CudaStream& cuda_stream(Stream* stream);
+CudaStream& cuda_stream(DeviceStream* stream);
 
 }  // namespace quarry::local::cuda

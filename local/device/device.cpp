@@ -40,7 +40,7 @@ namespace {
 
 struct LiveStreams {
   std::mutex mutex;
-  std::unordered_map<uint64_t, Stream*> by_id;
+  std::unordered_map<uint64_t, DeviceStream*> by_id;
   static LiveStreams& instance() {
     static LiveStreams& streams = *new LiveStreams;  // some streams live as long as the process
     return streams;
@@ -54,19 +54,19 @@ uint64_t next_stream_id() {
 
 }  // namespace
 
-Stream::Stream() : id_(next_stream_id()) {
+DeviceStream::DeviceStream() : id_(next_stream_id()) {
   LiveStreams& live = LiveStreams::instance();
   const std::lock_guard lock(live.mutex);
   live.by_id.emplace(id_, this);
 }
 
-void Stream::retire() noexcept {
+void DeviceStream::retire() noexcept {
   LiveStreams& live = LiveStreams::instance();
   const std::lock_guard lock(live.mutex);
   live.by_id.erase(id_);
 }
 
-bool Stream::with_live(uint64_t id, const std::function<void(Stream&)>& use) {
+bool DeviceStream::with_live(uint64_t id, const std::function<void(DeviceStream&)>& use) {
   LiveStreams& live = LiveStreams::instance();
   const std::lock_guard lock(live.mutex);
   const auto found = live.by_id.find(id);

@@ -34,28 +34,28 @@ struct DeviceInfo {
 };
 
 // A point in a stream's work. Reusable: record() moves it. Thread-safe to query.
-class Event {
+class DeviceEvent {
  public:
-  virtual ~Event() = default;
+  virtual ~DeviceEvent() = default;
   virtual bool done() = 0;         // true too if never recorded
   virtual void synchronize() = 0;  // blocks the host; throws what the work before it threw
   // Seconds on the device's clock from `earlier` to this event. Both must be timers of one backend (create_timer) that
   // have been recorded and reached. Throws InvalidArgument otherwise.
-  virtual double seconds_since(Event& earlier) = 0;
+  virtual double seconds_since(DeviceEvent& earlier) = 0;
 };
 
 // An in-order queue of work on one device. The CPU's stream runs everything at once, in the calling thread. Not
 // thread-safe, except host_callback's callee.
-class Stream {
+class DeviceStream {
  public:
-  Stream();
-  virtual ~Stream() { retire(); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  DeviceStream();
+  virtual ~DeviceStream() { retire(); }
+  DeviceStream(const DeviceStream&) = delete;
+  DeviceStream& operator=(const DeviceStream&) = delete;
   // Of this process, never given twice.
   uint64_t id() const { return id_; }
   // Calls `use` with the stream of that number, which cannot go meanwhile. False if it is gone, and its work done.
-  static bool with_live(uint64_t id, const std::function<void(Stream&)>& use);
+  static bool with_live(uint64_t id, const std::function<void(DeviceStream&)>& use);
   virtual Device device() const = 0;
   // Copies between this device and the host or inside this device; host memory should be pinned. The buffers must live
   // until the work is done.
@@ -63,8 +63,8 @@ class Stream {
   // From this device to another one of its kind. The other device's streams must be made to wait for it.
   virtual void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) = 0;
   virtual void fill(void* to, uint8_t value, int64_t bytes) = 0;
-  virtual void record(Event& event) = 0;
-  virtual void wait(Event& event) = 0;  // later work waits for the event; does not block the host
+  virtual void record(DeviceEvent& event) = 0;
+  virtual void wait(DeviceEvent& event) = 0;  // later work waits for the event; does not block the host
   virtual void host_callback(std::function<void()> function) = 0;  // must not call the device's API
   virtual void synchronize() = 0;                   // blocks; throws DeviceError, or what an emulated operation threw
   virtual void* native() const { return nullptr; }  // cudaStream_t on a GPU
@@ -95,9 +95,9 @@ class Backend {
   // Host memory that copies to and from this device run asynchronously with.
   virtual void* allocate_pinned(int64_t bytes) = 0;
   virtual void free_pinned(void* data, int64_t bytes) noexcept = 0;
-  virtual std::unique_ptr<Stream> create_stream(int index, StreamRole role) = 0;
-  virtual std::unique_ptr<Event> create_event(int index) = 0;
-  virtual std::unique_ptr<Event> create_timer(int index) = 0;  // an event that knows when it was reached
+  virtual std::unique_ptr<DeviceStream> create_stream(int index, StreamRole role) = 0;
+  virtual std::unique_ptr<DeviceEvent> create_event(int index) = 0;
+  virtual std::unique_ptr<DeviceEvent> create_timer(int index) = 0;  // an event that knows when it was reached
   // For profilers that watch the process (local/device/range.h): named ranges of the calling thread, and the stretch of
   // the run that is to be recorded.
   virtual void push_range(const char*) {}

@@ -47,7 +47,7 @@ class MemorySharing {
   virtual void close(int index, void* mapped) noexcept = 0;
   // Queues copies of boxes, each of memory that the stream's device reaches, to its own memory. Of several boxes a
   // kernel copies parts in turn, so that what lies on different devices comes from all of them at once.
-  virtual void copy_boxes(std::span<const BoxCopy> boxes, Stream& stream, CopyBy by) = 0;
+  virtual void copy_boxes(std::span<const BoxCopy> boxes, DeviceStream& stream, CopyBy by) = 0;
   // What connects device `index` with the one of that uuid (DeviceInfo::uuid): "NVLink", "PCIe", …
   virtual std::string link(int index, const std::string& uuid) = 0;
 };

@@ -49,7 +49,7 @@ struct EventState {
   }
 };
 
-class EmulatedEvent final : public Event {
+class EmulatedEvent final : public DeviceEvent {
  public:
   bool done() override {
     const auto last = state();
@@ -63,7 +63,7 @@ class EmulatedEvent final : public Event {
     last->wait();
     if (last->error) std::rethrow_exception(last->error);
   }
-  double seconds_since(Event& earlier) override {
+  double seconds_since(DeviceEvent& earlier) override {
     auto* begin = dynamic_cast<EmulatedEvent*>(&earlier);
     const auto from = begin ? begin->time() : std::nullopt, to = time();
     if (!from || !to) throw InvalidArgument("emulated: a time needs two events that were recorded and reached");
@@ -91,7 +91,7 @@ class EmulatedEvent final : public Event {
   std::shared_ptr<EventState> state_;
 };
 
-class EmulatedStream final : public Stream {
+class EmulatedStream final : public DeviceStream {
  public:
   EmulatedStream(int index, uint64_t seed, int64_t longest_delay_us)
       : index_(index), random_(seed), longest_delay_us_(longest_delay_us), thread_([this] { work(); }) {}
@@ -118,7 +118,7 @@ class EmulatedStream final : public Stream {
     if (bytes <= 0) return;
     enqueue([=] { std::memset(to, value, static_cast<size_t>(bytes)); });
   }
-  void record(Event& event) override {
+  void record(DeviceEvent& event) override {
     // Runs after a failure too: whoever waits must not hang.
     enqueue_always([this, state = dynamic_cast<EmulatedEvent&>(event).new_state()] {
       const std::lock_guard lock(state->mutex);
@@ -128,7 +128,7 @@ class EmulatedStream final : public Stream {
       state->changed.notify_all();
     });
   }
-  void wait(Event& event) override {
+  void wait(DeviceEvent& event) override {
     auto* emulated = dynamic_cast<EmulatedEvent*>(&event);
     if (!emulated) return event.synchronize();
     if (auto state = emulated->state()) enqueue_always([state = std::move(state)] { state->wait(); });
@@ -231,17 +231,17 @@ class EmulatedBackend final : public Backend {
   }
   void* allocate_pinned(int64_t bytes) override { return cpu_backend().allocate_slab(0, bytes); }
   void free_pinned(void* data, int64_t bytes) noexcept override { cpu_backend().free_slab(0, data, bytes); }
-  std::unique_ptr<Stream> create_stream(int index, StreamRole) override {
+  std::unique_ptr<DeviceStream> create_stream(int index, StreamRole) override {
     check_index(index);
     const uint64_t number = streams_.fetch_add(1);
     return std::make_unique<EmulatedStream>(index, static_cast<uint64_t>(options_.seed) * 1000003 + number,
                                             options_.longest_delay_us);
   }
-  std::unique_ptr<Event> create_event(int index) override {
+  std::unique_ptr<DeviceEvent> create_event(int index) override {
     check_index(index);
     return std::make_unique<EmulatedEvent>();
   }
-  std::unique_ptr<Event> create_timer(int index) override { return create_event(index); }
+  std::unique_ptr<DeviceEvent> create_timer(int index) override { return create_event(index); }
   // The profiler of the emulated device is the trace.
   void push_range(const char* name) override {
     TraceEvent event;
@@ -282,7 +282,7 @@ void queue_emulated(const ExecContext& context, int64_t scratch_bytes,
   void* scratch = scratch_bytes > 0 ? context.memory->allocate(scratch_bytes, stream) : nullptr;
   stream->enqueue([call = std::move(call), scratch, scratch_bytes, threads = context.threads] {
     ArenaResource arena(scratch, scratch_bytes, kCpu);
-    const std::unique_ptr<Stream> at_once = cpu_backend().create_stream(0, StreamRole::compute);
+    const std::unique_ptr<DeviceStream> at_once = cpu_backend().create_stream(0, StreamRole::compute);
     call(ExecContext{kCpu, at_once.get(), &arena, threads});
   });
   if (scratch) context.memory->deallocate(scratch, scratch_bytes, stream);

@@ -93,7 +93,7 @@ class EmulatedSharing final : public MemorySharing {
     munmap(mapped, static_cast<size_t>(bytes));
   }
 
-  void copy_boxes(std::span<const BoxCopy> boxes, Stream& stream, CopyBy /*by*/) override {
+  void copy_boxes(std::span<const BoxCopy> boxes, DeviceStream& stream, CopyBy /*by*/) override {
     stream.host_callback([copies = std::vector<BoxCopy>(boxes.begin(), boxes.end())] {
       for (const BoxCopy& box : copies) pack(box, 0, box.from, box.to);
     });

@@ -8,7 +8,7 @@
 
 namespace quarry::local {
 
-void* StatisticsResource::allocate(int64_t bytes, Stream* stream) {
+void* StatisticsResource::allocate(int64_t bytes, DeviceStream* stream) {
   void* data = behind_.allocate(bytes, stream);
   const int64_t rounded = rounded_allocation(bytes);
   const int64_t now = used_.fetch_add(rounded) + rounded;
@@ -20,13 +20,13 @@ void* StatisticsResource::allocate(int64_t bytes, Stream* stream) {
   return data;
 }
 
-void StatisticsResource::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
+void StatisticsResource::deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept {
   behind_.deallocate(data, bytes, stream);
   used_ -= rounded_allocation(bytes);
   ++deallocations_;
 }
 
-void* LimitResource::allocate(int64_t bytes, Stream* stream) {
+void* LimitResource::allocate(int64_t bytes, DeviceStream* stream) {
   const int64_t rounded = rounded_allocation(bytes);
   {
     const std::lock_guard lock(mutex_);
@@ -48,7 +48,7 @@ void* LimitResource::allocate(int64_t bytes, Stream* stream) {
   }
 }
 
-void LimitResource::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
+void LimitResource::deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept {
   behind_.deallocate(data, bytes, stream);
   const std::lock_guard lock(mutex_);
   used_ -= rounded_allocation(bytes);
@@ -64,7 +64,7 @@ int64_t LimitResource::peak_bytes() const {
   return peak_;
 }
 
-void* FaultResource::allocate(int64_t bytes, Stream* stream) {
+void* FaultResource::allocate(int64_t bytes, DeviceStream* stream) {
   if (++allocations_ == fail_at_) {
     throw OutOfMemory(fmt::format("{} memory: injected failure of allocation {} ({} bytes): {} of {} are in use",
                                   to_string(device()), fail_at_, bytes, behind_.used_bytes(),

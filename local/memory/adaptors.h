@@ -13,8 +13,8 @@ class MemoryAdaptor : public MemoryResource {
  public:
   explicit MemoryAdaptor(MemoryResource& behind) : behind_(behind) {}
   Device device() const override { return behind_.device(); }
-  void* allocate(int64_t bytes, Stream* stream) override { return behind_.allocate(bytes, stream); }
-  void deallocate(void* data, int64_t bytes, Stream* stream) noexcept override {
+  void* allocate(int64_t bytes, DeviceStream* stream) override { return behind_.allocate(bytes, stream); }
+  void deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept override {
     behind_.deallocate(data, bytes, stream);
   }
   int64_t used_bytes() const override { return behind_.used_bytes(); }
@@ -30,8 +30,8 @@ class MemoryAdaptor : public MemoryResource {
 class StatisticsResource : public MemoryAdaptor {
  public:
   using MemoryAdaptor::MemoryAdaptor;
-  void* allocate(int64_t bytes, Stream* stream) override;
-  void deallocate(void* data, int64_t bytes, Stream* stream) noexcept override;
+  void* allocate(int64_t bytes, DeviceStream* stream) override;
+  void deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept override;
   int64_t used_bytes() const override { return used_; }
   int64_t peak_bytes() const override { return peak_; }
   int64_t allocations() const { return allocations_; }
@@ -47,8 +47,8 @@ class StatisticsResource : public MemoryAdaptor {
 class LimitResource final : public MemoryAdaptor {
  public:
   LimitResource(MemoryResource& behind, int64_t limit_bytes) : MemoryAdaptor(behind), limit_(limit_bytes) {}
-  void* allocate(int64_t bytes, Stream* stream) override;
-  void deallocate(void* data, int64_t bytes, Stream* stream) noexcept override;
+  void* allocate(int64_t bytes, DeviceStream* stream) override;
+  void deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept override;
   int64_t used_bytes() const override;
   int64_t peak_bytes() const override;
   int64_t limit_bytes() const { return limit_; }
@@ -63,7 +63,7 @@ class LimitResource final : public MemoryAdaptor {
 class FaultResource final : public MemoryAdaptor {
  public:
   FaultResource(MemoryResource& behind, int64_t fail_at) : MemoryAdaptor(behind), fail_at_(fail_at) {}
-  void* allocate(int64_t bytes, Stream* stream) override;
+  void* allocate(int64_t bytes, DeviceStream* stream) override;
   int64_t allocations() const { return allocations_; }
 
  private:

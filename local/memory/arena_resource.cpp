@@ -13,7 +13,7 @@ ArenaResource::ArenaResource(void* data, int64_t bytes, Device device)
   QUARRY_CHECK(bytes >= 0 && (data || bytes == 0));
 }
 
-void* ArenaResource::allocate(int64_t bytes, Stream*) {
+void* ArenaResource::allocate(int64_t bytes, DeviceStream*) {
   QUARRY_CHECK(bytes >= 0);
   if (bytes > bytes_ - used_ || (bytes == 0 && used_ == bytes_)) {
     throw OutOfMemory(
@@ -25,7 +25,7 @@ void* ArenaResource::allocate(int64_t bytes, Stream*) {
   return result;
 }
 
-void ArenaResource::deallocate(void* data, int64_t bytes, Stream*) noexcept {
+void ArenaResource::deallocate(void* data, int64_t bytes, DeviceStream*) noexcept {
   const int64_t offset = static_cast<char*>(data) - data_;
   if (std::min(offset + rounded_allocation(bytes), bytes_) == used_) used_ = offset;
 }

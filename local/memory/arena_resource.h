@@ -12,8 +12,8 @@ class ArenaResource final : public MemoryResource {
  public:
   ArenaResource(void* data, int64_t bytes, Device device);
   Device device() const override { return device_; }
-  void* allocate(int64_t bytes, Stream* stream) override;
-  void deallocate(void* data, int64_t bytes, Stream* stream) noexcept override;
+  void* allocate(int64_t bytes, DeviceStream* stream) override;
+  void deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept override;
   int64_t used_bytes() const override { return used_; }
   int64_t acquired_bytes() const override { return bytes_; }
   int64_t peak_bytes() const override { return peak_; }

@@ -2,7 +2,7 @@
 
 namespace quarry::local {
 
-Buffer::Buffer(int64_t bytes, MemoryResource& memory, Stream* stream)
+Buffer::Buffer(int64_t bytes, MemoryResource& memory, DeviceStream* stream)
     : data_(memory.allocate(bytes, stream)),
       bytes_(bytes),
       device_(memory.device()),
@@ -13,8 +13,8 @@ Buffer::Buffer(void* data, int64_t bytes, Device device, std::function<void()> r
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
 
 Buffer::~Buffer() {
-  Stream* last = only_stream_;
-  for (Stream* stream : streams_) {
+  DeviceStream* last = only_stream_;
+  for (DeviceStream* stream : streams_) {
     try {
       if (stream != streams_.back()) stream->synchronize();
     } catch (...) {  // the memory is no longer used; the failure was that of work whose result nobody holds
@@ -27,11 +27,11 @@ Buffer::~Buffer() {
     release_();
 }
 
-void Buffer::use(Stream* stream) {
+void Buffer::use(DeviceStream* stream) {
   if (!memory_ || device_.kind == DeviceKind::cpu || only_stream_.load() == stream) return;
   const std::lock_guard lock(mutex_);
   if (streams_.empty()) {
-    if (Stream* only = only_stream_.exchange(nullptr)) {
+    if (DeviceStream* only = only_stream_.exchange(nullptr)) {
       streams_.push_back(only);
     } else {
       only_stream_ = stream;
@@ -39,7 +39,7 @@ void Buffer::use(Stream* stream) {
     }
   }
   bool known = false;
-  for (Stream* other : streams_) {
+  for (DeviceStream* other : streams_) {
     if (other == stream)
       known = true;
     else
@@ -48,7 +48,7 @@ void Buffer::use(Stream* stream) {
   if (!known) streams_.push_back(stream);
 }
 
-void Buffer::set_stream(Stream* stream) {
+void Buffer::set_stream(DeviceStream* stream) {
   const std::lock_guard lock(mutex_);
   streams_.clear();
   only_stream_ = stream;

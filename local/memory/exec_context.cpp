@@ -13,19 +13,20 @@ namespace {
 // its streams to the next one.
 class StreamStore {
  public:
-  Stream* take(Device device) {
+  DeviceStream* take(Device device) {
     {
       const std::lock_guard lock(mutex_);
-      const auto last = std::find_if(idle_.rbegin(), idle_.rend(), [&](Stream* s) { return s->device() == device; });
+      const auto last =
+          std::find_if(idle_.rbegin(), idle_.rend(), [&](DeviceStream* s) { return s->device() == device; });
       if (last != idle_.rend()) {
-        Stream* stream = *last;
+        DeviceStream* stream = *last;
         idle_.erase(std::next(last).base());
         return stream;
       }
     }
     return backend(device.kind).create_stream(device.index, StreamRole::compute).release();
   }
-  void give_back(Stream* stream) {
+  void give_back(DeviceStream* stream) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(stream);
   }
@@ -36,7 +37,7 @@ class StreamStore {
 
  private:
   std::mutex mutex_;
-  std::vector<Stream*> idle_;
+  std::vector<DeviceStream*> idle_;
 };
 
 struct ThreadState {

@@ -8,7 +8,7 @@ namespace quarry::local {
 // Where an operation below the public API runs: passed to every one of them.
 struct ExecContext {
   Device device;
-  Stream* stream = nullptr;          // work is queued here; on the CPU it is done when the call returns
+  DeviceStream* stream = nullptr;    // work is queued here; on the CPU it is done when the call returns
   MemoryResource* memory = nullptr;  // results and scratch come from here
   int threads = 0;                   // CPU: 1 runs in the calling thread; 0 uses the whole shared arena
 };

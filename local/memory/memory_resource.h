@@ -27,8 +27,8 @@ class MemoryResource {
   virtual Device device() const = 0;
   // Never null: a 0-byte request gives a valid unique pointer. Throws OutOfMemory that names the request, the limit and
   // what is in use.
-  virtual void* allocate(int64_t bytes, Stream* stream) = 0;
-  virtual void deallocate(void* data, int64_t bytes, Stream* stream) noexcept = 0;
+  virtual void* allocate(int64_t bytes, DeviceStream* stream) = 0;
+  virtual void deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept = 0;
   virtual int64_t used_bytes() const = 0;      // handed out now
   virtual int64_t acquired_bytes() const = 0;  // taken from the device now
   virtual int64_t peak_bytes() const = 0;      // largest used_bytes() so far
@@ -45,7 +45,7 @@ MemoryResource& default_pool(Device device);
 class Buffer {
  public:
   // Throws OutOfMemory. `stream` is also the stream that the memory is given back on, unless set_stream() changes it.
-  Buffer(int64_t bytes, MemoryResource& memory, Stream* stream);
+  Buffer(int64_t bytes, MemoryResource& memory, DeviceStream* stream);
   Buffer(void* data, int64_t bytes, Device device, std::function<void()> release);
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -56,18 +56,18 @@ class Buffer {
   Device device() const { return device_; }
   // Before work with the buffer is queued on `stream`: waits for the other streams that used it. No-op for adopted
   // buffers and on the CPU. Thread-safe. Throws what failed there.
-  void use(Stream* stream);
+  void use(DeviceStream* stream);
   // From now on only this stream counts: the caller has made it wait for every earlier use.
-  void set_stream(Stream* stream);
+  void set_stream(DeviceStream* stream);
 
  private:
   void* data_;
   int64_t bytes_;
   Device device_;
   MemoryResource* memory_ = nullptr;
-  std::atomic<Stream*> only_stream_{nullptr};  // the stream of all uses so far; null if there were several
+  std::atomic<DeviceStream*> only_stream_{nullptr};  // the stream of all uses so far; null if there were several
   std::mutex mutex_;
-  std::vector<Stream*> streams_;  // of uses, if there were several
+  std::vector<DeviceStream*> streams_;  // of uses, if there were several
   std::function<void()> release_;
 };
 

@@ -182,7 +182,7 @@ void SlabPool::split(Block* block, int64_t bytes) {
   insert_free(rest);
 }
 
-SlabPool::Block* SlabPool::find(FreeSet& set, int64_t bytes, Stream* stream) {
+SlabPool::Block* SlabPool::find(FreeSet& set, int64_t bytes, DeviceStream* stream) {
   const auto best = set.lower_bound(bytes);
   if (best == set.end()) return nullptr;
   auto candidate = best;
@@ -225,7 +225,7 @@ bool SlabPool::grow(int64_t bytes) {
   return false;
 }
 
-SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t requested) {
+SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, DeviceStream* stream, int64_t requested) {
   if (limit_ >= 0 && bytes > limit_ - used_) {
     throw OutOfMemory(fmt::format("{} memory: {} bytes do not fit: {} of {} are in use{}", to_string(device_),
                                   requested, used_, limit_, held()));
@@ -247,7 +247,7 @@ SlabPool::Block* SlabPool::find_or_grow(int64_t bytes, Stream* stream, int64_t r
       requested, used_, limit_ >= 0 ? limit_ : acquired_, touched_.empty() ? 0 : (*touched_.rbegin())->bytes, held()));
 }
 
-void* SlabPool::allocate(int64_t bytes, Stream* stream) {
+void* SlabPool::allocate(int64_t bytes, DeviceStream* stream) {
   QUARRY_CHECK(bytes >= 0);
   if (!MemoryHooks::any()) return take(bytes, stream);
   const int64_t rounded = rounded_allocation(bytes);
@@ -262,7 +262,7 @@ void* SlabPool::allocate(int64_t bytes, Stream* stream) {
   return data;
 }
 
-void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
+void SlabPool::deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept {
   if (!MemoryHooks::any()) return give_back(data, stream);
   const MemoryEvent event = event_of(bytes, rounded_allocation(bytes), data);
   MemoryHooks::call(&MemoryHook::before_free, event);
@@ -270,7 +270,7 @@ void SlabPool::deallocate(void* data, int64_t bytes, Stream* stream) noexcept {
   MemoryHooks::call(&MemoryHook::after_free, event);
 }
 
-void* SlabPool::take(int64_t bytes, Stream* stream) {
+void* SlabPool::take(int64_t bytes, DeviceStream* stream) {
   const int64_t rounded = rounded_allocation(bytes);
   std::vector<Use> pending;  // to be waited for by the host: only without a stream
   void* result;
@@ -314,9 +314,9 @@ void* SlabPool::take(int64_t bytes, Stream* stream) {
   return result;
 }
 
-std::shared_ptr<Event> SlabPool::recorded_event(Stream& stream) noexcept try {
+std::shared_ptr<DeviceEvent> SlabPool::recorded_event(DeviceStream& stream) noexcept try {
   const Device owner = stream.device();
-  std::unique_ptr<Event> event;
+  std::unique_ptr<DeviceEvent> event;
   const auto idle =
       std::find_if(idle_events_.begin(), idle_events_.end(), [&](const auto& e) { return e.first == owner; });
   if (idle == idle_events_.end()) {
@@ -327,7 +327,7 @@ std::shared_ptr<Event> SlabPool::recorded_event(Stream& stream) noexcept try {
     idle_events_.pop_back();
   }
   stream.record(*event);
-  return {event.release(), [this, owner](Event* e) { idle_events_.emplace_back(owner, e); }};
+  return {event.release(), [this, owner](DeviceEvent* e) { idle_events_.emplace_back(owner, e); }};
 } catch (...) {
   try {
     stream.synchronize();
@@ -336,7 +336,7 @@ std::shared_ptr<Event> SlabPool::recorded_event(Stream& stream) noexcept try {
   return nullptr;
 }
 
-void SlabPool::give_back(void* data, Stream* stream) noexcept {
+void SlabPool::give_back(void* data, DeviceStream* stream) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = given_blocks_.find(data);
   // Not ours, or given back before: nothing sensible can be done in a noexcept function.
@@ -348,12 +348,13 @@ void SlabPool::give_back(void* data, Stream* stream) noexcept {
   if (put_into_bin(block, stream)) return;
   given_blocks_.erase(found);
   if (stream) {
-    if (std::shared_ptr<Event> event = recorded_event(*stream)) block->uses.push_back({stream->id(), std::move(event)});
+    if (std::shared_ptr<DeviceEvent> event = recorded_event(*stream))
+      block->uses.push_back({stream->id(), std::move(event)});
   }
   insert_free(block);
 }
 
-SlabPool::Block* SlabPool::take_from_bin(int64_t bytes, Stream* stream) {
+SlabPool::Block* SlabPool::take_from_bin(int64_t bytes, DeviceStream* stream) {
   if (binned_blocks_ == 0 || bytes > kLargestBinned || (limit_ >= 0 && bytes > limit_ - used_)) return nullptr;
   std::vector<Binned>& bin = bins_[static_cast<size_t>(bytes / kAllocationAlignment)];
   const uint64_t id = stream ? stream->id() : 0;
@@ -369,7 +370,7 @@ SlabPool::Block* SlabPool::take_from_bin(int64_t bytes, Stream* stream) {
   return nullptr;
 }
 
-bool SlabPool::put_into_bin(Block* block, const Stream* stream) {
+bool SlabPool::put_into_bin(Block* block, const DeviceStream* stream) {
   if (bins_.empty() || block->bytes > kLargestBinned || binned_bytes_ + block->bytes > kMostBinned) return false;
   std::vector<Binned>& bin = bins_[static_cast<size_t>(block->bytes / kAllocationAlignment)];
   try {
@@ -385,13 +386,13 @@ bool SlabPool::put_into_bin(Block* block, const Stream* stream) {
 
 void SlabPool::empty_bins() {
   if (binned_blocks_ == 0) return;
-  std::map<uint64_t, std::shared_ptr<Event>> events;  // one for all blocks of a stream; null: its work is done
+  std::map<uint64_t, std::shared_ptr<DeviceEvent>> events;  // one for all blocks of a stream; null: its work is done
   for (std::vector<Binned>& bin : bins_) {
     for (const Binned& entry : bin) {
       if (entry.stream != 0) {
         const auto [place, added] = events.try_emplace(entry.stream);
-        std::shared_ptr<Event>& event = place->second;
-        if (added) Stream::with_live(entry.stream, [&](Stream& live) { event = recorded_event(live); });
+        std::shared_ptr<DeviceEvent>& event = place->second;
+        if (added) DeviceStream::with_live(entry.stream, [&](DeviceStream& live) { event = recorded_event(live); });
         if (event) entry.block->uses.push_back({entry.stream, event});
       }
       given_blocks_.erase(entry.block->data);

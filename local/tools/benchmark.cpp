@@ -16,8 +16,8 @@ namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct Timers {
-  Stream* stream;
-  std::unique_ptr<Event> begin, end;
+  DeviceStream* stream;
+  std::unique_ptr<DeviceEvent> begin, end;
 };
 
 Timers timers_for(Device device) {

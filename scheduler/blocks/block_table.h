@@ -46,9 +46,9 @@ struct alignas(64) BlockRecord : BlockState {
   void* host = nullptr;  // pinned tier
   SpillFile::Slot slot;  // disk tier
   local::Reservation host_reserved;
-  std::shared_ptr<local::Event> event;  // device kinds: after which the data is there
-  int stream = -1;                      // that it was recorded on
-  uint64_t stamp = 0;                   // of the admission attempt that counted it last
+  std::shared_ptr<local::DeviceEvent> event;  // device kinds: after which the data is there
+  int stream = -1;                            // that it was recorded on
+  uint64_t stamp = 0;                         // of the admission attempt that counted it last
 };
 
 // Not thread-safe: the executor's lock guards it.

@@ -26,7 +26,7 @@ void Scratch::close() {
   pieces_.clear();
 }
 
-void* Scratch::allocate(int64_t bytes, local::Stream* /*stream*/) {
+void* Scratch::allocate(int64_t bytes, local::DeviceStream* /*stream*/) {
   QUARRY_CHECK(bytes >= 0);
   if (bytes == 0) return ::operator new(1);
   const std::lock_guard lock(mutex_);
@@ -58,7 +58,7 @@ void* Scratch::allocate(int64_t bytes, local::Stream* /*stream*/) {
   return static_cast<char*>(data_) + best_offset;
 }
 
-void Scratch::deallocate(void* data, int64_t bytes, local::Stream* /*stream*/) noexcept {
+void Scratch::deallocate(void* data, int64_t bytes, local::DeviceStream* /*stream*/) noexcept {
   if (bytes == 0) {
     ::operator delete(data);
     return;

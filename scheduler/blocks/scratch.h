@@ -18,8 +18,8 @@ class Scratch final : public local::MemoryResource {
   void close();                          // gives back what was taken at first use
 
   local::Device device() const override { return device_; }
-  void* allocate(int64_t bytes, local::Stream* stream) override;
-  void deallocate(void* data, int64_t bytes, local::Stream* stream) noexcept override;
+  void* allocate(int64_t bytes, local::DeviceStream* stream) override;
+  void deallocate(void* data, int64_t bytes, local::DeviceStream* stream) noexcept override;
   int64_t used_bytes() const override;
   int64_t acquired_bytes() const override { return bytes_; }
   int64_t peak_bytes() const override;

@@ -50,8 +50,8 @@ void Tiers::copy_to_host(void* to, const void* from, int64_t bytes) {
   copy_stream_->synchronize();
 }
 
-BounceBuffer::BounceBuffer(Tiers& tiers, local::Backend& backend, local::Device device, local::Stream& to_device,
-                           local::Stream& to_host)
+BounceBuffer::BounceBuffer(Tiers& tiers, local::Backend& backend, local::Device device, local::DeviceStream& to_device,
+                           local::DeviceStream& to_host)
     : tiers_(tiers),
       to_device_(to_device),
       to_host_(to_host),

@@ -62,32 +62,32 @@ class Tiers {
   int64_t bounce_bytes_ = 0;
   local::Reservation bounce_reservation_;
   std::mutex copy_mutex_;
-  std::unique_ptr<local::Stream> copy_stream_;
+  std::unique_ptr<local::DeviceStream> copy_stream_;
 };
 
 // One I/O thread's way between a device and the disk: two halves of pinned memory in turn, so that one is copied while
 // the other is written or read.
 class BounceBuffer {
  public:
-  BounceBuffer(Tiers& tiers, local::Backend& backend, local::Device device, local::Stream& to_device,
-               local::Stream& to_host);
+  BounceBuffer(Tiers& tiers, local::Backend& backend, local::Device device, local::DeviceStream& to_device,
+               local::DeviceStream& to_host);
   ~BounceBuffer();
   BounceBuffer(const BounceBuffer&) = delete;
   BounceBuffer& operator=(const BounceBuffer&) = delete;
 
-  local::Stream& to_device() { return to_device_; }
-  local::Stream& to_host() { return to_host_; }
+  local::DeviceStream& to_device() { return to_device_; }
+  local::DeviceStream& to_host() { return to_host_; }
   // A block from device memory to its slot, and back. Both block; nothing is under way after an error. Throw IoError.
   void write(SpillFile::Slot& slot, const void* device, int64_t bytes);
   void read(const SpillFile::Slot& slot, void* device, int64_t bytes);
 
  private:
   Tiers& tiers_;
-  local::Stream& to_device_;
-  local::Stream& to_host_;
+  local::DeviceStream& to_device_;
+  local::DeviceStream& to_host_;
   char* const data_;
   const int64_t half_;
-  std::unique_ptr<local::Event> events_[2];
+  std::unique_ptr<local::DeviceEvent> events_[2];
 };
 
 }  // namespace quarry::scheduler

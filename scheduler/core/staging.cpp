@@ -79,7 +79,7 @@ Staging::~Staging() {
   }
 }
 
-void* Staging::allocate(int64_t bytes, local::Stream* /*stream*/) {
+void* Staging::allocate(int64_t bytes, local::DeviceStream* /*stream*/) {
   QUARRY_CHECK(bytes >= 0);
   const int64_t size = std::max<int64_t>(charged_bytes(bytes), local::kAllocationAlignment);
   local::Reservation reservation =
@@ -92,12 +92,12 @@ void* Staging::allocate(int64_t bytes, local::Stream* /*stream*/) {
   return data;
 }
 
-void Staging::deallocate(void* data, int64_t bytes, local::Stream* stream) noexcept {
+void Staging::deallocate(void* data, int64_t bytes, local::DeviceStream* stream) noexcept {
   const int64_t size = std::max<int64_t>(charged_bytes(bytes), local::kAllocationAlignment);
   if (core_.on_device_ && stream) {
     // The host reuses it, which no stream orders: only when the stream has come past this point.
     try {
-      std::shared_ptr<local::Event> event;
+      std::shared_ptr<local::DeviceEvent> event;
       {
         Core::Guard guard(core_);
         event = core_.events_.acquire();

@@ -27,8 +27,8 @@ class Staging final : public local::MemoryResource {
   explicit Staging(Core& core) : core_(core) {}
   ~Staging() override;
   local::Device device() const override { return local::kCpu; }
-  void* allocate(int64_t bytes, local::Stream* stream) override;
-  void deallocate(void* data, int64_t bytes, local::Stream* stream) noexcept override;
+  void* allocate(int64_t bytes, local::DeviceStream* stream) override;
+  void deallocate(void* data, int64_t bytes, local::DeviceStream* stream) noexcept override;
   int64_t used_bytes() const override;
   int64_t acquired_bytes() const override;
   int64_t peak_bytes() const override;
@@ -37,7 +37,7 @@ class Staging final : public local::MemoryResource {
   struct Pending {
     void* data;
     int64_t bytes;
-    std::shared_ptr<local::Event> event;
+    std::shared_ptr<local::DeviceEvent> event;
   };
   local::Reservation reserve(int64_t bytes);
   local::Reservation reserve_pinned(int64_t bytes);

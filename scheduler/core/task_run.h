@@ -39,7 +39,7 @@ class ExecutorTaskRun final : public TaskRun {
   Core& core;
   Scratch scratch;
   std::vector<BlockView> input_views, output_views;
-  std::vector<std::pair<std::shared_ptr<local::Event>, int>> waits;  // events of the inputs and their streams
+  std::vector<std::pair<std::shared_ptr<local::DeviceEvent>, int>> waits;  // events of the inputs and their streams
   std::shared_ptr<TaskCompletion> completion;
   bool deferred = false;
   int32_t live = -1;

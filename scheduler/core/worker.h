@@ -32,7 +32,7 @@ struct Worker {
   std::thread thread;
   QueueKind queue = QueueKind::compute;
   // Rounds take the first ones in turn; a thread of the io queue of device kinds has one more, to the host.
-  std::vector<std::unique_ptr<local::Stream>> streams;
+  std::vector<std::unique_ptr<local::DeviceStream>> streams;
   int first_stream = 0;  // its number among those of all workers
   size_t turns = 1, turn = 0;
   std::unique_ptr<BounceBuffer> bounce;  // io queue of device kinds

@@ -326,7 +326,7 @@ bool Core::begin(Worker& worker, Slot& slot) {
         if (!view.data) view.data = tiers_.host_memory.allocate(charged_bytes(view.bytes));
       }
     }
-    const local::Event* last = nullptr;
+    const local::DeviceEvent* last = nullptr;
     for (const auto& [before, number] : run.waits) {
       if (before.get() != last) worker.streams[slot.stream]->wait(*before);
       last = before.get();
@@ -420,7 +420,7 @@ void Core::finish(Worker& worker, Slot& slot) {
 void Core::poll_loop() {
   struct Front {
     size_t stream = 0;
-    std::shared_ptr<local::Event> event;
+    std::shared_ptr<local::DeviceEvent> event;
     bool ended = false;
     std::exception_ptr error;
   };

@@ -11,7 +11,7 @@ namespace quarry::scheduler {
 
 // Tasks that were queued on a stream together: done when their event is reached.
 struct IssuedRound {
-  std::shared_ptr<local::Event> event;
+  std::shared_ptr<local::DeviceEvent> event;
   std::vector<int32_t> tasks;  // live ones
 };
 
@@ -27,7 +27,7 @@ class IssuedRounds {
   size_t stream_count() const { return by_stream_.size(); }
   bool empty() const { return count_ == 0; }
   // Null where nothing of the stream is under way.
-  std::shared_ptr<local::Event> first_event(size_t stream) const {
+  std::shared_ptr<local::DeviceEvent> first_event(size_t stream) const {
     return by_stream_[stream].empty() ? nullptr : by_stream_[stream].front().event;
   }
   void push(size_t stream, IssuedRound round) {
@@ -50,21 +50,21 @@ class IssuedRounds {
 class EventPool {
  public:
   EventPool(local::Backend& backend, local::Device device) : backend_(backend), device_(device) {}
-  std::shared_ptr<local::Event> acquire() {
+  std::shared_ptr<local::DeviceEvent> acquire() {
     if (idle_.empty()) return backend_.create_event(device_.index);
-    std::shared_ptr<local::Event> event = std::move(idle_.back());
+    std::shared_ptr<local::DeviceEvent> event = std::move(idle_.back());
     idle_.pop_back();
     return event;
   }
   // Null is none, and one that others hold is left to them.
-  void recycle(std::shared_ptr<local::Event> event) {
+  void recycle(std::shared_ptr<local::DeviceEvent> event) {
     if (event && event.use_count() == 1) idle_.push_back(std::move(event));
   }
 
  private:
   local::Backend& backend_;
   const local::Device device_;
-  std::vector<std::shared_ptr<local::Event>> idle_;
+  std::vector<std::shared_ptr<local::DeviceEvent>> idle_;
 };
 
 }  // namespace quarry::scheduler

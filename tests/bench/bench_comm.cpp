@@ -318,7 +318,7 @@ class Bench {
   };
 
   // Median seconds of five calls, after two; the slowest rank's.
-  double timed(local::Stream& stream, const std::function<void()>& call) {
+  double timed(local::DeviceStream& stream, const std::function<void()>& call) {
     std::vector<double> seconds;
     for (int i = 0; i < 7; ++i) {
       stream.synchronize();

@@ -33,7 +33,7 @@ using apps::expression::Source;
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double median_seconds(const std::function<void()>& call, double seconds_each) {
-  local::Stream& stream = *local::current_context().stream;
+  local::DeviceStream& stream = *local::current_context().stream;
   const auto batch = [&](int count) {
     const double begin = now();
     for (int i = 0; i < count; ++i) call();
@@ -54,7 +54,7 @@ double median_seconds(const std::function<void()>& call, double seconds_each) {
 
 // What a program sees that uses a function for the first time, and later on.
 nlohmann::json first_and_later(const std::function<void()>& call) {
-  local::Stream& stream = *local::current_context().stream;
+  local::DeviceStream& stream = *local::current_context().stream;
   const auto seconds = [&] {
     const double begin = now();
     call();

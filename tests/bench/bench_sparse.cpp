@@ -24,7 +24,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 // Median seconds of a call, of five batches.
 double median_seconds(const std::function<void()>& call) {
   constexpr double kBatch = 0.1, kLongEnough = 2;
-  Stream& stream = *current_context().stream;
+  DeviceStream& stream = *current_context().stream;
   const auto batch = [&](int count) {
     const double begin = now();
     for (int i = 0; i < count; ++i) call();

@@ -75,7 +75,7 @@ Ceilings measure_ceilings(const SchedulerOptions& options) {
   Ceilings found;
   {
     const local::DeviceScope scope(options.device);
-    local::Stream& stream = *local::current_context().stream;
+    local::DeviceStream& stream = *local::current_context().stream;
     const bool gpu = options.device.kind == local::DeviceKind::cuda;
     const int64_t bytes = options.quick ? 16 * kMiB : gpu ? 16 * kGiB : 2 * kGiB;
     const local::NdArray x = local::ops::full({bytes / 4}, 1.0, local::DType::float32);

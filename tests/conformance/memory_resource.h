@@ -36,7 +36,7 @@ class MemoryConformance : public ::testing::Test {
     second_ = backend(T::kind).create_stream(0, StreamRole::to_host);
   }
   std::shared_ptr<MemoryResource> resource_;  // dies last
-  std::unique_ptr<Stream> first_, second_;
+  std::unique_ptr<DeviceStream> first_, second_;
 };
 TYPED_TEST_SUITE_P(MemoryConformance);
 
@@ -113,7 +113,7 @@ TYPED_TEST_P(MemoryConformance, ReuseIsStreamOrdered) {
   const Device device{TypeParam::kind, 0};
   std::vector<std::pair<unsigned char*, unsigned char>> copies;
   for (int round = 0; round < 24; ++round) {
-    Stream* stream = round % 3 == 0 ? this->second_.get() : this->first_.get();
+    DeviceStream* stream = round % 3 == 0 ? this->second_.get() : this->first_.get();
     const auto value = static_cast<unsigned char>(round + 1);
     void* data = resource.allocate(kBytes, stream);
     auto* host = static_cast<unsigned char*>(backend(device.kind).allocate_pinned(kBytes));

@@ -652,7 +652,7 @@ class DeviceMemory : public ::testing::TestWithParam<local::DeviceKind> {
 
   static constexpr int64_t kMost = int64_t{17} << 20;
   int index_ = 0;
-  std::unique_ptr<local::Stream> stream_;
+  std::unique_ptr<local::DeviceStream> stream_;
   uint8_t* slab_ = nullptr;
 };
 

@@ -133,7 +133,7 @@ class LateFailures : public comm::Communicator {
   void check_ranks() override { job().check_ranks(); }
   void wake() override { job().wake(); }
   int64_t bytes_sent() const override { return job().bytes_sent(); }
-  void broadcast_device(void* data, int64_t bytes, int root, local::Stream& stream) override {
+  void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) override {
     job().broadcast_device(data, bytes, root, stream);
   }
   [[noreturn]] void abort(int status) override {

@@ -20,7 +20,7 @@ class ChunkScratch final : public local::MemoryResource {
   ChunkScratch(local::Device device, void* data, int64_t bytes) : device_(device), bytes_(bytes), slab_(data, bytes) {}
 
   local::Device device() const override { return device_; }
-  void* allocate(int64_t bytes, local::Stream* /*stream*/) override {
+  void* allocate(int64_t bytes, local::DeviceStream* /*stream*/) override {
     const std::lock_guard lock(mutex_);
     void* const data = slab_.allocate(local::rounded_allocation(bytes), /*at_top=*/false);
     if (data == nullptr) {
@@ -29,7 +29,7 @@ class ChunkScratch final : public local::MemoryResource {
     }
     return data;
   }
-  void deallocate(void* data, int64_t bytes, local::Stream* /*stream*/) noexcept override {
+  void deallocate(void* data, int64_t bytes, local::DeviceStream* /*stream*/) noexcept override {
     const std::lock_guard lock(mutex_);
     slab_.deallocate(data, local::rounded_allocation(bytes));
   }

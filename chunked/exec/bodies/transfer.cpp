@@ -105,7 +105,7 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
   const Staging staging(*executor_, static_cast<int64_t>(halves_used) * part_bytes + scratch_bytes);
   struct Half {
     std::byte* data;
-    std::unique_ptr<local::Event> copied;
+    std::unique_ptr<local::DeviceEvent> copied;
   };
   std::vector<Half> halves;
   for (size_t h = 0; h < halves_used; ++h) {
@@ -116,7 +116,7 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
                                      static_cast<size_t>(scratch_bytes)};
   // Staging memory must outlive the copies, also when a read throws.
   struct Drain {
-    local::Stream& stream;
+    local::DeviceStream& stream;
     ~Drain() {
       try {
         stream.synchronize();

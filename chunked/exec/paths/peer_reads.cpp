@@ -70,7 +70,7 @@ void PeerReads::add(uint32_t fetch, int owner, const Hyperslab& hyperslab, const
 
 void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> fetches) {
   if (free_events_.empty()) free_events_.push_back(local::backend(device_.kind).create_event(device_.index));
-  std::unique_ptr<local::Event> done = std::move(free_events_.back());
+  std::unique_ptr<local::DeviceEvent> done = std::move(free_events_.back());
   free_events_.pop_back();
   line.stream->record(*done);
   line.wakes->wait(*done);

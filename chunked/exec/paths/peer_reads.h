@@ -39,11 +39,11 @@ class PeerReads {
   };
   struct Queued {
     std::vector<uint32_t> fetches;
-    std::unique_ptr<local::Event> done;
+    std::unique_ptr<local::DeviceEvent> done;
   };
   struct Line {  // work in the order of one stream
-    std::unique_ptr<local::Stream> stream;
-    std::unique_ptr<local::Stream> wakes;  // calls back to the host, which would hold up the copies behind them
+    std::unique_ptr<local::DeviceStream> stream;
+    std::unique_ptr<local::DeviceStream> wakes;  // calls back to the host, which would hold up the copies behind them
     std::deque<Queued> queued;
   };
 
@@ -58,7 +58,7 @@ class PeerReads {
   std::vector<Line> lines_;  // of each owner, and then those of kernels
   size_t next_line_ = 0, next_owner_ = 0;
   std::vector<std::deque<Waiting>> waiting_;  // for a kernel, of each owner
-  std::vector<std::unique_ptr<local::Event>> free_events_;
+  std::vector<std::unique_ptr<local::DeviceEvent>> free_events_;
 };
 
 }  // namespace quarry::exec

@@ -64,7 +64,7 @@ class StagedClient final : public PathClient {
  private:
   struct Bounce {  // one segment on its way
     std::unique_ptr<local::Buffer> memory;
-    std::unique_ptr<local::Event> copied;
+    std::unique_ptr<local::DeviceEvent> copied;
     FetchPtr fetch;  // null: free
     int64_t segment = 0;
     std::unique_ptr<comm::Request> receive;  // null: being copied
@@ -129,15 +129,16 @@ class StagedClient final : public PathClient {
   }
 
   // Wakes the service's thread once the event is reached.
-  void wake_after(local::Event& event) {
+  void wake_after(local::DeviceEvent& event) {
     wake_stream_->wait(event);
     wake_stream_->host_callback([&communicator = link_.communicator] { communicator.wake(); });
   }
 
   FetchClient& client_;
   const ServiceLink& link_;
-  std::unique_ptr<local::Stream> stream_;
-  std::unique_ptr<local::Stream> wake_stream_;  // calls back to the host, which would hold up the copies behind them
+  std::unique_ptr<local::DeviceStream> stream_;
+  std::unique_ptr<local::DeviceStream>
+      wake_stream_;  // calls back to the host, which would hold up the copies behind them
   std::vector<Bounce> bounces_;
   std::deque<FetchPtr> waiting_;  // with segments to ask for; under the client's lock
 };

@@ -130,7 +130,7 @@ class NcclCollectives final : public DeviceCollectives {
     ncclCommDestroy(comm_);
   }
 
-  void broadcast(void* data, int64_t bytes, int root, local::Stream& stream) override {
+  void broadcast(void* data, int64_t bytes, int root, local::DeviceStream& stream) override {
     if (bytes == 0) return;
     const std::lock_guard lock(mutex_);
     ready();
@@ -138,14 +138,14 @@ class NcclCollectives final : public DeviceCollectives {
           "ncclBroadcast");
   }
 
-  void all_gather(const void* mine, int64_t bytes_each, void* all, local::Stream& stream) override {
+  void all_gather(const void* mine, int64_t bytes_each, void* all, local::DeviceStream& stream) override {
     if (bytes_each == 0) return;
     const std::lock_guard lock(mutex_);
     ready();
     start(ncclAllGather(mine, all, static_cast<size_t>(bytes_each), ncclUint8, comm_, native(stream)), "ncclAllGather");
   }
 
-  void all_reduce(void* data, int64_t count, local::DType dtype, ReduceOp op, local::Stream& stream) override {
+  void all_reduce(void* data, int64_t count, local::DType dtype, ReduceOp op, local::DeviceStream& stream) override {
     const ncclDataType_t type = type_of(dtype);
     if (count == 0) return;
     const std::lock_guard lock(mutex_);
@@ -155,7 +155,7 @@ class NcclCollectives final : public DeviceCollectives {
   }
 
   void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
-                  std::span<const int64_t> receive_bytes, local::Stream& stream) override {
+                  std::span<const int64_t> receive_bytes, local::DeviceStream& stream) override {
     if (send_bytes.size() != static_cast<size_t>(size_) || receive_bytes.size() != static_cast<size_t>(size_)) {
       throw local::InvalidArgument(fmt::format("all-to-all of {} and {} segments over {} ranks", send_bytes.size(),
                                                receive_bytes.size(), size_));
@@ -208,7 +208,7 @@ class NcclCollectives final : public DeviceCollectives {
   }
 
  private:
-  static cudaStream_t native(local::Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+  static cudaStream_t native(local::DeviceStream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
   void ready() {
     if (comm_ == nullptr || aborting_) throw local::CommError("NCCL: the communicator was aborted");

@@ -142,7 +142,8 @@ TEST(HyperslabRuns, AxesThatContinueEachOtherAreOne) {
   EXPECT_EQ(copy.outer[0].count, 20);
   EXPECT_EQ(copy.outer[0].stride, 32);
   EXPECT_EQ(copy.run_bytes, 16);
-  const local::Dims many = local::Dims::filled(9, 3), some = local::Dims::filled(9, 2), zeros = local::Dims::filled(9, 0);
+  const local::Dims many = local::Dims::filled(9, 3), some = local::Dims::filled(9, 2),
+                    zeros = local::Dims::filled(9, 0);
   EXPECT_FALSE(HyperslabRuns({many, zeros, some, 4}).device_copy(nullptr, nullptr).has_value());
 }
 
@@ -159,8 +160,11 @@ TEST(Messages, SurviveTheWay) {
   Message request;
   request.epoch = 77;
   request.path = 3;
-  request.request = {
-      5, {1, 2, int64_t{1} << 40}, {local::Dims::filled(32, 3), local::Dims::filled(32, 1), local::Dims::filled(32, 2), 8}, 6, 9};
+  request.request = {5,
+                     {1, 2, int64_t{1} << 40},
+                     {local::Dims::filled(32, 3), local::Dims::filled(32, 1), local::Dims::filled(32, 2), 8},
+                     6,
+                     9};
   const Message got = decode(encode(request));
   EXPECT_EQ(got.kind, MessageKind::fetch);
   EXPECT_EQ(got.path, 3);

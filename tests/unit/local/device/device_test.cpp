@@ -169,7 +169,7 @@ TEST(Contexts, ScopesNest) {
     const DeviceScope outer(Device{DeviceKind::emulated, 1});
     EXPECT_EQ(to_string(current_context().device), "emulated:1");
     EXPECT_EQ(current_context().memory, &default_pool({DeviceKind::emulated, 1}));
-    const Stream* stream = current_context().stream;
+    const DeviceStream* stream = current_context().stream;
     {
       const DeviceScope inner(kCpu);
       EXPECT_EQ(current_context().device, kCpu);
@@ -183,8 +183,8 @@ TEST(Contexts, ScopesNest) {
 
 TEST(Contexts, ThreadsHaveTheirOwn) {
   const DeviceScope scope(Device{DeviceKind::emulated, 0});
-  Stream* mine = current_context().stream;
-  Stream *theirs = nullptr, *reused = nullptr;
+  DeviceStream* mine = current_context().stream;
+  DeviceStream *theirs = nullptr, *reused = nullptr;
   std::thread([&] {
     EXPECT_EQ(current_context().device, kCpu);
     theirs = default_context({DeviceKind::emulated, 0}).stream;

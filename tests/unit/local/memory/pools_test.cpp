@@ -43,7 +43,7 @@ class Pools : public ::testing::TestWithParam<DeviceKind> {
   }
   const Device device_{GetParam(), 0};
   std::unique_ptr<SlabPool> pool_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<DeviceStream> stream_;
 };
 QUARRY_ON_EVERY_DEVICE(Pools);
 

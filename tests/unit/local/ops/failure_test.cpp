@@ -18,7 +18,7 @@ class Failures : public ::testing::TestWithParam<DeviceKind> {
     stream_ = backend(GetParam()).create_stream(0, StreamRole::compute);
   }
   const Device device_{GetParam(), 0};
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<DeviceStream> stream_;
 };
 QUARRY_ON_EVERY_DEVICE(Failures);
 

@@ -100,7 +100,7 @@ TEST(Benchmarks, Summary) {
 TEST_P(Benchmark, TimersNeedToBeReached) {
   Backend& owner = backend(GetParam());
   const auto begin = owner.create_timer(0), end = owner.create_timer(0);
-  Stream& stream = *current_context().stream;
+  DeviceStream& stream = *current_context().stream;
   EXPECT_THROW(static_cast<void>(end->seconds_since(*begin)), InvalidArgument);
   stream.record(*begin);
   stream.record(*end);

@@ -112,7 +112,7 @@ TEST_P(Manipulation, CurrentDevice) {
 
 TEST_P(Manipulation, OutOfMemoryLosesNothing) {
   const Device device{GetParam(), 0};
-  const std::unique_ptr<Stream> stream = backend(GetParam()).create_stream(0, StreamRole::compute);
+  const std::unique_ptr<DeviceStream> stream = backend(GetParam()).create_stream(0, StreamRole::compute);
   const auto pool = SlabPool::fixed(device, int64_t{1} << 20);
   const auto work = [&] {
     const NdArray a = counting({60, 10});
