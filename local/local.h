@@ -13,6 +13,7 @@
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/memory/profile.h"
+#include "quarry/local/memory/stream.h"
 #include "quarry/local/ndarray/dlpack.h"
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/local/ndarray/print.h"

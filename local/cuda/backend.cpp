@@ -78,6 +78,7 @@ class CudaBackend final : public Backend {
   }
 
   void* allocate_slab(int index, int64_t bytes) override {
+    refuse_slab_in_capture(bytes);
     begin_use(index);
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, static_cast<size_t>(bytes));
@@ -97,6 +98,7 @@ class CudaBackend final : public Backend {
   }
 
   void* allocate_pinned(int64_t bytes) override {
+    refuse_slab_in_capture(bytes);
     // Pinned memory belongs to a context: that of the device this process already works on.
     begin_use(last_used_);
     void* data = nullptr;
@@ -116,6 +118,33 @@ class CudaBackend final : public Backend {
   std::unique_ptr<DeviceStream> create_stream(int index, StreamRole role) override {
     begin_use(index);
     return std::make_unique<CudaStream>(index, role);
+  }
+
+  std::unique_ptr<DeviceStream> create_stream_of_priority(int index, int priority) override {
+    begin_use(index);
+    return std::make_unique<CudaStream>(index, priority);
+  }
+
+  std::unique_ptr<DeviceStream> wrap_stream(int index, void* native) override {
+    begin_use(index);
+    const auto stream = static_cast<cudaStream_t>(native);
+#if CUDART_VERSION >= 12080
+    // The default streams are of whatever device is current.
+    if (stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread) {
+      int owner = -1;
+      QUARRY_CUDA_CALL(cudaStreamGetDevice(stream, &owner));
+      if (owner != index)
+        throw InvalidArgument(fmt::format("the stream is one of cuda:{}, not of cuda:{}", owner, index));
+    }
+#endif
+    return std::make_unique<CudaStream>(index, stream);
+  }
+
+  std::pair<int, int> stream_priorities(int index) override {
+    begin_use(index);
+    int least = 0, greatest = 0;
+    QUARRY_CUDA_CALL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    return {least, greatest};
   }
 
   std::unique_ptr<DeviceEvent> create_event(int index) override {

@@ -57,12 +57,19 @@ template <class Status, size_t N>
   throw DeviceError(message);
 }
 
+// What a call says of streams, memory and kernels that went with their context. The numbers are those of CUresult too.
+const char* reset_hint(int status) {
+  const bool stale = status == cudaErrorContextIsDestroyed || status == cudaErrorInvalidResourceHandle ||
+                     status == cudaErrorDeviceUninitialized;
+  return stale ? "; after a reset of the device (cudaDeviceReset) its arrays, streams and kernels are lost" : "";
+}
+
 }  // namespace
 
 void fail(cudaError_t status, const char* call) {
   cudaGetLastError();  // a non-sticky error must not show up again in a later, innocent call
-  const std::string message =
-      fmt::format("{}: {} ({})", function_name(call), cudaGetErrorString(status), cudaGetErrorName(status));
+  const std::string message = fmt::format("{}: {} ({}){}", function_name(call), cudaGetErrorString(status),
+                                          cudaGetErrorName(status), reset_hint(status));
   if (status == cudaErrorMemoryAllocation) throw OutOfMemory(message);
   throw DeviceError(message);
 }
@@ -70,7 +77,8 @@ void fail(cudaError_t status, const char* call) {
 void fail(CUresult status, const char* call) {
   const char* text = nullptr;
   if (driver().get_error_string(status, &text) != CUDA_SUCCESS || text == nullptr) text = "unknown error";
-  const std::string message = fmt::format("{}: {} ({})", function_name(call), text, static_cast<int>(status));
+  const std::string message =
+      fmt::format("{}: {} ({}){}", function_name(call), text, static_cast<int>(status), reset_hint(status));
   if (status == CUDA_ERROR_OUT_OF_MEMORY) throw OutOfMemory(message);
   throw DeviceError(message);
 }

@@ -56,16 +56,29 @@ CudaStream::CudaStream(int index, StreamRole role) : index_(index) {
   QUARRY_CUDA_CALL(cudaStreamCreateWithPriority(stream_.out(), cudaStreamNonBlocking, priority));
 }
 
+CudaStream::CudaStream(int index, int priority) : index_(index) {
+  use_device(index);
+  QUARRY_CUDA_CALL(cudaStreamCreateWithPriority(stream_.out(), cudaStreamNonBlocking, priority));
+}
+
+CudaStream::CudaStream(int index, cudaStream_t foreign) : index_(index), foreign_(true), stream_(foreign) {}
+
 CudaStream::~CudaStream() {
+  // Callbacks refer to this object, destroying a CUDA stream does not wait for them, and who finds the stream retired
+  // takes its work for done.
+  const auto finish = [this] {
+    if (used_ && cudaSetDevice(index_) == cudaSuccess) cudaStreamSynchronize(stream_.get());
+  };
+  finish();
   retire();
-  // Callbacks refer to this object; destroying a CUDA stream does not wait for them.
-  if (cudaSetDevice(index_) == cudaSuccess) cudaStreamSynchronize(stream_.get());
+  finish();
+  if (foreign_) static_cast<void>(stream_.release());
 }
 
 void CudaStream::copy(void* to, const void* from, int64_t bytes) {
   if (bytes == 0) return;
   use_device(index_);
-  QUARRY_CUDA_CALL(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream_.get()));
+  QUARRY_CUDA_CALL(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, handle()));
 }
 
 namespace {
@@ -96,13 +109,13 @@ void CudaStream::copy_to_peer(void* to, Device target, const void* from, int64_t
     throw InvalidArgument("a peer of " + to_string(device()) + " is a CUDA device, not " + to_string(target));
   if (target.index != index_) enable_peer_access(index_, target.index);
   use_device(index_);
-  QUARRY_CUDA_CALL(cudaMemcpyPeerAsync(to, target.index, from, index_, static_cast<size_t>(bytes), stream_.get()));
+  QUARRY_CUDA_CALL(cudaMemcpyPeerAsync(to, target.index, from, index_, static_cast<size_t>(bytes), handle()));
 }
 
 void CudaStream::fill(void* to, uint8_t value, int64_t bytes) {
   if (bytes == 0) return;
   use_device(index_);
-  QUARRY_CUDA_CALL(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream_.get()));
+  QUARRY_CUDA_CALL(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), handle()));
 }
 
 void CudaStream::record(DeviceEvent& event) {
@@ -128,11 +141,12 @@ void CudaStream::run_callback(void* data) {
 void CudaStream::host_callback(std::function<void()> function) {
   use_device(index_);
   auto callback = std::make_unique<Callback>(Callback{this, std::move(function)});
-  QUARRY_CUDA_CALL(cudaLaunchHostFunc(stream_.get(), &run_callback, callback.get()));
+  QUARRY_CUDA_CALL(cudaLaunchHostFunc(handle(), &run_callback, callback.get()));
   static_cast<void>(callback.release());  // run_callback owns it now
 }
 
 void CudaStream::synchronize() {
+  refuse_in_capture("synchronize()", "the host cannot wait for work that is only recorded");
   use_device(index_);
   QUARRY_CUDA_CALL(cudaStreamSynchronize(stream_.get()));
   rethrow();
@@ -168,7 +182,7 @@ cublasHandle_t CudaStream::blas() {
   if (!blas_) {
     use_device(index_);
     QUARRY_CUDA_CALL(cublasCreate(blas_.out()));
-    QUARRY_CUDA_CALL(cublasSetStream(blas_.get(), stream_.get()));
+    QUARRY_CUDA_CALL(cublasSetStream(blas_.get(), handle()));
     // float32 in full precision (never TF32); half types must not sum in half precision either.
     QUARRY_CUDA_CALL(cublasSetMathMode(
         blas_.get(),
@@ -182,7 +196,7 @@ cusolverDnHandle_t CudaStream::solver() {
   if (!solver_) {
     use_device(index_);
     QUARRY_CUDA_CALL(cusolverDnCreate(solver_.out()));
-    QUARRY_CUDA_CALL(cusolverDnSetStream(solver_.get(), stream_.get()));
+    QUARRY_CUDA_CALL(cusolverDnSetStream(solver_.get(), handle()));
     QUARRY_CUDA_CALL(cusolverDnSetDeterministicMode(solver_.get(), CUSOLVER_DETERMINISTIC_RESULTS));
   }
   return solver_.get();
@@ -192,9 +206,43 @@ cusparseHandle_t CudaStream::sparse() {
   if (!sparse_) {
     use_device(index_);
     QUARRY_CUDA_CALL(cusparseCreate(sparse_.out()));
-    QUARRY_CUDA_CALL(cusparseSetStream(sparse_.get(), stream_.get()));
+    QUARRY_CUDA_CALL(cusparseSetStream(sparse_.get(), handle()));
   }
   return sparse_.get();
+}
+
+namespace {
+
+class CudaGraph final : public DeviceGraph {
+ public:
+  CudaGraph(int index, Handle<cudaGraph_t> graph) : index_(index), graph_(std::move(graph)) {
+    use_device(index);
+    QUARRY_CUDA_CALL(cudaGraphInstantiateWithFlags(executable_.out(), graph_.get(), 0));
+  }
+  void launch(DeviceStream& stream) override {
+    use_device(index_);
+    QUARRY_CUDA_CALL(cudaGraphLaunch(executable_.get(), cuda_stream(&stream).handle()));
+  }
+
+ private:
+  const int index_;
+  Handle<cudaGraph_t> graph_;
+  Handle<cudaGraphExec_t> executable_;
+};
+
+}  // namespace
+
+void CudaStream::begin_capture() {
+  use_device(index_);
+  // Relaxed: what must not be called meanwhile is refused by us, with a reason; loading a kernel is no matter.
+  QUARRY_CUDA_CALL(cudaStreamBeginCapture(handle(), cudaStreamCaptureModeRelaxed));
+}
+
+std::unique_ptr<DeviceGraph> CudaStream::end_capture() {
+  use_device(index_);
+  Handle<cudaGraph_t> graph;
+  QUARRY_CUDA_CALL(cudaStreamEndCapture(stream_.get(), graph.out()));
+  return std::make_unique<CudaGraph>(index_, std::move(graph));
 }
 
 CudaStream& cuda_stream(DeviceStream* stream) {

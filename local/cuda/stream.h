@@ -6,6 +6,7 @@
 #include <cusolverDn.h>
 #include <cusparse.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@ void use_device(int index);
 struct Destroy {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
   void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
   void operator()(cusolverDnHandle_t handle) const { cusolverDnDestroy(handle); }
   void operator()(cusparseHandle_t handle) const { cusparseDestroy(handle); }
@@ -45,6 +48,9 @@ class CudaEvent final : public DeviceEvent {
 class CudaStream final : public DeviceStream {
  public:
   CudaStream(int index, StreamRole role);
+  CudaStream(int index, int priority);
+  // A stream of someone else, who destroys it later than this object.
+  CudaStream(int index, cudaStream_t foreign);
   ~CudaStream() override;
   Device device() const override { return {DeviceKind::cuda, index_}; }
   void copy(void* to, const void* from, int64_t bytes) override;
@@ -55,6 +61,8 @@ class CudaStream final : public DeviceStream {
   void host_callback(std::function<void()> function) override;
   void synchronize() override;
   void* native() const override { return stream_.get(); }
+  void begin_capture() override;
+  std::unique_ptr<DeviceGraph> end_capture() override;
 
   // 8 bytes of pinned memory that kernels of this stream reach; one operation uses them at a time, and waits for its
   // end.
@@ -62,7 +70,10 @@ class CudaStream final : public DeviceStream {
   // 8 bytes to the host, through host_word(). Blocks until what was queued before is done.
   uint64_t read_word(const void* from);
 
-  cudaStream_t handle() const { return stream_.get(); }
+  cudaStream_t handle() {
+    used_ = true;
+    return stream_.get();
+  }
   // This stream's library handles, made at first use. A BLAS call needs set_workspace() first.
   cublasHandle_t blas();
   cusolverDnHandle_t solver();
@@ -81,6 +92,8 @@ class CudaStream final : public DeviceStream {
   };
 
   const int index_;
+  const bool foreign_ = false;
+  std::atomic<bool> used_ = false;  // has queued work of its own, not only waits and events
   Handle<cudaStream_t> stream_;
   std::unique_ptr<uint64_t, FreePinned> word_;
   Handle<cublasHandle_t> blas_;

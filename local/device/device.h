@@ -1,12 +1,14 @@
 // Devices, streams and events, and the backend that a device kind plugs in.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace quarry::local {
 
@@ -44,16 +46,61 @@ class DeviceEvent {
   virtual double seconds_since(DeviceEvent& earlier) = 0;
 };
 
+class DeviceStream;
+class CaptureLog;  // local/memory/memory_resource.h
+
+// Says whether a stream is still there, and lives as long as anyone asks.
+class StreamLife {
+ public:
+  StreamLife(DeviceStream& stream, uint64_t id) : stream_(&stream), id_(id) {}
+  uint64_t id() const { return id_; }
+
+ private:
+  friend class DeviceStream;
+  friend class StreamPin;
+  DeviceStream* const stream_;
+  const uint64_t id_;
+  std::atomic<int> pins_ = 0;
+  std::atomic<bool> gone_ = false;
+};
+
+// Keeps a stream from being destroyed: its destructor waits for the pins, so one is held for some calls at most.
+class StreamPin {
+ public:
+  StreamPin() = default;
+  explicit StreamPin(std::shared_ptr<StreamLife> life);
+  StreamPin(StreamPin&&) noexcept = default;
+  StreamPin& operator=(StreamPin&& other) noexcept {
+    std::swap(life_, other.life_);
+    return *this;
+  }
+  ~StreamPin();
+  // Null where the stream is gone, and its work done.
+  DeviceStream* get() const { return life_ ? life_->stream_ : nullptr; }
+
+ private:
+  std::shared_ptr<StreamLife> life_;
+};
+
+// What a stream's capture recorded.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // Queues the recorded work. The stream is one of the same device.
+  virtual void launch(DeviceStream& stream) = 0;
+};
+
 // An in-order queue of work on one device. The CPU's stream runs everything at once, in the calling thread. Not
 // thread-safe, except host_callback's callee.
-class DeviceStream {
+class DeviceStream : public std::enable_shared_from_this<DeviceStream> {
  public:
   DeviceStream();
   virtual ~DeviceStream() { retire(); }
   DeviceStream(const DeviceStream&) = delete;
   DeviceStream& operator=(const DeviceStream&) = delete;
   // Of this process, never given twice.
-  uint64_t id() const { return id_; }
+  uint64_t id() const { return life_->id(); }
+  const std::shared_ptr<StreamLife>& life() const { return life_; }
   // Calls `use` with the stream of that number, which cannot go meanwhile. False if it is gone, and its work done.
   static bool with_live(uint64_t id, const std::function<void(DeviceStream&)>& use);
   virtual Device device() const = 0;
@@ -69,13 +116,39 @@ class DeviceStream {
   virtual void synchronize() = 0;                   // blocks; throws DeviceError, or what an emulated operation threw
   virtual void* native() const { return nullptr; }  // cudaStream_t on a GPU
 
+  // From here on work is recorded, not run, until end_capture(). Throws NotSupported where the device has no graphs.
+  virtual void begin_capture();
+  virtual std::unique_ptr<DeviceGraph> end_capture();
+  // Who is told of the memory that captured work uses; null while nothing is captured.
+  CaptureLog* capture_log() const { return capture_log_; }
+  void set_capture_log(CaptureLog* log) { capture_log_ = log; }
+
  protected:
-  // To begin every destructor with; one of a stream that works asynchronously ends by waiting for the work.
+  // For every destructor, after the stream's work is done: until then others may wait for it.
   void retire() noexcept;
 
  private:
-  const uint64_t id_;
+  const std::shared_ptr<StreamLife> life_;
+  CaptureLog* capture_log_ = nullptr;
 };
+
+// Whether the calling thread captures a graph now.
+bool capturing();
+// Throws InvalidArgument if so: "`what` inside the capture of a graph: `why`".
+void refuse_in_capture(std::string_view what, std::string_view why);
+// The same where memory would have to be taken from the driver.
+void refuse_slab_in_capture(int64_t bytes);
+// Makes capturing() true in the calling thread.
+class CaptureMark {
+ public:
+  CaptureMark();
+  ~CaptureMark();
+  CaptureMark(const CaptureMark&) = delete;
+  CaptureMark& operator=(const CaptureMark&) = delete;
+};
+
+// An event recorded on the stream; null where the stream is gone. The event goes back to a store with its last holder.
+std::shared_ptr<DeviceEvent> record_event(const std::shared_ptr<StreamLife>& life);
 
 enum class StreamRole : uint8_t { compute, to_device, to_host };
 
@@ -96,6 +169,12 @@ class Backend {
   virtual void* allocate_pinned(int64_t bytes) = 0;
   virtual void free_pinned(void* data, int64_t bytes) noexcept = 0;
   virtual std::unique_ptr<DeviceStream> create_stream(int index, StreamRole role) = 0;
+  // A compute stream of the user's. The priority is one of stream_priorities().
+  virtual std::unique_ptr<DeviceStream> create_stream_of_priority(int index, int priority);
+  // A stream that was made elsewhere, and that lives longer than the result. Throws NotSupported.
+  virtual std::unique_ptr<DeviceStream> wrap_stream(int index, void* native);
+  // The least, which is 0, and the greatest: as CUDA counts, work of lower numbers goes first.
+  virtual std::pair<int, int> stream_priorities(int /*index*/) { return {0, 0}; }
   virtual std::unique_ptr<DeviceEvent> create_event(int index) = 0;
   virtual std::unique_ptr<DeviceEvent> create_timer(int index) = 0;  // an event that knows when it was reached
   // For profilers that watch the process (local/device/range.h): named ranges of the calling thread, and the stretch of

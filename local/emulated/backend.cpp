@@ -91,12 +91,17 @@ class EmulatedEvent final : public DeviceEvent {
   std::shared_ptr<EventState> state_;
 };
 
-class EmulatedStream final : public DeviceStream {
+// The thread that does what streams queue, in order.
+class EmulatedQueue : public std::enable_shared_from_this<EmulatedQueue> {
  public:
-  EmulatedStream(int index, uint64_t seed, int64_t longest_delay_us)
-      : index_(index), random_(seed), longest_delay_us_(longest_delay_us), thread_([this] { work(); }) {}
-  ~EmulatedStream() override {
-    retire();
+  struct Item {
+    std::function<void()> operation;
+    bool always;  // else it is skipped once an earlier operation has failed
+  };
+
+  EmulatedQueue(uint64_t seed, int64_t longest_delay_us)
+      : random_(seed), longest_delay_us_(longest_delay_us), thread_([this] { work(); }) {}
+  ~EmulatedQueue() {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
@@ -104,51 +109,9 @@ class EmulatedStream final : public DeviceStream {
     changed_.notify_all();
     thread_.join();
   }
+  EmulatedQueue(const EmulatedQueue&) = delete;
+  EmulatedQueue& operator=(const EmulatedQueue&) = delete;
 
-  Device device() const override { return {DeviceKind::emulated, index_}; }
-  void copy(void* to, const void* from, int64_t bytes) override {
-    if (bytes <= 0) return;
-    enqueue([=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
-  }
-  void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) override {
-    QUARRY_CHECK(target.kind == DeviceKind::emulated);
-    copy(to, from, bytes);
-  }
-  void fill(void* to, uint8_t value, int64_t bytes) override {
-    if (bytes <= 0) return;
-    enqueue([=] { std::memset(to, value, static_cast<size_t>(bytes)); });
-  }
-  void record(DeviceEvent& event) override {
-    // Runs after a failure too: whoever waits must not hang.
-    enqueue_always([this, state = dynamic_cast<EmulatedEvent&>(event).new_state()] {
-      const std::lock_guard lock(state->mutex);
-      state->reached = true;
-      state->time = std::chrono::steady_clock::now();
-      state->error = error();
-      state->changed.notify_all();
-    });
-  }
-  void wait(DeviceEvent& event) override {
-    auto* emulated = dynamic_cast<EmulatedEvent*>(&event);
-    if (!emulated) return event.synchronize();
-    if (auto state = emulated->state()) enqueue_always([state = std::move(state)] { state->wait(); });
-  }
-  void host_callback(std::function<void()> function) override { enqueue_always(std::move(function)); }
-  void synchronize() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
-    if (std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
-  }
-
-  // Skipped once an earlier operation has failed.
-  void enqueue(std::function<void()> operation) { push({std::move(operation), false}); }
-
- private:
-  struct Item {
-    std::function<void()> operation;
-    bool always;
-  };
-  void enqueue_always(std::function<void()> operation) { push({std::move(operation), true}); }
   void push(Item item) {
     {
       const std::lock_guard lock(mutex_);
@@ -156,10 +119,21 @@ class EmulatedStream final : public DeviceStream {
     }
     changed_.notify_all();
   }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+  }
+  void synchronize() {
+    wait();
+    const std::lock_guard lock(mutex_);
+    if (std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+  }
   std::exception_ptr error() {
     const std::lock_guard lock(mutex_);
     return error_;
   }
+
+ private:
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -191,7 +165,6 @@ class EmulatedStream final : public DeviceStream {
     std::this_thread::sleep_for(std::chrono::microseconds(random_() % (static_cast<uint64_t>(longest_delay_us_) + 1)));
   }
 
-  const int index_;
   std::mt19937_64 random_;
   const int64_t longest_delay_us_;
   std::mutex mutex_;
@@ -201,6 +174,100 @@ class EmulatedStream final : public DeviceStream {
   std::exception_ptr error_;
   std::thread thread_;  // last: uses all of the above
 };
+
+class EmulatedGraph;
+
+class EmulatedStream final : public DeviceStream {
+ public:
+  EmulatedStream(int index, std::shared_ptr<EmulatedQueue> queue) : index_(index), queue_(std::move(queue)) {}
+  ~EmulatedStream() override {
+    if (used_) queue_->wait();
+    retire();
+    if (used_) queue_->wait();
+  }
+
+  Device device() const override { return {DeviceKind::emulated, index_}; }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    if (bytes <= 0) return;
+    enqueue([=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
+  }
+  void copy_to_peer(void* to, Device target, const void* from, int64_t bytes) override {
+    QUARRY_CHECK(target.kind == DeviceKind::emulated);
+    copy(to, from, bytes);
+  }
+  void fill(void* to, uint8_t value, int64_t bytes) override {
+    if (bytes <= 0) return;
+    enqueue([=] { std::memset(to, value, static_cast<size_t>(bytes)); });
+  }
+  void record(DeviceEvent& event) override {
+    // Runs after a failure too: whoever waits must not hang.
+    push({[queue = queue_.get(), state = dynamic_cast<EmulatedEvent&>(event).new_state()] {
+            const std::lock_guard lock(state->mutex);
+            state->reached = true;
+            state->time = std::chrono::steady_clock::now();
+            state->error = queue->error();
+            state->changed.notify_all();
+          },
+          true});
+  }
+  void wait(DeviceEvent& event) override {
+    auto* emulated = dynamic_cast<EmulatedEvent*>(&event);
+    if (!emulated) return event.synchronize();
+    if (auto state = emulated->state()) push({[state = std::move(state)] { state->wait(); }, true});
+  }
+  void host_callback(std::function<void()> function) override {
+    used_ = true;
+    push({std::move(function), true});
+  }
+  void synchronize() override {
+    refuse_in_capture("synchronize()", "the host cannot wait for work that is only recorded");
+    queue_->synchronize();
+  }
+  void* native() const override { return queue_.get(); }
+
+  void begin_capture() override { recorded_.emplace(); }
+  std::unique_ptr<DeviceGraph> end_capture() override;
+
+  // Skipped once an earlier operation has failed.
+  void enqueue(std::function<void()> operation) {
+    used_ = true;
+    push({std::move(operation), false});
+  }
+
+ private:
+  friend class EmulatedGraph;
+  void push(EmulatedQueue::Item item) {
+    if (recorded_)
+      recorded_->push_back(std::move(item));
+    else
+      queue_->push(std::move(item));
+  }
+
+  const int index_;
+  const std::shared_ptr<EmulatedQueue> queue_;  // of a wrapped stream: shared with it
+  std::atomic<bool> used_ = false;              // has queued work of its own, not only waits and events
+  std::optional<std::vector<EmulatedQueue::Item>> recorded_;
+};
+
+class EmulatedGraph final : public DeviceGraph {
+ public:
+  explicit EmulatedGraph(std::vector<EmulatedQueue::Item> items) : items_(std::move(items)) {}
+  void launch(DeviceStream& stream) override {
+    auto& target = dynamic_cast<EmulatedStream&>(stream);
+    target.used_ = true;
+    for (const EmulatedQueue::Item& item : items_) target.push(item);
+  }
+
+ private:
+  const std::vector<EmulatedQueue::Item> items_;
+};
+
+std::unique_ptr<DeviceGraph> EmulatedStream::end_capture() {
+  QUARRY_CHECK(recorded_.has_value());
+  auto graph = std::make_unique<EmulatedGraph>(std::move(*recorded_));
+  recorded_.reset();
+  return graph;
+}
 
 class EmulatedBackend final : public Backend {
  public:
@@ -214,6 +281,7 @@ class EmulatedBackend final : public Backend {
   }
   void* allocate_slab(int index, int64_t bytes) override {
     check_index(index);
+    refuse_slab_in_capture(bytes);
     const std::lock_guard lock(mutex_);
     int64_t& used = used_[static_cast<size_t>(index)];
     if (bytes > options_.memory_bytes - used) {
@@ -229,13 +297,26 @@ class EmulatedBackend final : public Backend {
     const std::lock_guard lock(mutex_);
     used_[static_cast<size_t>(index)] -= bytes;
   }
-  void* allocate_pinned(int64_t bytes) override { return cpu_backend().allocate_slab(0, bytes); }
+  void* allocate_pinned(int64_t bytes) override {
+    refuse_slab_in_capture(bytes);
+    return cpu_backend().allocate_slab(0, bytes);
+  }
   void free_pinned(void* data, int64_t bytes) noexcept override { cpu_backend().free_slab(0, data, bytes); }
   std::unique_ptr<DeviceStream> create_stream(int index, StreamRole) override {
     check_index(index);
     const uint64_t number = streams_.fetch_add(1);
-    return std::make_unique<EmulatedStream>(index, static_cast<uint64_t>(options_.seed) * 1000003 + number,
-                                            options_.longest_delay_us);
+    return std::make_unique<EmulatedStream>(
+        index, std::make_shared<EmulatedQueue>(static_cast<uint64_t>(options_.seed) * 1000003 + number,
+                                               options_.longest_delay_us));
+  }
+  // `native` is native() of a stream of ours.
+  std::unique_ptr<DeviceStream> wrap_stream(int index, void* native) override {
+    check_index(index);
+    return std::make_unique<EmulatedStream>(index, static_cast<EmulatedQueue*>(native)->shared_from_this());
+  }
+  std::pair<int, int> stream_priorities(int index) override {  // which change nothing
+    check_index(index);
+    return {0, -1};
   }
   std::unique_ptr<DeviceEvent> create_event(int index) override {
     check_index(index);

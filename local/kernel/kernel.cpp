@@ -177,7 +177,7 @@ std::vector<NdArray> ReductionKernel::run(std::span<const Arg> args, const Reduc
       strides.push_back(reduced ? 0 : outputs.back().strides()[own]);
       own += !reduced || options.keepdims ? 1 : 0;
     }
-    aligned.emplace_back(outputs.back().buffer(), outputs.back().dtype(), kept, strides, outputs.back().offset());
+    aligned.push_back(outputs.back().restrided(kept, strides, outputs.back().offset()));
   }
   check_outputs(*signature_, outputs);
   KernelLaunch launch;

@@ -169,6 +169,7 @@ class RawKernel {
  public:
   RawKernel(const std::string& source, const std::string& name, const std::vector<std::string>& options = {});
 
+  // A read-only array goes only where the source declares a pointer to const; else this throws InvalidArgument.
   // Queues the kernel on the arrays' device, or, without arrays, on the current one. The arguments must be those of the
   // kernel's parameters, by number, size and, where the source shows it, type. More dynamic shared memory than 48 KiB
   // is opted into. Throws NotSupported off GPUs, CompileError, TypeError (arguments), InvalidArgument (a grid or block

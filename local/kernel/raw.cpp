@@ -18,6 +18,7 @@ namespace {
 struct RawParameter {
   std::string text;
   bool pointer = false;
+  bool reads_only = false;     // a pointer to const
   std::optional<DType> dtype;  // of what is passed or pointed to; nothing for types that are not built in
 };
 
@@ -73,10 +74,12 @@ RawParameter parse_parameter(const std::string& text) {
   }
   std::istringstream words(spaced);
   std::vector<std::string> type;
+  bool constant = false;  // what is pointed to
   for (std::string word; words >> word;) {
+    if (word == "const" && !parameter.pointer) constant = true;
     if (word == "const" || word == "volatile" || word == "__restrict__" || word == "__grid_constant__") continue;
     if (word == "*") {
-      if (parameter.pointer) return {text, true, std::nullopt};  // a pointer to pointers
+      if (parameter.pointer) return {text, true, false, std::nullopt};  // a pointer to pointers
       parameter.pointer = true;
       continue;
     }
@@ -90,6 +93,7 @@ RawParameter parse_parameter(const std::string& text) {
       if (joined == known.name) parameter.dtype = known.dtype;
     if (parameter.dtype) break;
   }
+  parameter.reads_only = parameter.pointer && constant;
   return parameter;
 }
 
@@ -196,6 +200,7 @@ class RawKernel::State {
       : source_(std::move(source)), name_(std::move(name)), parameters_(parameters_of(source_->text, name_)) {}
 
   const std::string& name() const { return name_; }
+  bool reads_only(size_t argument) const { return parameters_ && (*parameters_)[argument].reads_only; }
   void check(const std::vector<RawArgument>& args) const { check_arguments(parameters_, name_, args); }
 
   // Compiled for the device.
@@ -243,7 +248,9 @@ void RawKernel::operator()(const Dim3& grid, const Dim3& block, const std::vecto
   addresses.reserve(args.size());
   for (const RawArgument& arg : args) {
     if (arg.array()) {
-      arg.array()->buffer()->use(context.stream);
+      // A kernel may write to whatever it does not declare const.
+      state_->reads_only(launch.bytes.size()) ? arg.array()->begin_read(context.stream)
+                                              : arg.array()->begin_write(context.stream);
       addresses.push_back(arg.array()->raw());
       launch.arguments.push_back(&addresses.back());
     } else {
@@ -283,7 +290,7 @@ NdArray RawModule::variable(const std::string& name, DType dtype, Device device)
   if (bytes % itemsize(dtype) != 0)
     throw InvalidArgument(
         fmt::format("the variable '{}' has {} bytes, no multiple of {}'s", name, bytes, local::name(dtype)));
-  auto buffer = std::make_shared<Buffer>(data, bytes, device, [] {});  // code is never unloaded
+  auto buffer = std::make_shared<Buffer>(data, bytes, device, nullptr);  // code is never unloaded
   return {std::move(buffer), dtype, Dims{bytes / itemsize(dtype)}, Dims{itemsize(dtype)}, 0};
 }
 

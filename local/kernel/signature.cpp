@@ -250,7 +250,7 @@ std::vector<KernelArgument> BoundArguments::launch(std::span<const KernelParamet
         array = &copies_.back();
       }
     }
-    array->buffer()->use(context.stream);
+    declared.output ? array->begin_write(context.stream) : array->begin_read(context.stream);
     argument.data = array->raw();
     if (declared.raw) {
       argument.shape = array->shape();

@@ -1,57 +1,61 @@
+#include <fmt/format.h>
+
+#include "quarry/local/base/error.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
+namespace {
+
+// The stream whose order holds for the buffer: on the CPU work is done when it is called, and the uses of a graph's
+// memory are those of its launches.
+DeviceStream* ordering(Device device, DeviceStream* stream) {
+  return device.kind == DeviceKind::cpu || (stream != nullptr && stream->capture_log() != nullptr) ? nullptr : stream;
+}
+
+}  // namespace
 
 Buffer::Buffer(int64_t bytes, MemoryResource& memory, DeviceStream* stream)
     : data_(memory.allocate(bytes, stream)),
       bytes_(bytes),
       device_(memory.device()),
       memory_(&memory),
-      only_stream_(stream) {}
+      order_(ordering(device_, stream)) {
+  if (CaptureLog* log = stream != nullptr ? stream->capture_log() : nullptr) log->made(*this);
+}
 
-Buffer::Buffer(void* data, int64_t bytes, Device device, std::function<void()> release)
-    : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
+Buffer::Buffer(void* data, int64_t bytes, Device device, std::function<void()> release, DeviceStream* stream,
+               std::shared_ptr<DeviceStream> producer)
+    : data_(data),
+      bytes_(bytes),
+      device_(device),
+      order_(ordering(device_, stream)),
+      release_(std::move(release)),
+      producer_(std::move(producer)) {}
 
 Buffer::~Buffer() {
-  DeviceStream* last = only_stream_;
-  for (DeviceStream* stream : streams_) {
-    try {
-      if (stream != streams_.back()) stream->synchronize();
-    } catch (...) {  // the memory is no longer used; the failure was that of work whose result nobody holds
-    }
-    last = stream;
+  if (memory_ != nullptr) {
+    const StreamPin last = device_.kind == DeviceKind::cpu ? StreamPin() : order_.last();
+    memory_->deallocate(data_, bytes_, last.get());
+    return;
   }
-  if (memory_)
-    memory_->deallocate(data_, bytes_, last);
-  else if (release_)
-    release_();
-}
-
-void Buffer::use(DeviceStream* stream) {
-  if (!memory_ || device_.kind == DeviceKind::cpu || only_stream_.load() == stream) return;
-  const std::lock_guard lock(mutex_);
-  if (streams_.empty()) {
-    if (DeviceStream* only = only_stream_.exchange(nullptr)) {
-      streams_.push_back(only);
-    } else {
-      only_stream_ = stream;
-      return;
-    }
-  }
-  bool known = false;
-  for (DeviceStream* other : streams_) {
-    if (other == stream)
-      known = true;
+  if (!release_) return;
+  try {
+    if (producer_)
+      order_.order_before(*producer_);
     else
-      other->synchronize();
+      order_.synchronize();
+  } catch (...) {  // the failure of work whose result nobody holds
   }
-  if (!known) streams_.push_back(stream);
+  release_();
 }
 
-void Buffer::set_stream(DeviceStream* stream) {
-  const std::lock_guard lock(mutex_);
-  streams_.clear();
-  only_stream_ = stream;
+void Buffer::use_on(DeviceStream& stream, Access access) {
+  if (stream.device() != device_) {
+    throw InvalidArgument(
+        fmt::format("a stream of {} cannot work on memory of {}", to_string(stream.device()), to_string(device_)));
+  }
+  if (CaptureLog* log = stream.capture_log()) return log->used(*this, access);
+  access == Access::read ? order_.read(stream) : order_.write(stream);
 }
 
 }  // namespace quarry::local

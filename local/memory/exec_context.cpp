@@ -1,9 +1,12 @@
 #include "quarry/local/memory/exec_context.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 #include <vector>
 
+#include "quarry/local/base/error.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
@@ -66,7 +69,12 @@ ThreadState& thread_state() {
 
 const ExecContext& current_context() { return thread_state().current; }
 
-ExecContext default_context(Device device) { return thread_state().default_context(device); }
+ExecContext default_context(Device device) {
+  if (device.kind != DeviceKind::cpu) {
+    refuse_in_capture("work on another stream", "it would run at once, and not with the graph");
+  }
+  return thread_state().default_context(device);
+}
 
 Device current_device() { return current_context().device; }
 
@@ -78,6 +86,12 @@ void set_device(Device device) {
 DeviceScope::DeviceScope(Device device) : DeviceScope(default_context(device)) {}
 
 DeviceScope::DeviceScope(const ExecContext& context) : previous_(current_context()) {
+  if (context.stream != nullptr && context.stream->device() != context.device) {
+    throw InvalidArgument(fmt::format("a context for {} with a stream of {}", to_string(context.device),
+                                      to_string(context.stream->device())));
+  }
+  if (context.device.kind != DeviceKind::cpu && (context.stream == nullptr || context.stream->capture_log() == nullptr))
+    refuse_in_capture("work on another stream", "it would run at once, and not with the graph");
   thread_state().current = context;
 }
 

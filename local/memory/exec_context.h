@@ -29,6 +29,7 @@ void set_device(Device device);
 class DeviceScope {
  public:
   explicit DeviceScope(Device device);
+  // Throws InvalidArgument where the context's stream is of another device.
   explicit DeviceScope(const ExecContext& context);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <mutex>
+#include <unordered_set>
 
 #include "quarry/local/ndarray/launch.h"
 
@@ -46,11 +48,20 @@ Device device_of(const dlpack::DLDevice& device) {
   throw DeviceError(fmt::format("DLPack: memory of device type {} cannot be used", static_cast<int>(device.type)));
 }
 
-void wait_for_work(const NdArray& array) {
-  if (array.device().kind == DeviceKind::cpu) return;
-  const ExecContext context = context_for(array.device());
-  array.buffer()->use(context.stream);
-  context.stream->synchronize();
+constexpr intptr_t kNoStream = -1;  // nobody waits
+
+// The stream that the protocol numbers so; null for kNoStream.
+std::shared_ptr<DeviceStream> numbered_stream(Device device, intptr_t number) {
+  if (device.kind == DeviceKind::cpu)
+    throw InvalidArgument(fmt::format("DLPack: memory of the cpu has no stream; {} was given", number));
+  if (number == 0) throw InvalidArgument("DLPack: stream 0 is ambiguous; the default streams are 1 and 2");
+  if (number == kNoStream) return nullptr;
+  return backend(device.kind).wrap_stream(device.index, reinterpret_cast<void*>(number));  // 1 and 2 are CUDA's own
+}
+
+void order_before_consumer(const NdArray& array, const std::optional<intptr_t>& stream) {
+  if (!stream) return array.buffer()->synchronize();
+  if (const auto consumer = numbered_stream(array.device(), *stream)) array.buffer()->order_before(*consumer);
 }
 
 // What a tensor that we hand out refers to.
@@ -62,14 +73,26 @@ struct Export {
 };
 
 template <class Managed>
-Managed* make_export(const NdArray& array) {
-  if (array.device().kind == DeviceKind::emulated) {
+Managed* make_export(const NdArray& given, const DLPackExport& options) {
+  if (given.device().kind == DeviceKind::emulated) {
     throw NotSupported(
-        fmt::format("DLPack has no name for memory of {}: copy the array to the cpu first", to_string(array.device())));
+        fmt::format("DLPack has no name for memory of {}: copy the array to the cpu first", to_string(given.device())));
   }
-  array.raw();
+  given.raw();
+  const Device device = options.dl_device ? device_of(*options.dl_device) : given.device();
+  const bool copied = options.copy.value_or(device != given.device());
+  if (device != given.device() && !copied) {
+    throw InvalidArgument(fmt::format("DLPack: the array is on {}; without a copy it cannot be on {}",
+                                      to_string(given.device()), to_string(device)));
+  }
   auto owner = std::make_unique<Export<Managed>>();
-  owner->array = array;
+  owner->array = device != given.device() ? given.to(device) : copied ? given.copy(context_for(device)) : given;
+  const NdArray& array = owner->array;
+  constexpr bool kSaysMore = requires(Managed managed) { managed.flags; };
+  if (!kSaysMore && !array.writeable()) {
+    throw NotSupported(
+        "a tensor of DLPack before version 1 cannot say that its memory is read-only: export a copy, or to_dlpack()");
+  }
   owner->shape = array.shape();
   owner->strides = array.strides();
   for (int64_t& stride : owner->strides) {
@@ -79,11 +102,15 @@ Managed* make_export(const NdArray& array) {
     }
     stride /= array.itemsize();
   }
-  wait_for_work(array);
+  order_before_consumer(array, options.stream);
   Managed& managed = owner->managed;
   managed = {};
   managed.manager = owner.get();
   managed.deleter = [](Managed* self) { delete static_cast<Export<Managed>*>(self->manager); };
+  if constexpr (kSaysMore) {
+    managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
+    managed.flags = (array.writeable() ? 0 : dlpack::kReadOnly) | (copied ? dlpack::kIsCopied : 0);
+  }
   managed.tensor = {array.raw(),
                     {array.device().kind == DeviceKind::cpu ? DeviceType::cpu : DeviceType::cuda, array.device().index},
                     array.ndim(),
@@ -94,9 +121,16 @@ Managed* make_export(const NdArray& array) {
   return &owner.release()->managed;
 }
 
-// An array of elements at `data` over memory that is not ours.
-NdArray adopt(void* data, DType dtype, const Dims& shape, const std::optional<Dims>& strides_bytes, Device device,
-              std::function<void()> release) {
+// Memory that is not ours, and how it is to be used.
+struct Foreign {
+  Device device;
+  std::optional<intptr_t> stream;  // the producer's
+  bool read_only = false;
+  std::function<void()> release;
+};
+
+// An array of elements at `data` over such memory.
+NdArray adopt(void* data, DType dtype, const Dims& shape, const std::optional<Dims>& strides_bytes, Foreign memory) {
   for (int64_t extent : shape)
     if (extent < 0) throw InvalidArgument("negative dimensions are not allowed: " + to_string(shape));
   const int64_t count = element_count(shape);
@@ -111,32 +145,56 @@ NdArray adopt(void* data, DType dtype, const Dims& shape, const std::optional<Di
       throw InvalidArgument(fmt::format("strides {} of shape {} reach too far", to_string(strides), to_string(shape)));
     }
   }
-  if (device.kind != DeviceKind::cpu) {
-    // The producer may use the memory again at once, but kernels that use it may still be queued.
-    release = [device, release = std::move(release)] {
-      try {
-        context_for(device).stream->synchronize();
-      } catch (...) {  // the failure of work whose result nobody holds
-      }
-      release();
-    };
-  }
-  auto buffer = std::make_shared<Buffer>(static_cast<char*>(data) + low, high - low, device, std::move(release));
+  std::shared_ptr<DeviceStream> producer;
+  if (memory.stream) producer = numbered_stream(memory.device, *memory.stream);
+  DeviceStream* const first = memory.stream ? producer.get() : context_for(memory.device).stream;
+  auto buffer = std::make_shared<Buffer>(static_cast<char*>(data) + low, high - low, memory.device,
+                                         std::move(memory.release), first, producer);
+  if (memory.read_only) buffer->set_read_only();
   return NdArray(std::move(buffer), dtype, shape, strides, -low);
 }
 
+// The tensors that arrays refer to now.
+class Imports {
+ public:
+  // False where it is among them already.
+  bool add(const void* tensor) {
+    const std::lock_guard lock(mutex_);
+    return tensors_.insert(tensor).second;
+  }
+  void remove(const void* tensor) {
+    const std::lock_guard lock(mutex_);
+    tensors_.erase(tensor);
+  }
+  static Imports& instance() {
+    static Imports& imports = *new Imports;  // arrays of static lifetime go late
+    return imports;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<const void*> tensors_;
+};
+
 template <class Managed>
-NdArray import(Managed* managed) {
+NdArray import(Managed* managed, const DLPackImport& options) {
   if (managed == nullptr) throw InvalidArgument("from_dlpack: the tensor is a null pointer");
+  if (!Imports::instance().add(managed)) {
+    throw InvalidArgument(
+        "from_dlpack: the tensor was imported before, and an array has its memory: a tensor is consumed once");
+  }
   const auto release = [managed] {
+    Imports::instance().remove(managed);
     if (managed->deleter) managed->deleter(managed);
   };
   try {
+    bool read_only = false;
     if constexpr (requires { managed->version; }) {
       if (managed->version.major != dlpack::kMajorVersion) {
         throw InvalidArgument(fmt::format("DLPack version {}.{}: version {} is understood", managed->version.major,
                                           managed->version.minor, dlpack::kMajorVersion));
       }
+      read_only = (managed->flags & dlpack::kReadOnly) != 0;
     }
     const dlpack::DLTensor& tensor = managed->tensor;
     if (tensor.ndim < 0 || tensor.ndim > kMaxDims || (tensor.ndim > 0 && tensor.shape == nullptr))
@@ -150,8 +208,8 @@ NdArray import(Managed* managed) {
         if (__builtin_mul_overflow(stride, itemsize(dtype), &stride))
           throw InvalidArgument("DLPack: a stride is too long");
     }
-    return adopt(static_cast<char*>(tensor.data) + tensor.byte_offset, dtype, shape, strides, device_of(tensor.device),
-                 release);
+    return adopt(static_cast<char*>(tensor.data) + tensor.byte_offset, dtype, shape, strides,
+                 {device_of(tensor.device), options.stream, read_only, release});
   } catch (...) {
     release();
     throw;
@@ -165,18 +223,18 @@ std::string typestr(DType dtype) {
 
 }  // namespace
 
-dlpack::DLManagedTensorVersioned* to_dlpack(const NdArray& array) {
-  auto* managed = make_export<dlpack::DLManagedTensorVersioned>(array);
-  managed->version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
-  return managed;
+dlpack::DLManagedTensorVersioned* to_dlpack(const NdArray& array, const DLPackExport& options) {
+  return make_export<dlpack::DLManagedTensorVersioned>(array, options);
 }
 
-dlpack::DLManagedTensor* to_dlpack_unversioned(const NdArray& array) {
-  return make_export<dlpack::DLManagedTensor>(array);
+dlpack::DLManagedTensor* to_dlpack_unversioned(const NdArray& array, const DLPackExport& options) {
+  return make_export<dlpack::DLManagedTensor>(array, options);
 }
 
-NdArray from_dlpack(dlpack::DLManagedTensorVersioned* tensor) { return import(tensor); }
-NdArray from_dlpack(dlpack::DLManagedTensor* tensor) { return import(tensor); }
+NdArray from_dlpack(dlpack::DLManagedTensorVersioned* tensor, const DLPackImport& options) {
+  return import(tensor, options);
+}
+NdArray from_dlpack(dlpack::DLManagedTensor* tensor, const DLPackImport& options) { return import(tensor, options); }
 
 CudaArrayInterface cuda_array_interface(const NdArray& array) {
   if (array.device().kind != DeviceKind::cuda) {
@@ -189,7 +247,9 @@ CudaArrayInterface cuda_array_interface(const NdArray& array) {
   fields.data = array.size() > 0 ? array.raw() : nullptr;
   if (!array.is_contiguous()) fields.strides = array.strides();
   const ExecContext context = context_for(array.device());
-  array.buffer()->use(context.stream);
+  // The consumer may write to what is writeable.
+  array.writeable() ? array.begin_write(context.stream) : array.begin_read(context.stream);
+  fields.read_only = !array.writeable();
   fields.stream = reinterpret_cast<uintptr_t>(context.stream->native());
   return fields;
 }
@@ -203,9 +263,10 @@ NdArray from_cuda_array_interface(const CudaArrayInterface& fields, Device devic
     if (fields.strides && fields.strides->size() != fields.shape.size())
       throw InvalidArgument("the CUDA array interface has as many strides as extents");
     default_context(device);  // throws where it cannot be used
-    return adopt(fields.data, *dtype, fields.shape, fields.strides, device, [released] {
-      if (*released) (*released)();
-    });
+    const auto stream = fields.stream != 0 ? std::optional(static_cast<intptr_t>(fields.stream)) : std::nullopt;
+    return adopt(fields.data, *dtype, fields.shape, fields.strides, {device, stream, fields.read_only, [released] {
+                                                                       if (*released) (*released)();
+                                                                     }});
   } catch (...) {
     if (*released) (*released)();
     throw;

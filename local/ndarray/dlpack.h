@@ -66,19 +66,38 @@ struct DLManagedTensorVersioned {
 
 }  // namespace dlpack
 
-// The array for a consumer, who calls its deleter once; the memory lives until then. Waits for what is queued on the
-// array, so that the consumer may use it on any stream. Throws NotSupported for arrays of an emulated device,
-// InvalidArgument where a stride is no multiple of the element size.
-dlpack::DLManagedTensorVersioned* to_dlpack(const NdArray& array);
-dlpack::DLManagedTensor* to_dlpack_unversioned(const NdArray& array);
+// The keywords of Python's __dlpack__().
+struct DLPackExport {
+  // The consumer's stream, which waits for what is queued on the array; the host does not. As the protocol numbers
+  // them: 1 CUDA's legacy default stream, 2 the per-thread one, larger numbers are cudaStream_t, -1 asks for no
+  // waiting. None: the host waits, so that the consumer may use any stream. Not for the CPU.
+  std::optional<intptr_t> stream = std::nullopt;
+  std::optional<bool> copy = std::nullopt;                   // true: always, false: never; none: only to another device
+  std::optional<dlpack::DLDevice> dl_device = std::nullopt;  // where the tensor has to be
+};
 
-// An array over a producer's memory; its deleter is called when the last array over it is gone (on a GPU after what the
-// current stream has queued; wait for work on other streams before), and at once if this throws. What the producer has
-// queued must be done, or be ordered before the current context's stream. A read-only tensor is not to be written to.
-// Throws InvalidArgument for a null pointer, another major version, a bad shape; TypeError for an element type that
-// quarry has not; DeviceError for a device that cannot be used here.
-NdArray from_dlpack(dlpack::DLManagedTensorVersioned* tensor);
-NdArray from_dlpack(dlpack::DLManagedTensor* tensor);
+// The array for a consumer, who calls its deleter once; the memory lives until then, and work that the consumer still
+// has queued then is not waited for. A read-only array gives a tensor that says so. Throws NotSupported for arrays of
+// an emulated device, and for a read-only array where the tensor cannot say so; InvalidArgument where a stride is no
+// multiple of the element size, for stream 0 and any stream on the CPU, and for another device without a copy;
+// DeviceError for a device that cannot be used here.
+dlpack::DLManagedTensorVersioned* to_dlpack(const NdArray& array, const DLPackExport& options = {});
+dlpack::DLManagedTensor* to_dlpack_unversioned(const NdArray& array, const DLPackExport& options = {});
+
+struct DLPackImport {
+  // The producer's stream, numbered as in DLPackExport, which lives as long as the memory: the first work on the array
+  // waits for what is queued there, and that stream for the last. -1: nothing is queued. None: what the producer has
+  // queued is done, or ordered before the current context's stream, as by __dlpack__(stream=...).
+  std::optional<intptr_t> stream = std::nullopt;
+};
+
+// An array over a producer's memory, read-only if the tensor is. Its deleter is called when the last array over it is
+// gone, and at once if this throws. With a `stream` that does not block, else the last array waits on the host for the
+// work that uses it. Throws InvalidArgument for a null pointer, another major version, a bad shape, and for a tensor
+// whose memory an array has already (whose deleter then is not called); TypeError for an element type that quarry has
+// not; DeviceError for a device that cannot be used here.
+NdArray from_dlpack(dlpack::DLManagedTensorVersioned* tensor, const DLPackImport& options = {});
+NdArray from_dlpack(dlpack::DLManagedTensor* tensor, const DLPackImport& options = {});
 
 // The fields of __cuda_array_interface__, version 3.
 struct CudaArrayInterface {
@@ -88,13 +107,13 @@ struct CudaArrayInterface {
   bool read_only = false;
   std::optional<Dims> strides;  // bytes; none: C order
   int version = 3;
-  uintptr_t stream = 0;  // that the consumer must wait for; 0: nothing is queued
+  uintptr_t stream = 0;  // that the consumer must wait for, numbered as in DLPackExport; 0: nothing is queued
 };
 // Does not wait: work may be queued on `stream`. Throws InvalidArgument unless the array is on a CUDA device, TypeError
 // for bfloat16, which has no typestr.
 CudaArrayInterface cuda_array_interface(const NdArray& array);
-// An array over a producer's device memory of `device`; `release` is called when it is no longer used. Throws as
-// from_dlpack().
+// An array over a producer's device memory of `device`; `release` is called when it is no longer used, as from_dlpack()
+// calls the deleter. Throws as that.
 NdArray from_cuda_array_interface(const CudaArrayInterface& fields, Device device, std::function<void()> release);
 
 }  // namespace quarry::local

@@ -34,15 +34,16 @@ void run_elementwise(const Program& program, std::span<const NdArray* const> inp
                      std::span<const NdArray* const> outputs, const ExecContext& context) {
   Launch launch;
   launch.shape = outputs[0]->shape();
+  for (const NdArray* output : outputs) output->check_writable();
   if (element_count(launch.shape) == 0) return;
   launch.inputs.reserve(inputs.size());
   launch.outputs.reserve(outputs.size());
   for (const NdArray* input : inputs) {
-    input->buffer()->use(context.stream);
+    input->begin_read(context.stream);
     launch.inputs.push_back(operand(*input, launch.shape));
   }
   for (const NdArray* output : outputs) {
-    output->buffer()->use(context.stream);
+    output->begin_write(context.stream);
     launch.outputs.push_back(operand(*output, launch.shape));
   }
   engine(context.device).run(program, launch, context);
@@ -64,7 +65,11 @@ std::pair<const char*, const char*> extent(const NdArray& array) {
 }  // namespace
 
 bool may_overlap(const NdArray& a, const NdArray& b) {
-  if (a.buffer() != b.buffer() || a.size() == 0 || b.size() == 0) return false;
+  if (!a.buffer() || !b.buffer()) return false;
+  if (a.size() == 0 || b.size() == 0 || a.device() != b.device()) return false;
+  // Two of our own allocations are apart; imported memory may be anyone's.
+  const Buffer &of_a = *a.buffer(), &of_b = *b.buffer();
+  if (&of_a != &of_b && of_a.memory() != nullptr && of_b.memory() != nullptr) return false;
   const auto [a_low, a_high] = extent(a);
   const auto [b_low, b_high] = extent(b);
   return a_low < b_high && b_low < a_high;

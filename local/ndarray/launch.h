@@ -22,7 +22,8 @@ Operand operand(const NdArray& array, const Dims& space);
 void run_elementwise(const Program& program, std::span<const NdArray* const> inputs,
                      std::span<const NdArray* const> outputs, const ExecContext& context);
 
-// Whether the elements of a and b may share memory, judged by address ranges.
+// Whether the elements of a and b may share memory, judged by device and address ranges: the same memory may have been
+// imported twice.
 bool may_overlap(const NdArray& a, const NdArray& b);
 
 }  // namespace quarry::local

@@ -107,8 +107,8 @@ void copy_across(const NdArray& to, const NdArray& from) {
   if (bytes == 0) return;
   const bool to_host = to.device().kind == DeviceKind::cpu, from_host = from.device().kind == DeviceKind::cpu;
   const ExecContext context = context_for(from_host ? to.device() : from.device());
-  if (!from_host) from.buffer()->use(context.stream);
-  if (!to_host) to.buffer()->use(context_for(to.device()).stream);
+  if (!from_host) from.begin_read(context.stream);
+  if (!to_host) to.begin_write(context_for(to.device()).stream);
   if (to_host || from_host) {
     context.stream->copy(to.raw(), from.raw(), bytes);
   } else if (to.device().kind == from.device().kind) {
@@ -137,6 +137,7 @@ NdArray::NdArray(std::shared_ptr<Buffer> buffer, DType dtype, const Dims& shape,
                  int64_t offset_bytes)
     : buffer_(std::move(buffer)), dtype_(dtype), shape_(shape), strides_(strides_bytes), offset_(offset_bytes) {
   QUARRY_CHECK(buffer_ != nullptr && shape_.size() == strides_.size());
+  if (buffer_->read_only()) read_only_ = ReadOnly::imported;
 }
 
 Device NdArray::device() const { return buffer_ ? buffer_->device() : kCpu; }
@@ -151,9 +152,61 @@ bool NdArray::is_contiguous() const {
   return true;
 }
 
-void* NdArray::raw() const {
-  if (!buffer_) throw InvalidArgument("the array was default-constructed and never assigned: it has no data");
-  return static_cast<char*>(buffer_->data()) + offset_;
+void NdArray::throw_no_data() {
+  throw InvalidArgument("the array was default-constructed and never assigned: it has no data");
+}
+
+void* NdArray::raw() const { return static_cast<char*>(checked_buffer().data()) + offset_; }
+
+void NdArray::throw_read_only() const {
+  const auto reason = [this] {
+    switch (read_only_) {
+      case ReadOnly::no:
+        break;
+      case ReadOnly::broadcast:
+        return "it is a broadcast view, whose elements share memory";
+      case ReadOnly::diagonal:
+        return "it is a view of a diagonal, as NumPy's";
+      case ReadOnly::window:
+        return "it is a view of sliding windows, whose elements share memory";
+      case ReadOnly::imported:
+        return "its memory was imported read-only";
+      case ReadOnly::requested:
+        return "it was made so (set_writeable)";
+    }
+    return "";
+  };
+  throw InvalidArgument(fmt::format("the array of shape {} is read-only: {}", local::to_string(shape_), reason()));
+}
+
+void NdArray::set_writeable(bool writeable) {
+  if (!writeable) {
+    if (read_only_ == ReadOnly::no) read_only_ = ReadOnly::requested;
+    return;
+  }
+  const bool shares = read_only_ == ReadOnly::broadcast || read_only_ == ReadOnly::window;
+  if (shares || (buffer_ && buffer_->read_only())) {
+    throw InvalidArgument(fmt::format("cannot set the flag writeable: {}",
+                                      shares ? "elements share memory" : "the memory was imported read-only"));
+  }
+  read_only_ = ReadOnly::no;
+}
+
+NdArray NdArray::as_read_only(ReadOnly reason) const {
+  NdArray view = *this;
+  if (view.read_only_ == ReadOnly::no) view.read_only_ = reason;
+  return view;
+}
+
+NdArray NdArray::restrided(const Dims& shape, const Dims& strides_bytes, int64_t offset_bytes, DType dtype) const {
+  checked_buffer();
+  QUARRY_CHECK(shape.size() == strides_bytes.size());
+  NdArray view = *this;
+  view.dtype_ = dtype;
+  view.shape_ = shape;
+  view.strides_ = strides_bytes;
+  view.offset_ = offset_bytes;
+  return view;
 }
 
 void NdArray::check_type(DType expected) const {
@@ -165,7 +218,7 @@ Scalar NdArray::item() const {
   alignas(16) unsigned char bytes[16];
   if (device().kind == DeviceKind::cpu) return Scalar::load(dtype_, raw());
   const ExecContext context = context_for(device());
-  buffer_->use(context.stream);
+  begin_read(context.stream);
   context.stream->copy(bytes, raw(), itemsize());
   context.stream->synchronize();
   return Scalar::load(dtype_, bytes);
@@ -218,6 +271,7 @@ NdArray NdArray::broadcast_to(const Dims& shape) const {
   view.strides_ = Dims::filled(shape.size(), 0);
   for (int d = 0; d < ndim(); ++d)
     if (shape_[d] == shape[d + shift] && shape_[d] != 1) view.strides_[d + shift] = strides_[d];
+  if (view.read_only_ == ReadOnly::no) view.read_only_ = ReadOnly::broadcast;
   return view;
 }
 
@@ -259,7 +313,8 @@ NdArray NdArray::astype(DType dtype, const ExecContext& context) const {
   NdArray result(shape_, dtype, here);
   if (size() == 0) return result;
   if (dtype == dtype_ && is_contiguous()) {
-    buffer_->use(here.stream);
+    begin_read(here.stream);
+    result.begin_write(here.stream);
     here.stream->copy(result.raw(), raw(), nbytes());
     return result;
   }
@@ -279,6 +334,7 @@ NdArray NdArray::to(Device target) const {
 }
 
 void NdArray::assign(const NdArray& value, const ExecContext& context) const {
+  check_writable();
   if (!can_cast(value.dtype(), dtype_, Casting::same_kind)) {
     throw TypeError(fmt::format("Cannot cast array data from {} to {} according to the rule 'same_kind'",
                                 name(value.dtype()), name(dtype_)));
@@ -298,7 +354,8 @@ void NdArray::assign(const NdArray& value, const ExecContext& context) const {
                                       local::to_string(value.shape()), local::to_string(shape_)));
   }
   if (size() == 0) return;
-  const bool identical = source.raw() == raw() && source.strides_ == strides_ && source.dtype_ == dtype_;
+  const bool identical =
+      source.shape_ == shape_ && source.raw() == raw() && source.strides_ == strides_ && source.dtype_ == dtype_;
   if (may_overlap(*this, source) && !identical) source = source.copy(here);
   Program program;
   program.output(program.cast(program.input(source.dtype_), dtype_));
@@ -307,6 +364,7 @@ void NdArray::assign(const NdArray& value, const ExecContext& context) const {
 }
 
 void NdArray::fill(const Scalar& value, const ExecContext& context) const {
+  check_writable();
   const ExecContext here = context.device == device() ? context : context_for(device());
   check_weak_fits(value, dtype_);
   Program program;

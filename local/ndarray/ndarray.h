@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -44,10 +45,14 @@ BasicIndex resolve_index(std::span<const IndexItem> index, const Dims& shape);
 // Throws InvalidArgument ("cannot reshape array of size 3 into shape (2, 2)").
 void check_element_count(int64_t count, const Dims& shape);
 
+// Why an array is not to be written to.
+enum class ReadOnly : uint8_t { no, broadcast, diagonal, window, imported, requested };
+
 // Handle semantics as NumPy's: copying shares the data. Eager calls run in current_context() of the calling thread.
 class NdArray {
  public:
-  NdArray() = default;  // 0-d float64, no data; only to be assigned to
+  // 0-d float64 without data, to be assigned to: every use of its elements throws InvalidArgument.
+  NdArray() = default;
   // Uninitialised, C order. Throws InvalidArgument for negative extents and more bytes than 64 bits count, OutOfMemory.
   NdArray(const Dims& shape, DType dtype, const ExecContext& context = current_context());
   // A view of a buffer, with the first element at its byte `offset_bytes`. Not checked.
@@ -66,12 +71,35 @@ class NdArray {
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   int64_t offset() const { return offset_; }  // bytes
   bool is_contiguous() const;                 // C order, no gaps
-  void* raw() const;                          // address of the first element, on the array's device
-  // The same address. Throws TypeError unless T is the array's dtype.
+  void* raw() const;  // address of the first element, on the array's device; only to be read from if !writeable()
+  // The same address. Throws TypeError unless T is the array's dtype, InvalidArgument where the array is read-only and
+  // T is not const.
   template <class T>
   T* data() const {
-    check_type(dtype_of_v<T>);
+    check_type(dtype_of_v<std::remove_const_t<T>>);
+    if constexpr (!std::is_const_v<T>) check_writable();
     return static_cast<T*>(raw());
+  }
+
+  // NumPy's flags.writeable. Views have it from their array, copies are writeable. Not so are broadcast views, what
+  // ops::diagonal() and sliding_window_view() give, and memory imported read-only.
+  bool writeable() const { return read_only_ == ReadOnly::no; }
+  // Throws InvalidArgument for true where elements of the array share memory or the memory was imported read-only.
+  void set_writeable(bool writeable);
+  // Throws InvalidArgument with the reason where the array is read-only.
+  void check_writable() const {
+    if (read_only_ != ReadOnly::no) throw_read_only();
+  }
+  // A view that is not to be written to.
+  NdArray as_read_only(ReadOnly reason = ReadOnly::requested) const;
+
+  // Before work that reads (writes) the array is queued on `stream`, as every function does: the stream waits for work
+  // on other streams that comes first. Throws InvalidArgument for an array without data, for a stream of another
+  // device, and where a read-only array would be written to.
+  void begin_read(DeviceStream* stream) const { checked_buffer().use(stream, Access::read); }
+  void begin_write(DeviceStream* stream) const {
+    check_writable();
+    checked_buffer().use(stream, Access::write);
   }
   // The value of a one-element array on any device (blocks), in the second form converted as astype() does. Throws
   // InvalidArgument for any other size.
@@ -85,6 +113,11 @@ class NdArray {
 
   // Views: they share the memory and cost nothing.
 
+  // Other strides over the same memory, with the first element at byte `offset_bytes` of the buffer. Not checked.
+  NdArray restrided(const Dims& shape, const Dims& strides_bytes, int64_t offset_bytes) const {
+    return restrided(shape, strides_bytes, offset_bytes, dtype_);
+  }
+  NdArray restrided(const Dims& shape, const Dims& strides_bytes, int64_t offset_bytes, DType dtype) const;
   // Basic indexing (ops::get() takes arrays and masks besides). Throws IndexError, InvalidArgument for a step of 0.
   NdArray operator[](std::span<const IndexItem> index) const;
   NdArray operator[](std::initializer_list<IndexItem> index) const {
@@ -93,7 +126,7 @@ class NdArray {
   // The axes in that order, by default reversed. Throws IndexError for an axis, InvalidArgument for no permutation.
   NdArray transpose(std::span<const int64_t> axes = {}) const;
   NdArray T() const { return transpose(); }
-  // With strides of 0 along axes that repeat. Throws InvalidArgument.
+  // With strides of 0 along axes that repeat, read-only. Throws InvalidArgument.
   NdArray broadcast_to(const Dims& shape) const;
   // The elements in C order under another shape, of which one extent may be -1; a copy where strides do not allow a
   // view. Throws InvalidArgument for another number of elements.
@@ -121,8 +154,15 @@ class NdArray {
 
  private:
   void check_type(DType expected) const;
+  [[noreturn]] void throw_read_only() const;
+  Buffer& checked_buffer() const {
+    if (!buffer_) throw_no_data();
+    return *buffer_;
+  }
+  [[noreturn]] static void throw_no_data();
   std::shared_ptr<Buffer> buffer_;
   DType dtype_ = DType::float64;
+  ReadOnly read_only_ = ReadOnly::no;
   Dims shape_;
   Dims strides_;
   int64_t offset_ = 0;
@@ -159,7 +199,7 @@ template <class T>
 std::vector<T> to_vector(const NdArray& array) {
   const NdArray host = array.to(kCpu);
   const NdArray packed = host.is_contiguous() ? host : host.copy(default_context(kCpu));
-  const T* first = packed.data<T>();
+  const T* first = packed.data<const T>();
   return std::vector<T>(first, first + packed.size());
 }
 

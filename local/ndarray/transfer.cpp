@@ -27,7 +27,7 @@ void to_host_async(const NdArray& array, void* data, const ExecContext& context)
   if (array.nbytes() == 0) return;
   // The packed copy is given back in stream order, after the copy to the host.
   const NdArray packed = array.is_contiguous() ? array : array.copy(context);
-  packed.buffer()->use(context.stream);
+  packed.begin_read(context.stream);
   context.stream->copy(data, packed.raw(), packed.nbytes());
 }
 

@@ -155,8 +155,9 @@ NdArray spsolve_triangular(const SparseArray& a, const NdArray& b, bool lower, b
   if (x.size() > 0) {
     for (NdArray* array : {&lines.data, &lines.indices, &lines.offsets})
       if (!array->is_contiguous() || array->offset() != 0) *array = array->copy(context);
-    const NdArray* const used[] = {&lines.data, &lines.indices, &lines.offsets, &right, &x};
-    for (const NdArray* array : used) array->buffer()->use(context.stream);
+    const NdArray* const read[] = {&lines.data, &lines.indices, &lines.offsets, &right};
+    for (const NdArray* array : read) array->begin_read(context.stream);
+    x.begin_write(context.stream);
     const auto view = [&](const NdArray& m) {
       return MatrixView{m.raw(), m.shape()[1], m.shape()[0], 1, m.shape()[1]};
     };

@@ -77,7 +77,7 @@ struct System {
 
  private:
   NdArray own(const NdArray& result, const NdArray& v) const {
-    const bool shared = result.buffer() == v.buffer();
+    const bool shared = may_overlap(result, v);
     if (result.dtype() == b.dtype() && !shared) return result;
     return result.astype(b.dtype(), context_for(b.device()));
   }

@@ -85,8 +85,8 @@ NdArray fold(Op op, const NdArray& data, const NdArray& begins, const NdArray& e
   if (result.size() == 0) return result;
   const NdArray first = begins.is_contiguous() ? begins : begins.copy(context);
   const NdArray last = ends.is_contiguous() ? ends : ends.copy(context);
-  for (const NdArray* array : {&data, &first, &last, static_cast<const NdArray*>(&result)})
-    array->buffer()->use(context.stream);
+  for (const NdArray* array : {&data, &first, &last}) array->begin_read(context.stream);
+  result.begin_write(context.stream);
   FoldLaunch launch;
   launch.op = op;
   launch.dtype = data.dtype();
@@ -94,8 +94,8 @@ NdArray fold(Op op, const NdArray& data, const NdArray& begins, const NdArray& e
   launch.input = {data.raw(), data.strides()};
   launch.output = {result.raw(), result.strides()};
   launch.ranges = begins.size();
-  launch.begins = first.data<int64_t>();
-  launch.ends = last.data<int64_t>();
+  launch.begins = first.data<const int64_t>();
+  launch.ends = last.data<const int64_t>();
   engine(context.device).scanning().fold(launch, context);
   return result;
 }
@@ -111,10 +111,10 @@ NdArray count_of(const NdArray& numbers, int64_t bins) {
   const NdArray packed = wide.is_contiguous() ? wide : wide.copy(context);
   if (bins == 0 || packed.size() == 0) return zeros(bins, DType::int64, numbers.device());
   NdArray counts({bins}, DType::int64, context);
-  packed.buffer()->use(context.stream);
+  packed.begin_read(context.stream);
   engine(context.device)
       .sorting()
-      .bincount(packed.data<int64_t>(), packed.size(), nullptr, bins, counts.raw(), context);
+      .bincount(packed.data<const int64_t>(), packed.size(), nullptr, bins, counts.raw(), context);
   return counts;
 }
 
@@ -284,7 +284,7 @@ Lines packed(const Lines& lines) {
   return {packed(lines.data), packed(lines.indices), packed(lines.offsets), lines.count, lines.extent};
 }
 
-void use(const NdArray& array, const ExecContext& context) { array.buffer()->use(context.stream); }
+void use(const NdArray& array, const ExecContext& context) { array.begin_read(context.stream); }
 void use(const Lines& lines, const ExecContext& context) {
   use(lines.data, context);
   use(lines.indices, context);

@@ -40,7 +40,7 @@ NdArray mapped(const NdArray& array, const std::vector<expr::View::Axis>& axes,
     }
     for (const auto& [axis, position] : fixed) offset += array.strides()[axis] * position;
   }
-  return NdArray(array.buffer(), array.dtype(), shape, strides, offset);
+  return array.restrided(shape, strides, offset);
 }
 
 NdArray box_of(const NdArray& array, const Region& box) {

@@ -388,7 +388,8 @@ NdArray eye(int64_t N, std::optional<int64_t> M, int64_t k, std::optional<DType>
   if (result.size() == 0) return result;
   const ExecContext context = context_for(result.device());
   result.fill(Scalar::strong(0, result.dtype()), context);
-  const NdArray ones = diagonal(result, k);
+  NdArray ones = diagonal(result, k);
+  ones.set_writeable(true);
   if (ones.size() > 0) ones.fill(Scalar::strong(1, result.dtype()), context);
   return result;
 }

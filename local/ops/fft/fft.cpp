@@ -94,8 +94,8 @@ void run(const Kind& kind, const Request& request, double scale, DType dtype, co
   transform.input_shape = input.shape();
   transform.input = {input.raw(), input.strides()};
   transform.output = {result.raw(), result.strides()};
-  input.buffer()->use(context.stream);
-  result.buffer()->use(context.stream);
+  input.begin_read(context.stream);
+  result.begin_write(context.stream);
   engine(context.device).transforms().transform(transform, context);
 }
 
@@ -177,7 +177,7 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
   const bool direct =
       out && out->dtype() == written && out->shape() == shape && out->device() == a.device() && !may_overlap(*out, a);
   if (out && out->ndim() != a.ndim()) throw InvalidArgument("output array has wrong shape.");
-  if (direct) check_writable(*out);
+  if (out) check_writable(*out);
   NdArray result = direct ? *out : NdArray(shape, written, context);
   if (mirrored)
     run_real(request, scale, dtype, input, result, context);

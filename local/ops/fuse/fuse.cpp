@@ -461,7 +461,7 @@ class Call {
     std::vector<NdArray> firsts;
     for (const int slot : copied.slots) {
       const NdArray whole = arrays_[at(slot)]->broadcast_to(group.space);
-      firsts.emplace_back(whole.buffer(), whole.dtype(), kept, whole.strides(), whole.offset());
+      firsts.push_back(whole.restrided(kept, whole.strides(), whole.offset()));
     }
     std::vector<const NdArray*> inputs;
     for (const NdArray& first : firsts) inputs.push_back(&first);

@@ -74,7 +74,7 @@ NdArray diagonal(const NdArray& a, int64_t offset, int64_t axis1, int64_t axis2)
   strides.push_back(a.strides()[first] + a.strides()[second]);
   int64_t at = a.offset();
   if (count > 0) at += offset >= 0 ? offset * a.strides()[second] : -offset * a.strides()[first];
-  return with_strides(a, shape, strides, at);
+  return with_strides(a, shape, strides, at).as_read_only(ReadOnly::diagonal);
 }
 
 NdArray diag(const NdArray& v, int64_t k) {
@@ -86,7 +86,9 @@ NdArray diag(const NdArray& v, int64_t k) {
     throw InvalidArgument(fmt::format("diagonal {} is too far away", k));
   NdArray result({n, n}, v.dtype(), context);
   result.fill(Scalar::strong(0, v.dtype()), context);
-  write_into(diagonal(result, k), v);
+  NdArray line = diagonal(result, k);
+  line.set_writeable(true);
+  write_into(line, v);
   return result;
 }
 

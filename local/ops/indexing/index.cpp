@@ -313,6 +313,7 @@ void write_masked(const NdArray& array, const NdArray& mask, const NdArray& valu
 }
 
 void write(const NdArray& array, const Resolved& index, const Arg& given) {
+  array.check_writable();
   NdArray value = value_array(given, array.dtype(), array.device());
   if (index.integers_only && value.ndim() > 0) throw InvalidArgument("setting an array element with a sequence.");
   if (index.basic) return index.view.assign(value, context_for(array.device()));
@@ -347,6 +348,7 @@ void set(const NdArray& array, std::span<const IndexTerm> index, const Arg& valu
 }
 
 void update(const NdArray& array, std::span<const IndexTerm> index, Op op, const Arg& value) {
+  array.check_writable();
   const Resolved resolved = resolve(array, index);
   const NdArray before = read(array, resolved);
   const NdArray after = apply(op, {before, value});
@@ -370,6 +372,7 @@ void ufunc_at(Op op, const NdArray& array, std::span<const IndexTerm> index, con
   if (arity > 2) throw InvalidArgument("Only unary and binary ufuncs supported at this time");
   if (arity == 2 && !value) throw InvalidArgument("second operand needed for ufunc");
   if (arity == 1 && value) throw InvalidArgument("second operand provided when ufunc is unary");
+  array.check_writable();
   const ExecContext context = context_for(array.device());
   NdArray operand_value;
   Program program;
@@ -410,11 +413,11 @@ void ufunc_at(Op op, const NdArray& array, std::span<const IndexTerm> index, con
     elements.mode = IndexMode::unchecked;
     elements.distinct = true;
   }
-  array.buffer()->use(context.stream);
-  for (const ArrayIndex& one : resolved.arrays) one.positions.buffer()->use(context.stream);
+  array.begin_write(context.stream);
+  for (const ArrayIndex& one : resolved.arrays) one.positions.begin_read(context.stream);
   Operand values;
   if (value) {
-    operand_value.buffer()->use(context.stream);
+    operand_value.begin_read(context.stream);
     values = operand(operand_value, shape);
   }
   engine(context.device).indexing().update(elements, program, values, context);

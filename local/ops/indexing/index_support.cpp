@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "quarry/local/ops/ufunc/apply.h"
 
@@ -83,18 +84,18 @@ IndexedElements elements_along(const NdArray& array, int axis, const NdArray& po
 void run_gather(const NdArray& array, const IndexedElements& from, std::span<const NdArray* const> positions,
                 const NdArray& to) {
   const ExecContext context = context_for(to.device());
-  array.buffer()->use(context.stream);
-  to.buffer()->use(context.stream);
-  for (const NdArray* index : positions) index->buffer()->use(context.stream);
+  array.begin_read(context.stream);
+  to.begin_write(context.stream);
+  for (const NdArray* index : positions) index->begin_read(context.stream);
   engine(context.device).indexing().gather(from, operand(to, from.shape), array.itemsize(), context);
 }
 
 void run_scatter(const NdArray& array, const IndexedElements& to, std::span<const NdArray* const> positions,
                  const NdArray& from) {
   const ExecContext context = context_for(array.device());
-  array.buffer()->use(context.stream);
-  from.buffer()->use(context.stream);
-  for (const NdArray* index : positions) index->buffer()->use(context.stream);
+  array.begin_write(context.stream);
+  from.begin_read(context.stream);
+  for (const NdArray* index : positions) index->begin_read(context.stream);
   engine(context.device).indexing().scatter(to, operand(from, to.shape), array.itemsize(), context);
 }
 
@@ -104,10 +105,12 @@ NdArray packed_mask(const NdArray& array) {
 }
 
 void run_copy_where(const NdArray& mask, const NdArray& from, const NdArray& to) {
+  to.check_writable();
   if (to.size() == 0) return;
   const ExecContext context = context_for(to.device());
-  const NdArray* const arrays[] = {&mask, &from, &to};
-  for (const NdArray* array : arrays) array->buffer()->use(context.stream);
+  mask.begin_read(context.stream);
+  from.begin_read(context.stream);
+  to.begin_write(context.stream);
   const Mask view{static_cast<const uint8_t*>(mask.raw()), mask.shape(), nullptr};
   engine(context.device)
       .indexing()
@@ -117,7 +120,7 @@ void run_copy_where(const NdArray& mask, const NdArray& from, const NdArray& to)
 CountedMask::CountedMask(const NdArray& array) : mask_(packed_mask(array)) {
   const ExecContext context = context_for(mask_.device());
   offsets_ = NdArray({mask_tiles(mask_.size()) + 1}, DType::int64, context);
-  mask_.buffer()->use(context.stream);
+  mask_.begin_read(context.stream);
   engine(context.device).indexing().count(view(), offsets_.data<int64_t>(), context);
 }
 
@@ -134,8 +137,8 @@ NdArray CountedMask::positions() {
   const ExecContext context = context_for(mask_.device());
   NdArray result({count()}, DType::int64, context);
   if (count() == 0) return result;
-  mask_.buffer()->use(context.stream);
-  offsets_.buffer()->use(context.stream);
+  mask_.begin_read(context.stream);
+  offsets_.begin_read(context.stream);
   engine(context.device).indexing().positions(view(), result.data<int64_t>(), /*step=*/1, /*axis_step=*/0, context);
   return result;
 }
@@ -145,8 +148,8 @@ NdArray CountedMask::coordinates() {
   const int ndim = shape().size();
   NdArray result({count(), ndim}, DType::int64, context);
   if (count() == 0 || ndim == 0) return result;
-  mask_.buffer()->use(context.stream);
-  offsets_.buffer()->use(context.stream);
+  mask_.begin_read(context.stream);
+  offsets_.begin_read(context.stream);
   engine(context.device).indexing().positions(view(), result.data<int64_t>(), /*step=*/ndim, /*axis_step=*/1, context);
   return result;
 }
@@ -155,8 +158,8 @@ NdArray CountedMask::select(const NdArray& from) {
   const ExecContext context = context_for(mask_.device());
   NdArray result({count()}, from.dtype(), context);
   if (count() == 0) return result;
-  const NdArray* const arrays[] = {&mask_, &offsets_, &from};
-  for (const NdArray* array : arrays) array->buffer()->use(context.stream);
+  for (const NdArray* array : {&std::as_const(mask_), &std::as_const(offsets_), &from})
+    array->begin_read(context.stream);
   engine(context.device).indexing().select(view(), operand(from, shape()), result.raw(), from.itemsize(), context);
   return result;
 }
@@ -164,8 +167,9 @@ NdArray CountedMask::select(const NdArray& from) {
 void CountedMask::expand(const NdArray& values, const NdArray& to) {
   const ExecContext context = context_for(mask_.device());
   if (to.size() == 0) return;
-  const NdArray* const arrays[] = {&mask_, &offsets_, &values, &to};
-  for (const NdArray* array : arrays) array->buffer()->use(context.stream);
+  for (const NdArray* array : {&std::as_const(mask_), &std::as_const(offsets_), &values})
+    array->begin_read(context.stream);
+  to.begin_write(context.stream);
   engine(context.device)
       .indexing()
       .expand(view(), values.raw(), values.strides()[0], values.shape()[0], operand(to, shape()), to.itemsize(),

@@ -151,6 +151,7 @@ NdArray take(const NdArray& a, const NdArray& indices, std::optional<int64_t> ax
 
 void put(const NdArray& a, const NdArray& ind, const Arg& v, std::string_view mode) {
   const Range named("put");
+  a.check_writable();
   const IndexMode how = parse_index_mode(mode);
   const NdArray* const both[] = {&a, &ind};
   common_device(both);
@@ -214,6 +215,7 @@ NdArray take_along_axis(const NdArray& arr, const NdArray& indices, std::optiona
 
 void put_along_axis(const NdArray& arr, const NdArray& indices, const Arg& values, std::optional<int64_t> axis) {
   const Range named("put_along_axis");
+  arr.check_writable();
   if (!axis) {
     if (indices.ndim() != 1) throw InvalidArgument("when axis=None, `indices` must have a single dimension.");
     return on_flat(arr, [&](const NdArray& flat) { put_along_axis(flat, indices, values, 0); });
@@ -298,6 +300,7 @@ NdArray extract(const NdArray& condition, const NdArray& arr) { return compress(
 
 void place(const NdArray& arr, const NdArray& mask, const NdArray& vals) {
   const Range named("place");
+  arr.check_writable();
   check_same_size(arr, mask, "place");
   const NdArray* const all[] = {&arr, &mask, &vals};
   common_device(all);
@@ -313,6 +316,7 @@ void place(const NdArray& arr, const NdArray& mask, const NdArray& vals) {
 
 void putmask(const NdArray& a, const NdArray& mask, const NdArray& values) {
   const Range named("putmask");
+  a.check_writable();
   check_same_size(a, mask, "putmask");
   const NdArray* const all[] = {&a, &mask, &values};
   common_device(all);
@@ -326,6 +330,7 @@ void putmask(const NdArray& a, const NdArray& mask, const NdArray& values) {
 
 void copyto(const NdArray& dst, const Arg& src, Casting casting, const Arg& where) {
   const Range named("copyto");
+  dst.check_writable();
   const PromotionOperand from = src.promotion();
   // A literal may become any kind that is not below its own, of its very dtype under the strict rules.
   const bool strict = casting == Casting::equiv || (casting == Casting::no && from.dtype == DType::bool_);
@@ -385,6 +390,7 @@ NdArray select(const std::vector<NdArray>& condlist, const std::vector<Arg>& cho
 void fill_diagonal(const NdArray& a, const Arg& val, bool wrap) {
   const Range named("fill_diagonal");
   if (a.ndim() < 2) throw InvalidArgument("array must be at least 2-d");
+  a.check_writable();
   const NdArray values = apart_from(value_array(val, a.dtype(), a.device()), a);
   const ExecContext context = context_for(a.device());
   int64_t step = 0;
@@ -410,7 +416,7 @@ void fill_diagonal(const NdArray& a, const Arg& val, bool wrap) {
   const NdArray each = repeated(values, total);
   int64_t done = 0;
   for (const auto& [row, count] : pieces) {
-    const NdArray diagonal(a.buffer(), a.dtype(), {count}, {step}, a.offset() + row * a.strides()[0]);
+    const NdArray diagonal = a.restrided({count}, {step}, a.offset() + row * a.strides()[0]);
     diagonal.assign(each[{Slice{done, done + count, {}}}], context);
     done += count;
   }

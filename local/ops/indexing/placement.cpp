@@ -104,8 +104,7 @@ std::vector<int> normalize_axes(std::span<const int64_t> axes, int ndim, std::st
 }
 
 NdArray with_strides(const NdArray& array, const Dims& shape, const Dims& strides, int64_t offset_bytes) {
-  array.raw();  // throws where there is no data
-  return NdArray(array.buffer(), array.dtype(), shape, strides, offset_bytes);
+  return array.restrided(shape, strides, offset_bytes);
 }
 
 NdArray sliced(const NdArray& array, int axis, int64_t start, int64_t count, int64_t step) {
@@ -139,14 +138,15 @@ NdArray new_array(const Dims& shape, DType dtype, Order order, const ExecContext
 }
 
 void write_into(const NdArray& target, const NdArray& value) {
+  target.check_writable();
   if (target.size() == 0) return;
   const ExecContext context = context_for(target.device());
   // On the CPU a copy by the stream uses one thread.
   constexpr int64_t kThreadedBytes = int64_t{1} << 19;
   if (target.dtype() == value.dtype() && target.shape() == value.shape() && target.is_contiguous() &&
       value.is_contiguous() && (context.device.kind != DeviceKind::cpu || target.nbytes() < kThreadedBytes)) {
-    target.buffer()->use(context.stream);
-    value.buffer()->use(context.stream);
+    target.begin_write(context.stream);
+    value.begin_read(context.stream);
     context.stream->copy(target.raw(), value.raw(), target.nbytes());
     return;
   }
@@ -164,6 +164,7 @@ void check_out(const NdArray& out, const Dims& shape, DType dtype, Casting casti
                                       to_string(out.shape())));
   }
   check_cast(dtype, out.dtype(), casting);
+  out.check_writable();
 }
 
 Device common_device(const std::vector<NdArray>& arrays) {

@@ -28,7 +28,7 @@ NdArray syrk(const NdArray& a) {
     return result;
   }
   const NdArray operand = prepared(a, dtype, context);
-  operand.buffer()->use(context.stream);
+  operand.begin_read(context.stream);
   engine(context.device).products().syrk(dtype, /*alpha=*/1, view_of(operand), /*beta=*/0, view_of(result), context);
   return result;
 }
@@ -43,7 +43,7 @@ std::pair<NdArray, NdArray> eigh(const NdArray& a, Triangle triangle) {
   std::pair<NdArray, NdArray> result(NdArray({n}, real_type(dtype), context), NdArray({n, n}, dtype, context));
   if (n == 0) return result;
   const NdArray operand = prepared(a, dtype, context);
-  operand.buffer()->use(context.stream);
+  operand.begin_read(context.stream);
   engine(context.device)
       .decompositions()
       .eigh(dtype, triangle, view_of(operand), result.first.raw(), view_of(result.second), context);

@@ -98,7 +98,7 @@ SeenMatrix seen(const NdArray& a, DType dtype, bool transposed_serves) {
 }
 
 // The engine reads an array that is not new.
-void use_here(const NdArray& a) { a.buffer()->use(context_for(a.device()).stream); }
+void use_here(const NdArray& a) { a.begin_read(context_for(a.device()).stream); }
 
 void solve_by_lu(const NdArray& factors, const NdArray& pivots, MatrixOp op, const RightHandSides& sides, DType dtype) {
   if (sides.empty()) return;

@@ -121,7 +121,7 @@ void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal) {
   if (a.size() == 0) return;
   const ExecContext context = context_for(a.device());
   if (a.is_contiguous()) {
-    a.buffer()->use(context.stream);
+    a.begin_write(context.stream);
     const KeptTriangle task{a.dtype(),   triangle,   unit_diagonal, a.raw(), element_count(batch_of(a)),
                             a.shape(-2), a.shape(-1)};
     if (engine(context.device).decompositions().keep(task, context)) return;

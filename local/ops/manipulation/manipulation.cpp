@@ -275,7 +275,7 @@ std::vector<NdArray> broadcast_arrays(const std::vector<NdArray>& args, bool /*s
   const Dims shape = args.empty() ? Dims() : local::broadcast_shapes(shapes_of(args));
   std::vector<NdArray> results;
   results.reserve(args.size());
-  for (const NdArray& a : args) results.push_back(a.broadcast_to(shape));
+  for (const NdArray& a : args) results.push_back(a.shape() == shape ? a : a.broadcast_to(shape));
   return results;
 }
 
@@ -300,7 +300,7 @@ Broadcast broadcast(const std::vector<NdArray>& args) {
 }
 
 NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Axes& axis, bool /*subok*/,
-                            bool /*writeable*/) {
+                            bool writeable) {
   const std::vector<int64_t>& window = window_shape.values();
   for (int64_t extent : window)
     if (extent < 0) throw InvalidArgument(fmt::format("`window_shape` cannot contain negative values: {}", extent));
@@ -335,11 +335,12 @@ NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Ax
     shape.push_back(window[i]);
     strides.push_back(x.strides()[static_cast<int>(axes[i])]);
   }
-  return with_strides(x, shape, strides, x.offset());
+  const NdArray view = with_strides(x, shape, strides, x.offset());
+  return writeable ? view : view.as_read_only(ReadOnly::window);
 }
 
 NdArray as_strided(const NdArray& x, const std::optional<Dims>& given_shape, const std::optional<Dims>& given_strides,
-                   bool /*subok*/, bool /*writeable*/) {
+                   bool /*subok*/, bool writeable) {
   const Dims& shape = given_shape ? *given_shape : x.shape();
   const Dims& strides = given_strides ? *given_strides : x.strides();
   if (shape.size() != strides.size()) {
@@ -364,7 +365,8 @@ NdArray as_strided(const NdArray& x, const std::optional<Dims>& given_shape, con
     throw InvalidArgument(fmt::format("shape {} with strides {} reaches outside of the array's memory of {} bytes",
                                       local::to_string(shape), local::to_string(strides), x.buffer()->bytes()));
   }
-  return with_strides(x, shape, strides, x.offset());
+  const NdArray view = with_strides(x, shape, strides, x.offset());
+  return writeable ? view : view.as_read_only(ReadOnly::window);
 }
 
 NdArray copy(const NdArray& a, std::string_view order, bool /*subok*/) { return in_order(a, parse_order(order)); }
@@ -425,7 +427,7 @@ NdArray view(const NdArray& a, std::optional<DType> dtype) {
     strides[last] = to;
   }
   a.raw();
-  return NdArray(a.buffer(), wanted, shape, strides, a.offset());
+  return a.restrided(shape, strides, a.offset(), wanted);
 }
 
 NdArray getfield(const NdArray& a, DType dtype, int64_t offset) {
@@ -436,7 +438,7 @@ NdArray getfield(const NdArray& a, DType dtype, int64_t offset) {
   if (offset % std::min<int64_t>(size, 8) != 0)
     throw InvalidArgument(fmt::format("a field of {} cannot begin at byte {}", name(dtype), offset));
   a.raw();
-  return NdArray(a.buffer(), dtype, a.shape(), a.strides(), a.offset() + offset);
+  return a.restrided(a.shape(), a.strides(), a.offset() + offset, dtype);
 }
 void setfield(const NdArray& a, const Arg& val, DType dtype, int64_t offset) {
   set(getfield(a, dtype, offset), {Ellipsis{}}, val);

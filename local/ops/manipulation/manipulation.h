@@ -69,7 +69,7 @@ NdArray rot90(const NdArray& m, int64_t k = 1, const Ints& axes = {0, 1});
 
 // --- Broadcasting and windows ----------------------------------------------------------------------------------------
 
-// Read-only in NumPy: elements that share memory here are the caller's care.
+// Read-only views. broadcast_arrays() gives an array that has the shape already as it is.
 NdArray broadcast_to(const NdArray& array, const Ints& shape, bool subok = false);
 std::vector<NdArray> broadcast_arrays(const std::vector<NdArray>& args, bool subok = false);
 Dims broadcast_shapes(const std::vector<Ints>& args);
@@ -80,11 +80,12 @@ struct Broadcast {
   auto tie() const { return std::tie(shape, size, nd, ndim, numiter); }
 };
 Broadcast broadcast(const std::vector<NdArray>& args);
-// Every window of `window_shape` along `axis` (all axes by default), whose extents follow as new axes. A view.
+// Every window of `window_shape` along `axis` (all axes by default), whose extents follow as new axes. A view,
+// read-only unless `writeable`.
 NdArray sliding_window_view(const NdArray& x, const Ints& window_shape, const Axes& axis = {}, bool subok = false,
                             bool writeable = false);
-// A view with other extents and strides in bytes. Throws InvalidArgument where an element would lie outside of the
-// memory of x.
+// A view with other extents and strides in bytes, read-only unless `writeable`. Throws InvalidArgument where an element
+// would lie outside of the memory of x.
 NdArray as_strided(const NdArray& x, const std::optional<Dims>& shape = std::nullopt,
                    const std::optional<Dims>& strides = std::nullopt, bool subok = false, bool writeable = true);
 
@@ -152,10 +153,10 @@ NdArray delete_(const NdArray& arr, const Positions& obj, std::optional<int64_t>
 
 // --- Diagonals and triangles -----------------------------------------------------------------------------------------
 
-// A matrix with v on diagonal k, or a view of that diagonal of a matrix.
+// A matrix with v on diagonal k, or a read-only view of that diagonal of a matrix.
 NdArray diag(const NdArray& v, int64_t k = 0);
 NdArray diagflat(const NdArray& v, int64_t k = 0);
-// A view; the diagonal is its last axis.
+// A read-only view (set_writeable() makes it one to write to); the diagonal is its last axis.
 NdArray diagonal(const NdArray& a, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1);
 NdArray trace(const NdArray& a, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1,
               std::optional<DType> dtype = std::nullopt, const std::optional<NdArray>& out = std::nullopt);

@@ -9,6 +9,7 @@
 namespace quarry::local {
 
 NdArray store_result(std::string_view name, const NdArray& result, const NdArray& out, Casting casting) {
+  out.check_writable();
   if (!can_cast(result.dtype(), out.dtype(), casting)) {
     throw TypeError(fmt::format("Cannot cast ufunc '{}' output from dtype('{}') to dtype('{}') with casting rule '{}'",
                                 name, local::name(result.dtype()), local::name(out.dtype()), local::name(casting)));
@@ -39,6 +40,7 @@ NdArray laid_out(const NdArray& result, Order order, std::span<const NdArray> op
 }
 
 NdArray store_exactly(const NdArray& result, const NdArray& out) {
+  out.check_writable();
   if (out.shape() != result.shape())
     throw InvalidArgument(fmt::format("output array has wrong dimensions: {} instead of {}", compact_shape(out.shape()),
                                       compact_shape(result.shape())));

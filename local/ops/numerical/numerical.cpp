@@ -53,7 +53,9 @@ NdArray sliding_products(const NdArray& a_in, const NdArray& v_in, std::string_v
     return out;
   }
   const NdArray a = in_line(a_in, sum, context), v = in_line(v_in, sum, context), out({results}, sum, context);
-  for (const NdArray* array : {&a, &v, &out}) array->buffer()->use(context.stream);
+  a.begin_read(context.stream);
+  v.begin_read(context.stream);
+  out.begin_write(context.stream);
   engine(context.device).products().slide({sum, a.raw(), elements, v.raw(), taps, out.raw(), results, before}, context);
   return sum == dtype ? out : out.astype(dtype, context);
 }

@@ -83,9 +83,9 @@ void multiply(const NdArray& a, const NdArray& b, const NdArray& c, bool conjuga
   MatrixProduct product{c.dtype(),      Dims(c.shape().begin(), c.shape().end() - 2),
                         batch_of(left), batch_of(right),
                         batch_of(c),    conjugate && is_complex(c.dtype())};
-  left.buffer()->use(context.stream);
-  right.buffer()->use(context.stream);
-  c.buffer()->use(context.stream);
+  left.begin_read(context.stream);
+  right.begin_read(context.stream);
+  c.begin_write(context.stream);
   engine(context.device).products().multiply(product, context);
 }
 

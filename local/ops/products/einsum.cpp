@@ -38,7 +38,7 @@ Term without_repeats(const NdArray& array, const std::string& letters, const Ein
     shape.push_back(array.shape()[d]);
     strides.push_back(array.strides()[d]);
   }
-  term.array = NdArray(array.buffer(), array.dtype(), shape, strides, array.offset());
+  term.array = array.restrided(shape, strides, array.offset());
   return term;
 }
 
@@ -69,7 +69,7 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
     for (int d = 0; d < operand.array.ndim(); ++d)
       strides[static_cast<int>(order.find(operand.labels[static_cast<size_t>(d)]))] = operand.array.strides()[d];
     inputs.push_back({operand.array.raw(), strides});
-    operand.array.buffer()->use(context.stream);
+    operand.array.begin_read(context.stream);
   }
   const NdArray result(result_shape, sum, context);
   if (result.size() == 0) return result.astype(dtype, context);

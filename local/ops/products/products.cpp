@@ -191,6 +191,7 @@ NdArray gufunc(const Signature& signature, const NdArray& x1, const NdArray& x2,
   Dims product_shape = batch;
   product_shape.push_back(rows);
   product_shape.push_back(columns);
+  if (out) out->check_writable();
   NdArray left = a, right = b;
   if (cores[0].size() == 1) left = a[{ellipsis, newaxis, full_slice}];
   if (cores[1].size() == 1) right = b[{ellipsis, newaxis}];

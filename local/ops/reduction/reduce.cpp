@@ -86,9 +86,7 @@ const Program& cached_shifted(Reduction reduction, DType input, DType accumulate
 }
 
 // The first element of each result.
-NdArray pilot_of(const NdArray& x, const Dims& kept) {
-  return NdArray(x.buffer(), x.dtype(), kept, x.strides(), x.offset());
-}
+NdArray pilot_of(const NdArray& x, const Dims& kept) { return x.restrided(kept, x.strides(), x.offset()); }
 
 // Elements that take part in each result: a number, or counts with the kept axes as 1.
 int64_t reduced_count(const Dims& shape, uint32_t mask) {
@@ -323,11 +321,11 @@ std::vector<NdArray> run_reductions(const Program& program, std::span<const NdAr
   launch.shape = space;
   launch.reduce_axes = mask;
   for (const NdArray* input : inputs) {
-    input->buffer()->use(context.stream);
+    input->begin_read(context.stream);
     launch.inputs.push_back(operand(*input, space));
   }
   for (const NdArray* output : outputs) {
-    output->buffer()->use(context.stream);
+    output->begin_write(context.stream);
     launch.outputs.push_back(operand(*output, space));
   }
   for (const NdArray& state : states) launch.states.push_back(operand(state, space));

@@ -23,7 +23,7 @@ NdArray swapped_axes(const NdArray& a, int first, int second) {
 
 namespace {
 
-void use(const NdArray& array, const ExecContext& context) { array.buffer()->use(context.stream); }
+void use(const NdArray& array, const ExecContext& context) { array.begin_read(context.stream); }
 
 }  // namespace
 
@@ -217,11 +217,12 @@ void sort_in_place(const NdArray& a, int64_t axis, std::optional<std::string_vie
                    std::optional<std::string_view> order, std::optional<bool> stable) {
   const Range named("sort");
   check_sort_options(kind, order, stable);
+  a.check_writable();
   const int d = normalize_axis(axis, a.ndim());
   const ExecContext context = context_for(a.device());
   if (a.size() == 0) return;
   if (d == a.ndim() - 1 && a.is_contiguous()) {
-    use(a, context);
+    a.begin_write(context.stream);
     engine(context.device).sorting().sort(a.dtype(), a.raw(), a.raw(), rows_of(a), context);
     return;
   }
@@ -233,12 +234,13 @@ void partition_in_place(const NdArray& a, const Ints& kth, int64_t axis, std::st
                         std::optional<std::string_view> order) {
   const Range named("partition");
   check_partition_options(kind, order);
+  a.check_writable();
   const int d = normalize_axis(axis, a.ndim());
   const std::vector<int64_t> wanted = positions(kth, a, d);
   const ExecContext context = context_for(a.device());
   if (a.size() == 0) return;
   if (d == a.ndim() - 1 && a.is_contiguous()) {
-    use(a, context);
+    a.begin_write(context.stream);
     engine(context.device).sorting().partition(a.dtype(), a.raw(), a.raw(), rows_of(a), wanted, context);
     return;
   }

@@ -46,14 +46,14 @@ NdArray bincount(const NdArray& x, const std::optional<NdArray>& weights, int64_
           fmt::format("The weights and list don't have the same length ({} and {}).", weights->size(), x.size()));
     }
     packed_weights = packed(cast_to(*weights, DType::float64), context);
-    packed_weights.buffer()->use(context.stream);
+    packed_weights.begin_read(context.stream);
   }
   NdArray out({bins}, weights ? DType::float64 : DType::int64, context);
-  positions.buffer()->use(context.stream);
+  positions.begin_read(context.stream);
   engine(context.device)
       .sorting()
-      .bincount(positions.data<int64_t>(), x.size(), weights ? packed_weights.data<double>() : nullptr, bins, out.raw(),
-                context);
+      .bincount(positions.data<const int64_t>(), x.size(), weights ? packed_weights.data<const double>() : nullptr,
+                bins, out.raw(), context);
   return out;
 }
 

@@ -44,7 +44,7 @@ NdArray gram(const NdArray& x) {
   const ExecContext context = context_for(x.device());
   const int64_t variables = x.shape()[0], observations = x.shape()[1];
   NdArray result({variables, variables}, x.dtype(), context);
-  x.buffer()->use(context.stream);
+  x.begin_read(context.stream);
   engine(context.device)
       .products()
       .syrk(x.dtype(), 1.0, {x.raw(), observations, variables, 1, observations}, 0.0,
@@ -124,7 +124,7 @@ NdArray corrcoef(const NdArray& x, const std::optional<NdArray>& y, bool rowvar,
   const Range named("corrcoef");
   const NdArray c = cov(x, y, rowvar, false, std::nullopt, std::nullopt, std::nullopt, dtype);
   if (c.ndim() == 0) return divide(c, c);
-  const NdArray diagonal(c.buffer(), c.dtype(), {c.shape()[0]}, {c.strides()[0] + c.strides()[1]}, c.offset());
+  const NdArray diagonal = c.restrided({c.shape()[0]}, {c.strides()[0] + c.strides()[1]}, c.offset());
   const NdArray deviation = sqrt(diagonal.real());
   Fused fused;
   const Fused::Value across = fused.input(deviation.reshape({deviation.size(), 1})), along = fused.input(deviation);

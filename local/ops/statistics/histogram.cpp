@@ -48,12 +48,12 @@ NdArray count_in_bins(const NdArray& a, const BinEdges& bins, const std::optiona
   NdArray w;
   if (weights) w = packed(cast_to(*weights, DType::float64), context);
   NdArray out({count}, result, context);
-  for (const NdArray* array : {&values, &edges}) array->buffer()->use(context.stream);
-  if (weights) w.buffer()->use(context.stream);
+  for (const NdArray* array : {&values, &edges}) array->begin_read(context.stream);
+  if (weights) w.begin_read(context.stream);
   engine(context.device)
       .sorting()
       .histogram(values.dtype(), values.raw(), values.size(), compared, edges.raw(), count, bins.uniform,
-                 weights ? w.data<double>() : nullptr, out.raw(), context);
+                 weights ? w.data<const double>() : nullptr, out.raw(), context);
   return out;
 }
 

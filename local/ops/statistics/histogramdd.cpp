@@ -120,13 +120,14 @@ NdArray counted(const NdArray& flat, int64_t bins, const std::optional<NdArray>&
     const NdArray* both[] = {&flat, &*weights};
     common_device(both);
     w = packed(cast_to(*weights, DType::float64), context);
-    w.buffer()->use(context.stream);
+    w.begin_read(context.stream);
   }
   NdArray out({bins}, weights ? DType::float64 : DType::int64, context);
-  flat.buffer()->use(context.stream);
+  flat.begin_read(context.stream);
   engine(context.device)
       .sorting()
-      .bincount(flat.data<int64_t>(), flat.size(), weights ? w.data<double>() : nullptr, bins, out.raw(), context);
+      .bincount(flat.data<const int64_t>(), flat.size(), weights ? w.data<const double>() : nullptr, bins, out.raw(),
+                context);
   return cast_to(out, DType::float64);
 }
 

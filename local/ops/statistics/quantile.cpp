@@ -166,7 +166,7 @@ NdArray of_weighted_rows(const Request& request, const NdArray& rows, const NdAr
       cast_to(request.q.to(rows.device()), dtype).reshape({-1}).broadcast_to(wanted_shape).copy(context);
   NdArray positions(wanted_shape, DType::int64, context);
   if (positions.size() > 0) {
-    cumulated.buffer()->use(context.stream);
+    cumulated.begin_read(context.stream);
     engine(context.device)
         .sorting()
         .searchsorted(dtype, cumulated.raw(), rows_of(cumulated), wanted.raw(), request.quantiles(), /*right=*/false,

@@ -133,7 +133,7 @@ std::optional<NdArray> as_words(const NdArray& bytes) {
     if (strides[d] % 8 != 0 && shape[d] > 1) return std::nullopt;
   shape[last] /= 8;
   strides[last] = 8;
-  return NdArray(bytes.buffer(), DType::uint64, shape, strides, bytes.offset());
+  return bytes.restrided(shape, strides, bytes.offset(), DType::uint64);
 }
 
 ValueId word_constant(Program& program, uint64_t value) {

@@ -353,6 +353,7 @@ void check_where(const NdArray& where) {
 }
 
 void check_writable(const NdArray& out) {
+  out.check_writable();
   for (int d = 0; d < out.ndim(); ++d)
     if (out.strides()[d] == 0 && out.shape()[d] > 1) throw InvalidArgument("output array is read-only");
 }

@@ -42,7 +42,7 @@ NdArray new_result(std::span<const NdArray* const> inputs, const Dims& space, DT
 ValueId bind_literal(Program& program, Op op, const Scalar& literal, DType wanted);
 // Throws TypeError unless the mask is bool ("Cannot cast array data from dtype('int64') to dtype('bool') ...").
 void check_where(const NdArray& where);
-// Throws InvalidArgument where a write would reach one element twice (an output that is a broadcast view).
+// Throws InvalidArgument for a read-only array, and where a write would reach one element twice.
 void check_writable(const NdArray& out);
 
 }  // namespace quarry::local

@@ -54,7 +54,7 @@ NdArray cut(const NdArray& array, int axis, int64_t parts, int64_t length) {
   shape.insert(axis + 1, length);
   strides.insert(axis + 1, strides[axis]);
   strides[axis] *= length;
-  return NdArray(array.buffer(), array.dtype(), shape, strides, array.offset());
+  return array.restrided(shape, strides, array.offset());
 }
 
 void run_fold(Op op, const NdArray& array, int axis, const NdArray& out, int64_t ranges = 1,
@@ -65,8 +65,8 @@ void run_fold(Op op, const NdArray& array, int axis, const NdArray& out, int64_t
   launch.dtype = array.dtype();
   launch.shape = array.shape();
   launch.axis = axis;
-  array.buffer()->use(context.stream);
-  out.buffer()->use(context.stream);
+  array.begin_read(context.stream);
+  out.begin_write(context.stream);
   launch.input = {array.raw(), array.strides()};
   launch.output = {out.raw(), out.strides()};
   launch.ranges = ranges;
@@ -161,8 +161,8 @@ void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out) {
   launch.shape = array.shape();
   launch.axis = axis;
   launch.input_dtype = array.dtype();
-  array.buffer()->use(context.stream);
-  out.buffer()->use(context.stream);
+  array.begin_read(context.stream);
+  out.begin_write(context.stream);
   launch.input = operand(array, array.shape());
   launch.output = operand(out, array.shape());
   engine(context.device).scanning().scan(launch, context);
@@ -270,7 +270,7 @@ NdArray ufunc_outer(Op op, const Arg& a, const Arg& b, const UfuncOptions& optio
     shape.push_back(1);
     strides.push_back(0);
   }
-  const NdArray left(a.array()->buffer(), a.array()->dtype(), shape, strides, a.array()->offset());
+  const NdArray left = a.array()->restrided(shape, strides, a.array()->offset());
   return apply(op, {left, b}, options);
 }
 
@@ -306,7 +306,7 @@ NdArray ufunc_reduceat(Op op, const NdArray& array, const NdArray& indices, int6
     std::vector<int64_t> both = begins;
     both.insert(both.end(), ends.begin(), ends.end());
     const NdArray bounds = from_vector(both);
-    bounds.buffer()->use(context.stream);
+    bounds.begin_read(context.stream);
     const auto* first = static_cast<const int64_t*>(bounds.raw());
     run_fold(op, as_dtype(array, loop), along, result, shape[along], first, first + shape[along]);
   }

@@ -113,6 +113,7 @@ bool array_equiv(const NdArray& a1, const NdArray& a2) {
 NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optional<Arg>& posinf,
                    const std::optional<Arg>& neginf) {
   const Range named("nan_to_num");
+  if (!copy) x.check_writable();
   NdArray result = copy ? x.copy(context_for(x.device())) : x;
   if (!is_inexact(x.dtype())) return result;
   const double largest = limits(x.dtype()).largest, infinity = std::numeric_limits<double>::infinity();
