@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/local/base/axes.h"
 
 namespace quarry {
 
@@ -30,23 +31,6 @@ class Operand {
   bool is_array_ = false;
 };
 
-// NumPy's axis argument: none (all axes), one, or several.
-class Axes {
- public:
-  Axes() = default;
-  Axes(std::nullopt_t) {}
-  template <std::integral T>
-  Axes(T axis) : axes_(std::vector<int64_t>{static_cast<int64_t>(axis)}) {}
-  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}
-  Axes(std::vector<int64_t> axes) : axes_(std::move(axes)) {}
-  bool all() const { return !axes_; }
-  const std::vector<int64_t>& list() const { return *axes_; }
-  // As bits, for an array of `ndim` axes. Throws IndexError for an axis out of range, InvalidArgument for one named
-  // twice.
-  uint32_t mask(int ndim) const;
-
- private:
-  std::optional<std::vector<int64_t>> axes_;
-};
+using local::Axes;
 
 }  // namespace quarry

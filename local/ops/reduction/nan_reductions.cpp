@@ -125,20 +125,20 @@ NdArray ptp(const NdArray& a, const Axes& axis, const std::optional<NdArray>& ou
 NdArray nansum(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                bool keepdims, const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
   return total("sum"_reduction, 0, a, axis,
-               {.keepdims = keepdims, .dtype = dtype, .out = out, .initial = initial, .where = where});
+               {.dtype = dtype, .out = out, .keepdims = keepdims, .initial = initial, .where = where});
 }
 NdArray nanprod(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                 bool keepdims, const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
   return total("prod"_reduction, 1, a, axis,
-               {.keepdims = keepdims, .dtype = dtype, .out = out, .initial = initial, .where = where});
+               {.dtype = dtype, .out = out, .keepdims = keepdims, .initial = initial, .where = where});
 }
 NdArray nanmin(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool keepdims,
                const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
-  return extreme("min"_reduction, a, axis, {.keepdims = keepdims, .out = out, .initial = initial, .where = where});
+  return extreme("min"_reduction, a, axis, {.out = out, .keepdims = keepdims, .initial = initial, .where = where});
 }
 NdArray nanmax(const NdArray& a, const Axes& axis, const std::optional<NdArray>& out, bool keepdims,
                const std::optional<Scalar>& initial, const std::optional<NdArray>& where) {
-  return extreme("max"_reduction, a, axis, {.keepdims = keepdims, .out = out, .initial = initial, .where = where});
+  return extreme("max"_reduction, a, axis, {.out = out, .keepdims = keepdims, .initial = initial, .where = where});
 }
 NdArray nanargmin(const NdArray& a, std::optional<int64_t> axis, const std::optional<NdArray>& out, bool keepdims) {
   return position("argmin"_reduction, a, axis, out, keepdims);
@@ -149,7 +149,7 @@ NdArray nanargmax(const NdArray& a, std::optional<int64_t> axis, const std::opti
 NdArray nanmean(const NdArray& a, const Axes& axis, std::optional<DType> dtype, const std::optional<NdArray>& out,
                 bool keepdims, const std::optional<NdArray>& where) {
   check_inexact(a, dtype, out);
-  ReduceOptions options{.keepdims = keepdims, .dtype = dtype, .out = out, .where = where};
+  ReduceOptions options{.dtype = dtype, .out = out, .keepdims = keepdims, .where = where};
   if (has_nan(a.dtype())) options.where = valid(a, where);
   return reduce("mean"_reduction, a, axis, options);
 }

@@ -127,7 +127,7 @@ struct Reducer {
     const NdArray center = known ? *known
                            : where
                                ? mean(wide)
-                               : local::reduce("mean"_reduction, x, Axes(axes()), {.keepdims = true, .dtype = wide});
+                               : local::reduce("mean"_reduction, x, Axes(axes()), {.dtype = wide, .keepdims = true});
     Program program;
     const ValueId value = program.cast(program.input(x.dtype()), wide);
     const ValueId centre = program.cast(program.input(center.dtype()), wide);
@@ -209,7 +209,7 @@ void cast_into(const NdArray& from, const NdArray& to) {
 NdArray integer_moment(Reduction reduction, const NdArray& x, const Axes& axes, DType dtype, double ddof) {
   const uint32_t mask = axes.mask(x.ndim());
   const auto count = static_cast<double>(reduced_count(x.shape(), mask));
-  const ReduceOptions keep{.keepdims = true, .dtype = dtype};
+  const ReduceOptions keep{.dtype = dtype, .keepdims = true};
   const auto cast = [dtype](const NdArray& value) { return value.dtype() == dtype ? value : value.astype(dtype); };
   NdArray mean = cast(apply("divide"_op, {reduce("sum"_reduction, x, axes, keep), count}));
   if (reduction == "mean"_reduction) return mean;
@@ -284,19 +284,6 @@ NdArray finish_states(Reduction reduction, DType accumulate, double ddof, std::s
   return result;
 }
 
-uint32_t Axes::mask(int ndim) const {
-  if (!axes_) return ndim == kMaxDims ? ~0u : (1u << ndim) - 1;
-  uint32_t mask = 0;
-  // As NumPy: a 0-d array has an axis 0 for a reduction along one axis.
-  if (ndim == 0 && axes_->size() == 1 && (axes_->front() == 0 || axes_->front() == -1)) return 0;
-  for (int64_t axis : *axes_) {
-    const uint32_t bit = 1u << normalize_axis(axis, ndim);
-    if (mask & bit) throw InvalidArgument("duplicate value in 'axis'");
-    mask |= bit;
-  }
-  return mask;
-}
-
 Dims reduced_shape(const Dims& shape, uint32_t mask, bool keepdims) {
   Dims result;
   for (int d = 0; d < shape.size(); ++d) {
@@ -350,9 +337,11 @@ NdArray deliver(const char* function, const NdArray& result, const Dims& shape, 
   return *out;
 }
 
-NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes, const ReduceOptions& options) {
+NdArray reduce(Reduction reduction, const NdArray& x, const Axes& given, const ReduceOptions& options) {
   const Range named(info(reduction).name);
   const ReductionInfo& row = info(reduction);
+  if (!given.none() && !options.axis.none()) throw TypeError(fmt::format("{}() got axis twice", row.name));
+  const Axes& axes = given.none() ? options.axis : given;
   const uint32_t mask = axes.mask(x.ndim());
   const auto refuse = [&row](bool given, bool taken, const char* keyword) {
     if (given && !taken)

@@ -44,9 +44,14 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& axes = {}, con
 
 namespace ops {
 
-#define QUARRY_REDUCING(name, function)                                                                 \
-  inline NdArray function(const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {}) { \
-    return reduce(named_reduction<#name>(), x, axes, options);                                          \
+// The first is a template because some compilers take {.ddof = 1} for an axis: then the second is preferred.
+#define QUARRY_REDUCING(name, function)                                                          \
+  template <class = void>                                                                        \
+  NdArray function(const NdArray& x, const Axes& axes = {}, const ReduceOptions& options = {}) { \
+    return reduce(named_reduction<#name>(), x, axes, options);                                   \
+  }                                                                                              \
+  inline NdArray function(const NdArray& x, const ReduceOptions& options) {                      \
+    return reduce(named_reduction<#name>(), x, {}, options);                                     \
   }
 #define QUARRY_REDUCTION(name, aliases, ...) QUARRY_REDUCING(name, name) QUARRY_EACH(QUARRY_REDUCING, name, aliases)
 #include "quarry/local/program/reduction.def"

@@ -36,7 +36,7 @@ std::variant<NdArray, ArrayPair> average(const NdArray& a, const Axes& axis, con
   const bool exact = a.dtype() == DType::bool_ || is_integer(a.dtype());
   DType dtype = promote_types(a.dtype(), w.dtype());
   if (exact) dtype = promote_types(dtype, DType::float64);
-  const NdArray total = local::reduce("sum"_reduction, w, axis, {.keepdims = true, .dtype = dtype});
+  const NdArray total = local::reduce("sum"_reduction, w, axis, {.dtype = dtype, .keepdims = true});
   if (holds_any(apply("equal"_op, {total, 0.0}))) throw InvalidArgument("Weights sum to zero, can't be normalized");
   const NdArray sum = weighted_sum(a, w, mask, dtype);
   const NdArray result = apply("divide"_op, {sum, total}).reshape(shape);

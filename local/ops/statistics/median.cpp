@@ -61,7 +61,7 @@ NdArray median(const NdArray& a, const Axes& axis, const std::optional<NdArray>&
   const NdArray rows = merged_last(a, mask);
   const Dims kept = reduced_shape(a.shape(), mask, /*keepdims=*/true);
   const int64_t length = rows.shape().back();
-  if (length == 0 || rows.size() == 0) return reduce("mean"_reduction, a, axis, {.keepdims = keepdims, .out = out});
+  if (length == 0 || rows.size() == 0) return reduce("mean"_reduction, a, axis, {.out = out, .keepdims = keepdims});
   return deliver("median", median_of_rows(rows, length).reshape(kept), a.shape(), mask, keepdims, out);
 }
 

@@ -242,7 +242,7 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
     request.weights = valid.broadcast_to(a.shape());
   }
   // NumPy forgets the quantiles here.
-  if (ignore_nan && a.size() == 0) return reduce("mean"_reduction, a, axis, {.keepdims = keepdims, .out = out});
+  if (ignore_nan && a.size() == 0) return reduce("mean"_reduction, a, axis, {.out = out, .keepdims = keepdims});
   request.mask = axes_mask(axis, a.ndim());
   if (request.q.ndim() > 2)
     throw InvalidArgument(fmt::format("q must be a scalar or 1d (got {} dimensions)", request.q.ndim()));
