@@ -181,6 +181,14 @@ struct Convert<std::optional<T>> {
     return Convert<T>::from(value, what, keep);
   }
 };
+template <>
+struct Convert<local::Size> {
+  static bool fits(const Value& value) { return Convert<std::optional<local::Ints>>::fits(value); }
+  static local::Size from(const Value& value, const std::string& what, Keep& keep) {
+    const std::optional<local::Ints> shape = Convert<std::optional<local::Ints>>::from(value, what, keep);
+    return shape ? local::Size(*shape) : local::Size();
+  }
+};
 template <class T>
 struct Convert<std::vector<T>> {
   static bool fits(const Value& value) {

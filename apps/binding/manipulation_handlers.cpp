@@ -43,14 +43,7 @@ std::vector<Array> array_list(const Value& value, const std::string& what, std::
 // Python's and NumPy's round: half to even, at `decimals` digits.
 Value rounded(const Value& value, int64_t decimals) {
   const Array a = to_array(value);
-  if (decimals == 0) return local::is_float(a.dtype()) || local::is_complex(a.dtype()) ? rint(a) : a;
-  if (!local::is_float(a.dtype()) && !local::is_complex(a.dtype())) {
-    if (decimals > 0) return a;
-    throw local::NotSupported("rounding integers to powers of ten is not available yet");
-  }
-  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  if (decimals > 0) return rint(a * Scalar(scale)) / Scalar(scale);
-  return rint(a / Scalar(scale)) * Scalar(scale);
+  return a.dtype() == DType::bool_ && decimals >= 0 ? a : quarry::round(a, decimals);
 }
 
 Value clipped(const Value& a, const Value& low, const Value& high, std::optional<DType> dtype) {

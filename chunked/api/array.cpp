@@ -1,5 +1,9 @@
 #include "quarry/chunked/api/array.h"
 
+#include <fmt/format.h>
+
+#include <ostream>
+
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/exec/stored_array.h"
@@ -42,6 +46,12 @@ Array Array::reshape(const Dims& shape) const { return quarry::reshape(*this, sh
 Array Array::astype(DType dtype) const { return Array(expr::cast(node_, dtype)); }
 Array Array::rechunk(const Dims& chunk) const { return Array(expr::rechunk(node_, explicit_grid(shape(), chunk))); }
 Array Array::rechunk(const Grid& grid) const { return Array(expr::rechunk(node_, grid)); }
+
+std::string Array::repr() const {
+  return fmt::format("Array(shape={}, dtype={}, chunks={})", local::to_string(shape()), local::name(dtype()),
+                     chunks().to_string());
+}
+std::ostream& operator<<(std::ostream& out, const Array& array) { return out << array.repr(); }
 
 std::vector<NdArray> to_host(std::span<const Array> arrays) {
   std::vector<NdArray> values;

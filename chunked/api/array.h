@@ -2,7 +2,9 @@
 // (collectively: every rank calls them).
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +13,7 @@
 
 #include "quarry/chunked/grid/grid.h"
 #include "quarry/io/filter.h"
+#include "quarry/local/ndarray/methods.h"
 #include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::expr {
@@ -24,7 +27,8 @@ using local::NdArray;
 using local::Scalar;
 using local::Slice;
 
-class Array {
+// Methods: local/ndarray/methods.h. They are lazy.
+class Array : public local::ArrayMethods<Array, Array> {
  public:
   Array() = default;
   explicit Array(std::shared_ptr<const expr::Node> node) : node_(std::move(node)) {}
@@ -45,9 +49,28 @@ class Array {
   Array operator[](std::initializer_list<local::IndexItem> index) const {
     return (*this)[std::span<const local::IndexItem>(index.begin(), index.size())];
   }
+  // x(0, _), x(slice(1, -1), newaxis), x[3]: integers, slices, newaxis and ellipsis.
+  template <local::BasicTerm... Terms>
+  requires(sizeof...(Terms) > 0) Array operator()(const Terms&... terms) const {
+    const local::IndexItem items[] = {local::index_item(terms)...};
+    return (*this)[std::span<const local::IndexItem>(items)];
+  }
+  template <local::BasicTerm Term>
+  Array operator[](const Term& term) const {
+    return (*this)(term);
+  }
   Array T() const;
   Array transpose(std::span<const int64_t> axes = {}) const;
+  template <std::integral... Each>
+  requires(sizeof...(Each) > 0) Array transpose(Each... axes) const {
+    const int64_t order[] = {static_cast<int64_t>(axes)...};
+    return transpose(std::span<const int64_t>(order));
+  }
   Array reshape(const Dims& shape) const;
+  template <std::integral... Extents>
+  requires(sizeof...(Extents) > 0) Array reshape(Extents... extents) const {
+    return reshape(Dims{static_cast<int64_t>(extents)...});
+  }
   Array astype(DType dtype) const;
   Array rechunk(const Dims& chunk) const;  // -1: the whole axis
   Array rechunk(const Grid& grid) const;
@@ -57,10 +80,27 @@ class Array {
   // Computes and keeps the chunks with their owners, in memory or spilled.
   Array persist() const;
   Array compute() const { return persist(); }
+  // The value of a one-element array, on every rank: double m = x.mean(). Blocking, collective. Throws InvalidArgument
+  // for any other size.
+  template <class T>
+  T item() const {
+    return to_host().item<T>();
+  }
+  template <local::Literal T>
+  operator T() const {
+    return item<T>();
+  }
+
+  // Shape, dtype and chunks: "Array(shape=(4096, 64), dtype=float64, chunks=(1024, 64))". Computes nothing.
+  std::string repr() const;
+  const Array& value() const { return *this; }  // the methods' array
 
  private:
   std::shared_ptr<const expr::Node> node_;
 };
+
+// As repr(): std::cout << x.
+std::ostream& operator<<(std::ostream& out, const Array& array);
 
 // Several arrays in one plan: shared parts run once. Collective.
 std::vector<NdArray> to_host(std::span<const Array> arrays);

@@ -53,7 +53,7 @@ Array broadcast_to(const Array& x, const Dims& shape) {
 }
 
 Array expand_dims(const Array& x, const Axes& axis) {
-  if (axis.all()) throw InvalidArgument("expand_dims needs an axis");
+  if (axis.none()) throw InvalidArgument("expand_dims needs an axis");
   return Array(expr::insert_axes(x.node(), axis.mask(x.ndim() + static_cast<int>(axis.list().size()))));
 }
 
@@ -64,7 +64,7 @@ Array squeeze(const Array& x, const Axes& axis) {
   std::vector<std::pair<int, int64_t>> fixed;
   for (int d = 0; d < x.ndim(); ++d) {
     const bool named = mask >> d & 1;
-    if (named && !axis.all() && x.shape()[d] != 1)
+    if (named && !axis.none() && x.shape()[d] != 1)
       throw InvalidArgument("cannot select an axis to squeeze out which has size not equal to one");
     if (named && x.shape()[d] == 1) {
       fixed.emplace_back(d, 0);
@@ -101,6 +101,11 @@ Array reshape(const Array& x, const Dims& shape) {
 }
 
 Array ravel(const Array& x) { return reshape(x, {x.size()}); }
+Array flatten(const Array& x) { return ravel(x); }
+Array matrix_transpose(const Array& x) {
+  if (x.ndim() < 2) throw InvalidArgument("matrix transpose with ndim < 2 is undefined");
+  return swapaxes(x, -1, -2);
+}
 
 Array concatenate(std::span<const Array> arrays, int64_t axis) {
   if (arrays.empty()) throw InvalidArgument("need at least one array to concatenate");

@@ -15,6 +15,8 @@ Array expand_dims(const Array& x, const Axes& axis);
 Array squeeze(const Array& x, const Axes& axis = {});
 Array reshape(const Array& x, const Dims& shape);  // one extent may be -1; C order
 Array ravel(const Array& x);
+Array flatten(const Array& x);           // the same: arrays are immutable
+Array matrix_transpose(const Array& x);  // the last two axes. Throws InvalidArgument for fewer
 // Joined along an existing axis; the dtype is promoted. Throws InvalidArgument where other extents differ.
 Array concatenate(std::span<const Array> arrays, int64_t axis = 0);
 Array concatenate(std::initializer_list<Array> arrays, int64_t axis = 0);

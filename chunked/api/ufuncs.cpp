@@ -1,6 +1,8 @@
 #include "quarry/chunked/api/ufuncs.h"
 
 #include <array>
+#include <cmath>
+#include <cstdlib>
 
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
@@ -62,7 +64,7 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
   Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype) {                     \
     return apply(local::named_op<#name>(), std::array{QUARRY_PASS_##arity}, dtype); \
   }
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_FUNCTION_##rule(name, arity)
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_PUBLIC(rule, QUARRY_FUNCTION(name, arity))
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 
@@ -74,6 +76,17 @@ Array clip(const Operand& x, const std::optional<Operand>& low, const std::optio
 }
 
 Array astype(const Array& x, DType dtype) { return Array(expr::cast(x.node(), dtype)); }
+
+Array round(const Array& x, int64_t decimals) {
+  if (local::is_integer(x.dtype())) {
+    if (decimals < 0) throw local::NotSupported("rounding integers to powers of ten is not available yet");
+    return x;
+  }
+  if (decimals == 0) return rint(x);
+  if (x.dtype() == DType::bool_) throw local::TypeError("round() of bool takes no decimals");
+  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  return decimals > 0 ? rint(x * scale) / scale : rint(x / scale) * scale;
+}
 
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y) { return {floor_divide(x, y), remainder(x, y)}; }
 

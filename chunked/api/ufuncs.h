@@ -19,25 +19,10 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #define QUARRY_ARGS_1 const Operand& x
 #define QUARRY_ARGS_2 const Operand &x, const Operand &y
 #define QUARRY_ARGS_3 const Operand &x, const Operand &y, const Operand &z
-// By rule: which rows are functions of their own.
-#define QUARRY_FUNCTION(name, arity) Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype = std::nullopt);
-#define QUARRY_FUNCTION_plain QUARRY_FUNCTION
-#define QUARRY_FUNCTION_no_bool QUARRY_FUNCTION
-#define QUARRY_FUNCTION_true_divide QUARRY_FUNCTION
-#define QUARRY_FUNCTION_double_only QUARRY_FUNCTION
-#define QUARRY_FUNCTION_comparison QUARRY_FUNCTION
-#define QUARRY_FUNCTION_logical QUARRY_FUNCTION
-#define QUARRY_FUNCTION_select QUARRY_FUNCTION
-#define QUARRY_FUNCTION_scale QUARRY_FUNCTION
-#define QUARRY_FUNCTION_storage QUARRY_FUNCTION
-#define QUARRY_FUNCTION_cast(name, arity)
-#define QUARRY_FUNCTION_random(name, arity)
-#define QUARRY_FUNCTION_bounded(name, arity)
-#define QUARRY_FUNCTION_sampler(name, arity)
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_FUNCTION_##rule(name, arity)
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
+  QUARRY_PUBLIC(rule, Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype = std::nullopt);)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
-#undef QUARRY_FUNCTION
 
 // NumPy's other names.
 #define QUARRY_ALIAS_1(name, alias) \
@@ -61,6 +46,9 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 // With one bound absent.
 Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
 Array astype(const Array& x, DType dtype);  // unsafe, as NumPy's
+// To `decimals` places, halves to even. Throws TypeError for bool with decimals, NotSupported for integers and negative
+// decimals.
+Array round(const Array& x, int64_t decimals = 0);
 
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y);
 std::pair<Array, Array> modf(const Operand& x);
@@ -70,7 +58,15 @@ std::pair<Array, Array> frexp(const Operand& x);
 #define QUARRY_OPERATOR(symbol, name)                                                  \
   inline Array operator symbol(const Array& x, const Array& y) { return name(x, y); }  \
   inline Array operator symbol(const Array& x, const Scalar& y) { return name(x, y); } \
-  inline Array operator symbol(const Scalar& x, const Array& y) { return name(x, y); }
+  inline Array operator symbol(const Scalar& x, const Array& y) { return name(x, y); } \
+  template <local::Literal T>                                                          \
+  Array operator symbol(const Array& x, const T& y) {                                  \
+    return name(x, Scalar(y));                                                         \
+  }                                                                                    \
+  template <local::Literal T>                                                          \
+  Array operator symbol(const T& x, const Array& y) {                                  \
+    return name(Scalar(x), y);                                                         \
+  }
 #define QUARRY_COMPARISON QUARRY_OPERATOR
 #include "quarry/local/ops/ufunc/operators.def"
 #undef QUARRY_COMPARISON

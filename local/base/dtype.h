@@ -57,6 +57,11 @@ enum class Casting : uint8_t { no, equiv, safe, same_kind, unsafe };
 bool can_cast(DType from, DType to, Casting casting);
 const char* name(Casting casting);
 
+// What C++ programs write as a number.
+template <class T>
+concept Literal = std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<double>> ||
+                  std::is_same_v<T, std::complex<float>>;
+
 // A number with a dtype. A weak scalar is a C++ or Python literal: it adapts to the arrays it meets (NEP 50). A strong
 // one has the dtype it names.
 class Scalar {
@@ -76,6 +81,7 @@ class Scalar {
   }
   Scalar(std::complex<double> value)
       : dtype_(DType::complex128), weak_(true), real_(value.real()), imag_(value.imag()) {}
+  Scalar(std::complex<float> value) : Scalar(std::complex<double>(value)) {}
   // The value converted to `dtype` as NumPy's astype does; not weak.
   static Scalar strong(const Scalar& value, DType dtype);
 
@@ -86,6 +92,18 @@ class Scalar {
   uint64_t as_uint64() const;
   double as_double() const;  // the real part of a complex
   std::complex<double> as_complex() const;
+  // As a C++ number, converted as NumPy's astype does.
+  template <class T>
+  T as() const {
+    if constexpr (std::is_same_v<T, bool>)
+      return as_bool();
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(std::is_unsigned_v<T> ? static_cast<int64_t>(as_uint64()) : as_int64());
+    else if constexpr (std::is_floating_point_v<T>)
+      return static_cast<T>(as_double());
+    else
+      return static_cast<T>(as_complex());
+  }
   // Writes itemsize(dtype) bytes, converted as NumPy's astype does.
   void store(DType dtype, void* out) const;
   static Scalar load(DType dtype, const void* in);  // not weak

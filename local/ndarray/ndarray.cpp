@@ -224,7 +224,7 @@ Scalar NdArray::item() const {
   return Scalar::load(dtype_, bytes);
 }
 
-NdArray NdArray::operator[](std::span<const IndexItem> index) const {
+View NdArray::operator[](std::span<const IndexItem> index) const {
   const BasicIndex basic = resolve_index(index, shape_);
   NdArray view = *this;
   view.shape_ = basic.shape();
@@ -236,7 +236,7 @@ NdArray NdArray::operator[](std::span<const IndexItem> index) const {
     view.offset_ += axis.start * strides_[axis.source];
     view.strides_[d] = axis.step * strides_[axis.source];
   }
-  return view;
+  return View(std::move(view));
 }
 
 NdArray NdArray::transpose(std::span<const int64_t> axes) const {

@@ -1,6 +1,8 @@
 // The local ndarray: dtype, shape, strides and offset over a reference-counted buffer on one device.
 #pragma once
 
+#include <concepts>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,8 +16,12 @@
 #include "quarry/local/base/shape.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/ndarray/literal.h"
+#include "quarry/local/ndarray/methods.h"
 
 namespace quarry::local {
+
+class Arg;  // local/ops/arguments.h
 
 // One entry of a basic index. Slice as Python's: absent bounds mean "all the way".
 struct Slice {
@@ -48,8 +54,25 @@ void check_element_count(int64_t count, const Dims& shape);
 // Why an array is not to be written to.
 enum class ReadOnly : uint8_t { no, broadcast, diagonal, window, imported, requested };
 
+class View;
+
+// What stands between the brackets of x[...] and x(...): a position, a slice, an array of positions or of bools.
+template <class T>
+concept BasicTerm = (std::is_integral_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, Slice> ||
+                    std::is_same_v<T, NewAxis> || std::is_same_v<T, Ellipsis>;
+template <BasicTerm T>
+IndexItem index_item(const T& term) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<int64_t>(term);
+  else
+    return term;
+}
+template <class T>
+concept IndexLike = BasicTerm<T> || std::is_same_v<T, bool> || std::is_convertible_v<const T&, NdArray> ||
+    std::is_same_v<T, std::vector<int64_t>> || std::is_base_of_v<std::vector<NdArray>, T>;
+
 // Handle semantics as NumPy's: copying shares the data. Eager calls run in current_context() of the calling thread.
-class NdArray {
+class NdArray : public NdArrayMethods<NdArray> {
  public:
   // 0-d float64 without data, to be assigned to: every use of its elements throws InvalidArgument.
   NdArray() = default;
@@ -58,6 +81,9 @@ class NdArray {
   // A view of a buffer, with the first element at its byte `offset_bytes`. Not checked.
   NdArray(std::shared_ptr<Buffer> buffer, DType dtype, const Dims& shape, const Dims& strides_bytes,
           int64_t offset_bytes);
+  // Numbers in nested braces, {{1, 2}, {3, 4.5}}, on the current device. Blocks. Throws InvalidArgument where lists of
+  // one depth differ in length.
+  NdArray(std::initializer_list<ArrayLiteral> list);
 
   DType dtype() const { return dtype_; }
   const Dims& shape() const { return shape_; }
@@ -106,9 +132,18 @@ class NdArray {
   Scalar item() const;
   template <class T>
   T item() const {
-    T value;
-    item().store(dtype_of_v<T>, &value);
-    return value;
+    if constexpr (Literal<T>) {
+      return item().as<T>();
+    } else {  // 16-bit floats
+      T value;
+      item().store(dtype_of_v<T>, &value);
+      return value;
+    }
+  }
+  // double m = x.mean();   if (all(x > 0)) ...
+  template <Literal T>
+  operator T() const {
+    return item<T>();
   }
 
   // Views: they share the memory and cost nothing.
@@ -118,19 +153,32 @@ class NdArray {
     return restrided(shape, strides_bytes, offset_bytes, dtype_);
   }
   NdArray restrided(const Dims& shape, const Dims& strides_bytes, int64_t offset_bytes, DType dtype) const;
-  // Basic indexing (ops::get() takes arrays and masks besides). Throws IndexError, InvalidArgument for a step of 0.
-  NdArray operator[](std::span<const IndexItem> index) const;
-  NdArray operator[](std::initializer_list<IndexItem> index) const {
-    return (*this)[std::span<const IndexItem>(index.begin(), index.size())];
-  }
+  // Basic indexing: integers, slices, newaxis and ellipsis. Throws IndexError, InvalidArgument for a step of 0.
+  View operator[](std::span<const IndexItem> index) const;
+  View operator[](std::initializer_list<IndexItem> index) const;
+  // x(0, _), x(slice(1, -1), newaxis), x(rows, 2), x(mask); with one term also x[0], x[mask]. A View where every term
+  // is basic, else Elements (local/ops/indexing/elements.h). Both can be assigned to: x(mask) = 0., x(_, 0) += y.
+  template <IndexLike... Terms>
+  requires(sizeof...(Terms) > 0) auto operator()(const Terms&... terms) const;
+  template <IndexLike Term>
+  auto operator[](const Term& term) const;
   // The axes in that order, by default reversed. Throws IndexError for an axis, InvalidArgument for no permutation.
   NdArray transpose(std::span<const int64_t> axes = {}) const;
+  template <std::integral... Each>
+  requires(sizeof...(Each) > 0) NdArray transpose(Each... axes)
+  const {
+    const int64_t order[] = {static_cast<int64_t>(axes)...};
+    return transpose(std::span<const int64_t>(order));
+  }
   NdArray T() const { return transpose(); }
   // With strides of 0 along axes that repeat, read-only. Throws InvalidArgument.
   NdArray broadcast_to(const Dims& shape) const;
   // The elements in C order under another shape, of which one extent may be -1; a copy where strides do not allow a
   // view. Throws InvalidArgument for another number of elements.
   NdArray reshape(const Dims& shape) const;
+  template <std::integral... Extents>
+  requires(sizeof...(Extents) > 0) NdArray reshape(Extents... extents)
+  const { return reshape(Dims{static_cast<int64_t>(extents)...}); }
   NdArray real() const;  // complex: a view of the real parts; else itself
   NdArray imag() const;  // complex: a view; else new zeros
 
@@ -152,6 +200,8 @@ class NdArray {
   std::string to_string() const;
   std::string repr() const;
 
+  const NdArray& value() const { return *this; }  // the methods' array
+
  private:
   void check_type(DType expected) const;
   [[noreturn]] void throw_read_only() const;
@@ -167,6 +217,27 @@ class NdArray {
   Dims strides_;
   int64_t offset_ = 0;
 };
+
+// What a basic index gives: an array that shares the memory, and that takes values in the expression which makes it.
+//   x[0] = y;               // writes into x; y broadcasts and is cast by same_kind
+//   NdArray row = x[0];     // names the memory; row = y would name another array, as in NumPy
+class View : public NdArray {
+ public:
+  explicit View(NdArray array) : NdArray(std::move(array)) {}
+  View(const View&) = default;
+  View(View&&) = default;
+  ~View() = default;
+  // Throw InvalidArgument where the value does not broadcast, TypeError where it does not cast by same_kind.
+  const View& operator=(const Arg& value) const&&;
+  const View& operator=(const View& value) const&&;
+};
+
+inline View NdArray::operator[](std::initializer_list<IndexItem> index) const {
+  return (*this)[std::span<const IndexItem>(index.begin(), index.size())];
+}
+
+// As str() prints it: std::cout << x.
+std::ostream& operator<<(std::ostream& out, const NdArray& array);
 
 // A NumPy scalar's str(): "1.5", "1e+16", "(1+2j)", "True".
 std::string to_string(const Scalar& value);

@@ -2,6 +2,7 @@
 #include "quarry/local/ndarray/print.h"
 
 #include <fmt/format.h>
+#include <ostream>
 
 #include <array>
 #include <charconv>
@@ -567,6 +568,8 @@ std::string format_repr(const NdArray& array, const PrintOptions& options) {
   if (options.override_repr) return options.override_repr(array);
   return repr_of_part(array, array.shape(), options);
 }
+
+std::ostream& operator<<(std::ostream& out, const NdArray& array) { return out << array.to_string(); }
 
 std::string NdArray::to_string() const {
   if (ndim() > 0) return format_array(*this, print_options());

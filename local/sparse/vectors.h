@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <concepts>
 
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/products/products.h"
@@ -24,7 +25,8 @@ Scalar factor_for(const NdArray& x, Complex value);
 // y = y + a x and y = x + a y, in place; `a` is a number or 0-d.
 void add_scaled(const NdArray& y, const Arg& a, const NdArray& x);
 void scale_add(const NdArray& y, const Arg& a, const NdArray& x);
-inline void add_scaled(const NdArray& y, Complex a, const NdArray& x) { add_scaled(y, Arg(factor_for(y, a)), x); }
+template <std::same_as<Complex> T>  // not what converts to one: an array does
+void add_scaled(const NdArray& y, T a, const NdArray& x) { add_scaled(y, Arg(factor_for(y, a)), x); }
 // x * a, new.
 NdArray scaled(const NdArray& x, Complex a);
 NdArray copy_of(const NdArray& x);

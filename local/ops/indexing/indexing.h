@@ -1,5 +1,5 @@
 // Indexing by integers, slices, arrays and masks, and NumPy's functions of that chapter.
-//   ops::get(x, {rows, Slice{}, 0}), ops::set(x, {mask}, 0.5), elements(x, rows, columns) += 1
+//   ops::get(x, {rows, Slice{}, 0}), ops::set(x, {mask}, 0.5), x(rows, columns) += 1 (elements.h)
 #pragma once
 
 #include <string_view>
@@ -124,35 +124,4 @@ Scalar item(const NdArray& a, const std::vector<Ints>& args = {});
 void fill(const NdArray& a, const Scalar& value);
 
 }  // namespace ops
-
-// array[index] as something to assign to: elements(x, mask) = 0; elements(x, rows, ellipsis) += y. Reads as the array
-// that get() returns.
-class Elements {
- public:
-  Elements(NdArray array, std::vector<IndexTerm> index) : array_(std::move(array)), index_(std::move(index)) {}
-  Elements(const Elements&) = delete;
-  NdArray get() const { return ops::get(array_, index_); }
-  operator NdArray() const { return get(); }
-  const Elements& operator=(const Arg& value) const {
-    ops::set(array_, index_, value);
-    return *this;
-  }
-  const Elements& operator=(const Elements& other) const { return *this = Arg(other.get()); }
-#define QUARRY_OPERATOR(symbol, name)                          \
-  const Elements& operator symbol##=(const Arg& value) const { \
-    ops::update(array_, index_, named_op<#name>(), value);     \
-    return *this;                                              \
-  }
-#include "quarry/local/ops/ufunc/operators.def"
-#undef QUARRY_OPERATOR
-
- private:
-  NdArray array_;
-  std::vector<IndexTerm> index_;
-};
-template <class... Terms>
-Elements elements(const NdArray& array, Terms&&... index) {
-  return {array, std::vector<IndexTerm>{IndexTerm(std::forward<Terms>(index))...}};
-}
-
 }  // namespace quarry::local

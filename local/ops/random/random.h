@@ -54,7 +54,7 @@ BitGenerator ScrambledSobol64(int64_t dimensions = 1, int64_t seed = 0, int64_t 
 // Not for several threads at once. Copies continue alike.
 class Generator {
  public:
-  using Size = std::optional<Ints>;
+  using Size = local::Size;
   using Out = std::optional<NdArray>;
 
   explicit Generator(uint64_t seed) { bits_.seed = seed; }

@@ -51,13 +51,13 @@ TEST_F(BlasThreads, AreTheHostProgramsAfterEveryKindOfCall) {
   const NdArray a = reshape(arange(16), {4, 4}) + 10 * eye(4);
   static_cast<void>(matmul(a, a));
   EXPECT_EQ(blas_threads(), kHost);
-  static_cast<void>(solve(a, a));
+  static_cast<void>(linalg::solve(a, a));
   EXPECT_EQ(blas_threads(), kHost);
-  static_cast<void>(eigh(a));
+  static_cast<void>(linalg::eigh(a));
   EXPECT_EQ(blas_threads(), kHost);
-  static_cast<void>(svd(a));
+  static_cast<void>(linalg::svd(a));
   EXPECT_EQ(blas_threads(), kHost);
-  EXPECT_THROW(static_cast<void>(cholesky(-a)), LinAlgError);
+  EXPECT_THROW(static_cast<void>(linalg::cholesky(-a)), LinAlgError);
   EXPECT_EQ(blas_threads(), kHost);
 }
 

@@ -83,17 +83,17 @@ constexpr bool has_dtype_of_arguments(ql::OpRule rule) {
 TEST_P(Fuse, EveryUfuncIsAsTheOperationsOneByOne) {
   for (const DType dtype : kDTypes) {
     const NdArray x = values(dtype, {2, 17}), y = values(dtype, {17}, 5);
-#define QUARRY_TEST_1(f)                                                                              \
-  expect_alike([&] { return fuse([](auto a) { return ql::where(a == a, ql::f(a), ql::f(a)); })(x); }, \
-               [&] { return ql::f(x); }, fmt::format("{} {}", #f, ql::name(dtype)));
-#define QUARRY_TEST_2(f)                                                                                            \
-  expect_alike([&] { return fuse([](auto a, auto b) { return ql::f(a, b); })(x, y); }, [&] { return ql::f(x, y); }, \
-               fmt::format("{} {}", #f, ql::name(dtype)));                                                          \
-  expect_alike([&] { return fuse([](auto a) { return ql::f(a, 3); })(x); }, [&] { return ql::f(x, 3); },            \
+#define QUARRY_TEST_1(f)                                                                                        \
+  expect_alike([&] { return fuse([](auto a) { return ql::where(a == a, ql::ops::f(a), ql::ops::f(a)); })(x); }, \
+               [&] { return ql::ops::f(x); }, fmt::format("{} {}", #f, ql::name(dtype)));
+#define QUARRY_TEST_2(f)                                                                                           \
+  expect_alike([&] { return fuse([](auto a, auto b) { return ql::ops::f(a, b); })(x, y); },                        \
+               [&] { return ql::ops::f(x, y); }, fmt::format("{} {}", #f, ql::name(dtype)));                       \
+  expect_alike([&] { return fuse([](auto a) { return ql::ops::f(a, 3); })(x); }, [&] { return ql::ops::f(x, 3); }, \
                fmt::format("{} {} with a literal", #f, ql::name(dtype)));
-#define QUARRY_TEST_3(f)                                                                  \
-  expect_alike([&] { return fuse([](auto a, auto b) { return ql::f(a, 2, b); })(x, y); }, \
-               [&] { return ql::f(x, 2, y); }, fmt::format("{} {}", #f, ql::name(dtype)));
+#define QUARRY_TEST_3(f)                                                                       \
+  expect_alike([&] { return fuse([](auto a, auto b) { return ql::ops::f(a, 2, b); })(x, y); }, \
+               [&] { return ql::ops::f(x, 2, y); }, fmt::format("{} {}", #f, ql::name(dtype)));
 #define QUARRY_OP(f, aliases, arity, kinds, result, rule, ...) \
   if constexpr (has_dtype_of_arguments(ql::OpRule::rule)) {    \
     QUARRY_TEST_##arity(f)                                     \
@@ -249,19 +249,19 @@ TEST_P(Fuse, OneFunctionForArraysAndTraces) {
 TEST_P(Fuse, RandomNumbersAreThoseOfTheOperations) {
   const NdArray index = ql::arange(1000);
   const auto f = fuse([](auto i) {
-    return ql::random_normal(i, ql::Scalar::strong(7, DType::uint64), ql::Scalar::strong(3, DType::uint64),
+    return ql::ops::random_normal(i, ql::Scalar::strong(7, DType::uint64), ql::Scalar::strong(3, DType::uint64),
                              DType::float32) *
            2;
   });
   expect_same(f(index),
-              ql::random_normal(index, ql::Scalar::strong(7, DType::uint64), ql::Scalar::strong(3, DType::uint64),
+              ql::ops::random_normal(index, ql::Scalar::strong(7, DType::uint64), ql::Scalar::strong(3, DType::uint64),
                                 DType::float32) *
                   2,
               "normal");
   // Those of a generator: element by element a function of seed, stream and position.
   const NdArray x = quarry::test::arange({7, 30}).astype(DType::float32);
   const auto noisy = fuse([](auto a, auto seed, auto stream) {
-    return a + ql::random_normal(ql::position_of(a), seed, stream, DType::float32);
+    return a + ql::ops::random_normal(ql::position_of(a), seed, stream, DType::float32);
   });
   ql::Generator generator = ql::default_rng(5);
   for (uint64_t stream = 0; stream < 2; ++stream) {

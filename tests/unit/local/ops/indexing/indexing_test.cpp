@@ -1,11 +1,12 @@
 // Indexing against element-by-element references; NumPy's own answers are replayed in tests/unit/apps/language.
-#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/indexing/elements.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <random>
 
+#include "quarry/local/ops/ufunc/in_place.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
@@ -39,7 +40,7 @@ TEST_P(IndexingOnDevices, BasicIndexesAreViews) {
   EXPECT_EQ(values(row), (Values{4, 6}));
   ops::set(x, {ellipsis, 0}, -1);
   EXPECT_EQ(values(ops::get(x, {Slice{}, 0})), (Values{-1, -1, -1}));
-  elements(x, Slice{}, 0) += ints({1, 2, 3});
+  x(Slice{}, 0) += ints({1, 2, 3});
   EXPECT_EQ(values(ops::get(x, {Slice{}, 0})), (Values{0, 1, 2}));
   ops::set(x, {0}, 2.9);  // assignment casts as astype does
   EXPECT_EQ(values(ops::get(x, {0})), (Values{2, 2, 2, 2}));
@@ -192,7 +193,7 @@ TEST_P(IndexingOnDevices, Masks) {
   EXPECT_EQ(values(y), (Values{7, 1, 7, 3, 7, 5, 7, 7, 7, 9, 7, 11}));
   ops::set(y, {even}, ints({1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(values(y), (Values{1, 1, 2, 3, 3, 5, 4, 7, 5, 9, 6, 11}));
-  elements(y, mask({false, true, false})) *= 10;
+  y(mask({false, true, false})) *= 10;
   EXPECT_EQ(values(y), (Values{1, 1, 2, 3, 30, 50, 40, 70, 5, 9, 6, 11}));
   // A mask of two of three axes, in memory that does not lie in order.
   const NdArray deep = arange({2, 3, 4});
@@ -282,7 +283,7 @@ TEST_P(IndexingOnDevices, ErrorsNameIndexAxisAndSize) {
         ops::set(x, {ints({0, 1})}, ints({1, 2}));
       },
       "shape mismatch: value array of shape (2,) could not be broadcast to indexing result of shape (2,4)");
-  expect_error<TypeError>([&] { elements(x, ints({0})) += 1.5; }, "Cannot cast ufunc 'add' output");
+  expect_error<TypeError>([&] { x(ints({0})) += 1.5; }, "Cannot cast ufunc 'add' output");
   EXPECT_THROW(ops::set(arange({2}).astype(DType::int8), {ints({0})}, 300), InvalidArgument);
 }
 
@@ -313,7 +314,7 @@ TEST_P(IndexingOnDevices, ErrorsOfFunctionsNameIndexAxisAndSize) {
   fails([&] { ops::item(x, {Ints(12)}); }, "index 12 is out of bounds for size 12");
   fails([&] { ops::item(x, {Ints(0), Ints(-5)}); }, "index -5 is out of bounds for axis 1 with size 4");
   fails([&] { x[{0, 4}]; }, "index 4 is out of bounds for axis 1 with size 4");
-  fails([&] { elements(x, Slice{}, ints({0, 9})) += 1; }, "index 9 is out of bounds for axis 1 with size 4");
+  fails([&] { x(Slice{}, ints({0, 9})) += 1; }, "index 9 is out of bounds for axis 1 with size 4");
   expect_error<InvalidArgument>(
       [&] {
         ops::unravel_index(ints({1, 99}), {3, 4});
@@ -332,7 +333,7 @@ TEST_P(IndexingOnDevices, OverlapAndRepeats) {
   const NdArray z = arange({4});
   ops::set(z, {ints({1, 1, 1, 2})}, ints({5, 6, 7, 8}));
   EXPECT_EQ(values(z), (Values{0, 7, 8, 3}));
-  elements(z, ints({0, 0, 0})) += 1;  // does not accumulate
+  z(ints({0, 0, 0})) += 1;  // does not accumulate
   EXPECT_EQ(values(z)[0], 1);
   ops::ufunc_at("add"_op, z, {ints({0, 0, 0})}, 1);  // does
   EXPECT_EQ(values(z)[0], 4);

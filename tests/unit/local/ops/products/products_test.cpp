@@ -75,7 +75,7 @@ TEST_P(Products, MatmulInEveryDtypeAndLayout) {
                                   {1, 1, 1}}) {
       for (int layout = 0; layout < 8; ++layout) {
         // Plain, transposed, every second column, reversed rows.
-        const auto make = [&](int64_t rows, int64_t columns, int kind) {
+        const auto make = [&](int64_t rows, int64_t columns, int kind) -> NdArray {
           if (kind == 1) return digits({columns, rows}, dtype).T();
           if (kind == 2) return digits({rows, 2 * columns}, dtype)[{full_slice, Slice{{}, {}, 2}}];
           if (kind == 3) return digits({rows, columns}, dtype)[{Slice{{}, {}, -1}}];
