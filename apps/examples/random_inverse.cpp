@@ -12,14 +12,14 @@ int main(int argc, char** argv) {
   for (int64_t side = 1; side <= options.size; side *= 10) {
     const auto created = [&] { return generator.random(ql::Ints{side, side}); };
     const ql::NdArray a = created();
-    const ql::NdArray b = ql::inv(a);
+    const ql::NdArray b = ql::linalg::inv(a);
     // |a b - 1| <= c n eps |a| |b| for an inverse by LU.
-    const double error = ql::norm(ql::matmul(a, b) - ql::eye(side)).item<double>();
-    const double scale = ql::norm(a).item<double>() * ql::norm(b).item<double>() * static_cast<double>(side);
+    const double error = ql::linalg::norm(ql::matmul(a, b) - ql::eye(side)).item<double>();
+    const double scale = ql::linalg::norm(a).item<double>() * ql::linalg::norm(b).item<double>() * static_cast<double>(side);
     const std::string label = "side " + std::to_string(side);
     checks.expect(error <= 10 * 0x1p-52 * scale, label + ": a @ inv(a) is the identity");
     options.time(label + ", created", created);
-    options.time(label + ", inverted", [&] { return ql::inv(created()); });
+    options.time(label + ", inverted", [&] { return ql::linalg::inv(created()); });
   }
   return checks.status();
 }

@@ -13,12 +13,12 @@ int main(int argc, char** argv) {
     const ql::DeviceScope scope(device);
     const ql::NdArray v = ql::arange(1.0, 6.0);
     const ql::NdArray stacked = ql::vstack({v, v, v, v, v});
-    checks.expect(stacked.shape() == ql::Dims{5, 5} && std::abs(ql::det(stacked).item<double>()) < 1e-12,
+    checks.expect(stacked.shape() == ql::Dims{5, 5} && std::abs(ql::linalg::det(stacked).item<double>()) < 1e-12,
                   to_string(device) + ": a matrix of equal rows is singular");
     const ql::NdArray x = values.to(device);
-    checks.expect(std::abs(ql::norm(x).item<double>() - expected) <= 1e-13 * expected, to_string(device) + ": norm");
-    options.time("vstack, det", [&] { ql::det(ql::vstack({v, v, v, v, v})); });
-    options.time("norm", [&] { ql::norm(x); });
+    checks.expect(std::abs(ql::linalg::norm(x).item<double>() - expected) <= 1e-13 * expected, to_string(device) + ": norm");
+    options.time("vstack, det", [&] { ql::linalg::det(ql::vstack({v, v, v, v, v})); });
+    options.time("norm", [&] { ql::linalg::norm(x); });
   }
   return checks.status();
 }

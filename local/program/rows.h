@@ -21,3 +21,20 @@
 // Through one more macro, for `#` and `##` see what a macro expands to only there.
 #define QUARRY_TEXT(...) QUARRY_TEXT_OF(__VA_ARGS__)
 #define QUARRY_TEXT_OF(...) #__VA_ARGS__
+
+// QUARRY_PUBLIC(rule, text): the text for the rows of ufunc.def that are functions by a name, nothing for those that other
+// functions are made of (OpRule in local/program/op.h).
+#define QUARRY_PUBLIC(rule, ...) QUARRY_PUBLIC_##rule(__VA_ARGS__)
+#define QUARRY_PUBLIC_plain(...) __VA_ARGS__
+#define QUARRY_PUBLIC_no_bool(...) __VA_ARGS__
+#define QUARRY_PUBLIC_true_divide(...) __VA_ARGS__
+#define QUARRY_PUBLIC_double_only(...) __VA_ARGS__
+#define QUARRY_PUBLIC_comparison(...) __VA_ARGS__
+#define QUARRY_PUBLIC_logical(...) __VA_ARGS__
+#define QUARRY_PUBLIC_select(...) __VA_ARGS__
+#define QUARRY_PUBLIC_scale(...) __VA_ARGS__
+#define QUARRY_PUBLIC_storage(...) __VA_ARGS__
+#define QUARRY_PUBLIC_cast(...)
+#define QUARRY_PUBLIC_random(...)
+#define QUARRY_PUBLIC_bounded(...)
+#define QUARRY_PUBLIC_sampler(...)

@@ -24,10 +24,12 @@ try:
     import format as files
 except ImportError as error:
     sys.exit(f"{error}: pip install numpy=={VERSIONS['numpy']} scipy=={VERSIONS['scipy']} h5py ml_dtypes")
-# Sections that are tables: chapter, section, module in tables/.
+# Sections that are tables: chapter, section, module in tables/ (with the function that gives the rows, unless rows()).
 TABLES = [
     ("inference", "inference", "inference"),
     ("language", "scalars", "python_scalars"),
+    ("one_liners", "local", "one_liners"),
+    ("one_liners", "chunked", "one_liners:chunked_rows"),
     ("printing", "printed", "printed_arrays"),
     ("signatures", "signatures", "signatures"),
     ("sparse", "sparse", "sparse"),
@@ -50,7 +52,8 @@ def chapters():
 def table(module):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [files.Row(row) for row in importlib.import_module(f"tables.{module}").rows()]
+        module, _, function = module.partition(":")
+        return [files.Row(row) for row in getattr(importlib.import_module(f"tables.{module}"), function or "rows")()]
 
 
 def make(path, sections):

@@ -1,0 +1,116 @@
+// NumPy's ufuncs, their methods, and functions made of ufuncs.
+//
+// Every function takes arrays, numbers and numbers in braces, which broadcast, and dtype or NumPy's keyword arguments:
+//   ql::add(x, 1), ql::sqrt(x, f32), ql::add(x, y, {.out = z, .where = mask})
+// See local/ops/ufunc/apply.h for what all of them throw; none waits for its result.
+#pragma once
+
+#include <optional>
+
+#include "quarry/local/ops/fuse/fuse.h"
+#include "quarry/local/ops/indexing/elements.h"
+#include "quarry/local/ops/ufunc/in_place.h"
+#include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/ops/ufunc/operators.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/ops/ufunc/ufuncs.h"
+#include "quarry/local/program/rows.h"
+
+namespace quarry::local {
+
+#define QUARRY_NAME(name, alias) using ops::alias;
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
+  QUARRY_PUBLIC(rule, QUARRY_NAME(name, name)) QUARRY_EACH(QUARRY_NAME, name, aliases)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+#undef QUARRY_NAME
+using ops::divmod;
+using ops::frexp;
+using ops::modf;
+using ops::position_of;  // in fuse()
+using ops::Traced;
+
+// With one bound absent: clip(x, none, 1).
+inline NdArray clip(const NdArray& a, const std::optional<Arg>& low, const std::optional<Arg>& high) {
+  return ops::clip_method(a, low, high);
+}
+// To `decimals` places, halves to even.
+inline NdArray round(const NdArray& a, int64_t decimals = 0, const std::optional<NdArray>& out = {}) {
+  return ops::round_to(a, decimals, out);
+}
+inline NdArray around(const NdArray& a, int64_t decimals = 0, const std::optional<NdArray>& out = {}) {
+  return ops::round_to(a, decimals, out);
+}
+
+using ops::allclose;
+using ops::angle;
+using ops::array_equal;
+using ops::array_equiv;
+using ops::fix;
+using ops::i0;
+using ops::isclose;
+using ops::iscomplex;
+using ops::iscomplexobj;
+using ops::isneginf;
+using ops::isposinf;
+using ops::isreal;
+using ops::isrealobj;
+using ops::nan_to_num;
+using ops::nanargmax;
+using ops::nanargmin;
+using ops::nanmax;
+using ops::nanmean;
+using ops::nanmin;
+using ops::nanprod;
+using ops::nanstd;
+using ops::nansum;
+using ops::nanvar;
+using ops::ptp;
+using ops::real_if_close;
+using ops::sinc;
+
+inline NdArray real(const NdArray& z) { return z.real(); }  // a view of complex numbers, else the array itself
+inline NdArray imag(const NdArray& z) { return z.imag(); }  // a view of complex numbers, else zeros
+
+// NumPy's np.add.reduce(x): ql::ufunc::add.reduce(x). The objects are called like the functions of their names.
+namespace ufunc {
+
+template <RowName name>
+struct Ufunc {
+  static Op op() { return named_op<name>(); }
+  // See local/ops/ufunc/methods.h and, for at(), local/ops/indexing/indexing.h.
+  NdArray reduce(const NdArray& array, const Axes& axis = Axes(0), const ReduceOptions& options = {}) const {
+    return ops::ufunc_reduce(op(), array, axis, options);
+  }
+  NdArray accumulate(const NdArray& array, int64_t axis = 0, std::optional<DType> dtype = {},
+                     const std::optional<NdArray>& out = {}) const {
+    return ops::ufunc_accumulate(op(), array, axis, dtype, out);
+  }
+  NdArray outer(const Arg& a, const Arg& b, const UfuncOptions& options = {}) const {
+    return ops::ufunc_outer(op(), a, b, options);
+  }
+  NdArray reduceat(const NdArray& array, const NdArray& indices, int64_t axis = 0, std::optional<DType> dtype = {},
+                   const std::optional<NdArray>& out = {}) const {
+    return ops::ufunc_reduceat(op(), array, indices, axis, dtype, out);
+  }
+  template <IndexLike Index>
+  void at(const NdArray& array, const Index& index, const std::optional<Arg>& value = std::nullopt) const {
+    std::vector<IndexTerm> terms;
+    detail::append_terms(terms, index);
+    ops::ufunc_at(op(), array, terms, value);
+  }
+  template <class... Args>
+  NdArray operator()(const Args&... args) const {
+    return apply(op(), {Arg(args)...});
+  }
+};
+
+#define QUARRY_UFUNC(name, alias) inline constexpr Ufunc<#name> alias{};
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
+  QUARRY_PUBLIC(rule, QUARRY_UFUNC(name, name)) QUARRY_EACH(QUARRY_UFUNC, name, aliases)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+#undef QUARRY_UFUNC
+
+}  // namespace ufunc
+}  // namespace quarry::local
