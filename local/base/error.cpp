@@ -16,6 +16,8 @@ ErrorRecord to_record(const std::exception_ptr& exception) {
     return {ErrorCode::out_of_memory, "the host has no memory left", 0};
   } catch (const std::exception& e) {
     return {ErrorCode::internal, e.what(), 0};
+  } catch (...) {
+    return {ErrorCode::internal, "an exception that is no std::exception", 0};
   }
 }
 

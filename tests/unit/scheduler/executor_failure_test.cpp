@@ -88,6 +88,7 @@ TEST_P(ExecutorFailureTest, EveryQueueAndEveryKindOfException) {
     EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw local::BudgetError("x", 7); }), local::BudgetError);
     EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw std::bad_alloc(); }), local::OutOfMemory);
     EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw std::runtime_error("x"); }), local::InternalError);
+    EXPECT_THROW(run_throwing(kind, [](TaskRun&) { throw 42; }), local::InternalError);
     // After deferring, and from the completion, and by dropping it.
     EXPECT_THROW(run_throwing(kind,
                               [](TaskRun& run) {
