@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry {
 
@@ -18,6 +21,8 @@ struct Runtime::Internals {
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank
   uint64_t persisted = 0;  // arrays so far: tells them apart; the same on every rank
   std::atomic<bool> any_run_started{false};
+  std::mutex failure_mutex;
+  std::optional<local::ErrorRecord> failure;              // what a callback threw: of this run or the next
   std::atomic<bool> interrupt{false};                     // from Runtime::interrupt() until a run has ended for it
   static_assert(std::atomic<bool>::is_always_lock_free);  // signal handlers set it
   std::atomic<int64_t> read_bytes{0}, written_bytes{0}, stolen_chunks{0};

@@ -15,8 +15,12 @@ namespace quarry {
 
 static_assert(std::is_trivially_copyable_v<Progress>);  // it travels as bytes
 
-ProgressReports::ProgressReports(comm::Communicator& communicator, std::function<Progress()> mine)
-    : rank_(communicator.rank()), mine_(std::move(mine)), latest_(static_cast<size_t>(communicator.size())) {
+ProgressReports::ProgressReports(comm::Communicator& communicator, std::function<Progress()> mine,
+                                 std::function<void(const local::ErrorRecord&)> failed)
+    : rank_(communicator.rank()),
+      mine_(std::move(mine)),
+      failed_(std::move(failed)),
+      latest_(static_cast<size_t>(communicator.size())) {
   if (communicator.size() > 1) {
     reports_ = communicator.split(/*color=*/0, rank_);
     if (rank_ == 0) {
@@ -89,7 +93,13 @@ void ProgressReports::sample() {
     sum = total(latest_);
   }
   const std::lock_guard lock(callback_mutex_);
-  if (callback_) callback_(sum);
+  if (!callback_) return;
+  try {
+    callback_(sum);
+  } catch (...) {
+    callback_ = nullptr;
+    failed_(local::to_record(std::current_exception()));
+  }
 }
 
 }  // namespace quarry

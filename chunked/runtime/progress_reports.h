@@ -11,18 +11,20 @@
 
 #include "quarry/chunked/runtime/progress.h"
 #include "quarry/comm/communicator.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry {
 
 class ProgressReports {
  public:
-  // `mine`: what this rank's thread asks for at each tick. Collective.
-  ProgressReports(comm::Communicator& communicator, std::function<Progress()> mine);
+  // `mine`: what this rank's thread asks for at each tick. `failed`: takes what the callback throws. Collective.
+  ProgressReports(comm::Communicator& communicator, std::function<Progress()> mine,
+                  std::function<void(const local::ErrorRecord&)> failed);
   ~ProgressReports();
   ProgressReports(const ProgressReports&) = delete;
   ProgressReports& operator=(const ProgressReports&) = delete;
 
-  // Rank 0: called with the sum over ranks when there is news.
+  // Rank 0: called with the sum over ranks when there is news, until it throws.
   void set_callback(std::function<void(const Progress&)> callback);
   // What each rank has posted last; on other ranks than 0 only their own is known. Any thread.
   std::vector<Progress> latest() const;
@@ -33,6 +35,7 @@ class ProgressReports {
 
   const int rank_;
   const std::function<Progress()> mine_;
+  const std::function<void(const local::ErrorRecord&)> failed_;
   std::unique_ptr<comm::Communicator> reports_;  // null for one rank
   mutable std::mutex latest_mutex_;              // of the two below; not held while the callback runs
   std::vector<Progress> latest_;

@@ -1,7 +1,9 @@
 #include "quarry/chunked/runtime/run.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/service.h"
@@ -87,6 +89,11 @@ void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& 
   service.stealing().configure(std::move(settings));
 }
 
+std::optional<local::ErrorRecord> take_failure(Runtime::Internals& internals) {
+  const std::lock_guard lock(internals.failure_mutex);
+  return std::exchange(internals.failure, std::nullopt);
+}
+
 // Lowers and runs; the owned chunks of each sink that persists.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
   Runtime& runtime = Runtime::current();
@@ -97,6 +104,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   try {
+    if (const auto failure = take_failure(internals)) local::throw_record(*failure);
     lowered = lower(plan, sinks, lowering_context(runtime, service.get()));
   } catch (...) {
     error = std::current_exception();
@@ -108,7 +116,12 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
   internals.any_run_started = true;
-  service->run(lowered->graph);
+  try {
+    service->run(lowered->graph);
+  } catch (...) {
+    take_failure(internals);
+    throw;
+  }
   internals.read_bytes += bytes_read(datasets) - read_before;
 
   std::vector<std::shared_ptr<StoredArray>> kept;

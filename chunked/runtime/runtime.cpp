@@ -70,7 +70,14 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
     }
   }
   progress = std::make_unique<ProgressReports>(
-      *communicator, [this] { return progress_of(executor->progress(), internals.stolen_chunks); });
+      *communicator, [this] { return progress_of(executor->progress(), internals.stolen_chunks); },
+      [this](const local::ErrorRecord& error) {
+        {
+          const std::lock_guard lock(internals.failure_mutex);
+          internals.failure = error;
+        }
+        executor->cancel(error);  // a run that ends by itself just now clears this
+      });
 }
 
 void Runtime::Impl::choose_owners() {

@@ -90,7 +90,7 @@ class Runtime {
   const exec::Paths* paths() const;            // between ranks; null for one rank
   std::string describe_paths(int from) const;  // what this rank fetches from that one by, for people
   std::string banner() const;                  // ranks, devices, threads, budget in one line
-  // Called about ten times a second on rank 0 during a run with the sum over ranks.
+  // Called about ten times a second on rank 0 during a run with the sum over ranks. What it throws ends the run.
   void set_progress(std::function<void(const Progress&)> callback);
   // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.
   std::vector<Progress> rank_progress() const;
