@@ -118,6 +118,14 @@ class Communicator {
   virtual void check_ranks() = 0;
   // Those of this communicator that have died, stopped or cannot be reached any more, as far as this one knows.
   virtual std::vector<int> lost_ranks() { return {}; }
+  // Tells the other ranks that this one communicates no more here, and waits until they have all said so or are gone:
+  // then nobody uses what this rank shares. Others' calls throw CommError some seconds after it has been said.
+  // `unwinding`: an exception ends this rank, perhaps this one alone. Then it waits for a few seconds only, and then
+  // leaves the job, which ends: others' calls throw CommError at once. Whether all came.
+  virtual bool leave(bool unwinding) {
+    static_cast<void>(unwinding);
+    return true;
+  }
   // Ends another thread's wait_for_event() early, now or the next one.
   virtual void wake() = 0;
   // Data sent to other ranks by this process so far (point to point and broadcasts rooted here), over all

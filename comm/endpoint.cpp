@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/options.h"
@@ -18,12 +19,12 @@ namespace {
 
 constexpr double kGraceSeconds = 5;  // after a rank's goodbye: it may have finished first what others still do
 
-enum class FrameKind : uint32_t {
-  message,
-  data,
-  goodbye,
-  count,  // how many frames the sender has sent before, in `bytes`
-};
+// Less than the grace: the error that ends this rank is told before the others' complaints about that.
+double patience_seconds() {
+  constexpr double kMost = 3;
+  const double silence = local::OptionValue(local::Option::rank_timeout).seconds();
+  return silence > 0 ? std::min(silence, kMost) : kMost;
+}
 
 constexpr auto kCountPeriod = std::chrono::milliseconds(500);
 
@@ -32,7 +33,18 @@ struct DrainTransfer : Transfer {
   std::vector<std::byte> memory;
 };
 
+std::string has_left(int rank) { return fmt::format("rank {} has left the job", rank); }
+
 }  // namespace
+
+enum class Endpoint::FrameKind : uint32_t {
+  message,
+  data,
+  goodbye,  // the sender communicates no more
+  leave,    // the same of one channel
+  gave_up,  // an error of the sender's own ended it, and it waits for nobody
+  count,    // how many frames the sender has sent before, in `bytes`
+};
 
 struct Endpoint::FrameHeader {
   uint32_t channel;
@@ -122,6 +134,7 @@ Endpoint::Endpoint(int rank, int size, std::unique_ptr<Transport> transport)
       size_(size),
       transport_(std::move(transport)),
       peers_(static_cast<size_t>(size)),
+      patience_seconds_(patience_seconds()),
       frame_to_lose_(local::OptionValue(local::Option::fault_lose_message).integer()) {
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 }
@@ -269,6 +282,8 @@ std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int6
       const Peer& peer = peers_[static_cast<size_t>(ch.members[static_cast<size_t>(from)])];
       if (peer.lost || peer.left) {
         transfer->fail(fmt::format("receive from rank {}: {}", from, peer.reason));
+      } else if (ch.left_at.contains(from)) {
+        transfer->fail(fmt::format("receive from rank {}: {}", from, has_left(from)));
       } else {
         ch.receives[{from, tag}].push_back(receive);
       }
@@ -403,7 +418,8 @@ void Endpoint::receive_frame(int from, std::span<const std::byte> bytes) {
     return;
   }
   ++peer.frames_in;
-  if (header.kind != FrameKind::goodbye && !channels_.contains(header.channel)) {
+  const bool of_job = header.kind == FrameKind::goodbye || header.kind == FrameKind::gave_up;
+  if (!of_job && !channels_.contains(header.channel)) {
     // Of a closed channel: nobody waits for it. Of one that this rank is about to open: kept.
     if (header.channel > last_channel_)
       early_[header.channel].emplace_back(from, std::vector(bytes.begin(), bytes.end()));
@@ -426,11 +442,22 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
       peer.left = true;
       peer.broken = header.bytes != 0;
       peer.left_at = steady_clock::now();
-      peer.reason = fmt::format("rank {} has left the job", from);
+      peer.reason = has_left(from);
       fail_receives(from, peer.reason);
       trouble_ = true;
       break;
     }
+    case FrameKind::leave: {
+      Channel& ch = channel(header.channel);
+      ch.left_at.try_emplace(header.from, steady_clock::now());
+      fail_receives(ch, header.from, has_left(header.from));
+      trouble_ = true;
+      break;
+    }
+    case FrameKind::gave_up:
+      given_up_.push_back(from);
+      lose(from, has_left(from) + " with an error of its own");
+      break;
     case FrameKind::count:
       break;
   }
@@ -518,21 +545,30 @@ bool Endpoint::is_any_lost() const {
 
 void Endpoint::fail_receives(int job_rank, const std::string& reason) {
   for (auto& [id, ch] : channels_) {
-    for (auto it = ch.receives.begin(); it != ch.receives.end();) {
-      if (ch.members[static_cast<size_t>(it->first.first)] != job_rank) {
-        ++it;
-        continue;
-      }
-      for (Receive& receive : it->second) receive.transfer->fail(reason);
-      it = ch.receives.erase(it);
-    }
+    const auto member = std::ranges::find(ch.members, job_rank);
+    if (member != ch.members.end()) fail_receives(ch, static_cast<int>(member - ch.members.begin()), reason);
   }
+}
+
+void Endpoint::fail_receives(Channel& ch, int from, const std::string& reason) {
+  const auto begin = ch.receives.lower_bound({from, 0});
+  const auto end = ch.receives.lower_bound({from + 1, 0});
+  for (auto it = begin; it != end; ++it) {
+    for (Receive& receive : it->second) receive.transfer->fail(reason);
+  }
+  ch.receives.erase(begin, end);
 }
 
 bool Endpoint::progress() {
   bool moved = false;
   if (transport_) {
     moved = transport_->progress(*this);
+    std::vector<int> given_up;
+    {
+      const std::lock_guard lock(mutex_);
+      given_up.swap(given_up_);
+    }
+    for (const int rank : given_up) transport_->abandon(rank, has_left(rank));
     moved |= start_matched();
     if (!moved) send_counts();
   }
@@ -605,29 +641,22 @@ void Endpoint::check_members(uint32_t channel_id) {
   if (!trouble_) return;
   const std::lock_guard lock(mutex_);
   const Channel& ch = channel(channel_id);
+  const auto throw_after_grace = [](steady_clock::time_point left_at, const std::string& reason) {
+    if (std::chrono::duration<double>(steady_clock::now() - left_at).count() <= kGraceSeconds) return;
+    throw CommError(reason + " while others still communicate with it");
+  };
   for (const int member : ch.members) {
     const Peer& peer = peers_[static_cast<size_t>(member)];
     if (peer.lost) throw CommError(peer.reason);
-    if (peer.left && std::chrono::duration<double>(steady_clock::now() - peer.left_at).count() > kGraceSeconds) {
-      throw CommError(peer.reason + " while others still communicate with it");
-    }
+    if (peer.left) throw_after_grace(peer.left_at, peer.reason);
   }
+  for (const auto& [member, left_at] : ch.left_at) throw_after_grace(left_at, has_left(member));
 }
 
-bool Endpoint::leave(const std::function<void()>& meanwhile) noexcept try {
-  if (!transport_) return true;
-  {
-    const std::lock_guard lock(mutex_);
-    leaving_ = true;
-  }
-  const FrameHeader header{0, FrameKind::goodbye, rank_, 0, 0, broken_ ? 1 : 0, 0, 0};  // bytes: whether broken
-  const auto gone = [this](int r) {
-    const std::lock_guard lock(mutex_);
-    const Peer& peer = peers_[static_cast<size_t>(r)];
-    return r == rank_ || peer.left || peer.lost;
-  };
-  for (int r = 0; r < size_; ++r) {
-    // A rank that left first still waits for this one's goodbye.
+void Endpoint::tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel_id, int from) {
+  const FrameHeader header{channel_id, kind, from, 0, 0, broken_ ? 1 : 0, 0, 0};  // bytes: whether broken
+  for (const int r : job_ranks) {
+    // A rank that left first still waits for this one's word.
     const bool lost = [&] {
       const std::lock_guard lock(mutex_);
       return peers_[static_cast<size_t>(r)].lost;
@@ -635,14 +664,69 @@ bool Endpoint::leave(const std::function<void()>& meanwhile) noexcept try {
     if (r == rank_ || lost) continue;
     put(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
   }
+}
+
+bool Endpoint::wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone,
+                               bool unwinding, const std::function<void()>& meanwhile) {
+  const auto begin = steady_clock::now();
+  const auto missing = [&] {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> left = job_ranks;
+    std::erase_if(left, [&](int r) {
+      const Peer& peer = peers_[static_cast<size_t>(r)];
+      return r == rank_ || peer.left || peer.lost || is_gone(r);
+    });
+    return left;
+  };
   Backoff backoff;
-  for (int r = 0; r < size_; ++r) {
-    while (!gone(r)) {
-      meanwhile();
-      if (transport_->progress(*this)) backoff.reset();
-      backoff.pause();
-    }
+  std::vector<int> waited_for;
+  while (!(waited_for = missing()).empty()) {
+    if (unwinding && std::chrono::duration<double>(steady_clock::now() - begin).count() > patience_seconds_) break;
+    meanwhile();
+    if (transport_->progress(*this)) backoff.reset();
+    backoff.pause();
   }
+  if (waited_for.empty()) return true;
+  std::vector<int> all(static_cast<size_t>(size_));
+  std::iota(all.begin(), all.end(), 0);
+  tell(all, FrameKind::gave_up, 0, rank_);
+  const std::lock_guard lock(mutex_);
+  for (const int r : waited_for) lose(r, fmt::format("rank {} did not come to the end of the job", r));
+  return false;
+}
+
+bool Endpoint::leave_channel(uint32_t channel_id, bool unwinding, const std::function<void()>& meanwhile) noexcept try {
+  if (!transport_) return true;
+  if (broken_) return false;
+  std::vector<int> members, number(static_cast<size_t>(size_));
+  int rank = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    members = channel(channel_id).members;
+    rank = channel(channel_id).rank;
+  }
+  for (size_t m = 0; m < members.size(); ++m) number[static_cast<size_t>(members[m])] = static_cast<int>(m);
+  tell(members, FrameKind::leave, channel_id, rank);
+  const auto has_left_channel = [&](int r) {
+    return channel(channel_id).left_at.contains(number[static_cast<size_t>(r)]);
+  };
+  return wait_until_gone(members, has_left_channel, unwinding, meanwhile);
+} catch (const std::exception& error) {
+  local::log(local::LogLevel::error, fmt::format("leaving a communicator: {}", error.what()));
+  return false;
+}
+
+bool Endpoint::leave(bool unwinding, const std::function<void()>& meanwhile) noexcept try {
+  if (!transport_) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+  }
+  std::vector<int> all(static_cast<size_t>(size_));
+  std::iota(all.begin(), all.end(), 0);
+  tell(all, FrameKind::goodbye, 0, rank_);
+  wait_until_gone(
+      all, [](int) { return false; }, unwinding, meanwhile);
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
   transport_->close(*this, is_any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);

@@ -76,10 +76,10 @@ class Endpoint : public TransportSink {
 
   // Throws CommError once a member is lost, or has left the job some seconds ago.
   void check_members(uint32_t channel);
-  // Tells all ranks that this one sends nothing more, waits until all have said so (or are lost), and closes the
-  // transport. Calls `meanwhile` again and again while it waits. True if every rank left in order, none of them broken.
-  // Never throws.
-  bool leave(const std::function<void()>& meanwhile) noexcept;
+  // Communicator::leave(). Calls `meanwhile` again and again while it waits. Never throws.
+  bool leave_channel(uint32_t channel, bool unwinding, const std::function<void()>& meanwhile) noexcept;
+  // The same for the whole job, then closes the transport. True if every rank left in order, none of them broken.
+  bool leave(bool unwinding, const std::function<void()>& meanwhile) noexcept;
   // A collective call was given up half-way: the job can only end.
   void mark_broken() { broken_ = true; }
   bool is_broken() const { return broken_; }
@@ -120,6 +120,7 @@ class Endpoint : public TransportSink {
     std::deque<Message> inbox;
     std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
     std::map<std::pair<int, uint64_t>, std::deque<Unexpected>> unexpected;
+    std::map<int, std::chrono::steady_clock::time_point> left_at;  // of members that communicate no more here
   };
   struct Start {  // a matched receive whose data the transport is to fetch
     int from;
@@ -137,6 +138,7 @@ class Endpoint : public TransportSink {
     std::string reason;
     std::chrono::steady_clock::time_point left_at;
   };
+  enum class FrameKind : uint32_t;
   struct FrameHeader;
 
   Channel& channel(uint32_t id);
@@ -146,7 +148,13 @@ class Endpoint : public TransportSink {
   // Joins a message and a receive; the transport's part goes to starts_.
   void match(Channel& channel, Unexpected& announced, const Receive& receive);
   void fail_receives(int job_rank, const std::string& reason);
+  static void fail_receives(Channel& channel, int from, const std::string& reason);
   void lose(int job_rank, const std::string& reason);  // with mutex_
+  // To those of these ranks that are not lost. With `channel`, of its members.
+  void tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel, int from);
+  // Whether they were all gone before the end of a patience that only unwinding has; else this rank gives the job up.
+  bool wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone, bool unwinding,
+                       const std::function<void()>& meanwhile);
   void put(int job_rank, std::span<const std::byte> frame);
   // Now and then sends every rank the number of frames that it must have seen by now: a lost one is an error, not a
   // hang.
@@ -172,7 +180,9 @@ class Endpoint : public TransportSink {
   std::atomic<int64_t> waiting_messages_{0};
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> last_counts_ns_{0};
-  const int64_t frame_to_lose_;  // for tests, by QUARRY_FAULT_LOSE_MESSAGE; 0: none
+  std::vector<int> given_up_;      // ranks that gave the job up, which the transport has not been told
+  const double patience_seconds_;  // with ranks that do not come to the end although this one fails
+  const int64_t frame_to_lose_;    // for tests, by QUARRY_FAULT_LOSE_MESSAGE; 0: none
   std::atomic<int64_t> frames_put_{0};
 
   std::mutex delivering_;

@@ -1,6 +1,7 @@
 // The parts of a Runtime. Made in the order of start(); runtime.cpp, devices.cpp and shares.cpp define them.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct Runtime::Impl {
   std::unique_ptr<exec::Paths> paths;
   int64_t sent_before = 0;
   std::unique_ptr<ProgressReports> progress;
+  const int exceptions = std::uncaught_exceptions();
 };
 
 }  // namespace quarry

@@ -108,14 +108,9 @@ void Runtime::Impl::stop() noexcept {
   progress.reset();
   const bool connected = paths && job_kind != DeviceKind::cpu;
   paths.reset();
-  if (connected) {
-    // Nobody frees memory that another rank has open.
-    try {
-      communicator->barrier();
-    } catch (const std::exception& error) {
-      local::log(local::LogLevel::debug, error.what());
-    }
-  }
+  // Nobody frees memory that another rank has open. No barrier: other ranks may be in a collective call for which this
+  // one has no time left.
+  if (connected) communicator->leave(/*unwinding=*/std::uncaught_exceptions() > exceptions);
   executor.reset();
 }
 

@@ -152,18 +152,18 @@ void Job::choose_transport(TransportChoice choice) {
   endpoint_ = std::make_unique<Endpoint>(rank_, size_, std::move(ucx_transport));
 }
 
+void Job::make_progress() {
+  int found = 0;
+  const std::lock_guard guard(lock());
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
+}
+
 Job::~Job() {
   // Without an endpoint the constructor failed; the other ranks failed too.
-  const auto make_progress = [this] {
-    // The last collective calls may still have something to send on behalf of ranks that came to them later.
-    int found = 0;
-    const std::lock_guard guard(lock());
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
-  };
-  const bool in_order = endpoint_ && endpoint_->leave(make_progress);
+  const bool unwinding = std::uncaught_exceptions() > exceptions_;
+  const bool in_order = endpoint_ && endpoint_->leave(unwinding, [this] { make_progress(); });
   if (monitor_) monitor_->leave();
   monitor_.reset();
-  const bool lost = endpoint_ && endpoint_->is_any_lost();
   if (in_order) {
     // Nobody takes its transport down while others still flush theirs.
     MPI_Request request = MPI_REQUEST_NULL;
@@ -173,7 +173,7 @@ Job::~Job() {
       started = MPI_Ibarrier(world_, &request) == MPI_SUCCESS;
     }
     Backoff backoff;
-    for (int done = 0; started && !done;) {
+    for (int done = 0; started && !done && !endpoint_->is_any_lost();) {
       {
         const std::lock_guard guard(lock());
         if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
@@ -182,6 +182,7 @@ Job::~Job() {
       if (!done) backoff.pause();
     }
   }
+  const bool lost = endpoint_ && endpoint_->is_any_lost();
   endpoint_.reset();
   int finalized = 0;
   const std::lock_guard guard(lock());

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +39,8 @@ class Job {
   const std::vector<int>& nodes() const { return nodes_; }
   // Whether the transports of all ranks move memory of CUDA devices.
   bool moves_cuda() const { return moves_cuda_; }
+  // Of MPI itself: a collective call that has returned here may still have something to send for the others.
+  void make_progress();
   // A rank gave up: MPI's own end would hang or complain.
   [[noreturn]] void abort(int status);
 
@@ -48,6 +51,7 @@ class Job {
   void choose_transport(TransportChoice choice);
   void start_monitor();
 
+  const int exceptions_ = std::uncaught_exceptions();
   bool owns_mpi_ = false;
   MPI_Comm world_ = MPI_COMM_NULL;   // collectives
   MPI_Comm frames_ = MPI_COMM_NULL;  // control frames of the MPI transport

@@ -151,6 +151,10 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
   }
 }
 
+bool MpiCommunicator::leave(bool unwinding) {
+  return endpoint().leave_channel(channel_, unwinding, [this] { job_->make_progress(); });
+}
+
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   // When all ranks are here, MPI's blocking call ends without anything else that this process would have to do.
   barrier();

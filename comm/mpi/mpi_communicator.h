@@ -48,6 +48,7 @@ class MpiCommunicator : public Communicator {
   void wait_for_event(double seconds) override { endpoint().wait_for_event(seconds); }
   std::vector<int> lost_ranks() override { return endpoint().lost_members(channel_); }
   void check_ranks() override { endpoint().check_members(channel_); }
+  bool leave(bool unwinding) override;
   void wake() override { endpoint().wake(); }
   int64_t bytes_sent() const override { return endpoint().bytes_sent(); }
 
