@@ -44,7 +44,8 @@ TEST(Aliases, OfReductions) {
   int aliases = 0;
 #define QUARRY_ALIAS_TEST_REDUCTION(name, alias)                           \
   {                                                                        \
-    const auto* node = quarry::alias(x).node()->as<expr::Reduce>();        \
+    const Array got = quarry::alias(x);                                    \
+    const auto* node = got.node()->as<expr::Reduce>();                     \
     ASSERT_NE(node, nullptr) << #alias;                                    \
     EXPECT_EQ(node->reduction, local::named_reduction<#name>()) << #alias; \
     ++aliases;                                                             \
