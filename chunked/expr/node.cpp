@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "quarry/chunked/expr/build.h"
@@ -19,6 +21,24 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
+
+// One after the other: a graph may be deeper than the stack.
+Node::~Node() {
+  static thread_local std::vector<NodePtr>* dying = nullptr;  // of the outermost destructor of this thread
+  std::vector<NodePtr> args = arguments(*this);
+  if (dying != nullptr) {
+    std::ranges::move(args, std::back_inserter(*dying));
+    payload = Source{};
+    return;
+  }
+  dying = &args;
+  payload = Source{};
+  while (!args.empty()) {
+    const NodePtr last = std::move(args.back());
+    args.pop_back();
+  }
+  dying = nullptr;
+}
 
 std::vector<NodePtr> arguments(const Node& node) {
   return std::visit(Overloaded{

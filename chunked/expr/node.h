@@ -101,6 +101,11 @@ using Payload = std::variant<Source, Stored, Constant, Index, Elementwise, Reduc
                              MatMul, Eigh, Item>;
 
 struct Node {
+  Node() = default;
+  ~Node();
+  Node(const Node&) = default;
+  Node& operator=(const Node&) = default;
+
   Payload payload;
   Dims shape;  // Eigh: of output 0
   local::DType dtype;

@@ -113,6 +113,16 @@ TEST(PassViews, DeepChainsNeedNoStack) {
   EXPECT_LT(plan.stages.size(), 20000u / 100);
 }
 
+TEST(Nodes, DeepChainsEndWithoutStack) {
+  const Array x = dataset("/x", {64});
+  Array deep = x;
+  for (int i = 0; i < 300000; ++i) deep = i % 3 == 0 ? deep + deep : deep + x;
+  const std::weak_ptr<const expr::Node> last = deep.node();
+  deep = x;
+  EXPECT_TRUE(last.expired());
+  EXPECT_EQ(x.node().use_count(), 2);
+}
+
 // --- SYRK ---
 
 std::string syrk_text(const Array& x) {
