@@ -115,20 +115,35 @@ template <Real T>
 QUARRY_FN T radians(T x) {
   return x * T(3.14159265358979323846 / 180.0);
 }
+// The greater argument plus at most 1. Near zero that cancels, and the rounding errors of the second term are large
+// beside the sum: float then takes it from double.
+template <Real T, class Sum>
+QUARRY_FN T sum_of_powers(T x, T y, const Sum& sum) {
+  const T result = sum(x, y);
+  if constexpr (sizeof(T) == 4)
+    if (absolute(result) < T(0.25)) return static_cast<T>(sum(static_cast<double>(x), static_cast<double>(y)));
+  return result;
+}
 template <Real T>
 QUARRY_FN T logaddexp(T x, T y) {
-  if (x == y) return x + T(0.69314718055994530942);
-  const T d = x - y;
-  if (d > 0) return x + math::log1p(math::exp(-d));
-  return d <= 0 ? y + math::log1p(math::exp(d)) : d;
+  return sum_of_powers(x, y, [](auto a, auto b) {
+    using U = decltype(a);
+    if (a == b) return a + U(0.69314718055994530942);
+    const U d = a - b;
+    if (d > 0) return a + math::log1p(math::exp(-d));
+    return d <= 0 ? b + math::log1p(math::exp(d)) : d;
+  });
 }
 template <Real T>
 QUARRY_FN T logaddexp2(T x, T y) {
-  constexpr T log2_e = T(1.44269504088896340736);
-  if (x == y) return x + T(1);
-  const T d = x - y;
-  if (d > 0) return x + log2_e * math::log1p(math::exp2(-d));
-  return d <= 0 ? y + log2_e * math::log1p(math::exp2(d)) : d;
+  return sum_of_powers(x, y, [](auto a, auto b) {
+    using U = decltype(a);
+    constexpr U log2_e = U(1.44269504088896340736);
+    if (a == b) return a + U(1);
+    const U d = a - b;
+    if (d > 0) return a + log2_e * math::log1p(math::exp2(-d));
+    return d <= 0 ? b + log2_e * math::log1p(math::exp2(d)) : d;
+  });
 }
 template <Real T>
 QUARRY_FN T heaviside(T x, T at_zero) {

@@ -212,10 +212,24 @@ void check_pairs() {
     first.push_back(static_cast<T>(logarithms(random)));
     second.push_back(static_cast<T>(logarithms(random)));
   }
-  check_binary<T>(
-      "logaddexp"_op, [](Extended a, Extended b) { return std::log(std::exp(a) + std::exp(b)); }, first, second);
-  check_binary<T>(
-      "logaddexp2"_op, [](Extended a, Extended b) { return std::log2(std::exp2(a) + std::exp2(b)); }, first, second);
+  constexpr auto kNatural = [](Extended a, Extended b) { return std::log(std::exp(a) + std::exp(b)); };
+  constexpr auto kBinary = [](Extended a, Extended b) { return std::log2(std::exp2(a) + std::exp2(b)); };
+  check_binary<T>("logaddexp"_op, kNatural, first, second);
+  check_binary<T>("logaddexp2"_op, kBinary, first, second);
+  if constexpr (sizeof(T) == 4) {  // results from a tenth down to a millionth
+    std::uniform_real_distribution<double> least(-6, -0.01), result(-5, -1);
+    for (const double base : {std::numbers::e, 2.0}) {
+      for (size_t i = 0; i < first.size(); ++i) {
+        const double a = least(random), sum = std::pow(10.0, 5 * result(random) / 4) * (i % 2 == 0 ? 1 : -1);
+        first[i] = static_cast<T>(a);
+        second[i] = static_cast<T>(std::log(std::max(1e-6, std::pow(base, sum) - std::pow(base, a))) / std::log(base));
+        if (i % 3 == 0) std::swap(first[i], second[i]);
+      }
+      first[0] = second[0] = -1;
+      first[1] = second[1] = static_cast<T>(-std::numbers::ln2);
+      check_binary<T>(base == 2 ? "logaddexp2"_op : "logaddexp"_op, base == 2 ? kBinary : kNatural, first, second);
+    }
+  }
 }
 
 TEST_P(Accuracy, FunctionsOfTwoArguments) {
