@@ -21,6 +21,8 @@ inline Rows rows_of(const NdArray& a) {
 
 // A row for each position along all axes but the last, sorted; new, in C order.
 NdArray sorted_rows(const NdArray& a, const ExecContext& context);
+// Where equal elements differ (both zeros, NaNs), they keep their order.
+NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context);
 NdArray argsorted_rows(const NdArray& a, const ExecContext& context);
 NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
 // Of every sorted row only the elements at the positions `kth`, ascending and once each: shape (..., kth.size()).

@@ -45,6 +45,13 @@ NdArray argsorted_rows(const NdArray& a, const ExecContext& context) {
   return out;
 }
 
+// By positions: keys that tell equal elements apart would put them in order. Complex numbers are sorted so anyway.
+NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context) {
+  if (!is_float(a.dtype())) return sorted_rows(a, context);
+  const NdArray in = packed(a, context);
+  return ops::take_along_axis(in, argsorted_rows(in, context), -1);
+}
+
 NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context) {
   const NdArray in = packed(a, context);
   NdArray out(in.shape(), in.dtype(), context);
@@ -83,6 +90,13 @@ void check_sort_options(std::optional<std::string_view> kind, std::optional<std:
   for (const char known : {'q', 'Q', 'h', 'H', 'm', 'M', 's', 'S'})
     if (first == known) return;
   throw InvalidArgument(fmt::format("sort kind must be one of 'quick', 'heap', or 'stable' (got '{}')", *kind));
+}
+
+// "stable" and "mergesort". NumPy's other sorts leave open how equal elements come out.
+bool is_stable(std::optional<std::string_view> kind, std::optional<bool> stable) {
+  if (!kind || kind->empty()) return stable.value_or(false);
+  const char first = kind->front();
+  return first == 's' || first == 'S' || first == 'm' || first == 'M';
 }
 
 void check_partition_options(std::string_view kind, std::optional<std::string_view> order) {
@@ -168,7 +182,8 @@ NdArray sort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::s
              std::optional<std::string_view> order, std::optional<bool> stable) {
   const Range named("sort");
   check_sort_options(kind, order, stable);
-  return along(a, axis, [](const NdArray& rows, const ExecContext& context) { return sorted_rows(rows, context); });
+  const auto sorted = is_stable(kind, stable) ? stably_sorted_rows : sorted_rows;
+  return along(a, axis, [&](const NdArray& rows, const ExecContext& context) { return sorted(rows, context); });
 }
 
 NdArray argsort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,
@@ -221,6 +236,10 @@ void sort_in_place(const NdArray& a, int64_t axis, std::optional<std::string_vie
   const int d = normalize_axis(axis, a.ndim());
   const ExecContext context = context_for(a.device());
   if (a.size() == 0) return;
+  if (is_stable(kind, stable) && is_float(a.dtype())) {
+    const NdArray rows = to_last_axis(a, d);
+    return rows.assign(stably_sorted_rows(rows, context), context);
+  }
   if (d == a.ndim() - 1 && a.is_contiguous()) {
     a.begin_write(context.stream);
     engine(context.device).sorting().sort(a.dtype(), a.raw(), a.raw(), rows_of(a), context);

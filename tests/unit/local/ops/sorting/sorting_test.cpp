@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -345,6 +346,54 @@ TEST_P(Sorts, SumsOfSignsAndNans) {
   EXPECT_EQ(std::count_if(sorted.begin(), sorted.end(), [](double x) { return x == 0 && std::signbit(x); }), 2);
   EXPECT_EQ(std::count_if(sorted.begin(), sorted.end(), [](double x) { return std::isnan(x); }), 2);
   EXPECT_EQ(to_vector<int64_t>(ops::argsort(a)), (std::vector<int64_t>{0, 1, 5, 4, 2, 3}));
+}
+
+// Equal elements that differ in their bits come out in the order of the input: zeros, NaNs with signs and payloads.
+template <class T, class Bits>
+void check_stable(const std::vector<Bits>& special, int64_t n) {
+  static_assert(sizeof(T) % sizeof(Bits) == 0);
+  constexpr size_t kParts = sizeof(T) / sizeof(Bits);
+  std::mt19937_64 random(static_cast<uint64_t>(n));
+  std::vector<Bits> bits(static_cast<size_t>(n) * kParts);
+  for (Bits& x : bits) x = special[random() % special.size()];
+  std::vector<T> values(static_cast<size_t>(n));
+  std::memcpy(static_cast<void*>(values.data()), bits.data(), bits.size() * sizeof(Bits));
+  const NdArray a = from_vector(values);
+  std::vector<T> expected;
+  for (const int64_t i : stable_order(values, 0, values.size())) expected.push_back(values[static_cast<size_t>(i)]);
+  const auto same_bits = [&](const NdArray& sorted) {
+    const std::vector<T> got = to_vector<T>(sorted);
+    return got.size() == expected.size() && std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)) == 0;
+  };
+  EXPECT_TRUE(same_bits(ops::sort(a, -1, "stable"))) << name(a.dtype()) << n;
+  EXPECT_TRUE(same_bits(ops::sort(a, std::nullopt, "mergesort"))) << name(a.dtype()) << n;
+  EXPECT_TRUE(same_bits(ops::sort(a, -1, std::nullopt, std::nullopt, true))) << name(a.dtype()) << n;
+  EXPECT_TRUE(same_bits(ops::take(a, ops::argsort(a)))) << name(a.dtype()) << n;
+  NdArray twice({2, n}, a.dtype());  // columns and rows in place
+  twice.assign(a);
+  ops::sort_in_place(twice, 1, "stable");
+  EXPECT_TRUE(same_bits(twice[{1}])) << name(a.dtype()) << n;
+  const NdArray column = twice.T().copy()[{full_slice, Slice{0, 1, std::nullopt}}];
+  column.assign(a.reshape({n, 1}));
+  ops::sort_in_place(column, 0, "stable");
+  EXPECT_TRUE(same_bits(column)) << name(a.dtype()) << n;
+}
+
+TEST_P(Sorts, StableMeansThatEqualElementsKeepTheirOrder) {
+  for (const int64_t n : {1, 2, 3, 20, 200, 5000, 70000}) {
+    const std::vector<uint64_t> wide = {0x8000000000000000u, 0,
+                                        0x7ff8000000000001u, 0xfff8000000000002u,
+                                        0x7ff8000000000003u, 0x3ff0000000000000u,
+                                        0xbff0000000000000u, 0x7ff0000000000000u};
+    const std::vector<uint32_t> single = {0x80000000u, 0,           0x7fc00001u, 0xffc00002u,
+                                          0x7fc00003u, 0x3f800000u, 0xbf800000u, 0x7f800000u};
+    const std::vector<uint16_t> half = {0x8000, 0, 0x7e01, 0xfe02, 0x7e03, 0x3c00, 0xbc00, 0x7c00};
+    check_stable<double>(wide, n);
+    check_stable<std::complex<double>>(wide, n);
+    check_stable<float>(single, n);
+    check_stable<std::complex<float>>(single, n);
+    check_stable<float16>(half, n);
+  }
 }
 
 TEST_P(Sorts, AxesAndStrides) {
