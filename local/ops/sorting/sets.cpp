@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <limits>
 #include <string>
@@ -43,6 +44,14 @@ NdArray filled(int64_t count, DType dtype, const Scalar& value, const ExecContex
   NdArray result({count}, dtype, context);
   result.fill(value, context);
   return result;
+}
+
+// Both zeros are equal, and a sort by value puts the negative one first. Here the zeros among `values`, which were
+// taken of `flat` sorted, become its first one, as if equal elements had kept their order.
+NdArray with_first_zero(const NdArray& values, const NdArray& flat) {
+  if (!is_float(values.dtype()) || flat.size() == 0) return values;
+  const NdArray zero = take(flat, argmax(equal(flat, 0)), std::nullopt, std::nullopt, "clip");
+  return where(equal(values, 0), zero, values);
 }
 
 // Which elements of a sorted array differ from the one before.
@@ -101,6 +110,7 @@ Unique unique_flat(const NdArray& ar, bool index, bool inverse, bool counts, boo
   const NdArray flags = run_starts(sorted, equal_nan, context);
   Unique result;
   result.values = compress(flags, sorted);
+  if (!index && !inverse) result.values = with_first_zero(result.values, flat);
   describe(result, flags, order, index, inverse, counts, context);
   return result;
 }
@@ -168,6 +178,34 @@ std::optional<NdArray> look_up(const NdArray& element, const NdArray& set, const
   return take(table, apply("subtract"_op, {element, before}, DType::int64), std::nullopt, std::nullopt, "clip");
 }
 
+constexpr int64_t kFewElements = 16;  // up to here each element is compared with all, in one pass without a sort
+
+// Whether every element is one of few: exact for integers of both signs, as comparisons are.
+NdArray equal_to_any(const NdArray& element, const NdArray& set, bool invert) {
+  Fused fused;
+  const auto x = fused.input(element);
+  // Programs are made for powers of two: the last element stands for the missing ones.
+  const auto count = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(set.size())));
+  const NdArray all = flattened(set);
+  std::optional<Fused::Value> found;
+  for (int64_t k = 0; k < count; ++k) {
+    const auto one = fused.input(all[{std::min(k, set.size() - 1)}]);
+    const auto same = fused(invert ? "not_equal"_op : "equal"_op, x, one);
+    found = !found ? same : fused(invert ? "logical_and"_op : "logical_or"_op, *found, same);
+  }
+  return fused.run(*found);
+}
+
+// Signed integers beside uint64, which promote to float64: it does not hold them all.
+bool is_mixed(DType a, DType b) {
+  return is_integer(a) && is_integer(b) && kind(a) != kind(b) && promote_types(a, b) == DType::float64;
+}
+// 64-bit integers as int64 of the same bits, others by value.
+NdArray words_of(const NdArray& a, const ExecContext& context) {
+  if (a.dtype() == DType::uint64) return {a.buffer(), DType::int64, a.shape(), a.strides(), a.offset()};
+  return a.dtype() == DType::int64 ? a : a.astype(DType::int64, context);
+}
+
 NdArray distinct(const NdArray& a, bool assume_unique) {
   return assume_unique ? flattened(a) : unique_flat(a, false, false, false, true).values;
 }
@@ -231,7 +269,7 @@ std::variant<NdArray, ArrayTuple> intersect1d(const NdArray& ar1, const NdArray&
   if (!return_indices) {
     const NdArray sorted = sorted_rows(all, context);
     if (sorted.size() < 2) return part(sorted, 0, 0);
-    return compress(equal(without_first(sorted), without_last(sorted)), without_last(sorted));
+    return with_first_zero(compress(equal(without_first(sorted), without_last(sorted)), without_last(sorted)), all);
   }
   ArrayTuple result;
   const NdArray order = argsorted_rows(all, context);
@@ -270,12 +308,19 @@ NdArray setxor1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique) {
   return compress(logical_and(from_before, from_after), sorted);
 }
 
-NdArray isin(const NdArray& element, const NdArray& test_elements, bool, bool invert,
+NdArray isin(const NdArray& element, const NdArray& test_elements, bool assume_unique, bool invert,
              std::optional<std::string_view> kind) {
   const Range named("isin");
   check_kind(kind, element, test_elements);
   const ExecContext context = context_of(element, test_elements);
   if (test_elements.size() == 0) return filled(element.size(), DType::bool_, invert, context).reshape(element.shape());
+  if (!kind && test_elements.size() <= kFewElements) return equal_to_any(element, test_elements, invert);
+  if (is_mixed(element.dtype(), test_elements.dtype())) {
+    // The same bits are the same number unless the upper one is set, and then there is no equal one.
+    const NdArray wanted = words_of(element, context);
+    const NdArray found = isin(wanted, words_of(test_elements, context), assume_unique, /*invert=*/false, kind);
+    return invert ? logical_or(logical_not(found), less(wanted, 0)) : logical_and(found, greater_equal(wanted, 0));
+  }
   if (!kind || *kind == "table") {
     if (const auto found = look_up(element, test_elements, context)) return invert ? logical_not(*found) : *found;
   }

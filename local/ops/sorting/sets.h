@@ -1,6 +1,7 @@
 // Distinct elements and set operations, by NumPy's names. All block, since the sizes of their results are data.
 //
-// Results are sorted, new, on the device of the arguments. Where `equal_nan`, all NaN count as one element.
+// Results are sorted, new, on the device of the arguments. Where `equal_nan`, all NaN count as one element. Of equal
+// elements the first one stands for all: of both zeros too.
 #pragma once
 
 #include <tuple>
@@ -42,8 +43,8 @@ std::variant<NdArray, ArrayTuple> intersect1d(const NdArray& ar1, const NdArray&
                                               bool return_indices = false);
 NdArray setdiff1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique = false);
 NdArray setxor1d(const NdArray& ar1, const NdArray& ar2, bool assume_unique = false);
-// For every element whether it is one of the others. `kind` None, "sort" or "table" (for bool and integers alone) gives
-// the same.
+// For every element whether it is one of the others; integers of any dtypes are compared exactly. `kind` None, "sort"
+// or "table" (for bool and integers alone) gives the same.
 NdArray isin(const NdArray& element, const NdArray& test_elements, bool assume_unique = false, bool invert = false,
              std::optional<std::string_view> kind = std::nullopt);
 // Without leading ("f") and trailing ("b") zeros along all axes or some: a view.

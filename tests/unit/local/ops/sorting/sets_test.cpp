@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -88,6 +89,105 @@ TEST_P(Sets, MembershipOfExtremes) {
     for (size_t i = 0; i < element.size(); ++i) {
       EXPECT_EQ(found[i], members.contains(element[i])) << element[i] << " in " << base;
       EXPECT_EQ(missing[i], !members.contains(element[i]));
+    }
+  }
+}
+
+// Integers of 64 bits of both signs, and narrower ones beside uint64, of which float64 does not hold all.
+TEST_P(Sets, MembershipOfMixedIntegersIsExact) {
+  constexpr int64_t kBig = int64_t{1} << 53;
+  const std::vector<int64_t> signs = {
+      kBig + 1, kBig, -1, 5, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), 0};
+  const std::vector<uint64_t> plain = {
+      static_cast<uint64_t>(kBig),    ~uint64_t{0}, 5, uint64_t{1} << 63, (uint64_t{1} << 63) - 2,
+      static_cast<uint64_t>(kBig) + 3};
+  for (const int64_t repeats : {1, 10, 400}) {  // few elements, a sorted set, a set large enough for a table
+    std::vector<int64_t> a;
+    std::vector<uint64_t> b;
+    for (int64_t r = 0; r < repeats; ++r) {
+      for (const int64_t x : signs) a.push_back(r == 0 ? x : x / 2 + 4 * r);
+      for (const uint64_t x : plain) b.push_back(r == 0 ? x : x - static_cast<uint64_t>(r) * 8);
+    }
+    const auto same = [](int64_t x, uint64_t y) { return x >= 0 && static_cast<uint64_t>(x) == y; };
+    const NdArray x = from_vector(a), y = from_vector(b);
+    for (const bool invert : {false, true}) {
+      const std::vector<bool> one = to_vector<bool>(ops::isin(x, y, false, invert)),
+                              other = to_vector<bool>(ops::isin(y, x, false, invert));
+      for (size_t i = 0; i < a.size(); ++i) {
+        const bool found = std::any_of(b.begin(), b.end(), [&](uint64_t v) { return same(a[i], v); });
+        EXPECT_EQ(one[i], found != invert) << a[i];
+      }
+      for (size_t i = 0; i < b.size(); ++i) {
+        const bool found = std::any_of(a.begin(), a.end(), [&](int64_t v) { return same(v, b[i]); });
+        EXPECT_EQ(other[i], found != invert) << b[i];
+      }
+    }
+    std::set<int64_t> rest(a.begin(), a.end());
+    for (const uint64_t v : b)
+      if (v <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) rest.erase(static_cast<int64_t>(v));
+    EXPECT_EQ(to_vector<int64_t>(ops::setdiff1d(x, y)), std::vector<int64_t>(rest.begin(), rest.end()));
+  }
+  const NdArray narrow = from_vector<int8_t>({-1, 5, 0}), wide = from_vector<uint64_t>({~uint64_t{0}, 5});
+  EXPECT_EQ(to_vector<bool>(ops::isin(narrow, wide, false, false, "sort")), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(to_vector<bool>(ops::isin(wide, narrow, false, false, "sort")), (std::vector<bool>{false, true}));
+}
+
+TEST_P(Sets, MembershipOfAwkwardArrays) {
+  const NdArray zeros = from_vector<double>({0.0, -0.0, NAN, 1, INFINITY});
+  for (const auto kind : {std::optional<std::string_view>(), std::optional<std::string_view>("sort")}) {
+    const auto found = [&](const NdArray& x, const NdArray& set) {
+      return to_vector<bool>(ops::isin(x, set, false, false, kind));
+    };
+    EXPECT_EQ(found(zeros, from_vector<double>({-0.0, NAN})), (std::vector<bool>{true, true, false, false, false}));
+    EXPECT_EQ(found(zeros, from_vector<float>({INFINITY}, Dims{})),
+              (std::vector<bool>{false, false, false, false, true}));
+    EXPECT_EQ(found(zeros[{Slice{std::nullopt, std::nullopt, -2}}], from_vector<int32_t>({1, 0, 0}, {3, 1})),
+              (std::vector<bool>{false, false, true}));
+    EXPECT_EQ(found(from_vector<double>({}), zeros), std::vector<bool>{});
+    EXPECT_EQ(found(zeros, from_vector<double>({})), std::vector<bool>(5, false));
+    EXPECT_EQ(ops::isin(from_vector<double>({1}, Dims{}), zeros, false, false, kind).ndim(), 0);
+  }
+  std::vector<int16_t> all(40);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int16_t>(3 * i);
+  for (int64_t count = 1; count <= 40; ++count) {  // around the number that is compared one by one
+    const std::vector<int16_t> set(all.begin(), all.begin() + count);
+    const std::vector<bool> found = to_vector<bool>(ops::isin(test::arange({130}), from_vector(set)));
+    for (int64_t i = 0; i < 130; ++i) ASSERT_EQ(found[static_cast<size_t>(i)], i % 3 == 0 && i / 3 < count);
+  }
+}
+
+// Of equal elements the first one is taken, whether positions are asked for or not.
+TEST_P(Sets, BothZerosAreOneElement) {
+  for (const int64_t n : {2, 9, 40, 3000}) {
+    for (const bool negative : {false, true}) {
+      std::vector<double> values(static_cast<size_t>(n));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 2 ? i % 5 - 2.5 : i % 2 == 0 ? 0.0 : -0.0;
+      values[0] = negative ? -0.0 : 0.0;
+      for (const DType dtype : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+        const NdArray a = from_vector(values).astype(dtype);
+        const auto zero = [&](const NdArray& result) {
+          std::vector<bool> found;
+          for (const double x : test::doubles(result))
+            if (x == 0) found.push_back(std::signbit(x));
+          return found;
+        };
+        const std::vector<bool> expected{negative};
+        EXPECT_EQ(zero(std::get<NdArray>(ops::unique(a))), expected);
+        EXPECT_EQ(zero(std::get<ArrayTuple>(ops::unique(a, true))[0]), expected);
+        EXPECT_EQ(zero(std::get<ArrayTuple>(ops::unique(a, false, true))[0]), expected);
+        EXPECT_EQ(zero(std::get<ArrayTuple>(ops::unique(a, false, false, true))[0]), expected);
+        EXPECT_EQ(to_vector<int64_t>(ops::unique_all(a).indices).size(), ops::unique_values(a).size());
+        EXPECT_EQ(zero(ops::unique_values(a)), expected);
+        EXPECT_EQ(zero(ops::unique_counts(a).values), expected);
+        EXPECT_EQ(zero(ops::union1d(a, from_vector<double>({0.0, -0.0}).astype(dtype))), expected);
+        EXPECT_EQ(
+            zero(std::get<NdArray>(ops::intersect1d(a, from_vector<double>({negative ? 0.0 : -0.0}).astype(dtype)))),
+            expected);
+        const auto counts = ops::unique_counts(a);
+        int64_t total = 0;
+        for (const int64_t count : to_vector<int64_t>(counts.counts)) total += count;
+        EXPECT_EQ(total, n);
+      }
     }
   }
 }
