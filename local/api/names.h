@@ -30,25 +30,30 @@ constexpr local::Slice slice(std::optional<int64_t> start, std::optional<int64_t
 // A slice as Python writes it: "1:-1"_s, "::2"_s, ":10"_s. Throws InvalidArgument for other text, or
 // does not compile where a constant is wanted.
 constexpr local::Slice operator""_s(const char* text, size_t length) {
-  std::optional<int64_t> parts[3];
+  int64_t values[3] = {};
+  bool given[3] = {};
   int part = 0;
   bool negative = false;
   for (size_t i = 0; i < length; ++i) {
     const char c = text[i];
-    if (c == ':') {
-      if (negative && !parts[part]) throw local::InvalidArgument("a slice has digits after '-'");
-      if (++part > 2) throw local::InvalidArgument("a slice has at most two colons");
+    if (c == ':' && (given[part] || !negative) && part < 2) {
+      ++part;
       negative = false;
-    } else if (c == '-' && !negative && !parts[part]) {
+    } else if (c == '-' && !negative && !given[part]) {
       negative = true;
     } else if (c >= '0' && c <= '9') {
-      parts[part] = parts[part].value_or(0) * 10 + (negative ? '0' - c : c - '0');
+      values[part] = values[part] * 10 + (negative ? '0' - c : c - '0');
+      given[part] = true;
     } else if (c != ' ') {
       throw local::InvalidArgument("a slice is written start:stop:step");
     }
   }
-  if (part == 0) throw local::InvalidArgument("a slice has a colon");
-  return {.start = parts[0], .stop = parts[1], .step = parts[2]};
+  if (part == 0 || (negative && !given[part])) throw local::InvalidArgument("a slice is written start:stop:step");
+  local::Slice slice;
+  if (given[0]) slice.start = values[0];
+  if (given[1]) slice.stop = values[1];
+  if (given[2]) slice.step = values[2];
+  return slice;
 }
 
 // DType::float64 ... by NumPy's names and by short ones.
