@@ -32,6 +32,8 @@ class Array : public local::ArrayMethods<Array, Array> {
  public:
   Array() = default;
   explicit Array(std::shared_ptr<const expr::Node> node) : node_(std::move(node)) {}
+  // Numbers in nested braces, {{1, 2}, {3, 4.5}}, as one chunk.
+  Array(std::initializer_list<local::ArrayLiteral> list) : Array(from_local(NdArray(list))) {}
   // A small local array, the same on every rank, as one chunk.
   static Array from_local(const NdArray& array);
 
@@ -62,15 +64,15 @@ class Array : public local::ArrayMethods<Array, Array> {
   Array T() const;
   Array transpose(std::span<const int64_t> axes = {}) const;
   template <std::integral... Each>
-  requires(sizeof...(Each) > 0) Array transpose(Each... axes) const {
+  requires(sizeof...(Each) > 0) Array transpose(Each... axes)
+  const {
     const int64_t order[] = {static_cast<int64_t>(axes)...};
     return transpose(std::span<const int64_t>(order));
   }
   Array reshape(const Dims& shape) const;
   template <std::integral... Extents>
-  requires(sizeof...(Extents) > 0) Array reshape(Extents... extents) const {
-    return reshape(Dims{static_cast<int64_t>(extents)...});
-  }
+  requires(sizeof...(Extents) > 0) Array reshape(Extents... extents)
+  const { return reshape(Dims{static_cast<int64_t>(extents)...}); }
   Array astype(DType dtype) const;
   Array rechunk(const Dims& chunk) const;  // -1: the whole axis
   Array rechunk(const Grid& grid) const;

@@ -1,10 +1,8 @@
 // Arguments of the array functions: arrays and literals side by side.
 #pragma once
 
-#include <complex>
-#include <concepts>
+#include <initializer_list>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
@@ -12,14 +10,17 @@
 
 namespace quarry {
 
-// An array or a scalar. C++ literals are weak (NEP 50): they take the dtype of the arrays beside them.
+// An array, a scalar, or numbers in braces. C++ literals are weak (NEP 50): they take the dtype of the arrays beside
+// them.
 class Operand {
  public:
   Operand(const Array& array) : array_(array), is_array_(true) {}
   Operand(const Scalar& scalar) : scalar_(scalar) {}
-  template <class T>
-  requires std::is_arithmetic_v<T> Operand(T value) : scalar_(value) {}
-  Operand(std::complex<double> value) : scalar_(value) {}
+  template <local::Literal T>
+  Operand(T value) : scalar_(value) {}
+  Operand(std::initializer_list<local::ArrayLiteral> list) : Operand(Array(list)) {}
+  // An array of one process, the same on every rank, as one chunk.
+  Operand(const NdArray& array) : Operand(Array::from_local(array)) {}
 
   bool is_array() const { return is_array_; }
   const Array& array() const { return array_; }

@@ -9,3 +9,8 @@
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/api/names.h"
+
+namespace quarry {
+using namespace names;
+}  // namespace quarry

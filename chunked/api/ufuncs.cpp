@@ -68,7 +68,7 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 
-Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high) {
+Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high) {
   if (low && high) return clip(x, *low, *high);
   if (low) return maximum(x, *low);
   if (high) return minimum(x, *high);

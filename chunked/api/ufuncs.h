@@ -44,7 +44,7 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #undef QUARRY_ALIAS_3
 
 // With one bound absent.
-Array clip(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
+Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
 Array astype(const Array& x, DType dtype);  // unsafe, as NumPy's
 // To `decimals` places, halves to even. Throws TypeError for bool with decimals, NotSupported for integers and negative
 // decimals.
