@@ -69,7 +69,10 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #undef QUARRY_OP
 
 Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high) {
-  if (low && high) return clip(x, *low, *high);
+  if (low && high) {
+    const Operand args[] = {x, *low, *high};
+    return apply("clip"_op, args);
+  }
   if (low) return maximum(x, *low);
   if (high) return minimum(x, *high);
   return positive(x);

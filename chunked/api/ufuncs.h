@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "quarry/chunked/api/operand.h"
@@ -43,7 +44,39 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #undef QUARRY_ALIAS_2
 #undef QUARRY_ALIAS_3
 
-// With one bound absent.
+// The same for arguments whose types are arrays and numbers exactly, so that log(x) and pow(x, 2) without a namespace
+// are these functions and not those of C, to whose double an array of one element would convert.
+template <class T>
+concept ChunkedOperand = std::is_same_v<T, Array> || local::Literal<T> || std::is_same_v<T, Scalar>;
+template <class... T>
+concept ChunkedCall = (ChunkedOperand<T> && ...) && (std::is_same_v<T, Array> || ...);
+#define QUARRY_EXACT_1(name, alias)                 \
+  template <class X>                                \
+  requires ChunkedCall<X> Array alias(const X& x) { \
+    const Operand args[] = {x};                     \
+    return apply(local::named_op<#name>(), args);   \
+  }
+#define QUARRY_EXACT_2(name, alias)                                \
+  template <class X, class Y>                                      \
+  requires ChunkedCall<X, Y> Array alias(const X& x, const Y& y) { \
+    const Operand args[] = {x, y};                                 \
+    return apply(local::named_op<#name>(), args);                  \
+  }
+#define QUARRY_EXACT_3(name, alias)                                               \
+  template <class X, class Y, class Z>                                            \
+  requires ChunkedCall<X, Y, Z> Array alias(const X& x, const Y& y, const Z& z) { \
+    const Operand args[] = {x, y, z};                                             \
+    return apply(local::named_op<#name>(), args);                                 \
+  }
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
+  QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, name, aliases)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+#undef QUARRY_EXACT_1
+#undef QUARRY_EXACT_2
+#undef QUARRY_EXACT_3
+
+// With one bound absent: clip(x, none, 1).
 Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
 Array astype(const Array& x, DType dtype);  // unsafe, as NumPy's
 // To `decimals` places, halves to even. Throws TypeError for bool with decimals, NotSupported for integers and negative

@@ -24,6 +24,35 @@ namespace quarry::local {
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_NAME
+
+// The same for arguments whose types are arrays and numbers exactly, so that log(x) and pow(x, 2) without a namespace
+// are these functions and not those of C, to whose double an array of one element would convert.
+template <class T>
+concept ArrayValue = std::is_base_of_v<NdArray, T> || std::is_same_v<T, Elements>;
+template <class T>
+concept OperandValue = ArrayValue<T> || Literal<T> || std::is_same_v<T, Scalar>;
+template <class... T>
+concept ArrayCall = (OperandValue<T> && ...) && (ArrayValue<T> || ...);
+
+#define QUARRY_EXACT_1(name, alias) \
+  template <class X>                \
+  requires ArrayCall<X> NdArray alias(const X& x) { return apply(named_op<#name>(), {Arg(x)}); }
+#define QUARRY_EXACT_2(name, alias) \
+  template <class X, class Y>       \
+  requires ArrayCall<X, Y> NdArray alias(const X& x, const Y& y) { return apply(named_op<#name>(), {Arg(x), Arg(y)}); }
+#define QUARRY_EXACT_3(name, alias)                                               \
+  template <class X, class Y, class Z>                                            \
+  requires ArrayCall<X, Y, Z> NdArray alias(const X& x, const Y& y, const Z& z) { \
+    return apply(named_op<#name>(), {Arg(x), Arg(y), Arg(z)});                    \
+  }
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
+  QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, name, aliases)
+#include "quarry/local/program/ufunc.def"
+#undef QUARRY_OP
+#undef QUARRY_EXACT_1
+#undef QUARRY_EXACT_2
+#undef QUARRY_EXACT_3
+
 using ops::divmod;
 using ops::frexp;
 using ops::modf;
@@ -31,9 +60,8 @@ using ops::position_of;  // in fuse()
 using ops::Traced;
 
 // With one bound absent: clip(x, none, 1).
-inline NdArray clip(const NdArray& a, const std::optional<Arg>& low, const std::optional<Arg>& high) {
-  return ops::clip_method(a, low, high);
-}
+inline NdArray clip(const NdArray& a, std::nullopt_t, const Arg& high) { return ops::clip_method(a, {}, high); }
+inline NdArray clip(const NdArray& a, const Arg& low, std::nullopt_t) { return ops::clip_method(a, low, {}); }
 // To `decimals` places, halves to even.
 inline NdArray round(const NdArray& a, int64_t decimals = 0, const std::optional<NdArray>& out = {}) {
   return ops::round_to(a, decimals, out);
@@ -68,9 +96,6 @@ using ops::nanvar;
 using ops::ptp;
 using ops::real_if_close;
 using ops::sinc;
-
-inline NdArray real(const NdArray& z) { return z.real(); }  // a view of complex numbers, else the array itself
-inline NdArray imag(const NdArray& z) { return z.imag(); }  // a view of complex numbers, else zeros
 
 // NumPy's np.add.reduce(x): ql::ufunc::add.reduce(x). The objects are called like the functions of their names.
 namespace ufunc {
