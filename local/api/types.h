@@ -2,6 +2,9 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,6 +30,13 @@ using ops::printoptions;
 using ops::set_printoptions;
 using ops::shares_memory;
 using ops::unpackbits;
+
+// By NumPy's name: dtype("float32"), dtype("<f4"). Throws TypeError for another.
+inline DType dtype(std::string_view name) {
+  const std::optional<DType> found = parse_dtype(name);
+  if (!found) throw TypeError("data type '" + std::string(name) + "' not understood");
+  return *found;
+}
 
 // result_type(x, 1, f32)
 template <class... Each>
