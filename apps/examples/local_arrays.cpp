@@ -13,8 +13,7 @@ int main() {
   const ql::NdArray prices = 100 + 5 * ql::sin(days * days / 900) + 0.1 * days;
   const ql::NdArray returns = ql::diff(ql::log(prices));
   const ql::NdArray windows = ql::sliding_window_view(returns, 20);
-  const ql::NdArray volatility = ql::std(windows, -1) * std::sqrt(252);
-  const ql::NdArray calmest = ql::argsort(volatility)[{ql::Slice{0, 4, {}}}];
-  std::cout << calmest.to_string() << "\n";
-  std::cout << ql::take(volatility, calmest).to_string() << "\n";
+  const ql::NdArray volatility = windows.std(-1) * std::sqrt(252);
+  const ql::NdArray calmest = volatility.argsort()[ql::slice(4)];
+  std::cout << calmest << "\n" << volatility[calmest] << "\n";
 }

@@ -1,6 +1,7 @@
 // What x(rows, 2) and x[mask] give: the elements that an index with arrays or masks chooses, to be read or assigned to.
 #pragma once
 
+#include <ostream>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,8 @@ class Elements : public NdArrayMethods<Elements> {
   NdArray array_;
   std::vector<IndexTerm> index_;
 };
+
+inline std::ostream& operator<<(std::ostream& out, const Elements& elements) { return out << elements.value(); }
 
 namespace detail {
 
