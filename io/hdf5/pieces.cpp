@@ -9,7 +9,7 @@ namespace quarry::io::hdf5 {
 using local::Dims;
 
 AscendingRegion::AscendingRegion(const local::Region& region, const Dims& shape)
-    : low(region.start), step(region.step), count(region.count), flip(shape.size(), 0) {
+    : low(region.start), step(region.step), count(region.count), flip(Dims::filled(shape.size(), 0)) {
   QUARRY_CHECK(region.start.size() == shape.size() && region.step.size() == shape.size() &&
                region.count.size() == shape.size());
   for (int d = 0; d < shape.size(); ++d) {
@@ -30,7 +30,11 @@ AscendingRegion::AscendingRegion(const local::Region& region, const Dims& shape)
 }
 
 PartCursor::PartCursor(const AscendingRegion& region, const Dims& shape, const Dims& block)
-    : region_(region), block_(block), grid_(block.size()), lowest_(block.size()), highest_(block.size()) {
+    : region_(region),
+      block_(block),
+      grid_(Dims::filled(block.size())),
+      lowest_(Dims::filled(block.size())),
+      highest_(Dims::filled(block.size())) {
   done_ = region.empty();
   if (done_) return;
   for (int d = 0; d < block.size(); ++d) {

@@ -29,7 +29,7 @@ constexpr int64_t kAlignment = 64;
 int64_t aligned(int64_t bytes) { return local::align_up(bytes, kAlignment); }
 
 Dims scaled(const Dims& spans, const Dims& step) {
-  Dims out = Dims::filled(spans);
+  Dims out = spans;
   for (int d = 0; d < out.size(); ++d) out[d] *= step[d];
   return out;
 }
@@ -69,7 +69,7 @@ Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
       block_(stored_.info.chunks ? *stored_.info.chunks : stored_.info.shape),
       spans_(local::contiguous_strides(block_, item_)),
       block_bytes_(block_size(block_, item_)),
-      no_spans_(block_.size(), 0) {
+      no_spans_(Dims::filled(block_.size(), 0)) {
   if (stored_.storage.kind == Storage::Kind::library)
     library_ = std::make_unique<LibraryReader>(stored_.info.file, stored_.info.object, stored_.info.dtype,
                                                stored_.storage.bitfield, stored_.info.shape);

@@ -38,7 +38,7 @@ NdArray checked_weights(const NdArray& weights, const NdArray& a, const Axes& ax
   if (weights.shape() == a.shape()) return weights;
   if (axes.none()) throw TypeError("Axis must be specified when shapes of a and weights differ.");
   const std::vector<int64_t>& list = axes.list();
-  Dims wanted, spread(a.ndim(), 1);
+  Dims wanted, spread = Dims::filled(a.ndim(), 1);
   for (int64_t axis : list) {
     const int d = normalize_axis(axis, a.ndim());
     wanted.push_back(a.shape()[d]);

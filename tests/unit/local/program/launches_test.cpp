@@ -29,7 +29,7 @@ class SeveralLaunches : public test::OnDevice {
   Job job(const Dims& shape, uint32_t axes, int64_t offset) const {
     const ExecContext context = current_context();
     Job job{test::arange(shape).astype(DType::float64), NdArray(shape, DType::float64, context), {}, {}};
-    Dims kept, strides(shape.size());
+    Dims kept, strides = Dims::filled(shape.size());
     for (int d = 0; d < shape.size(); ++d)
       if ((axes >> d & 1u) == 0) kept.push_back(shape[d]);
     int64_t step = sizeof(double);
