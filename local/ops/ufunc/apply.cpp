@@ -355,7 +355,9 @@ void check_where(const NdArray& where) {
 void check_writable(const NdArray& out) {
   out.check_writable();
   for (int d = 0; d < out.ndim(); ++d)
-    if (out.strides()[d] == 0 && out.shape()[d] > 1) throw InvalidArgument("output array is read-only");
+    if (out.strides()[d] == 0 && out.shape()[d] > 1)
+      throw InvalidArgument(
+          fmt::format("the output of shape {} is read-only: its elements share memory", to_string(out.shape())));
 }
 
 NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {

@@ -77,7 +77,10 @@ TEST_P(UfuncMethods, CastingRules) {
             (std::vector<double>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(error_of([&] { ops::add(a, a, {.out = counted({3})}); }),
             "non-broadcastable output operand with shape (3,) doesn't match the broadcast shape (2,3)");
-  EXPECT_EQ(error_of([&] { ops::add(a, a, {.out = counted({3}).broadcast_to({2, 3})}); }), "output array is read-only");
+  EXPECT_EQ(error_of([&] {
+              ops::add(a, a, {.out = counted({3}).broadcast_to({2, 3})});
+            }),
+            "the array of shape (2, 3) is read-only: it is a broadcast view, whose elements share memory");
   EXPECT_EQ(doubles(ops::where(from_vector(std::vector<bool>{true, false}), counted({2}, DType::uint8), -1)),
             (std::vector<double>{0, 255}));
   EXPECT_THROW(ops::power(i, i - 1), InvalidArgument);
