@@ -51,6 +51,11 @@ QUARRY_LAPACK(form_q, orgqr, ungqr)
 QUARRY_LAPACK(gesdd, gesdd, gesdd)
 QUARRY_LAPACK(eigh, syevd, heevd)
 QUARRY_LAPACK(geev, geev, geev)
+QUARRY_LAPACK(gbsv, gbsv, gbsv)
+QUARRY_LAPACK(pbsv, pbsv, pbsv)
+QUARRY_LAPACK(sytrf, sytrf, sytrf)
+QUARRY_LAPACK(hetrf, sytrf, hetrf)
+QUARRY_LAPACK(gees, gees, gees)
 #undef QUARRY_LAPACK
 
 template <class T>
@@ -336,6 +341,118 @@ void run_one(const Eig& task, int64_t p, const Pieces& sizes, const Work& work) 
 }
 
 template <class T>
+Pieces pieces(const BandedSolve& task) {
+  return {bytes_of<lapack_int>(task.a.columns), 0, 0};
+}
+template <class T>
+void run_one(const BandedSolve& task, int64_t p, const Pieces&, const Work& work) {
+  const lapack_int n = narrow(task.a.columns);
+  task.info[p] = gbsv<T>(n, narrow(task.lower), narrow(task.upper), narrow(task.b.columns), matrix<T>(task.a, p),
+                         narrow(task.a.rows), reinterpret_cast<lapack_int*>(work[0]), matrix<T>(task.b, p), n);
+}
+
+template <class T>
+Pieces pieces(const HermitianBandedSolve&) {
+  return {};
+}
+template <class T>
+void run_one(const HermitianBandedSolve& task, int64_t p, const Pieces&, const Work&) {
+  const lapack_int n = narrow(task.a.columns), rows = narrow(task.a.rows);
+  task.info[p] = pbsv<T>(task.triangle == Triangle::lower ? 'L' : 'U', n, rows - 1, narrow(task.b.columns),
+                         matrix<T>(task.a, p), rows, matrix<T>(task.b, p), n);
+}
+
+// The work of the factorization; its pivots, the swap of each row and the size of the block that begins there.
+template <class T>
+lapack_int factor_ldl(const Ldl& task, T* a, lapack_int n, lapack_int* pivots, T* work, lapack_int size) {
+  const char triangle = task.triangle == Triangle::lower ? 'L' : 'U';
+  return task.hermitian ? hetrf<T>(triangle, n, a, n, pivots, work, size)
+                        : sytrf<T>(triangle, n, a, n, pivots, work, size);
+}
+template <class T>
+Pieces pieces(const Ldl& task) {
+  T answer(0);
+  factor_ldl<T>(task, nullptr, narrow(task.a.rows), nullptr, &answer, -1);
+  return {bytes_of<T>(wanted(answer)), bytes_of<lapack_int>(3 * task.a.rows), 0};
+}
+template <class T>
+void run_one(const Ldl& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const int64_t n = task.a.rows;
+  const bool lower = task.triangle == Triangle::lower;
+  T* const a = matrix<T>(task.a, p);
+  T* const d = matrix<T>(task.d, p);
+  int64_t* const order = task.order + p * n;
+  const auto pivots = reinterpret_cast<lapack_int*>(work[1]);
+  lapack_int *const swaps = pivots + n, *const blocks = swaps + n;
+  // A singular D is a result like any other.
+  factor_ldl<T>(task, a, narrow(n), pivots, reinterpret_cast<T*>(work[0]), work_size(sizes[0], sizeof(T)));
+  std::fill(d, d + n * n, T(0));
+  for (int64_t k = 0; k < n; ++k) d[k + k * n] = task.hermitian ? T(std::real(a[k + k * n])) : a[k + k * n];
+  // Of a block of two, the row that lies further from where the elimination began was swapped.
+  for (int64_t k = 0; k < n; ++k) {
+    blocks[k] = 1;
+    swaps[k] = pivots[k] - 1;
+    if (pivots[k] > 0) continue;
+    const lapack_int other = -pivots[lower ? k : k + 1] - 1;
+    blocks[k] = 2, blocks[k + 1] = 0;
+    swaps[k] = lower ? static_cast<lapack_int>(k) : other;
+    swaps[k + 1] = lower ? other : static_cast<lapack_int>(k + 1);
+    T& beside = lower ? a[k + 1 + k * n] : a[k + (k + 1) * n];
+    T across = beside;
+    if constexpr (is_complex_v<T>)
+      if (task.hermitian) across = std::conj(beside);
+    (lower ? d[k + 1 + k * n] : d[k + (k + 1) * n]) = beside;
+    (lower ? d[k + (k + 1) * n] : d[k + 1 + k * n]) = across;
+    beside = T(0);
+    ++k;
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    a[j + j * n] = T(1);
+    for (int64_t i = lower ? 0 : j + 1, end = lower ? j : n; i < end; ++i) a[i + j * n] = T(0);
+  }
+  // The swaps of all steps, the last one first, make of the triangle the factor.
+  int64_t* const place = order;
+  std::iota(place, place + n, int64_t{0});
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t i = lower ? n - 1 - step : step, other = swaps[i];
+    if (other == i) continue;
+    const int64_t first = lower ? (blocks[i] == 0 ? i - 1 : i) : 0;
+    const int64_t end = lower ? n : (blocks[i] == 2 ? i + 2 : i + 1);
+    for (int64_t j = first; j < end; ++j) std::swap(a[i + j * n], a[other + j * n]);
+    std::swap(place[i], place[other]);
+  }
+  // From "row i of the factor is row place[i]" to its inverse.
+  for (int64_t i = 0; i < n; ++i) swaps[place[i]] = static_cast<lapack_int>(i);
+  for (int64_t i = 0; i < n; ++i) order[i] = swaps[i];
+}
+
+template <class T>
+Pieces pieces(const Schur& task) {
+  const lapack_int n = narrow(task.a.rows);
+  lapack_int none = 0;
+  T answer(0);
+  T* const null = nullptr;
+  Real<T> reals[2] = {};
+  if constexpr (is_complex_v<T>)
+    gees<T>('V', 'N', nullptr, n, null, n, &none, null, null, n, &answer, -1, reals, &none);
+  else
+    gees<T>('V', 'N', nullptr, n, null, n, &none, reals, reals, null, n, &answer, -1, &none);
+  return {bytes_of<T>(wanted(answer)), bytes_of<T>(2 * task.a.rows), bytes_of<Real<T>>(task.a.rows)};
+}
+template <class T>
+void run_one(const Schur& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const lapack_int n = narrow(task.a.rows), lwork = work_size(sizes[0], sizeof(T));
+  lapack_int chosen = 0, none = 0;
+  T *const a = matrix<T>(task.a, p), *const z = matrix<T>(task.vectors, p);
+  T *const space = reinterpret_cast<T*>(work[0]), *const values = reinterpret_cast<T*>(work[1]);
+  if constexpr (is_complex_v<T>)
+    task.info[p] = gees<T>('V', 'N', nullptr, n, a, n, &chosen, values, z, n, space, lwork,
+                           reinterpret_cast<Real<T>*>(work[2]), &none);
+  else
+    task.info[p] = gees<T>('V', 'N', nullptr, n, a, n, &chosen, values, values + n, z, n, space, lwork, &none);
+}
+
+template <class T>
 Pieces pieces(const ReflectionSigns&) {
   return {};
 }
@@ -430,7 +547,18 @@ class LapackDecompositions final : public CpuDecompositions {
         request);
   }
 
-  void run(const Decomposition& request, const ExecContext& context) override {
+  void run(const Decomposition& request, const ExecContext& context) override { run_any(request, context); }
+  void run_on_host(const HostDecomposition& request, const ExecContext& context) override { run_any(request, context); }
+  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu::eigh_scratch_bytes(dtype, n); }
+  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+            const ExecContext& context) override {
+    const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
+    cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
+  }
+
+ private:
+  template <class Request>
+  static void run_any(const Request& request, const ExecContext& context) {
     std::visit(
         [&]<class Task>(const Task& task) {
           if constexpr (std::is_same_v<Task, RowOrder>)
@@ -458,16 +586,14 @@ class LapackDecompositions final : public CpuDecompositions {
         },
         request);
   }
-  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu::eigh_scratch_bytes(dtype, n); }
-  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
-    cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
-  }
 };
 
 }  // namespace
 }  // namespace cpu
+
+void Decompositions::run_on_host(const HostDecomposition&, const ExecContext&) {
+  throw NotSupported("this decomposition runs on the CPU alone");
+}
 
 CpuDecompositions& cpu_decompositions() {
   static cpu::LapackDecompositions instance;

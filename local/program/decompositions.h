@@ -136,6 +136,42 @@ struct KeptTriangle {
   int64_t count, rows, columns;
 };
 
+// What LAPACK alone has, on matrices in the CPU's memory.
+//
+// b becomes the solution of a x = b for banded a, whose element (i, j) is at (lower + upper + i - j, j) of the stack;
+// the first `lower` rows of that are for what pivoting adds, so that it has 2 lower + upper + 1. info: singular.
+struct BandedSolve {
+  DType dtype;
+  int64_t lower, upper;
+  MatrixStack a, b;
+  int32_t* info;
+};
+// The same for Hermitian positive definite a, by one triangle: (i, j) is at (i - j, j) of the stack (lower) or at
+// (a.rows - 1 + i - j, j) (upper). info: the leading minor that is not positive definite.
+struct HermitianBandedSolve {
+  DType dtype;
+  Triangle triangle;
+  MatrixStack a, b;
+  int32_t* info;
+};
+// Symmetric or Hermitian a = F D F^T or F D F^H by Bunch and Kaufman's pivoting; one triangle is read. a becomes F,
+// whose rows `order` (n per matrix) are a triangle with ones on the diagonal; D has blocks of 1 and 2.
+struct Ldl {
+  DType dtype;
+  Triangle triangle;
+  bool hermitian;
+  MatrixStack a, d;
+  int64_t* order;
+};
+// a = Z T Z^H: a becomes T, upper triangular, for real matrices with blocks of 2 for pairs of complex eigenvalues.
+// info: no convergence. a is finite.
+struct Schur {
+  DType dtype;
+  MatrixStack a, vectors;
+  int32_t* info;
+};
+using HostDecomposition = std::variant<BandedSolve, HermitianBandedSolve, Ldl, Schur>;
+
 using Decomposition =
     std::variant<Lu, LuSolve, Inverse, Cholesky, TriangularSolve, Qr, FormQ, Svd, Eigh, Eig, RowOrder, ReflectionSigns>;
 
@@ -143,6 +179,8 @@ class Decompositions {
  public:
   virtual ~Decompositions() = default;
   virtual void run(const Decomposition& task, const ExecContext& context) = 0;
+  // By the CPU's engine alone; the others throw NotSupported.
+  virtual void run_on_host(const HostDecomposition& task, const ExecContext& context);
   // False where a backend has no routine for it, and nothing is done.
   virtual bool keep(const KeptTriangle&, const ExecContext&) { return false; }
 

@@ -135,6 +135,37 @@ std::pair<NdArray, bool> cho_factor(const NdArray& a, bool lower = false, bool o
                                     bool check_finite = true);
 NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b, bool overwrite_b = false,
                   bool check_finite = true);
+// Of a v = w b v (type 1), a b v = w v (2) or b a v = w v (3) for Hermitian a and positive definite b, of which one
+// triangle is read: w ascends, and v^H b v = 1 (3: v^H b^-1 v = 1). By b's Cholesky factor. Throws LinAlgError where b
+// is not positive definite, InvalidArgument for another type.
+EighResult eigh(const NdArray& a, const NdArray& b, bool lower = true, int64_t type = 1, bool check_finite = true);
+// NumPy's eigh, or SciPy's where b is given, as the second argument or by its name; `lower` stands for UPLO.
+std::variant<EighResult, NdArray> eigh_of(const NdArray& a,
+                                          const std::variant<std::string, NdArray>& UPLO = std::string("L"),
+                                          const std::optional<NdArray>& b = std::nullopt,
+                                          std::optional<bool> lower = std::nullopt, bool eigvals_only = false,
+                                          int64_t type = 1, bool check_finite = true);
+
+// These run on the CPU by LAPACK; arrays of other devices are copied there and their results back.
+//
+// (T, Z) with a = Z T Z^H: T is upper triangular; for output "real" (or "r") and a real matrix it has blocks of 2 for
+// pairs of complex eigenvalues. "complex" (or "c") computes in complex numbers. Throws LinAlgError without convergence,
+// InvalidArgument for another output.
+std::pair<NdArray, NdArray> schur(const NdArray& a, std::string_view output = "real", bool overwrite_a = false,
+                                  bool check_finite = true);
+// (F, D, order) with A = F D F^H (without `hermitian` F D F^T), by Bunch and Kaufman's pivoting; one triangle is read.
+// D has blocks of 1 and 2, and F[order] is a triangle, lower or upper as asked for, with ones on its diagonal.
+std::tuple<NdArray, NdArray, NdArray> ldl(const NdArray& A, bool lower = true, bool hermitian = true,
+                                          bool overwrite_a = false, bool check_finite = true);
+// x of a x = b for banded a with l and u diagonals below and above the main one, a[i, j] in ab[u + i - j, j]. b is a
+// vector if it has one axis. Throws LinAlgError "singular matrix", InvalidArgument where shapes do not match.
+NdArray solve_banded(const std::pair<int64_t, int64_t>& l_and_u, const NdArray& ab, const NdArray& b,
+                     bool overwrite_ab = false, bool overwrite_b = false, bool check_finite = true);
+// The same for Hermitian positive definite a: a[i, j] in ab[i - j, j] (lower) or ab[u + i - j, j]. Throws LinAlgError
+// where a is not positive definite.
+NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool overwrite_ab = false, bool overwrite_b = false,
+                      bool lower = false, bool check_finite = true);
+
 // The exponential of square matrices, by Pade approximants with scaling and squaring (Higham 2005).
 NdArray expm(const NdArray& A);
 // The principal square root of Hermitian matrices, complex where an eigenvalue is negative. Throws InvalidArgument for

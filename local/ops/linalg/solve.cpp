@@ -24,18 +24,6 @@ using namespace linalg;
 
 namespace {
 
-constexpr const char* kNotFinite = "array must not contain infs or NaNs";
-
-// SciPy's check, a ValueError.
-void check_values(const NdArray& a, bool wanted) {
-  if (!wanted) return;
-  try {
-    linalg::check_finite(a, kNotFinite);
-  } catch (const LinAlgError& error) {
-    throw InvalidArgument(error.what());
-  }
-}
-
 // The right-hand sides of a system of n equations for every matrix of the batch that a and b broadcast to. A matrix
 // that serves all of them sees them as one matrix with many columns.
 class RightHandSides {

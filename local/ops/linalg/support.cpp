@@ -64,6 +64,15 @@ void check_finite(const NdArray& a, const char* message) {
   if (!state.item().as_bool()) throw LinAlgError(message);
 }
 
+void check_values(const NdArray& a, bool wanted) {
+  if (!wanted) return;
+  try {
+    check_finite(a, "array must not contain infs or NaNs");
+  } catch (const LinAlgError& error) {
+    throw InvalidArgument(error.what());
+  }
+}
+
 NdArray swapped(const NdArray& a) {
   std::vector<int64_t> axes(static_cast<size_t>(a.ndim()));
   for (size_t d = 0; d < axes.size(); ++d) axes[d] = static_cast<int64_t>(d);

@@ -26,6 +26,8 @@ void check_square(const NdArray& a);  // stacked, the last two axes equal
 void check_matrix(const NdArray& a);  // exactly two axes
 // Throws LinAlgError with the text if an element is NaN or infinite. Blocks.
 void check_finite(const NdArray& a, const char* message);
+// SciPy's check_finite=, where `wanted`: throws InvalidArgument. Blocks.
+void check_values(const NdArray& a, bool wanted);
 
 NdArray swapped(const NdArray& a);  // the last two axes exchanged: a view
 Dims batch_of(const NdArray& a);    // the shape without the last two axes

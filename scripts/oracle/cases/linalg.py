@@ -4,9 +4,11 @@ Where quarry differs by decision: float16 and bfloat16 are computed (in float32;
 complex64 are computed in their own precision (NumPy computes in double precision and rounds), which the bounds allow
 for.
 """
+import collections
 import types
 
 import numpy as np
+import scipy.linalg as scipy_linalg
 from expressions import case, layouts, rng, sample
 
 REAL = ["float32", "float64"]
@@ -467,9 +469,66 @@ def lu_factor(a):
     return each(eliminated, a)
 
 
-EXTRA = [lu, lu_factor, lu_solve, solve_triangular, cho_factor, cho_solve, expm, sqrtm, block_diag, toeplitz]
-FUNCTIONS = {"linalg": types.SimpleNamespace(**{n: getattr(np.linalg, n) for n in dir(np.linalg) if n[0] != "_"},
-                                             **{f.__name__: f for f in EXTRA})}
+def of_matrices(f, signature):
+    """f for stacks: over the leading axes, in its own precision."""
+    def stacked(*args):
+        args = [float_of(np.asarray(a)) for a in args]
+        if any(not np.isfinite(a).all() for a in args):
+            raise ValueError("not finite")
+        dtype = np.result_type(*args)
+        return np.vectorize(f, signature=signature)(*[a.astype(dtype) for a in args])
+    return stacked
+
+
+Eigh = collections.namedtuple("Eigh", ["eigenvalues", "eigenvectors"])
+
+
+def eigh(a, UPLO="L", *, b=None, lower=None, eigvals_only=False, type=1, check_finite=True):
+    """NumPy's, or SciPy's for two matrices."""
+    if not isinstance(UPLO, str):
+        UPLO, b = "L", UPLO
+    lower = UPLO in "Ll" if lower is None else lower
+    if b is None:
+        result = np.linalg.eigh(a, UPLO if UPLO not in "LUlu" else "L" if lower else "U")
+        return result.eigenvalues if eigvals_only else result
+    np.linalg.inv(a), np.linalg.inv(b)
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError("wrong b dimensions")
+    values, vectors = of_matrices(lambda x, y: scipy_linalg.eigh(x, y, lower=lower, type=type), "(n,n),(n,n)->(n),(n,n)")(a, b)
+    return values if eigvals_only else Eigh(values, vectors)
+
+
+def schur(a, output="real"):
+    if output not in ("real", "r", "complex", "c"):
+        raise ValueError(output)
+    a = float_of(np.asarray(a))
+    if output[0] == "c":
+        a = a.astype(np.result_type(a, "complex64"))
+    np.linalg.inv(a + 1e3 * np.eye(a.shape[-1]))  # complains where it is not square
+    return of_matrices(scipy_linalg.schur, "(n,n)->(n,n),(n,n)")(a)
+
+
+def ldl(a, lower=True, hermitian=True):
+    np.linalg.inv(a + 1e3 * np.eye(a.shape[-1]))
+    lu, d, order = of_matrices(lambda x: scipy_linalg.ldl(x, lower=lower, hermitian=hermitian), "(n,n)->(n,n),(n,n),(n)")(a)
+    return lu, d, order.astype("int64")
+
+
+def solve_banded(l_and_u, ab, b):
+    of_one = b.ndim == 1
+    f = of_matrices(lambda x, y: scipy_linalg.solve_banded(l_and_u, x, y), "(r,n),(m,k)->(m,k)")
+    return f(ab, b[:, None])[..., 0] if of_one else f(ab, b)
+
+
+def solveh_banded(ab, b, *, lower=False):
+    of_one = b.ndim == 1
+    f = of_matrices(lambda x, y: scipy_linalg.solveh_banded(x, y, lower=lower), "(r,n),(m,k)->(m,k)")
+    return f(ab, b[:, None])[..., 0] if of_one else f(ab, b)
+
+
+EXTRA = [eigh, schur, ldl, solve_banded, solveh_banded, lu, lu_factor, lu_solve, solve_triangular, cho_factor, cho_solve, expm, sqrtm, block_diag, toeplitz]
+FUNCTIONS = {"linalg": types.SimpleNamespace(**({n: getattr(np.linalg, n) for n in dir(np.linalg) if n[0] != "_"}
+                                                | {f.__name__: f for f in EXTRA}))}
 
 
 def scipy():
@@ -516,6 +575,72 @@ def scipy():
     yield case("linalg.sqrtm(a)", a=plain("float64", (3, 3)))
 
 
+def more_of_scipy():
+    for dtype in INEXACT:
+        for n in [1, 2, 5, 20]:
+            a, b = hermitian(dtype, (n, n)), positive(dtype, (n, n))
+            for options in ["", ", lower=False", ", type=2", ", type=3", ", type=2, lower=False", ", type=3, lower=False"]:
+                yield case(f"linalg.eigh(a, b{options}).eigenvalues", a=a, b=b, norm=20 * BOUND)
+                yield case(f"abs(linalg.eigh(a, b=b{options})[1])", a=a, b=b, norm=100 * BOUND)
+            yield case("linalg.eigh(a, b, eigvals_only=True)", a=a, b=b, norm=20 * BOUND)
+            # One triangle is read.
+            yield case("linalg.eigh(triu(a), triu(b), lower=False)[0]", a=a, b=b, norm=20 * BOUND)
+            yield case("linalg.eigh(tril(a), tril(b))[0]", a=a, b=b, norm=20 * BOUND)
+            a = plain(dtype, (n, n), 3)
+            for output in ["'real'", "'complex'"]:
+                z, t = f"linalg.schur(a, {output})[1]", f"linalg.schur(a, {output})[0]"
+                yield case(f"{z} @ {t} @ conj({z}).T", a=a, norm=BOUND)
+                yield case(f"{z} @ conj({z}).T", a=a, norm=BOUND)
+                yield case(f"tril({t}, -2)", a=a)
+            yield case("tril(linalg.schur(a, output='c')[0], -1)", a=a)
+            yield case("sort(abs(diagonal(linalg.schur(a, 'complex')[0])))", a=a, norm=BOUND)
+            for options in ["", ", lower=False", ", hermitian=False", ", lower=False, hermitian=False"]:
+                h = hermitian(dtype, (n, n), 5)
+                if "hermitian" in options:
+                    h = (h + h.T) / 2 if h.dtype.kind != "c" else (plain(dtype, (n, n)) + plain(dtype, (n, n)).T)
+                yield case(f"linalg.ldl(a{options})", a=h, norm=20 * BOUND)
+                h = h - np.diag(np.diag(h))  # blocks of two
+                yield case(f"linalg.ldl(a{options})", a=h, norm=20 * BOUND)
+        for n, l, u in [(1, 0, 0), (5, 1, 2), (6, 2, 0), (6, 0, 1), (8, 1, 1), (3, 2, 2), (40, 3, 4)]:
+            ab = plain(dtype, (l + u + 1, n), 1)
+            ab[u] += 10
+            for b in [plain(dtype, (n,)), plain(dtype, (n, 3))]:
+                yield case(f"linalg.solve_banded(({l}, {u}), ab, b)", ab=ab, b=b, norm=BOUND)
+        for n, bands in [(1, 1), (5, 2), (6, 3), (40, 4)]:
+            ab = plain(dtype, (bands, n), 2)
+            for lower in [False, True]:
+                ab[0 if lower else -1] = 10 + abs(ab[0]).real
+                for b in [plain(dtype, (n,)), plain(dtype, (n, 2))]:
+                    yield case(f"linalg.solveh_banded(ab, b, lower={lower})", ab=ab.copy(), b=b, norm=BOUND)
+        a, b = hermitian(dtype, (2, 3, 4, 4)), positive(dtype, (3, 4, 4))
+        yield case("linalg.eigh(a, b).eigenvalues", a=a, b=b, norm=20 * BOUND)
+        yield case("linalg.ldl(a)", a=a, norm=20 * BOUND)
+        yield case("tril(linalg.schur(a, 'complex')[0], -1)", a=a)
+        ab = plain(dtype, (2, 3, 6))
+        ab[:, 1] += 10
+        yield case("linalg.solve_banded((1, 1), ab, b)", ab=ab, b=plain(dtype, (6, 2)), norm=BOUND)
+        yield case("linalg.solve_banded((1, 1), ab, b)", ab=ab, b=plain(dtype, (2, 6, 2)), norm=BOUND)
+        yield case("linalg.solve_banded((1, 1), ab[0], b)", ab=ab, b=plain(dtype, (2, 6, 2)), norm=BOUND)
+        for view in layouts(hermitian(dtype, (4, 4))):
+            yield case("linalg.eigh(a, b)[0]", a=view, b=positive(dtype, (4, 4)), norm=20 * BOUND)
+            yield case("linalg.ldl(a)", a=view, norm=20 * BOUND)
+        for view in layouts(ab[0]):
+            yield case("linalg.solve_banded((1, 1), ab, b)", ab=view, b=plain(dtype, (6,)), norm=BOUND)
+    a = np.array([[2, 1], [1, 3]])
+    for dtype in EXACT:
+        yield case("linalg.eigh(a, a)[0]", a=a.astype(dtype), norm=BOUND)
+        yield case("linalg.ldl(a)", a=a.astype(dtype) if dtype != "bool" else np.eye(2, dtype=bool), norm=BOUND)
+        yield case("linalg.solve_banded((0, 0), a[:1] + a[:1], b)", a=a.astype(dtype), b=np.array([1, 2], dtype), norm=BOUND)
+    a, b = hermitian("float64", (3, 3)), positive("float64", (3, 3))
+    wrong = a.copy()
+    wrong[0, 0] = np.nan
+    for call in ["eigh(a, -b)", "eigh(a, b, type=4)", "eigh(a, b[:2, :2])", "eigh(a[:2], b)", "eigh(a, b[:2])", "eigh(w, b)",
+                 "eigh(a, UPLO='X')", "schur(a, 'x')", "schur(a[:2])", "schur(w)", "ldl(a[:2])", "ldl(w)",
+                 "solve_banded((1, 1), a, a[:2])", "solve_banded((1, 2), a, a)", "solve_banded((1, 1), w, a)",
+                 "solve_banded((1, 1), a * 0, a)", "solveh_banded(-b, a[0])", "solveh_banded(b, a[:2])", "solveh_banded(w, a)"]:
+        yield case(f"linalg.{call}", a=a, b=b, w=wrong)
+
+
 def cases():
-    for part in [solving, spectra, least_squares, norms, products, scipy]:
+    for part in [solving, spectra, least_squares, norms, products, scipy, more_of_scipy]:
         yield from part()

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/reduce.h"
@@ -513,6 +514,131 @@ TEST_P(LinalgOps, LstsqOnNistSharedData) {
     for (int j = 0; j < problem.coefficients; ++j)
       EXPECT_GE(correct_digits(x[{j}].item<double>(), data.coefficients[static_cast<size_t>(j)]), problem.digits) << j;
   }
+}
+
+// ---- scipy.linalg ----
+
+const Dims kSquares[] = {{0, 0}, {1, 1}, {2, 2}, {33, 33}, {130, 130}, {5, 6, 6}, {0, 3, 3}};
+
+TEST_P(LinalgOps, GeneralizedEigenvalues) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kSquares) {
+      const NdArray m = random(shape, dtype), r = random(shape, dtype);
+      const NdArray a = ops::divide(m + adjoint(m), 2).astype(dtype);
+      const NdArray b = (ops::matmul(r, adjoint(r)) + shape.back() * ops::eye(shape.back())).astype(dtype);
+      for (const bool lower : {true, false}) {
+        for (const int64_t type : {1, 2, 3}) {
+          SCOPED_TRACE(fmt::format("{} {} {} type {}", name(dtype), to_string(shape), lower, type));
+          // The other triangle is not read.
+          const auto one = [&](const NdArray& x) { return lower ? ops::tril(x) : ops::triu(x); };
+          const auto [w, v] = ops::eigh(one(a), one(b), lower, type);
+          EXPECT_EQ(w.dtype(), real_type(dtype));
+          EXPECT_EQ(v.dtype(), dtype);
+          const NdArray x = wide(v), wa = wide(a), wb = wide(b);
+          const NdArray scaled = ops::multiply(x, wide(w)[{ellipsis, newaxis, full_slice}]);
+          const NdArray left = type == 1   ? ops::matmul(wa, x)
+                               : type == 2 ? ops::matmul(wa, ops::matmul(wb, x))
+                                           : ops::matmul(wb, ops::matmul(wa, x));
+          EXPECT_LT(residual(left, type == 1 ? ops::matmul(wb, scaled) : scaled, dtype), 4 * kRatio);
+          const NdArray metric = type == 3 ? ops::inv(wb) : wb;
+          EXPECT_LT(largest(ops::matmul(adjoint(x), ops::matmul(metric, x)) - ops::eye(shape.back())),
+                    kRatio * static_cast<double>(shape.back() + 1) * precision(dtype));
+        }
+      }
+    }
+  }
+  const NdArray a = random({3, 3}, DType::float64), b = ops::eye(3);
+  EXPECT_THROW(ops::eigh(a, ops::negative(b)), LinAlgError);
+  EXPECT_THROW(ops::eigh(a, b, true, 4), InvalidArgument);
+  EXPECT_THROW(ops::eigh(a, ops::eye(2)), InvalidArgument);
+  EXPECT_THROW(ops::eigh(a, ops::ones({2, 3})), LinAlgError);
+  EXPECT_THROW(ops::eigh(ops::full({3, 3}, std::nan("")), b), InvalidArgument);
+}
+
+TEST_P(LinalgOps, SchurForms) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kSquares) {
+      for (const char* output : {"real", "complex"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name(dtype), to_string(shape), output));
+        const NdArray a = random(shape, dtype);
+        const auto [t, z] = ops::schur(a, output);
+        EXPECT_EQ(is_complex(t.dtype()), is_complex(dtype) || output[0] == 'c');
+        EXPECT_EQ(real_type(t.dtype()), real_type(dtype));
+        EXPECT_EQ(z.device(), a.device());
+        EXPECT_LT(residual(a, ops::matmul(ops::matmul(wide(z), wide(t)), adjoint(wide(z))), dtype), kRatio);
+        EXPECT_LT(orthogonality(z, dtype), kRatio);
+        EXPECT_EQ(largest(ops::tril(t, is_complex(t.dtype()) ? -1 : -2)), 0);
+      }
+    }
+  }
+  EXPECT_THROW(ops::schur(ops::ones({2, 3})), LinAlgError);
+  EXPECT_THROW(ops::schur(ops::ones({2, 2}), "upper"), InvalidArgument);
+}
+
+TEST_P(LinalgOps, LdlOfIndefiniteMatrices) {
+  for (const DType dtype : kDTypes) {
+    for (const Dims& shape : kSquares) {
+      for (const bool hermitian : {true, false}) {
+        for (const bool hollow : {false, true}) {  // a zero diagonal takes blocks of two
+          const NdArray m = random(shape, dtype);
+          const NdArray other = hermitian ? adjoint(m) : ops::matrix_transpose(m);
+          NdArray a = (m + other).astype(dtype);
+          if (hollow) a = ops::multiply(a, ops::subtract(1, ops::eye(shape.back()))).astype(dtype);
+          for (const bool lower : {true, false}) {
+            SCOPED_TRACE(fmt::format("{} {} {} {} {}", name(dtype), to_string(shape), hermitian, hollow, lower));
+            const auto [f, d, order] = ops::ldl(lower ? ops::tril(a) : ops::triu(a), lower, hermitian);
+            const NdArray end = hermitian ? adjoint(wide(f)) : ops::matrix_transpose(wide(f));
+            EXPECT_LT(residual(a, ops::matmul(ops::matmul(wide(f), wide(d)), end), dtype), 4 * kRatio);
+            const NdArray triangle = ops::take_along_axis(f, order[{ellipsis, newaxis}].broadcast_to(f.shape()), -2);
+            EXPECT_EQ(largest(lower ? ops::triu(triangle, 1) : ops::tril(triangle, -1)), 0);
+            EXPECT_EQ(largest(ops::tril(d, -2)) + largest(ops::triu(d, 2)), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinalgOps, BandedSystems) {
+  struct Band {
+    int64_t n, l, u;
+  };
+  for (const DType dtype : kDTypes) {
+    for (const Band band : {Band{1, 0, 0}, Band{5, 1, 2}, Band{9, 3, 0}, Band{64, 1, 1}, Band{200, 7, 4}}) {
+      SCOPED_TRACE(fmt::format("{} {} {} {}", name(dtype), band.n, band.l, band.u));
+      NdArray full = random({band.n, band.n}, dtype) + (band.l + band.u + 1) * 2 * ops::eye(band.n);
+      full = ops::triu(ops::tril(full, band.u), -band.l).astype(dtype);
+      const NdArray ab = ops::zeros({band.l + band.u + 1, band.n}, dtype);
+      for (int64_t k = -band.l; k <= band.u; ++k)
+        ab[{band.u - k, Slice{std::max<int64_t>(0, k), band.n + std::min<int64_t>(0, k), 1}}].assign(
+            ops::diagonal(full, k), current_context());
+      const NdArray b = random({band.n, 3}, dtype);
+      const NdArray x = ops::solve_banded({band.l, band.u}, ab, b);
+      EXPECT_EQ(x.dtype(), dtype);
+      EXPECT_EQ(x.device(), b.device());
+      EXPECT_LT(residual(b, ops::matmul(wide(full), wide(x)), dtype), kRatio);
+      const NdArray one = ops::solve_banded({band.l, band.u}, ab, b[{full_slice, int64_t{0}}]);
+      EXPECT_EQ(one.ndim(), 1);
+      // The Hermitian one of the lower band, by either triangle.
+      const NdArray low = ops::tril(full, -1), middle = 4 * (band.l + 1) * ops::eye(band.n);
+      const NdArray whole = (low + adjoint(low) + middle).astype(dtype);
+      const NdArray lower = ops::zeros({band.l + 1, band.n}, dtype), upper = ops::zeros({band.l + 1, band.n}, dtype);
+      for (int64_t k = 0; k <= band.l; ++k) {
+        lower[{k, Slice{0, band.n - k, 1}}].assign(ops::diagonal(whole, -k), current_context());
+        upper[{band.l - k, Slice{k, band.n, 1}}].assign(ops::diagonal(whole, k), current_context());
+      }
+      EXPECT_LT(residual(b, ops::matmul(wide(whole), wide(ops::solveh_banded(lower, b, false, false, true))), dtype),
+                kRatio);
+      EXPECT_LT(residual(b, ops::matmul(wide(whole), wide(ops::solveh_banded(upper, b))), dtype), kRatio);
+    }
+  }
+  const NdArray zero = ops::zeros({3, 4}), b = ops::ones({4});
+  EXPECT_THROW(ops::solve_banded({1, 1}, zero, b), LinAlgError);
+  EXPECT_THROW(ops::solveh_banded(zero, b), LinAlgError);
+  EXPECT_THROW(ops::solve_banded({2, 1}, zero, b), InvalidArgument);
+  EXPECT_THROW(ops::solve_banded({-1, 3}, zero, b), InvalidArgument);
+  EXPECT_THROW(ops::solve_banded({1, 1}, zero, ops::ones({3})), InvalidArgument);
+  EXPECT_EQ(ops::solve_banded({1, 1}, zero, ops::ones({4, 0})).shape(), (Dims{4, 0}));
 }
 
 }  // namespace

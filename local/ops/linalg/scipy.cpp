@@ -1,0 +1,218 @@
+// Of scipy.linalg: the generalized eigenvalue problem, and what LAPACK alone has.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quarry/local/base/error.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/linalg/support.h"
+#include "quarry/local/ops/products/products.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/program/engine.h"
+
+namespace quarry::local::ops {
+
+using namespace linalg;
+
+namespace {
+
+NdArray conjugate_transpose(const NdArray& a) {
+  return is_complex(a.dtype()) ? apply("conjugate"_op, {swapped(a)}) : swapped(a);
+}
+
+// The whole of a Hermitian matrix of which one triangle is read; of the diagonal the real part.
+NdArray whole(const NdArray& a, bool lower, DType dtype) {
+  const NdArray triangle = copied(a, dtype), strict = copied(a, dtype);
+  keep_triangle(triangle, lower ? Triangle::lower : Triangle::upper);
+  keep_triangle(strict, lower ? Triangle::lower : Triangle::upper, /*unit_diagonal=*/true);
+  const NdArray diagonal = identities({}, a.shape(-1), a.shape(-1), dtype).to(a.device());
+  const NdArray other = apply("subtract"_op, {conjugate_transpose(strict), diagonal});
+  const NdArray sum = apply("add"_op, {triangle, other});
+  if (!is_complex(dtype)) return sum;
+  const NdArray imaginary = apply("where"_op, {apply("equal"_op, {diagonal.real(), 1}), 0, sum.imag()});
+  sum.imag().assign(imaginary, context_for(a.device()));
+  return sum;
+}
+
+constexpr const char* kNoFactor = "The matrix b is not positive definite: no eigenvalues or eigenvectors were computed";
+
+}  // namespace
+
+EighResult eigh(const NdArray& a, const NdArray& b, bool lower, int64_t type, bool check_finite) {
+  if (type < 1 || type > 3)
+    throw InvalidArgument(fmt::format("\"type\" keyword only accepts 1, 2, and 3, not {}", type));
+  check_square(a);
+  check_square(b);
+  const NdArray* both[] = {&a, &b};
+  const ExecContext context = context_for(common_device(both));
+  const DeviceScope scope(context);
+  if (a.shape(-1) != b.shape(-1))
+    throw InvalidArgument(fmt::format("wrong b dimensions {}, a has {}", to_string(b.shape()), to_string(a.shape())));
+  check_values(a, check_finite);
+  check_values(b, check_finite);
+  const Precision precision = precision_of(a, b);
+  const DType dtype = precision.compute;
+  NdArray factor;
+  try {
+    factor = cholesky(converted(b, dtype), /*upper=*/!lower);
+  } catch (const LinAlgError&) {
+    throw LinAlgError(kNoFactor);
+  }
+  if (!lower) factor = conjugate_transpose(factor);
+  const NdArray matrix = whole(a, lower, dtype);
+  const auto solved = [&](const NdArray& sides, const char* trans) {
+    return solve_triangular(factor, sides, std::string(trans), /*lower=*/true, false, false, /*check_finite=*/false);
+  };
+  // Both sides of a are divided by the factor, or multiplied by it.
+  const NdArray reduced = type == 1 ? solved(conjugate_transpose(solved(matrix, "N")), "N")
+                                    : matmul(matmul(conjugate_transpose(factor), matrix), factor);
+  const auto [values, vectors] = eigh(reduced, "L");
+  const NdArray result = type == 3 ? matmul(factor, vectors) : solved(vectors, "C");
+  return {converted(values, real_type(precision.result)), converted(result, precision.result)};
+}
+
+std::variant<EighResult, NdArray> eigh_of(const NdArray& a, const std::variant<std::string, NdArray>& UPLO,
+                                          const std::optional<NdArray>& b, std::optional<bool> lower, bool eigvals_only,
+                                          int64_t type, bool check_finite) {
+  const auto* text = std::get_if<std::string>(&UPLO);
+  const auto* second = std::get_if<NdArray>(&UPLO);
+  if (second && b) throw TypeError("eigh() got multiple values for argument 'b'");
+  if (const NdArray* other = b ? &*b : second) {
+    const bool upper = text && (*text == "U" || *text == "u");
+    const EighResult result = eigh(a, *other, lower.value_or(!upper), type, check_finite);
+    if (eigvals_only) return result.eigenvalues;
+    return result;
+  }
+  const std::string triangle = lower ? (*lower ? "L" : "U") : *text;
+  if (eigvals_only) return eigvalsh(a, triangle);
+  return eigh(a, triangle);
+}
+
+// ---- By LAPACK on the CPU: cuSOLVER has no banded solver, no LDL for Hermitian matrices and no Schur vectors ----
+
+namespace {
+
+constexpr Device kHost{DeviceKind::cpu, 0};
+
+void run_on_host(const HostDecomposition& task) {
+  engine(kHost).decompositions().run_on_host(task, context_for(kHost));
+}
+
+// b of a banded system of n equations as columns in the CPU's memory, (batch, k, n).
+struct BandedSides {
+  NdArray columns;
+  bool vector;
+  NdArray solution(DType dtype, Device device) const {
+    const NdArray x = vector ? columns[{ellipsis, int64_t{0}, full_slice}] : swapped(columns);
+    return converted(x, dtype).to(device);
+  }
+};
+BandedSides banded_sides(const NdArray& ab, const NdArray& b, DType dtype) {
+  check_stacked(ab);
+  if (b.ndim() == 0) throw InvalidArgument("b must have at least one axis");
+  const bool vector = b.ndim() == 1;
+  const NdArray given = vector ? b[{ellipsis, newaxis}] : b;
+  if (given.shape(-2) != ab.shape(-1))
+    throw InvalidArgument(
+        fmt::format("shapes of ab and b are not compatible: {} and {}", to_string(ab.shape()), to_string(b.shape())));
+  const Dims batch = broadcast_shapes(linalg::batch_of(ab), linalg::batch_of(given));
+  const NdArray sides = swapped(given.to(kHost));
+  return {copied(sides.broadcast_to(joined(batch, {sides.shape(-2), sides.shape(-1)})), dtype), vector};
+}
+// The band of each matrix of the batch of `sides`, column by column, below `more` rows.
+NdArray band_of(const NdArray& ab, const NdArray& sides, int64_t more, DType dtype) {
+  const int64_t rows = ab.shape(-2), n = ab.shape(-1);
+  const ExecContext context = context_for(kHost);
+  const NdArray band(joined(linalg::batch_of(sides), {n, more + rows}), dtype, context);
+  band.fill(0, context);
+  const NdArray given = swapped(ab.to(kHost));
+  band[{ellipsis, Slice{more, more + rows, 1}}].assign(given.broadcast_to(joined(linalg::batch_of(sides), {n, rows})),
+                                                       context);
+  return band;
+}
+
+}  // namespace
+
+NdArray solve_banded(const std::pair<int64_t, int64_t>& l_and_u, const NdArray& ab, const NdArray& b, bool, bool,
+                     bool check_finite) {
+  const auto [l, u] = l_and_u;
+  const NdArray* both[] = {&ab, &b};
+  const Device device = common_device(both);
+  check_values(ab, check_finite);
+  check_values(b, check_finite);
+  const Precision precision = precision_of(ab, b);
+  const BandedSides sides = banded_sides(ab, b, precision.compute);
+  if (l < 0 || u < 0 || l + u + 1 != ab.shape(-2))
+    throw InvalidArgument(fmt::format(
+        "invalid values for the number of lower and upper diagonals: l+u+1 ({}) does not equal ab.shape[-2] ({})",
+        l + u + 1, ab.shape(-2)));
+  if (sides.columns.size() != 0) {
+    const NdArray band = band_of(ab, sides.columns, l, precision.compute);
+    const Info info(linalg::batch_of(band), context_for(kHost));
+    run_on_host(BandedSolve{precision.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()});
+    info.check("singular matrix");
+  }
+  return sides.solution(precision.result, device);
+}
+
+NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool, bool, bool lower, bool check_finite) {
+  const NdArray* both[] = {&ab, &b};
+  const Device device = common_device(both);
+  check_values(ab, check_finite);
+  check_values(b, check_finite);
+  const Precision precision = precision_of(ab, b);
+  const BandedSides sides = banded_sides(ab, b, precision.compute);
+  if (ab.shape(-2) == 0) throw InvalidArgument("ab must have at least one row");
+  if (sides.columns.size() != 0) {
+    const NdArray band = band_of(ab, sides.columns, 0, precision.compute);
+    const Info info(linalg::batch_of(band), context_for(kHost));
+    run_on_host(HermitianBandedSolve{precision.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
+                                     stack_of(sides.columns), info.data()});
+    info.check("Matrix is not positive definite");
+  }
+  return sides.solution(precision.result, device);
+}
+
+std::pair<NdArray, NdArray> schur(const NdArray& a, std::string_view output, bool, bool check_finite) {
+  const bool complex = output == "complex" || output == "c";
+  if (!complex && output != "real" && output != "r")
+    throw InvalidArgument(fmt::format("argument must be 'real', or 'complex', not '{}'", output));
+  check_square(a);
+  check_values(a, check_finite);
+  const Precision precision = precision_of(a);
+  const DType dtype = complex ? complex_type(precision.compute) : precision.compute;
+  const DType result = complex ? dtype : precision.result;
+  const NdArray work = copied(swapped(a.to(kHost)), dtype);
+  const NdArray vectors(work.shape(), dtype, context_for(kHost));
+  if (work.size() != 0) {
+    constexpr const char* kFailed = "Schur form not found. Possibly ill-conditioned.";
+    linalg::check_finite(work, kFailed);
+    const Info info(linalg::batch_of(a), context_for(kHost));
+    run_on_host(Schur{dtype, stack_of(work), stack_of(vectors), info.data()});
+    info.check(kFailed);
+  }
+  const auto delivered = [&](const NdArray& columns) { return converted(swapped(columns), result).to(a.device()); };
+  return {delivered(work), delivered(vectors)};
+}
+
+std::tuple<NdArray, NdArray, NdArray> ldl(const NdArray& A, bool lower, bool hermitian, bool, bool check_finite) {
+  check_square(A);
+  check_values(A, check_finite);
+  const Precision precision = precision_of(A);
+  const DType dtype = precision.compute;
+  const ExecContext context = context_for(kHost);
+  const int64_t n = A.shape(-1);
+  const NdArray work = copied(swapped(A.to(kHost)), dtype);
+  const NdArray d(work.shape(), dtype, context);
+  const NdArray order(joined(linalg::batch_of(A), {n}), DType::int64, context);
+  if (work.size() != 0)
+    run_on_host(Ldl{dtype, lower ? Triangle::lower : Triangle::upper, hermitian && is_complex(dtype), stack_of(work),
+                    stack_of(d), order.data<int64_t>()});
+  const auto delivered = [&](const NdArray& columns) {
+    return converted(swapped(columns), precision.result).to(A.device());
+  };
+  return {delivered(work), delivered(d), order.to(A.device())};
+}
+
+}  // namespace quarry::local::ops
