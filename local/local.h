@@ -20,6 +20,7 @@
 #include "quarry/local/api/random.h"
 #include "quarry/local/api/reductions.h"
 #include "quarry/local/api/sorting.h"
+#include "quarry/local/api/special.h"
 #include "quarry/local/api/statistics.h"
 #include "quarry/local/api/types.h"
 #include "quarry/local/device/range.h"

@@ -10,7 +10,9 @@ class ChunkedLibrary final : public Library {
   ChunkedLibrary() { add_all_functions(registry_); }
 
   const Registry& registry() const override { return registry_; }
-  bool is_module(std::string_view name) const override { return name == "random" || name == "linalg"; }
+  bool is_module(std::string_view name) const override {
+    return name == "random" || name == "linalg" || name == "special";
+  }
   bool is_array(const Value& value) const override { return value.is<Array>(); }
   bool is_operand(const Value& value) const override { return expression::is_operand(value); }
   Value unary(UnaryOp op, const Value& operand) const override { return array_unary(op, operand); }

@@ -381,6 +381,7 @@ std::vector<Row> types_rows();
 std::vector<Row> linalg_rows();
 std::vector<Row> math_rows();
 std::vector<Row> fft_rows();
+std::vector<Row> special_rows();
 std::vector<Row> random_rows();
 
 }  // namespace quarry::apps::expression

@@ -117,7 +117,7 @@ const AttributeRow kAttributes[] = {
 std::vector<Row> all_rows() {
   std::vector<Row> all;
   for (auto* rows : {&indexing_rows, &scans_rows, &ufuncs_rows, &sorting_rows, &statistics_rows, &manipulation_rows,
-                     &creation_rows, &types_rows, &math_rows, &fft_rows, &random_rows, &linalg_rows}) {
+                     &creation_rows, &types_rows, &math_rows, &fft_rows, &special_rows, &random_rows, &linalg_rows}) {
     for (Row& row : rows()) all.push_back(std::move(row));
   }
   return all;
@@ -224,7 +224,7 @@ class LocalLibrary final : public Library {
 
   bool is_module(std::string_view name) const override {
     return name == "s_" || name == "linalg" || name == "fft" || name == "random" || name == "lib" ||
-           name == "stride_tricks";
+           name == "special" || name == "stride_tricks";
   }
 
   bool is_array(const Value& value) const override { return value.is<NdArray>(); }

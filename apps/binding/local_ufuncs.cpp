@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char* kUfuncSignatures[] = {
     "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
-    "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)"};
+    "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
+    "(x1, x2, x3, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)"};
 constexpr const char* kTwoOutputSignatures[] = {
     "",
     "(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
@@ -232,6 +233,7 @@ void add_ufunc_methods(Registry& registry) {
   for (const auto& entry : ufunc_names()) {
     const Op op = entry.op;
     const std::string& name = entry.name;
+    if (local::info(op).arity > 2) continue;
     registry.add_function(name + ".at", "(a, indices, b=None, /)",
                           [op](const Arguments& args, Session&) { return add_at(op, args); });
     if (local::info(op).arity != 2) continue;

@@ -14,8 +14,9 @@ using local::Reduction;
 
 namespace {
 
-constexpr const char* kUfuncSignatures[] = {"", "(x, /, *, dtype=None)", "(x1, x2, /, *, dtype=None)"};
-constexpr const char* kOperandNames[][2] = {{"x", ""}, {"x1", "x2"}};
+constexpr const char* kUfuncSignatures[] = {"", "(x, /, *, dtype=None)", "(x1, x2, /, *, dtype=None)",
+                                            "(x1, x2, x3, /, *, dtype=None)"};
+constexpr const char* kOperandNames[][3] = {{"x", "", ""}, {"x1", "x2", ""}, {"x1", "x2", "x3"}};
 
 std::vector<Value> operands(const Arguments& args, int arity) {
   std::vector<Value> values;

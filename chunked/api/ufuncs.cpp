@@ -60,11 +60,16 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #define QUARRY_PASS_1 x
 #define QUARRY_PASS_2 x, y
 #define QUARRY_PASS_3 x, y, z
-#define QUARRY_FUNCTION(name, arity)                                                \
-  Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype) {                     \
-    return apply(local::named_op<#name>(), std::array{QUARRY_PASS_##arity}, dtype); \
+#define QUARRY_DEFINED(name, text, arity)                                          \
+  Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype) {                    \
+    return apply(local::named_op<text>(), std::array{QUARRY_PASS_##arity}, dtype); \
   }
+#define QUARRY_FUNCTION(name, arity) QUARRY_DEFINED(name, #name, arity)
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_PUBLIC(rule, QUARRY_FUNCTION(name, arity))
+#define QUARRY_SPECIAL(name, aliases, arity, ...) \
+  namespace special {                             \
+  QUARRY_DEFINED(name, "special." #name, arity)   \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 

@@ -1,4 +1,5 @@
-// Elementwise functions and operators: one function for every row of local/program/ufunc.def, by NumPy's names. All are
+// Elementwise functions and operators: one function for every row of local/program/ufunc.def, by NumPy's names, SciPy's
+// in namespace special. All are
 // lazy; shapes broadcast (InvalidArgument names both where they do not), dtypes follow NumPy 2, TypeError where there
 // is no loop.
 #pragma once
@@ -20,10 +21,15 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #define QUARRY_ARGS_1 const Operand& x
 #define QUARRY_ARGS_2 const Operand &x, const Operand &y
 #define QUARRY_ARGS_3 const Operand &x, const Operand &y, const Operand &z
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
-  QUARRY_PUBLIC(rule, Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype = std::nullopt);)
+#define QUARRY_FUNCTION(name, arity) Array name(QUARRY_ARGS_##arity, std::optional<DType> dtype = std::nullopt);
+#define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) QUARRY_PUBLIC(rule, QUARRY_FUNCTION(name, arity))
+#define QUARRY_SPECIAL(name, aliases, arity, ...) \
+  namespace special {                             \
+  QUARRY_FUNCTION(name, arity)                    \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
+#undef QUARRY_FUNCTION
 
 // NumPy's other names.
 #define QUARRY_ALIAS_1(name, alias) \
@@ -38,6 +44,10 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
     return name(x, y, z, dtype);                                           \
   }
 #define QUARRY_OP(name, aliases, arity, ...) QUARRY_EACH(QUARRY_ALIAS_##arity, name, aliases)
+#define QUARRY_SPECIAL(name, aliases, arity, ...)  \
+  namespace special {                              \
+  QUARRY_EACH(QUARRY_ALIAS_##arity, name, aliases) \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_ALIAS_1
@@ -50,26 +60,30 @@ template <class T>
 concept ChunkedOperand = std::is_same_v<T, Array> || local::Literal<T> || std::is_same_v<T, Scalar>;
 template <class... T>
 concept ChunkedCall = (ChunkedOperand<T> && ...) && (std::is_same_v<T, Array> || ...);
-#define QUARRY_EXACT_1(name, alias)                 \
+#define QUARRY_EXACT_1(text, alias)                 \
   template <class X>                                \
   requires ChunkedCall<X> Array alias(const X& x) { \
     const Operand args[] = {x};                     \
-    return apply(local::named_op<#name>(), args);   \
+    return apply(local::named_op<text>(), args);    \
   }
-#define QUARRY_EXACT_2(name, alias)                                \
+#define QUARRY_EXACT_2(text, alias)                                \
   template <class X, class Y>                                      \
   requires ChunkedCall<X, Y> Array alias(const X& x, const Y& y) { \
     const Operand args[] = {x, y};                                 \
-    return apply(local::named_op<#name>(), args);                  \
+    return apply(local::named_op<text>(), args);                   \
   }
-#define QUARRY_EXACT_3(name, alias)                                               \
+#define QUARRY_EXACT_3(text, alias)                                               \
   template <class X, class Y, class Z>                                            \
   requires ChunkedCall<X, Y, Z> Array alias(const X& x, const Y& y, const Z& z) { \
     const Operand args[] = {x, y, z};                                             \
-    return apply(local::named_op<#name>(), args);                                 \
+    return apply(local::named_op<text>(), args);                                  \
   }
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
-  QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, name, aliases)
+  QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(#name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, #name, aliases)
+#define QUARRY_SPECIAL(name, aliases, arity, ...)                                                           \
+  namespace special {                                                                                       \
+  QUARRY_EXACT_##arity("special." #name, name) QUARRY_EACH(QUARRY_EXACT_##arity, "special." #name, aliases) \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_EXACT_1

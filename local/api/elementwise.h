@@ -21,9 +21,15 @@ namespace quarry::local {
 #define QUARRY_NAME(name, alias) using ops::alias;
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
   QUARRY_PUBLIC(rule, QUARRY_NAME(name, name)) QUARRY_EACH(QUARRY_NAME, name, aliases)
+#define QUARRY_SPECIAL_NAME(name, alias) using ops::special::alias;
+#define QUARRY_SPECIAL(name, aliases, ...)                                        \
+  namespace special {                                                             \
+  QUARRY_SPECIAL_NAME(name, name) QUARRY_EACH(QUARRY_SPECIAL_NAME, name, aliases) \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_NAME
+#undef QUARRY_SPECIAL_NAME
 
 // The same for arguments whose types are arrays and numbers exactly, so that log(x) and pow(x, 2) without a namespace
 // are these functions and not those of C, to whose double an array of one element would convert.
@@ -34,19 +40,23 @@ concept OperandValue = ArrayValue<T> || Literal<T> || std::is_same_v<T, Scalar>;
 template <class... T>
 concept ArrayCall = (OperandValue<T> && ...) && (ArrayValue<T> || ...);
 
-#define QUARRY_EXACT_1(name, alias) \
+#define QUARRY_EXACT_1(text, alias) \
   template <class X>                \
-  requires ArrayCall<X> NdArray alias(const X& x) { return apply(named_op<#name>(), {Arg(x)}); }
-#define QUARRY_EXACT_2(name, alias) \
+  requires ArrayCall<X> NdArray alias(const X& x) { return apply(named_op<text>(), {Arg(x)}); }
+#define QUARRY_EXACT_2(text, alias) \
   template <class X, class Y>       \
-  requires ArrayCall<X, Y> NdArray alias(const X& x, const Y& y) { return apply(named_op<#name>(), {Arg(x), Arg(y)}); }
-#define QUARRY_EXACT_3(name, alias)                                               \
+  requires ArrayCall<X, Y> NdArray alias(const X& x, const Y& y) { return apply(named_op<text>(), {Arg(x), Arg(y)}); }
+#define QUARRY_EXACT_3(text, alias)                                               \
   template <class X, class Y, class Z>                                            \
   requires ArrayCall<X, Y, Z> NdArray alias(const X& x, const Y& y, const Z& z) { \
-    return apply(named_op<#name>(), {Arg(x), Arg(y), Arg(z)});                    \
+    return apply(named_op<text>(), {Arg(x), Arg(y), Arg(z)});                     \
   }
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
-  QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, name, aliases)
+  QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(#name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, #name, aliases)
+#define QUARRY_SPECIAL(name, aliases, arity, ...)                                                           \
+  namespace special {                                                                                       \
+  QUARRY_EXACT_##arity("special." #name, name) QUARRY_EACH(QUARRY_EXACT_##arity, "special." #name, aliases) \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_EXACT_1
@@ -133,6 +143,7 @@ struct Ufunc {
 #define QUARRY_UFUNC(name, alias) inline constexpr Ufunc<#name> alias{};
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
   QUARRY_PUBLIC(rule, QUARRY_UFUNC(name, name)) QUARRY_EACH(QUARRY_UFUNC, name, aliases)
+#define QUARRY_SPECIAL(...)  // they have no methods that anybody uses
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_UFUNC

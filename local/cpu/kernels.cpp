@@ -40,7 +40,8 @@ class LoopWriter {
     std::string text = uses_.complex ? "#define QUARRY_KERNEL_COMPLEX\n" : "";
     text += "#include <bit>\n#include <cstdint>\n";
     text += embedded_half;
-    if (uses_.complex) text += std::string(embedded_device_math) + embedded_op_functions;
+    if (uses_.complex)
+      text += std::string("#define QUARRY_NO_SPECIAL_FUNCTIONS\n") + embedded_device_math + embedded_op_functions;
     text += std::string(embedded_kernel_types) + "\n#line 1 \"quarry\"\n" + writer_.declarations();
     return text + (code_.reduces ? reduction() : elementwise());
   }

@@ -58,8 +58,8 @@ std::vector<std::string> options_of(const ModuleSource& source) {
 
 // What raw sources get by #include <quarry/kernel.h>.
 const std::string& kernel_header() {
-  static const std::string text = "#pragma once\n" + std::string(embedded_types) + embedded_op_functions +
-                                  "\n#define QUARRY_KERNEL_COMPLEX\n" + embedded_kernel_types;
+  static const std::string text = "#pragma once\n#define QUARRY_NO_SPECIAL_FUNCTIONS\n" + std::string(embedded_types) +
+                                  embedded_op_functions + "\n#define QUARRY_KERNEL_COMPLEX\n" + embedded_kernel_types;
   return text;
 }
 constexpr const char* kKernelHeader = "quarry/kernel.h";
@@ -124,7 +124,10 @@ CompiledModule compile(const ModuleSource& source, Architecture architecture) {
   const Target target = target_of(architecture);
   ProgramHandle program;
   // The user's lines are those of the file "source".
-  const std::string text = source.raw ? "#line 1 \"source\"\n" + source.text : prelude() + source.text;
+  // Half of the prelude is special functions, which few kernels have.
+  const char* less =
+      source.text.find("fn::special") == std::string::npos ? "#define QUARRY_NO_SPECIAL_FUNCTIONS\n" : "";
+  const std::string text = source.raw ? "#line 1 \"source\"\n" + source.text : less + prelude() + source.text;
   const char* headers[] = {kernel_header().c_str()};
   const char* header_names[] = {kKernelHeader};
   QUARRY_CUDA_CALL(

@@ -43,6 +43,9 @@ QUARRY_UNARY(floor)
 QUARRY_UNARY(ceil)
 QUARRY_UNARY(trunc)
 QUARRY_UNARY(rint)
+QUARRY_UNARY(erf)
+QUARRY_UNARY(erfc)
+QUARRY_UNARY(tgamma)
 QUARRY_BINARY(atan2)
 QUARRY_BINARY(hypot)
 QUARRY_BINARY(pow)
@@ -50,6 +53,15 @@ QUARRY_BINARY(fmod)
 QUARRY_BINARY(copysign)
 #undef QUARRY_UNARY
 #undef QUARRY_BINARY
+// These leave the sign alone, a variable of the C library that all threads share.
+QUARRY_FN float lgamma(float x) {
+  int sign;
+  return __builtin_lgammaf_r(x, &sign);
+}
+QUARRY_FN double lgamma(double x) {
+  int sign;
+  return __builtin_lgamma_r(x, &sign);
+}
 QUARRY_FN float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 QUARRY_FN double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 QUARRY_FN float sqrt_normal(float x) { return __builtin_sqrtf(x); }

@@ -15,21 +15,20 @@ namespace {
 
 using R = OpInfo::Result;
 
+#define QUARRY_SPECIAL_WORDS(list) "" QUARRY_EACH(QUARRY_SPECIAL_WORD, , list)
+#define QUARRY_SPECIAL_WORD(unused, name) "special." #name " "
+#define QUARRY_ROW(name, words, arity, kinds, result, rule, identity, grouping, cost, expression)                    \
+  {name, words,      arity, #kinds, R::result, OpRule::rule, OpInfo::Identity::identity, OpInfo::Grouping::grouping, \
+   cost, #expression},
 constexpr std::array<OpInfo, kOpCount> kOps = {{
-#define QUARRY_OP(name, aliases, arity, kinds, result, rule, identity, grouping, cost, expression) \
-  {#name,                                                                                          \
-   QUARRY_WORDS(aliases),                                                                          \
-   arity,                                                                                          \
-   #kinds,                                                                                         \
-   R::result,                                                                                      \
-   OpRule::rule,                                                                                   \
-   OpInfo::Identity::identity,                                                                     \
-   OpInfo::Grouping::grouping,                                                                     \
-   cost,                                                                                           \
-   #expression},
+#define QUARRY_OP(name, aliases, ...) QUARRY_ROW(#name, QUARRY_WORDS(aliases), __VA_ARGS__)
+#define QUARRY_SPECIAL(name, aliases, ...) QUARRY_ROW("special." #name, QUARRY_SPECIAL_WORDS(aliases), __VA_ARGS__)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 }};
+#undef QUARRY_ROW
+#undef QUARRY_SPECIAL_WORD
+#undef QUARRY_SPECIAL_WORDS
 
 // Stringification of empty macro arguments gives "".
 constexpr const char* or_null(const char* text) { return text[0] ? text : nullptr; }
@@ -153,6 +152,7 @@ Op named_op() {
   return static_cast<Op>(row);
 }
 #define QUARRY_OP(name, ...) template Op named_op<#name>();
+#define QUARRY_SPECIAL(name, ...) template Op named_op<"special." #name>();
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 

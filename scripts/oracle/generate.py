@@ -23,7 +23,7 @@ try:
     import expressions
     import format as files
 except ImportError as error:
-    sys.exit(f"{error}: pip install numpy=={VERSIONS['numpy']} scipy=={VERSIONS['scipy']} h5py ml_dtypes")
+    sys.exit(f"{error}: pip install numpy=={VERSIONS['numpy']} scipy=={VERSIONS['scipy']} h5py ml_dtypes mpmath")
 # Sections that are tables: chapter, section, module in tables/ (with the function that gives the rows, unless rows()).
 TABLES = [
     ("inference", "inference", "inference"),

@@ -68,14 +68,14 @@ void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
   }
 }
 
-#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                             \
-  unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10)                     \
-      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                 \
-          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)           \
-              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10) \
-                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10)                    \
-                      binary(power, pow, u10) binary(float_power, pow, u10) binary(arctan2, atan2, u10)             \
-                          binary(hypot, hypot, u05)
+#define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                               \
+  unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10)                       \
+      unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                   \
+          unary(tan, tan, u10) unary(arcsin, asin, u10) unary(arccos, acos, u10) unary(arctan, atan, u10)             \
+              careful(sinh, sinh, u10) careful(cosh, cosh, u10) unary(tanh, tanh, u10) careful(arcsinh, asinh, u10)   \
+                  careful(arccosh, acosh, u10) unary(arctanh, atanh, u10) unary(cbrt, cbrt, u10) unary(erf, erf, u10) \
+                      unary(erfc, erfc, u15) binary(power, pow, u10) binary(float_power, pow, u10)                    \
+                          binary(arctan2, atan2, u10) binary(hypot, hypot, u05)
 
 // exp(x) = 2^n e^r, n = round(x / ln 2), |r| <= ln(2) / 2, e^r by its Taylor polynomial. Straight-line code with
 // explicit fused operations: it vectorises, and its bits are the same at every vector length.
@@ -190,6 +190,18 @@ void sqrt_loop(void* out, const void* const* args, int64_t n) {
 }
 #endif
 
+// 1 / (1 + exp(-x)), without a quotient of what overflows.
+template <class T>
+void expit_loop(void* out, const void* const* args, int64_t n) {
+  const T* x = static_cast<const T*>(args[0]);
+  T* r = static_cast<T*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T e = exp_straight(-fn::absolute(x[i]));
+    r[i] = (x[i] < 0 ? e : T(1)) / (T(1) + e);
+  }
+}
+
 #define QUARRY_ONE(name, V, T, function)                   \
   struct name {                                            \
     using vector = V;                                      \
@@ -222,9 +234,78 @@ void sqrt_loop(void* out, const void* const* args, int64_t n) {
   QUARRY_TWO(name##_f, VecF, float, QUARRY_SLEEF_F(c_name, ulp)) \
   QUARRY_TWO(name##_d, VecD, double, QUARRY_SLEEF_D(c_name, ulp))
 QUARRY_VECTOR_FUNCTIONS(QUARRY_UNARY, QUARRY_UNARY, QUARRY_BINARY)
+QUARRY_UNARY(gammaln, lgamma, u10)
+QUARRY_UNARY(gamma, tgamma, u10)
+
+// SLEEF's for positive numbers. Of others it loses the digits of gammaln near its zeros, and the sign of zeros of
+// gamma.
+template <class F, class Row>
+void vector_loop_of_positive(void* out, const void* const* args, int64_t n) {
+  using T = typename F::element;
+  constexpr int64_t kPart = 256;
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = n - begin < kPart ? n - begin : kPart;
+    T x[kPart];  // the result may take the argument's place
+    std::memcpy(x, static_cast<const T*>(args[0]) + begin, static_cast<size_t>(count) * sizeof(T));
+    const void* const part[] = {x};
+    T* r = static_cast<T*>(out) + begin;
+    vector_loop<F>(r, part, count);
+    int64_t others = 0;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) others += x[i] > 0 ? 0 : 1;
+    for (int64_t i = 0; others > 0 && i < count; ++i)
+      if (!(x[i] > 0)) r[i] = Row::template apply<T>(x[i], x[i], x[i]);
+  }
+}
+
+// Near 1/2 by the hyperbolic tangent's inverse, elsewhere by the logarithm of the odds.
+template <class T, class Log, class Artanh>
+void logit_loop(void* out, const void* const* args, int64_t n) {
+  constexpr int64_t kPart = 256;
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = n - begin < kPart ? n - begin : kPart;
+    const T* x = static_cast<const T*>(args[0]) + begin;
+    T odds[kPart], near[kPart], is_near[kPart];
+    for (int64_t i = 0; i < count; ++i) {
+      odds[i] = x[i] / (1 - x[i]);
+      near[i] = 2 * x[i] - 1;
+      is_near[i] = x[i] >= T(0.25) && x[i] <= T(0.75) ? T(1) : T(0);
+    }
+    const void *const of_odds[] = {odds}, *const of_near[] = {near};
+    vector_loop<Log>(odds, of_odds, count);
+    vector_loop<Artanh>(near, of_near, count);
+    T* r = static_cast<T*>(out) + begin;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) r[i] = is_near[i] != 0 ? 2 * near[i] : odds[i];
+  }
+}
+
+// As fn::special::ndtr, in double.
+template <class T>
+void ndtr_loop(void* out, const void* const* args, int64_t n) {
+  constexpr int64_t kPart = 256;
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = n - begin < kPart ? n - begin : kPart;
+    double x[kPart], y[kPart], e[kPart];
+    for (int64_t i = 0; i < count; ++i) {
+      x[i] = static_cast<double>(static_cast<const T*>(args[0])[begin + i]);
+      y[i] = -x[i] * fn::special::kSqrtHalf;
+    }
+    const void* const part[] = {y};
+    vector_loop<erfc_d>(e, part, count);
+    T* r = static_cast<T*>(out) + begin;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) {
+      const double lost = fn::special::ndtr_argument_error(x[i], y[i]);
+      const double tail = math::fma(-lost * fn::special::kTwoBySqrtPi, exp_straight(-y[i] * y[i]), e[i]);
+      r[i] = static_cast<T>(0.5 * (y[i] > 28 ? 0 : y[i] > 0.5 ? tail : e[i]));
+    }
+  }
+}
 
 template <Op op>
-constexpr bool is_vector_function = op == Op::exp;
+constexpr bool is_vector_function =
+    op == Op::exp || op == Op::expit || op == Op::gammaln || op == Op::gamma || op == Op::logit || op == Op::ndtr;
 #define QUARRY_IS(name, c_name, ulp) \
   template <>                        \
   constexpr bool is_vector_function<Op::name> = true;
@@ -269,6 +350,18 @@ void register_floats(Loops& loops) {
   QUARRY_VECTOR_FUNCTIONS(QUARRY_REGISTER, QUARRY_REGISTER_CAREFUL, QUARRY_REGISTER)
   loops.op[static_cast<int>(Op::exp)][static_cast<int>(DType::float64)] = exp_loop<double>;
   loops.op[static_cast<int>(Op::exp)][static_cast<int>(DType::float32)] = exp_loop<float>;
+  loops.op[static_cast<int>(Op::expit)][static_cast<int>(DType::float64)] = expit_loop<double>;
+  loops.op[static_cast<int>(Op::expit)][static_cast<int>(DType::float32)] = expit_loop<float>;
+  loops.op[static_cast<int>(Op::logit)][static_cast<int>(DType::float64)] = logit_loop<double, log_d, arctanh_d>;
+  loops.op[static_cast<int>(Op::logit)][static_cast<int>(DType::float32)] = logit_loop<float, log_f, arctanh_f>;
+  loops.op[static_cast<int>(Op::ndtr)][static_cast<int>(DType::float64)] = ndtr_loop<double>;
+  loops.op[static_cast<int>(Op::ndtr)][static_cast<int>(DType::float32)] = ndtr_loop<float>;
+  loops.op[static_cast<int>(Op::gammaln)][static_cast<int>(DType::float64)] =
+      vector_loop_of_positive<gammaln_d, row_gammaln>;
+  loops.op[static_cast<int>(Op::gamma)][static_cast<int>(DType::float64)] = vector_loop_of_positive<gamma_d, row_gamma>;
+  loops.op[static_cast<int>(Op::gammaln)][static_cast<int>(DType::float32)] =
+      vector_loop_of_positive<gammaln_f, row_gammaln>;
+  loops.op[static_cast<int>(Op::gamma)][static_cast<int>(DType::float32)] = vector_loop_of_positive<gamma_f, row_gamma>;
 #endif
 #ifdef __AVX512F__
   loops.op[static_cast<int>(Op::sqrt)][static_cast<int>(DType::float64)] = sqrt_loop;

@@ -73,27 +73,31 @@ template <class... T>
 concept TracedCall = (TraceOperand<T> && ...) && (TracedValue<T> || ...);
 
 // The ufuncs, found by the type of their arguments: sqrt(x), maximum(x, 0), where(x > 0, x, y), add(x, y, DType::int8).
-#define QUARRY_TRACED_1(function, name)                                 \
+#define QUARRY_TRACED_1(function, text)                                 \
   template <TracedValue A>                                              \
   Traced function(const A& x, const std::optional<DType>& dtype = {}) { \
-    return record(named_op<#name>(), {x}, dtype);                       \
+    return record(named_op<text>(), {x}, dtype);                        \
   }
-#define QUARRY_TRACED_2(function, name)                                                                       \
+#define QUARRY_TRACED_2(function, text)                                                                       \
   template <class A, class B>                                                                                 \
   requires TracedCall<A, B> Traced function(const A& x, const B& y, const std::optional<DType>& dtype = {}) { \
-    return record(named_op<#name>(), {x, y}, dtype);                                                          \
+    return record(named_op<text>(), {x, y}, dtype);                                                           \
   }
-#define QUARRY_TRACED_3(function, name)                                                  \
+#define QUARRY_TRACED_3(function, text)                                                  \
   template <class A, class B, class C>                                                   \
   requires TracedCall<A, B, C> Traced function(const A& x, const B& y, const C& z,       \
                                                const std::optional<DType>& dtype = {}) { \
-    return record(named_op<#name>(), {x, y, z}, dtype);                                  \
+    return record(named_op<text>(), {x, y, z}, dtype);                                   \
   }
-#define QUARRY_TRACED_ALIAS_1(name, alias) QUARRY_TRACED_1(alias, name)
-#define QUARRY_TRACED_ALIAS_2(name, alias) QUARRY_TRACED_2(alias, name)
-#define QUARRY_TRACED_ALIAS_3(name, alias) QUARRY_TRACED_3(alias, name)
+#define QUARRY_TRACED_ALIAS_1(text, alias) QUARRY_TRACED_1(alias, text)
+#define QUARRY_TRACED_ALIAS_2(text, alias) QUARRY_TRACED_2(alias, text)
+#define QUARRY_TRACED_ALIAS_3(text, alias) QUARRY_TRACED_3(alias, text)
 #define QUARRY_OP(name, aliases, arity, ...) \
-  QUARRY_TRACED_##arity(name, name) QUARRY_EACH(QUARRY_TRACED_ALIAS_##arity, name, aliases)
+  QUARRY_TRACED_##arity(name, #name) QUARRY_EACH(QUARRY_TRACED_ALIAS_##arity, #name, aliases)
+#define QUARRY_SPECIAL(name, aliases, arity, ...)                                                                   \
+  namespace special {                                                                                               \
+  QUARRY_TRACED_##arity(name, "special." #name) QUARRY_EACH(QUARRY_TRACED_ALIAS_##arity, "special." #name, aliases) \
+  }
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #undef QUARRY_TRACED_1

@@ -49,6 +49,7 @@ TEST_P(LocalHeader, Aliases) {
 #define QUARRY_ALIAS_TEST_OF(...) QUARRY_ALIAS_TEST_WITH(__VA_ARGS__)
 #define QUARRY_ALIAS_TEST_WITH(arity, kinds, name, alias) QUARRY_ALIAS_TEST(arity, kinds, name, alias)
 #define QUARRY_OP(name, aliases, arity, kinds, ...) QUARRY_EACH(QUARRY_ALIAS_TEST_##arity, (#kinds, name), aliases)
+#define QUARRY_SPECIAL(...)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 #define QUARRY_ALIAS_OF_REDUCTION(name, alias)                                                 \

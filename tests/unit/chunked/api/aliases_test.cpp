@@ -34,6 +34,7 @@ TEST(Aliases, OfUfuncs) {
 #define QUARRY_ALIAS_TEST_WITH(arity, kinds, name, alias) QUARRY_ALIAS_TEST(arity, kinds, name, alias)
 #define QUARRY_ALIAS_TEST_ROW(row, alias) QUARRY_ALIAS_TEST_OF(QUARRY_UNPACK row, alias)
 #define QUARRY_OP(name, aliases, arity, kinds, ...) QUARRY_EACH(QUARRY_ALIAS_TEST_ROW, (arity, #kinds, name), aliases)
+#define QUARRY_SPECIAL(...)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
   EXPECT_GE(aliases, 18);

@@ -41,6 +41,19 @@ TEST(Creation, Arange) {
   EXPECT_EQ(arange(0, int64_t{1} << 40).size(), int64_t{1} << 40);
 }
 
+TEST(Special, FunctionsOfScipy) {
+  const Array x = arange(3);
+  EXPECT_EQ(special::gammaln(x).dtype(), DType::float64);
+  EXPECT_EQ(special::erf(arange(0, 3, 1, DType::float32)).dtype(), DType::float32);
+  EXPECT_THROW(special::erf(zeros({2}, DType::complex128)), local::TypeError);
+  const std::vector<double> got = values<double>(special::erf(x) + special::psi(x + 1));
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double digamma = std::vector<double>{-0.57721566490153286, 0.42278433509846714, 0.92278433509846714}[i];
+    EXPECT_NEAR(got[i], std::erf(static_cast<double>(i)) + digamma, 1e-15);
+  }
+  EXPECT_NEAR(values<double>(special::betainc(2, 3, full({1}, 0.5)))[0], 0.6875, 1e-15);
+}
+
 TEST(Creation, Linspace) {
   EXPECT_EQ(values<double>(linspace(0, 1, 5)), (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
   EXPECT_EQ(values<double>(linspace(0, 1, 4, false)), (std::vector<double>{0, 0.25, 0.5, 0.75}));
