@@ -11,7 +11,7 @@ class ChunkedLibrary final : public Library {
 
   const Registry& registry() const override { return registry_; }
   bool is_module(std::string_view name) const override {
-    return name == "random" || name == "linalg" || name == "special";
+    return name == "random" || name == "linalg" || name == "special" || name == "scipy";
   }
   bool is_array(const Value& value) const override { return value.is<Array>(); }
   bool is_operand(const Value& value) const override { return expression::is_operand(value); }

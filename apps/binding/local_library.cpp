@@ -223,7 +223,7 @@ class LocalLibrary final : public Library {
   }
 
   bool is_module(std::string_view name) const override {
-    return name == "s_" || name == "linalg" || name == "fft" || name == "random" || name == "lib" ||
+    return name == "s_" || name == "linalg" || name == "fft" || name == "random" || name == "lib" || name == "scipy" ||
            name == "special" || name == "stride_tricks";
   }
 

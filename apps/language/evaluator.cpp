@@ -366,6 +366,8 @@ class Evaluator {
   }
 
   Value module_member(const ModuleValue& module, const Attribute& node) {
+    // SciPy's modules go by their own names.
+    if (module.name == "scipy" && library_.is_module(node.name)) return ModuleValue{node.name};
     const bool top = is_numpy(module.name);
     const std::string prefix = top ? "" : module.name + ".";
     if (const Function* function = library_.registry().function(prefix + node.name)) {

@@ -72,6 +72,14 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
+TEST(ArrayExpressions, NamesOfScipy) {
+  Environment environment = prelude();
+  EXPECT_EQ(outcome("scipy.special.erf(zeros(2))", environment), outcome("special.erf(zeros(2))", environment));
+  EXPECT_EQ(outcome("special.psi(1.0)", environment), outcome("scipy.special.digamma(1.0)", environment));
+  EXPECT_THAT(error_of("scipy.erf(1)"), HasSubstr("'scipy' has no function 'erf'"));
+  EXPECT_THAT(error_of("scipy.special.erg(1)"), HasSubstr("'special' has no function 'erg'"));
+}
+
 TEST(ArrayExpressions, ErrorsNamePlaceAndReason) {
   EXPECT_EQ(error_of("1 + meen(x)"),
             "column 5: name 'meen' is not defined; did you mean 'mean'?\n"
