@@ -362,6 +362,52 @@ void run_one(const HermitianBandedSolve& task, int64_t p, const Pieces&, const W
                          matrix<T>(task.a, p), rows, matrix<T>(task.b, p), n);
 }
 
+int64_t units(const ToeplitzSolve& task) { return task.b.count; }
+template <class T>
+Pieces pieces(const ToeplitzSolve& task) {
+  return {bytes_of<T>(2 * task.b.rows), 0, 0};
+}
+// Levinson's recursion (N. Levinson, J. Math. Phys. 25, 1946) with the first and the last column of the inverses of the
+// leading minors.
+template <class T>
+void run_one(const ToeplitzSolve& task, int64_t p, const Pieces&, const Work& work) {
+  const int64_t n = task.b.rows;
+  const T *const column = static_cast<const T*>(task.column), *const row = static_cast<const T*>(task.row);
+  T* const b = matrix<T>(task.b, p);
+  T *const first = reinterpret_cast<T*>(work[0]), *const last = first + n;
+  // The next row of a, without its diagonal, times x.
+  const auto below = [&](const T* x, int64_t k) {
+    T sum(0);
+    for (int64_t i = 0; i < k; ++i) sum += column[k - i] * x[i];
+    return sum;
+  };
+  task.info[p] = column[0] == T(0) ? 1 : 0;
+  for (int64_t k = 0; k < n && task.info[p] == 0; ++k) {
+    if (k == 0) {
+      first[0] = last[0] = T(1) / column[0];
+    } else {
+      T beyond(0);
+      for (int64_t i = 0; i < k; ++i) beyond += row[i + 1] * last[i];
+      const T under = below(first, k), minor = T(1) - beyond * under;
+      if (minor == T(0)) task.info[p] = static_cast<int32_t>(k + 1);
+      first[k] = T(0);
+      T previous(0);  // of `last`, moved on by one
+      for (int64_t i = 0; i <= k; ++i) {
+        const T f = first[i], l = previous;
+        previous = i < k ? last[i] : T(0);
+        first[i] = (f - under * l) / minor;
+        last[i] = (l - beyond * f) / minor;
+      }
+    }
+    for (int64_t side = 0; side < task.b.columns; ++side) {
+      T* const x = b + side * n;
+      const T missing = x[k] - below(x, k);
+      x[k] = T(0);
+      for (int64_t i = 0; i <= k; ++i) x[i] += missing * last[i];
+    }
+  }
+}
+
 // The work of the factorization; its pivots, the swap of each row and the size of the block that begins there.
 template <class T>
 lapack_int factor_ldl(const Ldl& task, T* a, lapack_int n, lapack_int* pivots, T* work, lapack_int size) {
@@ -590,10 +636,6 @@ class LapackDecompositions final : public CpuDecompositions {
 
 }  // namespace
 }  // namespace cpu
-
-void Decompositions::run_on_host(const HostDecomposition&, const ExecContext&) {
-  throw NotSupported("this decomposition runs on the CPU alone");
-}
 
 CpuDecompositions& cpu_decompositions() {
   static cpu::LapackDecompositions instance;

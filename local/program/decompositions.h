@@ -10,6 +10,7 @@
 
 #include <variant>
 
+#include "quarry/local/base/error.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry::local {
@@ -154,6 +155,15 @@ struct HermitianBandedSolve {
   MatrixStack a, b;
   int32_t* info;
 };
+// b becomes the solution of a x = b where a has constant diagonals: a[i, j] is column[i - j], or row[j - i] above the
+// main one, both of b.rows elements. info: a leading minor is singular.
+struct ToeplitzSolve {
+  DType dtype;
+  const void* column;
+  const void* row;
+  MatrixStack b;
+  int32_t* info;
+};
 // Symmetric or Hermitian a = F D F^T or F D F^H by Bunch and Kaufman's pivoting; one triangle is read. a becomes F,
 // whose rows `order` (n per matrix) are a triangle with ones on the diagonal; D has blocks of 1 and 2.
 struct Ldl {
@@ -170,7 +180,7 @@ struct Schur {
   MatrixStack a, vectors;
   int32_t* info;
 };
-using HostDecomposition = std::variant<BandedSolve, HermitianBandedSolve, Ldl, Schur>;
+using HostDecomposition = std::variant<BandedSolve, HermitianBandedSolve, ToeplitzSolve, Ldl, Schur>;
 
 using Decomposition =
     std::variant<Lu, LuSolve, Inverse, Cholesky, TriangularSolve, Qr, FormQ, Svd, Eigh, Eig, RowOrder, ReflectionSigns>;
@@ -180,7 +190,9 @@ class Decompositions {
   virtual ~Decompositions() = default;
   virtual void run(const Decomposition& task, const ExecContext& context) = 0;
   // By the CPU's engine alone; the others throw NotSupported.
-  virtual void run_on_host(const HostDecomposition& task, const ExecContext& context);
+  virtual void run_on_host(const HostDecomposition&, const ExecContext&) {
+    throw NotSupported("this decomposition runs on the CPU alone");
+  }
   // False where a backend has no routine for it, and nothing is done.
   virtual bool keep(const KeptTriangle&, const ExecContext&) { return false; }
 

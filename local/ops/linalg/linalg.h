@@ -166,6 +166,12 @@ NdArray solve_banded(const std::pair<int64_t, int64_t>& l_and_u, const NdArray& 
 NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool overwrite_ab = false, bool overwrite_b = false,
                       bool lower = false, bool check_finite = true);
 
+// x of a x = b where a has constant diagonals, by Levinson's recursion: given are the first column and the first row,
+// which is the conjugate of the column if it is left out; the first element is the column's. Throws LinAlgError where
+// a leading minor is singular.
+NdArray solve_toeplitz(const std::variant<std::pair<NdArray, NdArray>, NdArray>& c_or_cr, const NdArray& b,
+                       bool check_finite = true);
+
 // The exponential of square matrices, by Pade approximants with scaling and squaring (Higham 2005).
 NdArray expm(const NdArray& A);
 // The principal square root of Hermitian matrices, complex where an eigenvalue is negative. Throws InvalidArgument for

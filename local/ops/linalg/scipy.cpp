@@ -99,26 +99,36 @@ void run_on_host(const HostDecomposition& task) {
   engine(kHost).decompositions().run_on_host(task, context_for(kHost));
 }
 
-// b of a banded system of n equations as columns in the CPU's memory, (batch, k, n).
-struct BandedSides {
+// b of a system of n equations as columns in the CPU's memory, (batch, k, n), and what the solution is to be.
+struct HostSides {
+  Device device;
+  Precision precision;
   NdArray columns;
   bool vector;
-  NdArray solution(DType dtype, Device device) const {
+
+  HostSides(const NdArray& a, const Dims& batch, int64_t n, const NdArray& b) : precision(precision_of(a, b)) {
+    const NdArray* both[] = {&a, &b};
+    device = common_device(both);
+    if (b.ndim() == 0) throw InvalidArgument("b must have at least one axis");
+    vector = b.ndim() == 1;
+    const NdArray given = vector ? b[{ellipsis, newaxis}] : b;
+    if (given.shape(-2) != n)
+      throw InvalidArgument(fmt::format("shapes of the matrix and b are not compatible: {} and {}",
+                                        to_string(a.shape()), to_string(b.shape())));
+    const NdArray sides = swapped(given.to(kHost));
+    const Dims all = broadcast_shapes(batch, linalg::batch_of(given));
+    columns = copied(sides.broadcast_to(joined(all, {sides.shape(-2), n})), precision.compute);
+  }
+  NdArray solution() const {
     const NdArray x = vector ? columns[{ellipsis, int64_t{0}, full_slice}] : swapped(columns);
-    return converted(x, dtype).to(device);
+    return converted(x, precision.result).to(device);
   }
 };
-BandedSides banded_sides(const NdArray& ab, const NdArray& b, DType dtype) {
+HostSides banded_sides(const NdArray& ab, const NdArray& b, bool check_finite) {
   check_stacked(ab);
-  if (b.ndim() == 0) throw InvalidArgument("b must have at least one axis");
-  const bool vector = b.ndim() == 1;
-  const NdArray given = vector ? b[{ellipsis, newaxis}] : b;
-  if (given.shape(-2) != ab.shape(-1))
-    throw InvalidArgument(
-        fmt::format("shapes of ab and b are not compatible: {} and {}", to_string(ab.shape()), to_string(b.shape())));
-  const Dims batch = broadcast_shapes(linalg::batch_of(ab), linalg::batch_of(given));
-  const NdArray sides = swapped(given.to(kHost));
-  return {copied(sides.broadcast_to(joined(batch, {sides.shape(-2), sides.shape(-1)})), dtype), vector};
+  check_values(ab, check_finite);
+  check_values(b, check_finite);
+  return {ab, linalg::batch_of(ab), ab.shape(-1), b};
 }
 // The band of each matrix of the batch of `sides`, column by column, below `more` rows.
 NdArray band_of(const NdArray& ab, const NdArray& sides, int64_t more, DType dtype) {
@@ -137,41 +147,51 @@ NdArray band_of(const NdArray& ab, const NdArray& sides, int64_t more, DType dty
 NdArray solve_banded(const std::pair<int64_t, int64_t>& l_and_u, const NdArray& ab, const NdArray& b, bool, bool,
                      bool check_finite) {
   const auto [l, u] = l_and_u;
-  const NdArray* both[] = {&ab, &b};
-  const Device device = common_device(both);
-  check_values(ab, check_finite);
-  check_values(b, check_finite);
-  const Precision precision = precision_of(ab, b);
-  const BandedSides sides = banded_sides(ab, b, precision.compute);
+  const HostSides sides = banded_sides(ab, b, check_finite);
   if (l < 0 || u < 0 || l + u + 1 != ab.shape(-2))
     throw InvalidArgument(fmt::format(
         "invalid values for the number of lower and upper diagonals: l+u+1 ({}) does not equal ab.shape[-2] ({})",
         l + u + 1, ab.shape(-2)));
   if (sides.columns.size() != 0) {
-    const NdArray band = band_of(ab, sides.columns, l, precision.compute);
+    const NdArray band = band_of(ab, sides.columns, l, sides.precision.compute);
     const Info info(linalg::batch_of(band), context_for(kHost));
-    run_on_host(BandedSolve{precision.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()});
+    run_on_host(BandedSolve{sides.precision.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()});
     info.check("singular matrix");
   }
-  return sides.solution(precision.result, device);
+  return sides.solution();
 }
 
 NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool, bool, bool lower, bool check_finite) {
-  const NdArray* both[] = {&ab, &b};
-  const Device device = common_device(both);
-  check_values(ab, check_finite);
-  check_values(b, check_finite);
-  const Precision precision = precision_of(ab, b);
-  const BandedSides sides = banded_sides(ab, b, precision.compute);
+  const HostSides sides = banded_sides(ab, b, check_finite);
   if (ab.shape(-2) == 0) throw InvalidArgument("ab must have at least one row");
   if (sides.columns.size() != 0) {
-    const NdArray band = band_of(ab, sides.columns, 0, precision.compute);
+    const NdArray band = band_of(ab, sides.columns, 0, sides.precision.compute);
     const Info info(linalg::batch_of(band), context_for(kHost));
-    run_on_host(HermitianBandedSolve{precision.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
+    run_on_host(HermitianBandedSolve{sides.precision.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
                                      stack_of(sides.columns), info.data()});
     info.check("Matrix is not positive definite");
   }
-  return sides.solution(precision.result, device);
+  return sides.solution();
+}
+
+NdArray solve_toeplitz(const std::variant<std::pair<NdArray, NdArray>, NdArray>& c_or_cr, const NdArray& b,
+                       bool check_finite) {
+  const auto* both = std::get_if<std::pair<NdArray, NdArray>>(&c_or_cr);
+  const NdArray& c = both ? both->first : std::get<NdArray>(c_or_cr);
+  const NdArray r = both ? both->second : is_complex(c.dtype()) ? apply("conjugate"_op, {c}) : c;
+  if (c.ndim() != 1 || r.ndim() != 1 || c.size() != r.size())
+    throw InvalidArgument(fmt::format("the first column and row must be vectors of one length, not {} and {}",
+                                      to_string(c.shape()), to_string(r.shape())));
+  for (const NdArray* given : {&c, &r, &b}) check_values(*given, check_finite);
+  const HostSides sides(c.astype(promote_types(c.dtype(), r.dtype())), {}, c.size(), b);
+  if (sides.columns.size() != 0) {
+    const DType dtype = sides.precision.compute;
+    const NdArray column = copied(c.to(kHost), dtype), row = copied(r.to(kHost), dtype);
+    const Info info(linalg::batch_of(sides.columns), context_for(kHost));
+    run_on_host(ToeplitzSolve{dtype, column.raw(), row.raw(), stack_of(sides.columns), info.data()});
+    info.check("Singular principal minor");
+  }
+  return sides.solution();
 }
 
 std::pair<NdArray, NdArray> schur(const NdArray& a, std::string_view output, bool, bool check_finite) {

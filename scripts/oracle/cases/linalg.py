@@ -526,7 +526,15 @@ def solveh_banded(ab, b, *, lower=False):
     return f(ab, b[:, None])[..., 0] if of_one else f(ab, b)
 
 
-EXTRA = [eigh, schur, ldl, solve_banded, solveh_banded, lu, lu_factor, lu_solve, solve_triangular, cho_factor, cho_solve, expm, sqrtm, block_diag, toeplitz]
+def solve_toeplitz(c, b):
+    c, r = c if isinstance(c, tuple) else (c, np.conj(c))
+    if c.ndim != 1 or r.shape != c.shape or b.shape[0] != len(c):
+        raise ValueError("shapes")
+    dtype = np.result_type(float_of(c), float_of(r), float_of(b))
+    return scipy_linalg.solve_toeplitz((c, r), b).astype(dtype)
+
+
+EXTRA = [solve_toeplitz, eigh, schur, ldl, solve_banded, solveh_banded, lu, lu_factor, lu_solve, solve_triangular, cho_factor, cho_solve, expm, sqrtm, block_diag, toeplitz]
 FUNCTIONS = {"linalg": types.SimpleNamespace(**({n: getattr(np.linalg, n) for n in dir(np.linalg) if n[0] != "_"}
                                                 | {f.__name__: f for f in EXTRA}))}
 
@@ -612,6 +620,13 @@ def more_of_scipy():
                 ab[0 if lower else -1] = 10 + abs(ab[0]).real
                 for b in [plain(dtype, (n,)), plain(dtype, (n, 2))]:
                     yield case(f"linalg.solveh_banded(ab, b, lower={lower})", ab=ab.copy(), b=b, norm=BOUND)
+        for n in [1, 2, 7, 30]:
+            c, r = plain(dtype, (n,), 1), plain(dtype, (n,), 2)
+            c[0] += 3 * n
+            for b in [plain(dtype, (n,)), plain(dtype, (n, 2))]:
+                yield case("linalg.solve_toeplitz((c, r), b)", c=c, r=r, b=b, norm=BOUND)
+                yield case("linalg.solve_toeplitz(c, b)", c=c, b=b, norm=BOUND)
+        yield case("linalg.solve_toeplitz(c[::-1], b)", c=c[::-1].copy(), b=plain(dtype, (30,)), norm=BOUND)
         a, b = hermitian(dtype, (2, 3, 4, 4)), positive(dtype, (3, 4, 4))
         yield case("linalg.eigh(a, b).eigenvalues", a=a, b=b, norm=20 * BOUND)
         yield case("linalg.ldl(a)", a=a, norm=20 * BOUND)
@@ -637,7 +652,8 @@ def more_of_scipy():
     for call in ["eigh(a, -b)", "eigh(a, b, type=4)", "eigh(a, b[:2, :2])", "eigh(a[:2], b)", "eigh(a, b[:2])", "eigh(w, b)",
                  "eigh(a, UPLO='X')", "schur(a, 'x')", "schur(a[:2])", "schur(w)", "ldl(a[:2])", "ldl(w)",
                  "solve_banded((1, 1), a, a[:2])", "solve_banded((1, 2), a, a)", "solve_banded((1, 1), w, a)",
-                 "solve_banded((1, 1), a * 0, a)", "solveh_banded(-b, a[0])", "solveh_banded(b, a[:2])", "solveh_banded(w, a)"]:
+                 "solve_banded((1, 1), a * 0, a)", "solve_toeplitz(a[0] * 0, a)", "solve_toeplitz(w[0], a)", "solve_toeplitz(a[0], a[:2])",
+                 "solve_toeplitz((a[0], a[0, :2]), a)", "solveh_banded(-b, a[0])", "solveh_banded(b, a[:2])", "solveh_banded(w, a)"]:
         yield case(f"linalg.{call}", a=a, b=b, w=wrong)
 
 

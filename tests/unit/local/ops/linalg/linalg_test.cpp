@@ -599,6 +599,22 @@ TEST_P(LinalgOps, LdlOfIndefiniteMatrices) {
   }
 }
 
+TEST_P(LinalgOps, ToeplitzSystems) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t n : {1, 2, 3, 50}) {
+      const NdArray c = random({n}, dtype), r = random({n}, dtype);
+      c[{Slice{0, 1, 1}}].assign(ops::full({1}, 4.0 * static_cast<double>(n), dtype), current_context());
+      const NdArray b = random({n, 3}, dtype), x = ops::solve_toeplitz(std::pair(c, r), b);
+      EXPECT_EQ(x.dtype(), dtype);
+      EXPECT_LT(residual(b, ops::matmul(wide(ops::toeplitz(c, r)), wide(x)), dtype), kRatio);
+      const NdArray one = b[{full_slice, int64_t{0}}], y = ops::solve_toeplitz(c, one);
+      EXPECT_LT(residual(b[{full_slice, Slice{0, 1, 1}}],
+                         ops::matmul(wide(ops::toeplitz(c)), wide(y))[{full_slice, newaxis}], dtype),
+                kRatio);
+    }
+  }
+}
+
 TEST_P(LinalgOps, BandedSystems) {
   struct Band {
     int64_t n, l, u;
@@ -633,6 +649,10 @@ TEST_P(LinalgOps, BandedSystems) {
     }
   }
   const NdArray zero = ops::zeros({3, 4}), b = ops::ones({4});
+  EXPECT_THROW(ops::solve_toeplitz(b, b), LinAlgError);  // of rank 1
+  EXPECT_THROW(ops::solve_toeplitz(ops::zeros({4}), b), LinAlgError);
+  EXPECT_THROW(ops::solve_toeplitz(b, ops::ones({3})), InvalidArgument);
+  EXPECT_THROW(ops::solve_toeplitz(std::pair(b, ops::ones({3})), b), InvalidArgument);
   EXPECT_THROW(ops::solve_banded({1, 1}, zero, b), LinAlgError);
   EXPECT_THROW(ops::solveh_banded(zero, b), LinAlgError);
   EXPECT_THROW(ops::solve_banded({2, 1}, zero, b), InvalidArgument);
