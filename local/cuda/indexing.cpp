@@ -13,15 +13,15 @@
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/multiprocessors.h"
 #include "quarry/local/cuda/plan.h"
+#include "quarry/local/cuda/sorting/device.h"
 #include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
 namespace {
 
 constexpr int64_t kRecordBytes = kAllocationAlignment;
-constexpr int64_t kSharedSumBytes = 32 << 10;                      // kSharedSumBytes in kernel/indexing.cuh
-constexpr int64_t kSharedSumBlocks = 6 * kPlannedMultiprocessors;  // that many are on a device at once
-constexpr int64_t kFillThreads = kSharedSumBlocks * kBlockThreads / 32;
+constexpr int64_t kSharedSumBytes = 32 << 10;                       // kSharedSumBytes in kernel/indexing.cuh
+int64_t shared_sum_blocks() { return 6 * multiprocessor_count(); }  // that many are on a device at once
 
 const char* mode_name(IndexMode mode) {
   switch (mode) {
@@ -51,6 +51,8 @@ const char* kind_name(ElementKernel::Kind kind) {
       return "update";
     case ElementKernel::Kind::update_shared:
       return "update_shared";
+    case ElementKernel::Kind::update_keys:
+      return "update_keys";
     case ElementKernel::Kind::update_in_order:
       return "update_in_order";
   }
@@ -154,6 +156,12 @@ std::string update_source(const Program& program, bool distinct) {
       "QUARRY_FN void plain(int64_t element, int64_t value) {{\n"
       "  auto* e = reinterpret_cast<{}*>(element);\n  *e = apply(*e{});\n}}\n",
       element, value);
+  // A unary operation has a value that it does not read.
+  text += fmt::format(
+      "using Element = {0};\nusing Value = {1};\n"
+      "QUARRY_FN Element step(Element element, {2}) {{ return apply(element{3}); }}\n",
+      element, unary ? "char" : type_name(program.input_dtype(1)), unary ? "Value" : "Value value",
+      unary ? "" : ", value");
   text += "QUARRY_FN void once(int64_t element, int64_t value) {\n";
   if (distinct) {
     text += "  plain(element, value);\n";
@@ -237,30 +245,82 @@ ElementLaunch make_launch(ElementKernel::Kind kind, const CompactElements& c, co
   return launch;
 }
 
+// How the points of an update in order are sorted by their elements.
+struct UpdateOrder {
+  int64_t points = 0;
+  int64_t low = 0;                            // the least place of an element, bytes from the array's
+  int shift = 0, bits = 0;                    // zeros that end all places; what is left of the greatest
+  bool wide_key = false, wide_point = false;  // 64 bits, else 32
+
+  // f.operator()<Key, Point>()
+  template <class F>
+  void with_types(F&& f) const {
+    const auto with_key = [&]<class Key>() {
+      return wide_point ? f.template operator()<Key, uint64_t>() : f.template operator()<Key, uint32_t>();
+    };
+    wide_key ? with_key.template operator()<uint64_t>() : with_key.template operator()<uint32_t>();
+  }
+};
+
+UpdateOrder update_order(const CompactElements& c) {
+  UpdateOrder order;
+  uint64_t steps = 0;
+  int64_t high = 0;
+  const auto add = [&](int64_t extent, int64_t stride) {
+    const int64_t last = std::max<int64_t>(extent - 1, 0) * stride;
+    (last < 0 ? order.low : high) += last;
+    steps |= static_cast<uint64_t>(stride);
+  };
+  for (int d = 0; d < c.elements.shape.size(); ++d) add(c.elements.shape[d], c.elements.array.strides[d]);
+  for (const AxisIndex& index : c.elements.indices) add(index.extent, index.stride);
+  order.points = element_count(c.elements.shape);
+  order.shift = steps == 0 ? 0 : std::countr_zero(steps);
+  order.bits = std::max<int>(1, std::bit_width(static_cast<uint64_t>(high - order.low) >> order.shift));
+  order.wide_key = order.bits > 32;
+  order.wide_point = order.points >= int64_t{1} << 32;
+  return order;
+}
+
+// The memory of such a sort, one part after the other; twice the keys and the points, and CUB's.
+struct UpdateOrderBytes {
+  int64_t keys = 0, points = 0, sort = 0;
+  int64_t all() const { return 2 * keys + 2 * points + sort; }
+};
+UpdateOrderBytes update_order_bytes(const UpdateOrder& order) {
+  UpdateOrderBytes bytes;
+  order.with_types([&]<class Key, class Point>() {
+    bytes.keys = rounded_allocation(order.points * static_cast<int64_t>(sizeof(Key)));
+    bytes.points = rounded_allocation(order.points * static_cast<int64_t>(sizeof(Point)));
+    size_t sort = 0;
+    Buffers<Key> keys{};
+    Buffers<Point> points{};
+    radix_sort_pairs<Key, Point>(nullptr, sort, keys, points, order.points, order.bits, nullptr);
+    bytes.sort = rounded_allocation(static_cast<int64_t>(sort));
+  });
+  return bytes;
+}
+
 // Whether sums of updates are better gathered by blocks first: many to few elements. The target's positions are those
 // of one index.
 bool gathers_sums(const Program& program, const CompactElements& c) {
-  constexpr int64_t kWorth = 32;  // updates of an element
+  constexpr int64_t kWorth = 32;                                  // updates of an element
+  const int64_t fill = shared_sum_blocks() * kBlockThreads / 32;  // a warp's
   const IndexedElements& e = c.elements;
   if (!adds_natively(program) || e.indices.size() != 1) return false;
   if (std::any_of(e.array.strides.begin(), e.array.strides.end(), [](int64_t stride) { return stride != 0; }))
     return false;
   const int64_t extent = e.indices[0].extent;
-  return extent * c.itemsize <= kSharedSumBytes && element_count(e.shape) >= kWorth * std::max(extent, kFillThreads);
+  return extent * c.itemsize <= kSharedSumBytes && element_count(e.shape) >= kWorth * std::max(extent, fill);
 }
 
 constexpr size_t kRecordSlot = 3, kWinnerSlot = 4, kKeySlot = 5, kFirstIndexSlot = 6, kHashSlot = 7;
+constexpr size_t kOrderKeySlot = 4, kOrderPointSlot = 5, kLowSlot = 6, kShiftSlot = 7;  // of updates in order
 
 void queue(ElementLaunch& launch, CudaStream& stream) {
   const Module& module = module_cache().get("indexing|" + launch.kernel.key(), stream.device().index,
                                             [&] { return launch.kernel.source(); });
-  if (launch.kernel.kind == ElementKernel::Kind::update_in_order) {
-    constexpr int64_t kBlocks = 128;  // each thread goes through all points
-    launch_kernel(module.kernel(0), kBlocks, 1, /*threads=*/32, launch.slots, stream);
-    return;
-  }
   int64_t blocks = ceil_divide(launch.points, kBlockThreads);
-  if (launch.kernel.kind == ElementKernel::Kind::update_shared) blocks = std::min(blocks, kSharedSumBlocks);
+  if (launch.kernel.kind == ElementKernel::Kind::update_shared) blocks = std::min(blocks, shared_sum_blocks());
   launch_kernel(module.kernel(0), blocks, 1, kBlockThreads, launch.slots, stream);
 }
 
@@ -461,8 +521,10 @@ class CudaIndexing final : public Indexing {
     if (raise) read_record(record->at(0), own, stream);
   }
 
-  int64_t update_scratch_bytes(const IndexedElements& to, const Program&, const Operand&) override {
-    return to.mode == IndexMode::raise ? kRecordBytes : 0;
+  int64_t update_scratch_bytes(const IndexedElements& to, const Program& program, const Operand& value) override {
+    const int64_t record = to.mode == IndexMode::raise ? kRecordBytes : 0;
+    if (to.distinct || is_atomic(program) || element_count(to.shape) == 0) return record;
+    return record + update_order_bytes(update_order(compact_update(to, program, value))).all();
   }
   void update(const IndexedElements& to, const Program& program, const Operand& value,
               const ExecContext& context) override {
@@ -476,18 +538,25 @@ class CudaIndexing final : public Indexing {
       own = check_positions(to, record->at(0), stream);
     }
     if (element_count(to.shape) > 0) {
-      const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims::filled(to.shape.size(), 0)} : value;
-      const CompactElements c = compact(to, other, itemsize(program.input_dtype(0)));
-      const bool at_once = to.distinct || is_atomic(program), shared = !to.distinct && gathers_sums(program, c);
-      ElementLaunch launch = make_launch(shared    ? ElementKernel::Kind::update_shared
-                                         : at_once ? ElementKernel::Kind::update
-                                                   : ElementKernel::Kind::update_in_order,
-                                         c, nullptr);
-      if (shared) launch.slots.back() = 1;  // the stride of the key of the only index
-      launch.kernel.distinct = to.distinct;
-      launch.kernel.program = &program;
-      launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
-      queue(launch, stream);
+      const CompactElements c = compact_update(to, program, value);
+      const auto launch_of = [&](ElementKernel::Kind kind) {
+        ElementLaunch launch = make_launch(kind, c, nullptr);
+        launch.kernel.distinct = to.distinct;
+        launch.kernel.program = &program;
+        launch.slots[kRecordSlot] = raise ? address(record->data()) : 0;
+        return launch;
+      };
+      if (!to.distinct && gathers_sums(program, c)) {
+        ElementLaunch launch = launch_of(ElementKernel::Kind::update_shared);
+        launch.slots.back() = 1;  // the stride of the key of the only index
+        queue(launch, stream);
+      } else if (to.distinct || is_atomic(program)) {
+        ElementLaunch launch = launch_of(ElementKernel::Kind::update);
+        queue(launch, stream);
+      } else {
+        update_in_order(launch_of(ElementKernel::Kind::update_keys), launch_of(ElementKernel::Kind::update_in_order),
+                        update_order(c), stream, context);
+      }
     }
     if (raise) read_record(record->at(0), own, stream);
   }
@@ -512,6 +581,37 @@ class CudaIndexing final : public Indexing {
   }
 
  private:
+  static CompactElements compact_update(const IndexedElements& to, const Program& program, const Operand& value) {
+    const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
+    return compact(to, other, itemsize(program.input_dtype(0)));
+  }
+  // O(n) work beside a radix sort by the bits of places in the array.
+  static void update_in_order(ElementLaunch keys, ElementLaunch fold, const UpdateOrder& order, CudaStream& stream,
+                              const ExecContext& context) {
+    use_device(stream.device().index);
+    const UpdateOrderBytes bytes = update_order_bytes(order);
+    const Scratch scratch(bytes.all(), context);
+    order.with_types([&]<class Key, class Point>() {
+      Buffers<Key> places{reinterpret_cast<Key*>(scratch.at(0)), reinterpret_cast<Key*>(scratch.at(bytes.keys))};
+      char* const behind = scratch.at(2 * bytes.keys);
+      Buffers<Point> points{reinterpret_cast<Point*>(behind), reinterpret_cast<Point*>(behind + bytes.points)};
+      const auto prepare = [&](ElementLaunch& launch) {
+        launch.kernel.wide_key = order.wide_key;
+        launch.kernel.wide_rank = order.wide_point;
+        launch.slots[kOrderKeySlot] = address(places.current);
+        launch.slots[kOrderPointSlot] = address(points.current);
+        launch.slots[kLowSlot] = order.low;
+        launch.slots[kShiftSlot] = order.shift;
+      };
+      prepare(keys);
+      queue(keys, stream);
+      auto sort = static_cast<size_t>(bytes.sort);
+      radix_sort_pairs<Key, Point>(behind + 2 * bytes.points, sort, places, points, order.points, order.bits,
+                                   stream.handle());
+      prepare(fold);
+      queue(fold, stream);
+    });
+  }
   static CompactElements run(ElementKernel::Kind kind, const IndexedElements& elements, const Operand& other,
                              int64_t itemsize, char* record, CudaStream& stream) {
     CompactElements c = compact(elements, other, itemsize);
@@ -534,14 +634,15 @@ int64_t position_divider(int64_t extent, bool wide) {
 }
 
 std::string ElementKernel::key() const {
-  return fmt::format("{} {} {} {} {} {}{}{}{} {}", kind_name(kind), width, axes, indices, mode_name(mode),
-                     wide ? 'w' : 'n', wide_rank ? 'w' : 'n', hashed ? 'h' : 'd', distinct ? 'd' : 'r',
-                     program ? program->key() : "");
+  return fmt::format("{} {} {} {} {} {}{}{}{}{} {}", kind_name(kind), width, axes, indices, mode_name(mode),
+                     wide ? 'w' : 'n', wide_rank ? 'w' : 'n', wide_key ? 'w' : 'n', hashed ? 'h' : 'd',
+                     distinct ? 'd' : 'r', program ? program->key() : "");
 }
 
 ModuleSource ElementKernel::source() const {
   const char* const index = wide ? "uint64_t" : "uint32_t";
   const char* const rank = wide_rank ? "uint64_t" : "uint32_t";
+  const char* const key = wide_key ? "uint64_t" : "uint32_t";
   const char* const table = hashed ? "true" : "false";
   std::string arguments;
   std::string before;
@@ -560,9 +661,15 @@ ModuleSource ElementKernel::source() const {
       arguments = fmt::format("{}, {}", index, axes);
       break;
     case Kind::update:
-    case Kind::update_in_order:
       before = update_source(*program, distinct);
       arguments = fmt::format("Update, {}, {}, {}, {}", index, axes, indices, mode_name(mode));
+      break;
+    case Kind::update_keys:
+      arguments = fmt::format("{}, {}, {}, {}, {}, {}", key, rank, index, axes, indices, mode_name(mode));
+      break;
+    case Kind::update_in_order:
+      before = update_source(*program, distinct);
+      arguments = fmt::format("Update, {}, {}, {}, {}, {}", key, rank, index, axes, indices);
       break;
     case Kind::update_shared:
       before = update_source(*program, distinct);
@@ -571,11 +678,11 @@ ModuleSource ElementKernel::source() const {
       break;
   }
   const int count = 8 + axes * (6 + indices) + 4 * indices;  // ElementSlots in kernel/indexing.cuh
-  return {fmt::format("{}namespace quarry::local {{\nusing namespace indexing;\n{}"
-                      "extern \"C\" __global__ void run(const __grid_constant__ indexing::Slots<{}> p) {{ "
-                      "indexing::{}<{}>(p.s); }}\n}}\n",
-                      embedded_indexing, before, count, kind_name(kind), arguments),
-          {"run"}};
+  return {fmt::format(
+              "{}namespace quarry::local::indexing {{\n{}using Params = Slots<{}>;\n"
+              "extern \"C\" __global__ void run_elements(const __grid_constant__ Params p) {{ {}<{}>(p.s); }}\n}}\n",
+              embedded_indexing, before, count, kind_name(kind), arguments),
+          {"run_elements"}};
 }
 
 Indexing& cuda_indexing() {

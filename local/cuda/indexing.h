@@ -11,13 +11,14 @@ Indexing& cuda_indexing();
 
 // Everything that changes the code of an element kernel.
 struct ElementKernel {
-  enum class Kind : uint8_t { gather, scatter, claim, check, update, update_shared, update_in_order };
+  enum class Kind : uint8_t { gather, scatter, claim, check, update, update_shared, update_keys, update_in_order };
   Kind kind = Kind::gather;
   int width = 8;  // bytes of what a thread moves
   int axes = 1, indices = 1;
   IndexMode mode = IndexMode::raise;
   bool wide = false;                 // 64-bit index arithmetic
-  bool wide_rank = false;            // winners in 64 bits
+  bool wide_rank = false;            // winners, or points in order, in 64 bits
+  bool wide_key = false;             // update_keys, update_in_order: elements in 64 bits
   bool hashed = false;               // winners by hash table
   bool distinct = false;             // update: no element twice
   const Program* program = nullptr;  // update

@@ -245,18 +245,48 @@ QUARRY_FN void update_shared(const int64_t* s) {
     if (fn::truth(sums[k])) add_to(reinterpret_cast<T*>(s[1] + k * index[2]), sums[k]);
 }
 
-// In C order for every element: a thread goes through all points and takes those whose elements are its own.
-template <class Update, class Index, int Axes, int Indices, int Mode_>
+// Updates in C order for every element: the points, stably sorted by their element, are runs of those of one element,
+// and the thread at the first point of a run goes through it. The key of an element is its place in memory. Slots: 4
+// keys, 5 points, 6 the least place, 7 how many zeros end all of them.
+template <class Key, class Point, class Index, int Axes, int Indices, int Mode_>
+QUARRY_FN void update_keys(const int64_t* s) {
+  const int64_t point = thread_number();
+  if (point >= s[0] || failed(s)) return;
+  const Element e = locate<Index, Axes, Indices, Mode_>(s, point);
+  reinterpret_cast<Key*>(s[4])[point] = static_cast<Key>(static_cast<uint64_t>(e.array - s[6]) >> s[7]);
+  reinterpret_cast<Point*>(s[5])[point] = static_cast<Point>(point);
+}
+template <class Update, class Key, class Point, class Index, int Axes, int Indices>
 QUARRY_FN void update_in_order(const int64_t* s) {
-  if (failed(s)) return;
-  const uint64_t threads = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-  const uint64_t self = static_cast<uint64_t>(thread_number());
-  for (int64_t point = 0; point < s[0]; ++point) {
-    const Element e = locate<Index, Axes, Indices, Mode_>(s, point);
-    uint64_t h = static_cast<uint64_t>(e.array) * 0x9e3779b97f4a7c15ull;
-    h ^= h >> 32;
-    if (e.good && h % threads == self) Update::plain(s[1] + e.array, s[2] + e.other);
+  using Value = typename Update::Value;
+  constexpr int kAhead = 8;  // values are read before they are needed: the operations wait for each other
+  int64_t at = thread_number();
+  if (at >= s[0] || failed(s)) return;
+  const Key* const keys = reinterpret_cast<const Key*>(s[4]);
+  const Point* const points = reinterpret_cast<const Point*>(s[5]);
+  const Key key = keys[at];
+  if (at > 0 && keys[at - 1] == key) return;
+  auto* const element = reinterpret_cast<typename Update::Element*>(
+      s[1] + s[6] + static_cast<int64_t>(static_cast<uint64_t>(key) << s[7]));
+  auto result = *element;
+  for (int count = kAhead; count == kAhead; at += count) {
+    Value values[kAhead];
+    count = 0;
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (at + k >= s[0] || keys[at + k] != key) continue;
+      int64_t offset = 0;
+      for_each_coordinate<Index, Axes, ElementSlots<Axes, Indices>::per_axis>(
+          s + 8, static_cast<int64_t>(points[at + k]),
+          [&](int, const int64_t* axis, int64_t coordinate) { offset += coordinate * axis[3]; });
+      values[k] = *reinterpret_cast<const Value*>(s[2] + offset);
+      ++count;
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (k < count) result = Update::step(result, values[k]);
   }
+  *element = result;
 }
 
 // ---- Masks ----

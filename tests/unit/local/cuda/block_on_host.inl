@@ -17,6 +17,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __noinline__ __attribute__((noinline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("shared_memory")))
 
 struct Index3 {
@@ -56,8 +57,7 @@ static void wait(State state) {
 static void note(const char* what, unsigned a, unsigned b) {
   if (message[0] == 0)
     snprintf(message, sizeof(message), "block (%u, %u, %u), thread %u: %s (%u of %u)", blockIdx.x, blockIdx.y,
-             blockIdx.z, threadIdx.x,
-             what, a, b);
+             blockIdx.z, threadIdx.x, what, a, b);
 }
 [[noreturn]] static void fail(const char* what, unsigned a, unsigned b) {
   note(what, a, b);
@@ -161,20 +161,30 @@ inline void check_aligned(const void* at, unsigned bytes) {
   if (address % bytes != 0) fail("a wide access that is not aligned", static_cast<unsigned>(address % bytes), bytes);
 }
 template <unsigned Bytes>
-struct alignas(Bytes) Wide {
-  uint32_t words[Bytes / 4];
+struct Words;
+template <>
+struct Words<8> {
+  uint32_t x, y;
+};
+template <>
+struct Words<16> {
+  uint32_t x, y, z, w;
+};
+template <unsigned Bytes>
+struct alignas(Bytes) Wide : Words<Bytes> {
   Wide() = default;
   Wide(const Wide& other) { *this = other; }
   Wide& operator=(const Wide& other) {
     check_aligned(this, Bytes);
     check_aligned(&other, Bytes);
-    memcpy(words, other.words, Bytes);
+    memcpy(static_cast<Words<Bytes>*>(this), &other, Bytes);
     return *this;
   }
 };
 
 }  // namespace on_host
 
+[[maybe_unused]] static const Index3 blockDim{on_host::kThreads, 1, 1};
 using uint2 = on_host::Wide<8>;
 using uint4 = on_host::Wide<16>;
 
@@ -182,11 +192,33 @@ static inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
 }
 static void __syncthreads() { on_host::wait(on_host::State::at_barrier); }
-static uint32_t atomicAdd(uint32_t* at, uint32_t more) {
-  const uint32_t before = *at;
+// One thread runs at a time.
+template <class T>
+static T atomicAdd(T* at, T more) {
+  const T before = *at;
   *at += more;
   return before;
 }
+template <class T>
+static T atomicMin(T* at, T other) {
+  const T before = *at;
+  if (other < before) *at = other;
+  return before;
+}
+template <class T>
+static T atomicMax(T* at, T other) {
+  const T before = *at;
+  if (before < other) *at = other;
+  return before;
+}
+template <class T>
+static T atomicCAS(T* at, T expected, T next) {
+  const T before = *at;
+  if (before == expected) *at = next;
+  return before;
+}
+static inline int __popc(uint32_t x) { return __builtin_popcount(x); }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
 static int __syncthreads_or(int any) {
   static bool given[on_host::kThreads];
   given[threadIdx.x] = any != 0;
@@ -197,6 +229,18 @@ static int __syncthreads_or(int any) {
   return any;
 }
 // Two buffers in turn: who reads one is done before anybody writes it again.
+template <class T>
+static T __shfl_up_sync(uint32_t mask, T value, unsigned distance) {
+  static T exchanged[2][on_host::kThreads];
+  const unsigned me = threadIdx.x;
+  if (mask != 0xffffffffu) on_host::fail("a shuffle of some lanes", mask, 0xffffffffu);
+  unsigned& turn = on_host::threads[me].turn;
+  exchanged[turn][me] = value;
+  on_host::wait(on_host::State::at_shuffle);
+  value = exchanged[turn][me % on_host::kWarp >= distance ? me - distance : me];
+  turn ^= 1u;
+  return value;
+}
 static uint32_t __shfl_down_sync(uint32_t mask, uint32_t value, unsigned distance, int width) {
   static uint32_t exchanged[2][on_host::kThreads];
   const unsigned me = threadIdx.x, in_group = me % static_cast<unsigned>(width);

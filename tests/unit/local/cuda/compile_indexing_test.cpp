@@ -1,10 +1,16 @@
 // The kernels of local/cuda/indexing.cpp and masks.cpp compile, on machines without a GPU too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <tuple>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/indexing.h"
+#include "tests/unit/local/cuda/kernels_on_host.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -88,7 +94,11 @@ TEST(CompileIndexing, Updates) {
     kernel.kind = c.kind;
     kernel.axes = 2;
     kernel.program = &program;
+    kernel.wide_key = c.element == DType::float64;
+    kernel.wide_rank = c.element == DType::int64;
     expect_compiles(kernel.source(), kernel.key());
+    kernel.kind = ElementKernel::Kind::update_keys;
+    if (c.kind == kOrdered) expect_compiles(kernel.source(), kernel.key());
     kernel.kind = kAtomic;
     kernel.distinct = true;
     expect_compiles(kernel.source(), kernel.key());
@@ -96,6 +106,90 @@ TEST(CompileIndexing, Updates) {
     kernel.kind = ElementKernel::Kind::update_shared;
     kernel.distinct = false;
     expect_compiles(kernel.source(), kernel.key());
+  }
+}
+
+// The kernels of an update in order, on the host, with std::stable_sort between them: rows of three elements at
+// positions that repeat, backwards in memory.
+template <class T, class V>
+void expect_updates_in_order(Op op, DType element, DType value, const std::function<T(T, V)>& reference, bool wide) {
+  constexpr int64_t kRows = 50, kColumns = 3;
+  const Program program = update_program(op, element, value);
+  const int64_t points = 1500, value_step = info(op).arity == 2 ? static_cast<int64_t>(sizeof(V)) : 0;
+  std::vector<int64_t> positions(static_cast<size_t>(points));
+  for (size_t i = 0; i < positions.size(); ++i)
+    positions[i] = i % 3 == 0 ? 7 : static_cast<int64_t>(i * i % 23) - kRows / 2;
+  std::vector<T> target(static_cast<size_t>(kRows * kColumns)), expected;
+  std::vector<V> values(static_cast<size_t>(points));
+  for (size_t i = 0; i < target.size(); ++i) target[i] = static_cast<T>(static_cast<float>(i % 11) + 2);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<V>(static_cast<float>(i % 5) / 4 + 1);
+  expected = target;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const int64_t row = positions[i] < 0 ? positions[i] + kRows : positions[i];
+    for (int64_t c = 0; c < kColumns; ++c) {
+      T& x = expected[static_cast<size_t>((kRows - 1 - row) * kColumns + c)];
+      x = reference(x, values[i]);
+    }
+  }
+  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+  const int64_t low = -(kRows - 1) * kColumns * kItem, n = points * kColumns;
+  std::vector<uint64_t> keys(static_cast<size_t>(n)), order(keys.size());
+  uint64_t record = ~uint64_t{0};
+  const auto address = [](const void* p) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(p)); };
+  const auto run = [&](ElementKernel::Kind kind) {
+    ElementKernel kernel;
+    kernel.kind = kind;
+    kernel.axes = 2;
+    kernel.program = &program;
+    kernel.wide_key = kernel.wide_rank = wide;
+    KernelsOnHost kernels;
+    kernels.add(kernel.source(), "indexing");
+    kernels.compile();
+    const std::vector<int64_t> slots = {n, address(&target[(kRows - 1) * kColumns]),
+                                        value_step == 0 ? address(target.data()) : address(values.data()),
+                                        address(&record), address(keys.data()), address(order.data()), low,
+                                        std::countr_zero(static_cast<uint64_t>(kItem)),
+                                        // per axis
+                                        points, position_divider(points, false), 0, value_step, 0, 0, 8, kColumns,
+                                        position_divider(kColumns, false), kItem, 0, 0, 0, 0,
+                                        // the index
+                                        address(positions.data()), kRows, -kColumns * kItem, 0};
+    EXPECT_EQ(kernels.call("run_elements", (n + 255) / 256, 1, slots), "");
+  };
+  run(ElementKernel::Kind::update_keys);
+  EXPECT_EQ(record, ~uint64_t{0});
+  const auto sort = [&]<class Word>() {
+    auto* k = reinterpret_cast<Word*>(keys.data());
+    auto* p = reinterpret_cast<Word*>(order.data());
+    std::vector<std::pair<Word, Word>> pairs;
+    for (int64_t i = 0; i < n; ++i) pairs.emplace_back(k[i], p[i]);
+    std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (int64_t i = 0; i < n; ++i) std::tie(k[i], p[i]) = pairs[static_cast<size_t>(i)];
+    EXPECT_LT(pairs.back().first, kRows * kColumns);
+  };
+  wide ? sort.template operator()<uint64_t>() : sort.template operator()<uint32_t>();
+  run(ElementKernel::Kind::update_in_order);
+  EXPECT_EQ(target, expected) << info(op).name;
+}
+
+TEST(CompileIndexing, UpdatesInOrderRunOnTheHost) {
+  try {
+    expect_updates_in_order<double, double>(
+        "divide"_op, DType::float64, DType::float64, [](double x, double y) { return x / y; }, false);
+    expect_updates_in_order<double, float>(
+        "subtract"_op, DType::float64, DType::float32, [](double x, float y) { return x - static_cast<double>(y); },
+        true);
+    expect_updates_in_order<int32_t, double>(
+        "multiply"_op, DType::int32, DType::float64,
+        [](int32_t x, double y) {
+          const double z = x * y;  // out of range it is the lowest number
+          return z < 0x1p31 && z >= -0x1p31 ? static_cast<int32_t>(z) : std::numeric_limits<int32_t>::min();
+        },
+        false);
+    expect_updates_in_order<int16_t, char>(
+        "negative"_op, DType::int16, DType::int16, [](int16_t x, char) { return static_cast<int16_t>(-x); }, true);
+  } catch (const NotSupported&) {
+    GTEST_SKIP() << "no compiler";
   }
 }
 
