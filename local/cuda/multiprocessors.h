@@ -5,8 +5,9 @@
 
 namespace quarry::local::cuda {
 
-// What plans count on, whatever the device has: the order in which a reduction combines elements follows from the plan,
-// and bits do not depend on the device. An H100 and an H200 have as many.
+// What the order of a reduction counts on, whatever the device has: bits do not depend on the device. An H100 and an
+// H200 have as many. Also the answer of multiprocessor_count() where there is no device: kernels are planned and
+// compiled there too.
 inline constexpr int64_t kPlannedMultiprocessors = 132;
 
 // Of the calling thread's current device: for kernels whose blocks may be any number. Throws DeviceError.

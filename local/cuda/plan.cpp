@@ -14,7 +14,8 @@ namespace quarry::local::cuda {
 namespace {
 
 constexpr int64_t kNarrowLimit = int64_t{1} << 31;
-// Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device.
+// Enough blocks to fill the largest GPUs; a constant, so that the order of a sum does not depend on the device. Where
+// no order follows from it, the device is asked.
 constexpr int64_t kFillBlocks = 16 * kPlannedMultiprocessors;
 constexpr int64_t kMaxSegments = 4 * kFillBlocks;
 // A thread that combines fewer states in its loop needs no levels of partial sums.
@@ -210,7 +211,7 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   plan.grid_x = ceil_divide(threads, kBlockThreads * plan.unroll);
   const bool prepares = std::any_of(program.values().begin(), program.values().end(),
                                     [&](const Value& value) { return is_prepared(program, value); });
-  if (prepares) plan.grid_x = std::min(plan.grid_x, kFillBlocks);
+  if (prepares) plan.grid_x = std::min(plan.grid_x, 16 * multiprocessor_count());
   add_common(plan, program, layout);
   plan.slots.add(threads, "threads");
   for (int d = 1; d < plan.ndim; ++d)
