@@ -2,12 +2,12 @@
 
 #include <cufftXt.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
 
 #include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/plan_cache.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -19,56 +19,23 @@ cudaDataType data_type(DType dtype, bool complex) {
 
 std::array<long long, 3> long_longs(const std::array<int64_t, 3>& values) { return {values[0], values[1], values[2]}; }
 
-using PlanKey = std::tuple<int, cudaStream_t, TransformKind, DType, PlanLayout>;
+using PlanKey = std::tuple<cudaStream_t, TransformKind, DType, PlanLayout>;
 
-class PlanCache {
- public:
-  std::shared_ptr<FftPlan> get(const PlanKey& key) {
-    std::shared_ptr<FftPlan> dropped;  // destroyed after the lock is released
-    const std::lock_guard lock(mutex_);
-    const auto found = plans_.find(key);
-    if (found != plans_.end()) {
-      found->second.last_use = ++clock_;
-      return found->second.plan;
-    }
-    const auto& [device, stream, kind, dtype, layout] = key;
-    auto plan = std::make_shared<FftPlan>(device, kind, dtype, layout);
-    ++made_;
-    if (static_cast<int64_t>(plans_.size()) >= kMostPlans) {
-      const auto oldest = std::min_element(plans_.begin(), plans_.end(), [](const auto& x, const auto& y) {
-        return x.second.last_use < y.second.last_use;
-      });
-      dropped = std::move(oldest->second.plan);
-      plans_.erase(oldest);
-    }
-    plans_[key] = {plan, ++clock_};
-    return plan;
-  }
-  FftPlanCacheUse use() {
-    const std::lock_guard lock(mutex_);
-    return {static_cast<int64_t>(plans_.size()), made_};
-  }
+using FftPlans = PlanCache<PlanKey, FftPlan>;
 
- private:
-  static constexpr int64_t kMostPlans = 64;
-  struct Entry {
-    std::shared_ptr<FftPlan> plan;
-    uint64_t last_use = 0;
-  };
-  std::mutex mutex_;
-  std::map<PlanKey, Entry> plans_;
-  int64_t made_ = 0;
-  uint64_t clock_ = 0;
-};
-
-PlanCache& plan_cache() {
-  static auto* const cache = new PlanCache();  // never destroyed: as the backend
-  return *cache;
+// One for each device, so that devices do not take plans from each other.
+FftPlans& plan_cache(int device) {
+  constexpr int64_t kMostPlans = 64;
+  static std::mutex mutex;
+  static auto* const caches = new std::map<int, FftPlans>();  // never destroyed: as the backend
+  const std::lock_guard lock(mutex);
+  return caches->try_emplace(device, kMostPlans).first->second;
 }
 
 }  // namespace
 
-FftPlan::FftPlan(int device, TransformKind kind, DType dtype, const PlanLayout& layout) : device_(device) {
+FftPlan::FftPlan(int device, TransformKind kind, DType dtype, const PlanLayout& layout)
+    : device_(device), executed_(device, CudaEvent::Timing::off) {
   use_device(device);
   check(cufftCreate(&plan_), "cufftCreate");
   try {
@@ -90,18 +57,27 @@ FftPlan::FftPlan(int device, TransformKind kind, DType dtype, const PlanLayout& 
 }
 
 FftPlan::~FftPlan() {
-  // Kernels in flight may still read the plan's tables.
   int current = 0;
   if (cudaGetDevice(&current) != cudaSuccess || cudaSetDevice(device_) != cudaSuccess) return;
-  cudaDeviceSynchronize();
   cufftDestroy(plan_);
   cudaSetDevice(current);
 }
 
+bool FftPlan::idle() const {
+  const cudaError_t status = cudaEventQuery(executed_.native());
+  if (status == cudaSuccess) return true;
+  // An event of a graph that is captured says no more: the graph may run again.
+  if (status != cudaErrorNotReady) cudaGetLastError();
+  return false;
+}
+
 void FftPlan::set(cudaStream_t stream, void* work) {
   check(cufftSetStream(plan_, stream), "cufftSetStream");
+  stream_ = stream;
   if (work_bytes_ > 0) check(cufftSetWorkArea(plan_, work), "cufftSetWorkArea");
 }
+
+void FftPlan::queued() { QUARRY_CUDA_CALL(cudaEventRecord(executed_.native(), stream_)); }
 
 void FftPlan::execute(void* in, void* out, bool inverse) {
   check(cufftXtExec(plan_, in, out, inverse ? CUFFT_INVERSE : CUFFT_FORWARD), "cufftXtExec");
@@ -109,9 +85,13 @@ void FftPlan::execute(void* in, void* out, bool inverse) {
 
 std::shared_ptr<FftPlan> fft_plan(int device, cudaStream_t stream, TransformKind kind, DType dtype,
                                   const PlanLayout& layout) {
-  return plan_cache().get({device, stream, kind, dtype, layout});
+  return plan_cache(device).get({stream, kind, dtype, layout},
+                                [&] { return std::make_unique<FftPlan>(device, kind, dtype, layout); });
 }
 
-FftPlanCacheUse fft_plan_cache_use() { return plan_cache().use(); }
+FftPlanCacheUse fft_plan_cache_use(int device) {
+  FftPlans& cache = plan_cache(device);
+  return {cache.plans(), cache.made(), cache.retired()};
+}
 
 }  // namespace quarry::local::cuda

@@ -31,7 +31,8 @@ struct PlanLayout {
   }
 };
 
-// Not for use by two threads at once, but by any number of them in turn: use lock().
+// Not for use by two threads at once, but by any number of them in turn: use lock(). Destroyed when it is idle() alone,
+// for kernels in flight read its tables.
 class FftPlan {
  public:
   FftPlan(int device, TransformKind kind, DType dtype, const PlanLayout& layout);
@@ -41,25 +42,30 @@ class FftPlan {
 
   int64_t work_bytes() const { return work_bytes_; }
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-  // With the lock held, before execute().
+  // With the lock held: set(), execute() any number of times, queued().
   void set(cudaStream_t stream, void* work);
   void execute(void* in, void* out, bool inverse);
+  void queued();
+  // Whether the device has done all that was queued. Does not wait.
+  bool idle() const;
 
  private:
   const int device_;
+  CudaEvent executed_;
+  cudaStream_t stream_ = nullptr;
   std::mutex mutex_;
   int plan_ = 0;
   int64_t work_bytes_ = 0;
 };
 
-// The plan of a stream (null: of none, for its size). Thread-safe. The plans that the cache forgets wait for their
-// device.
+// The plan of a stream (null: of none, for its size). Thread-safe: other threads make other plans at the same time.
+// What the cache forgets is destroyed later on, when a plan is made and the device is done with it.
 std::shared_ptr<FftPlan> fft_plan(int device, cudaStream_t stream, TransformKind kind, DType dtype,
                                   const PlanLayout& layout);
 
 struct FftPlanCacheUse {
-  int64_t plans = 0, made = 0;  // now; ever
+  int64_t plans = 0, made = 0, retired = 0;  // now; ever; forgotten and not destroyed yet
 };
-FftPlanCacheUse fft_plan_cache_use();
+FftPlanCacheUse fft_plan_cache_use(int device);
 
 }  // namespace quarry::local::cuda

@@ -298,6 +298,7 @@ class Job {
       plan->execute(static_cast<char*>(group.input.data) + place.input,
                     static_cast<char*>(group.output.data) + place.output, inverse);
     }
+    plan->queued();
   }
 
   // Contiguous memory with `axes` last, in their order.
