@@ -582,7 +582,7 @@ class CudaIndexing final : public Indexing {
 
  private:
   static CompactElements compact_update(const IndexedElements& to, const Program& program, const Operand& value) {
-    const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims(to.shape.size(), 0)} : value;
+    const Operand other = program.inputs() == 1 ? Operand{to.array.data, Dims::filled(to.shape.size(), 0)} : value;
     return compact(to, other, itemsize(program.input_dtype(0)));
   }
   // O(n) work beside a radix sort by the bits of places in the array.

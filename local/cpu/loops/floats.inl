@@ -68,6 +68,42 @@ void vector_loop_to_the_end(void* out, const void* const* args, int64_t n) {
   }
 }
 
+// Simple exponents as fn::power() has them; mostly all are one.
+template <class F>
+void power_loop(void* out, const void* const* args, int64_t n) {
+  using T = typename F::element;
+  constexpr int64_t kPart = 256;
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = n - begin < kPart ? n - begin : kPart;
+    const T* x = static_cast<const T*>(args[0]) + begin;
+    const T* y = static_cast<const T*>(args[1]) + begin;
+    T* r = static_cast<T*>(out) + begin;
+    const T first = y[0];
+    int64_t simple = 0, same = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      simple += fn::is_simple_exponent(y[i]) ? 1 : 0;
+      same += y[i] == first ? 1 : 0;
+    }
+    if (simple == count && same == count) {
+      if (first == T(2)) {
+        for (int64_t i = 0; i < count; ++i) r[i] = x[i] * x[i];
+      } else {
+        for (int64_t i = 0; i < count; ++i) r[i] = fn::simple_power(x[i], first);
+      }
+      continue;
+    }
+    T bases[kPart], exponents[kPart];  // the result may take an argument's place
+    if (simple > 0) {
+      std::memcpy(bases, x, static_cast<size_t>(count) * sizeof(T));
+      std::memcpy(exponents, y, static_cast<size_t>(count) * sizeof(T));
+    }
+    const void* const part[] = {x, y};
+    vector_loop<F>(r, part, count);
+    for (int64_t i = 0; simple > 0 && i < count; ++i)
+      if (fn::is_simple_exponent(exponents[i])) r[i] = fn::simple_power(bases[i], exponents[i]);
+  }
+}
+
 #define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                               \
   unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10)                       \
       unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                   \
@@ -348,6 +384,9 @@ void register_floats(Loops& loops) {
       vector_loop_to_the_end<name##_d, row_##name>;                        \
   loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float32)] = vector_loop_to_the_end<name##_f, row_##name>;
   QUARRY_VECTOR_FUNCTIONS(QUARRY_REGISTER, QUARRY_REGISTER_CAREFUL, QUARRY_REGISTER)
+  loops.op[static_cast<int>(Op::power)][static_cast<int>(DType::float64)] = power_loop<power_d>;
+  loops.op[static_cast<int>(Op::power)][static_cast<int>(DType::float32)] = power_loop<power_f>;
+  loops.op[static_cast<int>(Op::float_power)][static_cast<int>(DType::float64)] = power_loop<float_power_d>;
   loops.op[static_cast<int>(Op::exp)][static_cast<int>(DType::float64)] = exp_loop<double>;
   loops.op[static_cast<int>(Op::exp)][static_cast<int>(DType::float32)] = exp_loop<float>;
   loops.op[static_cast<int>(Op::expit)][static_cast<int>(DType::float64)] = expit_loop<double>;

@@ -130,6 +130,15 @@ void check_power(std::span<const Arg> args, DType loop, const NdArray* where) {
     throw InvalidArgument("Integers to negative integer powers are not allowed.");
 }
 
+// power() by the literal 2 has the bits of square(), which needs no exponents.
+bool is_square(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
+  if (op != "power"_op || dtype || args.size() != 2 || !args[0].array() || args[1].array()) return false;
+  const Scalar& exponent = args[1].scalar();
+  const DType x = args[0].array()->dtype();
+  if (is_complex(exponent.dtype()) || exponent.as_double() != 2 || !(is_integer(x) || is_float(x))) return false;
+  return resolve_arguments(op, args, dtype, Casting::same_kind).loop == x;
+}
+
 struct Inputs {
   std::array<const NdArray*, kMaxArgs> arrays{};
   size_t count = 0;
@@ -299,7 +308,8 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
 // Runs a known program straight into an array of the result's dtype and shape, which is what `out` mostly is. False
 // where the call is of another kind.
 bool run_into(Op op, std::span<const Arg> args, const NdArray& out) {
-  if (op == "power"_op) return false;  // may have exponents to check
+  if (op == "power"_op)  // may have exponents to check
+    return is_square(op, args, std::nullopt) && run_into("square"_op, args.first(1), out);
   const Program* program = cached_program(op, args, std::nullopt);
   if (program == nullptr || program->dtype(program->outputs()[0]) != out.dtype()) return false;
   const Inputs inputs = inputs_of(op, args, std::nullopt);
@@ -362,6 +372,7 @@ void check_writable(const NdArray& out) {
 
 NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
   const Range named(info(op).name);
+  if (is_square(op, args, dtype)) return apply("square"_op, args.first(1), dtype);
   const Inputs inputs = inputs_of(op, args, dtype);
   const ExecContext context = context_for(common_device(inputs.span()));
   const auto run = [&](const Program& program) {

@@ -62,7 +62,8 @@ QUARRY_FN T floor_divide(T x, T y) {
   if constexpr (Signed<T>) {
     if (y == -1) return negative(x);
     const T quotient = static_cast<T>(x / y);
-    return static_cast<T>((x % y != 0) & ((x < 0) != (y < 0)) ? quotient - 1 : quotient);
+    const bool exact = static_cast<T>(quotient * y) == x;  // a remainder would be a second division
+    return static_cast<T>(!exact & ((x < 0) != (y < 0)) ? quotient - 1 : quotient);
   } else {
     return static_cast<T>(x / y);
   }

@@ -42,12 +42,35 @@ QUARRY_FN T copysign(T x, T y) {
   constexpr typename real_format<T>::bits sign = typename real_format<T>::bits(1) << (sizeof(T) * 8 - 1);
   return QUARRY_BIT_CAST(T, magnitude_bits(x) | (QUARRY_BIT_CAST(typename real_format<T>::bits, y) & sign));
 }
+// A rounded quotient q is above the exact one by less than the step to the next integer, so that of its integral part
+// one at most is too much; the remainder by either is exact or rounded once. So a division does what takes a loop over
+// bits where quotients are large. Here they are not, and integral quotients are exact in all that is made of them.
+template <Real T>
+QUARRY_FN bool is_moderate(T q, T y) {
+  return absolute(q) < (sizeof(T) == 8 ? T(1125899906842624.0) : T(2097152.0)) && !isinf(y);  // 2^50, 2^21
+}
 template <Real T>
 QUARRY_FN T fmod(T x, T y) {
-  return math::fmod(x, y);
+  const T q = x / y;
+  if (!is_moderate(q, y)) return math::fmod(x, y);
+  const T n = math::trunc(q);
+  T r = math::fma(-n, y, x);
+  if (r != 0 && (r < 0) != (x < 0)) r = math::fma(copysign(T(1), q) - n, y, x);
+  return r == 0 ? copysign(T(0), x) : r;
+}
+// The floor of x / y where the rounded quotient is moderate.
+template <Real T>
+QUARRY_FN T moderate_floor(T q, T x, T y) {
+  const T n = math::floor(q), r = math::fma(-n, y, x);
+  return r != 0 && (r < 0) != (y < 0) ? n - T(1) : n;
 }
 template <Real T>
 QUARRY_FN T remainder(T x, T y) {
+  const T q = x / y;
+  if (is_moderate(q, y)) {
+    const T r = math::fma(-moderate_floor(q, x, y), y, x);
+    return r == 0 ? copysign(T(0), y) : r;
+  }
   const T r = math::fmod(x, y);
   if (y == 0) return r;
   if (r == 0) return copysign(T(0), y);
@@ -55,11 +78,16 @@ QUARRY_FN T remainder(T x, T y) {
 }
 template <Real T>
 QUARRY_FN T floor_divide(T x, T y) {
-  if (y == 0) return x / y;
+  const T q = x / y;
+  if (y == 0) return q;
+  if (is_moderate(q, y)) {
+    const T n = moderate_floor(q, x, y);
+    return n == 0 ? copysign(T(0), q) : n;
+  }
   const T r = math::fmod(x, y);
   T quotient = (x - r) / y;
   if (r != 0 && (y < 0) != (r < 0)) quotient -= T(1);
-  if (quotient == 0) return copysign(T(0), x / y);
+  if (quotient == 0) return copysign(T(0), q);
   const T rounded = math::floor(quotient);
   return quotient - rounded > T(0.5) ? rounded + T(1) : rounded;
 }
@@ -95,9 +123,24 @@ QUARRY_UNARY(ceil, ceil)
 QUARRY_UNARY(trunc, trunc)
 QUARRY_UNARY(rint, rint)
 #undef QUARRY_UNARY
+// The exponents that need no logarithm. Results are rounded once: x^3 takes the error of x^2 along, unless it is lost
+// near the limits of the format. The root is that of pow(): of -0 it is 0, of -inf inf.
+template <Real T>
+QUARRY_FN bool is_simple_exponent(T y) {
+  return (y == T(2)) | (y == T(3)) | (y == T(-1)) | (y == T(0.5));
+}
+template <Real T>
+QUARRY_FN T simple_power(T x, T y) {
+  if (y == T(2)) return x * x;
+  if (y == T(-1)) return T(1) / x;
+  if (y == T(0.5)) return x == -infinity<T>() ? infinity<T>() : math::sqrt(x) + T(0);
+  constexpr T least = sizeof(T) == 8 ? T(2.2250738585072014e-308) : T(1.17549435e-38);
+  const T square = x * x, cube = square * x, size = absolute(cube);
+  return size >= least && size < infinity<T>() ? math::fma(square, x, math::fma(x, x, -square) * x) : cube;
+}
 template <Real T>
 QUARRY_FN T power(T x, T y) {
-  return math::pow(x, y);
+  return is_simple_exponent(y) ? simple_power(x, y) : math::pow(x, y);
 }
 template <Real T>
 QUARRY_FN T arctan2(T x, T y) {
