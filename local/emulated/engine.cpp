@@ -198,6 +198,13 @@ class EmulatedSorting final : public Queued<Sorting, cpu_sorting> {
                     int64_t* out, const ExecContext& context) override {
     queue<&Sorting::searchsorted>(context, 0, dtype, sorted, rows, values, values_per_row, right, out);
   }
+  void contains(DType dtype, const void* sorted, int64_t length, const void* values, int64_t count, bool invert,
+                bool* out, const ExecContext& context) override {
+    queue<&Sorting::contains>(context, 0, dtype, sorted, length, values, count, invert, out);
+  }
+  void interpolate(const Interpolation& task, const ExecContext& context) override {
+    queue<&Sorting::interpolate>(context, 0, task);
+  }
   int64_t bincount_scratch_bytes(int64_t count, int64_t bins) override {
     return cpu_sorting().bincount_scratch_bytes(count, bins);
   }

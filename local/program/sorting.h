@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/interpolation.h"
 
 namespace quarry::local {
 
@@ -57,6 +58,12 @@ class Sorting {
   // equal). As many rows of values as of sorted elements. No scratch.
   virtual void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row,
                             bool right, int64_t* out, const ExecContext& context) = 0;
+
+  // For each value whether the sorted row has an equal element (`invert`: has none); a NaN equals nothing. No scratch.
+  virtual void contains(DType dtype, const void* sorted, int64_t length, const void* values, int64_t count, bool invert,
+                        bool* out, const ExecContext& context) = 0;
+  // Between the two points around each place. No scratch.
+  virtual void interpolate(const Interpolation& task, const ExecContext& context) = 0;
 
   // out[b], b in [0, bins): how many of the `count` positions are b (int64), or with `weights` the sum of theirs
   // (float64). Positions outside [0, bins) count nowhere.

@@ -216,46 +216,27 @@ class CpuSorting final : public Sorting {
 
   void searchsorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
                     int64_t* out, const ExecContext& context) override {
-    const auto search = [&](auto load, int64_t itemsize) {
-      constexpr int64_t kUnit = int64_t{1} << 13;
-      const int64_t units_per_row = (values_per_row + kUnit - 1) / kUnit;
-      const int slots = context.threads > 0 ? std::min(context.threads, arena_threads()) : arena_threads();
-      for_each_unit(rows.rows * units_per_row, slots, [&](int64_t unit, int) {
-        const int64_t row = unit / units_per_row, begin = unit % units_per_row * kUnit;
-        const int64_t n = std::min(kUnit, values_per_row - begin), first = row * values_per_row + begin;
-        const auto* row_data = static_cast<const char*>(sorted) + row * rows.length * itemsize;
-        // Several searches in step, so that they wait for memory at the same time.
-        constexpr int64_t kTogether = 16;
-        int64_t i = 0;
-        for (; i + kTogether <= n; i += kTogether) {
-          decltype(load(row_data, 0)) wanted[kTogether];
-          for (int64_t k = 0; k < kTogether; ++k) wanted[k] = load(static_cast<const char*>(values), first + i + k);
-          search_together<kTogether>(rows.length, row_data, load, wanted, right, out + first + i);
-        }
-        for (; i < n; ++i) {
-          const auto wanted = load(static_cast<const char*>(values), first + i);
-          search_together<1>(rows.length, row_data, load, &wanted, right, out + first + i);
-        }
-      });
-    };
-    if (is_complex(dtype)) {
-      const auto words = [&]<class Part>() {
-        using Bits = typename Part::Bits;
-        search(
-            [](const char* data, int64_t i) {
-              const auto* parts = reinterpret_cast<const Bits*>(data) + 2 * i;
-              const auto rank = keys::ComplexKey<Part>::rank(parts[0], parts[1]);
-              return std::pair(rank.high, rank.low);
-            },
-            2 * static_cast<int64_t>(sizeof(Bits)));
-      };
-      return dtype == DType::complex64 ? words.operator()<keys::Float32Key>() : words.operator()<keys::Float64Key>();
-    }
-    with_key(dtype, [&]<class Key>() {
-      using Bits = typename Key::Bits;
-      search([](const char* data, int64_t i) { return Key::rank(reinterpret_cast<const Bits*>(data)[i]); },
-             static_cast<int64_t>(sizeof(Bits)));
+    with_ranks(dtype, [&](auto load, int64_t itemsize) {
+      search(sorted, itemsize, load, rows, values, values_per_row, right, context,
+             [&](int64_t i, const auto&, int64_t position, const char*) { out[i] = position; });
     });
+  }
+  void contains(DType dtype, const void* sorted, int64_t length, const void* values, int64_t count, bool invert,
+                bool* out, const ExecContext& context) override {
+    with_ranks(dtype, [&](auto load, int64_t itemsize) {
+      search(sorted, itemsize, load, {1, length}, values, count, /*right=*/false, context,
+             [&](int64_t i, const auto& value, int64_t position, const char* row) {
+               const bool found = position < length && load(row, position) == value && !load.is_nan(values, i);
+               out[i] = found != invert;
+             });
+    });
+  }
+  void interpolate(const Interpolation& task, const ExecContext& context) override {
+    const Rank<keys::Float64Key> load;
+    search(task.points, sizeof(double), load, {1, task.length}, task.places, task.count, /*right=*/true, context,
+           [&](int64_t i, const auto&, int64_t position, const char*) {
+             task.out[i * task.out_step] = interpolation::value_at(task, task.places[i], position);
+           });
   }
 
   int64_t bincount_scratch_bytes(int64_t count, int64_t bins) override { return count_scratch_bytes(count, bins); }
@@ -273,6 +254,62 @@ class CpuSorting final : public Sorting {
   }
 
  private:
+  // The rank of an element, and whether it equals nothing.
+  template <class Key>
+  struct Rank {
+    using Bits = typename Key::Bits;
+    static Bits bits(const void* data, int64_t i) { return static_cast<const Bits*>(data)[i]; }
+    Bits operator()(const void* data, int64_t i) const { return Key::rank(bits(data, i)); }
+    bool is_nan(const void* data, int64_t i) const {
+      if constexpr (requires(Bits x) { Key::is_nan(x); }) return Key::is_nan(bits(data, i));
+      return false;
+    }
+  };
+  template <class Part>
+  struct ComplexRank {
+    using Bits = typename Part::Bits;
+    std::pair<Bits, Bits> operator()(const void* data, int64_t i) const {
+      const auto* parts = static_cast<const Bits*>(data) + 2 * i;
+      const auto rank = keys::ComplexKey<Part>::rank(parts[0], parts[1]);
+      return std::pair(rank.high, rank.low);
+    }
+    bool is_nan(const void* data, int64_t i) const {
+      const auto* parts = static_cast<const Bits*>(data) + 2 * i;
+      return Part::is_nan(parts[0]) || Part::is_nan(parts[1]);
+    }
+  };
+  // f(rank, itemsize)
+  template <class F>
+  static void with_ranks(DType dtype, F&& f) {
+    if (dtype == DType::complex64) return f(ComplexRank<keys::Float32Key>(), itemsize(dtype));
+    if (dtype == DType::complex128) return f(ComplexRank<keys::Float64Key>(), itemsize(dtype));
+    with_key(dtype, [&]<class Key>() { f(Rank<Key>(), itemsize(dtype)); });
+  }
+  // each(i, rank, position, row) for value i of all rows: how many elements of its sorted row come before it.
+  template <class Load, class Each>
+  static void search(const void* sorted, int64_t itemsize, const Load& load, Rows rows, const void* values,
+                     int64_t values_per_row, bool right, const ExecContext& context, Each&& each) {
+    constexpr int64_t kUnit = int64_t{1} << 13;
+    const int64_t units_per_row = (values_per_row + kUnit - 1) / kUnit;
+    const int slots = context.threads > 0 ? std::min(context.threads, arena_threads()) : arena_threads();
+    for_each_unit(rows.rows * units_per_row, slots, [&](int64_t unit, int) {
+      const int64_t row = unit / units_per_row, begin = unit % units_per_row * kUnit;
+      const int64_t n = std::min(kUnit, values_per_row - begin), first = row * values_per_row + begin;
+      const auto* row_data = static_cast<const char*>(sorted) + row * rows.length * itemsize;
+      // Several searches in step, so that they wait for memory at the same time.
+      constexpr int64_t kTogether = 16;
+      const auto together = [&]<int64_t kCount>(int64_t i) {
+        decltype(load(row_data, 0)) wanted[kCount];
+        int64_t found[kCount];
+        for (int64_t k = 0; k < kCount; ++k) wanted[k] = load(values, first + i + k);
+        search_together<kCount>(rows.length, row_data, load, wanted, right, found);
+        for (int64_t k = 0; k < kCount; ++k) each(first + i + k, wanted[k], found[k], row_data);
+      };
+      int64_t i = 0;
+      for (; i + kTogether <= n; i += kTogether) together.template operator()<kTogether>(i);
+      for (; i < n; ++i) together.template operator()<1>(i);
+    });
+  }
   // out[k]: how many of the n elements are less than wanted[k] (`right`: or equal).
   template <int64_t kCount, class Load, class Value>
   static void search_together(int64_t n, const char* row, Load&& load, const Value* wanted, bool right, int64_t* out) {

@@ -87,6 +87,9 @@ void place_by_keys(DType dtype, bool ranked, bool positions, const void* in, int
 
 void search_sorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
                    int64_t* out, cudaStream_t stream);
+void contains_sorted(DType dtype, const void* sorted, int64_t length, const void* values, int64_t count, bool invert,
+                     bool* out, cudaStream_t stream);
+void interpolate_points(const Interpolation& task, cudaStream_t stream);
 // Add to `out`, which the caller has set to zero.
 void count_bins(const int64_t* positions, int64_t count, const double* weights, int64_t bins, void* out,
                 cudaStream_t stream);

@@ -420,6 +420,18 @@ class CudaSorting final : public Sorting {
     search_sorted(dtype, sorted, rows, values, values_per_row, right, out, stream.handle());
   }
 
+  void contains(DType dtype, const void* sorted, int64_t length, const void* values, int64_t count, bool invert,
+                bool* out, const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    use_device(stream.device().index);
+    contains_sorted(dtype, sorted, length, values, count, invert, out, stream.handle());
+  }
+  void interpolate(const Interpolation& task, const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    use_device(stream.device().index);
+    interpolate_points(task, stream.handle());
+  }
+
   int64_t bincount_scratch_bytes(int64_t, int64_t) override { return 0; }
   void bincount(const int64_t* positions, int64_t count, const double* weights, int64_t bins, void* out,
                 const ExecContext& context) override {

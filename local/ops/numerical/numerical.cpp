@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/program/products.h"
@@ -73,102 +75,7 @@ NdArray zero_dim(const Scalar& value, DType dtype, const ExecContext& context) {
   return array;
 }
 
-NdArray clipped(const NdArray& values, const NdArray& positions) {
-  return take(values, positions, std::nullopt, std::nullopt, "clip");
-}
-
-// What a NaN of x gives, as in NumPy: NaN, but no imaginary part, and the value where there is only one point.
-enum class OfNan { itself, zero, value };
-
-// The real interpolation of all of x: `f` holds values at the sample points, `at` and `next` the positions around x,
-// of which those outside of the points count as the nearest.
-void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const NdArray& at, const NdArray& next,
-                 const NdArray& left, const NdArray& right, bool by_reciprocal, OfNan of_nan, const NdArray& out,
-                 const ExecContext& context) {
-  const NdArray x0 = clipped(xp, at), x1 = clipped(xp, next), f0 = clipped(f, at), f1 = clipped(f, next);
-  const NdArray first = xp[{0}], last = xp[{-1}];
-  const std::array inputs = {&x, &x0, &x1, &f0, &f1, &first, &last, &left, &right};
-  Program program;
-  std::array<ValueId, 9> id{};
-  for (ValueId& value : id) value = program.input(DType::float64);
-  const auto [vx, vx0, vx1, vf0, vf1, vfirst, vlast, vleft, vright] = id;
-  const auto two = [&](Op op, ValueId a, ValueId b) { return program.apply(op, std::array{a, b}); };
-  const auto choose = [&](ValueId condition, ValueId a, ValueId b) {
-    return program.apply("where"_op, std::array{condition, a, b});
-  };
-  const ValueId rise = two("subtract"_op, vf1, vf0), run = two("subtract"_op, vx1, vx0);
-  const ValueId slope =
-      by_reciprocal ? two("multiply"_op, rise, two("divide"_op, program.constant(Scalar(1.0), DType::float64), run))
-                    : two("divide"_op, rise, run);
-  ValueId value = two("add"_op, two("multiply"_op, slope, two("subtract"_op, vx, vx0)), vf0);
-  // As NumPy: where that is NaN, from the other end, and between equal values that value.
-  const ValueId other = two("add"_op, two("multiply"_op, slope, two("subtract"_op, vx, vx1)), vf1);
-  const auto is_nan = [&](ValueId a) { return program.apply("isnan"_op, std::array{a}); };
-  const ValueId again = choose(two("logical_and"_op, is_nan(other), two("equal"_op, vf0, vf1)), vf0, other);
-  value = choose(is_nan(value), again, value);
-  value = choose(two("equal"_op, vx, vx0), vf0, value);
-  value = choose(two("equal"_op, vx, vlast), two("add"_op, vf1, program.constant(Scalar(-0.0), DType::float64)), value);
-  value = choose(two("greater"_op, vx, vlast), vright, value);
-  value = choose(two("less"_op, vx, vfirst), vleft, value);
-  const ValueId zero = program.constant(Scalar(0.0), DType::float64);
-  program.output(choose(is_nan(vx), of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf0, value));
-  const NdArray* outputs[] = {&out};
-  run_elementwise(program, inputs, outputs, context);
-}
-
-// A line per interval: value = slope (x - x0) + base, with one interval before the points and one behind them, which
-// are flat. searchsorted() from the right gives an interval's number.
-struct Intervals {
-  NdArray x0, slope, base;
-  // Whether slopes and points are finite, without which values may be NaN that are not by interpolate(). Blocks.
-  bool finite() const {
-    for (const NdArray* array : {&x0, &slope, &base})
-      if (!ops::all(apply("isfinite"_op, {*array})).item().as_bool()) return false;
-    return true;
-  }
-};
-Intervals intervals_of(const NdArray& xp, const NdArray& f, const NdArray& left, const NdArray& right,
-                       bool by_reciprocal, const ExecContext& context) {
-  const int64_t n = xp.size();
-  Intervals lines;
-  for (NdArray* array : {&lines.x0, &lines.slope, &lines.base}) *array = NdArray({n + 1}, DType::float64, context);
-  part(lines.x0, 0, 1).assign(part(xp, 0, 1), context);
-  part(lines.x0, 1, n).assign(xp, context);
-  const auto steps = [&](const NdArray& values) {
-    return apply("subtract"_op, {part(values, 1, n - 1), part(values, 0, n - 1)});
-  };
-  lines.slope.fill(0, context);
-  part(lines.slope, 1, n - 1)
-      .assign(by_reciprocal ? apply("multiply"_op, {steps(f), apply("divide"_op, {1.0, steps(xp)})})
-                            : apply("divide"_op, {steps(f), steps(xp)}),
-              context);
-  part(lines.base, 0, 1).assign(left, context);
-  part(lines.base, 1, n - 1).assign(part(f, 0, n - 1), context);
-  part(lines.base, n, 1).assign(right, context);
-  return lines;
-}
-// Where the intervals are finite; `number` has the interval of each x.
-void interpolate(const NdArray& x, const NdArray& xp, const NdArray& f, const Intervals& lines, const NdArray& number,
-                 OfNan of_nan, const NdArray& out, const ExecContext& context) {
-  const NdArray x0 = clipped(lines.x0, number), slope = clipped(lines.slope, number),
-                base = clipped(lines.base, number), last = xp[{-1}], f_last = f[{-1}];
-  const std::array inputs = {&x, &x0, &slope, &base, &last, &f_last};
-  Program program;
-  std::array<ValueId, 6> id{};
-  for (ValueId& value : id) value = program.input(DType::float64);
-  const auto [vx, vx0, vslope, vbase, vlast, vf_last] = id;
-  const auto two = [&](Op op, ValueId a, ValueId b) { return program.apply(op, std::array{a, b}); };
-  const ValueId zero = program.constant(Scalar(0.0), DType::float64);
-  const ValueId run = two("subtract"_op, vx, vx0);
-  const ValueId flat = two("logical_or"_op, two("equal"_op, run, zero), two("equal"_op, vslope, zero));
-  ValueId value =
-      program.apply("where"_op, std::array{flat, vbase, two("add"_op, two("multiply"_op, vslope, run), vbase)});
-  value = program.apply("where"_op, std::array{two("equal"_op, vx, vlast), vf_last, value});
-  const ValueId nan = of_nan == OfNan::itself ? vx : of_nan == OfNan::zero ? zero : vf_last;
-  program.output(program.apply("where"_op, std::array{program.apply("isnan"_op, std::array{vx}), nan, value}));
-  const NdArray* outputs[] = {&out};
-  run_elementwise(program, inputs, outputs, context);
-}
+using OfNan = Interpolation::OfNan;
 
 NdArray wrapped(const NdArray& values, double before, double after, const ExecContext& context) {
   const int64_t n = values.size();
@@ -216,8 +123,9 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
     if (is_complex(array->dtype()) && !period)
       throw TypeError(
           "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'");
-  NdArray x = x_in.astype(DType::float64, context), xp = xp_in.astype(DType::float64, context);
-  NdArray fp = fp_in.astype(complex ? DType::complex128 : DType::float64, context);
+  const auto as = [&](const NdArray& a, DType dtype) { return a.dtype() == dtype ? a : a.astype(dtype, context); };
+  NdArray x = as(x_in, DType::float64), xp = as(xp_in, DType::float64);
+  NdArray fp = as(fp_in, complex ? DType::complex128 : DType::float64);
   if (period) {
     if (*period == 0) throw InvalidArgument("period must be a non-zero value");
     const double length = std::abs(*period);
@@ -236,22 +144,30 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
   if (xp.size() == 0) throw InvalidArgument("array of sample points is empty");
   if (xp.size() != fp.size()) throw InvalidArgument("fp and xp are not of the same length.");
 
-  const int64_t n = xp.size();
-  const NdArray next = searchsorted(xp, x, "right");
   NdArray out(x.shape(), fp.dtype(), context);
   if (out.size() == 0) return out;
+  // Sources that stay in memory: they are read by address.
+  const NdArray places = packed(x, context), points = packed(xp, context);
   const NdArray below = left ? zero_dim(*left, fp.dtype(), context) : fp[{0}];
   const NdArray above = right ? zero_dim(*right, fp.dtype(), context) : fp[{-1}];
-  std::optional<NdArray> at;
-  const auto part_of = [&](const NdArray& f, const NdArray& f_below, const NdArray& f_above, OfNan of_nan,
+  for (const NdArray* array : std::array{&places, &points, &std::as_const(fp), &below, &above}) array->buffer()->use(context.stream);
+  const auto part_of = [&](const NdArray& values, const NdArray& before, const NdArray& behind, OfNan of_nan,
                            const NdArray& to) {
-    if (n == 1) of_nan = OfNan::value;
-    if (n <= x.size()) {
-      const Intervals lines = intervals_of(xp, f, f_below, f_above, complex, context);
-      if (lines.finite()) return interpolate(x, xp, f, lines, next, of_nan, to, context);
-    }
-    if (!at) at = apply("subtract"_op, {next, 1});
-    interpolate(x, xp, f, *at, next, f_below, f_above, complex, of_nan, to, context);
+    const auto steps = [](const NdArray& array, int64_t step) { return step / array.itemsize(); };
+    Interpolation task;
+    task.places = places.data<double>();
+    task.count = places.size();
+    task.points = points.data<double>();
+    task.length = points.size();
+    task.values = values.data<double>();
+    task.step = steps(values, values.strides()[0]);
+    task.before = before.data<double>();
+    task.behind = behind.data<double>();
+    task.by_reciprocal = complex;
+    task.of_nan = points.size() == 1 ? OfNan::value : of_nan;
+    task.out = to.data<double>();
+    task.out_step = complex ? 2 : 1;
+    engine(context.device).sorting().interpolate(task, context);
   };
   if (complex) {
     part_of(fp.real(), below.real(), above.real(), OfNan::itself, out.real());

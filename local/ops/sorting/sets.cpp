@@ -325,10 +325,17 @@ NdArray isin(const NdArray& element, const NdArray& test_elements, bool assume_u
     if (const auto found = look_up(element, test_elements, context)) return invert ? logical_not(*found) : *found;
   }
   const DType common = promote_types(element.dtype(), test_elements.dtype());
-  const NdArray set = sorted_rows(flattened(test_elements).astype(common, context), context);
-  const NdArray wanted = flattened(element).astype(common, context);
-  const NdArray found = equal(take(set, searchsorted(set, wanted), 0, std::nullopt, "clip"), wanted);
-  return (invert ? logical_not(found) : found).reshape(element.shape());
+  const auto as_common = [&](const NdArray& a) { return a.dtype() == common ? a : a.astype(common, context); };
+  const NdArray set = sorted_rows(flattened(as_common(test_elements)), context);
+  const NdArray wanted = packed(as_common(element), context);
+  NdArray found(element.shape(), DType::bool_, context);
+  if (found.size() == 0) return found;
+  set.buffer()->use(context.stream);
+  wanted.buffer()->use(context.stream);
+  engine(context.device)
+      .sorting()
+      .contains(common, set.raw(), set.size(), wanted.raw(), wanted.size(), invert, found.data<bool>(), context);
+  return found;
 }
 
 NdArray trim_zeros(const NdArray& filt, std::string_view trim, const Axes& axis) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/rows.h"
@@ -176,6 +177,26 @@ void check_one_dimension(const NdArray& a) {
   if (a.ndim() > 1) throw InvalidArgument("object too deep for desired array");
 }
 
+// Whether a row of bins falls, in one read. Throws InvalidArgument where it also rises. Blocks.
+bool decreases(const NdArray& bins) {
+  Fused f;
+  const auto low = f.input(bins[{Slice{std::nullopt, bins.size() - 1, std::nullopt}}]);
+  const auto high = f.input(bins[{Slice{1, std::nullopt, std::nullopt}}]);
+  const auto rises = f("less"_op, low, high), falls = f("greater"_op, low, high);
+  for (const auto& step : {rises, falls, f("not_equal"_op, low, high)}) {
+    const ValueId value[] = {f.id(step)};
+    f.program().reduce("any"_reduction, value, DType::bool_);
+  }
+  const auto states = run_reductions(f.program(), f.inputs(), f.shape(), /*mask=*/1, f.context());
+  Fused code;  // for one read of all
+  const auto bit = [&](size_t k) {
+    return code("multiply"_op, code.cast(code.input(states[k]), DType::int64), int64_t{1} << k);
+  };
+  const int64_t found = code.run(code("add"_op, code("add"_op, bit(0), bit(1)), bit(2))).item().as_int64();
+  if ((found & 3) == 3) throw InvalidArgument("bins must be monotonically increasing or decreasing");
+  return found == 6 || found == 4;  // NaN beside numbers alone: as NumPy
+}
+
 }  // namespace
 
 NdArray sort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,
@@ -343,15 +364,7 @@ NdArray digitize(const NdArray& x, const NdArray& bins, bool right) {
   const NdArray* both[] = {&x, &bins};
   const ExecContext context = context_for(common_device(both));
   const int64_t n = bins.size();
-  bool decreasing = false;
-  if (n > 1) {
-    const NdArray low = bins[{Slice{std::nullopt, n - 1, std::nullopt}}];
-    const NdArray high = bins[{Slice{1, std::nullopt, std::nullopt}}];
-    const bool rises = any(apply("less"_op, {low, high})).item().as_bool();
-    const bool falls = any(apply("greater"_op, {low, high})).item().as_bool();
-    if (rises && falls) throw InvalidArgument("bins must be monotonically increasing or decreasing");
-    decreasing = falls || (!rises && any(apply("not_equal"_op, {low, high})).item().as_bool());  // NaN: as NumPy
-  }
+  const bool decreasing = n > 1 && decreases(bins);
   const DType common = promote_types(x.dtype(), bins.dtype());
   const NdArray values = cast_to(x, common, context), edges = cast_to(bins, common, context);
   if (!decreasing) return search(edges, values, !right);

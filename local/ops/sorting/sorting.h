@@ -10,8 +10,8 @@
 
 namespace quarry::local::ops {
 
-// The elements in order along `axis`; nothing sorts the flattened array. Every `kind` gives the same result: sorts are
-// stable.
+// The elements in order along `axis`; nothing sorts the flattened array. Equal elements that differ (both zeros, NaNs)
+// keep their order where `kind` is "stable" or "mergesort", or `stable`; else zeros come with the negative ones first.
 NdArray sort(const NdArray& a, std::optional<int64_t> axis = -1, std::optional<std::string_view> kind = std::nullopt,
              std::optional<std::string_view> order = std::nullopt, std::optional<bool> stable = std::nullopt);
 // The int64 positions that sort along `axis`; equal elements keep their order.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -115,6 +116,59 @@ TEST_P(Numerical, RootsAndFitsInvertTheirPolynomials) {
   EXPECT_LT(difference(quotient, from_vector<double>({2, 1})), 1e-12);
   EXPECT_LT(difference(ops::polyder(ops::polyint(p)), p), 1e-13);
   EXPECT_EQ(ops::roots(p).device().kind, GetParam());
+}
+
+// NumPy's loop over places, with its own search.
+double interpolated(const std::vector<double>& xp, const std::vector<double>& fp, double left, double right, double x) {
+  if (xp.size() == 1) return x < xp[0] ? left : x > xp[0] ? right : fp[0];
+  if (std::isnan(x)) return x;
+  if (x < xp.front()) return left;
+  if (x > xp.back()) return right;
+  const auto j = static_cast<size_t>(std::upper_bound(xp.begin(), xp.end(), x) - xp.begin()) - 1;
+  if (j + 1 == xp.size() || xp[j] == x) return fp[j];
+  const double slope = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j]);
+  double value = slope * (x - xp[j]) + fp[j];
+  if (std::isnan(value)) {
+    value = slope * (x - xp[j + 1]) + fp[j + 1];
+    if (std::isnan(value) && fp[j] == fp[j + 1]) value = fp[j];
+  }
+  return value;
+}
+
+TEST_P(Numerical, InterpolationHasTheBitsOfNumPys) {
+  for (const int64_t points : {1, 2, 3, 100, 5000}) {
+    for (const int64_t places : {1, 7, 5000, points == 100 ? 1'200'000 : 9000}) {
+      std::vector<double> xp(static_cast<size_t>(points)), fp(xp.size()), x(static_cast<size_t>(places));
+      for (size_t i = 0; i < xp.size(); ++i) {
+        xp[i] = static_cast<double>(i) + std::sin(static_cast<double>(i)) / 3;
+        fp[i] = i % 41 == 7 ? INFINITY : i % 41 == 8 ? -INFINITY : i % 29 == 3 ? -0.0 : std::cos(1.0 + 2.0 * xp[i]);
+      }
+      if (points > 50) xp[20] = xp[21], fp[30] = NAN;
+      const double span = static_cast<double>(points) + 2;
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = i % 5 == 0 ? xp[i % xp.size()] : std::fmod(static_cast<double>(i) * 0.37, span) - 1;
+        if (i % 31 == 30) x[i] = i % 2 == 0 ? NAN : i % 3 == 0 ? INFINITY : -INFINITY;
+      }
+      const NdArray place = from_vector(x), at = from_vector(xp), values = from_vector(fp);
+      const std::vector<double> plain = to_vector<double>(ops::interp(place, at, values));
+      const std::vector<double> ended = to_vector<double>(ops::interp(place, at, values, -7.0, 9.0));
+      for (size_t i = 0; i < x.size(); ++i) {
+        const auto same = [](double a, double b) {
+          return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
+        };
+        ASSERT_TRUE(same(plain[i], interpolated(xp, fp, fp.front(), fp.back(), x[i]))) << x[i] << ' ' << plain[i];
+        ASSERT_TRUE(same(ended[i], interpolated(xp, fp, -7, 9, x[i]))) << x[i] << ' ' << ended[i];
+      }
+      // Through other strides and dtypes.
+      EXPECT_EQ(ops::interp(place.reshape({places, 1}), at, values).shape(), (Dims{places, 1}));
+    }
+  }
+  const NdArray x = from_vector<double>({0, 1, 2, 3, 4, 5}), f = from_vector<double>({5, 4, 3, 2, 1, 0});
+  const NdArray backwards = f[{Slice{{}, {}, -1}}];
+  EXPECT_EQ(to_vector<double>(ops::interp(backwards, backwards, f)), to_vector<double>(f));
+  EXPECT_EQ(to_vector<double>(ops::interp(from_vector<int32_t>({1, 9}), x, f)), (std::vector<double>{4, 0}));
+  EXPECT_EQ(ops::interp(NdArray({0, 2}, DType::float64), x, f).shape(), (Dims{0, 2}));
+  EXPECT_EQ(ops::interp(from_vector<double>({2.5}, Dims{}), x, f).item<double>(), 2.5);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/rows.h"
+#include "quarry/local/ops/sorting/sets.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
@@ -484,6 +485,30 @@ TEST_P(Sorts, Searches) {
   EXPECT_EQ(ops::searchsorted(from_vector<float>({1, 2, 2, 3}), 2, "right").item<int64_t>(), 3);
   EXPECT_EQ(to_vector<int64_t>(ops::searchsorted(NdArray({0}, DType::int32), from_vector<double>({1, 2}))),
             (std::vector<int64_t>{0, 0}));
+}
+
+// Many values in a short row, which devices search in another way.
+TEST_P(Sorts, ManyValuesInAShortRow) {
+  constexpr int64_t kCount = 1'200'000, kLength = 100;
+  const std::vector<float> sorted = [] {
+    std::vector<float> row = make_values<float>(Pattern::special, kLength, 5);
+    std::stable_sort(row.begin(), row.end(), before<float>);
+    return row;
+  }();
+  std::vector<float> values = make_values<float>(Pattern::special, kCount, 6);
+  for (size_t i = 0; i < values.size(); i += 2) values[i] = static_cast<float>(i % 7) - 3;
+  for (const char* side : {"left", "right"}) {
+    const std::vector<int64_t> found =
+        to_vector<int64_t>(ops::searchsorted(from_vector(sorted), from_vector(values), side));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto at = side[0] == 'l' ? std::lower_bound(sorted.begin(), sorted.end(), values[i], before<float>)
+                                     : std::upper_bound(sorted.begin(), sorted.end(), values[i], before<float>);
+      ASSERT_EQ(found[i], at - sorted.begin()) << side << ' ' << values[i];
+    }
+  }
+  const std::vector<bool> member = to_vector<bool>(ops::isin(from_vector(values), from_vector(sorted)));
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(member[i], std::find(sorted.begin(), sorted.end(), values[i]) != sorted.end()) << values[i];
 }
 
 TEST_P(Sorts, Digitize) {
