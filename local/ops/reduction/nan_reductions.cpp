@@ -1,4 +1,5 @@
-// ptp() and the reductions that leave NaN out.
+// ptp() and the reductions that leave NaN out: one read of the array, two for variances, where nothing but axes and a
+// dtype is asked for. where=, initial=, out= and mean= take the reductions of replaced or masked elements.
 #include <fmt/format.h>
 
 #include <limits>
@@ -41,25 +42,50 @@ NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& ax
                  options.keepdims, {});
 }
 
+// The reductions of a program over a.
+std::vector<NdArray> states_of(Fused& f, const NdArray& a, uint32_t mask) {
+  return run_reductions(f.program(), f.inputs(), a.shape(), mask, f.context());
+}
+void add_reduction(Fused& f, Reduction reduction, const Fused::Value& x) {
+  const ValueId value[] = {f.id(x)};
+  f.program().reduce(reduction, value, f.dtype(x));
+}
+
+const Scalar kNan = std::numeric_limits<double>::quiet_NaN();
+
+// What no element of min (`low`: of max) is beyond.
+Scalar worst_of(DType dtype, bool low) {
+  const double infinity = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  return is_complex(dtype) ? Scalar(std::complex<double>(infinity, infinity)) : Scalar(infinity);
+}
+
 NdArray extreme(Reduction reduction, const NdArray& a, const Axes& axis, const ReduceOptions& options) {
   if (!has_nan(a.dtype())) return reduce(reduction, a, axis, options);
   const bool low = reduction == "max"_reduction;
+  const char* const function = low ? "fmax" : "fmin";
   const uint32_t mask = axis.mask(a.ndim());
   if (a.size() == 0 && !options.initial && element_count(reduced_shape(a.shape(), mask, true)) != 0)
-    throw InvalidArgument(
-        fmt::format("zero-size array to reduction operation {} which has no identity", low ? "fmax" : "fmin"));
-  const double infinity = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity", function));
+  const Scalar worst = worst_of(a.dtype(), low);
   // A slice of nothing but NaN stays NaN: an initial value always beats it.
-  const Scalar worst = is_complex(a.dtype()) ? Scalar(std::complex<double>(infinity, infinity)) : Scalar(infinity);
+  if (!options.initial && !options.where && a.size() > 0 && !is_complex(a.dtype())) {
+    Fused f;
+    const auto x = f.input(a), missing = f("isnan"_op, x);
+    add_reduction(f, reduction, f("where"_op, missing, worst, x));
+    add_reduction(f, "all"_reduction, missing);
+    const std::vector<NdArray> states = states_of(f, a, mask);
+    return deliver(function, apply("where"_op, {states[1], kNan, states[0]}), a.shape(), mask, options.keepdims,
+                   options.out);
+  }
   ReduceOptions plain = options;
   plain.out.reset();
   plain.keepdims = true;
   NdArray result = reduce(reduction, replaced(a, worst), axis, plain);
   if (!options.initial) {
     const NdArray empty = reduce("all"_reduction, apply("isnan"_op, {a}), axis, {.keepdims = true});
-    result = apply("where"_op, {empty, std::numeric_limits<double>::quiet_NaN(), result});
+    result = apply("where"_op, {empty, kNan, result});
   }
-  return deliver(low ? "fmax" : "fmin", result, a.shape(), mask, options.keepdims, options.out);
+  return deliver(function, result, a.shape(), mask, options.keepdims, options.out);
 }
 
 NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> axis, const std::optional<NdArray>& out,
@@ -69,12 +95,62 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
   options.keepdims = keepdims;
   options.out = out;
   if (!has_nan(a.dtype())) return reduce(reduction, a, axes, options);
-  if (a.size() > 0) {
-    const NdArray empty = reduce("all"_reduction, apply("isnan"_op, {a}), axes);
+  const Scalar worst = worst_of(a.dtype(), reduction == "argmax"_reduction);
+  const auto check = [](const NdArray& empty) {
     if (reduce("any"_reduction, empty).item().as_bool()) throw InvalidArgument("All-NaN slice encountered");
+  };
+  if (a.size() > 0 && !out && !is_complex(a.dtype())) {
+    const uint32_t mask = axes.mask(a.ndim());
+    const bool flat = !axis && a.ndim() > 1 && a.is_contiguous();  // one axis is its own position
+    const NdArray source = flat ? a.reshape({a.size()}) : a;
+    const uint32_t over = flat ? 1u : mask;
+    Fused f;
+    const auto x = f.input(source), missing = f("isnan"_op, x);
+    const ValueId value[] = {f.id(f("where"_op, missing, worst, x)),
+                             reduced_position(f.program(), source.shape(), over)};
+    f.program().reduce(reduction, value, a.dtype());
+    add_reduction(f, "all"_reduction, missing);
+    const std::vector<NdArray> states = states_of(f, source, over);
+    check(states[2]);
+    return deliver(info(reduction).name, states[1], a.shape(), mask, keepdims, {});
   }
-  const double infinity = std::numeric_limits<double>::infinity();
-  return reduce(reduction, replaced(a, reduction == "argmax"_reduction ? -infinity : infinity), axes, options);
+  if (a.size() > 0) check(reduce("all"_reduction, apply("isnan"_op, {a}), axes));
+  return reduce(reduction, replaced(a, is_complex(a.dtype()) ? Scalar(worst.as_double()) : worst), axes, options);
+}
+
+// Both over the elements that are no NaN, with the reduced axes as 1.
+struct Sum {
+  NdArray value;  // of dtype `accumulate`, float32 for the 16-bit floats
+  NdArray count;  // int64
+};
+Sum sum_of_numbers(const NdArray& a, uint32_t mask, DType accumulate) {
+  Fused f;
+  const auto x = f.input(a), present = f("logical_not"_op, f("isnan"_op, x));
+  add_reduction(f, "sum"_reduction, f("where"_op, present, f.cast(x, accumulate), Scalar::strong(0, accumulate)));
+  add_reduction(f, "count_nonzero"_reduction, present);
+  const std::vector<NdArray> states = states_of(f, a, mask);
+  return {states[0], states[1]};
+}
+NdArray mean_of_numbers(const Sum& sum) {
+  return apply("divide"_op, {sum.value, sum.count.astype(real_type(sum.value.dtype()))});
+}
+
+// In the two passes of NumPy; NaN without degrees of freedom. Of dtype `wide`.
+NdArray variance_of_numbers(Reduction reduction, const NdArray& a, uint32_t mask, DType wide, double ddof) {
+  const DType real = real_type(wide);
+  const Sum sum = sum_of_numbers(a, mask, wide);
+  Fused f;
+  const auto x = f.input(a), missing = f("isnan"_op, x);
+  const auto distance = f("subtract"_op, f.cast(x, wide), f.input(mean_of_numbers(sum)));
+  auto squared = f("square"_op, f("real"_op, distance));
+  if (is_complex(wide)) squared = f("add"_op, squared, f("square"_op, f("imag"_op, distance)));
+  add_reduction(f, "sum"_reduction, f("where"_op, missing, Scalar::strong(0, real), squared));
+  const NdArray total = states_of(f, a, mask)[0];
+  Fused last;
+  const auto freedom = last("subtract"_op, last.cast(last.input(sum.count), real), Scalar::strong(ddof, real));
+  auto result = last("divide"_op, last.input(total), last("maximum"_op, freedom, Scalar::strong(0, real)));
+  if (reduction == "std"_reduction) result = last("sqrt"_op, result);
+  return last.run(last("where"_op, last("less_equal"_op, freedom, 0), kNan, result));
 }
 
 void check_inexact(const NdArray& a, std::optional<DType> dtype, const std::optional<NdArray>& out) {
@@ -97,14 +173,20 @@ NdArray spread(Reduction reduction, const NdArray& a, const Axes& axis, std::opt
     return reduce(reduction, a, axis, options);
   }
   const uint32_t mask = axis.mask(a.ndim());
+  if (!out && !where && !mean && !(dtype && is_complex(*dtype))) {
+    const DType accumulate = dtype.value_or(a.dtype());
+    const NdArray result = variance_of_numbers(reduction, a, mask, widened(accumulate), options.ddof);
+    return deliver(info(reduction).name,
+                   result.dtype() == real_type(accumulate) ? result : result.astype(real_type(accumulate)), a.shape(),
+                   mask, keepdims, {});
+  }
   const NdArray taking = valid(a, where);
   options.where = taking;
   options.keepdims = true;
   NdArray result = reduce(reduction, a, axis, options);
   // No degrees of freedom: NaN, not the quotient by zero.
   const NdArray count = reduce("count_nonzero"_reduction, taking, axis, {.keepdims = true});
-  result = apply("where"_op,
-                 {apply("less_equal"_op, {count, options.ddof}), std::numeric_limits<double>::quiet_NaN(), result});
+  result = apply("where"_op, {apply("less_equal"_op, {count, options.ddof}), kNan, result});
   return deliver(info(reduction).name, result, a.shape(), mask, keepdims, out);
 }
 
@@ -150,6 +232,12 @@ NdArray nanmean(const NdArray& a, const Axes& axis, std::optional<DType> dtype, 
                 bool keepdims, const std::optional<NdArray>& where) {
   check_inexact(a, dtype, out);
   ReduceOptions options{.dtype = dtype, .out = out, .keepdims = keepdims, .where = where};
+  if (has_nan(a.dtype()) && !where) {
+    const uint32_t mask = axis.mask(a.ndim());
+    const DType accumulate = dtype.value_or(a.dtype());
+    const NdArray mean = mean_of_numbers(sum_of_numbers(a, mask, accumulate));
+    return deliver("mean", mean.dtype() == accumulate ? mean : mean.astype(accumulate), a.shape(), mask, keepdims, out);
+  }
   if (has_nan(a.dtype())) options.where = valid(a, where);
   return reduce("mean"_reduction, a, axis, options);
 }

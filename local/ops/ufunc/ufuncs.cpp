@@ -60,6 +60,15 @@ NdArray infinite(const NdArray& x, const std::optional<NdArray>& out, bool negat
   return apply("equal"_op, {x, value}, options);
 }
 
+// Complex numbers with their parts along one more axis.
+NdArray as_pairs(const NdArray& x) {
+  const DType real = real_type(x.dtype());
+  Dims shape = x.shape(), strides = x.strides();
+  shape.push_back(2);
+  strides.push_back(itemsize(real));
+  return {x.buffer(), real, shape, strides, x.offset()};
+}
+
 NdArray constant_like(const NdArray& x, bool value) {
   const ExecContext context = context_for(x.device());
   NdArray result(x.shape(), DType::bool_, context);
@@ -114,23 +123,31 @@ NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optio
                    const std::optional<Arg>& neginf) {
   const Range named("nan_to_num");
   if (!copy) x.check_writable();
-  NdArray result = copy ? x.copy(context_for(x.device())) : x;
-  if (!is_inexact(x.dtype())) return result;
+  const ExecContext context = context_for(x.device());
+  if (!is_inexact(x.dtype())) return copy ? x.copy(context) : x;
   const double largest = limits(x.dtype()).largest, infinity = std::numeric_limits<double>::infinity();
-  const auto replace = [&](const NdArray& part) {
+  const NdArray result = copy ? NdArray(x.shape(), x.dtype(), context) : x;
+  const auto replace = [&](const NdArray& from, const NdArray& to, bool pairs) {
     Fused f;
-    const V v = f.input(part);
-    const auto as_part = [&](const Arg& arg) { return f.cast(f.input(arg), part.dtype()); };
+    const V v = f.input(from);
+    const auto as_part = [&](const Arg& arg) {
+      if (!arg.array() || !pairs) return f.cast(f.input(arg), from.dtype());
+      Dims shape = arg.array()->shape();
+      shape.push_back(1);
+      return f.cast(f.input(arg.array()->reshape(shape)), from.dtype());
+    };
     V value = f("where"_op, f("isnan"_op, v), as_part(nan), v);
     value = f("where"_op, f("equal"_op, v, infinity), as_part(posinf.value_or(Arg(largest))), value);
     value = f("where"_op, f("equal"_op, v, -infinity), as_part(neginf.value_or(Arg(-largest))), value);
-    f.run_into(value, part);
+    f.run_into(value, to);
   };
-  if (is_complex(x.dtype())) {
-    replace(result.real());
-    replace(result.imag());
+  if (!is_complex(x.dtype())) {
+    replace(x, result, false);
+  } else if (x.ndim() < kMaxDims) {
+    replace(as_pairs(x), as_pairs(result), true);
   } else {
-    replace(result);
+    replace(x.real(), result.real(), false);
+    replace(x.imag(), result.imag(), false);
   }
   return result;
 }
