@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -183,6 +185,44 @@ struct Reducer {
     return list;
   }
 };
+
+// Means along one short axis in front of a contiguous one, on devices whose results of a reduction are states that are
+// read again: the slices are added in pairs and divided in one kernel. Nothing for other means.
+std::optional<NdArray> mean_of_slices(const NdArray& x, uint32_t mask, DType accumulate, const ExecContext& context) {
+  constexpr int64_t kMostSlices = 16, kLeastLine = 64, kLeastResults = 1 << 16;
+  if (context.device.kind == DeviceKind::cpu || std::popcount(mask) != 1) return std::nullopt;
+  const int axis = std::countr_zero(mask);
+  const int64_t slices = x.shape()[axis];
+  if (slices < 2 || slices > kMostSlices || x.size() / slices < kLeastResults) return std::nullopt;
+  bool in_lines = false;
+  for (int d = 0; d < x.ndim(); ++d)
+    in_lines = in_lines || (d != axis && x.strides()[d] == x.itemsize() && x.shape()[d] >= kLeastLine);
+  if (!in_lines) return std::nullopt;
+  const DType wide = widened(accumulate);
+  Program program;
+  std::deque<NdArray> views;
+  std::vector<const NdArray*> inputs;
+  std::vector<ValueId> sums;
+  std::vector<IndexItem> index(static_cast<size_t>(x.ndim()), IndexItem(full_slice));
+  for (int64_t k = 0; k < slices; ++k) {
+    index[static_cast<size_t>(axis)] = Slice{k, k + 1, std::nullopt};
+    inputs.push_back(&views.emplace_back(x[index]));
+    sums.push_back(program.cast(program.input(x.dtype()), wide));
+  }
+  while (sums.size() > 1) {
+    size_t pairs = 0;
+    for (size_t k = 0; k + 1 < sums.size(); k += 2)
+      sums[pairs++] = program.apply("add"_op, std::array{sums[k], sums[k + 1]});
+    if (sums.size() % 2 == 1) sums[pairs++] = sums.back();
+    sums.resize(pairs);
+  }
+  const ValueId count = program.constant(Scalar::strong(slices, real_type(wide)), real_type(wide));
+  program.output(program.cast(program.apply("divide"_op, std::array{sums[0], count}), accumulate));
+  NdArray result(views[0].shape(), accumulate, context);
+  const NdArray* outputs[] = {&result};
+  run_elementwise(program, inputs, outputs, context);
+  return result;
+}
 
 // The identity of min and max beside a literal: the literal itself, which must fit.
 Scalar initial_value(const Scalar& initial, DType dtype) {
@@ -420,6 +460,9 @@ NdArray reduce(Reduction reduction, const NdArray& x, const Axes& given, const R
     const auto [sum, count] = reducer.sum_and_count(accumulate);
     return finish(apply("divide"_op, {sum, count.astype(real_type(sum.dtype()))}).astype(accumulate));
   }
+
+  if (reduction == "mean"_reduction)
+    if (const auto mean = mean_of_slices(x, mask, accumulate, context)) return finish(*mean);
 
   const Reduction used = empty ? reduction : executed_reduction(reduction, accumulate, context.device);
   const Scalar initial = options.initial ? initial_value(*options.initial, accumulate) : Scalar();
