@@ -30,6 +30,7 @@ def fft_groups(group, scale):
         g.row("fft of real rows of 1024", f"fft.fft(r.reshape({rows}, 1024))", 3 * n * e // 2)
         g.row("rfft, one line", "fft.rfft(r)", n * e)
         g.row("rfft, rows of 1024", f"fft.rfft(r.reshape({rows}, 1024))", n * e)
+        g.row("rfft, axis in the middle", f"fft.rfft(r.reshape(16, 1024, {n // 2**14}), axis=1)", n * e)
         g.row("irfft, rows of 1024", "fft.irfft(h)", n * e)
         g.row("fft2", f"fft.fft2(z[:{m * m}].reshape({m}, {m}))", 2 * m * m * e)
         g.row("ifft2", f"fft.ifft2(z[:{m * m}].reshape({m}, {m}))", 2 * m * m * e)

@@ -47,7 +47,7 @@ def linalg_groups(group, scale):
             g.row("expm", "linalg.expm(x / 1000)", peer="peer_linalg.expm(x / 1000)")
 
     for dtype in ("float64", "float32"):
-        for count, n in ((2000, 64), (500, 200), (10000, 16)) if gpu else ((100, 64),):
+        for count, n in ((4000, 32), (2000, 64), (1000, 100), (500, 200), (10000, 16)) if gpu else ((100, 64),):
             g = group(
                 f"linalg {dtype} {count} of {n}",
                 x=f"{noise(count * n * n, dtype)}.reshape({count}, {n}, {n})",

@@ -100,6 +100,49 @@ def groups(scale):
         if dtype == "complex128":
             g.row("multiply", "x * y", 3 * n * e)
 
+    # ---- functions that read their argument once ----
+    for dtype in ("float64", "float32"):
+        e = SIZE[dtype]
+        n = scale // 2
+        m = n // 2048 * 2048
+        g = group(
+            f"one pass {dtype}",
+            x=f"({uniform(n, dtype)}) + {dtype}(0.5)",
+            holes="where(x < 0.75, x * nan, x)",
+            y="x[::-1] * 3 + 1",
+            bins=f"linspace(0.5, 1.5, 100).astype({dtype})",
+            five="bins[::20].copy()",
+            table=f"linspace(0.5, 1.5, 1000).astype({dtype})",
+            c=f"x[:{m}].reshape(-1, 8, 256)",
+        )
+        for function in ("nansum", "nanmax", "nanmean", "nanargmax"):
+            g.row(function, f"{function}(holes)", n * e)
+        g.row("nanvar", "nanvar(holes)", 2 * n * e)
+        g.row("nan_to_num", "nan_to_num(holes)", 2 * n * e)
+        for exponent in ("2", "3", "-1", "0.5", "2.5"):
+            g.row(f"x ** {exponent}", f"x ** {exponent}", 2 * n * e)
+        for function in ("floor_divide", "remainder", "fmod"):
+            g.row(function, f"{function}(y, x)", 3 * n * e)
+        g.row("isin, 5 elements", "isin(x, five)", n * (e + 1))
+        g.row("isin, 100 elements", "isin(x, bins)", n * (e + 1))
+        g.row("digitize, 100 bins", "digitize(x, bins)", n * (e + 8))
+        g.row("searchsorted, 1000 points", "searchsorted(table, x)", n * (e + 8))
+        g.row("interp, 1000 points", "interp(x, table, table)", n * (e + 8))
+        g.row("mean of 8 in the middle", "mean(c, axis=1)", m * e + m // 8 * e)
+        g.row("sum of 8 in the middle", "sum(c, axis=1)", m * e + m // 8 * e)
+    n = scale // 2
+    g = group(
+        "one pass int64",
+        x=integers(n, 10**9),
+        y=f"({integers(n, 1000)}) + 1",
+        five="x[:5].copy()",
+        hundred="x[:100].copy()",
+    )
+    g.row("floor_divide", "floor_divide(x, y)", 24 * n)
+    g.row("x ** 2", "x ** 2", 16 * n)
+    g.row("isin, 5 elements", "isin(x, five)", 9 * n)
+    g.row("isin, 100 elements", "isin(x, hundred)", 9 * n)
+
     # ---- copies ----
     for dtype in ("float64", "float32"):
         e = SIZE[dtype]
@@ -156,6 +199,7 @@ def groups(scale):
             z=f"x[:{m * m}].reshape({m}, {m})",
         )
         g.row("sort", "sort(x)", 2 * n * e)
+        g.row("sort, stable", "sort(x, kind='stable')", 2 * n * e)
         g.row("argsort", "argsort(x)", n * (e + 8))
         g.row("sort axis 1", "sort(z, axis=1)", 2 * m * m * e)
         g.row("sort axis 0", "sort(z, axis=0)", 2 * m * m * e)
@@ -198,6 +242,8 @@ def groups(scale):
         g.row("nonzero", "nonzero(b)[0]", n + 4 * n)
         g.row("scatter-add, random positions", "add.at(target, i, x)", n * (3 * e + 8))
         g.row("scatter-add, 1000 positions", "add.at(small, few, x)", n * (e + 8))
+        g.row("divide.at, random positions", "divide.at(target, i, x)", n * (3 * e + 8))
+        g.row("divide.at, 1000 positions", "divide.at(small, few, x)", n * (e + 8))
 
     # ---- joining ----
     for dtype in ("float64", "float32"):
@@ -234,6 +280,8 @@ def groups(scale):
         g.row("einsum outer", "einsum('i,j->ij', v, v)", k * k * e)
         g.row("tensordot", "tensordot(t, t, axes=((0, 1), (0, 1)))")
         g.row("matmul batched", "matmul(z, z)")
+        g.row("row vector times matrix", "matmul(v, x)", k * k * e)
+        g.row("matrix times column vector", "matmul(x, v)", k * k * e)
 
     linalg_groups(group, scale)
     program_groups(group, scale)
