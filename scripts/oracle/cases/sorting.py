@@ -106,6 +106,11 @@ def sorts():
         yield case(f"sort(a, kind={kind})", a=a)
         yield case(f"sort(a[argsort(a, kind={kind})])", a=a)
         yield case(f"(a.sort(kind={kind}), a)", a=a)
+    for dtype in ["float16", "float32", "float64", "complex64", "complex128"]:
+        a = np.array([0.0, -0.0, 1, -0.0, 0.0, np.nan, -1, -0.0] * 5).astype(dtype)
+        for part in ["", ".real", ".imag"] if a.dtype.kind == "c" else [""]:
+            for text in ["sort(a, kind='stable')", "sort(-a, stable=True)", "unique(a, return_index=True)[0]", "unique_all(-a).values[:3]"]:
+                yield case(f"signbit(({text}){part})" if part or a.dtype.kind == "f" else text, a=a)
     a = sample("float32", (4, 6))
     for name in ["sort", "argsort", "a.sort", "a.argsort"]:
         head = f"{name}(" if "." in name else f"{name}(a, "
@@ -315,6 +320,12 @@ def sets():
         for options in [", kind='table'", ", kind='table', invert=True", ", kind=None"]:
             yield case(f"isin(a, b{options})", a=few(dtype, (12,)), b=few(dtype, (2,), seed=4))
             yield case(f"isin(a, b{options})", a=sample("int16", (12,)), b=few(dtype, (2,), seed=4))
+    # Integers of both signs that float64 does not tell apart, and few, so that NumPy compares them one by one.
+    a = np.array([2**53 + 1, 2**62 + 1, -1, 5, 2**63 - 1, -(2**63)], "int64")
+    b = np.array([2**53, 2**62, 2**64 - 1, 5, 2**63, 2**62 + 3], "uint64")
+    for text in ["isin(a, b)", "isin(b, a)", "isin(a, b, invert=True)", "setdiff1d(a, b)", "setdiff1d(b, a)", "equal(a, b)", "less(a, b)",
+                 "searchsorted(sort(a), b)", "union1d(a, b)", "intersect1d(a, b)", "setxor1d(a, b)", "array_equal(a, b)"]:
+        yield case(text, a=a, b=b)
     a, b = np.array([5, 3, 9, 1, 3, 7], "int32"), np.array([9, 2, 5, 5], "int64")
     for text in ["isin(a, 3)", "isin(3, a)", "isin(3, 3)", "isin([[1, 2], [3, 4]], [1, 4])", "isin(a, b, kind='foo')", "isin(a, [1.5], kind='table')",
                  "isin(a)", "isin(a, [2.5, 3.0])", "isin(a, [])", "isin([], a)", "isin(a, [], invert=True)", "isin(a, b, bogus=1)", "isin([nan, 1], [nan, 1])",
