@@ -150,7 +150,8 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
   const NdArray places = packed(x, context), points = packed(xp, context);
   const NdArray below = left ? zero_dim(*left, fp.dtype(), context) : fp[{0}];
   const NdArray above = right ? zero_dim(*right, fp.dtype(), context) : fp[{-1}];
-  for (const NdArray* array : std::array{&places, &points, &std::as_const(fp), &below, &above}) array->buffer()->use(context.stream);
+  for (const NdArray* array : std::array{&places, &points, &std::as_const(fp), &below, &above})
+    array->buffer()->use(context.stream);
   const auto part_of = [&](const NdArray& values, const NdArray& before, const NdArray& behind, OfNan of_nan,
                            const NdArray& to) {
     const auto steps = [](const NdArray& array, int64_t step) { return step / array.itemsize(); };
