@@ -166,6 +166,12 @@ class EmulatedSorting final : public Queued<Sorting, cpu_sorting> {
   void sort(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
     queue<&Sorting::sort>(context, sort_scratch_bytes(dtype, rows), dtype, in, out, rows);
   }
+  int64_t sort_stably_scratch_bytes(DType dtype, Rows rows) override {
+    return cpu_sorting().sort_stably_scratch_bytes(dtype, rows);
+  }
+  void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
+    queue<&Sorting::sort_stably>(context, sort_stably_scratch_bytes(dtype, rows), dtype, in, out, rows);
+  }
   int64_t argsort_scratch_bytes(DType dtype, Rows rows) override {
     return cpu_sorting().argsort_scratch_bytes(dtype, rows);
   }

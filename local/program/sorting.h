@@ -28,6 +28,11 @@ class Sorting {
   virtual int64_t sort_scratch_bytes(DType dtype, Rows rows) = 0;
   virtual void sort(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) = 0;
 
+  // The same of floats and with `out` apart from `in`: elements that are equal though they differ (both zeros, NaNs)
+  // keep their order and their bits.
+  virtual int64_t sort_stably_scratch_bytes(DType dtype, Rows rows) = 0;
+  virtual void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) = 0;
+
   // Positions that sort every row; equal elements keep their order.
   virtual int64_t argsort_scratch_bytes(DType dtype, Rows rows) = 0;
   virtual void argsort(DType dtype, const void* in, int64_t* out, Rows rows, const ExecContext& context) = 0;

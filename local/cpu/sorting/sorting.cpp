@@ -165,6 +165,21 @@ class CpuSorting final : public Sorting {
   void sort(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
     order(dtype, in, out, rows, nullptr, context);
   }
+  // A sort by value, and then the zeros and the NaNs once more, which stand together.
+  int64_t sort_stably_scratch_bytes(DType dtype, Rows rows) override { return sort_scratch_bytes(dtype, rows); }
+  void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
+    sort(dtype, in, out, rows, context);
+    with_key(dtype, [&]<class Key>() {
+      if constexpr (requires { Key::kInfinity; }) {
+        using Bits = typename Key::Bits;
+        const Schedule schedule(rows, context.threads);
+        schedule.run(rows, context.threads, [&](int64_t row, int, int) {
+          settle_equal<Key>(static_cast<const Bits*>(in) + row * rows.length,
+                            static_cast<Bits*>(out) + row * rows.length, rows.length);
+        });
+      }
+    });
+  }
   int64_t argsort_scratch_bytes(DType dtype, Rows rows) override { return record_bytes(dtype, rows); }
   void argsort(DType dtype, const void* in, int64_t* out, Rows rows, const ExecContext& context) override {
     arg_order(dtype, in, out, rows, nullptr, context);
@@ -254,6 +269,31 @@ class CpuSorting final : public Sorting {
   }
 
  private:
+  // Puts the zeros and NaNs of a sorted row in the order of the input.
+  template <class Key, class Bits = typename Key::Bits>
+  static void settle_equal(const Bits* from, Bits* sorted, int64_t n) {
+    constexpr Bits kSign = Key::kSign;
+    int64_t before = 0, plus = 0, minus = 0, nans = 0;  // elements below zero, both zeros
+    for (int64_t i = 0; i < n; ++i) {
+      const Bits x = from[i];
+      const auto size = static_cast<Bits>(x & static_cast<Bits>(~kSign));
+      const bool nan = size > static_cast<Bits>(Key::kInfinity & static_cast<Bits>(~kSign));
+      before += x > kSign && !nan ? 1 : 0;
+      plus += x == 0 ? 1 : 0;
+      minus += x == kSign ? 1 : 0;
+      nans += nan ? 1 : 0;
+    }
+    if ((plus == 0 || minus == 0) && nans == 0) return;
+    Bits* zero = sorted + before;
+    Bits* nan = sorted + n - nans;
+    for (int64_t i = 0; i < n; ++i) {
+      if (static_cast<Bits>(from[i] & static_cast<Bits>(~kSign)) == 0)
+        *zero++ = from[i];
+      else if (Key::is_nan(from[i]))
+        *nan++ = from[i];
+    }
+  }
+
   // The rank of an element, and whether it equals nothing.
   template <class Key>
   struct Rank {

@@ -62,7 +62,7 @@ void row_numbers(const Value* order, int64_t row_length, uint32_t* rows, int64_t
 // out[i] = order[i] % row_length.
 template <class Value>
 void positions_in_rows(const Value* order, int64_t row_length, int64_t* out, int64_t count, cudaStream_t stream);
-// out[row][i] = in[row][order[row][i]] for elements of 8 or 16 bytes.
+// out[row][i] = in[row][order[row][i]] for elements of 2, 4, 8 or 16 bytes.
 void gather_rows(int64_t itemsize, const void* in, const int64_t* order, void* out, Rows rows, cudaStream_t stream);
 
 // out[row][i] = sorted[row][kth[i]], for elements of any size.

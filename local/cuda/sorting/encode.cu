@@ -211,10 +211,16 @@ void gather_rows(int64_t itemsize, const void* in, const int64_t* order, void* o
     for_each_element(rows.elements(), stream,
                      GatherInRow<std::remove_pointer_t<decltype(to)>>{from, order, to, rows.length});
   };
-  if (itemsize == 8)
-    gather(static_cast<const uint2*>(in), static_cast<uint2*>(out));
-  else
-    gather(static_cast<const ulonglong2*>(in), static_cast<ulonglong2*>(out));
+  switch (itemsize) {
+    case 2:
+      return gather(static_cast<const uint16_t*>(in), static_cast<uint16_t*>(out));
+    case 4:
+      return gather(static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out));
+    case 8:
+      return gather(static_cast<const uint2*>(in), static_cast<uint2*>(out));
+    default:
+      return gather(static_cast<const ulonglong2*>(in), static_cast<ulonglong2*>(out));
+  }
 }
 
 void gather_positions(int64_t itemsize, const void* sorted, Rows rows, const std::vector<int64_t>& kth, void* out,

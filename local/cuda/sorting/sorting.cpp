@@ -248,23 +248,25 @@ void argsort_rows(Run& run, DType dtype, const void* in, int64_t* out, Rows rows
                      : argsort_ranked<uint32_t, uint32_t>(run, method, dtype, in, out, rows);
 }
 
+// Where keys do not hold all of an element. `out` may be `in`.
+void sort_by_positions(Run& run, DType dtype, const void* in, void* out, Rows rows) {
+  run.scope([&] {
+    const int64_t n = rows.elements();
+    auto* order = run.take<int64_t>(n);
+    auto* copy = run.take<char>(in == out ? n * itemsize(dtype) : 0);
+    argsort_rows(run, dtype, in, order, rows);
+    if (run.measures()) return;
+    if (in == out) {
+      QUARRY_CUDA_CALL(
+          cudaMemcpyAsync(copy, in, static_cast<size_t>(n * itemsize(dtype)), cudaMemcpyDeviceToDevice, run.stream()));
+      in = copy;
+    }
+    gather_rows(itemsize(dtype), in, order, out, rows, run.stream());
+  });
+}
+
 void sort_rows(Run& run, DType dtype, const void* in, void* out, Rows rows) {
-  if (is_complex(dtype)) {
-    run.scope([&] {
-      const int64_t n = rows.elements();
-      auto* order = run.take<int64_t>(n);
-      auto* copy = run.take<char>(in == out ? n * itemsize(dtype) : 0);
-      argsort_rows(run, dtype, in, order, rows);
-      if (run.measures()) return;
-      if (in == out) {
-        QUARRY_CUDA_CALL(cudaMemcpyAsync(copy, in, static_cast<size_t>(n * itemsize(dtype)), cudaMemcpyDeviceToDevice,
-                                         run.stream()));
-        in = copy;
-      }
-      gather_rows(itemsize(dtype), in, order, out, rows, run.stream());
-    });
-    return;
-  }
+  if (is_complex(dtype)) return sort_by_positions(run, dtype, in, out, rows);
   if (rows.rows == 1) {  // what needs no keys of its own
     const int64_t n = rows.length;
     if (dtype == DType::int32) return sort_native<int32_t>(run, in, out, n);
@@ -372,6 +374,14 @@ class CudaSorting final : public Sorting {
   void sort(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
     if (rows.elements() == 0) return;
     queue(context, [&](Run& run) { sort_rows(run, dtype, in, out, rows); });
+  }
+  int64_t sort_stably_scratch_bytes(DType dtype, Rows rows) override {
+    if (rows.elements() == 0) return 0;
+    return measured([&](Run& run) { sort_by_positions(run, dtype, nullptr, nullptr, rows); });
+  }
+  void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
+    if (rows.elements() == 0) return;
+    queue(context, [&](Run& run) { sort_by_positions(run, dtype, in, out, rows); });
   }
   int64_t argsort_scratch_bytes(DType dtype, Rows rows) override {
     if (rows.elements() == 0) return 0;

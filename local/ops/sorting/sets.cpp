@@ -46,10 +46,26 @@ NdArray filled(int64_t count, DType dtype, const Scalar& value, const ExecContex
   return result;
 }
 
+// Whether a sorted array has both zeros, of which the negative ones stand first. Blocks.
+bool has_both_zeros(const NdArray& sorted) {
+  if (!is_float(sorted.dtype()) || sorted.size() == 0) return false;
+  const Scalar zero = Scalar::strong(0, sorted.dtype());
+  const auto element = [&](const NdArray& position) {
+    return take(sorted, position, std::nullopt, std::nullopt, "clip");
+  };
+  const NdArray first = element(searchsorted(sorted, zero)),
+                last = element(subtract(searchsorted(sorted, zero, "right"), 1));
+  Fused f;
+  const auto x = f.input(first), y = f.input(last);
+  const auto zeros = f("logical_and"_op, f("equal"_op, x, 0), f("equal"_op, y, 0));
+  const auto differ = f("not_equal"_op, f("signbit"_op, x), f("signbit"_op, y));
+  return f.run(f("logical_and"_op, zeros, differ)).item().as_bool();
+}
+
 // Both zeros are equal, and a sort by value puts the negative one first. Here the zeros among `values`, which were
-// taken of `flat` sorted, become its first one, as if equal elements had kept their order.
-NdArray with_first_zero(const NdArray& values, const NdArray& flat) {
-  if (!is_float(values.dtype()) || flat.size() == 0) return values;
+// taken of `sorted`, become the first one of `flat`, as if equal elements had kept their order.
+NdArray with_first_zero(const NdArray& values, const NdArray& sorted, const NdArray& flat) {
+  if (!has_both_zeros(sorted)) return values;
   const NdArray zero = take(flat, argmax(equal(flat, 0)), std::nullopt, std::nullopt, "clip");
   return where(equal(values, 0), zero, values);
 }
@@ -110,7 +126,7 @@ Unique unique_flat(const NdArray& ar, bool index, bool inverse, bool counts, boo
   const NdArray flags = run_starts(sorted, equal_nan, context);
   Unique result;
   result.values = compress(flags, sorted);
-  if (!index && !inverse) result.values = with_first_zero(result.values, flat);
+  if (!index && !inverse) result.values = with_first_zero(result.values, sorted, flat);
   describe(result, flags, order, index, inverse, counts, context);
   return result;
 }
@@ -269,7 +285,8 @@ std::variant<NdArray, ArrayTuple> intersect1d(const NdArray& ar1, const NdArray&
   if (!return_indices) {
     const NdArray sorted = sorted_rows(all, context);
     if (sorted.size() < 2) return part(sorted, 0, 0);
-    return with_first_zero(compress(equal(without_first(sorted), without_last(sorted)), without_last(sorted)), all);
+    const NdArray both = compress(equal(without_first(sorted), without_last(sorted)), without_last(sorted));
+    return with_first_zero(both, sorted, all);
   }
   ArrayTuple result;
   const NdArray order = argsorted_rows(all, context);
