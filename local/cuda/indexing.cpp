@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <initializer_list>
 #include <optional>
 
@@ -41,6 +42,8 @@ const char* kind_name(ElementKernel::Kind kind) {
   switch (kind) {
     case ElementKernel::Kind::gather:
       return "gather";
+    case ElementKernel::Kind::gather_lines:
+      return "gather_lines";
     case ElementKernel::Kind::scatter:
       return "scatter";
     case ElementKernel::Kind::claim:
@@ -313,12 +316,30 @@ bool gathers_sums(const Program& program, const CompactElements& c) {
   return extent * c.itemsize <= kSharedSumBytes && element_count(e.shape) >= kWorth * std::max(extent, fill);
 }
 
+// Whether blocks that take a line each find most of it in their cache: see gather_lines() in kernel/indexing.cuh.
+constexpr int64_t kLineThreads = 512;  // four such blocks of a multiprocessor share its cache
+bool gathers_lines(const CompactElements& c) {
+  constexpr int64_t kSectorBytes = 32, kMostLineBytes = 56 << 10;
+  const IndexedElements& e = c.elements;
+  if (e.shape.size() != 2 || e.indices.size() != 1) return false;
+  const AxisIndex& index = e.indices[0];
+  return e.array.strides[1] == 0 && index.positions.strides[0] == 0 && index.positions.strides[1] != 0 &&
+         std::abs(index.stride) < kSectorBytes && index.extent * std::abs(index.stride) <= kMostLineBytes &&
+         e.shape[1] >= 2 * kLineThreads && e.shape[0] >= 4 * multiprocessor_count() && e.shape[0] < int64_t{1} << 31;
+}
+
+constexpr size_t kFirstAxisSlot = 8;
 constexpr size_t kRecordSlot = 3, kWinnerSlot = 4, kKeySlot = 5, kFirstIndexSlot = 6, kHashSlot = 7;
 constexpr size_t kOrderKeySlot = 4, kOrderPointSlot = 5, kLowSlot = 6, kShiftSlot = 7;  // of updates in order
 
 void queue(ElementLaunch& launch, CudaStream& stream) {
   const Module& module = module_cache().get("indexing|" + launch.kernel.key(), stream.device().index,
                                             [&] { return launch.kernel.source(); });
+  if (launch.kernel.kind == ElementKernel::Kind::gather_lines) {
+    const int64_t lines = launch.slots[kFirstAxisSlot];
+    launch_kernel(module.kernel(0), lines, 1, kLineThreads, launch.slots, stream);
+    return;
+  }
   int64_t blocks = ceil_divide(launch.points, kBlockThreads);
   if (launch.kernel.kind == ElementKernel::Kind::update_shared) blocks = std::min(blocks, shared_sum_blocks());
   launch_kernel(module.kernel(0), blocks, 1, kBlockThreads, launch.slots, stream);
@@ -616,6 +637,7 @@ class CudaIndexing final : public Indexing {
                              int64_t itemsize, char* record, CudaStream& stream) {
     CompactElements c = compact(elements, other, itemsize);
     fit_width(c);
+    if (kind == ElementKernel::Kind::gather && gathers_lines(c)) kind = ElementKernel::Kind::gather_lines;
     ElementLaunch launch = make_launch(kind, c, nullptr);
     launch.slots[kRecordSlot] = address(record);
     queue(launch, stream);
@@ -649,6 +671,9 @@ ModuleSource ElementKernel::source() const {
   switch (kind) {
     case Kind::gather:
       arguments = fmt::format("{}, {}, {}, {}, {}", word_name(width), index, axes, indices, mode_name(mode));
+      break;
+    case Kind::gather_lines:
+      arguments = fmt::format("{}, {}", word_name(width), mode_name(mode));
       break;
     case Kind::scatter:
       arguments = fmt::format("{}, {}, {}, {}, {}, {}, {}", word_name(width), rank, table, index, axes, indices,

@@ -11,7 +11,17 @@ Indexing& cuda_indexing();
 
 // Everything that changes the code of an element kernel.
 struct ElementKernel {
-  enum class Kind : uint8_t { gather, scatter, claim, check, update, update_shared, update_keys, update_in_order };
+  enum class Kind : uint8_t {
+    gather,
+    gather_lines,
+    scatter,
+    claim,
+    check,
+    update,
+    update_shared,
+    update_keys,
+    update_in_order
+  };
   Kind kind = Kind::gather;
   int width = 8;  // bytes of what a thread moves
   int axes = 1, indices = 1;

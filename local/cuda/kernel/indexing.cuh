@@ -112,6 +112,37 @@ QUARRY_FN void gather(const int64_t* s) {
   if (e.good) *reinterpret_cast<Word*>(s[2] + e.other) = *reinterpret_cast<const Word*>(s[1] + e.array);
 }
 
+// Of two axes, the positions along the last one, the same for every line: a block takes a line, whose elements that lie
+// in one sector of memory are wanted by different threads, and so stay in its cache.
+template <class Word, int Mode_>
+QUARRY_FN void gather_lines(const int64_t* s) {
+  constexpr int per_axis = ElementSlots<2, 1>::per_axis, kAhead = 4;
+  const int64_t* const lines = s + 8;
+  const int64_t* const places = lines + per_axis;
+  const int64_t* const index = s + ElementSlots<2, 1>::first_index;
+  const int64_t line = blockIdx.x, array = s[1] + line * lines[2], other = s[2] + line * lines[3];
+  for (int64_t first = threadIdx.x; first < places[0]; first += int64_t{kAhead} * blockDim.x) {
+    Word words[kAhead];
+    bool good[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int64_t place = first + int64_t{k} * blockDim.x;
+      good[k] = place < places[0];
+      if (!good[k]) continue;
+      int64_t at = *reinterpret_cast<const int64_t*>(index[0] + place * places[6]);
+      good[k] = adjust<Mode_>(at, index[1]);
+      if (good[k])
+        words[k] = *reinterpret_cast<const Word*>(array + at * index[2]);
+      else
+        atomicMin(reinterpret_cast<uint64_t*>(s[3]),
+                  static_cast<uint64_t>(s[6]) << 58 | static_cast<uint64_t>(line * places[0] + place));
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (good[k]) *reinterpret_cast<Word*>(other + (first + int64_t{k} * blockDim.x) * places[3]) = words[k];
+  }
+}
+
 // Reads the positions only, so that a bad one is known before anything is written.
 template <class Index, int Axes>
 QUARRY_FN void check(const int64_t* s) {

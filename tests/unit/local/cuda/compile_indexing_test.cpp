@@ -6,6 +6,7 @@
 #include <bit>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "quarry/local/base/error.h"
@@ -38,6 +39,14 @@ TEST(CompileIndexing, ElementKernels) {
       kernel.wide = kernel.wide_rank = kernel.hashed = wide;
       expect_compiles(kernel.source(), kernel.key());
     }
+  }
+  for (const int width : {1, 2, 4, 8, 16}) {
+    ElementKernel lines;
+    lines.kind = Kind::gather_lines;
+    lines.axes = 2;
+    lines.width = width;
+    lines.mode = width == 4 ? IndexMode::clip : IndexMode::raise;
+    expect_compiles(lines.source(), lines.key());
   }
   ElementKernel none;  // of a single element without indices
   none.axes = 0;
@@ -170,6 +179,47 @@ void expect_updates_in_order(Op op, DType element, DType value, const std::funct
   wide ? sort.template operator()<uint64_t>() : sort.template operator()<uint32_t>();
   run(ElementKernel::Kind::update_in_order);
   EXPECT_EQ(target, expected) << info(op).name;
+}
+
+// Columns of a matrix, some of them bad, by the kernel that takes a line at a time.
+TEST(CompileIndexing, GathersOfLinesRunOnTheHost) {
+  constexpr int64_t kLines = 5, kExtent = 40, kPlaces = 1300;
+  ElementKernel kernel;
+  kernel.kind = ElementKernel::Kind::gather_lines;
+  kernel.axes = 2;
+  kernel.width = 4;
+  KernelsOnHost kernels;
+  kernels.add(kernel.source(), "indexing");
+  try {
+    kernels.compile();
+  } catch (const NotSupported&) {
+    GTEST_SKIP() << "no compiler";
+  }
+  std::vector<float> from(kLines * kExtent), to(kLines * kPlaces, -1);
+  std::iota(from.begin(), from.end(), 0.0f);
+  std::vector<int64_t> positions(kPlaces);
+  for (int64_t i = 0; i < kPlaces; ++i) positions[static_cast<size_t>(i)] = (i * 7) % (2 * kExtent) - kExtent;
+  const auto address = [](const void* p) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(p)); };
+  for (const int64_t bad : {int64_t{-1}, int64_t{1100}}) {
+    if (bad >= 0) positions[static_cast<size_t>(bad)] = kExtent;
+    uint64_t record = ~uint64_t{0};
+    const std::vector<int64_t> slots = {kLines * kPlaces, address(from.data()), address(to.data()), address(&record), 0,
+                                        0, 0, 0,
+                                        // per axis
+                                        kLines, 0, 4 * kExtent, 4 * kPlaces, 0, 0, 0,  //
+                                        kPlaces, 0, 0, 4, 0, 0, 8,
+                                        // the index
+                                        address(positions.data()), kExtent, 4, 0};
+    EXPECT_EQ(kernels.call("run_elements", kLines, 1, slots), "");
+    EXPECT_EQ(record, bad >= 0 ? static_cast<uint64_t>(bad) : ~uint64_t{0});
+    for (int64_t line = 0; line < kLines; ++line) {
+      for (int64_t i = 0; i < kPlaces; ++i) {
+        const int64_t at = positions[static_cast<size_t>(i)], column = at < 0 ? at + kExtent : at;
+        if (i == bad) continue;
+        ASSERT_EQ(to[static_cast<size_t>(line * kPlaces + i)], from[static_cast<size_t>(line * kExtent + column)]);
+      }
+    }
+  }
 }
 
 TEST(CompileIndexing, UpdatesInOrderRunOnTheHost) {
