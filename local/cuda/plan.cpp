@@ -366,8 +366,12 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
   const int64_t most_across = rows <= 16 ? kBlockThreads : rows <= 64 ? 128 : 32;
   plan.group = static_cast<int>(std::min(most_across, ceil_power_of_two(across)));
   const int64_t down = kBlockThreads / plan.group;
-  const int64_t inputs = moving_inputs(plan);
-  int64_t unroll = std::max<int64_t>(1, 8 / inputs);
+  // One element for all lanes, as of a vector that weighs rows, is no load worth counting.
+  const auto loads = std::count_if(plan.inputs.begin(), plan.inputs.end(), [&plan](const PlanOperand& input) {
+    return (input.moves & plan.reduced) != 0 && input.access != Access::broadcast;
+  });
+  int64_t unroll = 8 / std::max<int64_t>(1, loads);
+  unroll = std::max<int64_t>(1, unroll);
   plan.once = down == 1 && rows > 0 && rows <= 2 * unroll;
   if (plan.once) {
     plan.unroll = static_cast<int>(rows);

@@ -771,5 +771,48 @@ TEST_F(KernelsOnHostTest, SeveralLaunchesAtOnce) {
   EXPECT_GE(split, 2);
 }
 
+// The vector's elements are the same for all lanes of a thread: as many rows are on their way as in a sum of the
+// matrix.
+TEST(KernelsOnHost, ARowVectorTimesAMatrix) {
+  constexpr int64_t kRows = 700, kColumns = 130, kItem = sizeof(double);
+  std::vector<double> vector(kRows), matrix(kRows * kColumns), product(kColumns), sums(kColumns);
+  for (size_t i = 0; i < vector.size(); ++i) vector[i] = static_cast<double>(i % 13) - 6;
+  for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<double>(i * 7 % 31) - 15;
+  Program weighed, plain;
+  const ValueId term[] = {weighed.input(DType::float64), weighed.input(DType::float64)};
+  const ValueId value[] = {weighed.apply("multiply"_op, term)}, alone[] = {plain.input(DType::float64)};
+  weighed.reduce("sum"_reduction, value, DType::float64);
+  plain.reduce("sum"_reduction, alone, DType::float64);
+  Launch launch;
+  launch.shape = {kColumns, kRows};
+  launch.reduce_axes = 2;
+  launch.inputs = {{matrix.data(), Dims{kItem, kColumns * kItem}}};
+  launch.states = {{sums.data(), Dims{kItem, 0}}};
+  KernelsOnHost kernels;
+  const size_t of_sums = kernels.add(plain, launch);
+  launch.inputs.insert(launch.inputs.begin(), {vector.data(), Dims{0, kItem}});
+  launch.states = {{product.data(), Dims{kItem, 0}}};
+  const size_t of_products = kernels.add(weighed, launch);
+  EXPECT_EQ(kernels.plan(of_products).kind, Plan::Kind::columns);
+  EXPECT_EQ(kernels.plan(of_products).lanes, 2);
+  EXPECT_EQ(kernels.plan(of_products).unroll, kernels.plan(of_sums).unroll);
+  try {
+    kernels.compile();
+  } catch (const NotSupported&) {
+    GTEST_SKIP() << "no compiler";
+  }
+  EXPECT_EQ(kernels.run(of_sums), "");
+  EXPECT_EQ(kernels.run(of_products), "");
+  for (int64_t c = 0; c < kColumns; ++c) {  // small integers: sums are exact
+    double sum = 0, dot = 0;
+    for (int64_t r = 0; r < kRows; ++r) {
+      const double x = matrix[static_cast<size_t>(r * kColumns + c)];
+      sum += x, dot += vector[static_cast<size_t>(r)] * x;
+    }
+    EXPECT_EQ(sums[static_cast<size_t>(c)], sum);
+    EXPECT_EQ(product[static_cast<size_t>(c)], dot);
+  }
+}
+
 }  // namespace
 }  // namespace quarry::local::cuda
