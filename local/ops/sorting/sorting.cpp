@@ -26,15 +26,22 @@ namespace {
 
 void use(const NdArray& array, const ExecContext& context) { array.begin_read(context.stream); }
 
-}  // namespace
-
-NdArray sorted_rows(const NdArray& a, const ExecContext& context) {
+NdArray sorted_by(decltype(&Sorting::sort) method, const NdArray& a, const ExecContext& context) {
   const NdArray in = packed(a, context);
   NdArray out(in.shape(), in.dtype(), context);
   if (in.size() == 0) return out;
   use(in, context);
-  engine(context.device).sorting().sort(in.dtype(), in.raw(), out.raw(), rows_of(in), context);
+  (engine(context.device).sorting().*method)(in.dtype(), in.raw(), out.raw(), rows_of(in), context);
   return out;
+}
+
+}  // namespace
+
+NdArray sorted_rows(const NdArray& a, const ExecContext& context) { return sorted_by(&Sorting::sort, a, context); }
+
+// Complex numbers are sorted by their positions anyway, and equal elements of others are the same.
+NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context) {
+  return sorted_by(is_float(a.dtype()) ? &Sorting::sort_stably : &Sorting::sort, a, context);
 }
 
 NdArray argsorted_rows(const NdArray& a, const ExecContext& context) {
@@ -43,17 +50,6 @@ NdArray argsorted_rows(const NdArray& a, const ExecContext& context) {
   if (in.size() == 0) return out;
   use(in, context);
   engine(context.device).sorting().argsort(in.dtype(), in.raw(), out.data<int64_t>(), rows_of(in), context);
-  return out;
-}
-
-// Complex numbers are sorted by their positions anyway, and equal elements of others are the same.
-NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context) {
-  if (!is_float(a.dtype())) return sorted_rows(a, context);
-  const NdArray in = packed(a, context);
-  NdArray out(in.shape(), in.dtype(), context);
-  if (in.size() == 0) return out;
-  use(in, context);
-  engine(context.device).sorting().sort_stably(in.dtype(), in.raw(), out.raw(), rows_of(in), context);
   return out;
 }
 
