@@ -1,6 +1,7 @@
 // Scratch memory of one task: best fit inside one piece.
 #pragma once
 
+#include <cstddef>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ class Scratch final : public local::MemoryResource {
   void* data_ = nullptr;
   int64_t bytes_ = 0;
   bool owned_ = false;
+  alignas(std::max_align_t) char nothing_ = 0;       // its address is that of pieces of no bytes
   std::vector<std::pair<int64_t, int64_t>> pieces_;  // handed out: offset and length, in order of offsets
   int64_t used_ = 0, peak_ = 0;
 };

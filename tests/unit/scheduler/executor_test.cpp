@@ -120,7 +120,9 @@ TEST_P(ExecutorTest, ContextIsTheTasksOwn) {
       run.context.memory->deallocate(a, 1, run.context.stream);
       run.context.memory->deallocate(b, 256, run.context.stream);
     }
-    run.context.memory->allocate(512, run.context.stream);  // not given back: the executor does it
+    // Not given back: the executor does it.
+    run.context.memory->allocate(512, run.context.stream);
+    run.context.memory->allocate(0, run.context.stream);
   }));
   for (int i = 0; i < 20; ++i) add(graph, {.body = body, .outputs = {graph.add_block(1000)}, .scratch = 512});
   executor->run(graph);
