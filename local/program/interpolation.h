@@ -19,7 +19,8 @@ struct Interpolation {
   int64_t step = 1;
   const double* before = nullptr;  // the values before the first point and behind the last one
   const double* behind = nullptr;
-  bool by_reciprocal = false;  // slopes are products with 1 / dx, as NumPy's of complex values
+  const double* slopes = nullptr;  // between the points, if they are known: of slope()
+  bool by_reciprocal = false;      // they are products with 1 / dx, as NumPy's of complex values
   OfNan of_nan = OfNan::itself;
   double* out = nullptr;
   int64_t out_step = 1;
@@ -36,6 +37,12 @@ QUARRY_KEY_FUNCTION double product(double a, double b) { return a * b; }
 QUARRY_KEY_FUNCTION double sum(double a, double b) { return a + b; }
 #endif
 
+// Behind the point `at`, up to the point `next`.
+QUARRY_KEY_FUNCTION double slope(const Interpolation& t, int64_t at, int64_t next) {
+  const double rise = t.values[next * t.step] - t.values[at * t.step], run = t.points[next] - t.points[at];
+  return t.by_reciprocal ? product(rise, 1.0 / run) : rise / run;
+}
+
 // At the place x, which `next` points are not behind. As NumPy: a NaN is made from the other end, and between equal
 // values is that value.
 QUARRY_KEY_FUNCTION double value_at(const Interpolation& t, double x, int64_t next) {
@@ -47,11 +54,10 @@ QUARRY_KEY_FUNCTION double value_at(const Interpolation& t, double x, int64_t ne
   const double x0 = t.points[at], f0 = t.values[at * t.step];
   if (x == x0) return f0;
   next = next < t.length ? next : t.length - 1;
-  const double x1 = t.points[next], f1 = t.values[next * t.step];
-  const double slope = t.by_reciprocal ? product(f1 - f0, 1.0 / (x1 - x0)) : (f1 - f0) / (x1 - x0);
-  const double value = sum(product(slope, x - x0), f0);
+  const double rise = t.slopes && next > at ? t.slopes[at] : slope(t, at, next);
+  const double value = sum(product(rise, x - x0), f0);
   if (value == value) return value;
-  const double other = sum(product(slope, x - x1), f1);
+  const double f1 = t.values[next * t.step], other = sum(product(rise, x - t.points[next]), f1);
   return other != other && f0 == f1 ? f0 : other;
 }
 

@@ -69,6 +69,7 @@ void in_parallel(int64_t n, int threads, F&& f) {
                 [&](int64_t unit, int) { f(unit * kUnit, std::min(n, (unit + 1) * kUnit)); });
 }
 
+constexpr int64_t kFewPoints = 4096;               // of a row, for which tables are made
 constexpr int64_t kOneThread = int64_t{1} << 15;   // rows up to here are not worth a second thread
 constexpr int64_t kShortIndex = int64_t{1} << 32;  // rows up to here have 32-bit positions
 
@@ -238,6 +239,17 @@ class CpuSorting final : public Sorting {
   }
   void contains(DType dtype, const void* sorted, int64_t length, const void* values, int64_t count, bool invert,
                 bool* out, const ExecContext& context) override {
+    constexpr int64_t kFew = 32;  // that are compared one by one
+    if (!is_complex(dtype) && length <= kFew) {
+      return with_key(dtype, [&]<class Key>() {
+        const auto* wanted = static_cast<const typename Key::Bits*>(values);
+        in_parallel(count, context.threads > 0 ? std::min(context.threads, arena_threads()) : arena_threads(),
+                    [&](int64_t begin, int64_t end) {
+                      is_one_of<Key>(static_cast<const typename Key::Bits*>(sorted), length, wanted + begin,
+                                     end - begin, invert, out + begin);
+                    });
+      });
+    }
     with_ranks(dtype, [&](auto load, int64_t itemsize) {
       search(sorted, itemsize, load, {1, length}, values, count, /*right=*/false, context,
              [&](int64_t i, const auto& value, int64_t position, const char* row) {
@@ -248,9 +260,15 @@ class CpuSorting final : public Sorting {
   }
   void interpolate(const Interpolation& task, const ExecContext& context) override {
     const Rank<keys::Float64Key> load;
+    Interpolation known = task;
+    std::vector<double> slopes;
+    if (task.length > 1 && task.length <= kFewPoints && task.length <= task.count) {
+      for (int64_t k = 0; k + 1 < task.length; ++k) slopes.push_back(interpolation::slope(task, k, k + 1));
+      known.slopes = slopes.data();
+    }
     search(task.points, sizeof(double), load, {1, task.length}, task.places, task.count, /*right=*/true, context,
            [&](int64_t i, const auto&, int64_t position, const char*) {
-             task.out[i * task.out_step] = interpolation::value_at(task, task.places[i], position);
+             task.out[i * task.out_step] = interpolation::value_at(known, task.places[i], position);
            });
   }
 
@@ -318,6 +336,24 @@ class CpuSorting final : public Sorting {
       return Part::is_nan(parts[0]) || Part::is_nan(parts[1]);
     }
   };
+  template <class Key, class Bits = typename Key::Bits>
+  static void is_one_of(const Bits* set, int64_t length, const Bits* values, int64_t n, bool invert, bool* out) {
+    constexpr int64_t kTile = 512;
+    Bits ranks[kTile];
+    uint8_t found[kTile];
+    for (int64_t begin = 0; begin < n; begin += kTile) {
+      const int64_t count = std::min(kTile, n - begin);
+      for (int64_t i = 0; i < count; ++i) ranks[i] = Key::rank(values[begin + i]);
+      std::fill_n(found, count, uint8_t{0});
+      for (int64_t k = 0; k < length; ++k) {
+        if constexpr (requires { Key::kInfinity; })
+          if (Key::is_nan(set[k])) continue;
+        const Bits one = Key::rank(set[k]);
+        for (int64_t i = 0; i < count; ++i) found[i] = static_cast<uint8_t>(found[i] | (ranks[i] == one ? 1 : 0));
+      }
+      for (int64_t i = 0; i < count; ++i) out[begin + i] = (found[i] != 0) != invert;
+    }
+  }
   // f(rank, itemsize)
   template <class F>
   static void with_ranks(DType dtype, F&& f) {
@@ -332,6 +368,12 @@ class CpuSorting final : public Sorting {
     constexpr int64_t kUnit = int64_t{1} << 13;
     const int64_t units_per_row = (values_per_row + kUnit - 1) / kUnit;
     const int slots = context.threads > 0 ? std::min(context.threads, arena_threads()) : arena_threads();
+    // Of a short row that many values are looked for in, the ranks are made once.
+    using Value = decltype(load(sorted, 0));
+    std::vector<Value> ranks;
+    if (rows.rows == 1 && rows.length <= kFewPoints && rows.length <= values_per_row / 4)
+      for (int64_t k = 0; k < rows.length; ++k) ranks.push_back(load(sorted, k));
+    const auto ranked = [&](const char*, int64_t k) { return ranks[static_cast<size_t>(k)]; };
     for_each_unit(rows.rows * units_per_row, slots, [&](int64_t unit, int) {
       const int64_t row = unit / units_per_row, begin = unit % units_per_row * kUnit;
       const int64_t n = std::min(kUnit, values_per_row - begin), first = row * values_per_row + begin;
@@ -339,10 +381,13 @@ class CpuSorting final : public Sorting {
       // Several searches in step, so that they wait for memory at the same time.
       constexpr int64_t kTogether = 16;
       const auto together = [&]<int64_t kCount>(int64_t i) {
-        decltype(load(row_data, 0)) wanted[kCount];
+        Value wanted[kCount];
         int64_t found[kCount];
         for (int64_t k = 0; k < kCount; ++k) wanted[k] = load(values, first + i + k);
-        search_together<kCount>(rows.length, row_data, load, wanted, right, found);
+        if (ranks.empty())
+          search_together<kCount>(rows.length, row_data, load, wanted, right, found);
+        else
+          search_together<kCount>(rows.length, row_data, ranked, wanted, right, found);
         for (int64_t k = 0; k < kCount; ++k) each(first + i + k, wanted[k], found[k], row_data);
       };
       int64_t i = 0;

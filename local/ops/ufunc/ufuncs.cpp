@@ -136,9 +136,14 @@ NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optio
       shape.push_back(1);
       return f.cast(f.input(arg.array()->reshape(shape)), from.dtype());
     };
-    V value = f("where"_op, f("isnan"_op, v), as_part(nan), v);
-    value = f("where"_op, f("equal"_op, v, infinity), as_part(posinf.value_or(Arg(largest))), value);
-    value = f("where"_op, f("equal"_op, v, -infinity), as_part(neginf.value_or(Arg(-largest))), value);
+    V value = v;
+    if (posinf || neginf) {
+      value = f("where"_op, f("equal"_op, v, infinity), as_part(posinf.value_or(Arg(largest))), value);
+      value = f("where"_op, f("equal"_op, v, -infinity), as_part(neginf.value_or(Arg(-largest))), value);
+    } else {
+      value = f("clip"_op, v, as_part(Arg(-largest)), as_part(Arg(largest)));
+    }
+    value = f("where"_op, f("isnan"_op, v), as_part(nan), value);
     f.run_into(value, to);
   };
   if (!is_complex(x.dtype())) {

@@ -16,7 +16,7 @@
 namespace quarry::local {
 namespace {
 
-constexpr int64_t kSide = 2048, kElements = kSide * kSide;
+constexpr int64_t kRows = 8192, kColumns = 512, kElements = kRows * kColumns;
 constexpr int64_t kSmall = kElements / 4;  // bytes: less than a byte for each element
 
 class Passes : public test::OnDevice {
@@ -24,13 +24,14 @@ class Passes : public test::OnDevice {
   static NdArray values(DType dtype) {
     std::vector<double> numbers(static_cast<size_t>(kElements));
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = i % 7 == 3 ? NAN : std::sin(static_cast<double>(i));
-    return from_vector(numbers, {kSide, kSide}).astype(dtype);
+    return from_vector(numbers, {kRows, kColumns}).astype(dtype);
   }
   static int64_t bytes_of(const std::function<void()>& call) {
     call();  // programs and tables that are kept
     ExecContext context = current_context();
     StatisticsResource counted(*context.memory);
     context.memory = &counted;
+    context.threads = 1;  // each has scratch of its own
     {
       const DeviceScope scope(context);
       call();
