@@ -90,13 +90,15 @@ std::string Hdf5Dataset::layout() const {
 }
 
 const ByteFile& Hdf5Dataset::file() const {
-  std::call_once(file_once_, [&] {
+  const std::lock_guard lock(file_mutex_);
+  if (!file_) {
     auto opened = ByteFile::shared(stored_.info.file);
-    if (opened->size() < stored_.storage.file_bytes)
+    if (opened->size() < stored_.storage.file_bytes) {
       throw local::IoError(fmt::format("'{}' has {} bytes, {} when it was first opened", stored_.info.file,
                                        opened->size(), stored_.storage.file_bytes));
+    }
     file_ = std::move(opened);
-  });
+  }
   return *file_;
 }
 

@@ -73,7 +73,7 @@ class Hdf5Dataset final : public Dataset {
   const int64_t block_bytes_;
   const local::Dims no_spans_;  // zeros: every element is the fill value
   std::unique_ptr<LibraryReader> library_;
-  mutable std::once_flag file_once_;
+  mutable std::mutex file_mutex_;  // no once_flag: a call_once() that throws never ends under ThreadSanitizer
   mutable std::shared_ptr<const ByteFile> file_;
   mutable std::atomic<int64_t> bytes_read_{0};
 };

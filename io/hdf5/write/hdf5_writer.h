@@ -35,7 +35,7 @@ class Hdf5Writer final : public Writer {
   const OutputSpec spec_;
   const StoredDataset stored_;
   const std::string name_;
-  mutable std::once_flag file_once_;
+  mutable std::mutex file_mutex_;
   mutable std::unique_ptr<ByteFile> file_;
   std::atomic<int64_t> bytes_written_{0};
 };

@@ -72,7 +72,8 @@ std::string Hdf5Writer::layout() const {
 }
 
 const ByteFile& Hdf5Writer::file() const {
-  std::call_once(file_once_, [&] { file_ = std::make_unique<ByteFile>(stored_.info.file, ByteFile::Mode::write); });
+  const std::lock_guard lock(file_mutex_);
+  if (!file_) file_ = std::make_unique<ByteFile>(stored_.info.file, ByteFile::Mode::write);
   return *file_;
 }
 
