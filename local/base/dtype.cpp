@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "quarry/local/base/dtype_text.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::local {
@@ -96,39 +98,69 @@ DType real_type(DType dtype) {
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 DType widened(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
-std::optional<DType> parse_dtype(std::string_view text) {
+namespace {
+
+constexpr DTypeAlias kAliases[] = {
+    {"bool_", DType::bool_},        {"int", DType::int64},
+    {"int_", DType::int64},         {"uint", DType::uint64},
+    {"intp", DType::int64},         {"uintp", DType::uint64},
+    {"byte", DType::int8},          {"ubyte", DType::uint8},
+    {"short", DType::int16},        {"ushort", DType::uint16},
+    {"intc", DType::int32},         {"uintc", DType::uint32},
+    {"long", DType::int64},         {"ulong", DType::uint64},
+    {"longlong", DType::int64},     {"ulonglong", DType::uint64},
+    {"half", DType::float16},       {"single", DType::float32},
+    {"float", DType::float64},      {"double", DType::float64},
+    {"csingle", DType::complex64},  {"complex", DType::complex128},
+    {"cdouble", DType::complex128}, {"b1", DType::bool_, true},
+    {"?", DType::bool_, true},      {"i1", DType::int8, true},
+    {"b", DType::int8, true},       {"i2", DType::int16, true},
+    {"h", DType::int16, true},      {"i4", DType::int32, true},
+    {"i", DType::int32, true},      {"i8", DType::int64, true},
+    {"l", DType::int64, true},      {"q", DType::int64, true},
+    {"p", DType::int64, true},      {"n", DType::int64, true},
+    {"u1", DType::uint8, true},     {"B", DType::uint8, true},
+    {"u2", DType::uint16, true},    {"H", DType::uint16, true},
+    {"u4", DType::uint32, true},    {"I", DType::uint32, true},
+    {"u8", DType::uint64, true},    {"L", DType::uint64, true},
+    {"Q", DType::uint64, true},     {"P", DType::uint64, true},
+    {"N", DType::uint64, true},     {"f2", DType::float16, true},
+    {"e", DType::float16, true},    {"f4", DType::float32, true},
+    {"f", DType::float32, true},    {"f8", DType::float64, true},
+    {"d", DType::float64, true},    {"c8", DType::complex64, true},
+    {"F", DType::complex64, true},  {"c16", DType::complex128, true},
+    {"D", DType::complex128, true},
+};
+
+}  // namespace
+
+std::span<const DTypeAlias> dtype_aliases() { return kAliases; }
+
+char letter(DType dtype) {
+  for (const DTypeAlias& alias : kAliases) {
+    if (alias.is_code && alias.text.size() == 1 && alias.dtype == dtype) return alias.text[0];
+  }
+  return 'E';
+}
+
+std::optional<DTypeText> parse_dtype_text(std::string_view text) {
   for (int i = 0; i < kDTypeCount; ++i)
-    if (text == kRows[static_cast<size_t>(i)].name) return static_cast<DType>(i);
-  struct Alias {
-    std::string_view text;
-    DType dtype;
-  };
-  static constexpr Alias kAliases[] = {
-      {"bool_", DType::bool_},        {"?", DType::bool_},
-      {"b1", DType::bool_},           {"int", DType::int64},
-      {"intp", DType::int64},         {"uint", DType::uint64},
-      {"uintp", DType::uint64},       {"i1", DType::int8},
-      {"i2", DType::int16},           {"i4", DType::int32},
-      {"i8", DType::int64},           {"u1", DType::uint8},
-      {"u2", DType::uint16},          {"u4", DType::uint32},
-      {"u8", DType::uint64},          {"half", DType::float16},
-      {"f2", DType::float16},         {"e", DType::float16},
-      {"single", DType::float32},     {"f4", DType::float32},
-      {"f", DType::float32},          {"float", DType::float64},
-      {"double", DType::float64},     {"f8", DType::float64},
-      {"d", DType::float64},          {"c8", DType::complex64},
-      {"csingle", DType::complex64},  {"complex", DType::complex128},
-      {"cdouble", DType::complex128}, {"c16", DType::complex128},
-      {"byte", DType::int8},          {"ubyte", DType::uint8},
-      {"short", DType::int16},        {"ushort", DType::uint16},
-      {"intc", DType::int32},         {"uintc", DType::uint32},
-      {"long", DType::int64},         {"ulong", DType::uint64},
-      {"longlong", DType::int64},     {"ulonglong", DType::uint64},
-  };
-  if (!text.empty() && (text[0] == '<' || text[0] == '=' || text[0] == '|')) text.remove_prefix(1);
-  for (const Alias& alias : kAliases)
-    if (text == alias.text) return alias.dtype;
+    if (text == kRows[static_cast<size_t>(i)].name) return DTypeText{static_cast<DType>(i)};
+  const char order = text.empty() ? '\0' : text[0];
+  const bool has_order = order == '<' || order == '>' || order == '=' || order == '|';
+  if (has_order) text.remove_prefix(1);
+  static_assert(std::endian::native == std::endian::little);
+  for (const DTypeAlias& alias : kAliases) {
+    if (text != alias.text || (has_order && !alias.is_code)) continue;
+    return DTypeText{alias.dtype, order == '>' && itemsize(alias.dtype) > 1};
+  }
   return std::nullopt;
+}
+
+std::optional<DType> parse_dtype(std::string_view text) {
+  const std::optional<DTypeText> found = parse_dtype_text(text);
+  if (!found || found->swapped) return std::nullopt;
+  return found->dtype;
 }
 
 bool can_cast(DType from, DType to, Casting casting) {

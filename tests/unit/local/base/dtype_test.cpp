@@ -1,5 +1,6 @@
 // Promotion and casting against NumPy's tables are in oracle_test.cpp.
 #include "quarry/local/base/dtype.h"
+#include "quarry/local/base/dtype_text.h"
 
 #include <gtest/gtest.h>
 
@@ -32,6 +33,30 @@ TEST(DTypes, NamesSizesKinds) {
   EXPECT_EQ(parse_dtype("int"), DType::int64);
   EXPECT_EQ(parse_dtype("float128"), std::nullopt);
   EXPECT_EQ(parse_dtype(""), std::nullopt);
+}
+
+TEST(DType, TextsWithAByteOrder) {
+  EXPECT_EQ(parse_dtype_text(">i4")->dtype, DType::int32);
+  EXPECT_TRUE(parse_dtype_text(">i4")->swapped);
+  EXPECT_FALSE(parse_dtype_text("<i4")->swapped);
+  EXPECT_FALSE(parse_dtype_text("|i4")->swapped);
+  EXPECT_FALSE(parse_dtype_text(">u1")->swapped);  // one byte has no order
+  EXPECT_FALSE(parse_dtype_text(">?")->swapped);
+  EXPECT_EQ(parse_dtype_text(">d")->dtype, DType::float64);
+  // Bytes of another order are no array's.
+  EXPECT_EQ(parse_dtype(">i4"), std::nullopt);
+  EXPECT_EQ(parse_dtype(">b1"), DType::bool_);
+  EXPECT_EQ(parse_dtype("=c16"), DType::complex128);
+  for (const char* unknown : {"<int32", ">float64", "<int", "<", "<<i4", "i3", " i4", "g", "S3", "O", "c"}) {
+    EXPECT_FALSE(parse_dtype_text(unknown)) << unknown;
+  }
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtype == DType::bfloat16) continue;
+    const char code = letter(dtype);
+    EXPECT_EQ(parse_dtype(std::string_view(&code, 1)), dtype) << code;
+  }
+  EXPECT_EQ(letter(DType::bfloat16), 'E');
 }
 
 TEST(DTypes, PromotionIsCommutativeAndHasALeast) {
