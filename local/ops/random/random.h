@@ -27,9 +27,12 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "quarry/local/ops/arguments.h"
+#include "quarry/local/ops/random/seed_sequence.h"
 #include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local {
@@ -59,8 +62,16 @@ class Generator {
 
   explicit Generator(uint64_t seed) { bits_.seed = seed; }
   explicit Generator(const BitGenerator& bits) : bits_(bits) {}
+  // The seed is the first 64 bits of the sequence, which spawn() goes on with.
+  Generator(const BitGenerator& bits, SeedSequence sequence) : bits_(bits), sequence_(std::move(sequence)) {
+    bits_.seed = sequence_->generate_state_64(1)[0];
+  }
   uint64_t seed() const { return bits_.seed; }
   const BitGenerator& bit_generator() const { return bits_; }  // at the next draw
+  // Generators of the same kind at their beginning, whose seeds are the first 64 bits of the children of this one's
+  // seed sequence; of a generator of a number that is SeedSequence(seed). Throws TypeError where a generator has no
+  // seed.
+  std::vector<Generator> spawn(int64_t n_children);
   // Leaves out `delta` draws (Philox), words or points, or goes back. Throws InvalidArgument before the beginning.
   void advance(int64_t delta);
 
@@ -140,9 +151,12 @@ class Generator {
   NdArray permutation_of(int64_t n, Device device);
 
   BitGenerator bits_;
+  std::optional<SeedSequence> sequence_;  // where it was made from one, or has made children
 };
 
 // Without a seed one from the operating system. Throws InvalidArgument for a negative one.
 Generator default_rng(std::optional<int64_t> seed = std::nullopt);
+// default_rng(SeedSequence({1, 2})): NumPy's default_rng([1, 2]).
+Generator default_rng(const SeedSequence& sequence);
 
 }  // namespace quarry::local

@@ -120,6 +120,18 @@ BitGenerator ScrambledSobol64(int64_t dimensions, int64_t seed, int64_t offset) 
 }
 
 Generator default_rng(std::optional<int64_t> seed) { return Generator(Philox(seed)); }
+Generator default_rng(const SeedSequence& sequence) { return {Philox(0), sequence}; }
+
+std::vector<Generator> Generator::spawn(int64_t n_children) {
+  if (is_quasi_random(bits_.kind) && !is_scrambled(bits_.kind))
+    throw TypeError(fmt::format("{} has no seed, so there is nothing to spawn from", name(bits_.kind)));
+  if (!sequence_) sequence_.emplace(bits_.seed);
+  BitGenerator fresh = bits_;
+  fresh.offset = 0;
+  std::vector<Generator> children;
+  for (SeedSequence& child : sequence_->spawn(n_children)) children.emplace_back(fresh, std::move(child));
+  return children;
+}
 
 void Generator::advance(int64_t delta) {
   const uint64_t back = delta < 0 ? uint64_t{0} - static_cast<uint64_t>(delta) : 0;
