@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "quarry/apps/binding/large_ints.h"
 #include "quarry/apps/language/library.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
@@ -31,11 +32,12 @@ bool holds_array(const Value& value) {
 }
 
 // The numbers of a nested sequence in C order, and its shape.
-void flatten_numbers(const Value& value, int depth, Dims& shape, std::vector<Scalar>& numbers) {
+void flatten_numbers(const Value& value, int depth, std::optional<DType> dtype, Dims& shape,
+                     std::vector<Scalar>& numbers) {
   constexpr int64_t kUnknown = -1;
   if (const std::optional<Number> number = value.number()) {
     if (depth != shape.size()) throw InvalidArgument("the nested sequences have an inhomogeneous shape");
-    numbers.push_back(to_scalar(*number));
+    numbers.push_back(to_scalar(*number, dtype));
     return;
   }
   const SequenceValue* sequence = value.sequence();
@@ -48,7 +50,7 @@ void flatten_numbers(const Value& value, int depth, Dims& shape, std::vector<Sca
   }
   if (shape[depth] == kUnknown) shape[depth] = extent;
   if (shape[depth] != extent) throw InvalidArgument("the nested sequences have an inhomogeneous shape");
-  for (const Value& item : sequence->items) flatten_numbers(item, depth + 1, shape, numbers);
+  for (const Value& item : sequence->items) flatten_numbers(item, depth + 1, dtype, shape, numbers);
 }
 
 // Weak literals alone: bool, int64, float64, complex128; ints above int64 are uint64.
@@ -68,7 +70,7 @@ Operand to_operand(const Value& value) {
 
 Array to_array(const Value& value, std::optional<DType> dtype) {
   if (const Array* array = value.as<Array>()) return dtype ? array->astype(*dtype) : *array;
-  if (const std::optional<Number> number = value.number()) return full({}, to_scalar(*number), dtype);
+  if (const std::optional<Number> number = value.number()) return full({}, to_scalar(*number, dtype), dtype);
   const SequenceValue* sequence = value.sequence();
   if (sequence == nullptr) throw TypeError("a " + type_name(value) + " is no array");
   if (holds_array(value)) {
@@ -78,7 +80,7 @@ Array to_array(const Value& value, std::optional<DType> dtype) {
   }
   Dims shape;
   std::vector<Scalar> numbers;
-  flatten_numbers(value, 0, shape, numbers);
+  flatten_numbers(value, 0, dtype, shape, numbers);
   const DType type = dtype.value_or(dtype_of_numbers(numbers));
   std::vector<std::byte> bytes(numbers.size() * static_cast<size_t>(local::itemsize(type)));
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -89,6 +91,12 @@ Array to_array(const Value& value, std::optional<DType> dtype) {
 }
 
 Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype) {
+  if (holds_large_int(args)) {
+    const std::vector<Value> fitting =
+        op == "cast"_op ? with_large_ints_as_floats(std::vector<Value>{args[0], DTypeValue{dtype.value()}})
+                        : with_large_operands(op, args, dtype);
+    if (!holds_large_int(fitting)) return apply(op, std::span(fitting).first(args.size()), dtype);
+  }
   std::vector<Operand> operands;
   for (const Value& arg : args) {
     if (!is_operand(arg)) {
@@ -116,12 +124,14 @@ Value array_compare(CompareOp op, const Value& left, const Value& right) {
 namespace {
 
 local::IndexItem index_item(const Value& value) {
+  if (const Int* integer = value.as<Int>(); integer != nullptr && !integer->as_int64())
+    throw local::IndexError("cannot fit 'int' into an index-sized integer");
   if (value.is<Int>()) return to_int64(value, "an index");
   if (const auto* slice = value.as<local::Slice>()) return *slice;
   if (value.is_none()) return local::newaxis;
   if (value.is<EllipsisValue>()) return local::ellipsis;
   if (value.is<bool>() || value.is<Array>() || value.sequence() != nullptr) {
-    throw NotSupported("indexing with boolean and integer arrays is not available yet");
+    throw NotSupported("chunked arrays are not indexed by boolean and integer arrays yet; --local has it");
   }
   throw local::IndexError("only integers, slices, ellipsis (...) and None are indices, not " + type_name(value));
 }

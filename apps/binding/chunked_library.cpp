@@ -1,4 +1,5 @@
 #include "quarry/apps/binding/arrays.h"
+#include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
 
 namespace quarry::apps::expression {
@@ -7,7 +8,10 @@ namespace {
 
 class ChunkedLibrary final : public Library {
  public:
-  ChunkedLibrary() { add_all_functions(registry_); }
+  ChunkedLibrary() {
+    add_all_functions(registry_);
+    add_builtins(registry_);
+  }
 
   const Registry& registry() const override { return registry_; }
   bool is_module(std::string_view name) const override {

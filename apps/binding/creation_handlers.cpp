@@ -19,7 +19,7 @@ Scalar number_argument(const Value& value, const std::string& what) {
 }
 
 Array filled(const Dims& shape, const Value& value, std::optional<DType> dtype) {
-  if (const std::optional<Number> number = value.number()) return full(shape, to_scalar(*number), dtype);
+  if (const std::optional<Number> number = value.number()) return full(shape, to_scalar(*number, dtype), dtype);
   return broadcast_to(to_array(value, dtype), shape);
 }
 

@@ -91,10 +91,7 @@ struct Convert<std::string> {
 };
 template <>
 struct Convert<DType> {
-  static bool fits(const Value& value) {
-    const auto* text = value.as<std::string>();
-    return value.is<DTypeValue>() || (text != nullptr && local::parse_dtype(*text));
-  }
+  static bool fits(const Value& value) { return as_dtype(value).has_value(); }
   static DType from(const Value& value, const std::string& what, Keep&) { return to_dtype(value, what); }
 };
 template <>

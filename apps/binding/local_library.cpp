@@ -1,5 +1,7 @@
+#include "quarry/apps/binding/large_ints.h"
 #include "quarry/apps/binding/local_tables.h"
 #include "quarry/apps/binding/table_names.h"
+#include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/linalg/hermitian.h"
@@ -18,6 +20,8 @@ namespace {
 
 // Integers, slices, None and ... make views; anything else is an index array.
 std::optional<local::IndexItem> basic_item(const Value& value) {
+  if (const Int* integer = value.as<Int>(); integer != nullptr && !integer->as_int64())
+    throw local::IndexError("cannot fit 'int' into an index-sized integer");
   if (value.is<Int>()) return to_int64(value, "an index");
   if (const auto* slice = value.as<local::Slice>()) return *slice;
   if (value.is_none()) return local::newaxis;
@@ -170,6 +174,35 @@ Handler passing_keywords(const Handler& handler) {
   };
 }
 
+Handler fitting_ints(const Handler& handler) {
+  return [handler](const Arguments& args, Session& session) -> Value {
+    std::vector<Value> values = args.values();
+    std::vector<bool> given;
+    for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
+    bool any = holds_large_int(values);
+    for (size_t i = 0; i < values.size(); ++i) {  // *args
+      if (args.function().parameters[i].kind != Parameter::Kind::variadic) continue;
+      const std::vector<Value>& items = values[i].sequence()->items;
+      if (!holds_large_int(items)) continue;
+      any = true;
+      values[i] = Value::tuple(with_large_ints_as_floats(items));
+    }
+    if (!any) return handler(args, session);
+    values = with_large_ints_as_floats(values);
+    return handler(Arguments(args.function(), std::move(values), std::move(given)), session);
+  };
+}
+
+// A view in the other byte order would have other values than its elements.
+Handler in_own_order(const Handler& handler) {
+  return [handler](const Arguments& args, Session& session) -> Value {
+    const std::optional<DTypeValue> dtype = as_dtype(args["dtype"]);
+    if (dtype && dtype->swapped)
+      throw local::NotSupported("view(): arrays hold the machine's byte order only; frombuffer() reads the other one");
+    return handler(args, session);
+  };
+}
+
 // Arguments whose Python numbers become elements of a known dtype one by one, so that those that do not fit raise.
 struct Elements {
   std::string_view function;
@@ -207,6 +240,7 @@ class LocalLibrary final : public Library {
     add_local_ufuncs(registry_);
     add_local_reductions(registry_);
     add_local_builtins(registry_);
+    add_builtins(registry_);
     add_local_methods(registry_);
   }
 
@@ -276,7 +310,9 @@ class LocalLibrary final : public Library {
     if (type.dtype == DType::complex128) return item.as_complex();
     if (local::is_complex(array.dtype())) throw TypeError("a complex does not convert to a real number");
     if (type.dtype == DType::float64) return item.as_double();
-    return item.dtype() == DType::uint64 ? Value(Int{item.as_uint64()}) : Value(Int{item.as_int64()});
+    // Of a float the whole part, which may need more than 64 bits.
+    if (local::is_float(item.dtype())) return to_integer(item.as_double());
+    return item.dtype() == DType::uint64 ? Value(Int(item.as_uint64())) : Value(Int(item.as_int64()));
   }
 
   std::optional<bool> truth(const Value& value) const override {
@@ -304,10 +340,12 @@ class LocalLibrary final : public Library {
         !all.empty() && all.back().kind == Parameter::Kind::keywords) {
       handler = passing_keywords(handler);
     }
+    handler = fitting_ints(handler);
     for (const std::string& name : words(row.names)) {
       const auto* found = std::find_if(std::begin(kElements), std::end(kElements),
                                        [&](const Elements& one) { return one.function == name; });
       if (found != std::end(kElements)) handler = converting_elements(handler, *found);
+      if (row.is_method && name == "view") handler = in_own_order(handler);
       if (row.is_method) {
         registry_.add_method(name, row.signature, handler, row.summary);
       } else {

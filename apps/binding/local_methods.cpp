@@ -4,6 +4,7 @@
 #include "quarry/apps/binding/local_tables.h"
 #include "quarry/apps/language/library.h"
 #include "quarry/local/ndarray/print.h"
+#include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/ufunc/apply.h"
 
 namespace quarry::apps::expression {
@@ -50,7 +51,7 @@ Value make_range(const Arguments& args, Session&) {
   const int64_t step = given.size() == 3 ? given[2] : 1;
   if (step == 0) throw InvalidArgument("range() arg 3 must not be zero");
   std::vector<Value> items;
-  for (Int i = start; step > 0 ? i < stop : i > stop; i += step) {
+  for (Int i = start; step > 0 ? i < stop : i > stop; i = i + step) {
     if (items.size() >= kMostItems) throw InvalidArgument("the range is too long");
     items.emplace_back(i);
   }
@@ -64,7 +65,35 @@ Value make_tuple(const Arguments& args, Session&) {
   return Value::tuple(items_of(args["iterable"], "tuple()'s argument"));
 }
 
-Value make_dtype(const Arguments& args, Session&) { return DTypeValue{to_dtype(args["dtype"], "dtype")}; }
+Value make_dtype(const Arguments& args, Session&) {
+  if (args["dtype"].is_none()) return DTypeValue{DType::float64};
+  const std::optional<DTypeValue> dtype = as_dtype(args["dtype"]);
+  return DTypeValue{to_dtype(args["dtype"], "dtype"), false, dtype && dtype->swapped};
+}
+
+// The bytes in the machine's order, or in that of the dtype.
+Value from_buffer(const Arguments& args, Session&) {
+  const auto* buffer = args["buffer"].as<Bytes>();
+  if (buffer == nullptr) throw TypeError("a bytes-like object is required, not '" + type_name(args["buffer"]) + "'");
+  const bool is_default = args["dtype"].is_none();
+  const DType dtype = is_default ? DType::float64 : to_dtype(args["dtype"], "dtype");
+  const bool swapped = !is_default && as_dtype(args["dtype"])->swapped;
+  const int64_t count = to_index(args["count"], "count"), offset = to_index(args["offset"], "offset");
+  const auto size = static_cast<int64_t>(buffer->text.size());
+  if (offset < 0 || offset > size) {
+    throw InvalidArgument("offset must be non-negative and no greater than buffer length (" + std::to_string(size) +
+                          ")");
+  }
+  const int64_t item = local::itemsize(dtype), left = size - offset;
+  if (count < 0 && left % item != 0) throw InvalidArgument("buffer size must be a multiple of element size");
+  if (count > left / item) throw InvalidArgument("buffer is smaller than requested size");
+  std::string bytes = buffer->text.substr(static_cast<size_t>(offset));
+  if (swapped) {
+    const auto part = static_cast<std::ptrdiff_t>(local::itemsize(local::real_type(dtype)));
+    for (auto at = bytes.begin(); bytes.end() - at >= part; at += part) std::reverse(at, at + part);
+  }
+  return local::from_bytes(bytes.data(), dtype, {count < 0 ? left / item : count});
+}
 
 Value nested_list(const NdArray& array) {
   if (array.ndim() == 0) {
@@ -73,8 +102,8 @@ Value nested_list(const NdArray& array) {
     if (dtype == DType::bool_) return value.as_bool();
     if (local::is_complex(dtype)) return value.as_complex();
     if (local::is_float(dtype)) return value.as_double();
-    if (dtype == DType::uint64) return Int{value.as_uint64()};
-    return Int{value.as_int64()};
+    if (dtype == DType::uint64) return Int(value.as_uint64());
+    return Int(value.as_int64());
   }
   std::vector<Value> items;
   for (int64_t i = 0; i < array.shape()[0]; ++i) items.push_back(nested_list(array[{i}]));
@@ -84,6 +113,21 @@ Value nested_list(const NdArray& array) {
 const NdArray& self(const Arguments& args) { return *args.values()[0].as<NdArray>(); }
 
 Value to_list(const Arguments& args, Session&) { return nested_list(self(args).to(local::kCpu)); }
+
+// The elements in C order, or in Fortran's.
+Value to_bytes(const Arguments& args, Session&) {
+  const auto* order = args["order"].as<std::string>();
+  const NdArray& array = self(args);
+  const bool is_c = args["order"].is_none() || (order != nullptr && (*order == "C" || *order == "K"));
+  const bool is_f = order != nullptr && *order == "F";
+  const bool is_a = order != nullptr && *order == "A";
+  if (!is_c && !is_f && !is_a) throw InvalidArgument("order must be one of 'C', 'F', 'A', or 'K'");
+  const bool columns = is_f || (is_a && local::is_fortran_contiguous(array) && !array.is_contiguous());
+  const NdArray host = (columns ? array.T() : array).to(local::kCpu);
+  const NdArray packed = host.is_contiguous() ? host : host.copy(local::default_context(local::kCpu));
+  if (packed.size() == 0) return Bytes{};
+  return Bytes{std::string(static_cast<const char*>(packed.raw()), static_cast<size_t>(packed.nbytes()))};
+}
 
 // item(), item(i), item(i, j), item((i, j)).
 Value item(const Arguments& args, Session&) {
@@ -162,6 +206,8 @@ void add_local_builtins(Registry& registry) {
   registry.add_function("list", "(iterable=(), /)", make_list, "The items as a list.");
   registry.add_function("tuple", "(iterable=(), /)", make_tuple, "The items as a tuple.");
   registry.add_function("dtype", "(dtype)", make_dtype, "The dtype of a name.");
+  registry.add_function("frombuffer", "(buffer, dtype=None, count=-1, offset=0)", from_buffer,
+                        "The elements that bytes hold, copied; '>i4' reads the other byte order.");
   registry.add_function("str", "(object='', /)", as_text, "The object as text.");
   registry.add_function("repr", "(object, /)", as_representation, "The object as Python writes it.");
   registry.add_function("get_printoptions", "()", printing, "How arrays are printed, without functions.");
@@ -172,6 +218,7 @@ void add_local_methods(Registry& registry) {
     if (registry.method(name) == nullptr) registry.add_method(name, signature, handler);
   };
   add("tolist", "(self, /)", to_list);
+  add("tobytes", "(self, /, order='C')", to_bytes);
   add("item", "(self, /, *args)", item);
   add("conj", "(self, /)", conjugate);
   add("conjugate", "(self, /)", conjugate);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quarry/apps/binding/large_ints.h"
 #include "quarry/apps/binding/local_tables.h"
 #include "quarry/apps/binding/table_names.h"
+#include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/methods.h"
@@ -30,26 +32,10 @@ constexpr const char* kTwoOutputSignatures[] = {
     "(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
     "subok=True, signature=None)"};
 
-// NumPy's letters of the dtypes that there are here.
-constexpr std::pair<char, DType> kLetters[] = {{'?', DType::bool_},     {'b', DType::int8},      {'B', DType::uint8},
-                                               {'h', DType::int16},     {'H', DType::uint16},    {'i', DType::int32},
-                                               {'I', DType::uint32},    {'l', DType::int64},     {'L', DType::uint64},
-                                               {'e', DType::float16},   {'f', DType::float32},   {'d', DType::float64},
-                                               {'F', DType::complex64}, {'D', DType::complex128}};
-
 DType letter_dtype(char letter) {
-  for (const auto& [known, dtype] : kLetters) {
-    if (known == letter) return dtype;
-  }
-  if (letter == 'q') return DType::int64;
-  if (letter == 'Q') return DType::uint64;
-  throw InvalidArgument("there is no dtype '" + std::string(1, letter) + "'");
-}
-char dtype_letter(DType dtype) {
-  for (const auto& [letter, known] : kLetters) {
-    if (known == dtype) return letter;
-  }
-  return 'E';  // bfloat16, as ml_dtypes has it
+  const std::optional<DType> dtype = local::parse_dtype(std::string_view(&letter, 1));
+  if (!dtype) throw InvalidArgument("there is no dtype '" + std::string(1, letter) + "'");
+  return *dtype;
 }
 
 // out=: an array, or a tuple of as many as there are results.
@@ -176,6 +162,10 @@ std::vector<std::optional<NdArray>> outs_of(const Arguments& args) {
 }  // namespace
 
 Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions& options) {
+  if (holds_large_int(args)) {
+    const std::vector<Value> fitting = with_large_operands(op, args, options.dtype);
+    if (!holds_large_int(fitting)) return apply_local(op, fitting, options);
+  }
   Keep keep;
   std::vector<local::Arg> operands;
   for (const Value& arg : args) {
@@ -372,9 +362,9 @@ std::vector<Value> loops_of(std::span<const Op> outputs) {
       const local::OpTypes types = local::resolve(outputs[0], operands);
       std::string text;
       bool direct = types.args[0] == dtype;
-      for (int k = 0; k < row.arity; ++k) text += dtype_letter(types.args[static_cast<size_t>(k)]);
+      for (int k = 0; k < row.arity; ++k) text += local::letter(types.args[static_cast<size_t>(k)]);
       text += "->";
-      for (const Op output : outputs) text += dtype_letter(local::resolve(output, operands).result);
+      for (const Op output : outputs) text += local::letter(local::resolve(output, operands).result);
       if (direct) loops.emplace_back(std::move(text));
     } catch (const TypeError&) {  // no loop
     }

@@ -44,10 +44,11 @@ Dims shape_of(const Value& value) {
 }
 
 // Collects the numbers in C order.
-void flatten_numbers(const Value& value, const Dims& shape, int depth, std::vector<Scalar>& numbers) {
+void flatten_numbers(const Value& value, const Dims& shape, int depth, std::optional<DType> dtype,
+                     std::vector<Scalar>& numbers) {
   if (const std::optional<Number> number = value.number()) {
     if (depth != shape.size()) throw InvalidArgument(kRagged);
-    numbers.push_back(to_scalar(*number));
+    numbers.push_back(to_scalar(*number, dtype));
     return;
   }
   const SequenceValue* sequence = value.sequence();
@@ -55,7 +56,7 @@ void flatten_numbers(const Value& value, const Dims& shape, int depth, std::vect
   if (depth >= shape.size() || static_cast<int64_t>(sequence->items.size()) != shape[depth]) {
     throw InvalidArgument(kRagged);
   }
-  for (const Value& item : sequence->items) flatten_numbers(item, shape, depth + 1, numbers);
+  for (const Value& item : sequence->items) flatten_numbers(item, shape, depth + 1, dtype, numbers);
 }
 
 // The same where some items are arrays: each leaf is assigned to its place.
@@ -79,8 +80,9 @@ void assign_items(const Value& value, const NdArray& place) {
   }
   if (const std::optional<Number> number = value.number()) {
     if (place.ndim() != 0) throw InvalidArgument(kRagged);
-    local::check_literal(to_scalar(*number), place.dtype());
-    place.fill(to_scalar(*number));
+    const Scalar scalar = to_scalar(*number, place.dtype());
+    local::check_literal(scalar, place.dtype());
+    place.fill(scalar);
     return;
   }
   const std::vector<Value>& items = value.sequence()->items;
@@ -105,7 +107,7 @@ NdArray to_ndarray(const Value& value, std::optional<DType> dtype) {
     return dtype && *dtype != array->dtype() ? array->astype(*dtype) : *array;
   }
   if (const std::optional<Number> number = value.number()) {
-    const Scalar scalar = to_scalar(*number);
+    const Scalar scalar = to_scalar(*number, dtype);
     const DType type = dtype.value_or(scalar.dtype());
     local::check_literal(scalar, type);
     NdArray result({}, type);
@@ -122,7 +124,7 @@ NdArray to_ndarray(const Value& value, std::optional<DType> dtype) {
     return result;
   }
   std::vector<Scalar> numbers;
-  flatten_numbers(value, shape, 0, numbers);
+  flatten_numbers(value, shape, 0, dtype, numbers);
   const DType type = dtype.value_or(dtype_of_numbers(numbers));
   const auto item = static_cast<size_t>(local::itemsize(type));
   std::vector<std::byte> bytes(numbers.size() * item);
@@ -227,8 +229,8 @@ Value from_scalar(const Scalar& scalar) {
   if (dtype == DType::bool_) return scalar.as_bool();
   if (local::is_complex(dtype)) return scalar.as_complex();
   if (local::is_float(dtype)) return scalar.as_double();
-  if (dtype == DType::uint64) return Int{scalar.as_uint64()};
-  return Int{scalar.as_int64()};
+  if (dtype == DType::uint64) return Int(scalar.as_uint64());
+  return Int(scalar.as_int64());
 }
 
 }  // namespace quarry::apps::expression

@@ -8,12 +8,16 @@
 #include <variant>
 #include <vector>
 
+#include "quarry/apps/language/integer.h"
 #include "quarry/apps/language/source.h"
 
 namespace quarry::apps::expression {
 
-// Wide enough for every int64 and uint64 and for telling that an operation left them.
-__extension__ typedef __int128 Int;
+// Python's bytes.
+struct Bytes {
+  std::string text;
+  bool operator==(const Bytes&) const = default;
+};
 
 enum class UnaryOp : uint8_t { plus, minus, invert, logical_not };
 enum class BinaryOp : uint8_t {
@@ -42,7 +46,7 @@ using ExprPtr = std::unique_ptr<Expr>;
 struct NoneLiteral {};
 struct EllipsisLiteral {};
 struct Literal {
-  std::variant<bool, Int, double, std::complex<double>, std::string> value;
+  std::variant<bool, Int, double, std::complex<double>, std::string, Bytes> value;
 };
 struct Name {
   std::string name;

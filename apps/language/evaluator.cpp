@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quarry/apps/language/builtins.h"
+#include "quarry/local/base/dtype_text.h"
 #include "quarry/local/base/message.h"
 
 namespace quarry::apps::expression {
@@ -40,12 +42,23 @@ Value sequence_subscript(const SequenceValue& sequence, const Value& index) {
 }
 
 Value string_subscript(const std::string& text, const Value& index) {
+  const std::vector<std::string> items = characters(text);
   if (const auto* slice = index.as<local::Slice>()) {
     std::string result;
-    for (const size_t i : slice_positions(*slice, text.size())) result += text[i];
+    for (const size_t i : slice_positions(*slice, items.size())) result += items[i];
     return result;
   }
-  return std::string(1, text[position_in(to_int64(index, "string indices"), text.size(), "string")]);
+  return items[position_in(to_int64(index, "string indices"), items.size(), "string")];
+}
+
+Value bytes_subscript(const std::string& bytes, const Value& index) {
+  if (const auto* slice = index.as<local::Slice>()) {
+    Bytes result;
+    for (const size_t i : slice_positions(*slice, bytes.size())) result.text += bytes[i];
+    return result;
+  }
+  const char byte = bytes[position_in(to_int64(index, "byte indices"), bytes.size(), "index")];
+  return Int(static_cast<unsigned char>(byte));
 }
 
 Value dict_subscript(const DictValue& dict, const Value& key) {
@@ -105,6 +118,12 @@ class Evaluator {
     if (op == BinaryOp::add && left.is<std::string>() && right.is<std::string>()) {
       return *left.as<std::string>() + *right.as<std::string>();
     }
+    if (op == BinaryOp::add && left.is<Bytes>() && right.is<Bytes>())
+      return Bytes{left.as<Bytes>()->text + right.as<Bytes>()->text};
+    if (op == BinaryOp::multiply && (left.is<std::string>() || left.is<Bytes>()) && is_whole(right))
+      return repeated_text(left, right);
+    if (op == BinaryOp::multiply && (right.is<std::string>() || right.is<Bytes>()) && is_whole(left))
+      return repeated_text(right, left);
     const SequenceValue* s = left.sequence();
     const SequenceValue* t = right.sequence();
     if (op == BinaryOp::add && s != nullptr && t != nullptr && s->is_list == t->is_list) {
@@ -112,19 +131,31 @@ class Evaluator {
       items.insert(items.end(), t->items.begin(), t->items.end());
       return s->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
     }
-    if (op == BinaryOp::multiply && t != nullptr && left.is<Int>()) return binary_values(op, right, left);
-    if (op == BinaryOp::multiply && s != nullptr && right.is<Int>()) {
-      constexpr int64_t kMostItems = 1 << 20;
-      const int64_t count = std::max<int64_t>(0, to_int64(right, "the repeat count"));
-      if (count > 0 && static_cast<int64_t>(s->items.size()) > kMostItems / count) {
-        throw InvalidArgument("the repeated sequence is too long");
-      }
+    if (op == BinaryOp::multiply && t != nullptr && is_whole(left)) return binary_values(op, right, left);
+    if (op == BinaryOp::multiply && s != nullptr && is_whole(right)) {
+      const int64_t count = repetitions(right, s->items.size());
       std::vector<Value> items;
       for (int64_t i = 0; i < count; ++i) items.insert(items.end(), s->items.begin(), s->items.end());
       return s->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
     }
     throw TypeError(std::string("unsupported operand type(s) for ") + symbol(op) + ": '" + type_name(left) + "' and '" +
                     type_name(right) + "'");
+  }
+
+  static bool is_whole(const Value& value) { return value.is<Int>() || value.is<bool>(); }
+
+  static int64_t repetitions(const Value& count, size_t size) {
+    constexpr int64_t kMostItems = 1 << 20;
+    const int64_t wanted = std::max<int64_t>(0, to_int64(count, "the repeat count"));
+    if (wanted > 0 && static_cast<int64_t>(size) > kMostItems / wanted)
+      throw InvalidArgument("the repeated sequence is too long");
+    return size == 0 ? 0 : wanted;
+  }
+  static Value repeated_text(const Value& value, const Value& count) {
+    const std::string& text = value.is<Bytes>() ? value.as<Bytes>()->text : *value.as<std::string>();
+    std::string result;
+    for (int64_t i = repetitions(count, text.size()); i > 0; --i) result += text;
+    return value.is<Bytes>() ? Value(Bytes{std::move(result)}) : Value(std::move(result));
   }
 
   Value compare_values(CompareOp op, const Value& left, const Value& right) {
@@ -138,6 +169,10 @@ class Evaluator {
       const int order = left.as<std::string>()->compare(*right.as<std::string>());
       return compare(op, Number(Int{order}), Number(Int{0}));
     }
+    if (left.is<Bytes>() && right.is<Bytes>()) {
+      const int order = left.as<Bytes>()->text.compare(right.as<Bytes>()->text);
+      return compare(op, Number(Int{order}), Number(Int{0}));
+    }
     throw TypeError(std::string("'") + symbol(op) + "' not supported between instances of '" + type_name(left) +
                     "' and '" + type_name(right) + "'");
   }
@@ -147,38 +182,47 @@ class Evaluator {
     if (library_.is_array(value)) return library_.truth(value);
     if (const std::optional<Number> number = value.number()) return truth(*number);
     if (const auto* text = value.as<std::string>()) return !text->empty();
+    if (const auto* bytes = value.as<Bytes>()) return !bytes->text.empty();
     if (const SequenceValue* sequence = value.sequence()) return !sequence->items.empty();
     if (const DictValue* dict = value.dict()) return !dict->items.empty();
     return !value.is_none();
   }
 
-  Value convert_python(const DTypeValue& type, const Value& value) {
-    if (const auto* text = value.as<std::string>()) {
-      if (type.dtype == DType::float64 && type.python_type) {
-        size_t used = 0;
-        try {
-          const double parsed = std::stod(*text, &used);
-          if (used == text->size()) return parsed;
-        } catch (const std::logic_error&) {  // no number, or out of range: the message below
-        }
-      }
-      throw InvalidArgument("could not convert the string " + repr(*text) + " to " + local::name(type.dtype));
+  // A dtype that is called: float64(2), int("7", 8), complex(1, 2).
+  Value call_type(const DTypeValue& type, std::vector<Value> args, std::vector<KeywordValue> keywords) {
+    const auto holds = [&](const Value& value) { return library_.is_array(value); };
+    const bool any = std::any_of(args.begin(), args.end(), holds) ||
+                     std::any_of(keywords.begin(), keywords.end(),
+                                 [&](const KeywordValue& keyword) { return holds(keyword.value); });
+    if (type.python_type && !any) return call_python_type(type.dtype, args, keywords);
+    if (type.python_type && type.dtype == DType::complex128 && args.size() + keywords.size() == 2)
+      return complex_of_arrays(args, keywords);
+    if (!keywords.empty() || args.size() > 1) throw TypeError("a dtype takes one argument when called");
+    if (args.empty()) return library_.convert(type, Value(Int(0)));
+    Value value = args[0];
+    if (const auto* text = value.as<std::string>()) {  // as NumPy: of the Python type of its kind
+      const DType python_type = local::is_complex(type.dtype)   ? DType::complex128
+                                : local::is_float(type.dtype)   ? DType::float64
+                                : local::is_integer(type.dtype) ? DType::int64
+                                                                : DType::bool_;
+      value = call_python_type(python_type, {*text}, {});
     }
-    const std::optional<Number> number = value.number();
-    if (!type.python_type && number) local::check_weak_fits(to_scalar(*number), type.dtype);
-    if (!type.python_type || !number) return library_.convert(type, value);
-    const Scalar scalar = to_scalar(*number);
-    if (type.dtype == DType::bool_) return truth(*number);
-    if (number->index() == 3 && type.dtype != DType::complex128) {
-      throw TypeError("a complex does not convert to " + std::string(local::name(type.dtype)));
+    if (const std::optional<Number> number = value.number(); number && !type.python_type)
+      local::check_weak_fits(to_scalar(*number, type.dtype), type.dtype);
+    return library_.convert(type, value);
+  }
+
+  // complex(real, imag) where one of them is an array.
+  Value complex_of_arrays(const std::vector<Value>& args, const std::vector<KeywordValue>& keywords) {
+    std::vector<Value> parts = args;
+    for (const KeywordValue& keyword : keywords) {
+      const bool is_next = keyword.name == (parts.empty() ? "real" : "imag");
+      if (!is_next) throw TypeError("complex() got an unexpected keyword argument '" + keyword.name + "'");
+      parts.push_back(keyword.value);
     }
-    if (type.dtype == DType::complex128) return scalar.as_complex();
-    if (type.dtype == DType::float64) return to_double(value, "float()'s argument");
-    if (const double* d = std::get_if<double>(&*number)) {
-      if (!(std::abs(*d) < 0x1p63)) throw InvalidArgument("cannot convert " + repr(*d) + " to an integer");
-      return Int{static_cast<int64_t>(*d)};
-    }
-    return value.is<bool>() ? Value(Int{*value.as<bool>() ? 1 : 0}) : value;
+    for (Value& part : parts) part = call_type({DType::complex128, true}, {part}, {});
+    return binary_values(BinaryOp::add, parts[0],
+                         binary_values(BinaryOp::multiply, parts[1], std::complex<double>(0, 1)));
   }
 
   Value eval(const Expr&, const NoneLiteral&) { return None{}; }
@@ -199,6 +243,8 @@ class Evaluator {
     }
     if (std::optional<Value> value = library_.constant(node.name)) return *value;
     if (const std::optional<DTypeValue> dtype = dtype_name(node.name)) return *dtype;
+    if (node.name == "Ellipsis") return EllipsisValue{};
+    if (const Function* function = builtin(library_.registry(), node.name)) return FunctionValue{function, nullptr};
     if (const Function* function = library_.registry().function(node.name)) return FunctionValue{function, nullptr};
     if (is_numpy(node.name) || library_.is_module(node.name)) return ModuleValue{node.name};
     std::vector<std::string> names;
@@ -206,9 +252,14 @@ class Evaluator {
     for (const std::string& name : library_.registry().function_names()) names.push_back(name);
     for (const std::string& name : dtype_names()) names.push_back(name);
     names.emplace_back("np");
-    throw ExpressionError(
-        source_, expr.span,
-        "name '" + local::excerpt(node.name) + "' is not defined" + local::suggestion(node.name, names));
+    throw ExpressionError(source_, expr.span,
+                          "name '" + local::excerpt(node.name) + "' is not defined" +
+                              elsewhere(
+                                  [&](const Library& other) {
+                                    return other.registry().function(node.name) != nullptr ||
+                                           other.is_module(node.name) || other.constant(node.name);
+                                  },
+                                  node.name, names));
   }
 
   Value eval(const Expr& expr, const Unary& node) {
@@ -275,15 +326,13 @@ class Evaluator {
     std::vector<KeywordValue> keywords;
     for (const Keyword& keyword : node.keywords) keywords.push_back({keyword.name, run(*keyword.value)});
     if (const auto* dtype = callee.as<DTypeValue>()) {
-      return at(expr.span, [&]() -> Value {
-        if (!keywords.empty() || positional.size() > 1) throw TypeError("a dtype takes one argument when called");
-        return convert_python(*dtype, positional.empty() ? Value(Int{0}) : positional[0]);
-      });
+      return at(expr.span, [&] { return call_type(*dtype, positional, keywords); });
     }
     const auto* function = callee.as<FunctionValue>();
     if (function == nullptr) {
       throw ExpressionError(source_, node.function->span, "'" + type_name(callee) + "' object is not callable");
     }
+    check_keywords(*function->function, function->self != nullptr, node);
     if (function->self != nullptr) positional.insert(positional.begin(), *function->self);
     return at(call_span(expr, node, *function->function), [&] {
       return function->function->handler(bind(*function->function, std::move(positional), std::move(keywords)),
@@ -291,8 +340,9 @@ class Evaluator {
     });
   }
 
-  // An unknown keyword is pointed at itself; everything else at the call.
+  // An unknown keyword is pointed at itself; everything else at the call, also where a function takes any keyword.
   static Span call_span(const Expr& expr, const Call& node, const Function& function) {
+    if (!function.parameters.empty() && function.parameters.back().kind == Parameter::Kind::keywords) return expr.span;
     for (const Keyword& keyword : node.keywords) {
       bool known = false;
       for (const Parameter& parameter : function.parameters) known = known || parameter.name == keyword.name;
@@ -313,11 +363,20 @@ class Evaluator {
       }
       std::vector<std::string> names = library_.attribute_names();
       for (const std::string& name : library_.registry().method_names()) names.push_back(name);
-      throw ExpressionError(
-          source_, node.name_span,
-          "arrays have no attribute '" + local::excerpt(node.name) + "'" + local::suggestion(node.name, names));
+      throw ExpressionError(source_, node.name_span,
+                            "arrays have no attribute '" + local::excerpt(node.name) + "'" +
+                                elsewhere(
+                                    [&](const Library& other) {
+                                      const std::vector<std::string> attributes = other.attribute_names();
+                                      return other.registry().method(node.name) != nullptr ||
+                                             std::find(attributes.begin(), attributes.end(), node.name) !=
+                                                 attributes.end();
+                                    },
+                                    node.name, names));
     }
-    if (object.is<GeneratorValue>()) return generator_method(object, node);
+    if (object.is<GeneratorValue>()) return method_of(object, "random.Generator.", "generators", node);
+    if (object.is<SeedSequenceValue>()) return method_of(object, "random.SeedSequence.", "seed sequences", node);
+    if (std::optional<Value> value = text_attribute(object, node.name)) return *value;
     if (std::optional<Value> value = scalar_attribute(object, node.name)) return *value;
     if (const auto* function = object.as<FunctionValue>(); function != nullptr && function->self == nullptr) {
       // The methods of ufuncs: add.reduce.
@@ -331,10 +390,9 @@ class Evaluator {
                           "'" + type_name(object) + "' object has no attribute '" + node.name + "'");
   }
 
-  Value generator_method(const Value& generator, const Attribute& node) {
-    const std::string prefix = "random.Generator.";
+  Value method_of(const Value& object, const std::string& prefix, const std::string& kind, const Attribute& node) {
     if (const Function* method = library_.registry().function(prefix + node.name)) {
-      return FunctionValue{method, std::make_shared<const Value>(generator)};
+      return FunctionValue{method, std::make_shared<const Value>(object)};
     }
     std::vector<std::string> names;
     for (const std::string& name : library_.registry().function_names()) {
@@ -342,7 +400,7 @@ class Evaluator {
     }
     throw ExpressionError(
         source_, node.name_span,
-        "generators have no method '" + local::excerpt(node.name) + "'" + local::suggestion(node.name, names));
+        kind + " have no method '" + local::excerpt(node.name) + "'" + local::suggestion(node.name, names));
   }
 
   static std::optional<Value> scalar_attribute(const Value& object, std::string_view name) {
@@ -356,6 +414,17 @@ class Evaluator {
       if (name == "itemsize") return Value(local::itemsize(dtype->dtype));
       if (name == "name") return Value(std::string(local::name(dtype->dtype)));
       if (name == "kind") return Value(std::string(1, local::kind(dtype->dtype)));
+      if (name == "char") return Value(std::string(1, local::letter(dtype->dtype)));
+      if (name == "alignment") return Value(local::itemsize(local::real_type(dtype->dtype)));
+      if (name == "isnative") return Value(!dtype->swapped);
+      if (name == "byteorder" || name == "str") {
+        const bool has_order = local::itemsize(dtype->dtype) > 1;
+        if (name == "byteorder") return Value(std::string(!has_order ? "|" : dtype->swapped ? ">" : "="));
+        return Value(std::string(!has_order       ? "|"
+                                 : dtype->swapped ? ">"
+                                                  : "<") +
+                     local::kind(dtype->dtype) + std::to_string(local::itemsize(dtype->dtype)));
+      }
       return std::nullopt;
     }
     const std::optional<Number> number = object.number();
@@ -375,8 +444,10 @@ class Evaluator {
     }
     if (top) {
       if (std::optional<Value> value = library_.constant(node.name)) return *value;
-      if (const std::optional<DTypeValue> dtype = dtype_name(node.name)) return *dtype;
-      if (node.name == "random" || node.name == "linalg") return ModuleValue{node.name};
+      // np.bool is NumPy's own; the other types of Python are not NumPy's names.
+      if (const std::optional<DTypeValue> dtype = dtype_name(node.name))
+        return DTypeValue{dtype->dtype, dtype->python_type && node.name != "bool"};
+      if (library_.is_module(node.name)) return ModuleValue{node.name};
     }
     std::vector<std::string> names;
     for (const std::string& name : library_.registry().function_names()) {
@@ -385,7 +456,43 @@ class Evaluator {
     }
     throw ExpressionError(source_, node.name_span,
                           "'" + module.name + "' has no function '" + local::excerpt(node.name) + "'" +
-                              local::suggestion(node.name, names));
+                              elsewhere(
+                                  [&](const Library& other) {
+                                    return other.registry().function(prefix + node.name) != nullptr ||
+                                           (top && (other.is_module(node.name) || other.constant(node.name)));
+                                  },
+                                  node.name, names));
+  }
+
+  // The end of a message on a missing name: that the other library has it, or a name that is like it.
+  template <class F>
+  std::string elsewhere(F&& has, const std::string& name, const std::vector<std::string>& names) const {
+    const OtherLibrary& other = environment_.other;
+    if (other.library != nullptr && has(*other.library)) return "; " + other.hint;
+    return local::suggestion(name, names);
+  }
+  // A keyword that the other library's function of the same name takes.
+  void check_keywords(const Function& function, bool is_method, const Call& node) const {
+    const OtherLibrary& other = environment_.other;
+    if (other.library == nullptr) return;
+    const auto takes = [](const Function& f, const std::string& keyword) {
+      return std::any_of(f.parameters.begin(), f.parameters.end(),
+                         [&](const Parameter& p) { return p.name == keyword || p.kind == Parameter::Kind::keywords; });
+    };
+    // Of Python's functions those of NumPy that they pass their keywords on to.
+    const std::string prefix = "builtins.";
+    const bool is_builtin = function.name.starts_with(prefix);
+    const std::string name = is_builtin ? function.name.substr(prefix.size()) : function.name;
+    const auto of = [&](const Registry& registry) {
+      return is_method ? registry.method(name) : registry.function(name);
+    };
+    const Function* mine = is_builtin ? of(library_.registry()) : &function;
+    const Function* theirs = of(other.library->registry());
+    if (mine == nullptr || theirs == nullptr) return;
+    for (const Keyword& keyword : node.keywords) {
+      if (!takes(*mine, keyword.name) && takes(*theirs, keyword.name))
+        throw ExpressionError(source_, keyword.span, name + "() takes no '" + keyword.name + "' here; " + other.hint);
+    }
   }
 
   Value eval(const Expr& expr, const Subscript& node) {
@@ -396,6 +503,7 @@ class Evaluator {
       if (const auto* module = object.as<ModuleValue>(); module != nullptr && module->name == "s_") return index;
       if (const SequenceValue* sequence = object.sequence()) return sequence_subscript(*sequence, index);
       if (const auto* text = object.as<std::string>()) return string_subscript(*text, index);
+      if (const auto* bytes = object.as<Bytes>()) return bytes_subscript(bytes->text, index);
       if (const DictValue* dict = object.dict()) return dict_subscript(*dict, index);
       throw ExpressionError(source_, expr.span, "'" + type_name(object) + "' object is not subscriptable");
     });
@@ -424,7 +532,7 @@ class Evaluator {
     std::vector<std::pair<Value, Value>> items;
     for (const auto& [key_expr, value_expr] : node.items) {
       Value key = run(*key_expr), value = run(*value_expr);
-      if (!key.number() && !key.is<std::string>() && !key.is_none()) {
+      if (!key.number() && !key.is<std::string>() && !key.is<Bytes>() && !key.is_none()) {
         throw ExpressionError(source_, key_expr->span, "a " + type_name(key) + " cannot be a key of a dict");
       }
       const auto found =

@@ -9,10 +9,17 @@
 
 namespace quarry::apps::expression {
 
+// Where what is missing in the library may be.
+struct OtherLibrary {
+  const Library* library = nullptr;
+  std::string hint;  // "--local has it"
+};
+
 struct Environment {
   std::map<std::string, Value, std::less<>> variables;  // they hide functions and constants of the same name
   Session session;
   const Library* library = &chunked_library();
+  OtherLibrary other;
   // Names that failed to evaluate, with the line that did (--keep-going), for messages.
   std::map<std::string, int, std::less<>> failed;
 };

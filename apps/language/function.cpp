@@ -4,6 +4,7 @@
 #include <array>
 
 #include "quarry/apps/language/parser.h"
+#include "quarry/local/base/dtype_text.h"
 #include "quarry/local/base/message.h"
 
 namespace quarry::apps::expression {
@@ -183,6 +184,10 @@ const Function* Registry::method(std::string_view name) const {
   return found == methods_.end() ? nullptr : &found->second;
 }
 
+const Function* builtin(const Registry& registry, std::string_view name) {
+  return registry.function("builtins." + std::string(name));
+}
+
 std::vector<std::string> Registry::function_names() const {
   std::vector<std::string> names;
   for (const auto& [name, function] : functions_) names.push_back(name);
@@ -209,36 +214,32 @@ void Registry::add_method(const std::string& name, const std::string& signature,
 
 namespace {
 
-struct DTypeName {
-  std::string_view name;
-  DTypeValue value;
-};
-constexpr DTypeName kDTypeNames[] = {
-#define QUARRY_DTYPE(enumerator, text, type, kind, compute) \
-  {text, {DType::enumerator, std::string_view(text) == "bool"}},
+bool is_python_type(std::string_view name) {
+  return name == "bool" || name == "int" || name == "float" || name == "complex";
+}
+
+constexpr std::string_view kOwnNames[] = {
+#define QUARRY_DTYPE(enumerator, text, type, kind, compute) text,
 #include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
-    {"bool_", {DType::bool_}},       {"int", {DType::int64, true}},    {"float", {DType::float64, true}},
-    {"half", {DType::float16}},      {"single", {DType::float32}},     {"double", {DType::float64}},
-    {"intp", {DType::int64}},        {"uintp", {DType::uint64}},       {"byte", {DType::int8}},
-    {"ubyte", {DType::uint8}},       {"short", {DType::int16}},        {"ushort", {DType::uint16}},
-    {"intc", {DType::int32}},        {"uintc", {DType::uint32}},       {"longlong", {DType::int64}},
-    {"int_", {DType::int64}},        {"uint", {DType::uint64}},        {"ulonglong", {DType::uint64}},
-    {"csingle", {DType::complex64}}, {"cdouble", {DType::complex128}}, {"complex", {DType::complex128, true}},
 };
 
 }  // namespace
 
 std::optional<DTypeValue> dtype_name(std::string_view name) {
-  for (const DTypeName& row : kDTypeNames) {
-    if (row.name == name) return row.value;
-  }
-  return std::nullopt;
+  const std::span<const local::DTypeAlias> aliases = local::dtype_aliases();
+  const bool known = std::find(std::begin(kOwnNames), std::end(kOwnNames), name) != std::end(kOwnNames) ||
+                     std::any_of(aliases.begin(), aliases.end(),
+                                 [&](const local::DTypeAlias& alias) { return !alias.is_code && alias.text == name; });
+  if (!known) return std::nullopt;
+  return DTypeValue{*local::parse_dtype(name), is_python_type(name)};
 }
 
 std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (const DTypeName& row : kDTypeNames) names.emplace_back(row.name);
+  std::vector<std::string> names(std::begin(kOwnNames), std::end(kOwnNames));
+  for (const local::DTypeAlias& alias : local::dtype_aliases()) {
+    if (!alias.is_code) names.emplace_back(alias.text);
+  }
   return names;
 }
 

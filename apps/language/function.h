@@ -86,6 +86,9 @@ class Registry {
   std::map<std::string, Function, std::less<>> functions_, methods_;
 };
 
+// A Python function that a name alone means before NumPy's of the same name (builtins.h), or null.
+const Function* builtin(const Registry& registry, std::string_view name);
+
 // Every dtype's name, with NumPy's and Python's aliases, as values.
 std::optional<DTypeValue> dtype_name(std::string_view name);
 std::vector<std::string> dtype_names();

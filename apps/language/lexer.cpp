@@ -5,7 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
+
+#include "quarry/local/base/error.h"
 
 namespace quarry::apps::expression {
 
@@ -51,7 +52,7 @@ class Lexer {
       if (digit(c) || (c == '.' && at_ + 1 < text_.size() && digit(text_[at_ + 1]))) {
         number();
       } else if (c == '"' || c == '\'') {
-        string(/*raw=*/false, at_);
+        string({}, at_);
       } else if (name_start(c)) {
         name();
       } else {
@@ -130,15 +131,11 @@ class Lexer {
   }
 
   Int to_int(const std::string& digits, int base, size_t begin) const {
-    Int value = 0;
-    for (const char c : digits) {
-      const int d = digit(c) ? c - '0' : std::tolower(static_cast<unsigned char>(c)) - 'a' + 10;
-      value = value * base + d;
-      if (value > static_cast<Int>(std::numeric_limits<uint64_t>::max())) {
-        fail(begin, at_, "the integer does not fit 64 bits");
-      }
+    try {
+      return Int::parse(digits, base).value();
+    } catch (const local::InvalidArgument& e) {  // too long
+      fail(begin, at_, e.what());
     }
-    return value;
   }
 
   void number() {
@@ -207,17 +204,28 @@ class Lexer {
     while (at_ < text_.size() && name_part(text_[at_])) ++at_;
     const std::string_view word = text_.substr(begin, at_ - begin);
     if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
-      if (word == "r" || word == "R") {
-        string(/*raw=*/true, begin);
-        return;
+      std::string prefix;
+      for (const char c : word.substr(0, 3)) {
+        prefix += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       }
-      if (word == "u" || word == "U") {
-        string(/*raw=*/false, begin);
-        return;
+      const bool raw = prefix == "r" || prefix == "br" || prefix == "rb";
+      const bool bytes = prefix == "b" || prefix == "br" || prefix == "rb";
+      if (!raw && !bytes && prefix != "u") {
+        fail(begin, at_ + 1, "strings with the prefix '" + std::string(word) + "' are not part of expressions");
       }
-      fail(begin, at_ + 1, "strings with the prefix '" + std::string(word) + "' are not part of expressions");
+      string({raw, bytes}, begin);
+      return;
     }
     add(Token::Kind::name, begin, at_, std::string(word));
+  }
+
+  // One to three octal digits.
+  uint32_t octal_escape() {
+    uint32_t code = 0;
+    for (int i = 0; i < 3 && at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '7'; ++i, ++at_) {
+      code = code * 8 + static_cast<uint32_t>(text_[at_] - '0');
+    }
+    return code;
   }
 
   uint32_t hex_escape(size_t escape, int count) {
@@ -234,13 +242,28 @@ class Lexer {
     return code;
   }
 
-  void string(bool raw, size_t begin) {
+  // Of a literal of bytes, an escape gives a byte.
+  void escaped(std::string& value, bool bytes, uint32_t code) const {
+    if (bytes)
+      value += static_cast<char>(code);
+    else
+      append_utf8(value, code);
+  }
+
+  struct Prefix {
+    bool raw = false, bytes = false;
+  };
+
+  void string(Prefix prefix, size_t begin) {
     const char quote = text_[at_++];
     std::string value;
     while (true) {
       if (at_ >= text_.size() || text_[at_] == '\n') fail(begin, at_, "unterminated string literal");
       const char c = text_[at_++];
       if (c == quote) break;
+      if (prefix.bytes && static_cast<unsigned char>(c) >= 0x80) {
+        fail(at_ - 1, at_, "bytes can only contain ASCII literal characters");
+      }
       if (c != '\\') {
         value += c;
         continue;
@@ -248,7 +271,7 @@ class Lexer {
       if (at_ >= text_.size()) fail(begin, at_, "unterminated string literal");
       const size_t escape = at_ - 1;
       const char kind = text_[at_++];
-      if (raw) {
+      if (prefix.raw) {
         value += '\\';
         value += kind;
         continue;
@@ -268,24 +291,34 @@ class Lexer {
         case 'r':
           value += '\r';
           break;
-        case '0':
-          value += '\0';
+        case 'a':
+          value += '\a';
+          break;
+        case 'b':
+          value += '\b';
+          break;
+        case 'f':
+          value += '\f';
+          break;
+        case 'v':
+          value += '\v';
           break;
         case 'x':
-          append_utf8(value, hex_escape(escape, 2));
+          escaped(value, prefix.bytes, hex_escape(escape, 2));
           break;
-        case 'u':
-          append_utf8(value, hex_escape(escape, 4));
-          break;
-        case 'U':
-          append_utf8(value, hex_escape(escape, 8));
-          break;
-        default:  // as Python: an unknown escape stays as written
-          value += '\\';
-          value += kind;
+        default:
+          if (kind >= '0' && kind <= '7') {
+            --at_;
+            escaped(value, prefix.bytes, octal_escape() & (prefix.bytes ? 0xffu : 0x1ffu));
+          } else if (!prefix.bytes && (kind == 'u' || kind == 'U')) {
+            append_utf8(value, hex_escape(escape, kind == 'u' ? 4 : 8));
+          } else {  // as Python: an unknown escape stays as written
+            value += '\\';
+            value += kind;
+          }
       }
     }
-    add(Token::Kind::string, begin, at_, std::move(value));
+    add(prefix.bytes ? Token::Kind::bytes : Token::Kind::string, begin, at_, std::move(value));
   }
 
   void op() {

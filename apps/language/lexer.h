@@ -11,10 +11,10 @@
 namespace quarry::apps::expression {
 
 struct Token {
-  enum class Kind : uint8_t { number, string, name, op, end };
+  enum class Kind : uint8_t { number, string, bytes, name, op, end };
   Kind kind;
   Span span;
-  std::string text;                                        // names and operators as written; a string's value
+  std::string text;  // names and operators as written; the value of a string or of bytes
   std::variant<Int, double, std::complex<double>> number;  // number
 };
 

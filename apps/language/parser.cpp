@@ -91,6 +91,8 @@ class Parser {
         return "a number";
       case Token::Kind::string:
         return "a string";
+      case Token::Kind::bytes:
+        return "a bytes literal";
       case Token::Kind::name:
       case Token::Kind::op:
         return "'" + token.text + "'";
@@ -407,10 +409,15 @@ class Parser {
         std::visit([&](const auto& value) { literal.value = value; }, token.number);
         return make(begin, std::move(literal), 0);
       }
-      case Token::Kind::string: {
+      case Token::Kind::string:
+      case Token::Kind::bytes: {
         std::string value;
-        while (peek().kind == Token::Kind::string) value += tokens_[at_++].text;
-        return make(begin, Literal{std::move(value)}, 0);
+        while (peek().kind == token.kind) value += tokens_[at_++].text;
+        if (peek().kind == Token::Kind::string || peek().kind == Token::Kind::bytes) {
+          fail(peek().span, "cannot mix bytes and nonbytes literals");
+        }
+        return token.kind == Token::Kind::bytes ? make(begin, Literal{Bytes{std::move(value)}}, 0)
+                                                : make(begin, Literal{std::move(value)}, 0);
       }
       case Token::Kind::name:
         return name_atom(token);

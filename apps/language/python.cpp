@@ -1,9 +1,14 @@
 #include "quarry/apps/language/python.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <compare>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "quarry/local/base/error.h"
 
@@ -14,16 +19,6 @@ using local::TypeError;
 
 namespace {
 
-constexpr Int kLeast = std::numeric_limits<int64_t>::min();
-constexpr Int kLargest = std::numeric_limits<uint64_t>::max();
-
-Int check_range(Int value) {
-  if (value < kLeast || value > kLargest) {
-    throw InvalidArgument("the integer result " + to_string(value) + " does not fit 64 bits");
-  }
-  return value;
-}
-
 [[noreturn]] void unsupported(BinaryOp op, const Number& left, const Number& right) {
   throw TypeError(std::string("unsupported operand type(s) for ") + symbol(op) + ": '" + type_name(left) + "' and '" +
                   type_name(right) + "'");
@@ -32,86 +27,47 @@ Int check_range(Int value) {
 bool is_int(const Number& value) { return value.index() <= 1; }
 Int as_int(const Number& value) {
   const bool* b = std::get_if<bool>(&value);
-  return b != nullptr ? Int{*b ? 1 : 0} : std::get<Int>(value);
-}
-double as_double(const Number& value) {
-  const double* d = std::get_if<double>(&value);
-  return d != nullptr ? *d : static_cast<double>(as_int(value));
-}
-std::complex<double> as_complex(const Number& value) {
-  const auto* c = std::get_if<std::complex<double>>(&value);
-  return c != nullptr ? *c : std::complex<double>(as_double(value), 0);
-}
-
-Int floor_divide(Int a, Int b) {
-  const Int quotient = a / b;
-  return a % b != 0 && (a % b < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-Int shift_left(Int value, Int count) {
-  if (value == 0) return 0;
-  if (count >= 64) throw InvalidArgument("the integer result of << does not fit 64 bits");
-  return check_range(value * (Int{1} << count));
-}
-
-Int power(Int base, Int exponent) {
-  Int result = 1;
-  const bool trivial = base == 0 || base == 1 || base == -1;
-  if (trivial) {
-    if (exponent == 0) return 1;
-    return base == -1 && exponent % 2 == 0 ? 1 : base;
-  }
-  for (Int i = 0; i < exponent; ++i) {  // at most 64 rounds: |base| >= 2
-    if (__builtin_mul_overflow(result, base, &result) || result < kLeast || result > kLargest) {
-      throw InvalidArgument("the integer result of " + to_string(base) + " ** " + to_string(exponent) +
-                            " does not fit 64 bits");
-    }
-  }
-  return result;
+  return b != nullptr ? Int(*b ? 1 : 0) : std::get<Int>(value);
 }
 
 Number binary_int(BinaryOp op, const Number& left, const Number& right) {
   const Int a = as_int(left), b = as_int(right);
   const bool bools = left.index() == 0 && right.index() == 0;
+  const auto truth_or_int = [&](Int result) { return bools ? Number{!result.is_zero()} : Number{std::move(result)}; };
   switch (op) {
     case BinaryOp::add:
-      return check_range(a + b);
+      return a + b;
     case BinaryOp::subtract:
-      return check_range(a - b);
-    case BinaryOp::multiply: {
-      Int result = 0;
-      if (__builtin_mul_overflow(a, b, &result)) {
-        throw InvalidArgument("the integer result of * does not fit 64 bits");
-      }
-      return check_range(result);
-    }
+      return a - b;
+    case BinaryOp::multiply:
+      return a * b;
     case BinaryOp::divide:
-      if (b == 0) throw InvalidArgument("division by zero");
-      return static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b));
+      if (b.is_zero()) throw InvalidArgument("division by zero");
+      return Int::true_divide(a, b);
     case BinaryOp::floor_divide:
-      if (b == 0) throw InvalidArgument("integer division or modulo by zero");
-      return check_range(floor_divide(a, b));
+      if (b.is_zero()) throw InvalidArgument("integer division or modulo by zero");
+      return Int::divide(a, b).first;
     case BinaryOp::remainder:
-      if (b == 0) throw InvalidArgument("integer division or modulo by zero");
-      return a - floor_divide(a, b) * b;
+      if (b.is_zero()) throw InvalidArgument("integer division or modulo by zero");
+      return Int::divide(a, b).second;
     case BinaryOp::power:
-      if (b >= 0) return power(a, b);
-      if (a == 0) throw InvalidArgument("0.0 cannot be raised to a negative power");
-      return std::pow(static_cast<double>(a), static_cast<double>(b));
+      if (!b.is_negative()) return a.power(b);
+      if (a.is_zero()) throw InvalidArgument("0.0 cannot be raised to a negative power");
+      return std::pow(a.as_double(), b.as_double());
     case BinaryOp::matmul:
       unsupported(op, left, right);
     case BinaryOp::left_shift:
-      if (b < 0) throw InvalidArgument("negative shift count");
-      return shift_left(a, b);
+      if (b.is_negative()) throw InvalidArgument("negative shift count");
+      return a.shifted_left(b);
     case BinaryOp::right_shift:
-      if (b < 0) throw InvalidArgument("negative shift count");
-      return b >= 100 ? Int{a < 0 ? -1 : 0} : a >> b;
+      if (b.is_negative()) throw InvalidArgument("negative shift count");
+      return a.shifted_right(b);
     case BinaryOp::bit_and:
-      return bools ? Number{(a & b) != 0} : Number{a & b};
+      return truth_or_int(a & b);
     case BinaryOp::bit_xor:
-      return bools ? Number{(a ^ b) != 0} : Number{check_range(a ^ b)};
+      return truth_or_int(a ^ b);
     case BinaryOp::bit_or:
-      return bools ? Number{(a | b) != 0} : Number{check_range(a | b)};
+      return truth_or_int(a | b);
   }
   return Int{0};
 }
@@ -179,7 +135,7 @@ std::complex<double> complex_power(std::complex<double> a, std::complex<double> 
 }
 
 Number binary_float(BinaryOp op, const Number& left, const Number& right) {
-  const double a = as_double(left), b = as_double(right);
+  const double a = to_float(left), b = to_float(right);
   switch (op) {
     case BinaryOp::add:
       return a + b;
@@ -217,7 +173,7 @@ Number binary_float(BinaryOp op, const Number& left, const Number& right) {
 }
 
 Number binary_complex(BinaryOp op, const Number& left, const Number& right) {
-  const std::complex<double> a = as_complex(left), b = as_complex(right);
+  const std::complex<double> a = to_complex(left), b = to_complex(right);
   switch (op) {
     case BinaryOp::add:
       return a + b;
@@ -242,39 +198,13 @@ Number binary_complex(BinaryOp op, const Number& left, const Number& right) {
   unsupported(op, left, right);
 }
 
-template <class T>
-bool ordered(CompareOp op, T a, T b) {
-  switch (op) {
-    case CompareOp::less:
-      return a < b;
-    case CompareOp::less_equal:
-      return a <= b;
-    case CompareOp::greater:
-      return a > b;
-    case CompareOp::greater_equal:
-      return a >= b;
-    case CompareOp::equal:
-      return a == b;
-    case CompareOp::not_equal:
-      return a != b;
-  }
-  return false;
-}
-
-// Ints within 64 bits are exact in an x86 long double, so mixed comparison is exact.
-static_assert(std::numeric_limits<long double>::digits >= 64);
-long double as_long_double(const Number& value) {
-  const double* d = std::get_if<double>(&value);
-  return d != nullptr ? static_cast<long double>(*d) : static_cast<long double>(as_int(value));
-}
-
 }  // namespace
 
 Number unary(UnaryOp op, const Number& value) {
   if (op == UnaryOp::logical_not) return !truth(value);
   if (is_int(value)) {
     const Int v = as_int(value);
-    return check_range(op == UnaryOp::plus ? v : op == UnaryOp::minus ? -v : -v - 1);
+    return op == UnaryOp::plus ? v : op == UnaryOp::minus ? -v : -v - 1;
   }
   if (op == UnaryOp::invert) throw TypeError(std::string("bad operand type for unary ~: '") + type_name(value) + "'");
   if (const double* d = std::get_if<double>(&value)) return op == UnaryOp::plus ? *d : -*d;
@@ -288,19 +218,59 @@ Number binary(BinaryOp op, const Number& left, const Number& right) {
   return widest == 2 ? binary_float(op, left, right) : binary_complex(op, left, right);
 }
 
+namespace {
+
+bool ordered(CompareOp op, std::partial_ordering order) {
+  switch (op) {
+    case CompareOp::less:
+      return order < 0;
+    case CompareOp::less_equal:
+      return order <= 0;
+    case CompareOp::greater:
+      return order > 0;
+    case CompareOp::greater_equal:
+      return order >= 0;
+    case CompareOp::equal:
+      return order == 0;
+    case CompareOp::not_equal:
+      return order != 0;
+  }
+  return false;
+}
+
+// Python compares ints with floats by their values, not by what a float can hold of an int.
+std::partial_ordering order(const Number& left, const Number& right) {
+  const double* a = std::get_if<double>(&left);
+  const double* b = std::get_if<double>(&right);
+  if (a != nullptr && b != nullptr) return *a <=> *b;
+  if (a != nullptr) return 0 <=> (as_int(right) <=> *a);
+  return b != nullptr ? as_int(left) <=> *b : std::partial_ordering(as_int(left) <=> as_int(right));
+}
+
+bool is_equal(const Number& left, const Number& right) {
+  const auto parts = [](const Number& value) -> std::pair<Number, double> {
+    const auto* c = std::get_if<std::complex<double>>(&value);
+    return c != nullptr ? std::pair<Number, double>(c->real(), c->imag()) : std::pair<Number, double>(value, 0);
+  };
+  const auto [a, b] = parts(left);
+  const auto [c, d] = parts(right);
+  return b == d && order(a, c) == 0;
+}
+
+}  // namespace
+
 bool compare(CompareOp op, const Number& left, const Number& right) {
-  const size_t widest = std::max(left.index(), right.index());
-  if (widest <= 1) return ordered(op, as_int(left), as_int(right));
-  if (widest == 2) return ordered(op, as_long_double(left), as_long_double(right));
-  if (op != CompareOp::equal && op != CompareOp::not_equal) {
+  if (op == CompareOp::equal) return is_equal(left, right);
+  if (op == CompareOp::not_equal) return !is_equal(left, right);
+  if (std::max(left.index(), right.index()) > 2) {
     throw TypeError(std::string("'") + symbol(op) + "' not supported between instances of '" + type_name(left) +
                     "' and '" + type_name(right) + "'");
   }
-  return (as_complex(left) == as_complex(right)) == (op == CompareOp::equal);
+  return ordered(op, order(left, right));
 }
 
 bool truth(const Number& value) {
-  return is_int(value) ? as_int(value) != 0 : as_complex(value) != std::complex<double>(0, 0);
+  return is_int(value) ? !as_int(value).is_zero() : to_complex(value) != std::complex<double>(0, 0);
 }
 
 const char* type_name(const Number& value) {
@@ -308,17 +278,235 @@ const char* type_name(const Number& value) {
   return kNames[value.index()];
 }
 
-std::string to_string(Int value) {
-  __extension__ typedef unsigned __int128 Magnitude;
-  Magnitude rest = value < 0 ? -static_cast<Magnitude>(value) : static_cast<Magnitude>(value);
-  std::string digits;
-  do {
-    digits += static_cast<char>('0' + static_cast<int>(rest % 10));
-    rest /= 10;
-  } while (rest != 0);
-  if (value < 0) digits += '-';
-  std::reverse(digits.begin(), digits.end());
-  return digits;
+double to_float(const Number& value) {
+  const double* d = std::get_if<double>(&value);
+  return d != nullptr ? *d : as_int(value).as_double();
+}
+std::complex<double> to_complex(const Number& value) {
+  const auto* c = std::get_if<std::complex<double>>(&value);
+  return c != nullptr ? *c : std::complex<double>(to_float(value), 0);
+}
+
+Number absolute(const Number& value) {
+  if (const auto* c = std::get_if<std::complex<double>>(&value)) return std::hypot(c->real(), c->imag());
+  if (const double* d = std::get_if<double>(&value)) return std::abs(*d);
+  const Int i = as_int(value);
+  return i.is_negative() ? -i : i;
+}
+
+namespace {
+
+// The inverse of a modulo m > 0, by Euclid's algorithm.
+Int modular_inverse(const Int& a, const Int& m) {
+  Int rest = m, next = a, result = 0, factor = 1;
+  while (!next.is_zero()) {
+    const Int quotient = Int::divide(rest, next).first;
+    rest = std::exchange(next, rest - quotient * next);
+    result = std::exchange(factor, result - quotient * factor);
+  }
+  if (rest != 1) throw InvalidArgument("base is not invertible for the given modulus");
+  return Int::divide(result, m).second;
+}
+
+}  // namespace
+
+Number power_modulo(const Number& base, const Number& exponent, const Number& modulus) {
+  if (!is_int(base) || !is_int(exponent) || !is_int(modulus))
+    throw TypeError("pow() 3rd argument not allowed unless all arguments are integers");
+  const Int m = as_int(modulus), size = m.is_negative() ? -m : m;
+  if (m.is_zero()) throw InvalidArgument("pow() 3rd argument cannot be 0");
+  Int square = Int::divide(as_int(base), size).second, rest = as_int(exponent), result = Int::divide(1, size).second;
+  if (rest.is_negative()) {
+    square = modular_inverse(square, size);
+    rest = -rest;
+  }
+  for (; !rest.is_zero(); rest = rest.shifted_right(1)) {
+    if (rest.is_odd()) result = Int::divide(result * square, size).second;
+    square = Int::divide(square * square, size).second;
+  }
+  return Int::divide(result, m).second;
+}
+
+namespace {
+
+// To a multiple of 10^-digits, ties to even.
+Int round_int(const Int& value, const Int& digits) {
+  if (!digits.is_negative()) return value;
+  if (value.bits() < (-digits).as_double()) return 0;  // less than half of the unit, which is more than 2^(3 digits)
+  const Int unit = Int(10).power(-digits);
+  auto [quotient, rest] = Int::divide(value, unit);
+  const std::strong_ordering half = rest + rest <=> unit;
+  if (half > 0 || (half == 0 && quotient.is_odd())) quotient = quotient + 1;
+  return quotient * unit;
+}
+
+// The decimal text with so many digits, which the C library rounds correctly, read back.
+double round_float(double value, const Int& digits) {
+  if (!std::isfinite(value)) return value;
+  constexpr int64_t kMost = 400;  // no double has a digit there
+  const std::optional<int64_t> places = digits.as_int64();
+  if (!digits.is_negative() && (!places || *places > kMost)) return value;
+  if (!places || *places < -kMost) return std::copysign(0.0, value);
+  if (*places < 0) {
+    // A fraction decides between half of the unit and more than half.
+    Int whole = Int::truncated(value);
+    const Int unit = Int(10).power(-digits), rest = Int::divide(whole, unit).second;
+    if (rest + rest == unit && value != std::trunc(value)) whole = whole + (value < 0 ? -1 : 1);
+    return std::copysign(round_int(whole, digits).as_double(), value);
+  }
+  char text[kMost + 400];
+  std::snprintf(text, sizeof text, "%.*f", static_cast<int>(*places), value);
+  return std::strtod(text, nullptr);
+}
+
+}  // namespace
+
+Number round(const Number& value, const std::optional<Int>& digits) {
+  if (is_int(value)) return round_int(as_int(value), digits.value_or(0));
+  const double* d = std::get_if<double>(&value);
+  if (d == nullptr) throw TypeError("type complex doesn't define __round__ method");
+  if (digits) return round_float(*d, *digits);
+  if (!std::isfinite(*d)) return to_integer(value);
+  return Int::truncated(std::nearbyint(*d));
+}
+
+Int to_integer(const Number& value) {
+  if (is_int(value)) return as_int(value);
+  const double* d = std::get_if<double>(&value);
+  if (d == nullptr) throw TypeError("a complex does not convert to int");
+  if (std::isnan(*d)) throw InvalidArgument("cannot convert float NaN to integer");
+  if (std::isinf(*d)) throw InvalidArgument("cannot convert float infinity to integer");
+  return Int::truncated(*d);
+}
+
+namespace {
+
+std::string_view stripped(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n\r\f\v";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+bool take_sign(std::string_view& text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  return negative;
+}
+
+// Without the single underscores between digits; nothing for others.
+std::optional<std::string> without_underscores(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      result += text[i];
+    } else if (i == 0 || i + 1 == text.size() || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0 ||
+               std::isalnum(static_cast<unsigned char>(text[i + 1])) == 0) {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+// A float at the start of the text, without a sign or with one; how many characters it takes, 0 if there is none.
+size_t read_float(std::string_view text, double& value) {
+  std::string_view rest = text;
+  const bool negative = take_sign(rest);
+  const auto lower = [&](size_t i) { return std::tolower(static_cast<unsigned char>(rest[i])); };
+  const auto is_word = [&](std::string_view word) {
+    if (rest.size() < word.size()) return false;
+    for (size_t i = 0; i < word.size(); ++i) {
+      if (lower(i) != word[i]) return false;
+    }
+    return true;
+  };
+  size_t used = 0;
+  for (const std::string_view word : {std::string_view("infinity"), std::string_view("inf"), std::string_view("nan")}) {
+    if (used != 0 || !is_word(word)) continue;
+    value = word == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    used = word.size();
+  }
+  if (used == 0) {
+    const bool digits = !rest.empty() && (std::isdigit(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '.');
+    if (!digits) return 0;
+    const std::string copy(rest);
+    if (copy.size() > 1 && (copy[1] == 'x' || copy[1] == 'X')) return 0;  // hexadecimal is not Python's
+    char* end = nullptr;
+    value = std::strtod(copy.c_str(), &end);
+    used = static_cast<size_t>(end - copy.c_str());
+    if (used == 0) return 0;
+  }
+  if (negative) value = -value;
+  return used + (text.size() - rest.size());
+}
+
+}  // namespace
+
+Int parse_integer(const std::string& text, int base) {
+  const auto fail = [&] {
+    throw InvalidArgument("invalid literal for int() with base " + std::to_string(base) + ": " + repr(text));
+  };
+  if (base != 0 && (base < 2 || base > 36)) throw InvalidArgument("int() base must be >= 2 and <= 36, or 0");
+  std::string_view rest = stripped(text);
+  const bool negative = take_sign(rest);
+  int used = base;
+  if (rest.size() > 1 && rest[0] == '0') {
+    const int prefix = std::tolower(static_cast<unsigned char>(rest[1]));
+    const int named = prefix == 'x' ? 16 : prefix == 'o' ? 8 : prefix == 'b' ? 2 : 0;
+    if (named != 0 && (base == 0 || base == named)) {
+      used = named;
+      rest.remove_prefix(rest.size() > 2 && rest[2] == '_' ? 3 : 2);
+    }
+  }
+  const std::optional<std::string> digits = without_underscores(rest);
+  if (!digits) fail();
+  if (base == 0 && used == 0 && digits->size() > 1 && (*digits)[0] == '0' &&
+      digits->find_first_not_of('0') != std::string::npos)
+    fail();
+  const std::optional<Int> value = Int::parse(*digits, used == 0 ? 10 : used);
+  if (!value) fail();
+  return negative ? -*value : *value;
+}
+
+double parse_float(const std::string& text) {
+  const std::optional<std::string> plain = without_underscores(stripped(text));
+  double value = 0;
+  if (!plain || plain->empty() || read_float(*plain, value) != plain->size())
+    throw InvalidArgument("could not convert string to float: " + repr(text));
+  return value;
+}
+
+// "1", "2j", "1+2j", "(1-j)".
+std::complex<double> parse_complex(const std::string& text) {
+  const auto fail = [] { throw InvalidArgument("complex() arg is a malformed string"); };
+  std::string_view inner = stripped(text);
+  if (inner.size() > 1 && inner.front() == '(' && inner.back() == ')')
+    inner = stripped(inner.substr(1, inner.size() - 2));
+  const std::optional<std::string> plain = without_underscores(inner);
+  if (!plain || plain->empty()) fail();
+  std::string_view rest = *plain;
+  // A number, or a sign alone before j.
+  const auto part = [&](double& value) {
+    const size_t used = read_float(rest, value);
+    if (used > 0) {
+      rest.remove_prefix(used);
+      return true;
+    }
+    const bool negative = take_sign(rest);
+    value = negative ? -1 : 1;
+    return rest == "j" || rest == "J";
+  };
+  const auto take_j = [&] {
+    if (rest != "j" && rest != "J") return false;
+    rest = {};
+    return true;
+  };
+  double first = 0, second = 0;
+  if (!part(first)) fail();
+  if (rest.empty()) return first;
+  if (take_j()) return {0, first};
+  if ((rest[0] != '+' && rest[0] != '-') || !part(second) || !take_j()) fail();
+  return {first, second};
 }
 
 namespace {
@@ -360,7 +548,7 @@ std::string shortest(double value, bool point_zero) {
 }  // namespace
 
 std::string repr(bool value) { return value ? "True" : "False"; }
-std::string repr(Int value) { return to_string(value); }
+std::string repr(const Int& value) { return to_string(value); }
 std::string repr(double value) { return shortest(value, /*point_zero=*/true); }
 
 std::string repr(std::complex<double> value) {
@@ -370,7 +558,10 @@ std::string repr(std::complex<double> value) {
   return "(" + shortest(value.real(), /*point_zero=*/false) + (sign ? "+" : "") + imag + ")";
 }
 
-std::string repr(const std::string& value) {
+namespace {
+
+// Of bytes, what is not ASCII is escaped too.
+std::string quoted(const std::string& value, bool is_bytes) {
   const bool apostrophes = value.find('\'') != std::string::npos && value.find('"') == std::string::npos;
   const char quote = apostrophes ? '"' : '\'';
   std::string result(1, quote);
@@ -386,7 +577,7 @@ std::string repr(const std::string& value) {
       result += "\\t";
     } else if (c == '\r') {
       result += "\\r";
-    } else if (u < 0x20 || u == 0x7f) {
+    } else if (u < 0x20 || u == 0x7f || (is_bytes && u > 0x7f)) {
       result += {'\\', 'x', kHex[u >> 4], kHex[u & 15]};
     } else {
       result += c;
@@ -394,6 +585,11 @@ std::string repr(const std::string& value) {
   }
   return result + quote;
 }
+
+}  // namespace
+
+std::string repr(const std::string& value) { return quoted(value, /*is_bytes=*/false); }
+std::string repr(const Bytes& value) { return "b" + quoted(value.text, /*is_bytes=*/true); }
 
 std::string repr(const Number& value) {
   return std::visit([](const auto& v) { return repr(v); }, value);

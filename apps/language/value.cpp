@@ -1,8 +1,8 @@
 #include "quarry/apps/language/value.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/random/random.h"
 
 namespace quarry::apps::expression {
@@ -45,12 +45,12 @@ bool same_value(const Value& a, const Value& b) {
   const std::optional<Number> x = a.number(), y = b.number();
   if (x && y) return compare(CompareOp::equal, *x, *y);
   if (a.is<std::string>() && b.is<std::string>()) return *a.as<std::string>() == *b.as<std::string>();
-  if (a.is<DTypeValue>() && b.is<DTypeValue>()) return a.as<DTypeValue>()->dtype == b.as<DTypeValue>()->dtype;
+  if (a.is<Bytes>() && b.is<Bytes>()) return *a.as<Bytes>() == *b.as<Bytes>();
   // As NumPy: a dtype equals its name.
-  if (a.is<DTypeValue>() && b.is<std::string>()) {
-    return local::parse_dtype(*b.as<std::string>()) == a.as<DTypeValue>()->dtype;
+  if (a.is<DTypeValue>() || b.is<DTypeValue>()) {
+    const std::optional<DTypeValue> x = as_dtype(a), y = as_dtype(b);
+    return x && y && x->dtype == y->dtype && x->swapped == y->swapped;
   }
-  if (a.is<std::string>() && b.is<DTypeValue>()) return same_value(b, a);
   const SequenceValue* s = a.sequence();
   const SequenceValue* t = b.sequence();
   if (s != nullptr && t != nullptr) {
@@ -78,10 +78,11 @@ namespace {
 struct TypeName {
   std::string operator()(const None&) const { return "NoneType"; }
   std::string operator()(bool) const { return "bool"; }
-  std::string operator()(Int) const { return "int"; }
+  std::string operator()(const Int&) const { return "int"; }
   std::string operator()(double) const { return "float"; }
   std::string operator()(const std::complex<double>&) const { return "complex"; }
   std::string operator()(const std::string&) const { return "str"; }
+  std::string operator()(const Bytes&) const { return "bytes"; }
   std::string operator()(const EllipsisValue&) const { return "ellipsis"; }
   std::string operator()(const DTypeValue&) const { return "dtype"; }
   std::string operator()(const local::Slice&) const { return "slice"; }
@@ -90,19 +91,38 @@ struct TypeName {
   std::string operator()(const FunctionValue&) const { return "function"; }
   std::string operator()(const ModuleValue&) const { return "module"; }
   std::string operator()(const GeneratorValue&) const { return "Generator"; }
+  std::string operator()(const SeedSequenceValue&) const { return "SeedSequence"; }
   std::string operator()(const Array&) const { return "array"; }
   std::string operator()(const local::NdArray&) const { return "array"; }
 };
 
+std::string text_of(const DTypeValue& type) {
+  if (!type.swapped) return local::name(type.dtype);
+  return ">" + std::string(1, local::kind(type.dtype)) + std::to_string(local::itemsize(type.dtype));
+}
+
 std::string bound(const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "None"; }
 
 }  // namespace
+
+std::vector<std::string> characters(const std::string& text) {
+  std::vector<std::string> result;
+  for (const char c : text) {
+    const bool continues = (static_cast<unsigned char>(c) & 0xc0u) == 0x80u;
+    if (continues && !result.empty())
+      result.back() += c;
+    else
+      result.emplace_back(1, c);
+  }
+  return result;
+}
 
 std::string type_name(const Value& value) { return std::visit(TypeName{}, value.variant()); }
 
 std::string repr(const Value& value, const std::function<std::string(const Value&)>& array) {
   if (const std::optional<Number> number = value.number()) return repr(*number);
   if (const auto* text = value.as<std::string>()) return repr(*text);
+  if (const auto* bytes = value.as<Bytes>()) return repr(*bytes);
   if (const SequenceValue* sequence = value.sequence()) {
     std::string text = sequence->is_list ? "[" : "(";
     for (size_t i = 0; i < sequence->items.size(); ++i) {
@@ -121,7 +141,7 @@ std::string repr(const Value& value, const std::function<std::string(const Value
     return text + "}";
   }
   if (value.is<Array>() || value.is<local::NdArray>()) return array(value);
-  if (const auto* dtype = value.as<DTypeValue>()) return std::string("dtype('") + local::name(dtype->dtype) + "')";
+  if (const auto* dtype = value.as<DTypeValue>()) return "dtype('" + text_of(*dtype) + "')";
   if (const auto* slice = value.as<local::Slice>()) {
     return "slice(" + bound(slice->start) + ", " + bound(slice->stop) + ", " + bound(slice->step) + ")";
   }
@@ -129,17 +149,27 @@ std::string repr(const Value& value, const std::function<std::string(const Value
   if (value.is<EllipsisValue>()) return "Ellipsis";
   if (const auto* generator = value.as<GeneratorValue>())
     return std::string("Generator(") + name(generator->generator->bit_generator().kind) + ")";
+  if (value.is<SeedSequenceValue>()) return "SeedSequence(...)";
   return value.is_none() ? "None" : "<function>";
 }
+
+namespace {
+
+// Of an int that may be very long.
+std::string brief(const Int& value) {
+  constexpr int64_t kMostBits = 256;
+  return value.bits() <= kMostBits ? to_string(value) : "an integer of " + std::to_string(value.bits()) + " bits";
+}
+
+}  // namespace
 
 int64_t to_int64(const Value& value, const std::string& what) {
   if (const bool* b = value.as<bool>()) return *b ? 1 : 0;
   const Int* integer = value.as<Int>();
   if (integer == nullptr) throw TypeError(what + " must be an integer, not " + type_name(value));
-  if (*integer < std::numeric_limits<int64_t>::min() || *integer > std::numeric_limits<int64_t>::max()) {
-    throw InvalidArgument(what + " is out of range: " + to_string(*integer));
-  }
-  return static_cast<int64_t>(*integer);
+  const std::optional<int64_t> result = integer->as_int64();
+  if (!result) throw InvalidArgument(what + " is out of range: " + brief(*integer));
+  return *result;
 }
 
 bool to_bool(const Value& value, const std::string& what) {
@@ -150,18 +180,22 @@ bool to_bool(const Value& value, const std::string& what) {
 
 double to_double(const Value& value, const std::string& what) {
   if (const double* d = value.as<double>()) return *d;
-  if (const Int* i = value.as<Int>()) return static_cast<double>(*i);
+  if (const Int* i = value.as<Int>()) return i->as_double();
   if (const bool* b = value.as<bool>()) return *b ? 1 : 0;
   throw TypeError(what + " must be a real number, not " + type_name(value));
 }
 
+std::optional<DTypeValue> as_dtype(const Value& value) {
+  if (const auto* dtype = value.as<DTypeValue>()) return *dtype;
+  const auto* text = value.as<std::string>();
+  const std::optional<local::DTypeText> found = text == nullptr ? std::nullopt : local::parse_dtype_text(*text);
+  if (!found) return std::nullopt;
+  return DTypeValue{found->dtype, false, found->swapped};
+}
+
 DType to_dtype(const Value& value, const std::string& what) {
-  if (const auto* dtype = value.as<DTypeValue>()) return dtype->dtype;
-  if (const auto* text = value.as<std::string>()) {
-    const std::optional<DType> dtype = local::parse_dtype(*text);
-    if (!dtype) throw TypeError("data type '" + *text + "' not understood");
-    return *dtype;
-  }
+  if (const std::optional<DTypeValue> dtype = as_dtype(value)) return dtype->dtype;
+  if (const auto* text = value.as<std::string>()) throw TypeError("data type " + repr(*text) + " not understood");
   throw TypeError(what + " must be a dtype, not " + type_name(value));
 }
 
@@ -180,10 +214,13 @@ Dims to_shape(const Value& value, const std::string& what) {
   return shape;
 }
 
-Scalar to_scalar(const Number& number) {
+Scalar to_scalar(const Number& number, std::optional<DType> dtype) {
   if (const Int* i = std::get_if<Int>(&number)) {
-    if (*i > std::numeric_limits<int64_t>::max()) return {static_cast<uint64_t>(*i)};
-    return {static_cast<int64_t>(*i)};
+    if (const std::optional<int64_t> value = i->as_int64()) return {*value};
+    if (const std::optional<uint64_t> value = i->as_uint64()) return {*value};
+    if (dtype && (local::is_float(*dtype) || local::is_complex(*dtype))) return {i->as_double()};
+    if (dtype == DType::bool_) return {true};
+    throw InvalidArgument("Python int too large to convert to C long: no integer dtype holds " + brief(*i));
   }
   if (const bool* b = std::get_if<bool>(&number)) return {*b};
   if (const double* d = std::get_if<double>(&number)) return {*d};

@@ -16,7 +16,8 @@
 
 namespace quarry::local {
 class Generator;
-}
+class SeedSequence;
+}  // namespace quarry::local
 
 namespace quarry::apps::expression {
 
@@ -29,6 +30,7 @@ struct EllipsisValue {};
 struct DTypeValue {
   DType dtype;
   bool python_type = false;
+  bool swapped = false;  // of bytes in the other order; arrays never are
 };
 struct DictValue;
 struct SequenceValue {
@@ -50,11 +52,17 @@ struct GeneratorValue {
   std::shared_ptr<local::Generator> generator;
 };
 
+// random.SeedSequence(): its count of children is shared by every copy of the value.
+struct SeedSequenceValue {
+  std::shared_ptr<local::SeedSequence> sequence;
+};
+
 class Value {
  public:
-  using Variant = std::variant<None, bool, Int, double, std::complex<double>, std::string, EllipsisValue, DTypeValue,
-                               local::Slice, std::shared_ptr<const SequenceValue>, std::shared_ptr<const DictValue>,
-                               FunctionValue, ModuleValue, GeneratorValue, Array, local::NdArray>;
+  using Variant =
+      std::variant<None, bool, Int, double, std::complex<double>, std::string, Bytes, EllipsisValue, DTypeValue,
+                   local::Slice, std::shared_ptr<const SequenceValue>, std::shared_ptr<const DictValue>, FunctionValue,
+                   ModuleValue, GeneratorValue, SeedSequenceValue, Array, local::NdArray>;
   Value() = default;
   template <class T>
   requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
@@ -97,6 +105,8 @@ struct DictValue {
   // The value of a string key, or null.
   const Value* find(std::string_view key) const;
 };
+// The code points of UTF-8 text; of anything else its bytes.
+std::vector<std::string> characters(const std::string& text);
 std::string type_name(const Value& value);  // as Python's type(x).__name__
 // Python's repr() of anything but arrays; those are given by `array`, called with each array in turn.
 std::string repr(const Value& value, const std::function<std::string(const Value&)>& array);
@@ -105,10 +115,15 @@ std::string repr(const Value& value, const std::function<std::string(const Value
 int64_t to_int64(const Value& value, const std::string& what);
 bool to_bool(const Value& value, const std::string& what);
 double to_double(const Value& value, const std::string& what);
+// A dtype, or the text of one as NumPy writes it (local/base/dtype_text.h). Arrays have the machine's byte order, so a
+// dtype of the other order ('>i4') asks for the same numbers in the machine's own; frombuffer() alone reads bytes in
+// it.
+std::optional<DTypeValue> as_dtype(const Value& value);  // nothing if it is none
 DType to_dtype(const Value& value, const std::string& what);
 std::optional<DType> to_optional_dtype(const Value& value, const std::string& what);
 Dims to_shape(const Value& value, const std::string& what);  // an int or a sequence of ints
-// A weak scalar for arrays to adapt. Throws InvalidArgument where an int fits no 64-bit type.
-Scalar to_scalar(const Number& number);
+// A weak scalar for arrays to adapt, with a `dtype` for elements of it: a float takes ints beyond 64 bits. Throws
+// InvalidArgument where an int fits no 64-bit type.
+Scalar to_scalar(const Number& number, std::optional<DType> dtype = std::nullopt);
 
 }  // namespace quarry::apps::expression

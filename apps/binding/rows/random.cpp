@@ -7,17 +7,126 @@ namespace quarry::apps::expression {
 
 namespace {
 
+using local::InvalidArgument;
+using local::SeedSequence;
+using local::TypeError;
+
+// The words of an int as NumPy counts them.
+void append_words(const Value& value, SeedSequence::Words& words, const std::string& what) {
+  const std::optional<Number> number = value.is<NdArray>() ? Number(Int(to_index(value, what))) : value.number();
+  if (!number || number->index() > 1)
+    throw TypeError(what + " must be None, an int, a sequence of ints or a SeedSequence, not " + type_name(value));
+  Int rest = to_integer(*number);
+  if (rest.is_negative()) throw InvalidArgument("expected non-negative integer: " + what + " is " + to_string(rest));
+  const Int low_word(UINT32_MAX);
+  do {
+    words.push_back(static_cast<uint32_t>(*(rest & low_word).as_uint64()));
+    rest = rest.shifted_right(32);
+  } while (!rest.is_zero());
+}
+
+SeedSequence::Words words_of(const Value& value, const std::string& what) {
+  SeedSequence::Words words;
+  const NdArray* array = value.as<NdArray>();
+  if (value.sequence() == nullptr && (array == nullptr || array->ndim() == 0)) {
+    append_words(value, words, what);
+    return words;
+  }
+  for (const Value& item : items_of(value, what)) {
+    const SequenceValue* inner = item.sequence();
+    if (inner != nullptr || (item.is<NdArray>() && item.as<NdArray>()->ndim() > 0)) {
+      for (const uint32_t word : words_of(item, what)) words.push_back(word);
+    } else {
+      append_words(item, words, what);
+    }
+  }
+  return words;
+}
+
+// What a seed other than an int of 64 bits or None stands for.
+std::optional<SeedSequence> sequence_of(const Value& seed, const std::string& what) {
+  if (const auto* given = seed.as<SeedSequenceValue>()) return *given->sequence;
+  const Int* integer = seed.as<Int>();
+  const NdArray* array = seed.as<NdArray>();
+  if (seed.sequence() != nullptr || (array != nullptr && array->ndim() > 0) ||
+      (integer != nullptr && !integer->is_negative() && !integer->as_int64()))
+    return SeedSequence(SeedSequence::Parts{words_of(seed, what), {}});
+  return std::nullopt;
+}
+
+Value generator_value(local::Generator generator) {
+  return GeneratorValue{std::make_shared<local::Generator>(std::move(generator))};
+}
+
 Value make_generator(const Arguments& args, Session&) {
   Keep keep;
-  const auto seed = Convert<std::optional<int64_t>>::from(args["seed"], "default_rng(): seed", keep);
-  return GeneratorValue{std::make_shared<local::Generator>(local::default_rng(seed))};
+  const Value& seed = args["seed"];
+  if (seed.is<GeneratorValue>()) return seed;
+  if (const std::optional<SeedSequence> sequence = sequence_of(seed, "default_rng(): seed"))
+    return generator_value(local::default_rng(*sequence));
+  return generator_value(local::default_rng(Convert<std::optional<int64_t>>::from(seed, "default_rng(): seed", keep)));
 }
 
 template <class... A, size_t... I>
 Value call_maker(local::BitGenerator (*make)(A...), const Arguments& args, std::index_sequence<I...>) {
   Keep keep;
-  return GeneratorValue{std::make_shared<local::Generator>(make(Convert<std::remove_cvref_t<A>>::from(
-      args.values()[I], args.function().name + "(): " + args.function().parameters[I].name, keep)...))};
+  std::vector<Value> values = args.values();
+  std::optional<SeedSequence> sequence;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (args.function().parameters[i].name != "seed") continue;
+    sequence = sequence_of(values[i], args.function().name + "(): seed");
+    if (sequence) values[i] = Int(0);
+  }
+  const local::BitGenerator bits = make(Convert<std::remove_cvref_t<A>>::from(
+      values[I], args.function().name + "(): " + args.function().parameters[I].name, keep)...);
+  return generator_value(sequence ? local::Generator(bits, *sequence) : local::Generator(bits));
+}
+
+Value make_seed_sequence(const Arguments& args, Session&) {
+  const std::string name = "SeedSequence(): ";
+  SeedSequence::Parts parts;
+  parts.entropy = args["entropy"].is_none() ? SeedSequence().entropy() : words_of(args["entropy"], name + "entropy");
+  parts.spawn_key = words_of(args["spawn_key"], name + "spawn_key");
+  parts.pool_size = to_index(args["pool_size"], name + "pool_size");
+  parts.children = to_index(args["n_children_spawned"], name + "n_children_spawned");
+  return SeedSequenceValue{std::make_shared<SeedSequence>(std::move(parts))};
+}
+
+Value generate_state(const Arguments& args, Session&) {
+  const auto* self = args.values()[0].as<SeedSequenceValue>();
+  if (self == nullptr) throw TypeError("generate_state() needs a SeedSequence");
+  constexpr int64_t kMostWords = int64_t{1} << 28;
+  const int64_t count = to_index(args["n_words"], "generate_state(): n_words");
+  if (count > kMostWords) throw InvalidArgument("generate_state(): n_words is too large");
+  const DType dtype = to_dtype(args["dtype"], "generate_state(): dtype");
+  if (dtype == DType::uint32) return local::from_bytes(self->sequence->generate_state(count).data(), dtype, {count});
+  if (dtype == DType::uint64) return local::from_bytes(self->sequence->generate_state_64(count).data(), dtype, {count});
+  throw InvalidArgument("only support uint32 or uint64");
+}
+
+// Of a SeedSequence and of a generator.
+Value spawn(const Arguments& args, Session&) {
+  const int64_t count = to_index(args["n_children"], args.function().name + "(): n_children");
+  constexpr int64_t kMostChildren = 1 << 20;
+  if (count > kMostChildren) throw InvalidArgument("spawn(): at most 1048576 children at a time");
+  std::vector<Value> children;
+  if (const auto* seeds = args.values()[0].as<SeedSequenceValue>()) {
+    for (SeedSequence& child : seeds->sequence->spawn(count))
+      children.emplace_back(SeedSequenceValue{std::make_shared<SeedSequence>(std::move(child))});
+  } else if (const auto* generator = args.values()[0].as<GeneratorValue>()) {
+    for (local::Generator& child : generator->generator->spawn(count))
+      children.push_back(generator_value(std::move(child)));
+  } else {
+    throw TypeError("spawn() needs a generator or a SeedSequence");
+  }
+  return Value::list(std::move(children));
+}
+
+// bytes(length) of a generator.
+Value random_bytes(const Arguments& args, Session&) {
+  const auto* self = args.values()[0].as<GeneratorValue>();
+  if (self == nullptr) throw TypeError("bytes() needs a generator: random.default_rng(seed)");
+  return Bytes{self->generator->bytes(to_index(args["length"], "bytes(): length"))};
 }
 
 // A bit generator is a value of the same type as a generator: they are one in C++, too, but for the name.
@@ -67,6 +176,16 @@ std::vector<Row> random_rows() {
   return {
       Row{false, "default_rng", "random.default_rng", "(seed=None)", "A generator of random numbers.", 1,
           make_generator},
+      Row{false, "SeedSequence", "random.SeedSequence",
+          "(entropy=None, *, spawn_key=(), pool_size=4, n_children_spawned=0)",
+          "Words that seed generators, mixed from entropy as NumPy mixes it.", 4, make_seed_sequence},
+      Row{false, "generate_state", "random.SeedSequence.generate_state", "(self, n_words, dtype=uint32)",
+          "So many words of 32 or 64 bits.", 3, generate_state},
+      Row{false, "spawn", "random.SeedSequence.spawn", "(self, n_children)", "Sequences that depend on this one alone.",
+          2, spawn},
+      Row{false, "spawn", "random.Generator.spawn", "(self, n_children)",
+          "Generators of the same kind, seeded by the children of this one's SeedSequence.", 2, spawn},
+      Row{false, "bytes", "random.Generator.bytes", "(self, length)", "Random bytes.", 2, random_bytes},
       Row{false, "Generator", "random.Generator", "(bit_generator)", "A generator over a bit generator.", 1,
           generator_of},
 #define QUARRY_BIT_GENERATOR(symbol, signature, summary) \

@@ -105,6 +105,84 @@ def memory_layout():
     yield case("a.to_device('nowhere')", a=sample("int8", (2,)))
 
 
+def dtype_texts():
+    """Arrays have the machine's byte order, so that only the dtypes differ where NumPy keeps another one."""
+    names = ["int8", "uint64", "float32", "complex128", "bool", "int", "float", "complex", "int_", "bool_", "uint", "intp", "uintp", "byte", "ubyte",
+             "short", "ushort", "intc", "uintc", "long", "ulong", "longlong", "ulonglong", "half", "single", "double", "csingle", "cdouble"]
+    codes = ["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"] + list("?bBhHiIlLqQpPnNefdFD")
+    unknown = ["i3", "f16x", "", " f8", "f8 ", "float_", "Int32", "<int32", ">float64", "=double", "<<f8", "<", "complex64x"]
+    for name in names + codes + unknown:
+        yield case(f"dtype('{name}')")
+        yield case(f"zeros(2, '{name}')")
+    for code in codes:
+        for order in "<=|":
+            yield case(f"dtype('{order}{code}')")
+        yield case(f"array([1, 0]).astype('>{code}').astype('{code}')")
+        yield case(f"dtype('>{code}').itemsize")
+        if code in "qQ":  # a type of its own in NumPy with the name and size of 'l'
+            continue
+        yield case(f"(dtype('{code}').char, dtype('{code}').str, dtype('{code}').kind, dtype('{code}').byteorder, dtype('{code}').isnative)")
+    for text in ["dtype('>f8') == 'f8'", "dtype('>f8') == '>f8'", "dtype('f8') == '<f8'", "dtype('f8') == 'd'", "dtype('|i1') == 'b'", "dtype('>i4').str",
+                 "dtype('>i4').byteorder", "dtype('>i4').isnative", "dtype('>i1').str", "dtype('>i4').name", "repr(dtype('>c16'))", "dtype(None)",
+                 "dtype(float)", "dtype(dtype('i2'))", "dtype(int32)", "long(3)", "ulong(3)"]:
+        yield case(text)
+
+
+def large_integers():
+    """Ints that no array holds are floats beside floats."""
+    arrays = {"f": sample("float64", (3,)), "s": sample("float32", (3,)), "c": sample("complex128", (3,)), "i": sample("int64", (3,)),
+              "u": sample("uint8", (3,)), "n": np.array([2**64 - 1, 0, 5], "uint64")}
+    for number in ["2**63", "2**64", "-2**63 - 1", "10**30", "-10**30"]:
+        for op in ["+", "-", "*", "/", "//", "<", "<=", "==", "!=", ">", ">="]:
+            for a in arrays:
+                if number == "2**63" and a in "iu" and op in ("<", "<=", "==", "!=", ">", ">="):
+                    continue
+                yield case(f"a {op} {number}", a=arrays[a], ulp=1)
+                yield case(f"{number} {op} a", a=arrays[a], ulp=1)
+    for text in ["array(2**63)", "array([2**63, 1])", "array([2**63, -1])", "array([2**63, 2**64 - 1])", "array([2**64], dtype=float)",
+                 "array([2**64, 1.5], dtype='f4')", "array([2**70], dtype=bool)", "array([2**64], dtype=int)", "array(10**400, dtype=float)",
+                 "full(3, 10**30, dtype=float)", "where([True, False], 10**30, 1.0)", "maximum(a, 10**30)", "minimum(10**30, a)", "clip(a, -10**30, 10**30)",
+                 "a * 10**400", "float64(10**30)", "float32(2**70)", "complex128(10**30)", "int64(2**63)", "uint64(2**64 - 1)", "uint64(2**64)", "uint8(300)",
+                 "uint8([1, 2]) + 300", "uint8([1, 2]) < 300", "uint8([1, 2]) == -1", "float64(1) * 10**30", "add(10**30, 1.0)", "add(10**30, 1)",
+                 "equal(2**70, 2**70)", "less(2**70, 2**70 + 1)", "greater(2**70, 1.5)", "arctan2(a, 10**30)", "divide(arange(3), 10**30)", "a // 10**30",
+                 "isclose(a, 10**30)", "result_type(float32, 10**30)", "zeros(2**70)", "zeros(3)[2**70]", "arange(3) & 2**70", "searchsorted(a, 10**30)",
+                 "float64('1.5')", "float64('x')"]:
+        yield case(text, a=np.array([1.0, 2.5, -3.0]), ulp=1)
+
+
+def bytes_of_arrays():
+    for code in ["u1", "i2", ">i2", "<u4", ">f8", "c8", ">c8", "?", "e"]:
+        yield case(f"frombuffer(b'\\x01\\x02\\x03\\x04\\x05\\x06\\x07\\x00\\x01\\x02\\x03\\x04\\x05\\x06\\x07\\x00', '{code}').astype('{code.lstrip('<>')}')")
+    for text in ["frombuffer(b'', 'u1')", "frombuffer(b'abcd', 'u1', 2)", "frombuffer(b'abcd', 'u1', 2, 1)", "frombuffer(b'abcd', 'u1', offset=3)",
+                 "frombuffer(b'abcde', 'i2')", "frombuffer(b'abcd', 'u1', 5)", "frombuffer(b'abcd', 'u1', offset=5)", "frombuffer(b'abcd', 'u1', offset=-1)",
+                 "frombuffer('abcd', 'u1')", "frombuffer(b'abcdefgh')", "frombuffer(b'abcdefgh', dtype('>i4')).astype(int32)"]:
+        yield case(text)
+    for a in layouts(sample("int16", (2, 3))):
+        for order in ["", "'C'", "'F'", "'A'", "'x'"]:
+            yield case(f"frombuffer(a.tobytes({order}), 'u1')", a=a)
+    yield case("frombuffer(a.tobytes(), 'u1')", a=sample("complex64", ()))
+    yield case("len(a.tobytes())", a=sample("float64", (0, 3)))
+    yield case("len(random.default_rng(1).bytes(7))")
+    yield case("len(random.Generator.bytes(random.default_rng(1), 7))")
+
+
+def seeds():
+    for entropy in ["0", "1", "2**31", "2**32", "2**64 - 1", "2**64", "2**100 + 7", "10**60", "[]", "[0]", "[1, 2]", "(1, 2)", "[2**40, 3]", "[2**70, 0, 5]",
+                    "[1, 2, 3, 4, 5, 6, 7, 8, 9]", "array([1, 2, 3])", "[[1, 2], [3, 4]]", "-1", "1.5", "[1, -1]", "'a'", "True"]:
+        s = f"random.SeedSequence({entropy})"
+        yield case(f"{s}.generate_state(5)")
+        yield case(f"{s}.generate_state(3, uint64)")
+    s = "random.SeedSequence([1, 2])"
+    for text in [f"{s}.generate_state(0)", f"{s}.generate_state(2, float64)", f"{s}.spawn(3)[2].generate_state(4)", f"len({s}.spawn(0))",
+                 f"{s}.spawn(2)[1].spawn(3)[0].generate_state(4)", "random.SeedSequence(7, spawn_key=(1, 2)).generate_state(4)",
+                 "random.SeedSequence(7, spawn_key=(2**40,)).generate_state(4)", "random.SeedSequence(7, pool_size=8).generate_state(9)",
+                 "random.SeedSequence(7, pool_size=3)", "random.SeedSequence(7, n_children_spawned=5).spawn(1)[0].generate_state(3)", "random.SeedSequence([1, 2, 3, 4, 5], spawn_key=[9], pool_size=6).generate_state(4)",
+                 "len(random.default_rng([1, 2]).spawn(3))", "len(random.Generator.spawn(random.default_rng(5), 2))",
+                 f"random.SeedSequence.generate_state({s}, 2)", f"len(random.SeedSequence.spawn({s}, 2))", "random.default_rng([1, 2]).spawn(2)[1].random((2, 3)).shape", "random.default_rng(2**80).random(2).shape",
+                 "random.default_rng(-1)", "random.default_rng([1, -2])", "random.default_rng('a')", "random.default_rng(1.5)"]:
+        yield case(text)
+
+
 def cases():
     yield from dicts_and_texts()
     yield from memory_layout()
@@ -112,3 +190,7 @@ def cases():
     yield from subscripts()
     yield from attributes()
     yield from reductions()
+    yield from dtype_texts()
+    yield from large_integers()
+    yield from bytes_of_arrays()
+    yield from seeds()

@@ -121,6 +121,65 @@ TEST(ArrayExpressions, ChainedComparisonsAreTakenElementByElement) {
   EXPECT_EQ(outcome("1 > 2 > j", environment), "False");  // as Python, j is not looked at
 }
 
+// What NumPy 2.4 answers where the array is NumPy's.
+TEST(ArrayExpressions, LargeIntsBytesAndPythonsFunctions) {
+  Environment environment;
+  const auto shown = [&](const std::string& text) {
+    try {
+      const Value value = evaluate_text(text, environment);
+      return display(std::span(&value, 1))[0];
+    } catch (const ExpressionError& error) {
+      return std::string(error.what());
+    }
+  };
+  const std::pair<const char*, const char*> kCases[] = {
+      {"ones(2) * 10**30", "[1.e+30 1.e+30]"},
+      {"10**30 / arange(1, 3)", "[1.e+30 5.e+29]"},
+      {"arange(2) < 2**70", "[ True  True]"},
+      {"arange(2) == -2**70", "[False False]"},
+      {"full((2,), 2**64, dtype=float32)", "[1.8446744e+19 1.8446744e+19]"},
+      {"array([2**64], dtype=float)", "[1.84467441e+19]"},
+      {"float64(10**30)", "1e+30"},
+      {"2**64 + 1", "18446744073709551617"},
+      {"max(1, 2)", "2"},
+      {"max(arange(3))", "2"},
+      {"sum(ones((2, 3)), axis=0)", "[2. 2. 2.]"},
+      {"sum([1, 2]), round(2.5), sorted([2, 1])", "(3, 2, [1, 2])"},
+      {"complex(1, 2)", "(1+2j)"},
+      {"complex(1, ones(()))", "(1+1j)"},
+      {"arange(6).reshape(2, 3)[Ellipsis, 1]", "[1 4]"},
+      {"zeros((2,), '>i4').dtype", "int32"},
+      {"b'abc'[1:]", "b'bc'"},
+      {"np.sum([True, True])", "2"},
+  };
+  for (const auto& [text, expected] : kCases) EXPECT_EQ(shown(text), expected) << text;
+  EXPECT_THAT(shown("arange(3) + 2**64"), HasSubstr("too large to convert to C long"));
+  EXPECT_THAT(shown("zeros((2,), 'i3')"), HasSubstr("data type 'i3' not understood"));
+  EXPECT_THAT(shown("arange(3)[2**70]"), HasSubstr("cannot fit 'int' into an index-sized integer"));
+  EXPECT_THAT(shown("ones(2) * 10**400"), HasSubstr("int too large to convert to float"));
+}
+
+TEST(ArrayExpressions, AMissingNameThatTheOtherLibraryHasIsSaid) {
+  Environment environment;
+  environment.other = {&local_library(), "there it is"};
+  const auto message = [&](const std::string& text) {
+    try {
+      evaluate_text(text, environment);
+    } catch (const ExpressionError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  for (const char* text :
+       {"sort(ones(3))", "np.sort(ones(3))", "linalg.inv(ones((2, 2)))", "np.fft", "fft", "np.euler_gamma",
+        "ones(3).strides", "ones(3).tolist()", "sum(ones(3), where=True)", "np.sum(ones(3), initial=1)"}) {
+    EXPECT_THAT(message(text), HasSubstr("; there it is")) << text;
+  }
+  for (const char* text : {"sortt(ones(3))", "np.sortt", "ones(3).stridess", "sum(ones(3), wher=True)"}) {
+    EXPECT_THAT(message(text), ::testing::Not(HasSubstr("there it is"))) << text;
+  }
+}
+
 TEST(ArrayExpressions, RandomNumbersHaveTheirOwnStreams) {
   Environment environment = prelude();
   EXPECT_EQ(outcome("all(random.uniform(size=100) == random.uniform(size=100))", environment), "bool ()\nFalse");

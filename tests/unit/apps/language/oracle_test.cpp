@@ -442,6 +442,7 @@ TEST(ExpressionOracleCoverage, EveryFunctionHasACase) {
   std::string missing;
   for (const std::string& registered : local_library().registry().function_names()) {
     const std::string function = function_family(registered);
+    if (function.starts_with("builtins.")) continue;  // Python's: scripts/oracle/tables/python_scalars.py
     if (!names.contains(function) && !allowed.contains(function)) missing += " " + function;
   }
   for (const std::string& method : local_library().registry().method_names()) {
