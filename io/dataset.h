@@ -88,8 +88,9 @@ class Dataset {
 struct ObjectInfo {
   std::string path;
   bool is_group = false;
-  std::optional<DatasetInfo> dataset;  // absent where the type or layout is not readable
-  std::string note;                    // then: why; for links: where they point
+  std::optional<DatasetInfo> dataset;                // absent where the type or layout is not readable
+  std::string note;                                  // then: why; for links: where they point
+  std::map<std::string, Attribute> attributes = {};  // of a group; a data set's are in `dataset`
 };
 // Every object at or below `object`, depth first, names in order; cycles are cut.
 std::vector<ObjectInfo> list_objects(const std::string& file, const std::string& object = "/");

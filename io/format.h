@@ -46,6 +46,9 @@ void add_format(const Format& format);
 // wrong with it. Throws InvalidArgument (no such file, no regular file), IoError where it is of no known format, naming
 // them.
 const Format& format_of(const std::string& file);
+// Whether a format has the extension of the name, and whether one recognises the file that is there.
+bool knows_extension(const std::string& file);
+bool is_known(const std::string& file);
 // The format of a file to be written: that of the file that is there, else of the extension, else the first of
 // formats().
 const Format& format_to_write(const std::string& file);

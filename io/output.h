@@ -12,6 +12,13 @@
 
 namespace quarry::io {
 
+// A scalar of text instead of numbers: a variable-length UTF-8 string or, of bytes, a string of their length. Written
+// with the data set, which has no writer.
+struct OutputText {
+  std::string value;
+  bool is_bytes = false;
+};
+
 struct OutputSpec {
   std::string object;  // absolute path; missing groups are created
   local::Dims shape;
@@ -21,6 +28,7 @@ struct OutputSpec {
   std::optional<local::Dims> chunks;
   std::vector<Filter> filters;  // deflate, shuffle, fletcher32
   std::map<std::string, Attribute> attributes;
+  std::optional<OutputText> text = {};  // then shape and dtype do not count
 };
 
 // Writes regions of one created data set; obtained from OutputFile::writer() on the creating rank, by deserialize()
@@ -52,12 +60,12 @@ class Writer {
 // the old file afterwards too. Costs the room and, where the file system cannot share blocks, the time of the copy.
 class OutputFile {
  public:
-  // Throws InvalidArgument where an object exists and !overwrite (a group is never replaced), paths contradict each
-  // other or a specification cannot be; IoError where the place is not writable, has not the room, holds a file of
-  // another kind, or is being written by another process.
+  // Throws InvalidArgument for text with a zero character, where an object exists and !overwrite (a group is never
+  // replaced), paths contradict each other or a specification cannot be; IoError where the place is not writable, has
+  // not the room, holds a file of another kind, or is being written by another process.
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
   virtual ~OutputFile() = default;
-  virtual std::shared_ptr<Writer> writer(size_t index) = 0;
+  virtual std::shared_ptr<Writer> writer(size_t index) = 0;  // null of a text
   // Stores one encoded chunk (H5Dwrite_chunk). Thread-safe; calls wait for each other.
   virtual void write_encoded(size_t index, const local::Dims& chunk, std::span<const std::byte> bytes) = 0;
   virtual void commit() = 0;  // data synced, then renamed; after all ranks' writes have returned

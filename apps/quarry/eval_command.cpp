@@ -35,6 +35,7 @@ class Evaluation {
   Evaluation(const EvalOptions& options, Job& job) : options_(options), job_(job) {}
 
   int run() {
+    environment_.other = {&expression::local_library(), "--local has it"};
     for (const Input& input : parse_inputs(options_.inputs))
       environment_.variables.emplace(input.name, open_hdf5(input.file, input.object));
     warn_of_unused_chunks();
@@ -106,7 +107,7 @@ class Evaluation {
   }
 
   int store_values(const std::vector<ScriptResult>& results) {
-    const FileObject output = parse_file_object(options_.output);
+    const FileObject output = parse_output(options_.output);
     std::vector<StoreItem> items;
     for (const ScriptResult& result : results) {
       const std::vector<StoreItem> parts = store_items(output_path(result.name, output.object), result.value);
@@ -216,6 +217,7 @@ RunCommand add_eval_command(CLI::App& parser) {
     if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
     if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
     parse_inputs(options->inputs);
+    if (!options->output.empty()) parse_output(options->output);
     if (options->local) return run_local_eval(*options);
     return run_job(options->common, argc, argv, [&](Job& job) { return Evaluation(*options, job).run(); });
   };

@@ -23,7 +23,7 @@ struct GenerateOptions {
 };
 
 int generate(const GenerateOptions& options, Job& job) {
-  FileObject output = parse_file_object(options.output);
+  FileObject output = parse_output(options.output);
   if (output.object.empty() || output.object == "/") output.object = "/returns";
   const std::optional<DType> dtype = local::parse_dtype(options.dtype);
   if (!dtype || !local::is_float(*dtype)) {

@@ -90,8 +90,7 @@ int run_info(const std::string& target) {
     if (entry.dataset) text += "  " + dataset_text(*entry.dataset);
     if (!entry.note.empty()) text += "  " + entry.note;
     text += "\n";
-    if (!entry.dataset) continue;
-    for (const auto& [name, value] : entry.dataset->attributes) {
+    for (const auto& [name, value] : entry.dataset ? entry.dataset->attributes : entry.attributes) {
       text += indent + "    @" + name + " = " + attribute_text(value) + "\n";
     }
   }

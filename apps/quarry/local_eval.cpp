@@ -26,18 +26,28 @@ using local::Option;
 
 namespace {
 
+// An array or a text.
 struct LocalItem {
   std::string path;
-  NdArray array;
+  std::optional<NdArray> array;
+  std::optional<io::OutputText> text = {};
 };
 
-// A tuple or list that holds arrays is stored item by item, everything else as np.asarray makes it.
+// str, bytes, and a dtype as its name.
+std::optional<io::OutputText> text_of(const Value& value) {
+  if (const auto* text = value.as<std::string>()) return io::OutputText{*text};
+  if (const auto* bytes = value.as<expression::Bytes>()) return io::OutputText{bytes->text, /*is_bytes=*/true};
+  if (const auto* dtype = value.as<expression::DTypeValue>()) return io::OutputText{local::name(dtype->dtype)};
+  return std::nullopt;
+}
+
+// A tuple, or a list that holds arrays or text, is stored item by item, everything else as np.asarray makes it.
 bool is_split(const Value& value) {
   const expression::SequenceValue* sequence = value.sequence();
   if (sequence == nullptr) return false;
   if (!sequence->is_list || !sequence->fields.empty()) return true;
   return std::any_of(sequence->items.begin(), sequence->items.end(),
-                     [](const Value& item) { return item.is<NdArray>() || is_split(item); });
+                     [](const Value& item) { return item.is<NdArray>() || text_of(item) || is_split(item); });
 }
 
 void collect_items(const std::string& path, const Value& value, std::vector<LocalItem>& items) {
@@ -47,6 +57,12 @@ void collect_items(const std::string& path, const Value& value, std::vector<Loca
     for (size_t i = 0; i < sequence.items.size(); ++i) {
       collect_items(path + "." + std::to_string(i), sequence.items[i], items);
     }
+    return;
+  }
+  if (const std::optional<io::OutputText> text = text_of(value)) {
+    if (!text->is_bytes && text->value.find('\0') != std::string::npos)
+      throw InvalidArgument("the result holds a zero character, at which a string of HDF5 ends; bytes may hold them");
+    items.push_back({path, std::nullopt, text});
     return;
   }
   if (!expression::is_local_operand(value)) {
@@ -84,6 +100,7 @@ class LocalEvaluation {
   // Sets `writing` once results go to the output.
   LocalEvaluation(const EvalOptions& options, bool& writing) : options_(options), writing_(writing) {
     environment_.library = &expression::local_library();
+    environment_.other = {&expression::chunked_library(), "it is there without --local"};
   }
 
   int run() {
@@ -123,7 +140,7 @@ class LocalEvaluation {
   }
 
   void store(const std::vector<ScriptResult>& results) {
-    const FileObject output = parse_file_object(options_.output);
+    const FileObject output = parse_output(options_.output);
     std::vector<LocalItem> items;
     for (const ScriptResult& result : results) {
       collect_items(output_path(result.name, output.object), result.value, items);
@@ -135,7 +152,10 @@ class LocalEvaluation {
     for (const LocalItem& item : items) {
       if (!seen.insert(item.path).second) throw InvalidArgument("two results would be stored as " + item.path);
       paths.push_back(item.path);
-      specs.push_back({item.path, item.array.shape(), item.array.dtype(), std::nullopt, {}, {}});
+      if (item.text)
+        specs.push_back({item.path, {}, DType::uint8, std::nullopt, {}, {}, item.text});
+      else
+        specs.push_back({item.path, item.array->shape(), item.array->dtype(), std::nullopt, {}, {}});
     }
     if (how.chunks || !how.filters.empty()) throw InvalidArgument("--out-chunks and --out-filter are not for --local");
     check_output(output.file, paths, options_.overwrite);
@@ -143,7 +163,8 @@ class LocalEvaluation {
     const std::unique_ptr<io::OutputFile> file =
         io::OutputFile::create(output.file, std::move(specs), options_.overwrite);
     for (size_t i = 0; i < items.size(); ++i) {
-      const NdArray host = items[i].array.to(local::kCpu);
+      if (items[i].text) continue;  // written already
+      const NdArray host = items[i].array->to(local::kCpu);
       const NdArray packed = host.is_contiguous() ? host : host.copy(local::default_context(local::kCpu));
       if (packed.size() > 0) file->writer(i)->write(local::Region::whole(packed.shape()), packed.raw());
     }
@@ -208,12 +229,23 @@ int print_functions(bool local) {
   for (const std::string& name : library.registry().function_names()) {
     const std::string_view object = std::string_view(name).substr(0, name.rfind('.'));
     const bool of_ufunc = object != name && library.registry().function(std::string(object) + ".at") != nullptr;
-    if (!of_ufunc) print("", library.registry().function(name));
+    const bool is_builtin = name.starts_with("builtins.");
+    if (!of_ufunc && !is_builtin) print("", library.registry().function(name));
     if (of_ufunc && object == local::info("add"_op).name) ufunc_methods.push_back(name);
   }
   if (!ufunc_methods.empty())
     fmt::print("\n## Methods of ufuncs\n\n`at` is every ufunc's, the others are those of two arguments.\n\n");
   for (const std::string& name : ufunc_methods) print("", library.registry().function(name));
+  std::string builtins;
+  for (const std::string& name : library.registry().function_names()) {
+    if (!name.starts_with("builtins.")) continue;
+    builtins += (builtins.empty() ? "`" : ", `") + name.substr(name.find('.') + 1) + "`";
+  }
+  fmt::print(
+      "\n## Python's functions\n\n{} act as Python's on numbers, text and flat sequences. With arrays, nested "
+      "sequences "
+      "or NumPy's keywords the names alone mean NumPy's functions, which `np.NAME` always does.\n",
+      builtins);
   fmt::print("\n## Methods of arrays\n\n");
   for (const std::string& name : library.registry().method_names()) print("x.", library.registry().method(name));
   return 0;

@@ -1,8 +1,13 @@
 #include "quarry/apps/quarry/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
+#include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
 
@@ -107,6 +112,45 @@ FileObject parse_file_object(const std::string& text) {
   const size_t separator = text.rfind(":/");
   if (separator == std::string::npos) return {text, ""};
   return {text.substr(0, separator), text.substr(separator + 1)};
+}
+
+namespace {
+
+// Extensions that name a format.
+struct OtherFormat {
+  std::string_view extension, name;
+};
+constexpr OtherFormat kOtherFormats[] = {
+    {".arrow", "Arrow"}, {".avro", "Avro"},         {".bin", "raw bytes"},
+    {".csv", "CSV"},     {".dat", "raw bytes"},     {".feather", "Feather"},
+    {".fits", "FITS"},   {".gz", "gzip"},           {".jpg", "JPEG"},
+    {".json", "JSON"},   {".mtx", "Matrix Market"}, {".npy", "NumPy"},
+    {".npz", "NumPy"},   {".orc", "ORC"},           {".parquet", "Parquet"},
+    {".pdf", "PDF"},     {".pickle", "pickle"},     {".pkl", "pickle"},
+    {".png", "PNG"},     {".pt", "PyTorch"},        {".safetensors", "safetensors"},
+    {".tif", "TIFF"},    {".tiff", "TIFF"},         {".tsv", "TSV"},
+    {".txt", "text"},    {".xls", "Excel"},         {".xlsx", "Excel"},
+    {".xml", "XML"},     {".yaml", "YAML"},         {".zarr", "Zarr"},
+    {".zip", "ZIP"},
+};
+
+}  // namespace
+
+FileObject parse_output(const std::string& text) {
+  FileObject output = parse_file_object(text);
+  if (!output.object.empty()) return output;
+  const std::filesystem::path file(output.file);
+  std::string extension = file.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto* const other = std::ranges::find(kOtherFormats, extension, &OtherFormat::extension);
+  if (other == std::end(kOtherFormats) || io::knows_extension(output.file)) return output;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(file, error) && io::is_known(output.file)) return output;
+  throw InvalidArgument(fmt::format(
+      "the output {} has the name of a file of {}, and quarry writes {}: call it {}, or {}:/result for that format "
+      "under this name",
+      output.file, other->name, io::formats().front()->name(),
+      std::filesystem::path(file).replace_extension(".h5").string(), output.file));
 }
 
 OptionValue CommonOptions::value(Option option) const {

@@ -53,5 +53,8 @@ struct FileObject {
   std::string file, object;
 };
 FileObject parse_file_object(const std::string& text);
+// The same of an output. Throws InvalidArgument for a file with the extension of a format that quarry does not write,
+// unless the object is given ("x.csv:/a") or an HDF5 file of that name is there.
+FileObject parse_output(const std::string& text);
 
 }  // namespace quarry::apps

@@ -96,7 +96,7 @@ int pca(const PcaOptions& options, Job& job) {
   const Array data = open_matrix(options);
   const std::vector<std::string> paths = {"/mean",       "/std",   "/explained_variance", "/explained_variance_ratio",
                                           "/components", "/scores"};
-  const FileObject output = parse_file_object(options.output);
+  const FileObject output = parse_output(options.output);
   if (!output.object.empty()) throw InvalidArgument("pca's -o takes a file, not '" + options.output + "'");
   const StoreOptions store_options = options.common.store(options.overwrite);
   job.on_root([&] { check_output(output.file, paths, options.overwrite); });

@@ -10,8 +10,19 @@ namespace quarry::apps {
 
 using expression::Value;
 
+namespace {
+
+bool holds_array(const Value& value) {
+  if (value.is<Array>()) return true;
+  const expression::SequenceValue* sequence = value.sequence();
+  return sequence != nullptr && std::any_of(sequence->items.begin(), sequence->items.end(), holds_array);
+}
+
+}  // namespace
+
 std::vector<StoreItem> store_items(const std::string& path, const Value& value) {
-  if (const expression::SequenceValue* tuple = value.sequence(); tuple != nullptr && !tuple->is_list) {
+  if (const expression::SequenceValue* tuple = value.sequence();
+      tuple != nullptr && (!tuple->is_list || holds_array(value))) {
     if (tuple->items.empty()) throw local::TypeError("an empty tuple has nothing to store");
     std::vector<StoreItem> items;
     for (size_t i = 0; i < tuple->items.size(); ++i) {
@@ -19,6 +30,10 @@ std::vector<StoreItem> store_items(const std::string& path, const Value& value) 
       items.insert(items.end(), inner.begin(), inner.end());
     }
     return items;
+  }
+  if (value.is<std::string>() || value.is<expression::Bytes>() || value.is<expression::DTypeValue>()) {
+    throw local::TypeError("the result is a " + type_name(value) +
+                           ", which chunked results do not store; eval --local -o stores it as an HDF5 string");
   }
   if (!expression::is_operand(value)) {
     throw local::TypeError("the result is a " + type_name(value) + ", which cannot be stored");

@@ -103,6 +103,9 @@ const Format& format_of(const std::string& file) {
   throw local::IoError(fmt::format("'{}' is of no file format that can be read: {}", file, names_of_formats()));
 }
 
+bool knows_extension(const std::string& file) { return format_of_extension(file) != nullptr; }
+bool is_known(const std::string& file) { return recognising(file) != nullptr; }
+
 const Format& format_to_write(const std::string& file) {
   std::error_code error;
   const bool readable = std::filesystem::is_regular_file(file, error) && ::access(file.c_str(), R_OK) == 0;

@@ -99,6 +99,7 @@ class Lister {
         entry.note = error.what();
       }
     }
+    if (fresh) entry.attributes = read_attributes(opened);
     out_.push_back(std::move(entry));
     for (const LinkEntry& link : links) {
       const std::string child = child_path(path, link.name);

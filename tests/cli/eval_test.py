@@ -79,6 +79,27 @@ class Arguments(CliTest):
         self.assertEqual(first, self.evaluate("random.normal(size=3)", "--seed", "1"))
 
 
+class Info(CliTest):
+    def test_attributes_of_the_root_of_groups_and_of_data_sets(self):
+        with h5py.File(self.path("a.h5"), "w") as file:
+            file.attrs["title"] = "the root"
+            file.attrs["version"] = 3
+            group = file.create_group("g/inner")
+            group.attrs["scale"] = 0.5
+            file["g"].attrs["note"] = "a group"
+            file["g"].attrs["list"] = np.array([1.0, 2.0])
+            file["g/x"] = np.arange(3)
+            file["g/x"].attrs["unit"] = "m"
+            file["again"] = file["g"]  # the same group under another name
+        self.assertEqual(self.ok("info", "a.h5").out.splitlines()[:4],
+                         ["/", '    @title = "the root"', "    @version = 3", "  /again/"])
+        lines = self.ok("info", "a.h5:/g").out.splitlines()
+        self.assertEqual(lines[:3], ["  /g/", "      @list = [1, 2]", '      @note = "a group"'])
+        self.assertIn("        @scale = 0.5", lines)
+        self.assertEqual(lines[-1], '        @unit = "m"')
+        self.assertEqual(self.ok("info", "a.h5").out.count("@note"), 1)
+
+
 class Storing(CliTest):
     def setUp(self):
         super().setUp()

@@ -18,7 +18,21 @@ class Printing(Local):
         for text, shown in [
             ("add([1, 2, 3], 2)", "[3 4 5]"),
             ("np.sum([[1, 2], [3, 4]], axis=0)", "[4 6]"),
-            ("divmod(7, 2)", "(np.int64(3), np.int64(1))"),
+            ("np.divmod(7, 2)", "(np.int64(3), np.int64(1))"),
+            ("divmod(7, 2)", "(3, 1)"),
+            ("max(1, 2), np.max([1, 2]), max(add([1, 2], 1))", "(2, np.int64(2), np.int64(3))"),
+            ("sum([[1, 2], [3, 4]], axis=0)", "[4 6]"),
+            ("2 ** 70 * add([1.5], 0)", "[1.77088743e+21]"),
+            ("complex(1, 2)", "(1+2j)"),
+            ("np.fft.fft([1, 0])", "[1.+0.j 1.+0.j]"),
+            ("np.lib.stride_tricks.sliding_window_view([1, 2, 3], 2)", "[[1 2]\n [2 3]]"),
+            ("np.s_[1:2]", "slice(1, 2, None)"),
+            ("add([[1, 2]], 0)[Ellipsis, 1]", "[2]"),
+            ("zeros(2, '>i4').dtype", "int32"),
+            ("frombuffer(b'\\x01\\x02', '>i2')", "[258]"),
+            ("add([1, 2], 0).astype('u1').tobytes()", "b'\\x01\\x02'"),
+            ("random.SeedSequence([1, 2]).generate_state(2)", "[1596810411 3615836353]"),
+            ("len(random.default_rng([1, 2]).spawn(2))", "2"),
             ("float32(2.5) * 2", "5.0"),
             ("(1, 'a', None)", "(1, 'a', None)"),
             ("2 ** -1", "0.5"),
@@ -60,6 +74,29 @@ class Scripts(Local):
             np.testing.assert_array_equal(stored, value, name)
             self.assertEqual((stored.dtype, stored.shape), (value.dtype, value.shape), name)
 
+    def test_text_is_stored_as_h5py_stores_it(self):
+        self.ok("eval", "--local", "-f", self.script(
+            "a = 'gr\u00fc\u00df dich'", "b = add([1, 2], 1).dtype", "c = b'a\\x00\\xff'", "d = ('x', add([1], 1), '')", "e = ['one', 'two']",
+            "f = str(add([1, 2], 1))", "g = b''",
+        ), "-o", "o.h5")
+        with h5py.File(self.path("o.h5")) as file:
+            self.assertEqual(sorted(file), ["a", "b", "c", "d.0", "d.1", "d.2", "e.0", "e.1", "f", "g"])
+            for name, value in {"a": "gr\u00fc\u00df dich", "b": "int64", "d.0": "x", "d.2": "", "e.0": "one", "e.1": "two", "f": "[2 3]"}.items():
+                self.assertEqual(file[name].shape, ())
+                kind = h5py.check_string_dtype(file[name].dtype)
+                self.assertEqual((kind.encoding, kind.length), ("utf-8", None), name)
+                self.assertEqual(file[name].asstr()[()], value)
+            self.assertEqual(file["c"][()], b"a\x00\xff")
+            self.assertEqual(file["g"][()], b"")
+            np.testing.assert_array_equal(file["d.1"][()], [2])
+        self.ok("eval", "--local", "'new'", "-o", "o.h5:/a", "--overwrite")  # beside and over what is there
+        with h5py.File(self.path("o.h5")) as file:
+            self.assertEqual(file["a"].asstr()[()], "new")
+            self.assertEqual(file["f"].asstr()[()], "[2 3]")
+        self.fails(2, r"zero character", "eval", "--local", "'a\\0b'", "-o", "p.h5")
+        self.assertFalse((self.dir / "p.h5").exists())
+        self.fails(2, r"the result is a Generator, which cannot be stored", "eval", "--local", "random.default_rng(1)", "-o", "p.h5")
+
     def test_results_are_printed_without_an_output(self):
         result = self.ok("eval", "--local", "-f", self.script("a = [1, 2]", "b = add(a, 1)"))
         self.assertEqual(result.out, "a = [1, 2]\nb = [2 3]\n")
@@ -97,6 +134,44 @@ class Scripts(Local):
 
 
 class Errors(Local):
+    def test_what_the_other_kind_of_arrays_has_is_named(self):
+        self.write("a.h5", x=np.arange(6.0).reshape(2, 3))
+        inputs = ["-i", "x=a.h5:/x"]
+        for text, pattern in [
+            ("sort(x)", "name 'sort' is not defined; --local has it"),
+            ("np.fft.fft(x)", "'np' has no function 'fft'.*; --local has it"),
+            ("np.linalg.inv(x)", "'linalg' has no function 'inv'; --local has it"),
+            ("x.tolist()", "arrays have no attribute 'tolist'; --local has it"),
+            ("x.strides", "arrays have no attribute 'strides'; --local has it"),
+            ("euler_gamma", "name 'euler_gamma' is not defined; --local has it"),
+            ("random.default_rng(1)", "'random' has no function 'default_rng'; --local has it"),
+            ("np.sum(x, where=x > 1)", r"sum\(\) takes no 'where' here; --local has it"),
+            ("sum(x, where=x > 1)", r"sum\(\) takes no 'where' here; --local has it"),
+            ("x[[0, 1]]", "boolean and integer arrays yet; --local has it"),
+            ("meen(x)", r"name 'meen' is not defined; did you mean 'mean'\?"),
+        ]:
+            self.fails(2, pattern, "eval", text, *inputs)
+        self.fails(2, r"name 'rechunk' is not defined; it is there without --local", "eval", "--local", "rechunk(x, 2)", *inputs)
+        self.fails(2, r"arrays have no attribute 'chunks'; it is there without --local", "eval", "--local", "x.chunks", *inputs)
+        self.fails(2, r"the result is a str, which chunked results do not store; eval --local", "eval", "'a'", "-o", "o.h5")
+
+    def test_outputs_named_as_another_format_are_refused(self):
+        for name, kind in [("x.csv", "CSV"), ("x.NPY", "NumPy"), ("x.npz", "NumPy"), ("d/x.parquet", "Parquet"), ("x.txt", "text"), ("x.zarr", "Zarr")]:
+            for local in [["--local"], []]:
+                self.fails(2, rf"the output {name} has the name of a file of {kind}, and quarry writes HDF5: call it .*x\.h5, or {name}:/result",
+                           "eval", "ones(3)", *local, "-o", name)
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), [])
+        self.ok("eval", "--local", "add([1, 2], 1)", "-o", "x.csv:/a")  # who names the object means HDF5
+        np.testing.assert_array_equal(self.read("x.csv", "a"), [2, 3])
+        self.ok("eval", "--local", "add([1, 2], 2)", "-o", "x.csv")  # an HDF5 file that is there
+        np.testing.assert_array_equal(self.read("x.csv"), [3, 4])
+        for name in ["x.h5", "x.hdf5", "x.nc", "plain", "x.2026-01-01", "x.mine"]:
+            self.ok("eval", "--local", "add([1, 2], 1)", "-o", name)
+        (self.dir / "y.csv").write_text("1,2\n")
+        self.fails(2, "the output y.csv has the name of a file of CSV", "eval", "--local", "1", "-o", "y.csv")
+        self.fails(2, "the output g.npy has the name of a file of NumPy", "generate", "market", "--rows", "10", "--cols", "4", "--factors", "2", "-o", "g.npy")
+        self.assertEqual((self.dir / "y.csv").read_text(), "1,2\n")
+
     def test_errors_point_at_their_place(self):
         for text, pattern in [
             ("1 + meen(2)", r"column 5: name 'meen' is not defined; did you mean 'mean'\?"),

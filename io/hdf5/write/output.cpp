@@ -32,6 +32,12 @@ OutputSpec checked_spec(OutputSpec spec) {
     throw local::InvalidArgument(fmt::format("cannot create '{}': {}", spec.object, reason));
   };
   if (spec.object == "/") fail("a data set needs a name");
+  if (spec.text) {
+    if (!spec.text->is_bytes && spec.text->value.find('\0') != std::string::npos)
+      fail("a string of HDF5 ends at a zero character, which this one holds");
+    spec.shape = {};
+    spec.dtype = local::DType::uint8;
+  }
   for (int64_t extent : spec.shape)
     if (extent < 0) fail(fmt::format("the shape {} has a negative extent", local::to_string(spec.shape)));
   const int64_t item = local::itemsize(spec.dtype);
@@ -75,18 +81,40 @@ void check_paths(const std::vector<OutputSpec>& specs) {
     }
 }
 
+// h5py's types of str and of bytes.
+Handle text_type(const OutputText& text) {
+  Handle type = check_handle(H5Tcopy(H5T_C_S1), "string type");
+  if (text.is_bytes) {
+    check_call(H5Tset_size(type, std::max<size_t>(text.value.size(), 1)), "string type");
+    check_call(H5Tset_strpad(type, H5T_STR_NULLPAD), "string type");
+  } else {
+    check_call(H5Tset_size(type, H5T_VARIABLE), "string type");
+    check_call(H5Tset_cset(type, H5T_CSET_UTF8), "string type");
+  }
+  return type;
+}
+
+void write_text(hid_t dataset, hid_t type, const OutputText& text, const std::string& context) {
+  const char* const pointer = text.value.c_str();  // ends with a zero, which is the value of no bytes
+  check_call(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                      text.is_bytes ? static_cast<const void*>(pointer) : static_cast<const void*>(&pointer)),
+             context);
+}
+
 Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& spec) {
   const std::string context = fmt::format("cannot create '{}'", spec.object);
-  const Handle type = memory_type(spec.dtype);
+  const Handle type = spec.text ? text_type(*spec.text) : memory_type(spec.dtype);
   hsize_t extents[local::kMaxDims], chunk[local::kMaxDims];
   const int rank = spec.shape.size();
   for (int d = 0; d < rank; ++d) extents[d] = static_cast<hsize_t>(spec.shape[d]);
   const Handle space =
       check_handle(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents, nullptr), context);
   const Handle create = check_handle(H5Pcreate(H5P_DATASET_CREATE), context);
-  check_call(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), context);
+  // The library writes text itself.
+  if (!spec.text) check_call(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), context);
   check_call(H5Pset_obj_track_times(create, false), context);
-  check_call(H5Pset_alloc_time(create, spec.filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR), context);
+  if (!spec.text)
+    check_call(H5Pset_alloc_time(create, spec.filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR), context);
   if (spec.chunks) {
     for (int d = 0; d < rank; ++d) chunk[d] = static_cast<hsize_t>((*spec.chunks)[d]);
     check_call(H5Pset_chunk(create, rank, chunk), context);
@@ -109,6 +137,7 @@ Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& s
   const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), context);
   check_call(H5Pset_create_intermediate_group(links, 1), context);
   Handle dataset = check_handle(H5Dcreate2(parent, path.c_str(), type, space, links, create, H5P_DEFAULT), context);
+  if (spec.text) write_text(dataset, type, *spec.text, context);
   write_attributes(dataset, spec.attributes);
   return dataset;
 }
@@ -227,6 +256,10 @@ class Hdf5Output final : public OutputFile {
   // Finds where a created data set lies. Space that the library reused is cleared: padding must not show old data.
   void locate(size_t index) {
     const OutputSpec& spec = specs_[index];
+    if (spec.text) {
+      writers_.push_back(nullptr);
+      return;
+    }
     StoredDataset stored = describe_dataset(place_->path(), spec.object);
     if (spec.filters.empty() && !stored.info.direct)
       throw local::IoError(
