@@ -38,7 +38,7 @@ void check_unique(std::vector<int64_t> offsets) {
 
 }  // namespace
 
-SparseArray eye(int64_t m, std::optional<int64_t> n, int64_t k, DType dtype, OptionalFormat format) {
+SparseArray eye_array(int64_t m, std::optional<int64_t> n, int64_t k, DType dtype, OptionalFormat format) {
   const Dims shape{m, n.value_or(m)};
   check_shape(shape);
   check_dtype(dtype, "dtype");
@@ -49,13 +49,13 @@ SparseArray eye(int64_t m, std::optional<int64_t> n, int64_t k, DType dtype, Opt
   return in_format(SparseArray(Format::dia, shape, data, offsets_array({k}, shape, context.device), NdArray(), true),
                    format);
 }
-SparseArray eye_array(int64_t m, std::optional<int64_t> n, int64_t k, DType dtype, OptionalFormat format) {
-  return eye(m, n, k, dtype, format);
+SparseMatrix eye(int64_t m, std::optional<int64_t> n, int64_t k, DType dtype, OptionalFormat format) {
+  return SparseMatrix(eye_array(m, n, k, dtype, format));
 }
-SparseArray identity(int64_t n, DType dtype, OptionalFormat format) { return eye(n, n, 0, dtype, format); }
+SparseMatrix identity(int64_t n, DType dtype, OptionalFormat format) { return eye(n, n, 0, dtype, format); }
 
-SparseArray diags(const std::vector<NdArray>& diagonals, const std::vector<int64_t>& offsets,
-                  const std::optional<Dims>& given, OptionalFormat format, std::optional<DType> dtype) {
+SparseArray diags_array(const std::vector<NdArray>& diagonals, const std::vector<int64_t>& offsets,
+                        const std::optional<Dims>& given, OptionalFormat format, std::optional<DType> dtype) {
   if (diagonals.size() != offsets.size())
     throw InvalidArgument(fmt::format("diagonals and offsets: there are {} and {}", diagonals.size(), offsets.size()));
   if (diagonals.empty()) throw InvalidArgument("diagonals: there must be at least one");
@@ -97,14 +97,14 @@ SparseArray diags(const std::vector<NdArray>& diagonals, const std::vector<int64
   return in_format(SparseArray(Format::dia, shape, data, offsets_array(offsets, shape, device), NdArray(), true),
                    format);
 }
-SparseArray diags_array(const std::vector<NdArray>& diagonals, const std::vector<int64_t>& offsets,
-                        const std::optional<Dims>& shape, OptionalFormat format, std::optional<DType> dtype) {
-  return diags(diagonals, offsets, shape, format, dtype);
+SparseMatrix diags(const std::vector<NdArray>& diagonals, const std::vector<int64_t>& offsets,
+                   const std::optional<Dims>& shape, OptionalFormat format, std::optional<DType> dtype) {
+  return SparseMatrix(diags_array(diagonals, offsets, shape, format, dtype));
 }
 
-SparseArray spdiags(const NdArray& data, const std::vector<int64_t>& offsets, int64_t m, int64_t n,
-                    OptionalFormat format) {
-  return in_format(dia_array(data, from_vector(offsets).to(data.device()), Dims{m, n}), format);
+SparseMatrix spdiags(const NdArray& data, const std::vector<int64_t>& offsets, int64_t m, int64_t n,
+                     OptionalFormat format) {
+  return SparseMatrix(in_format(dia_array(data, from_vector(offsets).to(data.device()), Dims{m, n}), format));
 }
 
 // Every element of a times every element of b: an outer product of values and of coordinates.
@@ -131,7 +131,7 @@ SparseArray kronsum(const SparseArray& a, const SparseArray& b, OptionalFormat f
   if (a.rows() != a.columns()) throw InvalidArgument("a is not square: " + local::to_string(a.shape()));
   if (b.rows() != b.columns()) throw InvalidArgument("b is not square: " + local::to_string(b.shape()));
   const DType dtype = promote_types(a.dtype(), b.dtype());
-  const auto unit = [&](int64_t n) { return identity(n, dtype).to(a.device()); };
+  const auto unit = [&](int64_t n) { return eye_array(n, n, 0, dtype).to(a.device()); };
   return in_format(kron(unit(b.rows()), a) + kron(b, unit(a.rows())), format);
 }
 
@@ -240,8 +240,7 @@ NdArray random_values(Generator& rng, int64_t count, DType dtype) {
 
 }  // namespace
 
-SparseArray random(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
-  const Dims shape{m, n};
+SparseArray random_array(const Dims& shape, double density, Format format, DType dtype, std::optional<Generator> rng) {
   check_shape(shape);
   check_dtype(dtype, "dtype");
   if (!(density >= 0 && density <= 1))
@@ -253,16 +252,15 @@ SparseArray random(int64_t m, int64_t n, double density, Format format, DType dt
   const NdArray at = distinct_numbers(generator, total, count);
   const DType index = index_dtype_for(shape, count);
   const SparseArray coo(Format::coo, shape, random_values(generator, count, dtype),
-                        cast(apply("floor_divide"_op, {at, Scalar(n)}), index),
-                        cast(apply("remainder"_op, {at, Scalar(n)}), index));
+                        cast(apply("floor_divide"_op, {at, Scalar(shape[1])}), index),
+                        cast(apply("remainder"_op, {at, Scalar(shape[1])}), index));
   return coo.asformat(format);
 }
-SparseArray rand(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
-  return random(m, n, density, format, dtype, rng);
+SparseMatrix random(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
+  return SparseMatrix(random_array({m, n}, density, format, dtype, rng));
 }
-SparseArray random_array(const Dims& shape, double density, Format format, DType dtype, std::optional<Generator> rng) {
-  check_shape(shape);
-  return random(shape[0], shape[1], density, format, dtype, rng);
+SparseMatrix rand(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
+  return random(m, n, density, format, dtype, rng);
 }
 
 namespace {

@@ -172,7 +172,7 @@ NdArray spsolve_triangular(const SparseArray& a, const NdArray& b, bool lower, b
 SparseArray matrix_power(const SparseArray& a, int64_t power) {
   check_square(a);
   if (power < 0) throw InvalidArgument(fmt::format("power: {} is negative", power));
-  if (power == 0) return identity(a.rows(), a.dtype(), Format::csr).to(a.device());
+  if (power == 0) return eye_array(a.rows(), a.rows(), 0, a.dtype(), Format::csr).to(a.device());
   SparseArray square = a;
   std::optional<SparseArray> result;
   for (;; square = matmul(square, square)) {
@@ -216,3 +216,14 @@ NdArray norm(const SparseArray& a, std::optional<std::string_view> ord, std::opt
 }
 
 }  // namespace quarry::local::sparse::linalg
+
+namespace quarry::local::sparse {
+
+SparseMatrix pow(const SparseMatrix& a, const Scalar& exponent) {
+  const bool whole = is_integer(exponent.dtype()) || exponent.dtype() == DType::bool_;
+  if (!whole) throw InvalidArgument("exponent must be an integer");
+  if (exponent.as_int64() < 0) throw InvalidArgument("exponent must be >= 0");
+  return linalg::matrix_power(a, exponent.as_int64());
+}
+
+}  // namespace quarry::local::sparse

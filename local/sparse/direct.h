@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "quarry/local/program/sparse_factors.h"
-#include "quarry/local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_matrix.h"
 
 namespace quarry::local::sparse::linalg {
 
@@ -55,8 +55,16 @@ SparseArray spsolve(const SparseArray& a, const SparseArray& b, std::string_view
 // triangle, LinAlgError for zeros on the diagonal unless it counts as ones.
 NdArray spsolve_triangular(const SparseArray& a, const NdArray& b, bool lower = true, bool unit_diagonal = false);
 
+// As spsolve(): of a matrix a matrix.
+inline SparseMatrix spsolve(const SparseMatrix& a, const SparseArray& b, std::string_view permc_spec = "COLAMD") {
+  return SparseMatrix(spsolve(static_cast<const SparseArray&>(a), b, permc_spec));
+}
+
 // a a ... a. Throws InvalidArgument for a negative power.
 SparseArray matrix_power(const SparseArray& a, int64_t power);
+inline SparseMatrix matrix_power(const SparseMatrix& a, int64_t power) {
+  return SparseMatrix(matrix_power(static_cast<const SparseArray&>(a), power));
+}
 
 // ord: "fro", "inf", "-inf", "1", "-1", "2" (by svds), without an axis; with one, the norms of columns (0) or rows (1),
 // where ord is a number, "inf" or "-inf". Without ord "fro" or "2". 0-d or one-dimensional, real.

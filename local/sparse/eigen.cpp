@@ -233,7 +233,8 @@ EigenResult eigsh(const SparseArray& a, int64_t k, const EigenOptions& given) {
   if (!options.sigma) return lanczos(LinearOperator(a), k, options, options.which);
   if (a.rows() != a.columns()) throw InvalidArgument("a: expected a square matrix, got " + local::to_string(a.shape()));
   const DType dtype = working_dtype(a.dtype());
-  const SparseArray shift = identity(a.rows(), dtype, Format::csc).to(a.device()) * Scalar(*options.sigma);
+  const SparseArray shift =
+      eye_array(a.rows(), a.rows(), 0, dtype, Format::csc).to(a.device()) * Scalar(*options.sigma);
   const SuperLU lu = splu(a.astype(dtype).tocsc() - shift);
   const LinearOperator inverse(
       a.shape(), [&lu](const NdArray& x) { return lu.solve(x); }, {}, dtype);

@@ -11,3 +11,4 @@
 #include "quarry/local/sparse/products.h"
 #include "quarry/local/sparse/solvers.h"
 #include "quarry/local/sparse/sparse_array.h"
+#include "quarry/local/sparse/sparse_matrix.h"

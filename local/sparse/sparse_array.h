@@ -5,9 +5,10 @@
 //   const sp::SparseArray a = sp::csr_array(dense), b = (a + a.T()).tocsc();
 //   const NdArray y = sp::matmul(a, x);
 //
-// One class holds every format. SciPy's names of classes (coo_array, csr_matrix ...) are functions that make one. `*`
-// multiplies element by element, as for SciPy's sparse arrays; matmul() is the matrix product. Matrices have two
-// dimensions; the formats BSR, DOK and LIL do not exist.
+// One class holds every format. SciPy's names of classes (coo_array, csr_array ...) are functions that make one. `*`
+// multiplies element by element, as for SciPy's sparse arrays; matmul() is the matrix product. SciPy's matrix classes
+// (csr_matrix ...), which multiply as matrices, are in sparse_matrix.h. Both have two dimensions; the formats BSR, DOK
+// and LIL do not exist.
 //
 // Values are of any dtype but the 16-bit floats; index arrays are int32 where shape and number of elements allow
 // (get_index_dtype), else int64, and lie on the values' device. Functions throw InvalidArgument for shapes, formats and
@@ -177,10 +178,6 @@ class SparseArray {
   NdArray data_, first_, second_;
   mutable std::optional<bool> canonical_;
 };
-// SciPy's base classes.
-using sparray = SparseArray;
-using spmatrix = SparseArray;
-
 // Makers. The shape may be left out where the indices tell the least one. They check their arguments, which blocks.
 SparseArray coo_array(const NdArray& dense);
 SparseArray coo_array(const SparseArray& other);
@@ -198,37 +195,6 @@ SparseArray dia_array(const NdArray& dense);
 SparseArray dia_array(const SparseArray& other);
 // data[k, j] is the element of column j on diagonal offsets[k]; no offset twice.
 SparseArray dia_array(const NdArray& data, const NdArray& offsets, const Dims& shape);
-// The same under SciPy's older names.
-template <class... Args>
-SparseArray coo_matrix(Args&&... args) {
-  return coo_array(std::forward<Args>(args)...);
-}
-template <class... Args>
-SparseArray csr_matrix(Args&&... args) {
-  return csr_array(std::forward<Args>(args)...);
-}
-template <class... Args>
-SparseArray csc_matrix(Args&&... args) {
-  return csc_array(std::forward<Args>(args)...);
-}
-template <class... Args>
-SparseArray dia_matrix(Args&&... args) {
-  return dia_array(std::forward<Args>(args)...);
-}
-
-template <class T>
-constexpr bool issparse(const T&) {
-  return std::is_same_v<T, SparseArray>;
-}
-template <class T>
-constexpr bool isspmatrix(const T& x) {
-  return issparse(x);
-}
-inline bool isspmatrix_coo(const SparseArray& x) { return x.format() == Format::coo; }
-inline bool isspmatrix_csr(const SparseArray& x) { return x.format() == Format::csr; }
-inline bool isspmatrix_csc(const SparseArray& x) { return x.format() == Format::csc; }
-inline bool isspmatrix_dia(const SparseArray& x) { return x.format() == Format::dia; }
-
 // int32 where positions up to `maxval` and the dtypes of the arrays allow, else int64; with `check_contents` wider
 // arrays whose values fit count as int32 (blocks).
 DType get_index_dtype(const std::vector<NdArray>& arrays = {}, std::optional<int64_t> maxval = {},

@@ -141,7 +141,7 @@ TEST_P(Sparse, FormatsAreKept) {
   EXPECT_EQ(matmul(a, a).format(), Format::csc);
   EXPECT_EQ(hstack({a, a}).format(), Format::csc);
   EXPECT_EQ(a.index(Slice{1, 3, {}}).format(), Format::csc);
-  EXPECT_TRUE(issparse(a) && isspmatrix_csc(a) && !isspmatrix_csr(a) && !issparse(a.data()));
+  EXPECT_TRUE(issparse(a) && !isspmatrix_csc(a) && !issparse(a.data()));
   EXPECT_EQ(swapaxes(a, 0, 1).format(), Format::csr);
   EXPECT_EQ(permute_dims(a, Axes{1, 0}).format(), Format::csr);
   EXPECT_EQ((a < Scalar(0.5)).dtype(), DType::bool_);
@@ -262,6 +262,87 @@ TEST_P(Sparse, LaplacianOfManyUnknowns) {
   EXPECT_EQ((a != a.tocsc().tocsr()).nnz(), 0);
   EXPECT_EQ((a != a.todia().tocsr()).nnz(), 0);
   EXPECT_EQ(distance(a.sum(0), matmul(a, ops::square(x) * 0 + 1)), 0);
+}
+
+// What SciPy 1.17 answers for csr_array([[1, 2], [0, 3]]) and csr_matrix of the same.
+TEST_P(Sparse, MatricesMultiplyAsMatricesAndArraysByElements) {
+  const NdArray dense = reals({1, 2, 0, 3}).reshape({2, 2}), other = reals({1, 2, 3, 4}).reshape({2, 2});
+  const NdArray x = reals({1, 2});
+  const SparseArray a = csr_array(dense);
+  const SparseMatrix m = csr_matrix(dense);
+  const auto values = [](const auto& result) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(result)>, NdArray>)
+      return to_vector<double>(result.astype(DType::float64));
+    else
+      return to_vector<double>(result.toarray().astype(DType::float64));
+  };
+  using Row = std::vector<double>;
+  const Row elements{1, 4, 0, 9}, product{1, 8, 0, 9};
+  // The left operand decides.
+  EXPECT_EQ(values(a * a), elements);
+  EXPECT_EQ(values(a * m), elements);
+  EXPECT_EQ(values(m * a), product);
+  EXPECT_EQ(values(m * m), product);
+  EXPECT_EQ(values(matmul(a, m)), product);
+  EXPECT_EQ(values(matmul(m, a)), product);
+  EXPECT_EQ(values(m.multiply(a)), elements);
+  EXPECT_EQ(values(m.dot(m)), product);
+  static_assert(std::is_same_v<decltype(a * m), SparseArray> && std::is_same_v<decltype(m * a), SparseMatrix>);
+  static_assert(std::is_same_v<decltype(a + m), SparseArray> && std::is_same_v<decltype(m + a), SparseMatrix>);
+  static_assert(std::is_same_v<decltype(a == m), SparseArray> && std::is_same_v<decltype(m == a), SparseMatrix>);
+  static_assert(std::is_same_v<decltype(m == m), SparseMatrix> && std::is_same_v<decltype(a != m), SparseArray>);
+  static_assert(std::is_same_v<decltype(a < m), SparseArray> && std::is_same_v<decltype(m < a), SparseMatrix>);
+  static_assert(std::is_same_v<decltype(matmul(a, m)), SparseArray>);
+  static_assert(std::is_same_v<decltype(matmul(m, a)), SparseMatrix>);
+  static_assert(std::is_same_v<decltype(a * x), SparseArray> && std::is_same_v<decltype(m * x), NdArray>);
+  // With dense arrays.
+  EXPECT_EQ(values(a * x), (Row{1, 4, 0, 6}));
+  EXPECT_EQ(values(m * x), (Row{5, 6}));
+  EXPECT_EQ(values(x * m), (Row{1, 8}));
+  EXPECT_EQ(values(m * other), (Row{7, 10, 9, 12}));
+  EXPECT_EQ(values(other * m), (Row{1, 8, 3, 18}));
+  EXPECT_EQ(values(m / other), (Row{1, 1, 0, 0.75}));
+  EXPECT_EQ(values(m + other), (Row{2, 4, 3, 7}));
+  EXPECT_EQ((m * x.reshape({2, 1})).shape(), (Dims{2, 1}));
+  EXPECT_THROW(m * x.reshape({1, 2}), InvalidArgument);
+  EXPECT_THROW(m * csr_matrix(reals({1, 2, 3}).reshape({3, 1})), InvalidArgument);
+  // With scalars both scale.
+  EXPECT_EQ(values(m * 2.0), values(a * 2.0));
+  EXPECT_EQ(values(2.0 * m), values(a * 2.0));
+  EXPECT_EQ(values(m / 2.0), values(a / 2.0));
+  EXPECT_EQ(values(-m), values(-a));
+  // Powers.
+  EXPECT_EQ(values(pow(a, 2)), elements);
+  EXPECT_EQ(values(pow(m, 2)), product);
+  EXPECT_EQ(values(pow(m, 0)), (Row{1, 0, 0, 1}));
+  EXPECT_EQ(values(m.power(2)), elements);
+  EXPECT_EQ(values(linalg::matrix_power(a, 2)), product);
+  EXPECT_THROW(pow(m, -1), InvalidArgument);
+  EXPECT_THROW(pow(m, 0.5), InvalidArgument);
+  EXPECT_THROW(pow(a, 0), NotSupported);
+  // Of no rows and of one element.
+  EXPECT_EQ((csr_matrix(dense.reshape({4, 1}).operator[]({Slice{0, 0, {}}})) * reals({1})).shape(), (Dims{0}));
+  EXPECT_EQ(values(csr_matrix(reals({3}).reshape({1, 1})) * reals({2})), (Row{6}));
+}
+
+TEST_P(Sparse, MethodsAndFunctionsOfMatricesGiveMatrices) {
+  const SparseMatrix m = csc_matrix(reals({1, 2, 0, 3}).reshape({2, 2}));
+  const SparseArray a = m;
+  EXPECT_TRUE(issparse(m) && isspmatrix(m) && isspmatrix_csc(m) && !isspmatrix_csr(m));
+  EXPECT_TRUE(issparse(a) && !isspmatrix(a) && !isspmatrix_csc(a));
+  EXPECT_EQ(a.data().raw(), m.data().raw());
+  const auto is_matrix = [](const auto& x) { return isspmatrix(x); };
+  EXPECT_TRUE(is_matrix(m.T()) && is_matrix(m.tocsr()) && is_matrix(m.astype(DType::float32)) && is_matrix(m.copy()));
+  EXPECT_TRUE(is_matrix(m.index(IndexTerm(0))) && is_matrix(m.getrow(0)) && is_matrix(m.reshape({1, 4})));
+  EXPECT_TRUE(is_matrix(absolute(m)) && is_matrix(tril(m)) && is_matrix(linalg::matrix_power(m, 3)));
+  EXPECT_TRUE(is_matrix(hstack({m, m})) && is_matrix(kron(m, m)) && is_matrix(block_diag({m, m})));
+  EXPECT_FALSE(is_matrix(hstack({m, a})) || is_matrix(kron(m, a)) || is_matrix(kronsum(a, m)));
+  EXPECT_FALSE(is_matrix(csr_array(m)) || is_matrix(block_array({{m}})));
+  EXPECT_TRUE(is_matrix(csr_matrix(a)) && is_matrix(eye(2)) && is_matrix(identity(2)) && is_matrix(rand(2, 2)));
+  EXPECT_TRUE(is_matrix(diags({reals({1, 2})})) && is_matrix(linalg::spsolve(m, a)));
+  EXPECT_FALSE(is_matrix(eye_array(2)) || is_matrix(diags_array({reals({1, 2})})) || is_matrix(random_array({2, 2})));
+  EXPECT_EQ(distance(hstack({m, a}).toarray(), hstack({m, m}).toarray()), 0);
+  EXPECT_EQ(m.T().getformat(), std::string("csr"));
 }
 
 TEST_P(Sparse, RandomMatrices) {
