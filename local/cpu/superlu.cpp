@@ -19,6 +19,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/blas_threads.h"
+#include "quarry/local/cpu/superlu_memory.h"
 
 namespace quarry::local::cpu {
 namespace {
@@ -129,6 +130,7 @@ class Factors final : public LuFactors {
 
   void solve(void* x, int64_t columns, char trans) const override {
     const OneThreadPerCall scope;
+    const SuperLuScope memory;
     // Stretches of columns, because SuperLU counts elements in 32 bits.
     const int64_t most = std::max<int64_t>(1, std::numeric_limits<int32_t>::max() / std::max(1, n_) / 2);
     for (int64_t begin = 0; begin < columns; begin += most) {
@@ -266,8 +268,49 @@ class Matching {
 
 }  // namespace
 
+namespace {
+
+// SuperLU counts the elements of a^T a in 32 bits and writes past its arrays where they are more. Their number is at
+// most the sum over rows of the squares of their lengths; it is counted where that does not suffice.
+void check_normal_matrix(const LuMatrix& a) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const auto n = static_cast<size_t>(a.n);
+  std::vector<int64_t> row_begin(n + 1, 0);
+  const int64_t elements = a.offsets[a.n];
+  for (int64_t k = 0; k < elements; ++k) ++row_begin[static_cast<size_t>(a.rows[k]) + 1];
+  double bound = 0;
+  for (size_t i = 0; i < n; ++i) {
+    bound += static_cast<double>(row_begin[i + 1]) * static_cast<double>(row_begin[i + 1]);
+    row_begin[i + 1] += row_begin[i];
+  }
+  if (bound <= static_cast<double>(kMost)) return;
+  std::vector<int32_t> columns(static_cast<size_t>(elements)), seen(n, -1);
+  std::vector<int64_t> next(row_begin.begin(), row_begin.end() - 1);
+  for (int32_t column = 0; column < a.n; ++column) {
+    for (int32_t k = a.offsets[column]; k < a.offsets[column + 1]; ++k)
+      columns[static_cast<size_t>(next[static_cast<size_t>(a.rows[k])]++)] = column;
+  }
+  int64_t found = 0;
+  for (int32_t column = 0; column < a.n && found <= kMost; ++column) {
+    for (int32_t k = a.offsets[column]; k < a.offsets[column + 1]; ++k) {
+      const auto row = static_cast<size_t>(a.rows[k]);
+      for (int64_t at = row_begin[row]; at < row_begin[row + 1]; ++at) {
+        int32_t& mark = seen[static_cast<size_t>(columns[static_cast<size_t>(at)])];
+        found += mark != column ? 1 : 0;
+        mark = column;
+      }
+    }
+  }
+  if (found > kMost)
+    throw NotSupported("permc_spec: 'MMD_ATA' makes a^T a, which has more elements than 32 bits count; use 'COLAMD'");
+}
+
+}  // namespace
+
 std::unique_ptr<LuFactors> factorise(const LuMatrix& a, const LuOptions& options) {
   const OneThreadPerCall scope;
+  const SuperLuScope memory;
+  if (column_permutation(options.column_order) == MMD_ATA) check_normal_matrix(a);
   const int64_t unmatched = Matching(a).unmatched();
   if (unmatched >= 0)
     throw LinAlgError(
