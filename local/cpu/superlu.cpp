@@ -271,26 +271,28 @@ class Matching {
 namespace {
 
 // SuperLU counts the elements of a^T a in 32 bits and writes past its arrays where they are more. Their number is at
-// most the sum over rows of the squares of their lengths; it is counted where that does not suffice.
+// least the square of the longest row's length and at most the sum of the squares; between the two it is counted.
 void check_normal_matrix(const LuMatrix& a) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const auto n = static_cast<size_t>(a.n);
   std::vector<int64_t> row_begin(n + 1, 0);
   const int64_t elements = a.offsets[a.n];
   for (int64_t k = 0; k < elements; ++k) ++row_begin[static_cast<size_t>(a.rows[k]) + 1];
-  double bound = 0;
+  double longest = 0, most = 0;
   for (size_t i = 0; i < n; ++i) {
-    bound += static_cast<double>(row_begin[i + 1]) * static_cast<double>(row_begin[i + 1]);
+    const auto length = static_cast<double>(row_begin[i + 1]);
+    longest = std::max(longest, length);
+    most += length * length;
     row_begin[i + 1] += row_begin[i];
   }
-  if (bound <= static_cast<double>(kMost)) return;
+  if (most <= static_cast<double>(kMost)) return;
+  int64_t found = longest * longest > static_cast<double>(kMost) ? kMost + 1 : 0;
   std::vector<int32_t> columns(static_cast<size_t>(elements)), seen(n, -1);
   std::vector<int64_t> next(row_begin.begin(), row_begin.end() - 1);
   for (int32_t column = 0; column < a.n; ++column) {
     for (int32_t k = a.offsets[column]; k < a.offsets[column + 1]; ++k)
       columns[static_cast<size_t>(next[static_cast<size_t>(a.rows[k])]++)] = column;
   }
-  int64_t found = 0;
   for (int32_t column = 0; column < a.n && found <= kMost; ++column) {
     for (int32_t k = a.offsets[column]; k < a.offsets[column + 1]; ++k) {
       const auto row = static_cast<size_t>(a.rows[k]);
