@@ -151,19 +151,19 @@ NdArray interp(const NdArray& x_in, const NdArray& xp_in, const NdArray& fp_in, 
   const NdArray below = left ? zero_dim(*left, fp.dtype(), context) : fp[{0}];
   const NdArray above = right ? zero_dim(*right, fp.dtype(), context) : fp[{-1}];
   for (const NdArray* array : std::array{&places, &points, &std::as_const(fp), &below, &above})
-    array->buffer()->use(context.stream);
+    array->begin_read(context.stream);
   const auto part_of = [&](const NdArray& values, const NdArray& before, const NdArray& behind, OfNan of_nan,
                            const NdArray& to) {
     const auto steps = [](const NdArray& array, int64_t step) { return step / array.itemsize(); };
     Interpolation task;
-    task.places = places.data<double>();
+    task.places = places.data<const double>();
     task.count = places.size();
-    task.points = points.data<double>();
+    task.points = points.data<const double>();
     task.length = points.size();
-    task.values = values.data<double>();
+    task.values = values.data<const double>();
     task.step = steps(values, values.strides()[0]);
-    task.before = before.data<double>();
-    task.behind = behind.data<double>();
+    task.before = before.data<const double>();
+    task.behind = behind.data<const double>();
     task.by_reciprocal = complex;
     task.of_nan = points.size() == 1 ? OfNan::value : of_nan;
     task.out = to.data<double>();

@@ -349,8 +349,8 @@ NdArray isin(const NdArray& element, const NdArray& test_elements, bool assume_u
   const NdArray wanted = packed(as_common(element), context);
   NdArray found(element.shape(), DType::bool_, context);
   if (found.size() == 0) return found;
-  set.buffer()->use(context.stream);
-  wanted.buffer()->use(context.stream);
+  set.begin_read(context.stream);
+  wanted.begin_read(context.stream);
   engine(context.device)
       .sorting()
       .contains(common, set.raw(), set.size(), wanted.raw(), wanted.size(), invert, found.data<bool>(), context);
