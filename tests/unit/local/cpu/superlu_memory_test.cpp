@@ -10,11 +10,7 @@
 #include <new>
 #include <string>
 
-#include "quarry/local/ops/creation/creation.h"
-#include "quarry/local/ops/reduction/reduce.h"
-#include "quarry/local/ops/ufunc/operators.h"
-#include "quarry/local/ops/ufunc/ufuncs.h"
-#include "quarry/local/sparse/sparse.h"
+#include "quarry/local/local.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define QUARRY_SANITIZED 1
@@ -90,7 +86,7 @@ TEST(SuperLuMemory, EveryFailedAllocationIsAnException) {
       const SuperLuScope little(bytes);
       try {
         const NdArray x = sparse::linalg::splu(a, order).solve(b);
-        EXPECT_LT(ops::max(ops::absolute(sparse::matmul(a, x) - b)).item().as_double(), 1e-10);
+        EXPECT_LT(max(absolute(sparse::matmul(a, x) - b)).item().as_double(), 1e-10);
         done = true;
       } catch (const OutOfMemory&) {
         ++failures;

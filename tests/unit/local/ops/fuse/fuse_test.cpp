@@ -98,6 +98,7 @@ TEST_P(Fuse, EveryUfuncIsAsTheOperationsOneByOne) {
   if constexpr (has_dtype_of_arguments(ql::OpRule::rule)) {    \
     QUARRY_TEST_##arity(f)                                     \
   }
+#define QUARRY_SPECIAL(f, ...) QUARRY_OP(special::f, __VA_ARGS__)
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
   }
