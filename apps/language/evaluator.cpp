@@ -379,12 +379,14 @@ class Evaluator {
     if (std::optional<Value> value = text_attribute(object, node.name)) return *value;
     if (std::optional<Value> value = scalar_attribute(object, node.name)) return *value;
     if (const auto* function = object.as<FunctionValue>(); function != nullptr && function->self == nullptr) {
-      // The methods of ufuncs: add.reduce.
-      if (const Function* found = library_.registry().function(function->function->name + "." + node.name)) {
+      // The methods of ufuncs: add.reduce; of NumPy's function where a name alone is Python's: divmod.nin.
+      std::string name = function->function->name;
+      if (constexpr std::string_view prefix = "builtins."; name.starts_with(prefix)) name.erase(0, prefix.size());
+      if (const Function* found = library_.registry().function(name + "." + node.name)) {
         return FunctionValue{found, nullptr};
       }
-      if (std::optional<Value> value = library_.function_attribute(function->function->name, node.name)) return *value;
-      if (node.name == "__name__") return function->function->name;
+      if (std::optional<Value> value = library_.function_attribute(name, node.name)) return *value;
+      if (node.name == "__name__") return name;
     }
     throw ExpressionError(source_, node.name_span,
                           "'" + type_name(object) + "' object has no attribute '" + node.name + "'");

@@ -41,7 +41,8 @@ SuperLuScope::~SuperLuScope() {
 
 void* SuperLuScope::allocate(size_t bytes) {
   if (bytes > static_cast<size_t>(left_)) return nullptr;
-  void* const memory = std::malloc(bytes);
+  // Zeros: a matrix that SuperLU left half made has null pointers then, which its destructor may free.
+  void* const memory = std::calloc(1, std::max<size_t>(bytes, 1));
   if (memory == nullptr) return nullptr;
   try {
     live_.emplace(memory, static_cast<int64_t>(bytes));

@@ -31,6 +31,9 @@ struct Graph::State {
 };
 
 Stream::Stream(Device device, int priority) {
+  if (device.index < 0 || device.index >= backend(device.kind).device_count()) {
+    throw DeviceError(fmt::format("there is no device {}", to_string(device)));
+  }
   const auto [least, greatest] = priorities(device);
   if (priority > least || priority < greatest) {
     throw InvalidArgument(

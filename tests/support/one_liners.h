@@ -73,7 +73,9 @@ class OneLiners {
     const double bound = local::itemsize(array.dtype()) == (complex ? 8 : 4) ? 1e-6 : 1e-13;
     for (size_t i = 0; i < got.size(); ++i) {
       ASSERT_TRUE(text >> word);
-      const double expected = word == "True" ? 1 : word == "False" ? 0 : std::stod(word);
+      char* end = nullptr;
+      const double expected = word == "True" ? 1 : word == "False" ? 0 : std::strtod(word.c_str(), &end);
+      ASSERT_TRUE(end == nullptr || *end == 0) << line << ": " << row[3];
       if (std::isfinite(expected))
         EXPECT_NEAR(got[i], expected, bound * (10 + std::abs(expected))) << "element " << i;
       else

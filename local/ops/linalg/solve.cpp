@@ -92,7 +92,7 @@ void solve_by_lu(const NdArray& factors, const NdArray& pivots, MatrixOp op, con
   if (sides.empty()) return;
   const NdArray lu = sides.repeated(factors, 2), swaps = sides.repeated(pivots, 1);
   use_here(lu);
-  run(LuSolve{dtype, op, stack_of(lu), swaps.data<int32_t>(), sides.stack()}, lu);
+  run(LuSolve{dtype, op, stack_of(lu), swaps.data<const int32_t>(), sides.stack()}, lu);
 }
 
 void solve_by_triangle(const NdArray& matrix, Triangle triangle, MatrixOp op, bool unit, const RightHandSides& sides,

@@ -81,10 +81,14 @@ std::vector<unsigned char> awkward(DType dtype, int64_t n, uint64_t seed) {
 
 // What the oldest level takes from libm.
 bool vector_math(Op op) {
-  static const std::set<Op> ops = {"exp"_op,    "exp2"_op,    "expm1"_op, "log"_op,   "log2"_op,    "log10"_op,
-                                   "log1p"_op,  "sin"_op,     "cos"_op,   "tan"_op,   "arcsin"_op,  "arccos"_op,
-                                   "arctan"_op, "sinh"_op,    "cosh"_op,  "tanh"_op,  "arcsinh"_op, "arccosh"_op,
-                                   "cbrt"_op,   "arctanh"_op, "power"_op, "hypot"_op, "arctan2"_op, "float_power"_op};
+  static const std::set<Op> ops = {"exp"_op,           "exp2"_op,          "expm1"_op,         "log"_op,
+                                   "log2"_op,          "log10"_op,         "log1p"_op,         "sin"_op,
+                                   "cos"_op,           "tan"_op,           "arcsin"_op,        "arccos"_op,
+                                   "arctan"_op,        "sinh"_op,          "cosh"_op,          "tanh"_op,
+                                   "arcsinh"_op,       "arccosh"_op,       "cbrt"_op,          "arctanh"_op,
+                                   "power"_op,         "hypot"_op,         "arctan2"_op,       "float_power"_op,
+                                   "special.erf"_op,   "special.erfc"_op,  "special.gamma"_op, "special.gammaln"_op,
+                                   "special.expit"_op, "special.logit"_op, "special.ndtr"_op};
   return ops.contains(op);
 }
 

@@ -143,6 +143,8 @@ TEST(SuperLuMemory, MatricesOnWhichIncompleteFactorsGiveUp) {
       return std::string("solved");
     } catch (const LinAlgError&) {
       return std::string("singular");
+    } catch (const OutOfMemory&) {
+      return std::string("out of memory");
     }
   };
   // Stored zeros, rows that cancel, tiny and huge values, all dropped.
@@ -155,7 +157,8 @@ TEST(SuperLuMemory, MatricesOnWhichIncompleteFactorsGiveUp) {
     for (const double tolerance : {0.0, 1e-4, 1.0, 1e300}) {
       for (const double fill : {1.0, 10.0, 1e9, 1e300}) {
         const std::string result = outcome(csc_array(dense), tolerance, fill);
-        EXPECT_TRUE(result == "solved" || result == "singular");
+        EXPECT_TRUE(result == "solved" || result == "singular" || (fill > 1e6 && result == "out of memory"))
+            << result << ' ' << tolerance << ' ' << fill;
       }
     }
   }
