@@ -300,11 +300,12 @@ bool is_numpys(const Builtin& row, const std::vector<Value>& args, const DictVal
   const bool takes_items = row.function == python_all || row.function == python_any || row.function == python_max ||
                            row.function == python_min || row.function == python_sum;
   // round(2.675, 2) is 2.68 to NumPy and 2.67 to Python.
-  if (row.function == python_round && args.size() == 2 && args[0].as<double>() != nullptr) return true;
+  if (row.function == python_round && args.size() == 2 && args[0].as<double>() != nullptr && args[1].number())
+    return true;
   // sum(3) and sum([]) are NumPy's, as one value and no elements are to it.
   if (takes_items && args.size() == 1 && keywords.find("default") == nullptr) {
     const SequenceValue* items = args[0].sequence();
-    if (args[0].number() || (items != nullptr && items->items.empty())) return true;
+    if (args[0].number() || (row.function == python_sum && items != nullptr && items->items.empty())) return true;
   }
   for (size_t i = 0; i < args.size(); ++i) {
     if (is_array(args[i])) return true;
