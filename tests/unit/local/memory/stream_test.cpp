@@ -29,9 +29,10 @@ using test::doubles;
 // Work on a stream that is not done until it is let go.
 class Gate {
  public:
-  explicit Gate(const Stream& stream) : on_host_(stream.device().kind == DeviceKind::cpu) {
+  explicit Gate(const Stream& stream) : Gate(*stream.handle()) {}
+  explicit Gate(DeviceStream& stream) : on_host_(stream.device().kind == DeviceKind::cpu) {
     if (on_host_) return;
-    stream.handle()->host_callback([state = state_] { state->wait(false); });
+    stream.host_callback([state = state_] { state->wait(false); });
   }
   ~Gate() { open(); }
   void open() {
@@ -300,8 +301,14 @@ TEST_P(Streams, ForeignStreams) {
     y = test::arange({50}) + 1;
   }
   EXPECT_EQ(ops::sum(y).item<int64_t>(), 49 * 25 + 50);
-  // What is only ordered is not waited for.
-  const Gate gate{Stream::wrap(device(), theirs->native())};
+  // A stream that was only ordered may go while others' work on it is not done.
+  const Gate gate(*theirs);
+  {
+    const Stream wrapped = Stream::wrap(device(), theirs->native());
+    wrapped.wait(Stream::current());
+    EXPECT_FALSE(wrapped.record().done());
+  }
+  EXPECT_FALSE(gate.is_open());
 }
 
 TEST_P(Streams, MistakesAreToldAtOnce) {
