@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
     const ql::NdArray b = ql::linalg::inv(a);
     // |a b - 1| <= c n eps |a| |b| for an inverse by LU.
     const double error = ql::linalg::norm(ql::matmul(a, b) - ql::eye(side)).item<double>();
-    const double scale = ql::linalg::norm(a).item<double>() * ql::linalg::norm(b).item<double>() * static_cast<double>(side);
+    const double scale =
+        ql::linalg::norm(a).item<double>() * ql::linalg::norm(b).item<double>() * static_cast<double>(side);
     const std::string label = "side " + std::to_string(side);
     checks.expect(error <= 10 * 0x1p-52 * scale, label + ": a @ inv(a) is the identity");
     options.time(label + ", created", created);

@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
     checks.expect(stacked.shape() == ql::Dims{5, 5} && std::abs(ql::linalg::det(stacked).item<double>()) < 1e-12,
                   to_string(device) + ": a matrix of equal rows is singular");
     const ql::NdArray x = values.to(device);
-    checks.expect(std::abs(ql::linalg::norm(x).item<double>() - expected) <= 1e-13 * expected, to_string(device) + ": norm");
+    checks.expect(std::abs(ql::linalg::norm(x).item<double>() - expected) <= 1e-13 * expected,
+                  to_string(device) + ": norm");
     options.time("vstack, det", [&] { ql::linalg::det(ql::vstack({v, v, v, v, v})); });
     options.time("norm", [&] { ql::linalg::norm(x); });
   }

@@ -101,7 +101,7 @@ insert(const NdArray& arr, Position position, const NdArray& values, std::option
 template <Literal Value, class Position>
 requires std::is_integral_v<Position> || std::is_same_v<Position, Slice> NdArray
 insert(const NdArray& arr, Position position, Value value, std::optional<int64_t> axis = std::nullopt) {
-  return ops::insert(arr, position, ops::asarray(NdArray{value})[0], axis);
+  return ops::insert(arr, position, NdArray{value}[0], axis);
 }
 inline NdArray insert(const NdArray& arr, const NdArray& positions, const NdArray& values,
                       std::optional<int64_t> axis = std::nullopt) {

@@ -59,8 +59,8 @@ const char* name(Casting casting);
 
 // What C++ programs write as a number.
 template <class T>
-concept Literal = std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<double>> ||
-                  std::is_same_v<T, std::complex<float>>;
+concept Literal =
+    std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<double>> || std::is_same_v<T, std::complex<float>>;
 
 // A number with a dtype. A weak scalar is a C++ or Python literal: it adapts to the arrays it meets (NEP 50). A strong
 // one has the dtype it names.

@@ -16,8 +16,8 @@
 
 namespace quarry::local {
 
-// An argument of an eager function: an array, or a literal (weak, NEP 50) or strong scalar, or numbers in braces. Refers
-// to the array, which must outlive it.
+// An argument of an eager function: an array, or a literal (weak, NEP 50) or strong scalar, or numbers in braces.
+// Refers to the array, which must outlive it.
 class Arg {
  public:
   Arg(const NdArray& array) : array_(&array) {}

@@ -22,8 +22,8 @@
 #define QUARRY_TEXT(...) QUARRY_TEXT_OF(__VA_ARGS__)
 #define QUARRY_TEXT_OF(...) #__VA_ARGS__
 
-// QUARRY_PUBLIC(rule, text): the text for the rows of ufunc.def that are functions by a name, nothing for those that other
-// functions are made of (OpRule in local/program/op.h).
+// QUARRY_PUBLIC(rule, text): the text for the rows of ufunc.def that are functions by a name, nothing for those that
+// other functions are made of (OpRule in local/program/op.h).
 #define QUARRY_PUBLIC(rule, ...) QUARRY_PUBLIC_##rule(__VA_ARGS__)
 #define QUARRY_PUBLIC_plain(...) __VA_ARGS__
 #define QUARRY_PUBLIC_no_bool(...) __VA_ARGS__

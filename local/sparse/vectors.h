@@ -26,7 +26,9 @@ Scalar factor_for(const NdArray& x, Complex value);
 void add_scaled(const NdArray& y, const Arg& a, const NdArray& x);
 void scale_add(const NdArray& y, const Arg& a, const NdArray& x);
 template <std::same_as<Complex> T>  // not what converts to one: an array does
-void add_scaled(const NdArray& y, T a, const NdArray& x) { add_scaled(y, Arg(factor_for(y, a)), x); }
+void add_scaled(const NdArray& y, T a, const NdArray& x) {
+  add_scaled(y, Arg(factor_for(y, a)), x);
+}
 // x * a, new.
 NdArray scaled(const NdArray& x, Complex a);
 NdArray copy_of(const NdArray& x);

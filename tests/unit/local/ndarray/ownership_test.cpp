@@ -50,7 +50,8 @@ std::vector<std::pair<const char*, std::function<void(const NdArray&, const NdAr
       {"two outputs",
        [=](A x, A) {
          const std::optional<NdArray> out[] = {std::nullopt, x};
-         const Arg args[] = {three()};
+         const NdArray in = three();
+         const Arg args[] = {in};
          apply(*find_multi_output("modf"), args, {}, out);
        }},
       {"sum out=", [](A x, A m) { ops::sum(m + 0, 0, {.out = x}); }},

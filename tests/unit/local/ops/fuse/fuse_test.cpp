@@ -251,12 +251,12 @@ TEST_P(Fuse, RandomNumbersAreThoseOfTheOperations) {
   const NdArray index = ql::arange(1000);
   const auto f = fuse([](auto i) {
     return ql::ops::random_normal(i, ql::Scalar::strong(7, DType::uint64), ql::Scalar::strong(3, DType::uint64),
-                             DType::float32) *
+                                  DType::float32) *
            2;
   });
   expect_same(f(index),
               ql::ops::random_normal(index, ql::Scalar::strong(7, DType::uint64), ql::Scalar::strong(3, DType::uint64),
-                                DType::float32) *
+                                     DType::float32) *
                   2,
               "normal");
   // Those of a generator: element by element a function of seed, stream and position.

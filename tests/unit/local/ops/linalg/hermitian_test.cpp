@@ -45,7 +45,8 @@ TEST_P(Linalg, SyrkIsTheProductWithItself) {
     }
   }
   const NdArray a = normal({30, 20}, DType::float64);
-  for (const NdArray& view : std::vector<NdArray>{a.T(), a[{Slice{{}, {}, 2}}], a[{Slice{{}, {}, -1}}], a[{full_slice, Slice{{}, {}, 3}}]})
+  for (const NdArray& view :
+       std::vector<NdArray>{a.T(), a[{Slice{{}, {}, 2}}], a[{Slice{{}, {}, -1}}], a[{full_slice, Slice{{}, {}, 3}}]})
     EXPECT_LT(largest_difference(linalg::syrk(view), linalg::matmul(view.T(), view)), 1e-12);
   EXPECT_EQ(ops::sum(ops::absolute(linalg::syrk(NdArray({0, 3}, DType::float64)))).item<double>(), 0);
   EXPECT_EQ(linalg::syrk(NdArray({3, 0}, DType::float64)).shape(), (Dims{0, 0}));
