@@ -10,13 +10,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace quarry::apps::expression {
 
-// Values within int64 are kept as such, others as a sign and limbs of 32 bits that copies share. Products cost the
-// product of the lengths. Results of more than kMostBits bits throw InvalidArgument, so that no expression of a few
-// characters takes minutes or all memory.
+// Values within int64 are kept as such, others as numbers of GMP that copies share. Results of more than kMostBits bits
+// throw InvalidArgument, so that no expression of a few characters takes minutes or all memory.
 class Int {
  public:
   static constexpr int64_t kMostBits = int64_t{1} << 18;
@@ -64,15 +62,10 @@ class Int {
   friend std::partial_ordering operator<=>(const Int& a, double b);
 
  private:
-  using Limbs = std::vector<uint32_t>;  // the lowest first; the highest is not 0
-  struct Large {
-    bool negative;
-    Limbs limbs;
-  };
+  struct Large;
   Int(bool negative, uint64_t magnitude);
-  Int(bool negative, Limbs limbs);
-  Limbs limbs() const;
-  friend Int bitwise(const Int& a, const Int& b, uint32_t (*combine)(uint32_t, uint32_t));
+  explicit Int(Large value);
+  Large any() const;
 
   int64_t small_ = 0;
   std::shared_ptr<const Large> large_;  // where the value does not fit int64
