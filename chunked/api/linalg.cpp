@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
@@ -71,7 +72,7 @@ std::pair<Array, Array> eigh(const Array& a, Triangle triangle) {
   if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
     throw local::TypeError(fmt::format("array type {} is unsupported in linalg", local::name(a.dtype())));
   const bool inexact = local::is_float(a.dtype()) || local::is_complex(a.dtype());
-  const expr::NodePtr node = expr::eigh(expr::cast(a.node(), inexact ? a.dtype() : DType::float64), triangle);
+  const expr::NodePtr node = algo::eigh(expr::cast(a.node(), inexact ? a.dtype() : DType::float64), triangle);
   return {Array(expr::item(node, 0)), Array(expr::item(node, 1))};
 }
 

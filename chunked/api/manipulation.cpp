@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 
@@ -97,7 +98,7 @@ Array reshape(const Array& x, const Dims& shape) {
   if (!valid || local::element_count(full) != x.size())
     throw InvalidArgument(
         fmt::format("cannot reshape array of size {} into shape {}", x.size(), local::to_string(shape)));
-  return Array(expr::reshape(x.node(), full));
+  return Array(algo::reshape(x.node(), full));
 }
 
 Array ravel(const Array& x) { return reshape(x, {x.size()}); }
@@ -131,7 +132,7 @@ Array concatenate(std::span<const Array> arrays, int64_t axis) {
   const DType dtype = local::result_type(dtypes);
   std::vector<expr::NodePtr> nodes;
   for (const Array& array : arrays) nodes.push_back(expr::cast(array.node(), dtype));
-  return Array(expr::concatenate(std::move(nodes), along));
+  return Array(algo::concatenate(std::move(nodes), along));
 }
 
 Array concatenate(std::initializer_list<Array> arrays, int64_t axis) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <numeric>
 
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/op/hash.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/op.h"
 
@@ -22,44 +22,8 @@ namespace {
 // A computed chunk may exceed the target by this factor before it is cut.
 constexpr int64_t kOversize = 2;
 
-struct Hash {
-  uint64_t value = 0x9e3779b97f4a7c15u;
-  // The finaliser of splitmix64 over a running value.
-  Hash& add(uint64_t x) {
-    uint64_t z = value ^ (x + 0x9e3779b97f4a7c15u + (value << 6) + (value >> 2));
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    value = z ^ (z >> 31);
-    return *this;
-  }
-  Hash& add(int64_t x) { return add(static_cast<uint64_t>(x)); }
-  Hash& add(int x) { return add(static_cast<uint64_t>(static_cast<int64_t>(x))); }
-  Hash& add(bool x) { return add(static_cast<uint64_t>(x)); }
-  Hash& add(double x) { return add(std::bit_cast<uint64_t>(x)); }
-  Hash& add(const Dims& dims) {
-    add(dims.size());
-    for (int64_t d : dims) add(d);
-    return *this;
-  }
-  Hash& add_bytes(const void* data, size_t bytes) {
-    const auto* p = static_cast<const unsigned char*>(data);
-    add(static_cast<uint64_t>(bytes));
-    for (; bytes >= 8; bytes -= 8, p += 8) {
-      uint64_t word;
-      std::memcpy(&word, p, 8);
-      add(word);
-    }
-    uint64_t rest = 0;
-    std::memcpy(&rest, p, bytes);
-    return add(rest);
-  }
-  Hash& add(const std::string& text) { return add_bytes(text.data(), text.size()); }
-  Hash& add(const NodePtr& node) { return add(node->hash); }
-  Hash& add(const Grid& grid) { return add(grid.hash()); }
-};
-
 struct Hasher {
-  Hash& h;
+  op::Hash& h;
   void operator()(const Source& n) const {
     const io::DatasetInfo& info = n.dataset->info();
     h.add(info.file).add(info.object).add(info.stored_bytes);
@@ -73,33 +37,32 @@ struct Hasher {
   void operator()(const Index& n) const { h.add(n.axis); }
   void operator()(const Elementwise& n) const {
     h.add(static_cast<int>(n.op)).add(n.loop ? static_cast<int>(*n.loop) : -1);
-    for (const NodePtr& arg : n.args) h.add(arg);
+    for (const NodePtr& arg : n.args) h.add(arg->hash);
   }
   void operator()(const Reduce& n) const {
-    h.add(static_cast<int>(n.reduction)).add(n.arg).add(static_cast<uint64_t>(n.axes));
+    h.add(static_cast<int>(n.reduction)).add(n.arg->hash).add(static_cast<uint64_t>(n.axes));
     h.add(static_cast<int>(n.accumulate)).add(n.ddof);
   }
   void operator()(const View& n) const {
-    h.add(n.arg);
+    h.add(n.arg->hash);
     for (const View::Axis& axis : n.axes) h.add(axis.source).add(axis.start).add(axis.step);
     for (const auto& [axis, position] : n.fixed) h.add(axis).add(position);
   }
-  void operator()(const Reshape& n) const { h.add(n.arg); }
-  void operator()(const Concatenate& n) const {
-    h.add(n.axis);
-    for (const NodePtr& arg : n.args) h.add(arg);
+  void operator()(const Rechunk& n) const { h.add(n.arg->hash); }
+  void operator()(const MatMul& n) const { h.add(n.a->hash).add(n.b->hash).add(n.syrk); }
+  void operator()(const Apply& n) const {
+    h.add(n.op->name());
+    n.op->hash(h);
+    for (const NodePtr& arg : n.args) h.add(arg->hash);
   }
-  void operator()(const Rechunk& n) const { h.add(n.arg); }
-  void operator()(const MatMul& n) const { h.add(n.a).add(n.b).add(n.syrk); }
-  void operator()(const Eigh& n) const { h.add(n.arg).add(static_cast<int>(n.triangle)); }
-  void operator()(const Item& n) const { h.add(n.arg).add(n.output); }
+  void operator()(const Item& n) const { h.add(n.arg->hash).add(n.output); }
 };
 
 NodePtr make(Payload payload, const Dims& shape, DType dtype, Grid grid, bool generated = false,
              bool chosen_grid = false) {
   auto node = std::make_shared<Node>();
   local::element_count(shape);  // throws where it does not fit 64 bits
-  Hash hash;
+  op::Hash hash;
   hash.add(static_cast<uint64_t>(payload.index())).add(shape).add(static_cast<int>(dtype)).add(grid);
   std::visit(Hasher{hash}, payload);
   node->payload = std::move(payload);
@@ -195,7 +158,7 @@ NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, cons
 }
 
 uint64_t content_hash(const void* data, int64_t bytes) {
-  return Hash().add_bytes(data, static_cast<size_t>(bytes)).value;
+  return op::Hash().add_bytes(data, static_cast<size_t>(bytes)).value;
 }
 
 NodePtr constant(const Scalar& value, DType dtype, const Dims& shape) {
@@ -353,61 +316,6 @@ NodePtr insert_axes(const NodePtr& arg, uint32_t inserted) {
   return view(arg, std::move(axes), {}, shape);
 }
 
-NodePtr reshape(const NodePtr& arg, const Dims& shape) {
-  if (shape == arg->shape) return arg;
-  if (const Constant* value = arg->as<Constant>()) return constant(value->value, arg->dtype, shape);
-  if (const Reshape* below = arg->as<Reshape>()) return reshape(below->arg, shape);
-  // Lengths other than 1 in the same order: only axes of length 1 come or go.
-  std::vector<View::Axis> axes;
-  std::vector<std::pair<int, int64_t>> fixed;
-  int source = 0;
-  bool only_ones = local::element_count(shape) > 0;
-  for (int d = 0; d < shape.size() && only_ones; ++d) {
-    if (shape[d] == 1) {
-      axes.push_back({});
-      continue;
-    }
-    for (; source < arg->shape.size() && arg->shape[source] == 1; ++source) fixed.emplace_back(source, 0);
-    only_ones = source < arg->shape.size() && arg->shape[source] == shape[d];
-    axes.push_back({source++, 0, 1});
-  }
-  if (only_ones) {
-    for (; source < arg->shape.size(); ++source) fixed.emplace_back(source, 0);
-    return view(arg, std::move(axes), std::move(fixed), shape);
-  }
-  // Whole rows: the elements of each chunk are consecutive.
-  const int64_t itemsize = local::itemsize(arg->dtype);
-  int64_t bytes = target();
-  if (arg->chosen_grid) bytes = std::min(bytes, std::max(largest_chunk_bytes(arg->grid, itemsize), itemsize));
-  Grid grid = Grid::regular(shape, auto_chunk(shape, itemsize, std::nullopt, bytes));
-  return make(Reshape{arg}, shape, arg->dtype, std::move(grid), false, arg->chosen_grid);
-}
-
-NodePtr concatenate(std::vector<NodePtr> args, int axis) {
-  QUARRY_CHECK(!args.empty());
-  if (args.size() == 1) return args[0];
-  Dims shape = args[0]->shape;
-  shape[axis] = 0;
-  const NodePtr* largest = &args[0];
-  std::vector<int64_t> extents;
-  bool chosen = false;
-  for (const NodePtr& arg : args) {
-    shape[axis] += arg->shape[axis];
-    const bool larger = local::element_count(arg->shape) > local::element_count((*largest)->shape);
-    if (((*largest)->generated && !arg->generated) || ((*largest)->generated == arg->generated && larger))
-      largest = &arg;
-    const AxisChunks& chunks = arg->grid.axis(axis);
-    for (int64_t i = 0; i < chunks.count(); ++i) extents.push_back(chunks.size(i));
-    chosen = chosen || arg->chosen_grid;
-  }
-  const DType dtype = args[0]->dtype;
-  std::vector<AxisChunks> axes = (*largest)->grid.axes();
-  axes[static_cast<size_t>(axis)] = AxisChunks(extents);
-  Grid grid(std::move(axes));
-  if (!chosen && local::element_count(shape) * local::itemsize(dtype) <= target()) grid = Grid::single(shape);
-  return make(Concatenate{std::move(args), axis}, shape, dtype, std::move(grid), false, chosen);
-}
-
 NodePtr rechunk(const NodePtr& arg, const Grid& grid) {
   if (grid.shape() != arg->shape)
     throw InvalidArgument(
@@ -440,16 +348,20 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
   return make(MatMul{syrk ? b : a, b, syrk}, shape, b->dtype, std::move(grid), false, a->chosen_grid || b->chosen_grid);
 }
 
-NodePtr eigh(const NodePtr& arg, local::Triangle triangle) {
-  const Dims values{arg->shape[0]};
-  return make(Eigh{arg, triangle}, values, local::real_type(arg->dtype), Grid::single(values));
+NodePtr apply(op::OperatorPtr op, std::vector<NodePtr> args) {
+  std::vector<op::ArraySpec> outputs = op->infer(specs_of(args), /*room=*/0);
+  QUARRY_CHECK(!outputs.empty());
+  const op::ArraySpec first = outputs[0];
+  return make(Apply{std::move(op), std::move(args), std::move(outputs)}, first.shape, first.dtype, first.grid,
+              /*generated=*/false, first.chosen_grid);
 }
 
 NodePtr item(const NodePtr& arg, int output) {
-  const Eigh* eigh = arg->as<Eigh>();
-  QUARRY_CHECK(eigh && (output == 0 || output == 1));
-  const Dims shape = output == 0 ? arg->shape : eigh->arg->shape;
-  return make(Item{arg, output}, shape, output == 0 ? arg->dtype : eigh->arg->dtype, Grid::single(shape));
+  const Apply* applied = arg->as<Apply>();
+  QUARRY_CHECK(applied && output >= 0 && output < std::ssize(applied->outputs));
+  if (output == 0) return arg;
+  const op::ArraySpec& made = applied->outputs[static_cast<size_t>(output)];
+  return make(Item{arg, output}, made.shape, made.dtype, made.grid, /*generated=*/false, made.chosen_grid);
 }
 
 }  // namespace quarry::expr

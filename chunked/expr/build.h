@@ -37,14 +37,12 @@ NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::
 NodePtr transpose(const NodePtr& arg, std::span<const int64_t> axes);  // a permutation
 NodePtr broadcast_to(const NodePtr& arg, const Dims& shape);           // shapes agree
 NodePtr insert_axes(const NodePtr& arg, uint32_t axes);                // bit per axis of the result that is new
-// As many elements. A view where only axes of length 1 come or go.
-NodePtr reshape(const NodePtr& arg, const Dims& shape);
-// Equal dtypes, and shapes but for `axis`.
-NodePtr concatenate(std::vector<NodePtr> args, int axis);
 NodePtr rechunk(const NodePtr& arg, const Grid& grid);
 // At least 2-d, equal dtypes that the engines multiply, batch axes equal.
 NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk = false);
-NodePtr eigh(const NodePtr& arg, local::Triangle triangle);
+// Shapes, dtypes and chunks are what the operator infers; it throws the user's mistakes.
+NodePtr apply(op::OperatorPtr op, std::vector<NodePtr> args);
+// Output number `output` of an Apply.
 NodePtr item(const NodePtr& arg, int output);
 
 }  // namespace quarry::expr

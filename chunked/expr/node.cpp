@@ -40,6 +40,17 @@ Node::~Node() {
   dying = nullptr;
 }
 
+op::ArraySpec spec_of(const Node& node) {
+  return {node.shape, node.dtype, node.grid, node.chosen_grid, node.generated};
+}
+
+std::vector<op::ArraySpec> specs_of(std::span<const NodePtr> nodes) {
+  std::vector<op::ArraySpec> specs;
+  specs.reserve(nodes.size());
+  for (const NodePtr& node : nodes) specs.push_back(spec_of(*node));
+  return specs;
+}
+
 std::vector<NodePtr> arguments(const Node& node) {
   return std::visit(Overloaded{
                         [](const Source&) { return std::vector<NodePtr>{}; },
@@ -47,7 +58,7 @@ std::vector<NodePtr> arguments(const Node& node) {
                         [](const Constant&) { return std::vector<NodePtr>{}; },
                         [](const Index&) { return std::vector<NodePtr>{}; },
                         [](const Elementwise& n) { return n.args; },
-                        [](const Concatenate& n) { return n.args; },
+                        [](const Apply& n) { return n.args; },
                         [](const MatMul& n) {
                           return n.syrk ? std::vector<NodePtr>{n.b} : std::vector<NodePtr>{n.a, n.b};
                         },
@@ -67,11 +78,9 @@ NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
           [&](const Elementwise& n) { return elementwise(n.op, args, n.loop); },
           [&](const Reduce& n) { return reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof); },
           [&](const View& n) { return view(args[0], n.axes, n.fixed, node->shape); },
-          [&](const Reshape&) { return reshape(args[0], node->shape); },
-          [&](const Concatenate& n) { return concatenate(args, n.axis); },
           [&](const Rechunk&) { return rechunk(args[0], node->grid); },
           [&](const MatMul& n) { return n.syrk ? matmul(args[0], args[0], true) : matmul(args[0], args[1]); },
-          [&](const Eigh& n) { return eigh(args[0], n.triangle); },
+          [&](const Apply& n) { return apply(n.op, args); },
           [&](const Item& n) { return item(args[0], n.output); },
       },
       node->payload);
@@ -204,8 +213,6 @@ void append(const NodePtr& node, size_t limit, std::string& text) {
                    append(n.arg, limit, text);
                    text += view_text(n, *node);
                  },
-                 [&](const Reshape& n) { call("reshape", {n.arg}, ", " + local::to_string(node->shape)); },
-                 [&](const Concatenate& n) { call("concatenate", n.args, ", axis=" + std::to_string(n.axis)); },
                  [&](const Rechunk& n) { call("rechunk", {n.arg}); },
                  [&](const MatMul& n) {
                    if (n.syrk)
@@ -213,7 +220,7 @@ void append(const NodePtr& node, size_t limit, std::string& text) {
                    else
                      call("matmul", {n.a, n.b});
                  },
-                 [&](const Eigh& n) { call("eigh", {n.arg}); },
+                 [&](const Apply& n) { call(std::string(n.op->name()), n.args, n.op->parameters()); },
                  [&](const Item& n) {
                    append(n.arg, limit, text);
                    text += fmt::format("#{}", n.output);

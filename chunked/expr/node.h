@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quarry/chunked/grid/grid.h"
+#include "quarry/chunked/op/operator.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/program.h"
@@ -68,14 +69,6 @@ struct View {
   std::vector<Axis> axes;                      // one per axis of the result (its shape holds the counts)
   std::vector<std::pair<int, int64_t>> fixed;  // (axis of arg, position) for axes of arg that no result axis maps
 };
-// C-order reshape.
-struct Reshape {
-  NodePtr arg;
-};
-struct Concatenate {
-  std::vector<NodePtr> args;
-  int axis;
-};
 // The same array under other chunks (the node's grid).
 struct Rechunk {
   NodePtr arg;
@@ -86,19 +79,19 @@ struct MatMul {
   NodePtr a, b;
   bool syrk = false;  // set by a pass: a is the conjugate transpose of b
 };
-// Outputs: 0 eigenvalues (n), 1 eigenvectors (n, n). One rank computes.
-struct Eigh {
-  NodePtr arg;
-  local::Triangle triangle;
+// An algorithm of chunked/algo. The node itself is output 0; Item picks the others.
+struct Apply {
+  op::OperatorPtr op;
+  std::vector<NodePtr> args;
+  std::vector<op::ArraySpec> outputs;
 };
-// One output of a node with several.
+// One output of an Apply with several, but for output 0.
 struct Item {
   NodePtr arg;
   int output;
 };
 
-using Payload = std::variant<Source, Stored, Constant, Index, Elementwise, Reduce, View, Reshape, Concatenate, Rechunk,
-                             MatMul, Eigh, Item>;
+using Payload = std::variant<Source, Stored, Constant, Index, Elementwise, Reduce, View, Rechunk, MatMul, Apply, Item>;
 
 struct Node {
   Node() = default;
@@ -107,7 +100,7 @@ struct Node {
   Node& operator=(const Node&) = default;
 
   Payload payload;
-  Dims shape;  // Eigh: of output 0
+  Dims shape;
   local::DType dtype;
   Grid grid;
   uint64_t hash = 0;  // structural: equal on all ranks for equal graphs (sources by file, object and identity)
@@ -121,6 +114,10 @@ struct Node {
     return std::get_if<T>(&payload);
   }
 };
+
+// What an operator sees of a node.
+op::ArraySpec spec_of(const Node& node);
+std::vector<op::ArraySpec> specs_of(std::span<const NodePtr> nodes);
 
 // The nodes a node reads.
 std::vector<NodePtr> arguments(const Node& node);

@@ -183,4 +183,12 @@ MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_
 
 int64_t largest_chunk_bytes(const Grid& grid, int64_t itemsize) { return chunk_bytes(grid.largest(), itemsize); }
 
+Grid halved_to_fit(Grid grid, int64_t bytes_per_element, int64_t room) {
+  for (;;) {
+    const int64_t elements = largest_chunk_bytes(grid, /*itemsize=*/1);
+    if (room == 0 || elements * bytes_per_element <= room || elements <= kLeastElements) return grid;
+    grid = limited_grid(grid, /*itemsize=*/1, elements / 2);
+  }
+}
+
 }  // namespace quarry

@@ -63,6 +63,11 @@ Grid limited_grid(const Grid& grid, int64_t itemsize, int64_t bytes, const Dims&
 
 int64_t largest_chunk_bytes(const Grid& grid, int64_t itemsize);
 
+inline constexpr int64_t kLeastElements = 4096;  // of a chunk that is halved to fit a budget
+// The grid with its chunks halved, as often as it takes for `bytes_per_element` times the elements of the largest to be
+// at most `room` bytes (0: unlimited).
+Grid halved_to_fit(Grid grid, int64_t bytes_per_element, int64_t room);
+
 // Tiles of c (m x n) = a (m x k) b (k x n) with `batch` products: about `target_bytes` each, whole axes where that is
 // enough. `row_hint` and `inner_hint` are cuts that a already has along m and k (0: none): a tile is a multiple or an
 // equal part of them.

@@ -60,6 +60,8 @@ bool inside_one_chunk(const Input& input, const Grid& space) {
 Grid fitting_grid(const expr::Node& node, const std::vector<Input>& inputs, int64_t room, bool reduces) {
   Grid grid = node.grid;
   if (room == 0 || node.chosen_grid) return grid;
+  // Copied from somewhere.
+  if (inputs.empty()) return halved_to_fit(std::move(grid), 2 * local::itemsize(node.dtype), room);
   const Dims keep = file_chunks(inputs, grid.ndim());
   int64_t itemsize = local::itemsize(node.dtype);
   for (const Input& input : inputs) itemsize = std::max(itemsize, local::itemsize(input.dtype));
@@ -67,7 +69,6 @@ Grid fitting_grid(const expr::Node& node, const std::vector<Input>& inputs, int6
     const int64_t elements = largest_chunk_bytes(grid, /*itemsize=*/1);
     int64_t bytes = reduces ? 0 : elements * itemsize;
     for (const Input& input : inputs) bytes += input.region_bytes(grid.largest());
-    if (inputs.empty()) bytes = 2 * elements * itemsize;  // copied from somewhere
     if (bytes <= room || elements <= kLeastElements) return grid;
     grid = limited_grid(grid, /*itemsize=*/1, elements / 2, keep);
   }

@@ -8,8 +8,6 @@
 
 namespace quarry::plan {
 
-inline constexpr int64_t kLeastElements = 4096;  // of a chunk that is halved to fit a budget
-
 // Whether every chunk of the space reads one chunk of the input only.
 bool inside_one_chunk(const Input& input, const Grid& space);
 

@@ -1,4 +1,4 @@
-// Matrix products and decompositions, and how they read their operands.
+// Matrix products, and how they and other algorithms read their operands.
 #include <algorithm>
 #include <set>
 
@@ -49,13 +49,13 @@ int permuted_leaves(const NodePtr& node) {
 
 }  // namespace
 
-// A matrix (or stack of them) in chunks of `grid`, as an array that a product can read: perhaps transposed.
+// An array in chunks of `grid`; a matrix (or stack of them) perhaps transposed, as a product can read it.
 Input PlannedArrays::operand(const NodePtr& node, const Grid& grid) {
   NodePtr base = node;
   AccessMap map = AccessMap::identity(node->shape.size());
   Grid base_grid = grid;
   const View* view = node->as<View>();
-  if (view && !is_stored_whole(*node) && strips(*view, node->shape)) {
+  if (view && node->shape.size() >= 2 && !is_stored_whole(*node) && strips(*view, node->shape)) {
     base = view->arg;
     map.axes = view->axes;
     map.fixed = view->fixed;
@@ -65,7 +65,7 @@ Input PlannedArrays::operand(const NodePtr& node, const Grid& grid) {
       if (view->axes[static_cast<size_t>(d)].source >= 0)
         axes[static_cast<size_t>(view->axes[static_cast<size_t>(d)].source)] = grid.axis(d);
     base_grid = Grid(std::move(axes));
-  } else if (!is_stored_whole(*node)) {
+  } else if (!is_stored_whole(*node) && node->shape.size() >= 2) {
     // An expression over transposed arrays is computed untransposed.
     std::vector<int64_t> order;
     const int nd = node->shape.size();
@@ -131,23 +131,6 @@ Input PlannedArrays::matmul(const NodePtr& node, const expr::MatMul& n) {
   auto stage = std::make_shared<Stage>();
   stage->work = std::move(product);
   return other(std::move(stage), std::move(inputs), node, Grid(std::move(c)));
-}
-
-int PlannedArrays::eigenproblem(const NodePtr& node) {
-  if (const auto found = eigenproblems_.find(node.get()); found != eigenproblems_.end()) return found->second;
-  const auto* n = node->as<expr::Eigh>();
-  PlannedArray planned;
-  planned.kind = PlannedArray::Kind::other;
-  planned.stage = std::make_shared<Stage>();
-  planned.inputs = {operand(n->arg, Grid::single(n->arg->shape))};
-  planned.stage->work = Eigh{planned.inputs[0], n->triangle};
-  planned.stage->label = expr::to_string(node, kLabelLength);
-  planned.outputs = {{node->shape, node->dtype, Grid::single(node->shape)},
-                     {n->arg->shape, n->arg->dtype, Grid::single(n->arg->shape)}};
-  const int number = add(std::move(planned));
-  keep_.push_back(node);
-  eigenproblems_.emplace(node.get(), number);
-  return number;
 }
 
 }  // namespace quarry::plan

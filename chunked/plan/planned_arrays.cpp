@@ -1,12 +1,34 @@
 #include "quarry/chunked/plan/planned_arrays.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "quarry/chunked/expr/build.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::plan {
 
 using expr::View;
+
+namespace {
+
+// Arrays of several chunks for an operator that takes one: they become one where that is a task like others.
+void check_fits(const Applied& work, int64_t memory_bytes) {
+  const int64_t bytes = op::bytes_of(work.call) + op::estimated_peak_bytes(op::bytes_of(work.call));
+  const int64_t most = memory_bytes / local::memory_policy::kTasksInBudget;
+  if (memory_bytes == 0 || bytes <= most) return;
+  throw local::NotSupported(
+      fmt::format("{} works on arrays of one chunk for now: made one, its arguments and results of {} take about {} to "
+                  "compute, and "
+                  "a task may take {} of the budget of {}",
+                  work.op->name(), local::format_bytes(op::bytes_of(work.call)), local::format_bytes(bytes),
+                  local::format_bytes(most), local::format_bytes(memory_bytes)));
+}
+
+}  // namespace
 
 PlannedArrays::PlannedArrays(const std::vector<NodePtr>& roots, const std::vector<NodePtr>& materialised,
                              const PlanOptions& options, int64_t room)
@@ -14,8 +36,7 @@ PlannedArrays::PlannedArrays(const std::vector<NodePtr>& roots, const std::vecto
   for (const NodePtr& node : materialised) materialised_.insert(node.get());
   for (const NodePtr& node : expr::topological(roots)) {
     keep_.push_back(node);
-    if (is_stored_whole(*node) && !node->as<expr::Source>() && !node->as<expr::Stored>() && !node->as<expr::Eigh>())
-      array_of(node);
+    if (is_stored_whole(*node) && !node->as<expr::Source>() && !node->as<expr::Stored>()) array_of(node);
   }
   results_.reserve(roots.size());
   for (const NodePtr& root : roots) results_.push_back(produce(root, std::nullopt));
@@ -71,11 +92,9 @@ Input PlannedArrays::array_of(const NodePtr& node) {
   } else if (const auto* n = node->as<expr::MatMul>()) {
     made = matmul(node, *n);
   } else if (const auto* n = node->as<expr::Item>()) {
-    made = output_of(eigenproblem(n->arg), n->output);
-  } else if (const auto* n = node->as<expr::Reshape>()) {
-    made = reshaped(node, *n);
-  } else if (const auto* n = node->as<expr::Concatenate>()) {
-    made = concatenated(node, *n);
+    made = output_of(array_of(n->arg).array.stage, n->output);
+  } else if (const auto* n = node->as<expr::Apply>()) {
+    made = applied(node, *n);
   } else {
     made = fused_output(node, std::nullopt);
   }
@@ -123,10 +142,12 @@ Input PlannedArrays::make_in(const NodePtr& node, const std::optional<Grid>& gri
   return gathered(input, wanted);
 }
 
-// What a node's value is read from when copying: a view of a stored array, else an array of its own.
-Input PlannedArrays::readable(const NodePtr& node) {
+// What a node's value is read from by boxes: a view of a stored array, else an array of its own.
+Input PlannedArrays::readable(const NodePtr& node, bool any_byte_order) {
   const auto [base, map] = under_views(node);
   if (!is_stored_whole(*base)) return produce(node, std::nullopt);
+  const auto* file = base->as<expr::Source>();
+  if (file && file->dataset->info().swapped && !any_byte_order) return produce(node, std::nullopt);  // which converts
   Input input = array_of(base);
   input.map = access_map(map, node->shape.size());
   return input;
@@ -196,7 +217,7 @@ Input PlannedArrays::gathered(const Input& input, const Grid& grid) {
   planned.stage = std::make_shared<Stage>();
   planned.inputs = {input};
   planned.outputs = {{shape, input.dtype, grid}};
-  planned.stage->work.emplace<Assemble>().hyperslabs.push_back({input, Dims::filled(shape.size(), 0), shape});
+  planned.stage->work = Assemble{input};
   planned.stage->label = "rechunk";
   const int number = add(std::move(planned));
   gathered_.push_back({input, grid, number});
@@ -229,25 +250,25 @@ Input PlannedArrays::reduction(const NodePtr& node, const expr::Reduce& reduce) 
   return output_of(add(std::move(planned)));
 }
 
-Input PlannedArrays::reshaped(const NodePtr& node, const expr::Reshape& n) {
-  const Input input = readable(n.arg);
-  auto stage = std::make_shared<Stage>();
-  stage->work = Assemble{{{input, Dims::filled(n.arg->shape.size(), 0), n.arg->shape}}, true};
-  return other(std::move(stage), {input}, node, fitting(*node, {}));
-}
-
-Input PlannedArrays::concatenated(const NodePtr& node, const expr::Concatenate& n) {
-  Assemble assemble;
-  std::vector<Input> inputs;
-  Dims offset = Dims::filled(node->shape.size(), 0);
-  for (const NodePtr& arg : n.args) {
-    inputs.push_back(readable(arg));
-    assemble.hyperslabs.push_back({inputs.back(), offset, arg->shape});
-    offset[n.axis] += arg->shape[n.axis];
+Input PlannedArrays::applied(const NodePtr& node, const expr::Apply& n) {
+  Applied work{n.op, {}, {expr::specs_of(n.args), {}}};
+  work.call.outputs = n.op->infer(work.call.arguments, room_);
+  const bool is_small = std::ranges::all_of(work.call.arguments, &op::ArraySpec::is_one_chunk);
+  work.one_chunk = !n.op->is_chunked() || (!n.op->streams() && is_small);
+  if (work.one_chunk && !is_small) check_fits(work, options_.memory_bytes);
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    const std::optional<Grid> wanted = n.op->wants(static_cast<int>(i), work.call.arguments);
+    if (wanted) work.call.arguments[i].grid = *wanted;
+    work.inputs.push_back(wanted ? operand(n.args[i], *wanted) : readable(n.args[i], n.op->copies()));
   }
-  auto stage = std::make_shared<Stage>();
-  stage->work = std::move(assemble);
-  return other(std::move(stage), std::move(inputs), node, fitting(*node, {}));
+  PlannedArray planned;
+  planned.kind = PlannedArray::Kind::other;
+  planned.inputs = work.inputs;
+  for (const op::ArraySpec& made : work.call.outputs) planned.outputs.push_back({made.shape, made.dtype, made.grid});
+  planned.stage = std::make_shared<Stage>();
+  planned.stage->label = expr::to_string(node, kLabelLength);
+  planned.stage->work = std::move(work);
+  return output_of(add(std::move(planned)));
 }
 
 }  // namespace quarry::plan

@@ -58,26 +58,23 @@ class PlannedArrays {
   Viewed under_views(const NodePtr& node) const;
   Input produce(const NodePtr& node, const std::optional<Grid>& grid);
   Input make_in(const NodePtr& node, const std::optional<Grid>& grid);
-  Input readable(const NodePtr& node);
+  Input readable(const NodePtr& node, bool any_byte_order);
   std::vector<Input> leaves_of(const NodePtr& top, bool compute_top);
   Input gathered(const Input& input, const Grid& grid);
   Input fused_output(const NodePtr& node, const std::optional<Grid>& grid);
   Input reduction(const NodePtr& node, const expr::Reduce& reduce);
-  Input reshaped(const NodePtr& node, const expr::Reshape& n);
-  Input concatenated(const NodePtr& node, const expr::Concatenate& n);
+  Input applied(const NodePtr& node, const expr::Apply& n);
 
-  // operands.cpp: matrix products and decompositions
+  // operands.cpp: matrix products, and arguments that come in given chunks
   Input operand(const NodePtr& node, const Grid& grid);
   void separate(Input& input, const Input& other);
   Input matmul(const NodePtr& node, const expr::MatMul& n);
-  int eigenproblem(const NodePtr& node);
 
   const PlanOptions& options_;
   const int64_t room_;  // for one task; 0: unlimited
   std::unordered_set<const expr::Node*> materialised_;
   std::unordered_map<const expr::Node*, Input> arrays_;
   std::unordered_map<const expr::Node*, std::vector<std::pair<std::optional<Grid>, Input>>> produced_;
-  std::unordered_map<const expr::Node*, int> eigenproblems_;
   std::vector<Gathered> gathered_;
   std::vector<PlannedArray> planned_;
   std::vector<Input> results_;

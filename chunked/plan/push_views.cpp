@@ -17,11 +17,8 @@ namespace {
 using expr::View;
 
 struct Slicing {
-  struct Axis {
-    int64_t start = 0, count = 0, step = 1;
-  };
-  std::vector<Axis> axes;  // of the argument
-  bool trivial = true;     // takes everything
+  op::Slices axes;      // of the argument
+  bool trivial = true;  // takes everything
 };
 
 class Pusher {
@@ -90,7 +87,7 @@ class Pusher {
       }
       for (const auto& [axis, position] : fixed) slicing.axes[static_cast<size_t>(axis)] = {position, 1, 1};
       for (int d = 0; d < arg->shape.size(); ++d) {
-        const Slicing::Axis& axis = slicing.axes[static_cast<size_t>(d)];
+        const op::AxisSlice& axis = slicing.axes[static_cast<size_t>(d)];
         slicing.trivial = slicing.trivial && axis.start == 0 && axis.step == 1 && axis.count == arg->shape[d];
       }
       NodePtr sliced = slicing.trivial ? nullptr : slice(arg, slicing);
@@ -164,7 +161,7 @@ class Pusher {
     return expr::constant(0, int64, shape);  // its axis has one element, which a broadcast axis stands for
   }
 
-  NodePtr sliced_view(const NodePtr& node, const std::vector<Slicing::Axis>& slices) {
+  NodePtr sliced_view(const NodePtr& node, const op::Slices& slices) {
     std::vector<View::Axis> axes;
     Dims shape;
     for (size_t d = 0; d < slices.size(); ++d) {
@@ -179,7 +176,7 @@ class Pusher {
   // The node with its axes sliced, pushed into its arguments; null where the kind of node has no such form.
   NodePtr slice(const NodePtr& node, const Slicing& slicing) {
     if (const auto* n = node->as<expr::Reduce>()) {
-      std::vector<Slicing::Axis> slices;
+      op::Slices slices;
       size_t next = 0;
       for (int d = 0; d < n->arg->shape.size(); ++d) {
         if (n->axes >> d & 1)
@@ -192,7 +189,7 @@ class Pusher {
     if (const auto* n = node->as<expr::MatMul>()) {
       if (n->syrk || local::element_count(node->shape) == 0) return nullptr;
       const size_t nd = slicing.axes.size();
-      std::vector<Slicing::Axis> a = slicing.axes, b = slicing.axes;
+      op::Slices a = slicing.axes, b = slicing.axes;
       const int64_t k = n->b->shape[static_cast<int>(nd) - 2];
       a[nd - 1] = {0, k, 1};
       b[nd - 2] = {0, k, 1};
@@ -200,37 +197,16 @@ class Pusher {
       return local::element_count(left->shape) > 0 && local::element_count(right->shape) > 0 ? expr::matmul(left, right)
                                                                                              : nullptr;
     }
-    if (const auto* n = node->as<expr::Concatenate>()) return slice_concatenation(*n, slicing);
-    return nullptr;
-  }
-
-  NodePtr slice_concatenation(const expr::Concatenate& node, const Slicing& slicing) {
-    const Slicing::Axis& along = slicing.axes[static_cast<size_t>(node.axis)];
-    if (along.count == 0) return nullptr;
-    const int64_t stride = along.step < 0 ? -along.step : along.step;
-    const int64_t low = along.step > 0 ? along.start : along.start + along.step * (along.count - 1);
-    std::vector<NodePtr> parts;
-    int64_t offset = 0, taken = 0;
-    for (const NodePtr& arg : node.args) {
-      const int64_t extent = arg->shape[node.axis];
-      // Positions low + stride * i, i in [0, count), that fall into [offset, offset + extent).
-      const int64_t first = taken;
-      const int64_t past = offset + extent - low;
-      const int64_t end = std::clamp<int64_t>(past <= 0 ? 0 : (past - 1) / stride + 1, first, along.count);
-      if (end > first) {
-        std::vector<Slicing::Axis> slices = slicing.axes;
-        Slicing::Axis& axis = slices[static_cast<size_t>(node.axis)];
-        axis.count = end - first;
-        axis.step = along.step;
-        axis.start = low + stride * (along.step > 0 ? first : end - 1) - offset;
-        parts.push_back(sliced_view(arg, slices));
-        taken = end;
-      }
-      offset += extent;
+    if (const auto* n = node->as<expr::Apply>()) {
+      if (n->outputs.size() > 1) return nullptr;
+      const auto sliced = n->op->sliced({expr::specs_of(n->args), n->outputs}, slicing.axes);
+      if (!sliced) return nullptr;
+      std::vector<NodePtr> args;
+      for (const auto& [number, slices] : sliced->arguments)
+        args.push_back(sliced_view(n->args[static_cast<size_t>(number)], slices));
+      return sliced->op ? expr::apply(sliced->op, std::move(args)) : args.at(0);
     }
-    QUARRY_CHECK(taken == along.count);
-    if (along.step < 0) std::reverse(parts.begin(), parts.end());
-    return expr::concatenate(std::move(parts), node.axis);
+    return nullptr;
   }
 
   static constexpr int kDeepest = 1000;

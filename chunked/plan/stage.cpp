@@ -39,6 +39,16 @@ int64_t Input::region_bytes(const Dims& box) const {
 
 namespace {
 
+// The first of the largest chunks.
+int64_t largest_chunk(const Grid& grid) {
+  Dims at = Dims::filled(grid.ndim());
+  for (int d = 0; d < grid.ndim(); ++d) {
+    const AxisChunks& axis = grid.axis(d);
+    while (axis.size(at[d]) < axis.largest()) ++at[d];
+  }
+  return grid.flat(at);
+}
+
 // Of the largest chunk of every output together.
 int64_t output_bytes(const Stage& stage) {
   int64_t bytes = 0;
@@ -72,20 +82,9 @@ int64_t Fused::file_bytes(const Stage& stage) const {
 
 // --- Assemble ---
 
-std::vector<const Input*> Assemble::reads() const {
-  std::vector<const Input*> all;
-  all.reserve(hyperslabs.size());
-  for (const Hyperslab& slab : hyperslabs) all.push_back(&slab.input);
-  return all;
-}
-
 int64_t Assemble::task_bytes(const Stage& stage) const { return 2 * output_bytes(stage); }
 
-int64_t Assemble::file_bytes(const Stage& /*stage*/) const {
-  int64_t bytes = 0;
-  for (const Hyperslab& slab : hyperslabs) bytes += slab.input.file_bytes(slab.count);
-  return bytes;
-}
+int64_t Assemble::file_bytes(const Stage& stage) const { return input.file_bytes(stage.shape); }
 
 // --- MatMul ---
 
@@ -105,9 +104,29 @@ int64_t MatMul::task_bytes(const Stage& stage) const {
   return bytes;
 }
 
-// --- Eigh ---
+// --- Applied ---
 
-int64_t Eigh::task_bytes(const Stage& stage) const { return 4 * output_bytes(stage); }
+std::vector<const Input*> Applied::reads() const {
+  std::vector<const Input*> all;
+  all.reserve(inputs.size());
+  for (const Input& input : inputs) all.push_back(&input);
+  return all;
+}
+
+int64_t Applied::task_bytes(const Stage& stage) const {
+  if (one_chunk) return op::bytes_of(call) + op::estimated_peak_bytes(op::bytes_of(call));
+  std::vector<op::Need> needs;
+  op->needs(call, largest_chunk(stage.grid), needs);
+  int64_t bytes = output_bytes(stage);
+  for (const op::Need& need : needs) bytes += inputs[static_cast<size_t>(need.argument)].region_bytes(need.box.count);
+  return bytes;
+}
+
+int64_t Applied::file_bytes(const Stage& /*stage*/) const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) bytes += inputs[i].file_bytes(call.arguments[i].shape);
+  return bytes;
+}
 
 // --- Stage ---
 

@@ -13,6 +13,7 @@
 
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/grid.h"
+#include "quarry/chunked/op/operator.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/program/program.h"
 
@@ -58,7 +59,7 @@ struct Stage;
 //   kind()            in plan listings
 //   reads()           all that it reads, each once
 //   is_barrier(o)     whether output `o` is complete only when all chunks of the stage were read
-//   kStreams          whether chunk i of what is no barrier follows the chunks that chunk i reads
+//   kStreams          whether chunk i of what is no barrier follows the chunks that chunk i reads (Applied: streams())
 //   task_bytes(stage) of the largest task: its inputs and outputs for one chunk. An estimate; the executor has the last
 //                     word
 //   file_bytes(stage) that it reads from files
@@ -88,21 +89,13 @@ struct Fused {
   int64_t task_bytes(const Stage& stage) const;
   int64_t file_bytes(const Stage& stage) const;
 };
-// Every chunk of the output is copied together from hyperslabs: rechunk, concatenate, stack, gathered views;
-// and reshape, where `linear` says that element number i (C order) of the space is element number i of the one
-// hyperslab.
+// Every chunk of the output is copied together from a view of one array with other cuts.
 struct Assemble {
-  struct Hyperslab {
-    Input input;
-    Dims offset;  // where it begins in the output; its extent is `count`
-    Dims count;
-  };
-  std::vector<Hyperslab> hyperslabs;
-  bool linear = false;
+  Input input;
 
   static constexpr bool kStreams = true;
-  std::string_view kind() const { return linear ? "reshape" : "assemble"; }
-  std::vector<const Input*> reads() const;
+  std::string_view kind() const { return "assemble"; }
+  std::vector<const Input*> reads() const { return {&input}; }
   bool is_barrier(int /*output*/) const { return false; }
   int64_t task_bytes(const Stage& stage) const;
   int64_t file_bytes(const Stage& stage) const;
@@ -121,21 +114,24 @@ struct MatMul {
   int64_t task_bytes(const Stage& stage) const;
   int64_t file_bytes(const Stage& /*stage*/) const { return 0; }
 };
-// The one chunk of `a` holds the matrix; its map at most swaps the axes.
-struct Eigh {
-  Input a;
-  local::Triangle triangle;
+// An algorithm of chunked/algo. Input number i is argument number i; its map is over the argument's axes. Where the
+// operator wants no chunks, an input is whatever array the argument is a view of.
+struct Applied {
+  op::OperatorPtr op;
+  std::vector<Input> inputs;
+  op::Call call;
+  bool one_chunk = false;  // one task calls local_into()
 
-  static constexpr bool kStreams = false;
-  std::string_view kind() const { return "eigh"; }
-  std::vector<const Input*> reads() const { return {&a}; }
-  bool is_barrier(int /*output*/) const { return true; }
+  bool streams() const { return op->streams() && !one_chunk; }
+  std::string_view kind() const { return op->name(); }
+  std::vector<const Input*> reads() const;
+  bool is_barrier(int /*output*/) const { return !streams(); }
   int64_t task_bytes(const Stage& stage) const;
-  int64_t file_bytes(const Stage& /*stage*/) const { return 0; }
+  int64_t file_bytes(const Stage& stage) const;
 };
 
 struct Stage {
-  std::variant<Fused, Assemble, MatMul, Eigh> work;
+  std::variant<Fused, Assemble, MatMul, Applied> work;
   std::string label;  // for plan listing and trace: "mean(sqrt(x * x + 1))"
   Dims shape;         // of the space (Fused) or of output 0
   Grid grid;          // of the space (Fused) or of output 0

@@ -49,17 +49,6 @@ NdArray box_of(const NdArray& array, const Region& box) {
   return mapped(array, axes, {}, box.count);
 }
 
-NdArray concatenated(const std::vector<NdArray>& parts, int axis, const Dims& shape) {
-  NdArray result(shape, parts[0].dtype());
-  Region box = Region::box(Dims::filled(shape.size(), 0), shape);
-  for (const NdArray& part : parts) {
-    box.count = part.shape();
-    box_of(result, box).assign(part);
-    box.start[axis] += part.shape()[axis];
-  }
-  return result;
-}
-
 class NodeEvaluator {
  public:
   NdArray value(const expr::NodePtr& node) {
@@ -104,22 +93,21 @@ class NodeEvaluator {
       return local::reduce(n->reduction, at(n->arg), all ? local::Axes() : local::Axes(axes), options);
     }
     if (const auto* n = node.as<expr::View>()) return mapped(at(n->arg), n->axes, n->fixed, node.shape);
-    if (const auto* n = node.as<expr::Reshape>()) return at(n->arg).reshape(node.shape);
-    if (const auto* n = node.as<expr::Concatenate>()) {
-      std::vector<NdArray> parts;
-      for (const auto& arg : n->args) parts.push_back(at(arg));
-      return concatenated(parts, n->axis, node.shape);
-    }
     if (const auto* n = node.as<expr::Rechunk>()) return at(n->arg);
     if (const auto* n = node.as<expr::MatMul>()) {
       const NdArray b = at(n->b);
       if (!n->syrk) return local::linalg::matmul(at(n->a), b);
       return local::linalg::matmul(local::apply("conjugate"_op, {b.T()}), b);
     }
-    if (const auto* n = node.as<expr::Eigh>()) return local::linalg::eigh(at(n->arg), n->triangle).first;
+    if (const auto* n = node.as<expr::Apply>()) return applied(*n)[0];
     const auto* n = node.as<expr::Item>();
-    const auto* eigh = n->arg->as<expr::Eigh>();
-    return n->output == 0 ? at(n->arg) : local::linalg::eigh(at(eigh->arg), eigh->triangle).second;
+    return applied(*n->arg->as<expr::Apply>())[static_cast<size_t>(n->output)];
+  }
+
+  std::vector<NdArray> applied(const expr::Apply& node) const {
+    std::vector<NdArray> args;
+    for (const auto& arg : node.args) args.push_back(at(arg));
+    return node.op->local(args);
   }
 
   std::unordered_map<const expr::Node*, NdArray> values_;
@@ -152,11 +140,11 @@ class PlanEvaluator {
       } else if (const auto* product = std::get_if<plan::MatMul>(&stage.work)) {
         run_product(stage, *product, outputs[0]);
       } else {
-        const auto& eigh = std::get<plan::Eigh>(stage.work);
-        QUARRY_CHECK(eigh.a.grid.count() == 1);
-        const auto [values, vectors] = local::linalg::eigh(whole(eigh.a, stage.outputs[1].shape), eigh.triangle);
-        outputs[0].assign(values);
-        outputs[1].assign(vectors);
+        const auto& applied = std::get<plan::Applied>(stage.work);
+        std::vector<NdArray> args;
+        for (size_t i = 0; i < applied.inputs.size(); ++i)
+          args.push_back(whole(applied.inputs[i], applied.call.arguments[i].shape));
+        applied.op->local_into(args, outputs);
       }
     }
     std::vector<NdArray> results;
@@ -269,23 +257,7 @@ class PlanEvaluator {
   }
 
   void run_assemble(const plan::Stage& stage, const plan::Assemble& assemble, NdArray& output) {
-    if (assemble.linear) {
-      QUARRY_CHECK(assemble.hyperslabs.size() == 1);
-      const NdArray part = whole(assemble.hyperslabs[0].input, assemble.hyperslabs[0].count).copy();
-      // Each chunk holds consecutive elements.
-      for (int64_t i = 0; i < stage.grid.count(); ++i) {
-        const Region box = stage.grid.chunk(i);
-        bool seen = false;
-        for (int d = 0; d < box.ndim(); ++d) {
-          QUARRY_CHECK(!seen || box.count[d] == stage.shape[d]);
-          seen = seen || box.count[d] > 1;
-        }
-      }
-      output.assign(part.reshape(output.shape()));
-      return;
-    }
-    for (const auto& part : assemble.hyperslabs)
-      box_of(output, Region::box(part.offset, part.count)).assign(whole(part.input, part.count));
+    output.assign(whole(assemble.input, stage.shape));
   }
 
   // The cuts of a product's operand over the matrix axes.

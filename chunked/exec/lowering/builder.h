@@ -131,6 +131,6 @@ class Builder {
 void lower_work(Builder& builder, const plan::Fused& fused);
 void lower_work(Builder& builder, const plan::Assemble& assemble);
 void lower_work(Builder& builder, const plan::MatMul& product);
-void lower_work(Builder& builder, const plan::Eigh& eigh);
+void lower_work(Builder& builder, const plan::Applied& applied);
 
 }  // namespace quarry::exec

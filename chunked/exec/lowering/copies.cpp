@@ -4,38 +4,10 @@
 
 namespace quarry::exec {
 
-std::vector<CopyRegion> copy_regions(const plan::Stage& stage, int64_t chunk) {
-  const auto& assemble = std::get<plan::Assemble>(stage.work);
-  const int64_t itemsize = local::itemsize(stage.outputs[0].dtype);
-  const Region box = stage.outputs[0].grid.chunk(chunk);
-  std::vector<CopyRegion> parts;
-  if (assemble.linear) {
-    const auto [begin, end] = linear_range(stage.outputs[0].shape, box);
-    int64_t at = begin;
-    for (Region& source : linear_regions(assemble.hyperslabs[0].count, begin, end)) {
-      const int64_t elements = source.elements();
-      Dims strides = local::contiguous_strides(source.count, itemsize);
-      parts.push_back({&assemble.hyperslabs[0].input, std::move(source), (at - begin) * itemsize, std::move(strides)});
-      at += elements;
-    }
-    return parts;
-  }
-  const Dims strides = local::contiguous_strides(box.count, itemsize);
-  for (const auto& part : assemble.hyperslabs) {
-    Region inside = Region::box(Dims::filled(box.ndim()), Dims::filled(box.ndim()));
-    int64_t offset = 0;
-    bool empty = false;
-    for (int d = 0; d < box.ndim(); ++d) {
-      const int64_t first = std::max(box.start[d], part.offset[d]);
-      const int64_t end = std::min(box.start[d] + box.count[d], part.offset[d] + part.count[d]);
-      empty = empty || end <= first;
-      inside.start[d] = first - part.offset[d];
-      inside.count[d] = end - first;
-      offset += (first - box.start[d]) * strides[d];
-    }
-    if (!empty) parts.push_back({&part.input, std::move(inside), offset, strides});
-  }
-  return parts;
+CopyRegion copy_region(const plan::Stage& stage, int64_t chunk) {
+  const plan::Input& input = std::get<plan::Assemble>(stage.work).input;
+  const Region box = stage.grid.chunk(chunk);
+  return {&input, box, 0, local::contiguous_strides(box.count, local::itemsize(input.dtype))};
 }
 
 std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners) {
@@ -80,6 +52,30 @@ std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int
     }
   }
   return segments;
+}
+
+void lower_copies(Builder& builder, CopyRegions regions) {
+  const plan::Stage& stage = builder.stage();
+  const Grid& grid = stage.outputs[0].grid;
+  auto segments = [regions = std::move(regions), rank = builder.context().rank, owners = builder.context().owners](
+                      int64_t chunk) { return copy_segments(regions(chunk), rank, owners); };
+  const int32_t number = builder.add_body<CopyBody>(stage.label, segments).first;
+  const auto [first, last] = builder.owned(grid.count());
+  for (int64_t chunk = first; chunk < last; ++chunk) {
+    const std::vector<CopySegment> now = segments(chunk);
+    std::vector<scheduler::BlockId> inputs;
+    inputs.reserve(now.size());
+    for (const CopySegment& segment : now) inputs.push_back(builder.prefetch(*segment.input, segment.access));
+    const int64_t bytes = grid.chunk_elements(chunk) * local::itemsize(stage.outputs[0].dtype);
+    const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
+    builder.add_compute(number, chunk, {builder.progress(chunk), kMain},
+                        {CopyBody::scratch_bytes(now, builder.device()), bytes}, inputs, {output},
+                        scheduler::TaskKind::copy);
+  }
+}
+
+void lower_work(Builder& builder, const plan::Assemble& /*assemble*/) {
+  lower_copies(builder, [&stage = builder.stage()](int64_t chunk) { return std::vector{copy_region(stage, chunk)}; });
 }
 
 }  // namespace quarry::exec

@@ -1,9 +1,11 @@
-// What the chunks of an Assemble are copied together from.
+// Stages whose chunks are copied together from boxes of other arrays.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "quarry/chunked/exec/bodies/copy.h"
+#include "quarry/chunked/exec/lowering/builder.h"
 
 namespace quarry::exec {
 
@@ -15,9 +17,13 @@ struct CopyRegion {
   Dims strides;    // of the output per axis of the box, bytes
 };
 
-// The parts of one chunk of an Assemble stage.
-std::vector<CopyRegion> copy_regions(const plan::Stage& stage, int64_t chunk);
+// The parts of chunk `chunk` of an output.
+using CopyRegions = std::function<std::vector<CopyRegion>(int64_t chunk)>;
+// The only part of one chunk of an Assemble stage.
+CopyRegion copy_region(const plan::Stage& stage, int64_t chunk);
 // The same, cut at the chunks of the inputs; in the order of the parts.
 std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners);
+// Adds a task for each own chunk of the builder's stage, which has one output.
+void lower_copies(Builder& builder, CopyRegions regions);
 
 }  // namespace quarry::exec

@@ -19,6 +19,16 @@ void check_stage_count(size_t stages) {
       fmt::format("a plan of {} stages: at most {} run at a time; persist() arrays between", stages, kMostStages));
 }
 
+namespace {
+
+// Whether a chunk may read chunks anywhere.
+bool gathers(const plan::Stage& stage) {
+  const auto* applied = std::get_if<plan::Applied>(&stage.work);
+  return std::holds_alternative<plan::Assemble>(stage.work) || (applied != nullptr && applied->streams());
+}
+
+}  // namespace
+
 Order::Order(const plan::Plan& plan, const std::vector<Sink>& sinks) : plan_(plan) {
   check_stage_count(plan.stages.size());
   progress_.resize(plan.stages.size());
@@ -38,7 +48,7 @@ int Order::find_phase(int s) {
     phase = std::max(phase, this->phase(from) + (stage(from).is_barrier(input->array.output) ? 1 : 0));
   }
   // An all-to-all copy is a barrier too: its first chunk needs nearly all of its input.
-  if (std::holds_alternative<plan::Assemble>(stage(s).work) && latest_input(s, 0, phase) > kProgressEnd / 2) ++phase;
+  if (gathers(stage(s)) && latest_input(s, 0, phase) > kProgressEnd / 2) ++phase;
   return phase;
 }
 
@@ -53,7 +63,7 @@ void Order::delay_operands(const std::vector<Sink>& sinks) {
     const plan::Stage& stage = plan_.stages[s];
     const auto* fused = std::get_if<plan::Fused>(&stage.work);
     if (fused && fused->reductions.empty() && wanted[s] != INT_MAX) phases_[s] = std::max(phases_[s], wanted[s]);
-    const int phase = std::holds_alternative<plan::Assemble>(stage.work) ? -1 : phases_[s];
+    const int phase = gathers(stage) ? -1 : phases_[s];
     for (const plan::Input* input : stage.reads()) {
       if (input->array.kind != plan::ArrayRef::Kind::stage) continue;
       int& other = wanted[static_cast<size_t>(input->array.stage)];
@@ -94,7 +104,12 @@ int64_t Order::latest_input(int s, int64_t chunk, int phase) {
       const Region box = stage.grid.chunk(chunk);
       for (const plan::Input& input : work.inputs) look(input, box);
     } else if constexpr (std::is_same_v<Work, plan::Assemble>) {
-      for (const CopyRegion& part : copy_regions(stage, chunk)) look(*part.input, part.box);
+      look(work.input, stage.grid.chunk(chunk));
+    } else if constexpr (std::is_same_v<Work, plan::Applied>) {
+      if (!work.streams()) return;
+      std::vector<op::Need> needs;
+      work.op->needs(work.call, chunk, needs);
+      for (const op::Need& need : needs) look(work.inputs[static_cast<size_t>(need.argument)], need.box);
     } else {
       static_assert(!Work::kStreams, "what do the chunks of this kind of stage read?");
     }

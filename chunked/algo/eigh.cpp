@@ -1,0 +1,66 @@
+// The eigenproblem of a symmetric or Hermitian matrix: LAPACK's or cuSOLVER's divide and conquer on the owner of
+// chunk 0, about 9 n^3 operations. Matrix, eigenvectors and the solver's workspace are in memory at once.
+#include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/program/decompositions.h"
+
+namespace quarry::algo {
+namespace {
+
+using local::NdArray;
+
+class Eigh final : public op::Operator {
+ public:
+  explicit Eigh(local::Triangle triangle) : triangle_(triangle) {}
+  std::string_view name() const override { return "eigh"; }
+  void hash(op::Hash& hash) const override { hash.add(static_cast<int>(triangle_)); }
+
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t /*room*/) const override {
+    const op::ArraySpec& a = arguments[0];
+    return {op::in_one_chunk({a.shape[0]}, local::real_type(a.dtype)), op::in_one_chunk(a.shape, a.dtype)};
+  }
+  // The solver takes rows or columns that are contiguous.
+  std::optional<Grid> wants(int /*argument*/, std::span<const op::ArraySpec> arguments) const override {
+    return Grid::single(arguments[0].shape);
+  }
+
+  std::vector<NdArray> local(std::span<const NdArray> arguments) const override {
+    const Dims& shape = arguments[0].shape();
+    const local::DType dtype = arguments[0].dtype();
+    std::vector<NdArray> outputs{NdArray({shape[0]}, local::real_type(dtype)), NdArray(shape, dtype)};
+    local_into(arguments, outputs);
+    return outputs;
+  }
+
+  void local_into(std::span<const NdArray> arguments, std::span<const NdArray> outputs) const override {
+    const NdArray& a = arguments[0];
+    const int64_t n = a.shape()[0], itemsize = a.itemsize();
+    if (n == 0) return;
+    QUARRY_CHECK(n == 1 || a.strides()[1] == itemsize || a.strides()[0] == itemsize);
+    const local::ExecContext& context = local::current_context();
+    a.begin_read(context.stream);
+    for (const NdArray& output : outputs) output.begin_write(context.stream);
+    const local::MatrixView matrix{a.raw(), n, n, a.strides()[0] / itemsize, a.strides()[1] / itemsize};
+    const local::MatrixView vectors{outputs[1].raw(), n, n, n, 1};
+    local::engine(context.device)
+        .decompositions()
+        .eigh(a.dtype(), triangle_, matrix, outputs[0].raw(), vectors, context);
+  }
+
+  std::optional<int64_t> local_bytes(const op::Call& call, const local::Device& device) const override {
+    return local::engine(device).decompositions().eigh_scratch_bytes(call.arguments[0].dtype,
+                                                                     call.arguments[0].shape[0]);
+  }
+
+ private:
+  const local::Triangle triangle_;
+};
+
+}  // namespace
+
+NodePtr eigh(const NodePtr& arg, local::Triangle triangle) {
+  return expr::apply(std::make_shared<Eigh>(triangle), {arg});
+}
+
+}  // namespace quarry::algo

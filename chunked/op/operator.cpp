@@ -1,0 +1,53 @@
+#include "quarry/chunked/op/operator.h"
+
+#include <fmt/format.h>
+
+#include "quarry/local/base/error.h"
+
+namespace quarry::op {
+
+ArraySpec in_one_chunk(const Dims& shape, DType dtype) { return {shape, dtype, Grid::single(shape)}; }
+
+void Operator::local_into(std::span<const NdArray> arguments, std::span<const NdArray> outputs) const {
+  const std::vector<NdArray> results = local(arguments);
+  if (results.size() != outputs.size())
+    throw local::InvalidArgument(fmt::format("gave {} arrays instead of {}", results.size(), outputs.size()));
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].shape() != outputs[i].shape() || results[i].dtype() != outputs[i].dtype()) {
+      throw local::InvalidArgument(
+          fmt::format("gave an array of shape {} and dtype {} as result {} where shape {} and dtype {} were declared",
+                      local::to_string(results[i].shape()), local::name(results[i].dtype()), i,
+                      local::to_string(outputs[i].shape()), local::name(outputs[i].dtype())));
+    }
+    outputs[i].assign(results[i]);
+  }
+}
+
+void Operator::needs(const Call& call, int64_t /*chunk*/, std::vector<Need>& needs) const {
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    needs.push_back({static_cast<int>(i), Region::whole(call.arguments[i].shape)});
+}
+
+void Operator::lower(exec::Builder& /*builder*/, const plan::Applied& /*stage*/) const {
+  QUARRY_CHECK(!"an operator that is chunked says how it is lowered");
+}
+
+int64_t bytes_of(const Call& call) {
+  int64_t bytes = 0;
+  for (const auto* specs : {&call.arguments, &call.outputs})
+    for (const ArraySpec& spec : *specs) bytes += spec.bytes();
+  return bytes;
+}
+
+int64_t estimated_peak_bytes(int64_t bytes) {
+  constexpr int64_t kCopies = 3;         // of arguments and results: temporaries of compositions
+  constexpr int64_t kSmall = 64 * 1024;  // what functions take for themselves, and rounding of small pieces
+  return kCopies * bytes + kSmall;
+}
+
+int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device) {
+  if (const std::optional<int64_t> stated = op.local_bytes(call, device)) return *stated;
+  return estimated_peak_bytes(bytes_of(call));
+}
+
+}  // namespace quarry::op

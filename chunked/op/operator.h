@@ -1,0 +1,124 @@
+// Operators: all that planning and lowering ask of an algorithm. An algorithm is one file in chunked/algo that derives
+// from Operator, or from a class there that does most of the work (Map, LocalCall), and its declaration in
+// chunked/algo/algo.h; no other file knows its name.
+//
+// A node `expr::Apply` holds an operator and its arguments, and becomes one stage `plan::Applied`.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quarry/chunked/grid/grid.h"
+#include "quarry/chunked/op/hash.h"
+#include "quarry/local/ndarray/ndarray.h"
+
+namespace quarry::exec {
+class Builder;  // chunked/exec/lowering/builder.h
+}
+namespace quarry::plan {
+struct Applied;  // chunked/plan/stage.h
+}
+
+namespace quarry::op {
+
+using local::DType;
+using local::NdArray;
+
+// An array as an operator sees it before there are values.
+struct ArraySpec {
+  Dims shape;
+  DType dtype = DType::float64;
+  Grid grid;
+  bool chosen_grid = false;  // the chunks are the user's choice: the planner does not halve them
+  bool generated = false;    // of an argument: made of constants and positions, its grid yields to that of others
+
+  int64_t bytes() const { return local::element_count(shape) * local::itemsize(dtype); }
+  bool is_one_chunk() const { return grid.count() == 1; }
+};
+// A result in one chunk.
+ArraySpec in_one_chunk(const Dims& shape, DType dtype);
+
+// Arguments, and what infer() made of them. When planning, grids of outputs are those that will be computed; grids of
+// arguments are those of their nodes, and what a stage reads may be cut otherwise.
+struct Call {
+  std::vector<ArraySpec> arguments, outputs;
+};
+
+// A box of an argument, over its own axes and inside its shape. May be empty.
+struct Need {
+  int argument = 0;
+  Region box;
+};
+
+// Elements start + step * i, i in [0, count), of an axis.
+struct AxisSlice {
+  int64_t start = 0, count = 0, step = 1;
+};
+using Slices = std::vector<AxisSlice>;  // one per axis
+
+class Operator;
+using OperatorPtr = std::shared_ptr<const Operator>;
+
+// An operator that makes only some slices of the output, from slices of the arguments. No operator: the one argument
+// is the result.
+struct Sliced {
+  struct Argument {
+    int number;  // of the arguments of the whole
+    Slices slices;
+  };
+  OperatorPtr op;
+  std::vector<Argument> arguments;
+};
+
+// Immutable; what its functions answer depends on its parameters and their arguments alone, so that every rank gets the
+// same.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+
+  virtual std::string_view name() const = 0;             // in plan listings, traces and errors
+  virtual std::string parameters() const { return {}; }  // in listings, behind the arguments: ", axis=0"
+  virtual void hash(Hash& hash) const = 0;               // every parameter: for CSE and the plan's hash
+  // The outputs, at least one. The user's mistakes throw here, on every rank alike. `room`: bytes for one task, 0 while
+  // building and where there is no limit. Shapes and dtypes do not depend on room.
+  virtual std::vector<ArraySpec> infer(std::span<const ArraySpec> arguments, int64_t room) const = 0;
+  // The chunks that argument number `argument` must come in; none: any, also a view of an array with other cuts.
+  virtual std::optional<Grid> wants(int /*argument*/, std::span<const ArraySpec> /*arguments*/) const { return {}; }
+
+  // The same on whole local arrays, in current_context(): for stages of one chunk, and the tests' reference.
+  virtual std::vector<NdArray> local(std::span<const NdArray> arguments) const = 0;
+  // The same into arrays of the inferred shapes and dtypes. Throws InvalidArgument where local() gives others.
+  virtual void local_into(std::span<const NdArray> arguments, std::span<const NdArray> outputs) const;
+  // Bytes that local_into() takes from the context's memory on the device at most at once; none: not known.
+  virtual std::optional<int64_t> local_bytes(const Call& /*call*/, const local::Device& /*device*/) const { return {}; }
+
+  // Whether lower() is there. Without it the operator is for arrays of one chunk, or of several that fit one task:
+  // their stage is a task that calls local_into() on the owner of chunk 0.
+  virtual bool is_chunked() const { return false; }
+  // Whether chunk i of every output follows the boxes that needs() names for it; all outputs have as many chunks then.
+  // Else what reads an output waits for the whole stage.
+  virtual bool streams() const { return false; }
+  // What the task for chunk `chunk` reads, at most: order, transfers, bytes and listings come from it. Default: all.
+  virtual void needs(const Call& call, int64_t chunk, std::vector<Need>& needs) const;
+  // Whether it only moves bytes, and so takes data of files in any byte order.
+  virtual bool copies() const { return false; }
+  // For views of the result that are to reach the arguments; null where there is no such form.
+  virtual std::optional<Sliced> sliced(const Call& /*call*/, const Slices& /*slices*/) const { return {}; }
+  // Adds this rank's tasks of the builder's stage. Only where is_chunked().
+  virtual void lower(exec::Builder& builder, const plan::Applied& stage) const;
+};
+
+// What a task that calls local_into() reserves beside arguments and outputs: what the operator states, else an
+// estimate. This is the place for a trial run that finds shapes and peak bytes of any function of local arrays.
+int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device);
+// The estimate, for a function of arrays of so many bytes together, results included.
+int64_t estimated_peak_bytes(int64_t bytes);
+
+// Bytes that the arrays of a call have together.
+int64_t bytes_of(const Call& call);
+
+}  // namespace quarry::op
