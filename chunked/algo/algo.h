@@ -2,6 +2,10 @@
 // arguments have been checked; the user's mistakes that only an algorithm can see throw here. Lazy.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "quarry/chunked/expr/node.h"
@@ -17,5 +21,15 @@ NodePtr reshape(const NodePtr& arg, const Dims& shape);
 NodePtr concatenate(std::vector<NodePtr> args, int axis);
 // Outputs: 0 eigenvalues (n), 1 eigenvectors (n, n), of a square matrix of a dtype that solvers have.
 NodePtr eigh(const NodePtr& arg, local::Triangle triangle);
+// A function of local arrays, for arrays of one chunk.
+struct LocalCall {
+  std::string name;       // in listings, traces and errors
+  uint64_t identity = 0;  // of the function with its parameters; the same on every rank (next_identity() in map.h)
+  std::vector<op::ArraySpec> outputs;  // shapes and dtypes
+  std::function<std::vector<local::NdArray>(std::span<const local::NdArray>)> function;
+  std::optional<int64_t> scratch_bytes;  // that it takes at most at once, results included; none: estimated
+};
+// One node per output. Planning throws NotSupported where arguments of several chunks do not fit one task.
+std::vector<NodePtr> local_call(LocalCall call, std::vector<NodePtr> args);
 
 }  // namespace quarry::algo

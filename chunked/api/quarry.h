@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"

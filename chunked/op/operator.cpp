@@ -9,7 +9,10 @@ namespace quarry::op {
 ArraySpec in_one_chunk(const Dims& shape, DType dtype) { return {shape, dtype, Grid::single(shape)}; }
 
 void Operator::local_into(std::span<const NdArray> arguments, std::span<const NdArray> outputs) const {
-  const std::vector<NdArray> results = local(arguments);
+  assign_results(local(arguments), outputs);
+}
+
+void assign_results(const std::vector<NdArray>& results, std::span<const NdArray> outputs) {
   if (results.size() != outputs.size())
     throw local::InvalidArgument(fmt::format("gave {} arrays instead of {}", results.size(), outputs.size()));
   for (size_t i = 0; i < results.size(); ++i) {

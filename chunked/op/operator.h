@@ -104,6 +104,8 @@ class Operator {
   virtual bool streams() const { return false; }
   // What the task for chunk `chunk` reads, at most: order, transfers, bytes and listings come from it. Default: all.
   virtual void needs(const Call& call, int64_t chunk, std::vector<Need>& needs) const;
+  // What that task takes beside needs and outputs.
+  virtual int64_t scratch_bytes(const Call& /*call*/, int64_t /*chunk*/) const { return 0; }
   // Whether it only moves bytes, and so takes data of files in any byte order.
   virtual bool copies() const { return false; }
   // For views of the result that are to reach the arguments; null where there is no such form.
@@ -111,6 +113,9 @@ class Operator {
   // Adds this rank's tasks of the builder's stage. Only where is_chunked().
   virtual void lower(exec::Builder& builder, const plan::Applied& stage) const;
 };
+
+// Writes what a function gave to arrays of the declared shapes and dtypes. Throws InvalidArgument where they differ.
+void assign_results(const std::vector<NdArray>& results, std::span<const NdArray> outputs);
 
 // What a task that calls local_into() reserves beside arguments and outputs: what the operator states, else an
 // estimate. This is the place for a trial run that finds shapes and peak bytes of any function of local arrays.

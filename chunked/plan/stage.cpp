@@ -115,9 +115,10 @@ std::vector<const Input*> Applied::reads() const {
 
 int64_t Applied::task_bytes(const Stage& stage) const {
   if (one_chunk) return op::bytes_of(call) + op::estimated_peak_bytes(op::bytes_of(call));
+  const int64_t chunk = largest_chunk(stage.grid);
   std::vector<op::Need> needs;
-  op->needs(call, largest_chunk(stage.grid), needs);
-  int64_t bytes = output_bytes(stage);
+  op->needs(call, chunk, needs);
+  int64_t bytes = output_bytes(stage) + op->scratch_bytes(call, chunk);
   for (const op::Need& need : needs) bytes += inputs[static_cast<size_t>(need.argument)].region_bytes(need.box.count);
   return bytes;
 }

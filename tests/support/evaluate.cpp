@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "quarry/chunked/exec/stored_array.h"
+#include "quarry/chunked/runtime/host_value.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/linalg/hermitian.h"
 #include "quarry/local/ops/reduction/reduce.h"
@@ -62,7 +63,7 @@ class NodeEvaluator {
 
   NdArray compute(const expr::Node& node) {
     if (const auto* n = node.as<expr::Source>()) return read_whole(*n->dataset);
-    if (const auto* n = node.as<expr::Stored>()) return n->array->value();
+    if (const auto* n = node.as<expr::Stored>()) return exec::host_value(*n->array);
     if (const auto* n = node.as<expr::Constant>()) {
       NdArray array(node.shape, node.dtype);
       array.fill(n->value);
@@ -160,7 +161,7 @@ class PlanEvaluator {
       case plan::ArrayRef::Kind::dataset:
         return read_whole(*ref.dataset);
       case plan::ArrayRef::Kind::stored:
-        return ref.stored->value();
+        return exec::host_value(*ref.stored);
     }
     __builtin_unreachable();
   }

@@ -1,7 +1,5 @@
 #include "quarry/chunked/exec/bodies/arguments.h"
 
-#include "quarry/local/base/error.h"
-
 namespace quarry::exec {
 namespace {
 
@@ -28,12 +26,6 @@ local::NdArray argument_array(const plan::Applied& stage, const op::Need& need, 
 local::NdArray result_array(const Dims& shape, local::DType dtype, const scheduler::BlockView& block,
                             const local::ExecContext& context) {
   return {adopted(block, context), dtype, shape, local::contiguous_strides(shape, local::itemsize(dtype)), 0};
-}
-
-void rethrow_from(const std::string& where) {
-  local::ErrorRecord record = local::to_record(std::current_exception());
-  record.message = where + ": " + record.message;
-  local::throw_record(record);
 }
 
 }  // namespace quarry::exec

@@ -17,7 +17,4 @@ local::NdArray argument_array(const plan::Applied& stage, const op::Need& need, 
 local::NdArray result_array(const Dims& shape, local::DType dtype, const scheduler::BlockView& block,
                             const local::ExecContext& context);
 
-// Throws the current exception as the type that it is, with `where` in front of its message.
-[[noreturn]] void rethrow_from(const std::string& where);
-
 }  // namespace quarry::exec

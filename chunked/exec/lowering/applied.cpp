@@ -33,11 +33,7 @@ class LocalBody : public scheduler::TaskBody {
       arguments.push_back(argument_array(applied_, need, access(need), run.inputs[arguments.size()], context));
     for (const plan::Stage::Output& output : stage_.outputs)
       outputs.push_back(result_array(output.shape, output.dtype, run.outputs[outputs.size()], context));
-    try {
-      applied_.op->local_into(arguments, outputs);
-    } catch (...) {
-      rethrow_from(std::string(applied_.op->name()));
-    }
+    applied_.op->local_into(arguments, outputs);
   }
 
  private:

@@ -1,0 +1,302 @@
+#include "quarry/chunked/algo/map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "quarry/chunked/algo/chunkwise.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/ndarray/ndarray.h"
+
+namespace quarry::algo {
+namespace {
+
+using local::InvalidArgument;
+using local::NdArray;
+
+// Consecutive positions of a box along an axis that come from consecutive elements, in this or the other direction
+// (step -1), from one element again and again (0), or from none (source -1).
+struct Run {
+  int64_t at = 0;  // in the box
+  int64_t count = 0;
+  int64_t source = -1;  // of the first
+  int64_t step = 1;
+};
+
+int64_t floor_mod(int64_t a, int64_t n) { return ((a % n) + n) % n; }
+
+// The runs of the positions [begin, end) of an axis of n elements.
+std::vector<Run> runs_of(int64_t begin, int64_t end, int64_t n, Edge edge) {
+  std::vector<Run> runs;
+  if (edge == Edge::clip) begin = std::max<int64_t>(begin, 0), end = std::min(end, n);
+  for (int64_t p = begin; p < end;) {
+    Run run{p - begin, end - p};
+    if (p >= 0 && p < n) {
+      run.count = std::min(end, n) - p;
+      run.source = p;
+    } else {
+      if (p < 0) run.count = std::min<int64_t>(end, 0) - p;
+      switch (edge) {
+        case Edge::clip:
+        case Edge::constant:
+          break;
+        case Edge::nearest:
+          run.source = p < 0 ? 0 : n - 1;
+          run.step = 0;
+          break;
+        case Edge::periodic:
+          run.source = floor_mod(p, n);
+          run.count = std::min(run.count, n - run.source);
+          break;
+        case Edge::reflect: {
+          const int64_t q = floor_mod(p, 2 * n);
+          run.source = q < n ? q : 2 * n - 1 - q;
+          run.step = q < n ? 1 : -1;
+          run.count = std::min(run.count, (q < n ? n : 2 * n) - q);
+          break;
+        }
+      }
+    }
+    runs.push_back(run);
+    p += run.count;
+  }
+  return runs;
+}
+
+// A box of an argument as a chunk reads it: parts of the array, each a box that is laid out by its runs.
+struct Box {
+  Region place;                          // over the positions that the function sees
+  std::vector<std::vector<Run>> pieces;  // of those that have a source, a run per axis
+  bool is_whole = false;                 // one piece, as it lies
+};
+
+class Map final : public Chunkwise {
+ public:
+  explicit Map(MapSpec spec) : spec_(std::move(spec)) {}
+  std::string_view name() const override { return spec_.name; }
+
+  void hash(op::Hash& hash) const override {
+    hash.add(spec_.identity).add(static_cast<uint64_t>(spec_.outputs.size()));
+    hash.add(spec_.scratch_bytes.value_or(-1));
+    for (const op::ArraySpec& output : spec_.outputs)
+      hash.add(output.shape).add(static_cast<int>(output.dtype)).add(output.grid);
+    for (const std::vector<Along>& axes : spec_.along) {
+      hash.add(static_cast<uint64_t>(axes.size()));
+      for (const Along& along : axes) {
+        hash.add(along.axis).add(along.cuts.hash()).add(along.before).add(along.after);
+        hash.add_bytes(along.chunks.data(), along.chunks.size() * sizeof(int64_t));
+        hash.add(static_cast<int>(along.edge)).add(along.fill.as_complex().real()).add(along.fill.as_complex().imag());
+      }
+    }
+  }
+
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> /*arguments*/, int64_t /*room*/) const override {
+    return spec_.outputs;
+  }
+  void check(std::span<const op::ArraySpec> arguments) const;
+
+  void needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const override;
+  int64_t scratch_bytes(const op::Call& call, int64_t chunk) const override;
+
+  // The box of argument `argument` of `shape`.
+  Box box(size_t argument, const Dims& shape, int64_t chunk) const;
+  ChunkPlace place(const op::Call& call, int64_t chunk) const;
+  void run(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
+           std::span<const NdArray> outputs) const override;
+
+ private:
+  const MapSpec spec_;
+};
+
+Region need_of(const std::vector<Run>& piece) {
+  Region region = Region::box(Dims(), Dims());
+  for (const Run& run : piece) {
+    region.start.push_back(run.step < 0 ? run.source - run.count + 1 : run.source);
+    region.count.push_back(run.step == 0 ? 1 : run.count);
+    region.step.push_back(1);
+  }
+  return region;
+}
+
+void Map::check(std::span<const op::ArraySpec> arguments) const {
+  const auto fail = [&](const std::string& what) { throw InvalidArgument(fmt::format("{}: {}", spec_.name, what)); };
+  if (spec_.outputs.empty()) fail("a function of chunks has an output");
+  if (spec_.along.size() != arguments.size())
+    fail(fmt::format("{} arrays, and ways to read {}", arguments.size(), spec_.along.size()));
+  const Grid& grid = spec_.outputs[0].grid;
+  for (const op::ArraySpec& output : spec_.outputs) {
+    if (output.grid.shape() != output.shape)
+      fail(fmt::format("chunks {} do not cut a result of shape {}", output.grid.to_string(),
+                       local::to_string(output.shape)));
+    if (output.grid.count() != grid.count())
+      fail(fmt::format("results of {} and {} chunks", grid.count(), output.grid.count()));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::vector<Along>& axes = spec_.along[i];
+    if (std::ssize(axes) != arguments[i].shape.size())
+      fail(fmt::format("argument {} has {} axes, and ways to read {}", i, arguments[i].shape.size(), axes.size()));
+    for (size_t d = 0; d < axes.size(); ++d) {
+      const Along& along = axes[d];
+      const int64_t extent = arguments[i].shape[static_cast<int>(d)];
+      if (along.before < 0 || along.after < 0)
+        fail(fmt::format("a halo of {} and {} elements", along.before, along.after));
+      if (along.axis >= grid.ndim() || (along.axis >= 0 && along.count() != grid.axis(along.axis).count()))
+        fail(fmt::format("axis {} of argument {} does not have as many chunks as axis {} of the result", d, i,
+                         along.axis));
+      if (along.axis >= 0 && along.cuts.extent() > extent)
+        fail(
+            fmt::format("axis {} of argument {} has {} elements, and chunks of {}", d, i, extent, along.cuts.extent()));
+      const bool copies_edge = along.edge != Edge::clip && along.edge != Edge::constant;
+      if (extent == 0 && copies_edge && along.before + along.after > 0)
+        fail(fmt::format("axis {} of argument {} is empty: nothing stands beyond its edges", d, i));
+    }
+  }
+}
+
+Box Map::box(size_t argument, const Dims& shape, int64_t chunk) const {
+  const Dims at = spec_.outputs[0].grid.coordinates(chunk);
+  Box box;
+  box.place = Region::box(Dims(), Dims());
+  std::vector<std::vector<Run>> axes;
+  bool is_empty = false;
+  box.is_whole = true;
+  for (int d = 0; d < shape.size(); ++d) {
+    const Along& along = spec_.along[argument][static_cast<size_t>(d)];
+    const int64_t extent = shape[d];
+    int64_t begin = 0, end = extent;
+    if (along.axis >= 0) {
+      const int64_t i = along.chunks.empty() ? at[along.axis] : along.chunks[static_cast<size_t>(at[along.axis])];
+      begin = along.cuts.start(i) - along.before;
+      end = along.cuts.start(i + 1) + along.after;
+    }
+    if (along.edge == Edge::clip) begin = std::max<int64_t>(begin, 0), end = std::min(end, extent);
+    axes.push_back(runs_of(begin, end, extent, along.edge));
+    box.place.start.push_back(begin);
+    box.place.count.push_back(std::max<int64_t>(end - begin, 0));
+    box.place.step.push_back(1);
+    is_empty = is_empty || axes.back().empty();
+    box.is_whole = box.is_whole && axes.back().size() == 1 && axes.back()[0].step == 1 && axes.back()[0].source >= 0;
+  }
+  if (is_empty) {
+    // One piece without elements, inside the array.
+    std::vector<Run> none;
+    for (int d = 0; d < shape.size(); ++d) {
+      const int64_t start = std::clamp<int64_t>(box.place.start[d], 0, shape[d]);
+      none.push_back({0, std::min(box.place.count[d], shape[d] - start), start, 1});
+    }
+    box.pieces.push_back(std::move(none));
+    box.is_whole = need_of(box.pieces[0]).count == box.place.count;
+    if (!box.is_whole) box.pieces.clear();  // a halo of constants around nothing
+    return box;
+  }
+  std::vector<size_t> next(axes.size(), 0);
+  for (bool more = true; more;) {
+    std::vector<Run> piece;
+    bool has_source = true;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      piece.push_back(axes[d][next[d]]);
+      has_source = has_source && piece.back().source >= 0;
+    }
+    if (has_source) box.pieces.push_back(std::move(piece));
+    more = false;
+    for (size_t d = axes.size(); d-- > 0 && !more;) {
+      more = ++next[d] < axes[d].size();
+      if (!more) next[d] = 0;
+    }
+  }
+  return box;
+}
+
+ChunkPlace Map::place(const op::Call& call, int64_t chunk) const {
+  ChunkPlace place;
+  place.chunk = chunk;
+  place.coordinates = call.outputs[0].grid.coordinates(chunk);
+  place.counts = call.outputs[0].grid.counts();
+  for (const op::ArraySpec& output : call.outputs) place.outputs.push_back(output.grid.chunk(chunk));
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    place.arguments.push_back(box(i, call.arguments[i].shape, chunk).place);
+  return place;
+}
+
+void Map::needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const {
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    for (const std::vector<Run>& piece : box(i, call.arguments[i].shape, chunk).pieces)
+      needs.push_back({static_cast<int>(i), need_of(piece)});
+}
+
+int64_t Map::scratch_bytes(const op::Call& call, int64_t chunk) const {
+  int64_t copied = 0, bytes = 0;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Box read = box(i, call.arguments[i].shape, chunk);
+    const int64_t box_bytes = read.place.elements() * local::itemsize(call.arguments[i].dtype);
+    bytes += box_bytes;
+    if (!read.is_whole) copied += local::rounded_allocation(box_bytes);
+  }
+  for (const op::ArraySpec& output : call.outputs)
+    bytes += output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
+  return local::rounded_allocation(copied + spec_.scratch_bytes.value_or(op::estimated_peak_bytes(bytes)));
+}
+
+// An array over a piece, laid out as the box has it.
+NdArray unrolled(const NdArray& array, const std::vector<Run>& piece) {
+  Dims shape, strides;
+  int64_t offset = array.offset();
+  for (size_t d = 0; d < piece.size(); ++d) {
+    const int64_t stride = array.strides()[static_cast<int>(d)];
+    if (piece[d].step < 0) offset += stride * (piece[d].count - 1);
+    shape.push_back(piece[d].count);
+    strides.push_back(stride * piece[d].step);
+  }
+  return array.restrided(shape, strides, offset);
+}
+
+NdArray part_of(const NdArray& array, const std::vector<Run>& piece) {
+  Dims shape;
+  int64_t offset = array.offset();
+  for (size_t d = 0; d < piece.size(); ++d) {
+    shape.push_back(piece[d].count);
+    offset += array.strides()[static_cast<int>(d)] * piece[d].at;
+  }
+  return array.restrided(shape, array.strides(), offset);
+}
+
+void Map::run(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
+              std::span<const NdArray> outputs) const {
+  const ChunkPlace where = place(call, chunk);
+  std::vector<NdArray> arguments;
+  size_t next = 0;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Box read = box(i, call.arguments[i].shape, chunk);
+    if (read.is_whole) {
+      arguments.push_back(pieces[next++]);
+      continue;
+    }
+    const NdArray together(read.place.count, call.arguments[i].dtype);
+    const auto constant = std::ranges::find(spec_.along[i], Edge::constant, &Along::edge);
+    if (constant != spec_.along[i].end()) together.fill(constant->fill);
+    for (const std::vector<Run>& piece : read.pieces) part_of(together, piece).assign(unrolled(pieces[next++], piece));
+    arguments.push_back(together.as_read_only());
+  }
+  op::assign_results(spec_.function(arguments, where), outputs);
+}
+
+}  // namespace
+
+std::vector<NodePtr> map(MapSpec spec, std::vector<NodePtr> arguments) {
+  const size_t outputs = spec.outputs.size();
+  const auto made = std::make_shared<Map>(std::move(spec));
+  made->check(expr::specs_of(arguments));
+  const NodePtr node = expr::apply(made, std::move(arguments));
+  std::vector<NodePtr> nodes;
+  for (size_t i = 0; i < outputs; ++i) nodes.push_back(expr::item(node, static_cast<int>(i)));
+  return nodes;
+}
+
+uint64_t next_identity() {
+  static std::atomic<uint64_t> calls{0};
+  return ++calls;
+}
+
+}  // namespace quarry::algo

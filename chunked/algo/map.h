@@ -1,0 +1,71 @@
+// Functions of chunks: every chunk of the outputs is what a function of local arrays makes of boxes of the arguments.
+//
+// An axis of an argument is read whole for every chunk, or follows an axis of the output by cuts of its own, with a
+// halo on either side that may reach over any number of chunks. One task per chunk; it holds the boxes, the outputs and
+// the function's scratch. Boxes inside a chunk are read where they lie; others are copied together once, beyond the
+// array's edges as well.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/expr/node.h"
+
+namespace quarry::algo {
+
+using expr::NodePtr;
+
+// What stands beyond the edges of an array of n elements, at position p < 0 or p >= n.
+enum class Edge : uint8_t {
+  clip,      // nothing: the box ends at the edge
+  reflect,   // the element at -1 - p or 2 n - 1 - p: the edge is repeated, as NumPy's "symmetric"
+  periodic,  // the element at p mod n
+  nearest,   // the first or the last element
+  constant,  // `fill`
+};
+
+// How an axis of an argument follows the outputs.
+struct Along {
+  int axis = -1;                     // of output 0; -1: the whole axis for every chunk
+  AxisChunks cuts;                   // chunk i reads [cuts.start(i) - before, cuts.start(i + 1) + after)
+  std::vector<int64_t> chunks = {};  // the chunks of `cuts` that are read, in order; empty: all
+  int64_t before = 0, after = 0;     // elements
+  Edge edge = Edge::clip;
+  local::Scalar fill = 0;
+
+  int64_t count() const { return chunks.empty() ? cuts.count() : std::ssize(chunks); }
+  static Along whole() { return {}; }
+  static Along following(int axis, AxisChunks cuts) { return {axis, std::move(cuts)}; }
+};
+
+// Where a chunk is.
+struct ChunkPlace {
+  int64_t chunk = 0;              // in C order
+  Dims coordinates, counts;       // of output 0, in chunks
+  std::vector<Region> outputs;    // its box in each output
+  std::vector<Region> arguments;  // what it reads of each argument, halos included: positions beyond edges count on
+};
+
+// Of read-only arrays, in the context that is current; gives arrays of the outputs' dtypes and the chunk's shapes.
+using ChunkFunction =
+    std::function<std::vector<local::NdArray>(std::span<const local::NdArray>, const ChunkPlace& place)>;
+
+struct MapSpec {
+  std::string name;                       // in listings, traces and errors
+  uint64_t identity = 0;                  // tells functions apart; the same on every rank
+  std::vector<std::vector<Along>> along;  // per argument, per axis
+  std::vector<op::ArraySpec> outputs;     // of as many chunks each
+  ChunkFunction function;
+  std::optional<int64_t> scratch_bytes;  // that the function takes at most at once, results included; none: estimated
+};
+
+// One node per output. Throws InvalidArgument where cuts and chunks do not agree. Errors inside the function name it
+// and the chunk; results of other shapes and dtypes are InvalidArgument. Lazy.
+std::vector<NodePtr> map(MapSpec spec, std::vector<NodePtr> arguments);
+
+// For functions without an identity: the number of the call, the same on every rank that makes the same calls.
+uint64_t next_identity();
+
+}  // namespace quarry::algo

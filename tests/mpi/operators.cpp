@@ -1,0 +1,48 @@
+// Every operator on several ranks: what it means on whole arrays, and the bits that one rank would give, chunk by
+// chunk.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/evaluate.h"
+#include "tests/support/mpi_job.h"
+#include "tests/support/operator_rows.h"
+
+namespace quarry {
+namespace {
+
+class Operators : public ::testing::TestWithParam<testing::OperatorRow> {};
+
+bool same_bits(const local::NdArray& a, const local::NdArray& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
+}
+
+TEST_P(Operators, MeanTheSameOnRanks) {
+  static_cast<void>(test::job());
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "64MiB";
+  options.threads = 1;
+  Runtime runtime(options);
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    testing::Choices choices(seed);
+    const testing::OperatorCall call = GetParam().make(choices);
+    const std::vector<local::NdArray> values = to_host(call.chunked);
+    ASSERT_EQ(values.size(), call.expected.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(testing::close(values[i], call.expected[i], 1e-4, 1e-4))
+          << "result " << i << "\nchunked: " << values[i].repr() << "\nwhole: " << call.expected[i].repr();
+      // Products of the row of eigh add up in the order of chunks, which the evaluation of whole arrays does not have.
+      const local::NdArray alone = testing::evaluate(call.chunked[i].node());
+      EXPECT_TRUE(std::string_view(GetParam().name) == "eigh" || same_bits(values[i], alone)) << "result " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Operators, ::testing::ValuesIn(testing::operator_rows()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace quarry

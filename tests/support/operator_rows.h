@@ -1,0 +1,257 @@
+// Calls of operators with what they mean on whole arrays: one row each, for tests on one rank and on several.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/local.h"
+
+namespace quarry::testing {
+
+using NdArrays = std::vector<local::NdArray>;
+
+// Random numbers for shapes, cuts and values; equal seeds give equal ones on every rank.
+class Choices {
+ public:
+  explicit Choices(uint64_t seed) : random_(seed) {}
+  int64_t pick(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+
+  // Extents among which are 0 and 1.
+  local::Dims shape(int ndim) {
+    local::Dims shape;
+    for (int d = 0; d < ndim; ++d) shape.push_back(pick(0, 11) == 0 ? pick(0, 1) : pick(2, ndim > 2 ? 8 : 19));
+    return shape;
+  }
+  // Small integers, so that sums are exact in any order; some are NaN if `nan`.
+  local::NdArray values(const local::Dims& shape, local::DType dtype, bool nan = false) {
+    std::vector<double> values(static_cast<size_t>(local::element_count(shape)));
+    for (double& value : values) value = nan && pick(0, 4) == 0 ? local::nan : static_cast<double>(pick(-9, 9));
+    return local::from_vector(values, shape).astype(dtype);
+  }
+  // Uneven cuts, from one chunk to chunks of one element.
+  Grid grid(const local::Dims& shape) {
+    std::vector<AxisChunks> axes;
+    for (const int64_t extent : shape) {
+      const int64_t kind = pick(0, 3);
+      if (kind == 0) {
+        axes.emplace_back(extent, std::max<int64_t>(extent, 1));
+        continue;
+      }
+      std::vector<int64_t> extents;
+      for (int64_t left = extent; left > 0; left -= extents.back())
+        extents.push_back(kind == 1 ? 1 : std::min(left, pick(1, 7)));
+      axes.emplace_back(extents);
+    }
+    return Grid(std::move(axes));
+  }
+  Array cut(const local::NdArray& array) { return Array::from_local(array).rechunk(grid(array.shape())); }
+  local::DType dtype() {
+    constexpr local::DType kinds[] = {local::DType::float64, local::DType::float32, local::DType::int64,
+                                      local::DType::complex128};
+    return kinds[pick(0, 3)];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+struct OperatorCall {
+  std::vector<Array> chunked;
+  NdArrays expected;
+};
+struct OperatorRow {
+  const char* name;
+  OperatorCall (*make)(Choices& choices);
+};
+
+// All rows. An operator without one is not tested.
+inline const std::vector<OperatorRow>& operator_rows();
+
+// --- the rows ---
+
+namespace rows {
+
+namespace ops = local::ops;
+using local::DType;
+using local::NdArray;
+
+inline OperatorCall reshaped(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(3), choices.dtype());
+  const local::Dims to{x.shape()[0] * x.shape()[1], x.shape()[2]};
+  return {{reshape(choices.cut(x), to), ravel(choices.cut(x))}, {x.reshape(to), x.reshape({-1})}};
+}
+
+inline OperatorCall concatenated(Choices& choices) {
+  const DType dtype = choices.dtype();
+  local::Dims shape = choices.shape(2);
+  NdArrays parts;
+  std::vector<Array> arrays;
+  const int axis = static_cast<int>(choices.pick(0, 1));
+  for (int i = 0; i < 3; ++i) {
+    shape[axis] = choices.pick(0, 9);
+    parts.push_back(choices.values(shape, dtype));
+    arrays.push_back(choices.cut(parts.back()));
+  }
+  const NdArray whole = ops::concatenate(parts, axis);
+  const local::Slice backwards{{}, {}, -2};
+  const local::IndexItem index[] = {local::Slice{}, backwards};
+  const std::span<const local::IndexItem> items(index + (axis == 0 ? 1 : 0), axis == 0 ? 1 : 2);
+  const Array joined = concatenate(arrays, axis);
+  return {{joined, joined[items]}, {whole, whole[items]}};
+}
+
+inline OperatorCall eigenvalues(Choices& choices) {
+  const int64_t n = choices.pick(0, 12);
+  NdArray x = choices.values({n, n}, choices.pick(0, 1) == 0 ? DType::float64 : DType::float32);
+  x = ops::add(x, x.T());
+  const auto [values, vectors] = linalg::eigh(choices.cut(x));
+  // The vectors' signs are free: what they diagonalise is compared.
+  const Array again = matmul(vectors * expand_dims(values, 0), vectors.T());
+  return {{values, again}, {local::linalg::eigvalsh(x), x}};
+}
+
+inline OperatorCall called_on_one_chunk(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(2), choices.dtype());
+  const Array arrays[] = {choices.cut(x)};
+  const std::vector<Array> sorted = local_call(
+      "sort_with_positions", arrays,
+      [](std::span<const Array> given) {
+        return std::vector<LocalResult>{{given[0].shape(), given[0].dtype()}, {given[0].shape(), DType::int64}};
+      },
+      [](std::span<const NdArray> given) {
+        return NdArrays{ops::sort(given[0], 0), ops::argsort(given[0], 0, "stable")};
+      },
+      {.identity = 1});
+  return {sorted, {ops::sort(x, 0), ops::argsort(x, 0, "stable")}};
+}
+
+inline OperatorCall blocks(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(3), DType::float64);
+  const NdArray y = choices.values({x.shape()[1], 1}, DType::float32);
+  const Array cut_x = choices.cut(x), cut_y = choices.cut(y);
+  const Array product =
+      map_blocks([](const NdArray& a, const NdArray& b) { return ops::multiply(a, b); }, {cut_x, cut_y});
+  // Where a chunk is: every element becomes its position along axis 0.
+  const Array position = map_blocks(
+      [](const NdArray& a, const ChunkPlace& place) {
+        const int64_t first = place.outputs[0].start[0];
+        return ops::add(ops::zeros(a.shape(), DType::int64),
+                        ops::add(ops::arange(a.shape()[0]), first).reshape({-1, 1, 1}));
+      },
+      cut_x);
+  const NdArray expected = ops::add(ops::zeros(x.shape(), DType::int64), ops::arange(x.shape()[0]).reshape({-1, 1, 1}));
+  return {{product, position}, {ops::multiply(x, y), expected}};
+}
+
+inline OperatorCall dropped_and_new_axes(Choices& choices) {
+  local::Dims shape = choices.shape(3);
+  const NdArray x = choices.values(shape, DType::float64);
+  const Array sums = map_blocks([](const NdArray& a) { return ops::sum(a, 1); }, choices.cut(x), {.drop_axis = {1}});
+  const Array wider =
+      map_blocks([](const NdArray& a) { return ops::expand_dims(a, 0); }, choices.cut(x), {.new_axis = {0}});
+  return {{sums, wider}, {ops::sum(x, 1), ops::expand_dims(x, 0)}};
+}
+
+inline OperatorCall contraction(Choices& choices) {
+  const int64_t m = choices.pick(1, 9), k = choices.pick(1, 9), n = choices.pick(1, 9);
+  const NdArray a = choices.values({m, k}, DType::float64), b = choices.values({k, n}, DType::float64);
+  const Array c = blockwise([](const NdArray& x, const NdArray& y) { return ops::matmul(x, y); }, "ij",
+                            {{choices.cut(a), "ik"}, {choices.cut(b), "kj"}});
+  const Array doubled = blockwise(
+      [](const NdArray& x) {
+        return ops::concatenate({x, x}, 0);
+      },
+      "ji", {{choices.cut(a), "ji"}}, {.adjust_chunks = {{'j', [](int64_t extent) { return 2 * extent; }}}});
+  return {{c, sum(doubled, 0)}, {ops::matmul(a, b), ops::multiply(ops::sum(a, 0), 2.0)}};
+}
+
+inline OperatorCall overlaps(Choices& choices) {
+  local::Dims shape = choices.shape(2);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 3);
+  const NdArray x = choices.values(shape, choices.pick(0, 1) == 0 ? DType::float64 : DType::int64);
+  const int64_t rows = choices.pick(0, 3), columns = choices.pick(0, 3);
+  // Sums over the neighbourhood, by slices of the padded array.
+  const auto neighbours = [rows, columns](const NdArray& padded) {
+    const int64_t m = padded.shape()[0] - 2 * rows, n = padded.shape()[1] - 2 * columns;
+    NdArray total = ops::zeros({m, n}, padded.dtype());
+    for (int64_t i = 0; i <= 2 * rows; ++i)
+      for (int64_t j = 0; j <= 2 * columns; ++j)
+        total = ops::add(total, padded[{local::Slice{i, i + m, 1}, local::Slice{j, j + n, 1}}]);
+    return total;
+  };
+  OperatorCall call;
+  constexpr std::pair<Edge, const char*> kEdges[] = {
+      {Edge::reflect, "symmetric"}, {Edge::periodic, "wrap"}, {Edge::nearest, "edge"}, {Edge::constant, "constant"}};
+  for (const auto& [edge, mode] : kEdges) {
+    const NdArray padded = ops::pad(x, local::from_vector<int64_t>({rows, rows, columns, columns}, {2, 2}), mode);
+    call.expected.push_back(neighbours(padded));
+    call.chunked.push_back(map_overlap(neighbours, choices.cut(x), {{rows, columns}, {{edge, 0}}, /*trim=*/false},
+                                       {.dtypes = {x.dtype()}}));
+    // With the halo taken off afterwards.
+    call.expected.push_back(ops::add(x, 1));
+    call.chunked.push_back(map_overlap([](const NdArray& a) { return ops::add(a, 1); }, choices.cut(x),
+                                       {{rows, columns}, {{edge, 7}}}, {.dtypes = {x.dtype()}}));
+  }
+  call.expected.push_back(ops::multiply(x, 3));
+  call.chunked.push_back(
+      map_overlap([](const NdArray& a) { return ops::multiply(a, 3); }, choices.cut(x), {{rows, columns}, {}}));
+  return call;
+}
+
+inline OperatorCall gufuncs(Choices& choices) {
+  const int64_t core = choices.pick(1, 8);
+  local::Dims shape = choices.shape(2);
+  shape.push_back(core);
+  const NdArray x = choices.values(shape, DType::float64), w = choices.values({shape[1], core}, DType::float64);
+  const Array arrays[] = {choices.cut(x), choices.cut(w)};
+  const std::vector<Array> results = apply_gufunc(block_function([](const NdArray& a, const NdArray& b) {
+                                                    return std::pair(ops::sum(ops::multiply(a, b), -1), ops::add(a, b));
+                                                  }),
+                                                  "(i),(i)->(),(i)", arrays);
+  return {results, {ops::sum(ops::multiply(x, w), -1), ops::add(x, w)}};
+}
+
+inline OperatorCall windows(Choices& choices) {
+  local::Dims shape = choices.shape(2);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 3);
+  const NdArray x = choices.values(shape, choices.dtype());
+  const local::Dims window{choices.pick(1, 3), choices.pick(1, 3)};
+  return {{sliding_window_view(choices.cut(x), window), sliding_window_view(choices.cut(x), {shape[1]}, 1)},
+          {ops::sliding_window_view(x, window).copy(), ops::sliding_window_view(x, shape[1], 1).copy()}};
+}
+
+inline OperatorCall coarsened(Choices& choices) {
+  const int64_t m = choices.pick(0, 6), n = choices.pick(0, 9), factor = choices.pick(1, 4);
+  const NdArray x = choices.values({3 * m, n * factor + choices.pick(0, factor - 1)}, DType::float64);
+  const Array result = coarsen([](const NdArray& a, const Axes& axes) { return ops::sum(a, axes); }, choices.cut(x),
+                               {{0, 3}, {-1, factor}}, /*trim_excess=*/true);
+  const NdArray kept = x[{local::Slice{}, local::Slice{0, n * factor, 1}}];
+  return {{result}, {ops::sum(kept.copy().reshape({m, 3, n, factor}), Axes(std::vector<int64_t>{1, 3}))}};
+}
+
+}  // namespace rows
+
+inline const std::vector<OperatorRow>& operator_rows() {
+  static const std::vector<OperatorRow> all{
+      {"reshape", rows::reshaped},
+      {"concatenate", rows::concatenated},
+      {"eigh", rows::eigenvalues},
+      {"local_call", rows::called_on_one_chunk},
+      {"map_blocks", rows::blocks},
+      {"map_blocks_axes", rows::dropped_and_new_axes},
+      {"blockwise", rows::contraction},
+      {"map_overlap", rows::overlaps},
+      {"apply_gufunc", rows::gufuncs},
+      {"sliding_window_view", rows::windows},
+      {"coarsen", rows::coarsened},
+  };
+  return all;
+}
+
+}  // namespace quarry::testing
