@@ -21,6 +21,11 @@ NodePtr reshape(const NodePtr& arg, const Dims& shape);
 NodePtr concatenate(std::vector<NodePtr> args, int axis);
 // Outputs: 0 eigenvalues (n), 1 eigenvectors (n, n), of a square matrix of a dtype that solvers have.
 NodePtr eigh(const NodePtr& arg, local::Triangle triangle);
+// Every prefix's fold along an axis by an associative operation. `skip_nan` (add and multiply): NaN counts as 0 or 1.
+NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<local::DType> dtype, bool skip_nan);
+// Every NaN becomes the last element before it along the axis that is none.
+NodePtr push(const NodePtr& arg, int axis);
+
 // A function of local arrays, for arrays of one chunk.
 struct LocalCall {
   std::string name;       // in listings, traces and errors

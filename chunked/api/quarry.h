@@ -8,6 +8,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/random.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/api/names.h"

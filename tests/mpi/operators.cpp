@@ -41,6 +41,24 @@ TEST_P(Operators, MeanTheSameOnRanks) {
   }
 }
 
+// Sums whose bits depend on the order: numbers of very different sizes, in chunks that lie on all ranks.
+TEST(OperatorBits, SumsOfPrefixesDoNotDependOnRanks) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "64MiB";
+  Runtime runtime(options);
+  const local::NdArray x =
+      local::exp(local::multiply(local::random::default_rng(5).standard_normal(local::Dims{1000, 3}), 9.0));
+  const Array cut = Array::from_local(x).rechunk({7, 2});
+  const std::vector<Array> results{cumsum(cut, 0), cumsum(cut), cumprod(cut, 1)};
+  const std::vector<local::NdArray> values = to_host(results);
+  for (size_t i = 0; i < results.size(); ++i)
+    EXPECT_TRUE(same_bits(values[i], testing::evaluate(results[i].node()))) << i;
+  // Sums of positive numbers ascend, across chunks too.
+  const local::NdArray steps = local::diff(values[1]);
+  EXPECT_GE(local::min(steps).item<double>(), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, Operators, ::testing::ValuesIn(testing::operator_rows()),
                          [](const auto& info) { return std::string(info.param.name); });
 

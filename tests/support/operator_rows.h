@@ -235,6 +235,53 @@ inline OperatorCall coarsened(Choices& choices) {
   return {{result}, {ops::sum(kept.copy().reshape({m, 3, n, factor}), Axes(std::vector<int64_t>{1, 3}))}};
 }
 
+inline OperatorCall sums(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(3), choices.dtype());
+  const int64_t axis = choices.pick(-3, 2);
+  return {{cumsum(choices.cut(x), axis), cumsum(choices.cut(x)), cumsum(choices.cut(x), axis, DType::complex128),
+           cumulative_sum(choices.cut(x), axis, {}, /*include_initial=*/true)},
+          {ops::cumsum(x, axis), ops::cumsum(x), ops::cumsum(x, axis, DType::complex128),
+           ops::cumulative_sum(x, axis, {}, {}, /*include_initial=*/true)}};
+}
+
+inline OperatorCall products(Choices& choices) {
+  const local::Dims shape = choices.shape(2);
+  const NdArray x = ops::sign(choices.values(shape, DType::float64, /*nan=*/true));
+  const NdArray narrow = choices.values(shape, DType::int8);
+  const int64_t axis = choices.pick(0, 1);
+  return {{cumprod(choices.cut(x), axis), nancumprod(choices.cut(x), axis), nancumsum(choices.cut(x), axis),
+           cumprod(choices.cut(narrow), axis, DType::int8), cumsum(choices.cut(narrow)), nancumsum(choices.cut(narrow)),
+           cumulative_prod(choices.cut(x), axis, {}, /*include_initial=*/true)},
+          {ops::cumprod(x, axis), ops::nancumprod(x, axis), ops::nancumsum(x, axis),
+           ops::cumprod(narrow, axis, DType::int8), ops::cumsum(narrow), ops::nancumsum(narrow),
+           ops::cumulative_prod(x, axis, {}, {}, /*include_initial=*/true)}};
+}
+
+// Element by element.
+inline NdArray filled_forward(const NdArray& x, int64_t n) {
+  std::vector<double> values = local::to_vector<double>(x);
+  const int64_t columns = x.shape()[1];
+  for (int64_t row = 0; row < x.shape()[0]; ++row) {
+    int64_t last = -1;
+    for (int64_t i = 0; i < columns; ++i) {
+      double& value = values[static_cast<size_t>(row * columns + i)];
+      if (!std::isnan(value))
+        last = i;
+      else if (last >= 0 && i - last <= n)
+        value = values[static_cast<size_t>(row * columns + last)];
+    }
+  }
+  return local::from_vector(values, x.shape());
+}
+
+inline OperatorCall filled(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(2), DType::float64, /*nan=*/true);
+  const NdArray whole = choices.values({3, 4}, DType::int64);
+  const int64_t n = choices.pick(0, 3);
+  return {{push(choices.cut(x)), push(choices.cut(x), n), push(choices.cut(whole))},
+          {filled_forward(x, 1000), filled_forward(x, n), whole}};
+}
+
 }  // namespace rows
 
 inline const std::vector<OperatorRow>& operator_rows() {
@@ -250,6 +297,9 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"apply_gufunc", rows::gufuncs},
       {"sliding_window_view", rows::windows},
       {"coarsen", rows::coarsened},
+      {"cumsum", rows::sums},
+      {"cumprod", rows::products},
+      {"push", rows::filled},
   };
   return all;
 }

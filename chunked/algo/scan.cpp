@@ -1,0 +1,135 @@
+// Prefixes' folds along an axis that is cut into chunks: y[i] = x[0] + ... + x[i] for an associative +.
+//
+// For a line of n chunks c_0 ... c_(n-1): every chunk's total is the last element of its own scan; the carry of chunk i
+// is the fold of the totals before it, in order; y = carry + scan of the chunk. Totals and carries have an element per
+// chunk and line, so x is read twice and y written once, and no two chunks are in one task. The same totals are what
+// the last elements of chunks are made of, so sums of positive numbers ascend across chunks too. Bits depend on the
+// chunks alone. An axis of one chunk is one scan per chunk.
+#include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/methods.h"
+
+namespace quarry::algo {
+namespace {
+
+namespace ops = local::ops;
+using local::DType;
+using local::NdArray;
+
+struct Scan {
+  std::string name;
+  uint64_t identity = 0;                                           // of what the functions capture
+  DType dtype = DType::float64;                                    // of the result
+  std::function<NdArray(const NdArray&)> scan;                     // of a chunk, along the axis
+  std::function<NdArray(const NdArray&)> scan_totals;              // of the results of that
+  std::function<NdArray(const NdArray&, const NdArray&)> combine;  // a carry (of length 1 along the axis) with a scan
+};
+
+// Positions [start, stop) along an axis.
+NdArray part(const NdArray& x, int axis, int64_t start, int64_t stop) {
+  std::vector<local::IndexItem> index(static_cast<size_t>(axis), local::IndexItem(local::full_slice));
+  index.emplace_back(local::Slice{start, stop, {}});
+  return x[index];
+}
+
+NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
+  const Grid& grid = arg->grid;
+  std::vector<Along> along;
+  for (int d = 0; d < grid.ndim(); ++d) along.push_back(Along::following(d, grid.axis(d)));
+  const uint64_t identity = op::Hash().add(scan.identity).add(axis).value;
+  const op::ArraySpec result{arg->shape, scan.dtype, grid, arg->chosen_grid};
+  const int64_t count = grid.axis(axis).count();
+  if (count == 1) {
+    MapSpec whole{scan.name, identity, {std::move(along)}, {result}, nullptr, {}};
+    whole.function = [scan](std::span<const NdArray> arrays, const ChunkPlace&) {
+      return std::vector<NdArray>{scan.scan(arrays[0])};
+    };
+    return map(std::move(whole), {arg})[0];
+  }
+
+  const auto with_axis = [&](AxisChunks cuts) {
+    std::vector<AxisChunks> axes = grid.axes();
+    axes[static_cast<size_t>(axis)] = std::move(cuts);
+    Grid made(std::move(axes));
+    const Dims shape = made.shape();
+    return op::ArraySpec{shape, scan.dtype, std::move(made), /*chosen_grid=*/true};
+  };
+  const AxisChunks each(count, 1);
+  MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
+  totals.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace&) {
+    const NdArray chunk = scan.scan(arrays[0]);
+    const int64_t n = chunk.shape()[axis];
+    return std::vector<NdArray>{part(chunk, axis, n - 1, n)};
+  };
+  const NodePtr total = map(std::move(totals), {arg})[0];
+
+  std::vector<Along> line = along;
+  line[static_cast<size_t>(axis)] = Along::whole();
+  MapSpec carries{scan.name + " carries", identity, {line}, {with_axis(AxisChunks(count, count))}, nullptr, {}};
+  carries.function = [scan, axis, count](std::span<const NdArray> arrays, const ChunkPlace&) {
+    // Carry 0 is of no chunk and is not read.
+    const NdArray folds = scan.scan_totals(arrays[0]);
+    return std::vector<NdArray>{ops::concatenate({part(folds, axis, 0, 1), part(folds, axis, 0, count - 1)}, axis)};
+  };
+  const NodePtr carry = map(std::move(carries), {total})[0];
+
+  std::vector<Along> of_carry = along;
+  of_carry[static_cast<size_t>(axis)] = Along::following(axis, each);
+  MapSpec sums{scan.name, identity, {along, of_carry}, {result}, nullptr, {}};
+  sums.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    const NdArray chunk = scan.scan(arrays[0]);
+    return std::vector<NdArray>{place.coordinates[axis] == 0 ? chunk : scan.combine(arrays[1], chunk)};
+  };
+  return map(std::move(sums), {arg, carry})[0];
+}
+
+// Every NaN becomes the last element before it that is none.
+NdArray pushed(const NdArray& x, int axis) {
+  const NdArray missing = local::apply("isnan"_op, {x});
+  Dims line = Dims::filled(x.ndim(), 1);
+  line[axis] = x.shape()[axis];
+  const NdArray positions = ops::arange(x.shape()[axis]).reshape(line);
+  const NdArray last = ops::ufunc_accumulate("maximum"_op, local::apply("where"_op, {missing, -1, positions}), axis);
+  // Where there is none, the first element is NaN itself.
+  return ops::take_along_axis(x, local::apply("maximum"_op, {last, 0}), axis);
+}
+
+}  // namespace
+
+NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<DType> dtype, bool skip_nan) {
+  Scan scan;
+  scan.name = std::string(skip_nan ? "nan" : "") + local::info(op).name + ".accumulate";
+  scan.identity = op::Hash().add(static_cast<int>(op)).add(dtype ? static_cast<int>(*dtype) : -1).add(skip_nan).value;
+  scan.dtype = local::fold_dtype(op, arg->dtype, dtype, {});
+  scan.scan = [op, axis, dtype = scan.dtype, skip_nan](const NdArray& x) {
+    if (!skip_nan) return ops::ufunc_accumulate(op, x, axis, dtype);
+    return op == "add"_op ? ops::nancumsum(x, axis, dtype) : ops::nancumprod(x, axis, dtype);
+  };
+  scan.scan_totals = [op, axis, dtype = scan.dtype](const NdArray& x) {
+    return ops::ufunc_accumulate(op, x, axis, dtype);
+  };
+  scan.combine = [op, dtype = scan.dtype](const NdArray& carry, const NdArray& chunk) {
+    return local::apply(op, {carry, chunk}, dtype);
+  };
+  return scanned(scan, arg, axis);
+}
+
+NodePtr push(const NodePtr& arg, int axis) {
+  if (!local::is_float(arg->dtype) && !local::is_complex(arg->dtype)) return arg;
+  Scan scan;
+  scan.name = "push";
+  scan.dtype = arg->dtype;
+  scan.scan = scan.scan_totals = [axis](const NdArray& x) { return pushed(x, axis); };
+  scan.combine = [](const NdArray& carry, const NdArray& chunk) {
+    return local::apply("where"_op, {local::apply("isnan"_op, {chunk}), carry, chunk});
+  };
+  return scanned(scan, arg, axis);
+}
+
+}  // namespace quarry::algo
