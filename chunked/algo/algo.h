@@ -26,6 +26,18 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<loc
 // Every NaN becomes the last element before it along the axis that is none.
 NodePtr push(const NodePtr& arg, int axis);
 
+// Selections (select.cpp). Of a 1-d mask, one count per chunk:
+NodePtr true_counts(const NodePtr& mask);
+// What a 1-d mask with the chunks of that axis selects; `counts` as true_counts() gives them.
+NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts);
+// The positions (int64) where a 1-d mask is true.
+NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts);
+// Elements at positions inside the axis, in that order. A task holds all that is taken of its lines, unless the
+// positions ascend by chunk.
+NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions);
+// One element per index; extents but for the axis are equal. A task holds whole lines of `arg`.
+NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis);
+
 // A function of local arrays, for arrays of one chunk.
 struct LocalCall {
   std::string name;       // in listings, traces and errors

@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
@@ -61,14 +62,35 @@ std::vector<NdArray> to_host(std::span<const Array> arrays) {
 
 NdArray Array::to_host() const { return quarry::to_host(std::span<const Array>(this, 1)).front(); }
 
-std::vector<Array> persist(std::span<const Array> arrays) {
+namespace {
+
+Array array_of(const std::shared_ptr<exec::StoredArray>& stored) {
   // The same on every rank, since every rank persists the same arrays.
   uint64_t& persisted = Runtime::current().internals().persisted;
+  return Array(expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid()));
+}
+
+}  // namespace
+
+std::vector<Array> persist(std::span<const Array> arrays) {
   std::vector<Array> result;
-  for (const auto& stored : exec::persist(nodes_of(arrays))) {
-    result.emplace_back(expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid()));
-  }
+  for (const auto& stored : exec::persist(nodes_of(arrays))) result.push_back(array_of(stored));
   return result;
+}
+
+Settled settle(std::span<const Array> values, std::span<const Array> keep) {
+  std::vector<expr::NodePtr> nodes;
+  // In one chunk each, which travels to the other ranks in one message.
+  for (const Array& value : values) nodes.push_back(expr::rechunk(value.node(), Grid::single(value.shape())));
+  for (const Array& array : keep) nodes.push_back(array.node());
+  Settled settled;
+  for (const auto& stored : exec::persist(nodes)) {
+    if (settled.values.size() < values.size())
+      settled.values.push_back(exec::host_value(*stored));
+    else
+      settled.kept.push_back(array_of(stored));
+  }
+  return settled;
 }
 
 Array Array::persist() const { return quarry::persist(std::span<const Array>(this, 1)).front(); }

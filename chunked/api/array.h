@@ -61,6 +61,8 @@ class Array : public local::ArrayMethods<Array, Array> {
   Array operator[](const Term& term) const {
     return (*this)(term);
   }
+  // x[mask] and x[positions]: select() and take() along axis 0 (selection.h). Collective, blocking.
+  Array operator[](const Array& index) const;
   Array T() const;
   Array transpose(std::span<const int64_t> axes = {}) const;
   template <std::integral... Each>

@@ -9,6 +9,8 @@
 #include "quarry/chunked/api/random.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/scans.h"
+#include "quarry/chunked/api/selection.h"
+#include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/api/names.h"

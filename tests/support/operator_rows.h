@@ -282,6 +282,80 @@ inline OperatorCall filled(Choices& choices) {
           {filled_forward(x, 1000), filled_forward(x, n), whole}};
 }
 
+// A random mask that is never true, at times, or always.
+inline NdArray mask_of(Choices& choices, const local::Dims& shape) {
+  const int64_t often = choices.pick(0, 4);
+  return ops::less(choices.values(shape, DType::int64), -12 + 6 * often);
+}
+
+inline OperatorCall selections(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(3), choices.dtype());
+  const NdArray rows = mask_of(choices, {x.shape()[0]}), columns = mask_of(choices, {x.shape()[2]});
+  const NdArray planes = mask_of(choices, {x.shape()[0], x.shape()[1]}), all = mask_of(choices, x.shape());
+  const NdArray shorter = rows[{local::Slice{{}, x.shape()[0] / 2, {}}}].copy();
+  return {{choices.cut(x)[choices.cut(rows)], select(choices.cut(x), choices.cut(planes)),
+           select(choices.cut(x), choices.cut(all)), compress(choices.cut(shorter), choices.cut(x), 0),
+           compress(choices.cut(columns), choices.cut(x), -1), extract(choices.cut(all), choices.cut(x))},
+          {ops::get(x, {rows}), ops::get(x, {planes}), ops::get(x, {all}), ops::compress(shorter, x, 0),
+           ops::compress(columns, x, -1), ops::extract(all, x)}};
+}
+
+inline OperatorCall positions(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(2), choices.dtype());
+  const NdArray mask = mask_of(choices, {choices.pick(0, 40)});
+  OperatorCall call{nonzero(choices.cut(x)), {}};
+  for (const NdArray& each : ops::nonzero(x)) call.expected.push_back(each);
+  call.chunked.push_back(argwhere(choices.cut(x)));
+  call.expected.push_back(ops::argwhere(x));
+  call.chunked.push_back(flatnonzero(choices.cut(mask)));
+  call.expected.push_back(ops::flatnonzero(mask));
+  return call;
+}
+
+inline OperatorCall takes(Choices& choices) {
+  local::Dims shape = choices.shape(2);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 1);
+  const NdArray x = choices.values(shape, choices.dtype());
+  const auto indices = [&](const local::Dims& of, int64_t extent) {
+    std::vector<int64_t> values(static_cast<size_t>(local::element_count(of)));
+    for (int64_t& value : values) value = choices.pick(-extent, extent - 1);
+    return local::from_vector(values, of);
+  };
+  const NdArray rows = indices({choices.pick(0, 12)}, shape[0]), table = indices({2, 3}, shape[1]);
+  const NdArray flat = indices({5}, shape[0] * shape[1]), ascending = ops::sort(ops::abs(rows)).copy();
+  const NdArray limited = ops::remainder(ascending, shape[0]);
+  const NdArray along = indices({shape[0], choices.pick(1, 5)}, shape[1]);
+  return {{choices.cut(x)[choices.cut(rows)], take(choices.cut(x), choices.cut(table), 1), take(choices.cut(x), flat),
+           take(choices.cut(x), limited, 0), take_along_axis(choices.cut(x), choices.cut(along), 1),
+           take_along_axis(choices.cut(x), choices.cut(flat), std::nullopt)},
+          {ops::take(x, rows, 0), ops::take(x, table, 1), ops::take(x, flat), ops::take(x, limited, 0),
+           ops::take_along_axis(x, along, 1), ops::take_along_axis(x, flat, std::nullopt)}};
+}
+
+inline OperatorCall indices(Choices& choices) {
+  local::Dims shape = choices.shape(4);
+  for (int64_t& extent : shape) extent = std::min<int64_t>(std::max<int64_t>(extent, 1), 6);
+  const NdArray x = choices.values(shape, DType::float64);
+  const auto random = [&](const local::Dims& of, int axis) {
+    std::vector<int64_t> values(static_cast<size_t>(local::element_count(of)));
+    for (int64_t& value : values) value = choices.pick(-shape[axis], shape[axis] - 1);
+    return local::from_vector(values, of);
+  };
+  const NdArray a = random({3, 1}, 0), b = random({4}, 1), c = random({4}, 2), d = random({2}, 3);
+  const NdArray mask = mask_of(choices, {shape[1], shape[2]}), row = mask_of(choices, {shape[3]});
+  const NdArray one = random({1}, 3), c_of_one = random({2}, 1);
+  const local::Slice all, backwards{{}, {}, -1};
+  const local::Ellipsis rest;
+  const local::NewAxis added;
+  const Array y = choices.cut(x);
+  return {{index(y, {a, b}), index(y, {all, b, c}), index(y, {all, b, backwards, one}),
+           index(y, {backwards, c_of_one, all, choices.cut(d)}), index(y, {a, all, c}), index(y, {0, all, c, all}),
+           index(y, {all, mask, all}), index(y, {rest, row}), index(y, {added, a, all, choices.cut(c), all})},
+          {ops::get(x, {a, b}), ops::get(x, {all, b, c}), ops::get(x, {all, b, backwards, one}),
+           ops::get(x, {backwards, c_of_one, all, d}), ops::get(x, {a, all, c}), ops::get(x, {0, all, c, all}),
+           ops::get(x, {all, mask, all}), ops::get(x, {rest, row}), ops::get(x, {added, a, all, c, all})}};
+}
+
 }  // namespace rows
 
 inline const std::vector<OperatorRow>& operator_rows() {
@@ -300,6 +374,10 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"cumsum", rows::sums},
       {"cumprod", rows::products},
       {"push", rows::filled},
+      {"select", rows::selections},
+      {"nonzero", rows::positions},
+      {"take", rows::takes},
+      {"index", rows::indices},
   };
   return all;
 }

@@ -1,0 +1,169 @@
+// Selections along an axis whose sizes were settled before: chunk i of the result comes from one chunk of the argument,
+// those of no elements are left out. Everything is read once.
+#include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/apply.h"
+
+namespace quarry::algo {
+namespace {
+
+namespace ops = local::ops;
+using local::DType;
+using local::NdArray;
+
+// The chunks that something is taken from.
+struct Taken {
+  std::vector<int64_t> chunks, extents;
+};
+
+Taken taken_of(std::span<const int64_t> counts) {
+  Taken taken;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    taken.chunks.push_back(static_cast<int64_t>(i));
+    taken.extents.push_back(counts[i]);
+  }
+  return taken;
+}
+
+uint64_t hash_of(std::span<const int64_t> values) {
+  return op::Hash().add_bytes(values.data(), values.size_bytes()).value;
+}
+
+// A result with the argument's chunks, but for the axis.
+op::ArraySpec with_axis(const NodePtr& arg, int axis, AxisChunks cuts) {
+  std::vector<AxisChunks> axes = arg->grid.axes();
+  axes[static_cast<size_t>(axis)] = std::move(cuts);
+  Grid grid(std::move(axes));
+  const Dims shape = grid.shape();
+  return {shape, arg->dtype, std::move(grid), arg->chosen_grid};
+}
+
+NodePtr nothing(const NodePtr& arg, int axis) {
+  Dims shape = arg->shape;
+  shape[axis] = 0;
+  return expr::constant(0, arg->dtype, shape);
+}
+
+// Reads `arg` by its chunks; along the axis only those that are taken from.
+std::vector<Along> along_of(const NodePtr& arg, int axis, const std::vector<int64_t>& chunks) {
+  std::vector<Along> along;
+  for (int d = 0; d < arg->grid.ndim(); ++d) along.push_back(Along::following(d, arg->grid.axis(d)));
+  along[static_cast<size_t>(axis)].chunks = chunks;
+  return along;
+}
+
+}  // namespace
+
+NodePtr true_counts(const NodePtr& mask) {
+  const AxisChunks& cuts = mask->grid.axis(0);
+  const Grid each({AxisChunks(cuts.count(), 1)});
+  MapSpec spec{"count_nonzero", 0, {{Along::following(0, cuts)}}, {{each.shape(), DType::int64, each}}, nullptr, {}};
+  spec.function = [](std::span<const NdArray> arrays, const ChunkPlace&) {
+    return std::vector<NdArray>{local::reduce("count_nonzero"_reduction, arrays[0]).reshape({1})};
+  };
+  return map(std::move(spec), {mask})[0];
+}
+
+NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts) {
+  QUARRY_CHECK(mask->grid.axis(0) == arg->grid.axis(axis) && std::ssize(counts) == mask->grid.count());
+  const Taken taken = taken_of(counts);
+  if (taken.chunks.empty()) return nothing(arg, axis);
+  Along of_mask = Along::following(axis, mask->grid.axis(0));
+  of_mask.chunks = taken.chunks;
+  MapSpec spec{"compress",
+               op::Hash().add(axis).add(hash_of(counts)).value,
+               {along_of(arg, axis, taken.chunks), {of_mask}},
+               {with_axis(arg, axis, AxisChunks(taken.extents))},
+               nullptr,
+               {}};
+  spec.function = [axis](std::span<const NdArray> arrays, const ChunkPlace&) {
+    return std::vector<NdArray>{ops::compress(arrays[1], arrays[0], axis)};
+  };
+  return map(std::move(spec), {arg, mask})[0];
+}
+
+NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts) {
+  QUARRY_CHECK(std::ssize(counts) == mask->grid.count());
+  const Taken taken = taken_of(counts);
+  if (taken.chunks.empty()) return expr::constant(0, DType::int64, {0});
+  op::ArraySpec result = with_axis(mask, 0, AxisChunks(taken.extents));
+  result.dtype = DType::int64;
+  MapSpec spec{"flatnonzero", hash_of(counts), {along_of(mask, 0, taken.chunks)}, {result}, nullptr, {}};
+  spec.function = [](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    return std::vector<NdArray>{local::apply("add"_op, {ops::flatnonzero(arrays[0]), place.arguments[0].start[0]})};
+  };
+  return map(std::move(spec), {mask})[0];
+}
+
+NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
+  const AxisChunks& cuts = arg->grid.axis(axis);
+  const auto count = static_cast<int64_t>(positions.size());
+  if (count == 0) return nothing(arg, axis);
+  // What each chunk gives, in the order in which it is asked for, and where in the result that belongs.
+  std::vector<int64_t> counts(static_cast<size_t>(cuts.count()), 0);
+  for (const int64_t position : positions) ++counts[static_cast<size_t>(cuts.find(position))];
+  std::vector<int64_t> next(counts.size(), 0);
+  for (size_t i = 1; i < counts.size(); ++i) next[i] = next[i - 1] + counts[i - 1];
+  const auto gathered = std::make_shared<std::vector<int64_t>>(positions.size());  // positions, chunk after chunk
+  const auto places = std::make_shared<std::vector<int64_t>>(positions.size());    // of the result, in those
+  bool in_order = true;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    int64_t& at = next[static_cast<size_t>(cuts.find(positions[i]))];
+    (*gathered)[static_cast<size_t>(at)] = positions[i];
+    (*places)[i] = at;
+    in_order = in_order && at == static_cast<int64_t>(i);
+    ++at;
+  }
+  const Taken from = taken_of(counts);
+  const uint64_t identity = op::Hash().add(axis).add(hash_of(positions)).value;
+  MapSpec gather{
+      "take",  identity, {along_of(arg, axis, from.chunks)}, {with_axis(arg, axis, AxisChunks(from.extents))},
+      nullptr, {}};
+  const AxisChunks made = gather.outputs[0].grid.axis(axis);
+  gather.function = [axis, gathered, made](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    const int64_t chunk = place.coordinates[axis], first = made.start(chunk), size = made.size(chunk);
+    const NdArray index = local::from_bytes(gathered->data() + first, DType::int64, {size});
+    return std::vector<NdArray>{
+        ops::take(arrays[0], local::apply("subtract"_op, {index, place.arguments[0].start[axis]}), axis)};
+  };
+  const NodePtr all = map(std::move(gather), {arg})[0];
+  if (in_order) return all;
+
+  // Into the order that was asked for: every chunk reads all that was gathered of its lines.
+  const AxisChunks result(count, std::max<int64_t>(cuts.largest(), 1));
+  std::vector<Along> along = along_of(all, axis, {});
+  along[static_cast<size_t>(axis)] = Along::whole();
+  MapSpec order{"take", identity, {std::move(along)}, {with_axis(all, axis, result)}, nullptr, {}};
+  order.function = [axis, places, result](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    const int64_t chunk = place.coordinates[axis];
+    const NdArray index = local::from_bytes(places->data() + result.start(chunk), DType::int64, {result.size(chunk)});
+    return std::vector<NdArray>{ops::take(arrays[0], index, axis)};
+  };
+  return map(std::move(order), {all})[0];
+}
+
+NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis) {
+  std::vector<Along> of_arg, of_indices;
+  for (int d = 0; d < indices->grid.ndim(); ++d) {
+    of_indices.push_back(Along::following(d, indices->grid.axis(d)));
+    of_arg.push_back(d == axis ? Along::whole() : Along::following(d, indices->grid.axis(d)));
+  }
+  MapSpec spec{"take_along_axis",
+               op::Hash().add(axis).value,
+               {of_arg, of_indices},
+               {{indices->shape, arg->dtype, indices->grid, indices->chosen_grid}},
+               nullptr,
+               {}};
+  spec.function = [axis](std::span<const NdArray> arrays, const ChunkPlace&) {
+    return std::vector<NdArray>{ops::take_along_axis(arrays[0], arrays[1], axis)};
+  };
+  return map(std::move(spec), {arg, indices})[0];
+}
+
+}  // namespace quarry::algo

@@ -1,0 +1,150 @@
+// Scans and selections at their edges: mistakes, sizes, and what is computed when.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/local.h"
+
+namespace quarry {
+namespace {
+
+namespace ops = local::ops;
+using local::IndexError;
+using local::InvalidArgument;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+Array numbers(int64_t n, int64_t chunk) { return Array::from_local(ops::arange(n)).rechunk({chunk}); }
+
+TEST(Select, WrongMasksAreRefusedBeforeAnythingRuns) {
+  const Array x = numbers(6, 2);
+  EXPECT_THAT([&] { x[numbers(5, 2) > 2]; },
+              ThrowsMessage<IndexError>(AllOf(HasSubstr("axis 0"), HasSubstr("is 6"), HasSubstr("is 5"))));
+  EXPECT_THROW(select(x, numbers(6, 2)), local::TypeError);
+  EXPECT_THROW(select(x, reshape(x, {2, 3}) > 1), IndexError);
+  EXPECT_THROW(compress(reshape(x, {2, 3}) > 1, x), InvalidArgument);
+  EXPECT_THAT([&] { compress(numbers(9, 2) > 7, x); },
+              ThrowsMessage<IndexError>(AllOf(HasSubstr("index 8"), HasSubstr("size 6"))));
+  EXPECT_THROW(nonzero(numbers(6, 2)[0]), InvalidArgument);
+}
+
+TEST(Select, SizesAreKnownAndResultsLazy) {
+  const Array x = numbers(100, 7);
+  const Array some = x[x % 10 == 3];
+  EXPECT_EQ(some.shape(), (Dims{10}));
+  EXPECT_EQ((some * 2).to_host().to_string(), "[  6  26  46  66  86 106 126 146 166 186]");
+  const Array none = x[x < 0];
+  EXPECT_EQ(none.shape(), (Dims{0}));
+  EXPECT_EQ(none.to_host().shape(), (Dims{0}));
+  EXPECT_EQ(none.dtype(), DType::int64);
+}
+
+TEST(Select, FewElementsOfManyChunksAreJoined) {
+  const Array x = numbers(4000, 10);
+  const Array some = x[x % 400 == 0];
+  EXPECT_EQ(some.size(), 10);
+  EXPECT_LE(some.chunks().count(), 2);
+  EXPECT_EQ(sum(some).to_host().item<int64_t>(), 400 * 45);
+}
+
+TEST(Take, PositionsOutsideAreNamed) {
+  const Array x = numbers(6, 2);
+  EXPECT_THAT([&] { take(x, ops::full({2}, int64_t{-7}), 0); },
+              ThrowsMessage<IndexError>(HasSubstr("index -7 is out of bounds for axis 0 with size 6")));
+  EXPECT_THAT([&] { x[numbers(8, 3)]; }, ThrowsMessage<IndexError>(HasSubstr("index 6")));
+  EXPECT_THROW(take(x, ops::full({2}, 1.5)), local::TypeError);
+  EXPECT_THROW(take(x, ops::full({2}, int64_t{0}), 1), IndexError);
+  EXPECT_THROW(take_along_axis(reshape(x, {2, 3}), numbers(3, 3)), InvalidArgument);
+  EXPECT_THAT([&] { take_along_axis(x, numbers(8, 3), 0).to_host(); },
+              ThrowsMessage<IndexError>(AllOf(HasSubstr("6"), HasSubstr("take_along_axis"))));
+}
+
+TEST(Take, ReadsOnlyTheChunksThatItNeeds) {
+  // A function that counts its chunks stands before it.
+  std::atomic<int> chunks{0};
+  const Array x = map_blocks(
+      [&chunks](const NdArray& a) {
+        ++chunks;
+        return a;
+      },
+      numbers(100, 10), {}, {.dtypes = {DType::int64}});
+  const Array kept = x.persist();
+  EXPECT_EQ(chunks, 10);
+  EXPECT_EQ(take(kept, NdArray{3, 95, 4, 95}, 0).to_host().to_string(), "[ 3 95  4 95]");
+  EXPECT_EQ(chunks, 10);
+}
+
+TEST(Settle, GivesValuesAndKeepsArraysInOnePlan) {
+  std::atomic<int> chunks{0};
+  const Array x = map_blocks(
+      [&chunks](const NdArray& a) {
+        ++chunks;
+        return a;
+      },
+      numbers(6, 2), {}, {.dtypes = {DType::int64}, .identity = 3});
+  const Array values[] = {sum(x), x[{local::Slice{{}, {}, 2}}]};
+  const Settled settled = settle(values, std::span(&x, 1));
+  EXPECT_EQ(settled.values[0].item<int64_t>(), 15);
+  EXPECT_EQ(settled.values[1].to_string(), "[0 2 4]");
+  EXPECT_EQ(settled.kept[0].to_host().to_string(), "[0 1 2 3 4 5]");
+  EXPECT_EQ(chunks, 3);
+}
+
+TEST(Scan, AxesAndDtypesAreChecked) {
+  const Array x = numbers(6, 2);
+  EXPECT_THROW(cumsum(x, 1), IndexError);
+  EXPECT_THROW(cumulative_sum(reshape(x, {2, 3})), InvalidArgument);
+  EXPECT_THROW(push(x, -1), InvalidArgument);
+  EXPECT_EQ(cumsum(x[0]).shape(), (Dims{1}));
+  EXPECT_EQ(cumsum(x > 2).dtype(), DType::int64);
+  EXPECT_EQ(cumsum(x, 0, DType::float32).dtype(), DType::float32);
+}
+
+TEST(Scan, TheFirstChunkKeepsItsBits) {
+  const Array x = Array::from_local(local::from_vector<double>({-0.0, -0.0, -0.0, 1})).rechunk({2});
+  EXPECT_TRUE(std::signbit(cumsum(x).to_host().copy().data<const double>()[0]));
+  EXPECT_TRUE(std::signbit(cumsum(x).to_host().copy().data<const double>()[2]));
+}
+
+TEST(Scan, InfinitiesThatCancelBetweenChunksAreNan) {
+  const Array x = Array::from_local(local::from_vector<double>({local::inf, -local::inf, 1, local::nan})).rechunk({1});
+  const NdArray whole = ops::nancumsum(local::from_vector<double>({local::inf, -local::inf, 1, local::nan}));
+  EXPECT_EQ(nancumsum(x).to_host().to_string(), whole.to_string());
+}
+
+TEST(OperatorHash, EveryParameterCounts) {
+  const Array x = Array::from_local(ops::ones({4, 4})).rechunk({2, 2});
+  const NdArray forward{0, 1, 2}, backward{2, 1, 0};
+  const std::vector<Array> calls{
+      reshape(x, {2, 8}),
+      reshape(x, {8, 2}),
+      concatenate({x, x}, 0),
+      concatenate({x, x}, 1),
+      linalg::eigh(x, local::Triangle::lower).first,
+      linalg::eigh(x, local::Triangle::lower).second,
+      linalg::eigh(x, local::Triangle::upper).first,
+      cumsum(x, 0),
+      cumsum(x, 1),
+      cumsum(x, 0, DType::float32),
+      cumprod(x, 0),
+      nancumsum(x, 0),
+      push(x, {}, 0),
+      push(x, {}, 1),
+      take(x, forward, 0),
+      take(x, backward, 0),
+      take(x, forward, 1),
+      sliding_window_view(x, {2}, 0),
+      sliding_window_view(x, {2}, 1),
+      sliding_window_view(x, {3}, 1),
+  };
+  std::set<uint64_t> hashes;
+  for (const Array& call : calls) EXPECT_TRUE(hashes.insert(call.node()->hash).second) << expr::to_string(call.node());
+  EXPECT_EQ(cumsum(x, 0).node()->hash, cumsum(x, 0).node()->hash);
+  EXPECT_EQ(take(x, forward, 0).node()->hash, take(x, forward, 0).node()->hash);
+}
+
+}  // namespace
+}  // namespace quarry
