@@ -109,8 +109,8 @@ Array map_blocks(BlockFunction function, std::span<const Array> arrays, const Ma
 template <class F>
 Array map_blocks(F function, std::initializer_list<Array> arrays, const MapBlocksOptions& how = {},
                  const BlockOptions& options = {}) {
-  return map_blocks(block_function(std::move(function)), std::span<const Array>(arrays.begin(), arrays.size()),
-                    how, options);
+  return map_blocks(block_function(std::move(function)), std::span<const Array>(arrays.begin(), arrays.size()), how,
+                    options);
 }
 template <class F>
 Array map_blocks(F function, const Array& array, const MapBlocksOptions& how = {}, const BlockOptions& options = {}) {
