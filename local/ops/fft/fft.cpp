@@ -9,6 +9,7 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/numerical/gufunc.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -267,11 +268,7 @@ NdArray frequencies(int64_t n, double d, int64_t count, bool wraps, std::optiona
 }
 
 NdArray shifted(const NdArray& x, const Axes& axes, int64_t sign) {
-  std::vector<int64_t> chosen(static_cast<size_t>(x.ndim()));
-  std::iota(chosen.begin(), chosen.end(), 0);
-  if (!axes.none()) chosen = axes.list();
-  std::vector<int64_t> shifts;
-  for (const int64_t axis : chosen) shifts.push_back(sign * (extent(x, axis) / 2));
+  const auto [shifts, chosen] = arrange::half_shifts(x, axes, sign);
   return roll(x, shifts, chosen);
 }
 

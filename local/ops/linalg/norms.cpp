@@ -12,6 +12,7 @@
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/linalg/norm_rules.h"
 #include "quarry/local/ops/linalg/support.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/products/products.h"
@@ -55,49 +56,6 @@ NdArray sum_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
   const NdArray result = finish_states("sum"_reduction, x.dtype(), 0, states, context);
   return deliver("sum", result, x.shape(), mask, keepdims, std::nullopt);
 }
-NdArray root_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
-  return sqrt(sum_of_squares(x, axes, keepdims));
-}
-
-const double* number(const NormOrder& ord) { return ord ? std::get_if<double>(&*ord) : nullptr; }
-const std::string* word(const NormOrder& ord) { return ord ? std::get_if<std::string>(&*ord) : nullptr; }
-bool is_frobenius(const NormOrder& ord) {
-  const std::string* text = word(ord);
-  return text && (*text == "fro" || *text == "f");
-}
-
-NdArray vector_norm_along(const NdArray& x, const NormOrder& ord, int64_t axis, bool keepdims) {
-  if (const std::string* text = word(ord))
-    throw InvalidArgument(fmt::format("Invalid norm order '{}' for vectors", *text));
-  const ReduceOptions kept{.keepdims = keepdims};
-  const double* p = number(ord);
-  if (!p || *p == 2) return root_of_squares(x, axis, keepdims);
-  if (*p == kInfinity) return max(absolute(x), axis, {.keepdims = keepdims, .initial = Scalar(0)});
-  if (*p == -kInfinity) return min(absolute(x), axis, kept);
-  if (*p == 0) return sum(not_equal(x, 0).astype(real_type(x.dtype())), axis, kept);
-  if (*p == 1) return sum(absolute(x), axis, kept);
-  return power(sum(power(absolute(x), *p), axis, kept), 1 / *p);
-}
-
-// Of matrices in the last two axes.
-NdArray norm_of_matrices(const NdArray& x, const NormOrder& ord) {
-  const auto values = [&] { return svdvals(x); };
-  if (const std::string* text = word(ord); text && !is_frobenius(ord)) {
-    if (*text != "nuc") throw InvalidArgument("Invalid norm order for matrices.");
-    return sum(values(), -1);
-  }
-  const double* p = number(ord);
-  if (!p) return root_of_squares(x, {-2, -1}, false);
-  const ReduceOptions from_zero{.initial = Scalar(0)};
-  if (*p == 2) return max(values(), -1, from_zero);
-  if (*p == -2) return min(values(), -1);
-  if (*p == 1) return max(sum(absolute(x), -2), -1, from_zero);
-  if (*p == -1) return min(sum(absolute(x), -2), -1);
-  if (*p == kInfinity) return max(sum(absolute(x), -1), -1, from_zero);
-  if (*p == -kInfinity) return min(sum(absolute(x), -1), -1);
-  throw InvalidArgument("Invalid norm order for matrices.");
-}
-
 // The shape with these axes of one element.
 NdArray kept(const NdArray& reduced, const Dims& shape, std::span<const int> axes) {
   Dims full = shape;
@@ -105,31 +63,35 @@ NdArray kept(const NdArray& reduced, const Dims& shape, std::span<const int> axe
   return reduced.reshape(full);
 }
 
-// All axes where none is named.
-std::vector<int64_t> listed(const Axes& axis, int ndim) {
-  if (!axis.none()) return axis.list();
-  std::vector<int64_t> axes(static_cast<size_t>(ndim));
-  std::iota(axes.begin(), axes.end(), int64_t{0});
-  return axes;
-}
+struct Functions {
+  using Array = NdArray;
+  static NdArray inexact(const NdArray& x) { return ops::inexact(x); }
+  static NdArray root_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
+    return sqrt(sum_of_squares(x, axes, keepdims));
+  }
+  static NdArray sum(const NdArray& x, int64_t axis, bool keepdims) {
+    return ops::sum(x, axis, {.keepdims = keepdims});
+  }
+  static NdArray max(const NdArray& x, int64_t axis, bool keepdims) {
+    return ops::max(x, axis, {.keepdims = keepdims, .initial = Scalar(0)});
+  }
+  static NdArray min(const NdArray& x, int64_t axis, bool keepdims) {
+    return ops::min(x, axis, {.keepdims = keepdims});
+  }
+  static NdArray absolute(const NdArray& x) { return ops::absolute(x); }
+  static NdArray power(const NdArray& x, double p) { return ops::power(x, p); }
+  static NdArray nonzero_as_real(const NdArray& x) { return not_equal(x, 0).astype(real_type(x.dtype())); }
+  static NdArray singular_values(const NdArray& x) { return svdvals(x); }
+  static NdArray moveaxis(const NdArray& x, const Ints& from, const Ints& to) { return ops::moveaxis(x, from, to); }
+  static NdArray kept(const NdArray& reduced, const Dims& shape, std::span<const int> axes) {
+    return ops::kept(reduced, shape, axes);
+  }
+};
 
 }  // namespace
 
-NdArray norm(const NdArray& x_in, const NormOrder& ord, const Axes& axis, bool keepdims) {
-  const NdArray x = inexact(x_in);
-  const int ndim = x.ndim();
-  if (axis.none()) {
-    const double* p = number(ord);
-    if (!ord || (is_frobenius(ord) && ndim == 2) || (p && *p == 2 && ndim == 1))
-      return root_of_squares(x, {}, keepdims);
-  }
-  const std::vector<int64_t> axes = listed(axis, ndim);
-  if (axes.size() == 1) return vector_norm_along(x, ord, axes[0], keepdims);
-  if (axes.size() != 2) throw InvalidArgument("Improper number of dimensions to norm.");
-  const std::array<int, 2> both = {normalize_axis(axes[0], ndim), normalize_axis(axes[1], ndim)};
-  if (both[0] == both[1]) throw InvalidArgument("Duplicate axes given.");
-  const NdArray result = norm_of_matrices(moveaxis(x, {both[0], both[1]}, {-2, -1}), ord);
-  return keepdims ? kept(result, x.shape(), both) : result;
+NdArray norm(const NdArray& x, const NormOrder& ord, const Axes& axis, bool keepdims) {
+  return linalg::norm<Functions>(x, ord, axis, keepdims);
 }
 
 NdArray matrix_norm(const NdArray& x, bool keepdims, const NormOrder& ord) { return norm(x, ord, {-2, -1}, keepdims); }
@@ -137,7 +99,7 @@ NdArray matrix_norm(const NdArray& x, bool keepdims, const NormOrder& ord) { ret
 NdArray vector_norm(const NdArray& x_in, const Axes& axis, bool keepdims, const NormOrder& ord) {
   const NdArray x = inexact(x_in);
   const int ndim = x.ndim();
-  const std::vector<int> normal = normalize_axes(listed(axis, ndim), ndim, "repeated axis");
+  const std::vector<int> normal = normalize_axes(listed_axes(axis, ndim), ndim, "repeated axis");
   std::vector<int64_t> order(normal.begin(), normal.end());
   Dims shape{1};
   for (const int d : normal) shape[0] *= x.shape()[d];
@@ -147,7 +109,7 @@ NdArray vector_norm(const NdArray& x_in, const Axes& axis, bool keepdims, const 
     shape.push_back(x.shape()[d]);
   }
   const NdArray lines = (order.empty() ? x : x.transpose(order)).reshape(shape);
-  const NdArray result = vector_norm_along(lines, ord, 0, false);
+  const NdArray result = vector_norm_along<Functions>(lines, ord, 0, false);
   return keepdims ? kept(result, x.shape(), normal) : result;
 }
 
@@ -155,7 +117,7 @@ NdArray cond(const NdArray& x, const NormOrder& p) {
   if (x.size() == 0 && x.ndim() >= 2 && (x.shape(-1) == 0 || x.shape(-2) == 0))
     throw LinAlgError("cond is not defined on empty arrays");
   check_stacked(x);
-  const double* number_of = number(p);
+  const double* number_of = norm_number(p);
   NdArray result;
   if (!p || (number_of && std::abs(*number_of) == 2)) {
     const NdArray s = svdvals(x);
@@ -186,39 +148,13 @@ NdArray matrix_power(const NdArray& a_in, int64_t n) {
     const DeviceScope scope(context_for(a_in.device()));
     return identities(linalg::batch_of(a_in), a_in.shape(-1), a_in.shape(-1), a_in.dtype());
   }
-  NdArray power = n < 0 ? inv(a_in) : a_in;
-  uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
-  if (rest == 1) return n < 0 ? power : power.copy();
-  if (rest == 3) return matmul(matmul(power, power), power);
-  std::optional<NdArray> result;
-  for (;;) {
-    if (rest % 2 == 1) result = result ? matmul(*result, power) : power;
-    rest /= 2;
-    if (rest == 0) return *result;
-    power = matmul(power, power);
-  }
+  const NdArray base = n < 0 ? inv(a_in) : a_in;
+  const uint64_t times = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+  if (times == 1) return n < 0 ? base : base.copy();
+  return power_by_squaring(base, times, [](const NdArray& a, const NdArray& b) { return matmul(a, b); });
 }
 
 namespace {
-
-// For a chain of matrices, matrix i of (extents[i], extents[i + 1]): where to split each part [i, j] of it (Cormen et
-// al., Introduction to Algorithms, 15.2).
-std::vector<std::vector<size_t>> best_splits(const std::vector<double>& extents) {
-  const size_t n = extents.size() - 1;
-  std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
-  std::vector<std::vector<size_t>> split(n, std::vector<size_t>(n, 0));
-  for (size_t length = 1; length < n; ++length) {
-    for (size_t i = 0; i + length < n; ++i) {
-      const size_t j = i + length;
-      cost[i][j] = kInfinity;
-      for (size_t k = i; k < j; ++k) {
-        const double price = cost[i][k] + cost[k + 1][j] + extents[i] * extents[k + 1] * extents[j + 1];
-        if (price < cost[i][j]) cost[i][j] = price, split[i][j] = k;
-      }
-    }
-  }
-  return split;
-}
 
 NdArray product_of(const std::vector<NdArray>& arrays, const std::vector<std::vector<size_t>>& split, size_t i,
                    size_t j, const std::optional<NdArray>& out = std::nullopt) {
@@ -339,7 +275,7 @@ NdArray expm(const NdArray& A) {
   const DeviceScope scope(context_for(A.device()));
   NdArray a = converted(A, dtype);
   if (A.size() == 0) return converted(a, precision.result);
-  const NdArray size = norm_of_matrices(a, NormOrder(1.0));
+  const NdArray size = norm_of_matrices<Functions>(a, NormOrder(1.0));
   const double largest = max(size).item().as_double();
   if (!std::isfinite(largest))
     return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), precision.result);

@@ -6,6 +6,7 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 
@@ -44,23 +45,6 @@ NdArray join_result(const NdArray& written, const std::optional<NdArray>& out) {
   return *out;
 }
 
-std::vector<NdArray> with_dims(const std::vector<NdArray>& arrays,
-                               std::variant<NdArray, std::vector<NdArray>> (*at_least)(const std::vector<NdArray>&)) {
-  std::vector<NdArray> results;
-  results.reserve(arrays.size());
-  for (const NdArray& a : arrays) results.push_back(std::get<NdArray>(at_least({a})));
-  return results;
-}
-
-NdArray with_leading_axes(const NdArray& a, int ndim) {
-  Dims shape = a.shape(), strides = a.strides();
-  while (shape.size() < ndim) {
-    shape.insert(0, 1);
-    strides.insert(0, 0);
-  }
-  return with_strides(a, shape, strides, a.offset());
-}
-
 // Depth of the nested lists, and the largest ndim of an array in them. All lists must be equally deep and not empty.
 struct BlockDepth {
   int lists = 0, ndim = 0;
@@ -88,7 +72,7 @@ void collect(const Blocks& blocks, std::vector<NdArray>& arrays) {
 }
 
 Dims block_shape(const Blocks& blocks, int ndim, int depth) {
-  if (!blocks.is_list()) return with_leading_axes(blocks.array(), ndim).shape();
+  if (!blocks.is_list()) return arrange::with_leading_axes(blocks.array(), ndim).shape();
   const int axis = ndim - depth;
   std::optional<Dims> shape;
   for (const Blocks& part : blocks.list()) {
@@ -108,7 +92,7 @@ Dims block_shape(const Blocks& blocks, int ndim, int depth) {
 }
 
 void write_blocks(const NdArray& target, const Blocks& blocks, int depth) {
-  if (!blocks.is_list()) return write_into(target, with_leading_axes(blocks.array(), target.ndim()));
+  if (!blocks.is_list()) return write_into(target, arrange::with_leading_axes(blocks.array(), target.ndim()));
   const int axis = target.ndim() - depth;
   int64_t at = 0;
   for (const Blocks& part : blocks.list()) {
@@ -142,35 +126,6 @@ void write_parts(const NdArray& target, int along, const std::vector<NdArray>& p
     outputs.push_back(&views[i]);
   }
   run_elementwise(program, inputs, outputs, context_for(target.device()));
-}
-
-// The positions of array_split() as bounds of parts.
-std::vector<std::pair<int64_t, int64_t>> part_bounds(const Ints& indices_or_sections, int64_t size) {
-  std::vector<std::pair<int64_t, int64_t>> bounds;
-  if (indices_or_sections.scalar()) {
-    const int64_t sections = indices_or_sections.values()[0];
-    if (sections <= 0) throw InvalidArgument(fmt::format("number sections must be larger than 0, not {}", sections));
-    const int64_t each = size / sections, longer = size % sections;
-    for (int64_t i = 0, at = 0; i < sections; ++i) {
-      const int64_t count = each + (i < longer);
-      bounds.emplace_back(at, count);
-      at += count;
-    }
-    return bounds;
-  }
-  // As Python slices: positions may be negative and need not ascend.
-  const auto clamped = [&](int64_t position) {
-    return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size);
-  };
-  int64_t start = 0;
-  for (int64_t position : indices_or_sections.values()) {
-    const int64_t first = clamped(start), stop = clamped(position);
-    bounds.emplace_back(first, std::max<int64_t>(stop - first, 0));
-    start = position;
-  }
-  const int64_t first = clamped(start);
-  bounds.emplace_back(first, size - first);
-  return bounds;
 }
 
 NdArray joined_flat(const std::vector<NdArray>& arrays, const std::optional<NdArray>& out, DType dtype) {
@@ -243,23 +198,20 @@ NdArray stack(const std::vector<NdArray>& arrays, int64_t axis, const std::optio
 
 NdArray vstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std::string_view casting) {
   const Range named("vstack");
-  return concatenate(with_dims(tup, atleast_2d), 0, std::nullopt, dtype, casting);
+  return concatenate(arrange::all_at_least(tup, 2), 0, std::nullopt, dtype, casting);
 }
 
 NdArray hstack(const std::vector<NdArray>& tup, std::optional<DType> dtype, std::string_view casting) {
   const Range named("hstack");
-  const std::vector<NdArray> arrays = with_dims(tup, atleast_1d);
+  const std::vector<NdArray> arrays = arrange::all_at_least(tup, 1);
   return concatenate(arrays, !arrays.empty() && arrays[0].ndim() == 1 ? 0 : 1, std::nullopt, dtype, casting);
 }
 
-NdArray dstack(const std::vector<NdArray>& tup) { return concatenate(with_dims(tup, atleast_3d), 2); }
+NdArray dstack(const std::vector<NdArray>& tup) { return concatenate(arrange::all_at_least(tup, 3), 2); }
 
 NdArray column_stack(const std::vector<NdArray>& tup) {
   const Range named("column_stack");
-  std::vector<NdArray> columns;
-  columns.reserve(tup.size());
-  for (const NdArray& a : tup) columns.push_back(a.ndim() < 2 ? with_leading_axes(a, 2).T() : a);
-  return concatenate(columns, 1);
+  return concatenate(arrange::as_columns(tup), 1);
 }
 
 NdArray block(const Blocks& arrays) {
@@ -282,68 +234,40 @@ NdArray append(const NdArray& arr, const NdArray& values, std::optional<int64_t>
 
 std::vector<NdArray> array_split(const NdArray& ary, const Ints& indices_or_sections, int64_t axis) {
   const Range named("array_split");
-  const int along = normalize_axis(axis, ary.ndim());
-  std::vector<NdArray> parts;
-  for (const auto& [start, count] : part_bounds(indices_or_sections, ary.shape()[along]))
-    parts.push_back(sliced(ary, along, start, count));
-  return parts;
+  return arrange::array_split(ary, indices_or_sections, axis);
 }
 
 std::vector<NdArray> split(const NdArray& ary, const Ints& indices_or_sections, int64_t axis) {
   const Range named("split");
-  const int64_t size = ary.shape()[normalize_axis(axis, ary.ndim())];
-  if (indices_or_sections.scalar()) {
-    const int64_t sections = indices_or_sections.values()[0];
-    if (sections != 0 && size % sections != 0) {
-      throw InvalidArgument(
-          fmt::format("array split does not result in an equal division: {} elements into {}", size, sections));
-    }
-  }
-  return array_split(ary, indices_or_sections, axis);
+  return arrange::split(ary, indices_or_sections, axis);
 }
 
 std::vector<NdArray> hsplit(const NdArray& ary, const Ints& indices_or_sections) {
   const Range named("hsplit");
-  if (ary.ndim() == 0) throw InvalidArgument("hsplit only works on arrays of 1 or more dimensions");
-  return split(ary, indices_or_sections, ary.ndim() > 1 ? 1 : 0);
+  return arrange::hsplit(ary, indices_or_sections);
 }
 
 std::vector<NdArray> vsplit(const NdArray& ary, const Ints& indices_or_sections) {
   const Range named("vsplit");
-  if (ary.ndim() < 2) throw InvalidArgument("vsplit only works on arrays of 2 or more dimensions");
-  return split(ary, indices_or_sections, 0);
+  return arrange::vsplit(ary, indices_or_sections);
 }
 
 std::vector<NdArray> dsplit(const NdArray& ary, const Ints& indices_or_sections) {
   const Range named("dsplit");
-  if (ary.ndim() < 3) throw InvalidArgument("dsplit only works on arrays of 3 or more dimensions");
-  return split(ary, indices_or_sections, 2);
+  return arrange::dsplit(ary, indices_or_sections);
 }
 
 std::vector<NdArray> unstack(const NdArray& x, int64_t axis) {
   const Range named("unstack");
-  if (x.ndim() == 0) throw InvalidArgument("Input array must be at least 1-d.");
-  const int along = normalize_axis(axis, x.ndim());
-  std::vector<NdArray> parts;
-  for (int64_t i = 0; i < x.shape()[along]; ++i) parts.push_back(squeeze(sliced(x, along, i, 1), along));
-  return parts;
+  return arrange::unstack(x, axis);
 }
 
 NdArray tile(const NdArray& A, const Ints& reps) {
   const Range named("tile");
-  std::vector<int64_t> counts = reps.values();
-  const int ndim = std::max(static_cast<int>(counts.size()), A.ndim());
-  counts.insert(counts.begin(), static_cast<size_t>(ndim) - counts.size(), 1);
-  NdArray whole = with_leading_axes(A, ndim);
-  Dims shape = whole.shape();
-  int repeated = 0;
-  for (int d = 0; d < ndim; ++d) {
-    const int64_t count = counts[static_cast<size_t>(d)];
-    if (count < 0) throw InvalidArgument(fmt::format("negative dimensions are not allowed: repetitions {}", count));
-    if (__builtin_mul_overflow(shape[d], count, &shape[d]))
-      throw InvalidArgument(fmt::format("the result of {} repetitions is too large", count));
-    repeated += count != 1;
-  }
+  auto [counts, shape] = arrange::tiled_by(A.shape(), reps);
+  const int ndim = shape.size();
+  NdArray whole = arrange::with_leading_axes(A, ndim);
+  auto repeated = std::count_if(counts.begin(), counts.end(), [](int64_t count) { return count != 1; });
   // An axis before each one that is repeated, along which the result broadcasts; as many as fit at a time.
   while (repeated > 0) {
     Dims spread, target;
@@ -419,21 +343,7 @@ void write_rolled(const NdArray& target, const NdArray& a, std::span<const std::
 NdArray roll(const NdArray& a, const Ints& shift, const Axes& axis) {
   const Range named("roll");
   if (axis.none()) return roll(a.reshape({a.size()}), shift, 0).reshape(a.shape());
-  const std::vector<int64_t>&shifts = shift.values(), &axes = axis.list();
-  if (shifts.size() != axes.size() && shifts.size() != 1 && axes.size() != 1) {
-    throw InvalidArgument(
-        fmt::format("'shift' and 'axis' should be scalars or 1D sequences of equal length, not {} and {}",
-                    shifts.size(), axes.size()));
-  }
-  const size_t pairs = shifts.empty() || axes.empty() ? 0 : std::max(shifts.size(), axes.size());
-  std::vector<int64_t> amounts(static_cast<size_t>(a.ndim()), 0);
-  for (int64_t each : axes) normalize_axis(each, a.ndim());
-  for (size_t i = 0; i < pairs; ++i) {
-    const int d = normalize_axis(axes[axes.size() == 1 ? 0 : i], a.ndim());
-    const int64_t size = std::max<int64_t>(a.shape()[d], 1), by = shifts[shifts.size() == 1 ? 0 : i] % size;
-    int64_t& amount = amounts[static_cast<size_t>(d)];
-    amount = (amount + by + size) % size;
-  }
+  const std::vector<int64_t> amounts = arrange::rolled_by(a.shape(), shift, axis.list());
   std::vector<std::pair<int, int64_t>> moved;
   for (int d = 0; d < a.ndim(); ++d)
     if (amounts[static_cast<size_t>(d)] != 0) moved.emplace_back(d, amounts[static_cast<size_t>(d)]);

@@ -8,6 +8,7 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/manipulation/arrange.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -25,22 +26,9 @@ NdArray in_order(const NdArray& a, Order order) {
   return result;
 }
 
-NdArray at_least(const NdArray& a, int ndim) {
-  if (a.ndim() >= ndim) return a;
-  Dims shape = a.shape();
-  if (ndim == 1) return a.reshape({1});
-  if (ndim == 2) return a.reshape({1, a.ndim() == 0 ? 1 : shape[0]});
-  if (a.ndim() == 0) return a.reshape({1, 1, 1});
-  if (a.ndim() == 1) return a.reshape({1, shape[0], 1});
-  return a.reshape({shape[0], shape[1], 1});
-}
-
-std::variant<NdArray, std::vector<NdArray>> all_at_least(const std::vector<NdArray>& arrays, int ndim) {
-  if (arrays.size() == 1) return at_least(arrays[0], ndim);
-  std::vector<NdArray> results;
-  results.reserve(arrays.size());
-  for (const NdArray& a : arrays) results.push_back(at_least(a, ndim));
-  return results;
+std::variant<NdArray, std::vector<NdArray>> one_or_all_at_least(const std::vector<NdArray>& arrays, int ndim) {
+  if (arrays.size() == 1) return arrange::at_least(arrays[0], ndim);
+  return arrange::all_at_least(arrays, ndim);
 }
 
 std::vector<Dims> shapes_of(const std::vector<NdArray>& arrays) {
@@ -48,12 +36,6 @@ std::vector<Dims> shapes_of(const std::vector<NdArray>& arrays) {
   shapes.reserve(arrays.size());
   for (const NdArray& a : arrays) shapes.push_back(a.shape());
   return shapes;
-}
-
-void require_dims(const NdArray& a, int ndim, const char* function) {
-  if (a.ndim() >= ndim) return;
-  throw InvalidArgument(
-      fmt::format("{}: Input must be >= {}-d, but the array has {} dimensions", function, ndim, a.ndim()));
 }
 
 }  // namespace
@@ -144,13 +126,13 @@ NdArray squeeze(const NdArray& a, const Axes& axis) {
 }
 
 std::variant<NdArray, std::vector<NdArray>> atleast_1d(const std::vector<NdArray>& arys) {
-  return all_at_least(arys, 1);
+  return one_or_all_at_least(arys, 1);
 }
 std::variant<NdArray, std::vector<NdArray>> atleast_2d(const std::vector<NdArray>& arys) {
-  return all_at_least(arys, 2);
+  return one_or_all_at_least(arys, 2);
 }
 std::variant<NdArray, std::vector<NdArray>> atleast_3d(const std::vector<NdArray>& arys) {
-  return all_at_least(arys, 3);
+  return one_or_all_at_least(arys, 3);
 }
 
 NdArray transpose(const NdArray& a, const Axes& axes) {
@@ -178,37 +160,10 @@ NdArray matrix_transpose(const NdArray& x) {
 }
 
 NdArray moveaxis(const NdArray& a, const Ints& source, const Ints& destination) {
-  const std::vector<int> from = normalize_axes(source.values(), a.ndim(), "repeated axis in `source` argument");
-  const std::vector<int> to = normalize_axes(destination.values(), a.ndim(), "repeated axis in `destination` argument");
-  if (from.size() != to.size()) {
-    throw InvalidArgument(
-        fmt::format("`source` and `destination` arguments must have the same number of elements, not {} and {}",
-                    from.size(), to.size()));
-  }
-  std::vector<int64_t> axes(static_cast<size_t>(a.ndim()), -1);
-  uint32_t moved = 0;
-  for (size_t i = 0; i < from.size(); ++i) {
-    axes[static_cast<size_t>(to[i])] = from[i];
-    moved |= 1u << from[i];
-  }
-  int next = 0;
-  for (int64_t& axis : axes) {
-    if (axis >= 0) continue;
-    while (moved & (1u << next)) ++next;
-    axis = next++;
-  }
-  return permuted(a, axes);
+  return arrange::moveaxis(a, source, destination);
 }
 
-NdArray rollaxis(const NdArray& a, int64_t axis, int64_t start) {
-  const int from = normalize_axis(axis, a.ndim());
-  const int64_t n = a.ndim();
-  if (start < -n || start > n)
-    throw IndexError(fmt::format("'start' arg requires {} <= start < {}, but {} was passed in", -n, n + 1, start));
-  int64_t to = start < 0 ? start + n : start;
-  if (from < to) --to;
-  return moveaxis(a, from, to);
-}
+NdArray rollaxis(const NdArray& a, int64_t axis, int64_t start) { return arrange::rollaxis(a, axis, start); }
 
 NdArray swapaxes(const NdArray& a, int64_t axis1, int64_t axis2) {
   const int first = normalize_axis(axis1, a.ndim()), second = normalize_axis(axis2, a.ndim());
@@ -218,48 +173,10 @@ NdArray swapaxes(const NdArray& a, int64_t axis1, int64_t axis2) {
   return with_strides(a, shape, strides, a.offset());
 }
 
-NdArray flip(const NdArray& m, const Axes& axis) {
-  uint32_t mask = 0;
-  if (axis.none())
-    mask = axis.mask(m.ndim());
-  else
-    for (int d : normalize_axes(axis.list(), m.ndim(), "repeated axis")) mask |= 1u << d;
-  NdArray view = m;
-  for (int d = 0; d < m.ndim(); ++d)
-    if (mask & (1u << d)) view = sliced(view, d, m.shape()[d] - 1, m.shape()[d], -1);
-  return view;
-}
-
-NdArray fliplr(const NdArray& m) {
-  require_dims(m, 2, "fliplr");
-  return flip(m, 1);
-}
-
-NdArray flipud(const NdArray& m) {
-  require_dims(m, 1, "flipud");
-  return flip(m, 0);
-}
-
-NdArray rot90(const NdArray& m, int64_t k, const Ints& axes) {
-  const std::vector<int64_t>& pair = axes.values();
-  if (pair.size() != 2) throw InvalidArgument(fmt::format("len(axes) must be 2, not {}", pair.size()));
-  const int64_t n = m.ndim();
-  if (pair[0] == pair[1] || std::abs(pair[0] - pair[1]) == n)
-    throw InvalidArgument(fmt::format("Axes must be different, not {} and {}", pair[0], pair[1]));
-  for (int64_t axis : pair)
-    if (axis < -n || axis >= n)
-      throw InvalidArgument(fmt::format("Axes=({}, {}) out of range for array of ndim={}.", pair[0], pair[1], n));
-  switch (((k % 4) + 4) % 4) {
-    case 0:
-      return m;
-    case 1:
-      return swapaxes(flip(m, pair[1]), pair[0], pair[1]);
-    case 2:
-      return flip(flip(m, pair[0]), pair[1]);
-    default:
-      return flip(swapaxes(m, pair[0], pair[1]), pair[1]);
-  }
-}
+NdArray flip(const NdArray& m, const Axes& axis) { return arrange::flip(m, axis); }
+NdArray fliplr(const NdArray& m) { return arrange::fliplr(m); }
+NdArray flipud(const NdArray& m) { return arrange::flipud(m); }
+NdArray rot90(const NdArray& m, int64_t k, const Ints& axes) { return arrange::rot90(m, k, axes); }
 
 NdArray broadcast_to(const NdArray& array, const Ints& shape, bool /*subok*/) {
   const Dims wanted = shape_of(shape);

@@ -9,110 +9,16 @@
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/manipulation/pad_rules.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {
+
+using namespace padding;
+
 namespace {
-
-enum class Mode : uint8_t {
-  constant,
-  edge,
-  linear_ramp,
-  maximum,
-  mean,
-  median,
-  minimum,
-  reflect,
-  symmetric,
-  wrap,
-  empty
-};
-
-struct ModeName {
-  std::string_view name;
-  Mode mode;
-  std::string_view keyword;  // the one that it takes
-};
-constexpr std::array<ModeName, 11> kModes = {{{"constant", Mode::constant, "constant_values"},
-                                              {"edge", Mode::edge, ""},
-                                              {"linear_ramp", Mode::linear_ramp, "end_values"},
-                                              {"maximum", Mode::maximum, "stat_length"},
-                                              {"mean", Mode::mean, "stat_length"},
-                                              {"median", Mode::median, "stat_length"},
-                                              {"minimum", Mode::minimum, "stat_length"},
-                                              {"reflect", Mode::reflect, "reflect_type"},
-                                              {"symmetric", Mode::symmetric, "reflect_type"},
-                                              {"wrap", Mode::wrap, ""},
-                                              {"empty", Mode::empty, ""}}};
-
-Mode parse_mode(std::string_view mode, std::initializer_list<std::pair<std::string_view, bool>> given) {
-  for (const ModeName& row : kModes) {
-    if (row.name != mode) continue;
-    for (const auto& [keyword, is_given] : given)
-      if (is_given && keyword != row.keyword)
-        throw InvalidArgument(fmt::format("unsupported keyword arguments for mode '{}': {{'{}'}}", mode, keyword));
-    return row.mode;
-  }
-  throw InvalidArgument(fmt::format("mode '{}' is not supported", mode));
-}
-
-using Pair = std::array<Scalar, 2>;
-
-// One pair per axis.
-std::vector<Pair> as_pairs(const NdArray& values, int ndim) {
-  const NdArray host = values.to(kCpu);
-  NdArray pairs = host;
-  if (host.ndim() < 3 && host.size() == 1) pairs = host.reshape({1, 1});
-  if (host.ndim() < 3 && host.size() == 2 && !(host.shape() == Dims{2, 1})) pairs = host.reshape({1, 2});
-  pairs = pairs.broadcast_to({ndim, 2});
-  std::vector<Pair> result(static_cast<size_t>(ndim));
-  for (int64_t d = 0; d < ndim; ++d)
-    for (int64_t side = 0; side < 2; ++side)
-      result[static_cast<size_t>(d)][static_cast<size_t>(side)] = pairs[{d, side}].item();
-  return result;
-}
-
-struct Widths {
-  int64_t left = 0, right = 0;
-};
-
-void check_width(const Widths& widths) {
-  if (widths.left < 0 || widths.right < 0)
-    throw InvalidArgument(fmt::format("index can't contain negative values, not ({}, {})", widths.left, widths.right));
-}
-
-std::vector<Widths> as_widths(const NdArray& values, int ndim) {
-  std::vector<Widths> result;
-  // Widths for no axis are checked all the same.
-  for (const double value : to_vector<double>(values.astype(DType::float64)))
-    if (value < 0) throw InvalidArgument("index can't contain negative values");
-  for (const Pair& pair : as_pairs(values, ndim)) {
-    const Widths widths{static_cast<int64_t>(std::nearbyint(pair[0].as_double())),
-                        static_cast<int64_t>(std::nearbyint(pair[1].as_double()))};
-    check_width(widths);
-    result.push_back(widths);
-  }
-  return result;
-}
-
-std::vector<Widths> widths_of(const std::variant<AxisWidths, NdArray>& given, int ndim) {
-  if (const NdArray* array = std::get_if<NdArray>(&given)) {
-    if (kind(array->dtype()) != 'i') {
-      throw TypeError(fmt::format("`pad_width` must be of integral type, not {}", name(array->dtype())));
-    }
-    return as_widths(*array, ndim);
-  }
-  std::vector<Widths> result(static_cast<size_t>(ndim));
-  for (const auto& [axis, sides] : std::get<AxisWidths>(given)) {
-    const int normal = normalize_axis(axis, ndim);
-    const Widths widths{sides.first, sides.second};
-    check_width(widths);
-    result[static_cast<size_t>(normal)] = widths;
-  }
-  return result;
-}
 
 // Calls the function with every line of the padded array, along one axis after the other.
 void pad_lines(const NdArray& padded, const std::vector<Widths>& widths, const PadFunction& function) {
@@ -250,16 +156,7 @@ NdArray pad(const NdArray& array, const std::variant<AxisWidths, NdArray>& pad_w
                                                                        {"constant_values", constant_values.has_value()},
                                                                        {"end_values", end_values.has_value()},
                                                                        {"reflect_type", reflect_type.has_value()}});
-  Dims shape = array.shape();
-  for (int d = 0; d < ndim; ++d) {
-    const Widths& w = widths[static_cast<size_t>(d)];
-    int64_t added = 0;
-    if (__builtin_add_overflow(w.left, w.right, &added) || __builtin_add_overflow(shape[d], added, &shape[d]))
-      throw InvalidArgument(fmt::format("pad widths ({}, {}) of axis {} are too large", w.left, w.right, d));
-    if (array.size() == 0 && array.shape()[d] == 0 && added > 0 && how != Mode::constant && how != Mode::empty) {
-      throw InvalidArgument(fmt::format("can't extend empty axis {} using modes other than 'constant' or 'empty'", d));
-    }
-  }
+  const Dims shape = padded_shape(array.shape(), widths, how);
   NdArray result(shape, array.dtype(), context_for(array.device()));
   // The region of the axes from `from` on that the original fills.
   const auto region = [&](int from) {

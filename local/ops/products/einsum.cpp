@@ -20,6 +20,12 @@ struct Term {
   std::string labels;  // each once
 };
 
+std::vector<std::string> letters_of(const std::vector<Term>& terms) {
+  std::vector<std::string> letters;
+  for (const Term& term : terms) letters.push_back(term.labels);
+  return letters;
+}
+
 Labels labels_of(const std::string& letters) { return Labels(letters.begin(), letters.end()); }
 
 // The diagonal view over repeated labels, without the axes of one element that broadcast to other terms' extents.
@@ -91,20 +97,6 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
   }
   engine(context.device).run(program, launch, context);
   return half ? result.astype(dtype, context) : result;
-}
-
-// What a step must keep: the letters of the result and of the terms that are left.
-std::string kept_letters(const std::vector<Term>& taken, const std::vector<Term>& left, const std::string& output) {
-  std::string kept;
-  for (const Term& term : taken)
-    for (char letter : term.labels) {
-      const bool needed =
-          output.find(letter) != std::string::npos || std::any_of(left.begin(), left.end(), [&](const Term& other) {
-            return other.labels.find(letter) != std::string::npos;
-          });
-      if (needed && kept.find(letter) == std::string::npos) kept += letter;
-    }
-  return kept;
 }
 
 Term contract(const std::vector<Term>& taken, const std::string& output, const EinsumTerms& terms,
@@ -181,7 +173,8 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
     for (int64_t position : positions) taken.push_back(left[static_cast<size_t>(position)]);
     std::sort(positions.rbegin(), positions.rend());
     for (int64_t position : positions) left.erase(left.begin() + position);
-    const std::string kept = step + 1 == path.size() ? terms.output : kept_letters(taken, left, terms.output);
+    const std::string kept =
+        step + 1 == path.size() ? terms.output : kept_letters(letters_of(taken), letters_of(left), terms.output);
     left.push_back(contract(taken, kept, terms, context));
   }
   NdArray result = between == loop ? left[0].array : left[0].array.astype(loop, context);

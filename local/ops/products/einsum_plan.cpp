@@ -47,9 +47,8 @@ struct Subscripts {
   std::vector<NdArray> operands;
 };
 
-Subscripts from_text(const EinsumOperands& operands) {
+Subscripts from_text(const std::string& text) {
   Subscripts result;
-  const std::string& text = std::get<std::string>(operands[0]);
   const size_t arrow = text.find("->");
   const std::string left = text.substr(0, arrow);
   size_t begin = 0;
@@ -61,6 +60,11 @@ Subscripts from_text(const EinsumOperands& operands) {
     begin = comma + 1;
   }
   if (arrow != std::string::npos) result.output = parse_term(std::string_view(text).substr(arrow + 2), "the output");
+  return result;
+}
+
+Subscripts from_text(const EinsumOperands& operands) {
+  Subscripts result = from_text(std::get<std::string>(operands[0]));
   for (size_t i = 1; i < operands.size(); ++i) {
     const NdArray* array = std::get_if<NdArray>(&operands[i]);
     if (!array) throw TypeError("einsum: only the first argument may be a string");
@@ -136,7 +140,7 @@ void find_extents(EinsumTerms& terms) {
   }
   for (size_t i = 0; i < terms.inputs.size(); ++i) {
     const std::string& labels = terms.inputs[i];
-    const Dims& shape = terms.operands[i].shape();
+    const Dims& shape = terms.shapes[i];
     for (int d = 0; d < shape.size(); ++d) {
       const char label = labels[static_cast<size_t>(d)];
       const int first = static_cast<int>(labels.find(label));
@@ -151,7 +155,7 @@ void find_extents(EinsumTerms& terms) {
       } else if (shape[d] != 1 && shape[d] != extent) {
         std::string text = "operands could not be broadcast together with remapped shapes [original->remapped]: ";
         for (size_t j = 0; j < terms.inputs.size(); ++j)
-          text += remapped(terms.operands[j].shape(), terms.inputs[j], order) + " ";
+          text += remapped(terms.shapes[j], terms.inputs[j], order) + " ";
         fail(text);
       }
     }
@@ -362,17 +366,14 @@ ContractionPath given_path(const std::vector<std::variant<std::string, Ints>>& l
 
 }  // namespace
 
-EinsumTerms parse_einsum(const EinsumOperands& operands) {
-  if (operands.empty() || (operands.size() == 1 && std::holds_alternative<std::string>(operands[0])))
-    fail(
-        "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its "
-        "corresponding subscripts list");
-  Subscripts subscripts = std::holds_alternative<std::string>(operands[0]) ? from_text(operands) : from_lists(operands);
-  if (subscripts.inputs.size() != subscripts.operands.size()) {
+namespace {
+
+EinsumTerms terms_of(Subscripts subscripts, std::vector<Dims> shapes) {
+  if (subscripts.inputs.size() != shapes.size()) {
     fail(fmt::format("{} operands provided to einstein sum function than specified in the subscripts string",
-                     subscripts.inputs.size() > subscripts.operands.size() ? "fewer" : "more"));
+                     subscripts.inputs.size() > shapes.size() ? "fewer" : "more"));
   }
-  EinsumTerms terms{std::move(subscripts.inputs), {}, {}, std::move(subscripts.operands)};
+  EinsumTerms terms{std::move(subscripts.inputs), {}, {}, std::move(shapes), std::move(subscripts.operands)};
 
   // Letters for the axes of ellipses, counted from the last.
   std::string used;
@@ -380,7 +381,7 @@ EinsumTerms parse_einsum(const EinsumOperands& operands) {
   if (subscripts.output) used += *subscripts.output;
   int64_t most = 0;
   for (size_t i = 0; i < terms.inputs.size(); ++i) {
-    const int ndim = terms.operands[i].ndim();
+    const int ndim = terms.shapes[i].size();
     const bool open = terms.inputs[i].find(kEllipsis) != std::string::npos;
     const int named = static_cast<int>(terms.inputs[i].size()) - (open ? 1 : 0);
     if (named > ndim)
@@ -398,7 +399,7 @@ EinsumTerms parse_einsum(const EinsumOperands& operands) {
   if (most > static_cast<int64_t>(free.size())) fail("einsum: too many different axes");
   const std::string extra = free.substr(0, static_cast<size_t>(most));
   for (size_t i = 0; i < terms.inputs.size(); ++i) {
-    const size_t count = static_cast<size_t>(terms.operands[i].ndim()) - (terms.inputs[i].size() - 1);
+    const size_t count = static_cast<size_t>(terms.shapes[i].size()) - (terms.inputs[i].size() - 1);
     if (terms.inputs[i].find(kEllipsis) != std::string::npos)
       replace_ellipsis(terms.inputs[i], std::string_view(extra).substr(extra.size() - count));
   }
@@ -431,6 +432,24 @@ EinsumTerms parse_einsum(const EinsumOperands& operands) {
   return terms;
 }
 
+}  // namespace
+
+EinsumTerms parse_einsum(const EinsumOperands& operands) {
+  if (operands.empty() || (operands.size() == 1 && std::holds_alternative<std::string>(operands[0])))
+    fail(
+        "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its "
+        "corresponding subscripts list");
+  Subscripts subscripts = std::holds_alternative<std::string>(operands[0]) ? from_text(operands) : from_lists(operands);
+  std::vector<Dims> shapes;
+  for (const NdArray& operand : subscripts.operands) shapes.push_back(operand.shape());
+  return terms_of(std::move(subscripts), std::move(shapes));
+}
+
+EinsumTerms parse_einsum(const std::string& subscripts, const std::vector<Dims>& shapes) {
+  if (shapes.empty()) fail("must specify the einstein sum subscripts string and at least one operand");
+  return terms_of(from_text(subscripts), shapes);
+}
+
 ContractionPath find_path(const EinsumTerms& terms, const EinsumOptimize& optimize) {
   const Sizes sizes(terms);
   std::string method = "greedy";
@@ -455,6 +474,16 @@ ContractionPath find_path(const EinsumTerms& terms, const EinsumOptimize& optimi
   if (method == "greedy") return greedy_path(terms, limit);
   if (method == "optimal") return OptimalSearch(terms, limit).path();
   fail(fmt::format("Path name {} not found", method));
+}
+
+std::string kept_letters(const std::vector<std::string>& taken, const std::vector<std::string>& left,
+                         const std::string& output) {
+  std::string needed = output, kept;
+  for (const std::string& labels : left) needed += labels;
+  for (const std::string& labels : taken)
+    for (char letter : labels)
+      if (needed.find(letter) != std::string::npos && kept.find(letter) == std::string::npos) kept += letter;
+  return kept;
 }
 
 std::string describe_path(const EinsumTerms& terms, const ContractionPath& path) {

@@ -9,6 +9,7 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/numerical/gufunc.h"
 #include "quarry/local/ops/products/contract.h"
+#include "quarry/local/ops/products/pairs.h"
 #include "quarry/local/ops/ufunc/apply.h"
 
 namespace quarry::local::ops {
@@ -234,11 +235,6 @@ NdArray contract_axes(const NdArray& a, std::span<const int> a_axes, const NdArr
   return linalg::contract(left, a_labels, right, b_labels, out, context);
 }
 
-[[noreturn]] void not_aligned(const Dims& a, int a_axis, const Dims& b, int b_axis) {
-  throw InvalidArgument(fmt::format("shapes {} and {} not aligned: {} (dim {}) != {} (dim {})", compact_shape(a),
-                                    compact_shape(b), a[a_axis], a_axis, b[b_axis], b_axis));
-}
-
 }  // namespace
 
 NdArray matmul(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, Casting casting,
@@ -291,9 +287,8 @@ NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& ou
   if (a.ndim() == 0 || b.ndim() == 0) {
     result = apply("multiply"_op, {a, b});
   } else {
-    const int a_axis = a.ndim() - 1, b_axis = std::max(b.ndim() - 2, 0);
-    if (a.shape()[a_axis] != b.shape()[b_axis]) not_aligned(a.shape(), a_axis, b.shape(), b_axis);
-    result = contract_axes(a, std::array{a_axis}, b, std::array{b_axis});
+    const AxisPairs axes = dot_axes(a.shape(), b.shape());
+    result = contract_axes(a, axes.a, b, axes.b);
   }
   return out ? store_exactly(result, *out) : result;
 }
@@ -309,15 +304,8 @@ NdArray vdot(const NdArray& a, const NdArray& b) {
 NdArray inner(const NdArray& a, const NdArray& b) {
   const Range named("inner");
   if (a.ndim() == 0 || b.ndim() == 0) return apply("multiply"_op, {a, b});
-  const int a_axis = a.ndim() - 1, b_axis = b.ndim() - 1;
-  if (a.shape()[a_axis] != b.shape()[b_axis]) {
-    // NumPy's text shows b with its last two axes exchanged.
-    Dims shown = b.shape();
-    const int place = std::max(b_axis - 1, 0);
-    if (b_axis > 0) std::swap(shown[b_axis], shown[place]);
-    not_aligned(a.shape(), a_axis, shown, place);
-  }
-  return contract_axes(a, std::array{a_axis}, b, std::array{b_axis});
+  const AxisPairs axes = inner_axes(a.shape(), b.shape());
+  return contract_axes(a, axes.a, b, axes.b);
 }
 
 NdArray outer(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {
@@ -328,47 +316,14 @@ NdArray outer(const NdArray& a, const NdArray& b, const std::optional<NdArray>& 
 
 NdArray tensordot(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::vector<Ints>>& axes) {
   const Range named("tensordot");
-  std::vector<int> a_axes, b_axes;
-  if (const int64_t* count = std::get_if<int64_t>(&axes)) {
-    if (*count > a.ndim() || *count > b.ndim())
-      throw IndexError(fmt::format("tensordot: {} axes of arrays of {} and {} dimensions", *count, a.ndim(), b.ndim()));
-    for (int64_t i = 0; i < *count; ++i) {
-      a_axes.push_back(static_cast<int>(a.ndim() - *count + i));
-      b_axes.push_back(static_cast<int>(i));
-    }
-  } else {
-    const auto& lists = std::get<std::vector<Ints>>(axes);
-    if (lists.size() != 2)
-      throw InvalidArgument(fmt::format("tensordot takes two lists of axes, got {}", lists.size()));
-    if (lists[0].values().size() != lists[1].values().size()) throw InvalidArgument("shape-mismatch for sum");
-    for (auto [from, ndim, to] : {std::tuple(&lists[0], a.ndim(), &a_axes), std::tuple(&lists[1], b.ndim(), &b_axes)}) {
-      for (int64_t axis : from->values()) to->push_back(normalize_axis(axis, ndim));
-    }
-  }
-  for (const std::vector<int>* list : {&a_axes, &b_axes})
-    for (size_t i = 0; i < list->size(); ++i)
-      if (std::count(list->begin(), list->end(), (*list)[i]) > 1)
-        throw InvalidArgument("duplicate axes are not allowed in tensordot");
-  for (size_t i = 0; i < a_axes.size(); ++i)
-    if (a.shape()[a_axes[i]] != b.shape()[b_axes[i]]) throw InvalidArgument("shape-mismatch for sum");
-  return contract_axes(a, a_axes, b, b_axes);
+  const AxisPairs pairs = tensordot_axes(a.shape(), b.shape(), axes);
+  return contract_axes(a, pairs.a, b, pairs.b);
 }
 
 NdArray kron(const NdArray& a, const NdArray& b) {
   const Range named("kron");
-  const int ndim = std::max(a.ndim(), b.ndim());
-  if (2 * ndim > kMaxDims)
-    throw InvalidArgument(fmt::format("kron takes arrays of at most {} dimensions, got {}", kMaxDims / 2, ndim));
-  // Axes of a and of b in turn; joined in pairs.
-  Dims a_shape, b_shape, shape;
-  for (int d = 0; d < ndim; ++d) {
-    const int64_t from_a = d < ndim - a.ndim() ? 1 : a.shape()[d - (ndim - a.ndim())];
-    const int64_t from_b = d < ndim - b.ndim() ? 1 : b.shape()[d - (ndim - b.ndim())];
-    a_shape.push_back(from_a), a_shape.push_back(1);
-    b_shape.push_back(1), b_shape.push_back(from_b);
-    shape.push_back(from_a * from_b);
-  }
-  return apply("multiply"_op, {a.reshape(a_shape), b.reshape(b_shape)}).reshape(shape);
+  const KroneckerShapes shapes = kron_shapes(a.shape(), b.shape());
+  return apply("multiply"_op, {a.reshape(shapes.a), b.reshape(shapes.b)}).reshape(shapes.result);
 }
 
 NdArray cross(const NdArray& a, const NdArray& b, int64_t axisa, int64_t axisb, int64_t axisc,

@@ -4,12 +4,12 @@
 
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "quarry/local/device/range.h"
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/compositions.h"
 
 namespace quarry::local::ops {
 namespace {
@@ -87,11 +87,7 @@ NdArray isclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bo
   V y = f.input(whole ? Arg(b.scalar().as_double()) : b);
   const PromotionOperand operands[] = {b.promotion(), {DType::float64, true}};
   if (b.array()) y = f.cast(y, result_type(operands));
-  const V bound = f("add"_op, f.input(atol), f("multiply"_op, f.input(rtol), f("absolute"_op, y)));
-  const V near = f("less_equal"_op, f("absolute"_op, f("subtract"_op, x, y)), bound);
-  V result = f("logical_or"_op, f("logical_and"_op, near, f("isfinite"_op, y)), f("equal"_op, x, y));
-  if (equal_nan) result = f("logical_or"_op, result, f("logical_and"_op, f("isnan"_op, x), f("isnan"_op, y)));
-  return f.run(result);
+  return f.run(compositions::isclose(f, x, y, f.input(rtol), f.input(atol), equal_nan));
 }
 
 bool allclose(const Arg& a, const Arg& b, const Arg& rtol, const Arg& atol, bool equal_nan) {
@@ -164,47 +160,25 @@ NdArray fix(const NdArray& x, const std::optional<NdArray>& out) {
   return apply("trunc"_op, {x}, options);
 }
 
-// Below 20 the power series in x^2/4, whose terms are all positive; above it the asymptotic series (Abramowitz and
-// Stegun 9.6.12 and 9.7.1).
 NdArray i0(const NdArray& x) {
   const Range named("i0");
   if (is_complex(x.dtype())) throw TypeError("i0 not supported for complex values");
   Fused f;
   const V magnitude = f("absolute"_op, f.cast(f.input(x), DType::float64));
-  const V t = f("multiply"_op, f("square"_op, magnitude), 0.25);
-  V series = f("add"_op, f("multiply"_op, t, 1.0 / (40.0 * 40.0)), 1.0);
-  for (int k = 39; k >= 1; --k) series = f("add"_op, f("multiply"_op, f("multiply"_op, series, t), 1.0 / (k * k)), 1.0);
-  const V large = f("maximum"_op, magnitude, 20.0), inverse = f("divide"_op, 1.0, large);
-  V tail = f("add"_op, f("multiply"_op, inverse, 51.0 * 51.0 / (8.0 * 26.0)), 1.0);
-  for (int k = 25; k >= 1; --k) {
-    const double factor = (2.0 * k - 1) * (2.0 * k - 1) / (8.0 * k);
-    tail = f("add"_op, f("multiply"_op, f("multiply"_op, tail, inverse), factor), 1.0);
-  }
-  // Half the exponent twice: the root keeps large results in range.
-  const V half = f("exp"_op, f("multiply"_op, large, 0.5));
-  const V asymptotic = f(
-      "multiply"_op,
-      f("multiply"_op, f("divide"_op, half, f("sqrt"_op, f("multiply"_op, large, 2 * std::numbers::pi))), tail), half);
-  const V result = f("where"_op, f("less"_op, magnitude, 20.0), series,
-                     f("where"_op, f("isfinite"_op, magnitude), asymptotic, magnitude));
+  const V result = compositions::bessel_i0(f, magnitude);
   return f.run(f.cast(result, is_float(x.dtype()) ? x.dtype() : DType::float64));
 }
 
 NdArray sinc(const NdArray& x) {
   const Range named("sinc");
   Fused f;
-  const V y = f("multiply"_op, f.input(x), std::numbers::pi);
-  const V zero = f("equal"_op, y, 0), safe = f("where"_op, zero, 1, y);
-  return f.run(f("where"_op, zero, 1, f("divide"_op, f("sin"_op, safe), safe)));
+  return f.run(compositions::sinc(f, f.input(x)));
 }
 
 NdArray angle(const NdArray& z, bool deg) {
   const Range named("angle");
   Fused f;
-  const V v = f.input(z);
-  V result = is_complex(z.dtype()) ? f("arctan2"_op, f("imag"_op, v), f("real"_op, v)) : f("arctan2"_op, 0, v);
-  if (deg) result = f("multiply"_op, result, 180 / std::numbers::pi);
-  return f.run(result);
+  return f.run(compositions::angle(f, f.input(z), is_complex(z.dtype()), deg));
 }
 
 NdArray real_if_close(const NdArray& a, double tol) {
