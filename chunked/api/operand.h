@@ -33,5 +33,6 @@ class Operand {
 };
 
 using local::Axes;
+using local::Ints;
 
 }  // namespace quarry

@@ -1,0 +1,86 @@
+#include "quarry/chunked/api/compose.h"
+
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::compose {
+
+DType promoted(std::span<const Operand> operands) {
+  std::vector<local::PromotionOperand> dtypes;
+  for (const Operand& operand : operands) {
+    if (operand.is_array())
+      dtypes.push_back({operand.array().dtype(), false});
+    else
+      dtypes.push_back({operand.scalar().dtype(), operand.scalar().weak()});
+  }
+  return local::result_type(dtypes);
+}
+
+DType promoted(std::span<const Array> arrays) { return promoted(std::vector<Operand>(arrays.begin(), arrays.end())); }
+
+Array as_array(const Operand& operand) {
+  return operand.is_array() ? operand.array() : constant({}, operand.scalar(), operand.scalar().dtype());
+}
+Array as_array(const Operand& operand, DType dtype) {
+  return operand.is_array() ? operand.array().astype(dtype) : constant({}, operand.scalar(), dtype);
+}
+
+Array positions(const Dims& shape, int axis, DType dtype) { return Array(expr::index(shape, axis)).astype(dtype); }
+Array positions(int64_t count, DType dtype) { return positions({count}, 0, dtype); }
+Array constant(const Dims& shape, const Scalar& value, DType dtype) {
+  return Array(expr::constant(value, dtype, shape));
+}
+
+Array joined(const std::vector<Array>& parts, int axis) {
+  std::vector<expr::NodePtr> nodes;
+  for (const Array& part : parts)
+    if (part.shape()[axis] > 0) nodes.push_back(part.node());
+  if (nodes.empty()) return parts.front();
+  return Array(expr::concatenate(std::move(nodes), axis));
+}
+
+Array along(const Array& x, int axis, int ndim) {
+  uint32_t added = 0;
+  for (int d = 0; d < ndim; ++d)
+    if (d != axis) added |= uint32_t{1} << d;
+  return Array(expr::insert_axes(x.node(), added));
+}
+
+Array with_axes(const Array& x, int axis) { return Array(expr::insert_axes(x.node(), uint32_t{1} << axis)); }
+
+Dims with_extent(const Dims& shape, int axis, int64_t extent) {
+  Dims result = shape;
+  result[axis] = extent;
+  return result;
+}
+
+Array gathered(const Array& x, int axis, std::span<const int64_t> positions) {
+  std::vector<Array> parts;
+  for (size_t i = 0; i < positions.size();) {
+    size_t end = i + 1;
+    const int64_t step = end < positions.size() ? positions[end] - positions[i] : 1;
+    while (end < positions.size() && positions[end] - positions[end - 1] == step) ++end;
+    // The last of an odd step may begin a longer run.
+    if (end - i == 2 && step != 1 && step != 0) --end;
+    const auto count = static_cast<int64_t>(end - i);
+    const int64_t first = positions[i], last = positions[end - 1];
+    if (count > 1 && step == 0) {
+      const Array one = arrange::part(x, axis, first, 1);
+      parts.push_back(broadcast_to(one, with_extent(x.shape(), axis, count)));
+    } else if (count > 1 && step < 0) {
+      const std::optional<int64_t> stop = last > 0 ? std::optional(last - 1) : std::nullopt;
+      parts.push_back(arrange::sliced(x, axis, local::Slice{first, stop, step}));
+    } else {
+      parts.push_back(arrange::sliced(x, axis, local::Slice{first, last + 1, count > 1 ? step : 1}));
+    }
+    i = end;
+  }
+  if (parts.empty()) return arrange::part(x, axis, 0, 0);
+  return joined(parts, axis);
+}
+
+std::vector<int64_t> settled(const Array& x) { return local::to_vector<int64_t>(x.astype(DType::int64).to_host()); }
+
+}  // namespace quarry::compose

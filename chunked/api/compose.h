@@ -1,0 +1,47 @@
+// What the functions of this folder are made of. Private to it.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "quarry/chunked/api/operand.h"
+#include "quarry/local/ops/manipulation/arrange.h"
+
+namespace quarry::compose {
+
+namespace arrange = local::arrange;
+using local::InvalidArgument;
+
+inline bool is_inexact(DType dtype) { return local::is_float(dtype) || local::is_complex(dtype); }
+inline Scalar typed(const Scalar& value, DType dtype) { return Scalar::strong(value, dtype); }
+
+// The dtype that operands promote to; literals are weak.
+DType promoted(std::span<const Operand> operands);
+inline DType promoted(std::initializer_list<Operand> operands) {
+  return promoted(std::span<const Operand>(operands.begin(), operands.size()));
+}
+DType promoted(std::span<const Array> arrays);
+
+// A number becomes a 0-d array of its dtype, or of the one given.
+Array as_array(const Operand& operand);
+Array as_array(const Operand& operand, DType dtype);
+
+// The positions along an axis of an array of `shape`. They take no storage.
+Array positions(const Dims& shape, int axis, DType dtype = DType::int64);
+Array positions(int64_t count, DType dtype = DType::int64);
+Array constant(const Dims& shape, const Scalar& value, DType dtype);
+
+// Arrays of one dtype one after the other; empty ones are left out.
+Array joined(const std::vector<Array>& parts, int axis);
+// A 1-d array along `axis` of `ndim`, the other axes of one element.
+Array along(const Array& x, int axis, int ndim);
+Array with_axes(const Array& x, int axis);  // one new axis of one element, before `axis`
+Dims with_extent(const Dims& shape, int axis, int64_t extent);
+// The elements at `positions` of an axis, each in [0, extent): one slice for each run of equal distances.
+Array gathered(const Array& x, int axis, std::span<const int64_t> positions);
+
+// The values of a small integer or bool array on every rank, as int64. Blocking, collective.
+std::vector<int64_t> settled(const Array& x);
+
+}  // namespace quarry::compose

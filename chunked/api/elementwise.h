@@ -1,0 +1,30 @@
+// Functions made of ufuncs, by NumPy's names. Lazy but for allclose(); fused with what they are used in.
+#pragma once
+
+#include "quarry/chunked/api/ufuncs.h"
+
+namespace quarry {
+
+// |a - b| <= atol + rtol |b|, broadcast; equal infinities are close.
+Array isclose(const Operand& a, const Operand& b, const Operand& rtol = 1e-5, const Operand& atol = 1e-8,
+              bool equal_nan = false);
+// Whether all elements are. Blocking, collective.
+bool allclose(const Operand& a, const Operand& b, const Operand& rtol = 1e-5, const Operand& atol = 1e-8,
+              bool equal_nan = false);
+
+Array angle(const Array& z, bool deg = false);  // of complex numbers; of real ones 0 or pi
+Array fix(const Array& x);                      // towards 0
+Array sinc(const Array& x);                     // sin(pi x) / (pi x)
+// The modified Bessel function of order 0, float64 but for floats. Throws TypeError for complex numbers.
+Array i0(const Array& x);
+Array around(const Array& a, int64_t decimals = 0);  // round()
+
+Array iscomplex(const Array& x);  // bool: the imaginary part is not 0
+Array isreal(const Array& x);
+// Throw TypeError for complex numbers.
+Array isposinf(const Array& x);
+Array isneginf(const Array& x);
+Array isnull(const Array& x);  // bool: NaN; of integers nothing is
+Array notnull(const Array& x);
+
+}  // namespace quarry

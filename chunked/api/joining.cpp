@@ -1,0 +1,134 @@
+#include "quarry/chunked/api/joining.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quarry/chunked/api/compose.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry {
+
+using namespace compose;
+
+Array concat(const std::vector<Array>& arrays, std::optional<int64_t> axis) {
+  if (axis) return concatenate(arrays, *axis);
+  std::vector<Array> flat;
+  for (const Array& a : arrays) flat.push_back(ravel(a));
+  return concatenate(flat, 0);
+}
+
+Array vstack(const std::vector<Array>& tup) { return concatenate(arrange::all_at_least(tup, 2), 0); }
+Array hstack(const std::vector<Array>& tup) {
+  const std::vector<Array> arrays = arrange::all_at_least(tup, 1);
+  return concatenate(arrays, !arrays.empty() && arrays[0].ndim() == 1 ? 0 : 1);
+}
+Array dstack(const std::vector<Array>& tup) { return concatenate(arrange::all_at_least(tup, 3), 2); }
+Array column_stack(const std::vector<Array>& tup) { return concatenate(arrange::as_columns(tup), 1); }
+
+Array append(const Array& arr, const Array& values, std::optional<int64_t> axis) { return concat({arr, values}, axis); }
+
+namespace {
+
+// Depth of the nested lists, and the largest ndim of an array in them. All lists must be equally deep and not empty.
+struct BlockDepth {
+  int lists = 0, ndim = 0;
+};
+BlockDepth depth_of(const Blocks& blocks) {
+  if (!blocks.is_list()) return {0, blocks.array().ndim()};
+  if (blocks.list().empty()) throw InvalidArgument("List at arrays cannot be empty");
+  BlockDepth result = depth_of(blocks.list()[0]);
+  for (const Blocks& part : blocks.list()) {
+    const BlockDepth depth = depth_of(part);
+    if (depth.lists != result.lists) {
+      throw InvalidArgument(
+          fmt::format("List depths are mismatched. First element was at depth {}, but there is an element at depth {}",
+                      result.lists + 1, depth.lists + 1));
+    }
+    result.ndim = std::max(result.ndim, depth.ndim);
+  }
+  return {result.lists + 1, result.ndim};
+}
+
+Array block_of(const Blocks& blocks, int ndim, int depth) {
+  if (!blocks.is_list()) return arrange::with_leading_axes(blocks.array(), ndim);
+  std::vector<Array> parts;
+  for (const Blocks& part : blocks.list()) parts.push_back(block_of(part, ndim, depth - 1));
+  const int axis = ndim - depth;
+  for (const Array& part : parts) {
+    for (int d = 0; d < ndim; ++d) {
+      if (d == axis || part.shape()[d] == parts[0].shape()[d]) continue;
+      throw InvalidArgument(fmt::format("Mismatched array shapes in block along axis {}: {} and {}", axis,
+                                        local::to_string(parts[0].shape()), local::to_string(part.shape())));
+    }
+  }
+  return concatenate(parts, axis);
+}
+
+}  // namespace
+
+Array block(const Blocks& arrays) {
+  const BlockDepth depth = depth_of(arrays);
+  const int ndim = std::max(depth.lists, depth.ndim);
+  return depth.lists == 0 ? arrays.array() : block_of(arrays, ndim, depth.lists);
+}
+
+namespace {
+
+// Extents along an axis of the arrays that lie one after the other from the corner on.
+void extents_along(const Blocks& blocks, int axis, int ndim, int depth, std::vector<int64_t>& extents) {
+  if (!blocks.is_list()) {
+    extents.push_back(arrange::with_leading_axes(blocks.array(), ndim).shape()[axis]);
+    return;
+  }
+  for (const Blocks& part : blocks.list()) {
+    extents_along(part, axis, ndim, depth - 1, extents);
+    if (ndim - depth != axis) return;
+  }
+}
+
+}  // namespace
+
+Array from_blocks(const Blocks& arrays) {
+  const Array whole = block(arrays);
+  const BlockDepth depth = depth_of(arrays);
+  std::vector<AxisChunks> axes;
+  for (int d = 0; d < whole.ndim(); ++d) {
+    std::vector<int64_t> extents;
+    extents_along(arrays, d, whole.ndim(), depth.lists, extents);
+    axes.emplace_back(extents);
+  }
+  const Grid grid(std::move(axes));
+  if (grid.shape() != whole.shape())
+    throw InvalidArgument(fmt::format("from_blocks: the blocks are no grid; their corners make {}, all of them {}",
+                                      grid.to_string(), local::to_string(whole.shape())));
+  return whole.rechunk(grid);
+}
+
+std::vector<Array> array_split(const Array& ary, const Ints& indices_or_sections, int64_t axis) {
+  return arrange::array_split(ary, indices_or_sections, axis);
+}
+std::vector<Array> split(const Array& ary, const Ints& indices_or_sections, int64_t axis) {
+  return arrange::split(ary, indices_or_sections, axis);
+}
+std::vector<Array> hsplit(const Array& ary, const Ints& indices_or_sections) {
+  return arrange::hsplit(ary, indices_or_sections);
+}
+std::vector<Array> vsplit(const Array& ary, const Ints& indices_or_sections) {
+  return arrange::vsplit(ary, indices_or_sections);
+}
+std::vector<Array> dsplit(const Array& ary, const Ints& indices_or_sections) {
+  return arrange::dsplit(ary, indices_or_sections);
+}
+std::vector<Array> unstack(const Array& x, int64_t axis) { return arrange::unstack(x, axis); }
+
+std::vector<Array> broadcast_arrays(const std::vector<Array>& args) {
+  std::vector<Dims> shapes;
+  for (const Array& a : args) shapes.push_back(a.shape());
+  const Dims shape = args.empty() ? Dims() : local::broadcast_shapes(shapes);
+  std::vector<Array> results;
+  for (const Array& a : args) results.push_back(broadcast_to(a, shape));
+  return results;
+}
+
+}  // namespace quarry
