@@ -15,21 +15,21 @@ DType dtype_argument(const Arguments& args) { return to_dtype(args["dtype"], "dt
 }  // namespace
 
 Value random_uniform(const Arguments& args, Session& session) {
-  return session.random.uniform(size_argument(args), to_double(args["low"], "low"), to_double(args["high"], "high"),
-                                dtype_argument(args));
+  return session.random.uniform(to_double(args["low"], "low"), to_double(args["high"], "high"),
+                                local::Ints(size_argument(args)), dtype_argument(args));
 }
 
 Value random_random(const Arguments& args, Session& session) {
-  return session.random.uniform(size_argument(args), 0, 1, dtype_argument(args));
+  return session.random.random(local::Ints(size_argument(args)), dtype_argument(args));
 }
 
 Value random_normal(const Arguments& args, Session& session) {
-  return session.random.normal(size_argument(args), to_double(args["loc"], "loc"), to_double(args["scale"], "scale"),
-                               dtype_argument(args));
+  return session.random.normal(to_double(args["loc"], "loc"), to_double(args["scale"], "scale"),
+                               local::Ints(size_argument(args)), dtype_argument(args));
 }
 
 Value random_standard_normal(const Arguments& args, Session& session) {
-  return session.random.normal(size_argument(args), 0, 1, dtype_argument(args));
+  return session.random.standard_normal(local::Ints(size_argument(args)), dtype_argument(args));
 }
 
 // integers(high) or integers(low, high).
@@ -41,7 +41,7 @@ Value random_integers(const Arguments& args, Session& session) {
     if (high == std::numeric_limits<int64_t>::max()) throw InvalidArgument("high is out of range with endpoint=True");
     ++high;
   }
-  return session.random.integers(size_argument(args), low, high, dtype_argument(args));
+  return session.random.integers(low, Operand(high), local::Ints(size_argument(args)), dtype_argument(args));
 }
 
 }  // namespace quarry::apps::expression

@@ -50,7 +50,7 @@ MarketModel make_market_model(int64_t assets, int64_t factors, random::Generator
     throw local::InvalidArgument("--factors takes 1 to the number of columns (" + std::to_string(assets) + "), not " +
                                  std::to_string(factors));
   }
-  std::vector<double> loadings = values_of(generator.normal({factors, assets}));
+  std::vector<double> loadings = values_of(generator.standard_normal({factors, assets}));
   for (int64_t a = 0; a < assets; ++a) {
     // A draw beyond the offset is folded back.
     loadings[static_cast<size_t>(a)] = std::abs(loadings[static_cast<size_t>(a)] + kMarketOffset);
@@ -63,17 +63,17 @@ MarketModel make_market_model(int64_t assets, int64_t factors, random::Generator
   MarketModel model;
   model.loadings = Array::from_local(local::from_vector(loadings, Dims{factors, assets}));
   model.variances = Array::from_local(local::from_vector(variances, Dims{factors}));
-  model.means = generator.normal({assets}, 0, kMeanDeviation);
-  model.volatilities = generator.uniform({assets}, kLeastVolatility, kMostVolatility);
+  model.means = generator.normal(0, kMeanDeviation, {assets});
+  model.volatilities = generator.uniform(kLeastVolatility, kMostVolatility, {assets});
   return model;
 }
 
 Array market_returns(const MarketModel& model, int64_t days, random::Generator& generator) {
   const int64_t factors = model.loadings.shape(0), assets = model.loadings.shape(1);
-  const Array f = generator.normal({days, factors}).persist();
+  const Array f = generator.standard_normal({days, factors}).persist();
   const std::vector<double> variances = values_of(model.variances);
   // Term by term, in order: a matrix product's bits could depend on the tiles.
-  Array sum = generator.normal({days, assets});
+  Array sum = generator.standard_normal({days, assets});
   for (int64_t k = factors; k-- > 0;) {
     const Array column = f[{local::full_slice, local::Slice{k, k + 1, std::nullopt}}];
     sum = column * (model.loadings[{k}] * Scalar(std::sqrt(variances[static_cast<size_t>(k)]))) + sum;

@@ -36,7 +36,7 @@ TEST(Graphs, AKeptArrayIsReadBySeveralRuns) {
   options.memory = "64MiB";
   Runtime runtime(options);
   const testing::SmallChunks small(256);
-  const Array x = random::Generator(3).normal({50, 40});
+  const Array x = random::Generator(3).standard_normal({50, 40});
   const Array kept = (x * 2).persist();
   const std::vector<Array> results{sum(kept, 0), matmul(kept.T(), kept), kept[{local::Slice{{}, {}, -7}}]};
   const std::vector<local::NdArray> values = to_host(results);

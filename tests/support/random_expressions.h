@@ -47,7 +47,7 @@ class Expressions {
     if (kind == 0) return full(shape, pick(-3, 3), dtype);
     if (kind == 1) return arange(pick(1, 9));
     if (kind == 2) return eye(pick(1, 9), pick(1, 9), pick(-2, 2));
-    if (kind == 3) return generator_.integers(shape, -4, 5);
+    if (kind == 3) return generator_.integers(-4, 5, local::Ints(shape));
     const int64_t count = local::element_count(shape);
     if (kind == 4) {
       std::vector<int64_t> values(static_cast<size_t>(count));

@@ -39,7 +39,15 @@ NdArray checked_probabilities(const NdArray& p, int64_t n, Device device) {
   return chances;
 }
 
+// Where each element's part of [0, 1) ends.
+NdArray ends_of(const NdArray& chances) {
+  const NdArray sums = ops::cumsum(chances);
+  return sums / sums[{int64_t{-1}}];
+}
+
 }  // namespace
+
+NdArray choice_ends(const NdArray& p, int64_t n) { return ends_of(checked_probabilities(p, n, p.device())); }
 
 NdArray Generator::permutation_of(int64_t n, Device device) {
   const Range named("random.permutation_of");
@@ -126,9 +134,7 @@ NdArray Generator::choice(const std::variant<int64_t, NdArray>& a, const Size& s
   } else if (replace && !chances) {
     picks = integers(0, Arg(n), ints(shape));
   } else if (replace) {
-    const NdArray sums = ops::cumsum(*chances);
-    const NdArray ends = sums / sums[{int64_t{-1}}];
-    picks = ops::searchsorted(ends, random(ints(shape)), "right");
+    picks = ops::searchsorted(ends_of(*chances), random(ints(shape)), "right");
   } else {
     if (wanted > n) {
       throw InvalidArgument(

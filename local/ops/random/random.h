@@ -57,6 +57,8 @@ BitGenerator ScrambledSobol64(int64_t dimensions = 1, int64_t seed = 0, int64_t 
 // Not for several threads at once. Copies continue alike.
 class Generator {
  public:
+  using Array = NdArray;
+  using Arg = local::Arg;
   using Size = local::Size;
   using Out = std::optional<NdArray>;
 
@@ -75,51 +77,9 @@ class Generator {
   // Leaves out `delta` draws (Philox), words or points, or goes back. Throws InvalidArgument before the beginning.
   void advance(int64_t delta);
 
-  // [0, 1): multiples of 2^-24 or 2^-53.
-  NdArray random(const Size& size = {}, DType dtype = DType::float64, const Out& out = {});
-  // [low, high), with `endpoint` [low, high]; [0, low) without `high`. Any integer dtype, or bool.
-  NdArray integers(const Arg& low, const std::optional<Arg>& high = {}, const Size& size = {},
-                   DType dtype = DType::int64, bool endpoint = false);
-  // [low, high).
-  NdArray uniform(const Arg& low = 0.0, const Arg& high = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray standard_normal(const Size& size = {}, DType dtype = DType::float64, const Out& out = {});
-  NdArray normal(const Arg& loc = 0.0, const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  // By inversion, whatever `method` ("zig", "inv") says.
-  NdArray standard_exponential(const Size& size = {}, DType dtype = DType::float64, std::string_view method = "zig",
-                               const Out& out = {});
-  NdArray exponential(const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray standard_gamma(const Arg& shape, const Size& size = {}, DType dtype = DType::float64, const Out& out = {});
-  NdArray gamma(const Arg& shape, const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray beta(const Arg& a, const Arg& b, const Size& size = {}, DType dtype = DType::float64);
-  NdArray chisquare(const Arg& df, const Size& size = {}, DType dtype = DType::float64);
-  NdArray f(const Arg& dfnum, const Arg& dfden, const Size& size = {}, DType dtype = DType::float64);
-  NdArray gumbel(const Arg& loc = 0.0, const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray laplace(const Arg& loc = 0.0, const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray logistic(const Arg& loc = 0.0, const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray lognormal(const Arg& mean = 0.0, const Arg& sigma = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray noncentral_chisquare(const Arg& df, const Arg& nonc, const Size& size = {}, DType dtype = DType::float64);
-  NdArray noncentral_f(const Arg& dfnum, const Arg& dfden, const Arg& nonc, const Size& size = {},
-                       DType dtype = DType::float64);
-  NdArray pareto(const Arg& a, const Size& size = {}, DType dtype = DType::float64);  // Lomax: from 0
-  NdArray power(const Arg& a, const Size& size = {}, DType dtype = DType::float64);
-  NdArray rayleigh(const Arg& scale = 1.0, const Size& size = {}, DType dtype = DType::float64);
-  NdArray standard_cauchy(const Size& size = {}, DType dtype = DType::float64);
-  NdArray standard_t(const Arg& df, const Size& size = {}, DType dtype = DType::float64);
-  NdArray triangular(const Arg& left, const Arg& mode, const Arg& right, const Size& size = {},
-                     DType dtype = DType::float64);
-  NdArray vonmises(const Arg& mu, const Arg& kappa, const Size& size = {}, DType dtype = DType::float64);  // [-pi, pi]
-  NdArray wald(const Arg& mean, const Arg& scale, const Size& size = {}, DType dtype = DType::float64);
-  NdArray weibull(const Arg& a, const Size& size = {}, DType dtype = DType::float64);
-
-  // Counts, int64. Beyond 2^53 they are rounded to a float64.
-  NdArray binomial(const Arg& n, const Arg& p, const Size& size = {});
-  NdArray geometric(const Arg& p, const Size& size = {});
-  // ngood and nbad are below 10^9.
-  NdArray hypergeometric(const Arg& ngood, const Arg& nbad, const Arg& nsample, const Size& size = {});
-  NdArray logseries(const Arg& p, const Size& size = {});
-  NdArray negative_binomial(const Arg& n, const Arg& p, const Size& size = {});
-  NdArray poisson(const Arg& lam = 1.0, const Size& size = {});
-  NdArray zipf(const Arg& a, const Size& size = {});
+  // random, integers, uniform, normal, exponential, gamma, poisson and all others: for example
+  //   NdArray normal(const Arg& loc = 0.0, const Arg& scale = 1.0, const Size& size = {}, DType dtype = float64);
+#include "quarry/local/ops/random/distributions_declared.inl"
 
   // Vectors along a new last axis.
   NdArray dirichlet(const NdArray& alpha, const Size& size = {});

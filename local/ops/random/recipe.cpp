@@ -33,11 +33,11 @@ const ParameterRange kZipf{1, true, kInfinity, false, "{0} <= 1 or {0} is NaN", 
 // Ten deviations below 2^63.
 const ParameterRange kPoisson{0, false, 9.223372006484771e18, false, "{0} < 0 or {0} is NaN", "{0} < 0 or {0} is NaN"};
 
-namespace {
-
 bool in_range(double x, const ParameterRange& range) {
   return (range.above_low ? x > range.low : x >= range.low) && (range.below_high ? x < range.high : x <= range.high);
 }
+
+namespace {
 
 // Whether any element's `value` is true.
 bool any_element(Program& program, ValueId value, const NdArray& array) {
@@ -48,21 +48,27 @@ bool any_element(Program& program, ValueId value, const NdArray& array) {
   return run_reductions(program, inputs, array.shape(), all, context_for(array.device()))[0].item().as_bool();
 }
 
-[[noreturn]] void out_of_range(const char* name, const ParameterRange& range, bool nan, bool too_large) {
-  if (&range == &kPoisson && too_large) throw InvalidArgument(fmt::format("{} value too large", name));
-  throw InvalidArgument(fmt::format(fmt::runtime(nan ? range.nan_message : range.message), name));
+void check_real(const char* name, DType dtype) {
+  if (is_complex(dtype)) throw TypeError(fmt::format("{}: a complex number is not a real one", name));
 }
 
 }  // namespace
 
+void out_of_range(const char* name, const ParameterRange& range, bool nan, bool too_large) {
+  if (&range == &kPoisson && too_large) throw InvalidArgument(fmt::format("{} value too large", name));
+  throw InvalidArgument(fmt::format(fmt::runtime(nan ? range.nan_message : range.message), name));
+}
+
+void check_parameter(const char* name, const Scalar& value, const ParameterRange& range) {
+  check_real(name, value.dtype());
+  const double x = value.as_double();
+  if (!in_range(x, range)) out_of_range(name, range, std::isnan(x), x > range.high);
+}
+
 void check_parameter(const char* name, const Arg& value, const ParameterRange& range) {
-  if (is_complex(value.promotion().dtype)) throw TypeError(fmt::format("{}: a complex number is not a real one", name));
   const NdArray* array = value.array();
-  if (array == nullptr) {
-    const double x = value.scalar().as_double();
-    if (!in_range(x, range)) out_of_range(name, range, std::isnan(x), x > range.high);
-    return;
-  }
+  if (array == nullptr) return check_parameter(name, value.scalar(), range);
+  check_real(name, array->dtype());
   if (array->size() == 0) return;
   const auto any = [&](auto&& condition) {
     Program program;
@@ -84,19 +90,18 @@ void check_parameter(const char* name, const Arg& value, const ParameterRange& r
   out_of_range(name, range, nan, !low && !nan);
 }
 
+bool holds(Op comparison, double x, double y) {
+  return comparison == "less"_op            ? x < y
+         : comparison == "less_equal"_op    ? x <= y
+         : comparison == "greater"_op       ? x > y
+         : comparison == "greater_equal"_op ? x >= y
+                                            : x == y;
+}
+
 void check_none(Op comparison, const Arg& a, const Arg& b, const char* message) {
-  bool found = false;
-  if (a.array() == nullptr && b.array() == nullptr) {
-    const double x = a.scalar().as_double(), y = b.scalar().as_double();
-    found = comparison == "less"_op            ? x < y
-            : comparison == "less_equal"_op    ? x <= y
-            : comparison == "greater"_op       ? x > y
-            : comparison == "greater_equal"_op ? x >= y
-                                               : x == y;
-  } else {
-    found = holds_any(apply(comparison, {a, b}));
-  }
-  if (found) throw InvalidArgument(message);
+  const bool fixed = a.array() == nullptr && b.array() == nullptr;
+  if (fixed ? holds(comparison, a.scalar().as_double(), b.scalar().as_double()) : holds_any(apply(comparison, {a, b})))
+    throw InvalidArgument(message);
 }
 
 NdArray as_array(const Arg& a) {
@@ -130,7 +135,7 @@ Dims random_shape(const Dims& given, const Dims& parameters) {
 
 Recipe::Recipe(Generator& generator, DType dtype, std::initializer_list<const Arg*> parameters,
                const std::optional<Ints>& size, const std::optional<NdArray>& out)
-    : generator_(generator), dtype_(dtype), out_(out) {
+    : Formula(generator, dtype), out_(out) {
   std::vector<const NdArray*> arrays;
   std::vector<Dims> shapes;
   for (const Arg* parameter : parameters) {
@@ -165,7 +170,7 @@ Term Recipe::parameter(const Arg& value, DType dtype) {
   return {this, program_.cast(program_.input(array->dtype()), dtype)};
 }
 
-Term Recipe::apply(Op op, std::initializer_list<Term> args, std::optional<DType> dtype) {
+Term Formula::apply(Op op, std::initializer_list<Term> args, std::optional<DType> dtype) {
   std::array<ValueId, 3> ids{};
   size_t count = 0;
   for (const Term& arg : args) ids[count++] = arg.id_;
@@ -187,20 +192,14 @@ ValueId Recipe::index() {
   return index_;
 }
 
-Term Recipe::draw(Op op, DType dtype) {
+Term Formula::draw(Op op, DType dtype) {
   const BitGenerator bits = generator_.bit_generator();
   generator_.advance(1);
   const Term seed = constant(bits.seed, DType::uint64), stream = constant(bits.offset, DType::uint64);
   return apply(op, {Term(this, index()), seed, stream}, dtype);
 }
 
-Term Recipe::uniform() { return philox() ? draw("random_uniform"_op, dtype_) : Words(*this).uniform(); }
-
-Term Recipe::normal() { return philox() ? draw("random_normal"_op, dtype_) : Words(*this).normal(); }
-
-Term Recipe::bits() { return philox() ? draw("random_bits"_op, DType::uint64) : Words(*this).bits(); }
-
-Term Recipe::key() {
+Term Formula::key() {
   const BitGenerator::Kind kind = generator_.bit_generator().kind;
   if (is_quasi_random(kind)) {
     throw NotSupported(
@@ -209,17 +208,21 @@ Term Recipe::key() {
   return bits();
 }
 
-Term Recipe::open_uniform() {
-  if (!philox()) return Words(*this).open_uniform();
+Term Formula::open_uniform() {
   const Term u = uniform();
   return map("maximum"_op, u, u.like(dtype_ == DType::float32 ? 0x1p-25 : 0x1p-54));
 }
 
 // 1 - u is exact. Zero has no sign.
-Term Recipe::exponential() { return 0.0 - map("log"_op, 1.0 - uniform()); }
+Term Formula::exponential() { return 0.0 - map("log"_op, 1.0 - uniform()); }
+
+Term Recipe::uniform() { return philox() ? Formula::uniform() : Words(*this).uniform(); }
+Term Recipe::normal() { return philox() ? Formula::normal() : Words(*this).normal(); }
+Term Recipe::bits() { return philox() ? Formula::bits() : Words(*this).bits(); }
+Term Recipe::open_uniform() { return philox() ? Formula::open_uniform() : Words(*this).open_uniform(); }
 
 NdArray Recipe::make(Term result, DType dtype) {
-  program_.output(result.as(dtype).id_);
+  program_.output(id(result.as(dtype)));
   const ExecContext context = context_for(device_);
   bool aliased = false;
   if (out_)

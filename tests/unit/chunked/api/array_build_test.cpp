@@ -85,8 +85,8 @@ TEST(Random, DoesNotDependOnChunks) {
   auto draw = [](int64_t chunk_bytes) {
     const testing::SmallChunks small(chunk_bytes);
     random::Generator generator(42);
-    const Array u = generator.uniform({37, 11}), n = generator.normal({37, 11}),
-                i = generator.integers({37, 11}, -5, 9);
+    const Array u = generator.random({37, 11}), n = generator.standard_normal({37, 11}),
+                i = generator.integers(-5, 9, {37, 11});
     return std::vector<local::NdArray>{value(u), value(n), value(i), value(n[{local::Slice{{}, {}, -3}}])};
   };
   const auto whole = draw(1 << 20), cut = draw(64);
@@ -97,9 +97,9 @@ TEST(Random, DoesNotDependOnChunks) {
 
 TEST(Random, HasTheMomentsAndRangesAskedFor) {
   random::Generator generator(7);
-  const std::vector<double> u = values<double>(generator.uniform({100000}, 2, 4));
-  const std::vector<double> n = values<double>(generator.normal({100000}, 1, 3));
-  const std::vector<int64_t> i = values<int64_t>(generator.integers({100000}, -2, 3));
+  const std::vector<double> u = values<double>(generator.uniform(2, 4, {100000}));
+  const std::vector<double> n = values<double>(generator.normal(1, 3, {100000}));
+  const std::vector<int64_t> i = values<int64_t>(generator.integers(-2, 3, {100000}));
   double mean_u = 0, mean_n = 0, square_n = 0;
   int64_t counts[5] = {};
   for (double x : u) {
@@ -120,21 +120,21 @@ TEST(Random, HasTheMomentsAndRangesAskedFor) {
 
 TEST(Random, EveryCallHasItsOwnStream) {
   random::Generator a(1), b(1), c(2);
-  const auto first = values<double>(a.uniform({8})), second = values<double>(a.uniform({8}));
+  const auto first = values<double>(a.random(8)), second = values<double>(a.random(8));
   EXPECT_NE(first, second);
-  EXPECT_EQ(values<double>(b.uniform({8})), first);
-  EXPECT_NE(values<double>(c.uniform({8})), first);
+  EXPECT_EQ(values<double>(b.random(8)), first);
+  EXPECT_NE(values<double>(c.random(8)), first);
   random::seed(1);
   EXPECT_EQ(values<double>(random::uniform({8})), first);
 }
 
 TEST(Random, RefusesNonsense) {
   random::Generator g(1);
-  EXPECT_THROW(g.integers({2}, 3, 3), local::InvalidArgument);
-  EXPECT_THROW(g.integers({2}, 0, 300, DType::int8), local::InvalidArgument);
-  EXPECT_THROW(g.normal({2}, 0, -1), local::InvalidArgument);
-  EXPECT_THROW(g.uniform({2}, 0, 1, DType::int64), local::TypeError);
-  EXPECT_THROW(g.uniform({-2}), local::InvalidArgument);
+  EXPECT_THROW(g.integers(3, 3, 2), local::InvalidArgument);
+  EXPECT_THROW(g.integers(0, 300, 2, DType::int8), local::InvalidArgument);
+  EXPECT_THROW(g.normal(0, -1, 2), local::InvalidArgument);
+  EXPECT_THROW(g.uniform(0, 1, 2, DType::int64), local::TypeError);
+  EXPECT_THROW(g.uniform(0, 1, -2), local::InvalidArgument);
 }
 
 }  // namespace
