@@ -28,6 +28,7 @@ int exit_status(const std::exception_ptr& error, bool computing) {
     case ErrorCode::index_error:
     case ErrorCode::linear_algebra:
     case ErrorCode::not_supported:
+    case ErrorCode::needs_value:
     case ErrorCode::io:
     case ErrorCode::device:
       return computing ? kFailureStatus : kUsageStatus;

@@ -45,6 +45,8 @@ void throw_record(const ErrorRecord& record) {
       throw Cancelled(record.message);
     case ErrorCode::linear_algebra:
       throw LinAlgError(record.message);
+    case ErrorCode::needs_value:
+      throw NeedsValue(record.message);
     case ErrorCode::internal:
       break;
   }

@@ -22,6 +22,7 @@ enum class ErrorCode : int32_t {
   cancelled,
   internal,
   linear_algebra,  // LinAlgError
+  needs_value,     // an array of shape and dtype alone was read
 };
 
 // An error as plain data, so that it can be sent to other ranks and thrown there as the same type.
@@ -73,6 +74,12 @@ class BudgetError : public InvalidArgument {
 class NotSupported : public InvalidArgument {
  public:
   explicit NotSupported(const std::string& message) : InvalidArgument(ErrorCode::not_supported, message) {}
+};
+
+// A function that reads values of arrays was tried on arrays that have none (DeviceKind::trial). The message names it.
+class NeedsValue : public InvalidArgument {
+ public:
+  explicit NeedsValue(const std::string& message) : InvalidArgument(ErrorCode::needs_value, message) {}
 };
 
 // The world's failures.
