@@ -568,7 +568,7 @@ int64_t total(const Pieces& sizes) {
   return sum;
 }
 
-class LapackDecompositions final : public CpuDecompositions {
+class LapackDecompositions final : public Decompositions {
  public:
   bool keep(const KeptTriangle& task, const ExecContext& context) override {
     constexpr int64_t kElements = 1 << 15;  // of a piece of work
@@ -579,7 +579,22 @@ class LapackDecompositions final : public CpuDecompositions {
                   [&](int64_t piece, int) { keep_rows(task, piece * step, std::min(rows, (piece + 1) * step)); });
     return true;
   }
-  int64_t scratch_bytes(const Decomposition& request) override {
+  int64_t scratch_bytes(const Decomposition& request) override { return bytes_of_any(request); }
+  int64_t host_scratch_bytes(const HostDecomposition& request) override { return bytes_of_any(request); }
+
+  void run(const Decomposition& request, const ExecContext& context) override { run_any(request, context); }
+  void run_on_host(const HostDecomposition& request, const ExecContext& context) override { run_any(request, context); }
+  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu::eigh_scratch_bytes(dtype, n); }
+  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
+            const ExecContext& context) override {
+    const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
+    cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
+  }
+
+ private:
+  // In one piece.
+  template <class Request>
+  static int64_t bytes_of_any(const Request& request) {
     return std::visit(
         []<class Task>(const Task& task) {
           if constexpr (std::is_same_v<Task, RowOrder>)
@@ -592,17 +607,6 @@ class LapackDecompositions final : public CpuDecompositions {
         },
         request);
   }
-
-  void run(const Decomposition& request, const ExecContext& context) override { run_any(request, context); }
-  void run_on_host(const HostDecomposition& request, const ExecContext& context) override { run_any(request, context); }
-  int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cpu::eigh_scratch_bytes(dtype, n); }
-  void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::eigh_scratch_bytes(dtype, a.rows), context);
-    cpu::eigh(dtype, triangle, a, values, vectors, scratch.data());
-  }
-
- private:
   template <class Request>
   static void run_any(const Request& request, const ExecContext& context) {
     std::visit(
@@ -637,7 +641,7 @@ class LapackDecompositions final : public CpuDecompositions {
 }  // namespace
 }  // namespace cpu
 
-CpuDecompositions& cpu_decompositions() {
+Decompositions& cpu_decompositions() {
   static cpu::LapackDecompositions instance;
   return instance;
 }

@@ -5,11 +5,6 @@
 
 namespace quarry::local {
 
-class CpuDecompositions : public Decompositions {
- public:
-  // The most scratch that run() takes, in one piece.
-  virtual int64_t scratch_bytes(const Decomposition& task) = 0;
-};
-CpuDecompositions& cpu_decompositions();
+Decompositions& cpu_decompositions();
 
 }  // namespace quarry::local

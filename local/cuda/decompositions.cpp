@@ -7,6 +7,7 @@
 #include <climits>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <type_traits>
 
 #include "quarry/local/base/error.h"
@@ -27,6 +28,8 @@ namespace {
 constexpr int64_t kMostBatched = 512;
 // From this extent on singular vectors come from the polar decomposition.
 constexpr int64_t kLeastPolar = 64;
+// gesvdp: U has as many columns as the matrix.
+constexpr int kEconomic = 1;
 
 // ---- Types ----
 
@@ -88,8 +91,13 @@ void* matrix(const MatrixStack& stack, int64_t p, DType dtype) {
   return static_cast<char*>(stack.data) + p * stack.elements() * itemsize(dtype);
 }
 
+DType complex_of(DType dtype) { return real_type(dtype) == DType::float32 ? DType::complex64 : DType::complex128; }
+
 struct DestroyParams {
   void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
+};
+struct DestroySolver {
+  void operator()(cusolverDnHandle_t solver) const { cusolverDnDestroy(solver); }
 };
 
 // ---- Elementwise work around the libraries' calls ----
@@ -211,21 +219,134 @@ class Addresses {
   Scratch scratch_;
 };
 
+// ---- What cuSOLVER's routines take, by shapes alone ----
+
+struct WorkBytes {
+  size_t device = 0, host = 0;
+};
+
+class Library {
+ public:
+  explicit Library(cusolverDnHandle_t solver) : Library(nullptr, solver) {}
+  // With the stream's handle, which is made where it is needed.
+  explicit Library(CudaStream& stream) : Library(&stream, nullptr) {}
+  cusolverDnHandle_t solver() const { return stream_ != nullptr ? stream_->solver() : solver_; }
+  cusolverDnParams_t params() const { return params_.get(); }
+
+  WorkBytes lu(DType dtype, int64_t m, int64_t n) const {
+    const cudaDataType type = data_type(dtype);
+    WorkBytes bytes;
+    QUARRY_CUDA_CALL(
+        cusolverDnXgetrf_bufferSize(solver(), params(), m, n, type, nullptr, m, type, &bytes.device, &bytes.host));
+    return bytes;
+  }
+  WorkBytes cholesky(DType dtype, Triangle triangle, int64_t n) const {
+    const cudaDataType type = data_type(dtype);
+    WorkBytes bytes;
+    QUARRY_CUDA_CALL(cusolverDnXpotrf_bufferSize(solver(), params(), fill_mode(triangle), n, type, nullptr, n, type,
+                                                 &bytes.device, &bytes.host));
+    return bytes;
+  }
+  WorkBytes qr(DType dtype, int64_t m, int64_t n) const {
+    const cudaDataType type = data_type(dtype);
+    WorkBytes bytes;
+    QUARRY_CUDA_CALL(cusolverDnXgeqrf_bufferSize(solver(), params(), m, n, type, nullptr, m, type, nullptr, type,
+                                                 &bytes.device, &bytes.host));
+    return bytes;
+  }
+  // Elements.
+  template <class T>
+  int q(int64_t m, int64_t n, int64_t reflectors) const {
+    int elements = 0;
+    QUARRY_TYPED(cusolverDn, orgqr_bufferSize, ungqr_bufferSize, solver(), narrow(m), narrow(n), narrow(reflectors),
+                 static_cast<const T*>(nullptr), narrow(m), static_cast<const T*>(nullptr), &elements);
+    return elements;
+  }
+  WorkBytes svd(DType dtype, signed char job, int64_t m, int64_t n) const {
+    const cudaDataType type = data_type(dtype), values_type = data_type(real_type(dtype));
+    WorkBytes bytes;
+    QUARRY_CUDA_CALL(cusolverDnXgesvd_bufferSize(solver(), params(), job, job, m, n, type, nullptr, m, values_type,
+                                                 nullptr, type, nullptr, m, type, nullptr, n, type, &bytes.device,
+                                                 &bytes.host));
+    return bytes;
+  }
+  WorkBytes polar_svd(DType dtype, int64_t m, int64_t n) const {
+    const cudaDataType type = data_type(dtype), values_type = data_type(real_type(dtype));
+    WorkBytes bytes;
+    QUARRY_CUDA_CALL(cusolverDnXgesvdp_bufferSize(solver(), params(), CUSOLVER_EIG_MODE_VECTOR, kEconomic, m, n, type,
+                                                  nullptr, m, values_type, nullptr, type, nullptr, m, type, nullptr, n,
+                                                  type, &bytes.device, &bytes.host));
+    return bytes;
+  }
+  WorkBytes eigh(const Eigh& task, int64_t count) const {
+    const int64_t n = task.a.rows;
+    const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+    const cublasFillMode_t fill = fill_mode(task.triangle);
+    const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
+    WorkBytes bytes;
+    if (count > 1)
+      QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params(), mode, fill, n, type, nullptr, n,
+                                                         values_type, nullptr, type, &bytes.device, &bytes.host,
+                                                         count));
+    else
+      QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(solver(), params(), mode, fill, n, type, nullptr, n, values_type,
+                                                   nullptr, type, &bytes.device, &bytes.host));
+    return bytes;
+  }
+  WorkBytes eig(DType dtype, int64_t n, bool vectors) const {
+    const cudaDataType type = data_type(dtype), values_type = data_type(complex_of(dtype));
+    const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : none;
+    WorkBytes bytes;
+    QUARRY_CUDA_CALL(cusolverDnXgeev_bufferSize(solver(), params(), none, mode, n, type, nullptr, n, values_type,
+                                                nullptr, type, nullptr, n, type, nullptr, n, type, &bytes.device,
+                                                &bytes.host));
+    return bytes;
+  }
+
+ private:
+  Library(CudaStream* stream, cusolverDnHandle_t solver) : stream_(stream), solver_(solver) {
+    QUARRY_CUDA_CALL(cusolverDnCreateParams(params_.out()));
+  }
+  CudaStream* const stream_;
+  const cusolverDnHandle_t solver_;
+  unique_handle<cusolverDnParams_t, DestroyParams> params_;
+};
+
+// ---- How stacks are taken ----
+
+bool batched(int64_t count, int64_t extent) { return count > 1 && extent <= kMostBatched; }
+bool batched(const MatrixStack& a) { return a.count > 1 && a.elements() <= kMostBatched * kMostBatched; }
+bool by_small_kernel(const Lu& task) {
+  return task.a.rows == task.a.columns && task.a.rows <= most_small(task.dtype) && !task.complete;
+}
+bool by_stack_kernel(const Lu& task) { return batched(task.a) && (task.a.rows != task.a.columns || task.complete); }
+bool by_jacobi(const Svd& task) { return task.a.count > 1 && task.a.columns <= kMostJacobiColumns; }
+// Of a tall matrix first the triangle: the rest of the work is then on a square one.
+bool is_tall(int64_t m, int64_t n) {
+  constexpr int64_t kTall = 2;
+  return m >= kTall * n;
+}
+bool by_polar(bool vectors, int64_t u_columns, int64_t n) { return vectors && u_columns == n && n >= kLeastPolar; }
+// Several at a time, so that no offset in the library passes 32 bits.
+int64_t at_once(const Eigh& task) {
+  constexpr int64_t kMostElements = int64_t{1} << 30;
+  const int64_t n = task.a.rows;
+  return batched(task.a.count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, task.a.count) : 1;
+}
+
 // ---- The tasks ----
 
 // One task's context with the library handles of its stream.
 class Runner {
  public:
-  explicit Runner(const ExecContext& context) : context_(context), stream_(cuda_stream(context.stream)) {
-    use_device(stream_.device().index);
-    QUARRY_CUDA_CALL(cusolverDnCreateParams(params_.out()));
-  }
+  explicit Runner(const ExecContext& context)
+      : context_(context), stream_(current(cuda_stream(context.stream))), library_(stream_) {}
 
   void run(const Lu& task) {
     const MatrixStack& stack = task.a;
     const int64_t m = stack.rows, n = stack.columns, k = std::min(m, n);
-    if (batched(stack) && (m != n || task.complete)) return lu_of_stack(task, stream_);
-    if (m == n && n <= most_small(task.dtype) && !task.complete) return factor_small(task, stream_);
+    if (by_stack_kernel(task)) return lu_of_stack(task, stream_);
+    if (by_small_kernel(task)) return factor_small(task, stream_);
     if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
         const Addresses a(stack, task.dtype, context_);
@@ -309,15 +430,11 @@ class Runner {
     const cudaDataType type = data_type(task.dtype);
     for (int64_t p = 0; p < count; ++p) {
       void* const a = matrix(task.a, p, task.dtype);
-      with_workspace(
-          [&](size_t* device, size_t* host) {
-            QUARRY_CUDA_CALL(cusolverDnXpotrf_bufferSize(solver(), params_.get(), fill_mode(task.triangle), n, type, a,
-                                                         n, type, device, host));
-          },
-          [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-            QUARRY_CUDA_CALL(cusolverDnXpotrf(solver(), params_.get(), fill_mode(task.triangle), n, type, a, n, type,
-                                              device, device_bytes, host, host_bytes, task.info + p));
-          });
+      with_workspace(library_.cholesky(task.dtype, task.triangle, n),
+                     [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+                       QUARRY_CUDA_CALL(cusolverDnXpotrf(solver(), params(), fill_mode(task.triangle), n, type, a, n,
+                                                         type, device, device_bytes, host, host_bytes, task.info + p));
+                     });
     }
   }
 
@@ -385,7 +502,7 @@ class Runner {
 
   void run(const Svd& task) {
     const int64_t m = task.a.rows, n = task.a.columns;
-    if (task.a.count > 1 && n <= kMostJacobiColumns) return svd_of_stack(task);
+    if (by_jacobi(task)) return svd_of_stack(task);
     const DType real = real_type(task.dtype);
     for (int64_t p = 0; p < task.a.count; ++p) {
       Single one{task.dtype,
@@ -402,9 +519,7 @@ class Runner {
         one.u_columns = task.u.columns;
         one.vh = matrix(task.vh, p, task.dtype);
       }
-      // Of a tall matrix first the triangle: the rest of the work is then on a square one.
-      constexpr int64_t kTall = 2;
-      if (m >= kTall * n)
+      if (is_tall(m, n))
         tall_svd(one);
       else
         svd_of_one(one);
@@ -417,31 +532,19 @@ class Runner {
     const cublasFillMode_t fill = fill_mode(task.triangle);
     const DType real = real_type(task.dtype);
     const cudaDataType type = data_type(task.dtype), values_type = data_type(real);
-    // Several at a time, so that no offset in the library passes 32 bits.
-    constexpr int64_t kMostElements = int64_t{1} << 30;
-    const int64_t at_once = batched(count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, count) : 1;
-    for (int64_t p = 0; p < count; p += at_once) {
-      const int64_t here = std::min(at_once, count - p);
+    const int64_t most = at_once(task);
+    for (int64_t p = 0; p < count; p += most) {
+      const int64_t here = std::min(most, count - p);
       void* const a = matrix(task.a, p, task.dtype);
       void* const values = static_cast<char*>(task.values) + p * n * itemsize(real);
-      with_workspace(
-          [&](size_t* device, size_t* host) {
-            if (here > 1)
-              QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params_.get(), mode, fill, n, type, a, n,
-                                                                 values_type, values, type, device, host, here));
-            else
-              QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(solver(), params_.get(), mode, fill, n, type, a, n,
-                                                           values_type, values, type, device, host));
-          },
-          [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-            if (here > 1)
-              QUARRY_CUDA_CALL(cusolverDnXsyevBatched(solver(), params_.get(), mode, fill, n, type, a, n, values_type,
-                                                      values, type, device, device_bytes, host, host_bytes,
-                                                      task.info + p, here));
-            else
-              QUARRY_CUDA_CALL(cusolverDnXsyevd(solver(), params_.get(), mode, fill, n, type, a, n, values_type, values,
-                                                type, device, device_bytes, host, host_bytes, task.info + p));
-          });
+      with_workspace(library_.eigh(task, here), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+        if (here > 1)
+          QUARRY_CUDA_CALL(cusolverDnXsyevBatched(solver(), params(), mode, fill, n, type, a, n, values_type, values,
+                                                  type, device, device_bytes, host, host_bytes, task.info + p, here));
+        else
+          QUARRY_CUDA_CALL(cusolverDnXsyevd(solver(), params(), mode, fill, n, type, a, n, values_type, values, type,
+                                            device, device_bytes, host, host_bytes, task.info + p));
+      });
     }
   }
 
@@ -452,30 +555,29 @@ class Runner {
   void run(const Eig& task) {
     const int64_t n = task.a.rows;
     const bool vectors = task.vectors.data != nullptr;
-    const DType complex = real_type(task.dtype) == DType::float32 ? DType::complex64 : DType::complex128;
+    const DType complex = complex_of(task.dtype);
     const cudaDataType type = data_type(task.dtype), values_type = data_type(complex);
     const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : none;
     for (int64_t p = 0; p < task.a.count; ++p) {
       void* const a = matrix(task.a, p, task.dtype);
       void* const values = static_cast<char*>(task.values) + p * n * itemsize(complex);
       void* const right = vectors ? matrix(task.vectors, p, task.dtype) : nullptr;
-      with_workspace(
-          [&](size_t* device, size_t* host) {
-            QUARRY_CUDA_CALL(cusolverDnXgeev_bufferSize(solver(), params_.get(), none, mode, n, type, a, n, values_type,
-                                                        values, type, nullptr, n, type, right, n, type, device, host));
-          },
-          [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-            QUARRY_CUDA_CALL(cusolverDnXgeev(solver(), params_.get(), none, mode, n, type, a, n, values_type, values,
-                                             type, nullptr, n, type, right, n, type, device, device_bytes, host,
-                                             host_bytes, task.info + p));
-          });
+      with_workspace(library_.eig(task.dtype, n, vectors),
+                     [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+                       QUARRY_CUDA_CALL(cusolverDnXgeev(solver(), params(), none, mode, n, type, a, n, values_type,
+                                                        values, type, nullptr, n, type, right, n, type, device,
+                                                        device_bytes, host, host_bytes, task.info + p));
+                     });
     }
   }
 
  private:
-  static bool batched(int64_t count, int64_t extent) { return count > 1 && extent <= kMostBatched; }
-  static bool batched(const MatrixStack& a) { return a.count > 1 && a.elements() <= kMostBatched * kMostBatched; }
-  cusolverDnHandle_t solver() { return stream_.solver(); }
+  static CudaStream& current(CudaStream& stream) {
+    use_device(stream.device().index);
+    return stream;
+  }
+  cusolverDnHandle_t solver() const { return library_.solver(); }
+  cusolverDnParams_t params() const { return library_.params(); }
 
   template <class F>
   void with_blas(DType dtype, int64_t m, int64_t n, int64_t k, F&& call) {
@@ -484,11 +586,10 @@ class Runner {
     call(begin_blas(stream_, workspace, bytes));
   }
 
-  // size(&device_bytes, &host_bytes), then call(device, its bytes, host, its bytes).
-  template <class Size, class Call>
-  void with_workspace(Size&& size, Call&& call) {
-    size_t device_bytes = 0, host_bytes = 0;
-    size(&device_bytes, &host_bytes);
+  // call(device, its bytes, host, its bytes).
+  template <class Call>
+  void with_workspace(const WorkBytes& bytes, Call&& call) {
+    const auto [device_bytes, host_bytes] = bytes;
     const Scratch device(static_cast<int64_t>(device_bytes), context_);
     if (host_bytes == 0) return call(device.data(), device_bytes, nullptr, host_bytes);
     // Pinned: Xgeev copies its matrix to and fro many times.
@@ -499,39 +600,28 @@ class Runner {
 
   void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t* pivots, int32_t* info) {
     const cudaDataType type = data_type(dtype);
-    with_workspace(
-        [&](size_t* device, size_t* host) {
-          QUARRY_CUDA_CALL(cusolverDnXgetrf_bufferSize(solver(), params_.get(), m, n, type, a, m, type, device, host));
-        },
-        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-          QUARRY_CUDA_CALL(cusolverDnXgetrf(solver(), params_.get(), m, n, type, a, m, pivots, type, device,
-                                            device_bytes, host, host_bytes, info));
-        });
+    with_workspace(library_.lu(dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+      QUARRY_CUDA_CALL(cusolverDnXgetrf(solver(), params(), m, n, type, a, m, pivots, type, device, device_bytes, host,
+                                        host_bytes, info));
+    });
   }
   void solve(DType dtype, cublasOperation_t op, int64_t n, int64_t sides, const void* lu, const int64_t* pivots,
              void* b, int* info) {
     const cudaDataType type = data_type(dtype);
-    QUARRY_CUDA_CALL(cusolverDnXgetrs(solver(), params_.get(), op, n, sides, type, lu, n, pivots, type, b, n, info));
+    QUARRY_CUDA_CALL(cusolverDnXgetrs(solver(), params(), op, n, sides, type, lu, n, pivots, type, b, n, info));
   }
   void factor_qr(DType dtype, int64_t m, int64_t n, void* a, void* tau, int* info) {
     const cudaDataType type = data_type(dtype);
-    with_workspace(
-        [&](size_t* device, size_t* host) {
-          QUARRY_CUDA_CALL(
-              cusolverDnXgeqrf_bufferSize(solver(), params_.get(), m, n, type, a, m, type, tau, type, device, host));
-        },
-        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-          QUARRY_CUDA_CALL(cusolverDnXgeqrf(solver(), params_.get(), m, n, type, a, m, type, tau, type, device,
-                                            device_bytes, host, host_bytes, info));
-        });
+    with_workspace(library_.qr(dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+      QUARRY_CUDA_CALL(cusolverDnXgeqrf(solver(), params(), m, n, type, a, m, type, tau, type, device, device_bytes,
+                                        host, host_bytes, info));
+    });
   }
   void make_q(DType dtype, int64_t m, int64_t n, int64_t reflectors, void* a, const void* tau_data) {
     with_type(dtype, [&]<class T>() {
       const auto q = static_cast<T*>(a);
       const auto tau = static_cast<const T*>(tau_data);
-      int elements = 0;
-      QUARRY_TYPED(cusolverDn, orgqr_bufferSize, ungqr_bufferSize, solver(), narrow(m), narrow(n), narrow(reflectors),
-                   q, narrow(m), tau, &elements);
+      const int elements = library_.q<T>(m, n, reflectors);
       const Scratch work(static_cast<int64_t>(elements) * static_cast<int64_t>(sizeof(T)), context_),
           info(sizeof(int), context_);
       QUARRY_TYPED(cusolverDn, orgqr, ungqr, solver(), narrow(m), narrow(n), narrow(reflectors), q, narrow(m), tau,
@@ -550,7 +640,7 @@ class Runner {
   };
 
   void svd_of_one(const Single& task) {
-    if (task.u != nullptr && task.u_columns == task.n && task.n >= kLeastPolar)
+    if (by_polar(task.u != nullptr, task.u_columns, task.n))
       polar_svd(task);
     else
       iterated_svd(task);
@@ -561,17 +651,12 @@ class Runner {
     const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
     const int64_t m = task.m, n = task.n;
     const signed char job = task.u == nullptr ? 'N' : task.u_columns == m ? 'A' : 'S';
-    with_workspace(
-        [&](size_t* device, size_t* host) {
-          QUARRY_CUDA_CALL(cusolverDnXgesvd_bufferSize(solver(), params_.get(), job, job, m, n, type, task.a, m,
-                                                       values_type, task.values, type, task.u, m, type, task.vh, n,
-                                                       type, device, host));
-        },
-        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-          QUARRY_CUDA_CALL(cusolverDnXgesvd(solver(), params_.get(), job, job, m, n, type, task.a, m, values_type,
-                                            task.values, type, task.u, m, type, task.vh, n, type, device, device_bytes,
-                                            host, host_bytes, task.info));
-        });
+    with_workspace(library_.svd(task.dtype, job, m, n),
+                   [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+                     QUARRY_CUDA_CALL(cusolverDnXgesvd(solver(), params(), job, job, m, n, type, task.a, m, values_type,
+                                                       task.values, type, task.u, m, type, task.vh, n, type, device,
+                                                       device_bytes, host, host_bytes, task.info));
+                   });
   }
 
   // By a = W H, W with orthonormal columns, H = V diag(values) V^H: products of whole matrices in place of rotations.
@@ -582,16 +667,10 @@ class Runner {
     const int64_t m = task.m, n = task.n, item = itemsize(task.dtype), bytes = m * n * item;
     const Scratch kept(bytes, context_), v(n * n * item, context_);
     stream_.copy(kept.data(), task.a, bytes);
-    const int economic = 1;
     double perturbation = 0;
     with_workspace(
-        [&](size_t* device, size_t* host) {
-          QUARRY_CUDA_CALL(cusolverDnXgesvdp_bufferSize(solver(), params_.get(), CUSOLVER_EIG_MODE_VECTOR, economic, m,
-                                                        n, type, task.a, m, values_type, task.values, type, task.u, m,
-                                                        type, v.data(), n, type, device, host));
-        },
-        [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-          QUARRY_CUDA_CALL(cusolverDnXgesvdp(solver(), params_.get(), CUSOLVER_EIG_MODE_VECTOR, economic, m, n, type,
+        library_.polar_svd(task.dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
+          QUARRY_CUDA_CALL(cusolverDnXgesvdp(solver(), params(), CUSOLVER_EIG_MODE_VECTOR, kEconomic, m, n, type,
                                              task.a, m, values_type, task.values, type, task.u, m, type, v.data(), n,
                                              type, device, device_bytes, host, host_bytes, task.info, &perturbation));
           stream_.synchronize();
@@ -701,11 +780,117 @@ class Runner {
 
   const ExecContext& context_;
   CudaStream& stream_;
-  unique_handle<cusolverDnParams_t, DestroyParams> params_;
+  const Library library_;
+};
+
+// ---- Bounds ----
+
+// The most scratch that Runner takes for a task, in the order of its methods.
+class Bounds {
+ public:
+  explicit Bounds(const Library& library) : library_(library) {}
+
+  int64_t of(const Lu& task) const {
+    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count;
+    if (by_stack_kernel(task) || by_small_kernel(task)) return 0;
+    if (batched(task.a)) return addresses(count) + blas(task.dtype, n, n, n);
+    return piece(count * std::min(m, n) * 8) + device(library_.lu(task.dtype, m, n));
+  }
+  int64_t of(const LuSolve& task) const {
+    const int64_t n = task.lu.rows, sides = task.b.columns, count = task.b.count;
+    if (is_small(task)) return 0;
+    if (batched(count, n)) return 2 * addresses(count) + blas(task.dtype, n, sides, n);
+    return piece(count * n * 8) + piece(sizeof(int));
+  }
+  int64_t of(const Inverse& task) const {
+    const int64_t n = task.a.rows, count = task.a.count;
+    if (n <= most_small(task.dtype)) return 0;
+    if (batched(count, n))
+      return 2 * addresses(count) + piece(count * n * 4) + piece(count * 4) + blas(task.dtype, n, n, n);
+    return piece(n * 8) + piece(sizeof(int)) + device(library_.lu(task.dtype, n, n));
+  }
+  int64_t of(const Cholesky& task) const {
+    if (batched(task.a.count, task.a.rows)) return addresses(task.a.count);
+    return device(library_.cholesky(task.dtype, task.triangle, task.a.rows));
+  }
+  int64_t of(const TriangularSolve& task) const {
+    const int64_t n = task.a.rows, count = batched(task.b.count, n) ? task.b.count : 0;
+    return 2 * addresses(count) + blas(task.dtype, n, task.b.columns, n);
+  }
+  int64_t of(const Qr& task) const {
+    const int64_t m = task.a.rows, n = task.a.columns;
+    if (batched(task.a)) return 2 * addresses(task.a.count) + blas(task.dtype, m, n, std::min(m, n));
+    return piece(sizeof(int)) + device(library_.qr(task.dtype, m, n));
+  }
+  int64_t of(const FormQ& task) const {
+    if (batched(task.a)) return piece(task.a.count * task.a.elements() * itemsize(task.dtype));
+    return q(task.dtype, task.a.rows, task.a.columns, task.reflectors);
+  }
+  int64_t of(const Svd& task) const {
+    const int64_t m = task.a.rows, n = task.a.columns;
+    if (by_jacobi(task)) return of_stack(task);
+    const bool vectors = task.u.data != nullptr;
+    if (!is_tall(m, n)) return of_one(task.dtype, m, n, vectors, task.u.columns);
+    const int64_t item = itemsize(task.dtype), small = vectors ? piece(n * n * item) : 0;
+    int64_t most = std::max(device(library_.qr(task.dtype, m, n)), small + of_one(task.dtype, n, n, vectors, n));
+    if (vectors) {
+      most = std::max({most, small + q(task.dtype, m, n, n), small + blas(task.dtype, m, n, n)});
+      if (task.u.columns > n) most = std::max(most, small + q(task.dtype, m, m, n));
+    }
+    return piece(n * item) + piece(n * n * item) + piece(sizeof(int)) + most;
+  }
+  int64_t of(const Eigh& task) const {
+    const int64_t most = at_once(task), rest = task.a.count % most;
+    return std::max(device(library_.eigh(task, most)), rest == 0 ? 0 : device(library_.eigh(task, rest)));
+  }
+  int64_t of(const Eig& task) const {
+    return device(library_.eig(task.dtype, task.a.rows, task.vectors.data != nullptr));
+  }
+  int64_t of(const RowOrder&) const { return 0; }
+  int64_t of(const ReflectionSigns&) const { return 0; }
+
+ private:
+  static int64_t piece(int64_t bytes) { return bytes > 0 ? rounded_allocation(bytes) : 0; }
+  static int64_t device(const WorkBytes& bytes) { return piece(static_cast<int64_t>(bytes.device)); }
+  static int64_t addresses(int64_t count) { return piece(count * static_cast<int64_t>(sizeof(void*))); }
+  static int64_t blas(DType dtype, int64_t m, int64_t n, int64_t k) { return piece(workspace_bytes(dtype, m, n, k)); }
+  int64_t q(DType dtype, int64_t m, int64_t n, int64_t reflectors) const {
+    int64_t bytes = 0;
+    with_type(dtype, [&]<class T>() {
+      bytes = static_cast<int64_t>(library_.q<T>(m, n, reflectors)) * static_cast<int64_t>(sizeof(T));
+    });
+    return piece(bytes) + piece(sizeof(int));
+  }
+  int64_t of_one(DType dtype, int64_t m, int64_t n, bool vectors, int64_t u_columns) const {
+    const signed char job = !vectors ? 'N' : u_columns == m ? 'A' : 'S';
+    const int64_t iterated = device(library_.svd(dtype, job, m, n));
+    if (!by_polar(vectors, u_columns, n)) return iterated;
+    const int64_t item = itemsize(dtype), matrix = piece(m * n * item), square = piece(n * n * item);
+    const int64_t products = std::max({blas(dtype, m, n, n), blas(dtype, n, n, m), blas(dtype, n, 1, 1),
+                                       blas(dtype, m * n, 1, 1), blas(dtype, n * n, 1, 1)});
+    const int64_t measuring = matrix + matrix + square + products;
+    return matrix + square + std::max({iterated, device(library_.polar_svd(dtype, m, n)), measuring});
+  }
+  int64_t of_stack(const Svd& task) const {
+    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count, item = itemsize(task.dtype);
+    if (task.u.data == nullptr) return piece(sizeof(int32_t));
+    const int64_t completing =
+        std::max(of(Qr{task.dtype, {task.u.data, count, m, n}, nullptr}), of(FormQ{task.dtype, task.u, n, nullptr, n}));
+    return piece(count * n * n * item) + piece(sizeof(int32_t)) + piece(count * m * n * item) +
+           2 * piece(count * n * item) + completing;
+  }
+
+  const Library& library_;
 };
 
 class CudaDecompositions final : public Decompositions {
  public:
+  int64_t scratch_bytes(const Decomposition& request) override {
+    const std::lock_guard lock(mutex_);
+    if (!solver_) QUARRY_CUDA_CALL(cusolverDnCreate(solver_.out()));
+    const Library library(solver_.get());
+    return std::visit([&](const auto& task) { return Bounds(library).of(task); }, request);
+  }
   void run(const Decomposition& request, const ExecContext& context) override {
     Runner runner(context);
     std::visit([&](const auto& task) { runner.run(task); }, request);
@@ -715,6 +900,10 @@ class CudaDecompositions final : public Decompositions {
             const ExecContext& context) override {
     cuda::eigh(dtype, triangle, a, values, vectors, context);
   }
+
+ private:
+  std::mutex mutex_;
+  unique_handle<cusolverDnHandle_t, DestroySolver> solver_;  // that is asked for sizes alone
 };
 
 }  // namespace

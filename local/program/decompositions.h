@@ -1,6 +1,7 @@
 // Factorisations of stacks of matrices, and what is solved with them.
-// Part of Engine: queued on context.stream, with scratch from context.memory (how much is up to the libraries),
-// thread-safe for different streams. Svd, Eigh and Eig may block.
+// Part of Engine: the same contract (queued on context.stream, scratch from context.memory and at most what the
+// *_scratch_bytes() function says, thread-safe for different streams). Svd, Eigh and Eig may block. Host memory that
+// cuSOLVER asks for comes from the pinned pool, and is not counted.
 //
 // dtypes are float32, float64, complex64 and complex128; others throw TypeError. Extents are those of LAPACK (32 bits;
 // NotSupported beyond). What a matrix does to the algorithm is told per matrix by `info`, count elements on the device:
@@ -188,12 +189,14 @@ using Decomposition =
 class Decompositions {
  public:
   virtual ~Decompositions() = default;
+  // The most that run() takes; reads no memory that the task names. A GPU's are what its libraries say, and so need
+  // one.
+  virtual int64_t scratch_bytes(const Decomposition& task) = 0;
   virtual void run(const Decomposition& task, const ExecContext& context) = 0;
   // By the CPU's engine alone; the others throw NotSupported.
-  virtual void run_on_host(const HostDecomposition&, const ExecContext&) {
-    throw NotSupported("this decomposition runs on the CPU alone");
-  }
-  // False where a backend has no routine for it, and nothing is done.
+  virtual int64_t host_scratch_bytes(const HostDecomposition&) { throw_on_host(); }
+  virtual void run_on_host(const HostDecomposition&, const ExecContext&) { throw_on_host(); }
+  // False where a backend has no routine for it, and nothing is done. No scratch.
   virtual bool keep(const KeptTriangle&, const ExecContext&) { return false; }
 
   // Eigenvalues (ascending, real_type(dtype), n) and eigenvectors (n x n, row-major, in columns) of a Hermitian matrix
@@ -202,6 +205,9 @@ class Decompositions {
   virtual int64_t eigh_scratch_bytes(DType dtype, int64_t n) = 0;
   virtual void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
                     const ExecContext& context) = 0;
+
+ private:
+  [[noreturn]] static void throw_on_host() { throw NotSupported("this decomposition runs on the CPU alone"); }
 };
 
 }  // namespace quarry::local

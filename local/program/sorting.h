@@ -6,6 +6,7 @@
 // behind the numbers those with a NaN: first in the imaginary part alone, then in the real part alone, then in both.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "quarry/local/program/engine.h"
@@ -54,7 +55,9 @@ class Sorting {
                       const ExecContext& context) = 0;
 
   // The positions of the k first (`last`: last) elements of every sorted row, 0 < k, ascending; of equal elements the
-  // first are the earlier ones. False where argpartition() is the way to find them; nothing is done then.
+  // first are the earlier ones. False where argpartition() is the way to find them; nothing is done then, and there are
+  // no bytes to be told.
+  virtual std::optional<int64_t> ends_scratch_bytes(DType, Rows, int64_t /*k*/) { return std::nullopt; }
   virtual bool ends(DType, const void*, int64_t*, Rows, int64_t /*k*/, bool /*last*/, const ExecContext&) {
     return false;
   }

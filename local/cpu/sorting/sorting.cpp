@@ -218,10 +218,14 @@ class CpuSorting final : public Sorting {
     }
   }
 
+  std::optional<int64_t> ends_scratch_bytes(DType dtype, Rows rows, int64_t k) override {
+    constexpr int64_t kFew = 16;  // of the row
+    if (is_complex(dtype) || k > rows.length / kFew) return std::nullopt;
+    return 0;
+  }
   bool ends(DType dtype, const void* in, int64_t* out, Rows rows, int64_t k, bool last,
             const ExecContext& context) override {
-    constexpr int64_t kFew = 16;  // of the row
-    if (is_complex(dtype) || k > rows.length / kFew) return false;
+    if (!ends_scratch_bytes(dtype, rows, k)) return false;
     const int64_t row_bytes = rows.length * itemsize(dtype);
     const Schedule schedule(rows, context.threads);
     schedule.run(rows, context.threads, [&](int64_t row, int, int) {
