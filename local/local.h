@@ -33,6 +33,7 @@
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/local/ndarray/print.h"
 #include "quarry/local/ndarray/transfer.h"
+#include "quarry/local/ndarray/trial.h"
 #include "quarry/local/ops/fuse/fuse.h"
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/sparse/sparse.h"

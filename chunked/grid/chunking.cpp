@@ -86,6 +86,7 @@ int64_t target_chunk_bytes(local::DeviceKind device) {
   switch (device) {
     case local::DeviceKind::cpu:
     case local::DeviceKind::emulated:
+    case local::DeviceKind::trial:
       return kCpuChunkBytes;
     case local::DeviceKind::cuda:
       return kGpuChunkBytes;

@@ -24,6 +24,7 @@ std::string Runtime::banner() const {
       break;
     case DeviceKind::cuda:
     case DeviceKind::emulated:
+    case DeviceKind::trial:
       text += fmt::format(", {}{}{}, {}{}, {} of device and {} of host memory{}", local::to_string(r.device),
                           r.device_name.empty() ? "" : " (" + r.device_name + ")", ranks > 1 ? " on rank 0" : "",
                           plural(r.options.threads, "thread"), each, local::format_bytes(r.memory_bytes),

@@ -38,6 +38,7 @@ void Runtime::Impl::choose_device() {
     const int number = choose_index(views, communicator->rank());
     switch (device.kind) {
       case DeviceKind::cpu:
+      case DeviceKind::trial:  // which no option names
         break;
       case DeviceKind::emulated:
         device.index = number % visible_devices;  // each process has its own, whatever their numbers

@@ -35,6 +35,7 @@ void Runtime::Impl::choose_budget() {
       host_bytes = 0;
       return;
     case DeviceKind::emulated:
+    case DeviceKind::trial:
       memory_bytes = chosen(resolved.memory, share, part(policy::kEmulatedShare, share));
       break;
     case DeviceKind::cuda: {

@@ -37,6 +37,8 @@ MemoryKind memory_of(local::DeviceKind kind) {
       return MemoryKind::cuda;
     case local::DeviceKind::emulated:
       return MemoryKind::emulated;
+    case local::DeviceKind::trial:
+      break;  // which holds nothing to be sent
   }
   return MemoryKind::host;
 }

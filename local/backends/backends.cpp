@@ -10,6 +10,7 @@
 #include "quarry/local/emulated/backend.h"
 #include "quarry/local/emulated/sharing.h"
 #include "quarry/local/program/engine.h"
+#include "quarry/local/trial/backend.h"
 
 namespace quarry::local {
 namespace {
@@ -80,6 +81,8 @@ Backend& backend(DeviceKind kind) {
       return *cuda_library().backend;
     case DeviceKind::emulated:
       return emulated_backend();
+    case DeviceKind::trial:
+      return trial_backend();
   }
   throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
 }
@@ -92,6 +95,8 @@ MemorySharing* memory_sharing(DeviceKind kind) {
       return cuda_library().sharing;
     case DeviceKind::emulated:
       return &emulated_sharing();
+    case DeviceKind::trial:
+      return nullptr;
   }
   throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
 }
@@ -104,6 +109,16 @@ bool available(DeviceKind kind) {
   }
 }
 
-Engine& engine(Device device) { return backend(device.kind).engine(); }
+Engine& engine(Device device) {
+  switch (device.kind) {
+    case DeviceKind::cpu:
+    case DeviceKind::cuda:
+    case DeviceKind::emulated:
+      return backend(device.kind).engine();
+    case DeviceKind::trial:
+      return trial_engine(acts_as(device));
+  }
+  __builtin_unreachable();
+}
 
 }  // namespace quarry::local

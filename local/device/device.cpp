@@ -25,11 +25,14 @@ const char* name(DeviceKind kind) {
       return "cuda";
     case DeviceKind::emulated:
       return "emulated";
+    case DeviceKind::trial:
+      return "trial";
   }
   return "unknown";
 }
 
 std::string to_string(const Device& device) {
+  if (device.kind == DeviceKind::trial) return fmt::format("trial:{}", name(acts_as(device)));
   return device.kind == DeviceKind::cpu ? "cpu" : fmt::format("{}:{}", name(device.kind), device.index);
 }
 

@@ -16,6 +16,7 @@ enum class DeviceKind : uint8_t {
   cpu,
   cuda,
   emulated,  // tests: a pretend GPU in host memory with asynchronous streams and random delays
+  trial,  // arrays have shape, dtype and addresses, but no data; what is asked for is counted (local/ndarray/trial.h)
 };
 
 struct Device {
@@ -24,8 +25,15 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 inline constexpr Device kCpu{};
-std::string to_string(const Device& device);  // "cpu", "cuda:0", "emulated:0"
+// The trial device that stands for a kind: its index says for which one.
+constexpr Device trial_of(DeviceKind kind) { return {DeviceKind::trial, static_cast<int>(kind)}; }
+// By which functions choose their method: the kind, or the one that a trial stands for.
+constexpr DeviceKind acts_as(const Device& device) {
+  return device.kind == DeviceKind::trial ? static_cast<DeviceKind>(device.index) : device.kind;
+}
+std::string to_string(const Device& device);  // "cpu", "cuda:0", "emulated:0", "trial:cpu"
 const char* name(DeviceKind kind);
+// Of the kinds that programs run on: not of "trial".
 std::optional<DeviceKind> parse_device_kind(std::string_view text);
 
 struct DeviceInfo {

@@ -74,7 +74,7 @@ struct Export {
 
 template <class Managed>
 Managed* make_export(const NdArray& given, const DLPackExport& options) {
-  if (given.device().kind == DeviceKind::emulated) {
+  if (given.device().kind == DeviceKind::emulated || given.device().kind == DeviceKind::trial) {
     throw NotSupported(
         fmt::format("DLPack has no name for memory of {}: copy the array to the cpu first", to_string(given.device())));
   }

@@ -22,6 +22,14 @@ Operand operand(const NdArray& array, const Dims& space);
 void run_elementwise(const Program& program, std::span<const NdArray* const> inputs,
                      std::span<const NdArray* const> outputs, const ExecContext& context);
 
+// False on a trial device, whose arrays have shape and dtype alone.
+inline bool has_values(const NdArray& array) { return array.device().kind != DeviceKind::trial; }
+// item() of what decides about an error or a faster way alone, and not about the results' shapes and dtypes; `in_trial`
+// where the array has no value.
+inline Scalar item_or(const NdArray& array, const Scalar& in_trial) {
+  return has_values(array) ? array.item() : in_trial;
+}
+
 // Whether the elements of a and b may share memory, judged by device and address ranges: the same memory may have been
 // imported twice.
 bool may_overlap(const NdArray& a, const NdArray& b);

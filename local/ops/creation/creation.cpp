@@ -179,7 +179,7 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
   bool divide_first = false;
   if (parts > 0) {
     step = apply("divide"_op, {distance, Scalar(parts)});
-    divide_first = ops::any(step == Scalar(0)).item().as_bool();  // a step that underflows
+    divide_first = item_or(ops::any(step == Scalar(0)), false).as_bool();  // a step that underflows
   }
 
   Dims shape = distance.shape();
@@ -357,7 +357,7 @@ NdArray geomspace(const Arg& start, const Arg& stop, int64_t num, bool endpoint,
   const PromotionOperand operands[] = {start.promotion(), stop.promotion(), {dtype.value_or(DType::float64), false}};
   const DType loop = promote_types(result_type(operands), DType::float64);
   NdArray from = as_array(start, loop, where), to = as_array(stop, loop, where);
-  const auto has_zero = [](const NdArray& a) { return ops::any(a == Scalar(0)).item().as_bool(); };
+  const auto has_zero = [](const NdArray& a) { return item_or(ops::any(a == Scalar(0)), false).as_bool(); };
   if (has_zero(from) || has_zero(to)) throw InvalidArgument("Geometric sequence cannot include zero");
   // Turned so that the start is a positive real number, and back at the end.
   NdArray turn = apply("sign"_op, {from});
@@ -460,7 +460,8 @@ NdArray from_dlpack(const NdArray& x, std::optional<Device> device, std::optiona
                                       local::to_string(x.device()), local::to_string(*device)));
   }
   if (moves) return x.to(*device);
-  const NdArray shared = x.device().kind == DeviceKind::emulated ? x : local::from_dlpack(to_dlpack(x));
+  const NdArray shared =
+      x.device().kind == DeviceKind::emulated || !has_values(x) ? x : local::from_dlpack(to_dlpack(x));
   return copy && *copy ? shared.copy(context_for(shared.device())) : shared;
 }
 

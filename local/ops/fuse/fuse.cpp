@@ -324,7 +324,7 @@ class Call {
     for (const NdArray* array : arrays_) all.push_back(array->shape());
     broadcast_shapes(all);
     std::vector<Group> found;
-    signature = context_.device.kind == DeviceKind::cpu ? "c" : "d";
+    signature = acts_as(context_.device) == DeviceKind::cpu ? "c" : "d";
     for (size_t r = 0; r < trace_.results.size(); ++r) {
       const Trace::Result& result = trace_.results[r];
       std::vector<Dims> shapes{Dims{}};
@@ -419,7 +419,7 @@ class Call {
   void check_exponents() const {
     for (const int slot : trace_.exponents) {
       const NdArray& exponent = *arrays_[at(slot)];
-      if (exponent.size() > 0 && reduce("min"_reduction, exponent).item().as_int64() < 0)
+      if (exponent.size() > 0 && item_or(reduce("min"_reduction, exponent), 0).as_int64() < 0)
         throw InvalidArgument("Integers to negative integer powers are not allowed.");
     }
   }

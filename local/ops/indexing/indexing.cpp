@@ -258,7 +258,7 @@ NdArray choose(const NdArray& a, const std::vector<Arg>& choices, const std::opt
     case IndexMode::raise:
     case IndexMode::unchecked:
       if (element_count(shape) > 0 &&
-          (ops::min(positions).item().as_int64() < 0 || ops::max(positions).item().as_int64() >= count))
+          (item_or(ops::min(positions), 0).as_int64() < 0 || item_or(ops::max(positions), 0).as_int64() >= count))
         throw InvalidArgument("invalid entry in choice array");
       break;
     case IndexMode::wrap:

@@ -100,7 +100,7 @@ NdArray insert_many(const AlongAxis& at, const NdArray& given, const NdArray& va
   const int64_t size = a.shape()[axis], count = given.size();
   NdArray positions = as_positions(given, device, "insert");
   if (count > 0) {
-    const int64_t low = ops::min(positions).item().as_int64(), high = ops::max(positions).item().as_int64();
+    const int64_t low = item_or(ops::min(positions), 0).as_int64(), high = item_or(ops::max(positions), 0).as_int64();
     checked_position(low, size, size + 1, axis);
     checked_position(high, size, size + 1, axis);
   }
@@ -152,7 +152,7 @@ NdArray repeat(const NdArray& a, const std::variant<int64_t, NdArray>& repeats, 
   const NdArray* both[] = {&array, counts};
   local::common_device(both);
   if (size == 0) return array.copy(context_for(array.device()));
-  if (ops::min(*counts).item().as_int64() < 0) throw InvalidArgument("repeats may not contain negative values.");
+  if (item_or(ops::min(*counts), 0).as_int64() < 0) throw InvalidArgument("repeats may not contain negative values.");
   const NdArray ends = ufunc_accumulate("add"_op, counts->reshape({size}), 0, DType::int64);
   const int64_t total = sliced(ends, 0, size - 1, 1).item().as_int64();
   const NdArray numbers = arange(total, std::nullopt, 1, DType::int64, array.device());

@@ -144,7 +144,7 @@ void write_into(const NdArray& target, const NdArray& value) {
   // On the CPU a copy by the stream uses one thread.
   constexpr int64_t kThreadedBytes = int64_t{1} << 19;
   if (target.dtype() == value.dtype() && target.shape() == value.shape() && target.is_contiguous() &&
-      value.is_contiguous() && (context.device.kind != DeviceKind::cpu || target.nbytes() < kThreadedBytes)) {
+      value.is_contiguous() && (acts_as(context.device) != DeviceKind::cpu || target.nbytes() < kThreadedBytes)) {
     target.begin_write(context.stream);
     value.begin_read(context.stream);
     context.stream->copy(target.raw(), value.raw(), target.nbytes());

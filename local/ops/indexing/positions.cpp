@@ -45,7 +45,7 @@ void check_integers(const NdArray& array) {
 
 bool all_within(const NdArray& positions, int64_t extent) {
   return positions.size() == 0 ||
-         (ops::min(positions).item().as_int64() >= 0 && ops::max(positions).item().as_int64() < extent);
+         (item_or(ops::min(positions), 0).as_int64() >= 0 && item_or(ops::max(positions), 0).as_int64() < extent);
 }
 
 // Bytes between neighbours along each axis, in elements of an array of `shape`.

@@ -93,10 +93,11 @@ std::variant<EighResult, NdArray> eigh_of(const NdArray& a, const std::variant<s
 
 namespace {
 
-constexpr Device kHost{DeviceKind::cpu, 0};
+// The CPU, also where a trial stands for it.
+Device host_of(const NdArray& a) { return acts_as(a.device()) == DeviceKind::cpu ? a.device() : kCpu; }
 
-void run_on_host(const HostDecomposition& task) {
-  engine(kHost).decompositions().run_on_host(task, context_for(kHost));
+void run_on_host(const HostDecomposition& task, const NdArray& like) {
+  engine(like.device()).decompositions().run_on_host(task, context_for(like.device()));
 }
 
 // b of a system of n equations as columns in the CPU's memory, (batch, k, n), and what the solution is to be.
@@ -115,7 +116,7 @@ struct HostSides {
     if (given.shape(-2) != n)
       throw InvalidArgument(fmt::format("shapes of the matrix and b are not compatible: {} and {}",
                                         to_string(a.shape()), to_string(b.shape())));
-    const NdArray sides = swapped(given.to(kHost));
+    const NdArray sides = swapped(given.to(host_of(given)));
     const Dims all = broadcast_shapes(batch, linalg::batch_of(given));
     columns = copied(sides.broadcast_to(joined(all, {sides.shape(-2), n})), precision.compute);
   }
@@ -133,10 +134,10 @@ HostSides banded_sides(const NdArray& ab, const NdArray& b, bool check_finite) {
 // The band of each matrix of the batch of `sides`, column by column, below `more` rows.
 NdArray band_of(const NdArray& ab, const NdArray& sides, int64_t more, DType dtype) {
   const int64_t rows = ab.shape(-2), n = ab.shape(-1);
-  const ExecContext context = context_for(kHost);
+  const ExecContext context = context_for(host_of(ab));
   const NdArray band(joined(linalg::batch_of(sides), {n, more + rows}), dtype, context);
   band.fill(0, context);
-  const NdArray given = swapped(ab.to(kHost));
+  const NdArray given = swapped(ab.to(host_of(ab)));
   band[{ellipsis, Slice{more, more + rows, 1}}].assign(given.broadcast_to(joined(linalg::batch_of(sides), {n, rows})),
                                                        context);
   return band;
@@ -154,8 +155,8 @@ NdArray solve_banded(const std::pair<int64_t, int64_t>& l_and_u, const NdArray& 
         l + u + 1, ab.shape(-2)));
   if (sides.columns.size() != 0) {
     const NdArray band = band_of(ab, sides.columns, l, sides.precision.compute);
-    const Info info(linalg::batch_of(band), context_for(kHost));
-    run_on_host(BandedSolve{sides.precision.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()});
+    const Info info(linalg::batch_of(band), context_for(band.device()));
+    run_on_host(BandedSolve{sides.precision.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()}, band);
     info.check("singular matrix");
   }
   return sides.solution();
@@ -166,9 +167,10 @@ NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool, bool, bool lowe
   if (ab.shape(-2) == 0) throw InvalidArgument("ab must have at least one row");
   if (sides.columns.size() != 0) {
     const NdArray band = band_of(ab, sides.columns, 0, sides.precision.compute);
-    const Info info(linalg::batch_of(band), context_for(kHost));
+    const Info info(linalg::batch_of(band), context_for(band.device()));
     run_on_host(HermitianBandedSolve{sides.precision.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
-                                     stack_of(sides.columns), info.data()});
+                                     stack_of(sides.columns), info.data()},
+                band);
     info.check("Matrix is not positive definite");
   }
   return sides.solution();
@@ -186,9 +188,9 @@ NdArray solve_toeplitz(const std::variant<std::pair<NdArray, NdArray>, NdArray>&
   const HostSides sides(c.astype(promote_types(c.dtype(), r.dtype())), {}, c.size(), b);
   if (sides.columns.size() != 0) {
     const DType dtype = sides.precision.compute;
-    const NdArray column = copied(c.to(kHost), dtype), row = copied(r.to(kHost), dtype);
-    const Info info(linalg::batch_of(sides.columns), context_for(kHost));
-    run_on_host(ToeplitzSolve{dtype, column.raw(), row.raw(), stack_of(sides.columns), info.data()});
+    const NdArray column = copied(c.to(host_of(c)), dtype), row = copied(r.to(host_of(r)), dtype);
+    const Info info(linalg::batch_of(sides.columns), context_for(column.device()));
+    run_on_host(ToeplitzSolve{dtype, column.raw(), row.raw(), stack_of(sides.columns), info.data()}, column);
     info.check("Singular principal minor");
   }
   return sides.solution();
@@ -203,13 +205,13 @@ std::pair<NdArray, NdArray> schur(const NdArray& a, std::string_view output, boo
   const Precision precision = precision_of(a);
   const DType dtype = complex ? complex_type(precision.compute) : precision.compute;
   const DType result = complex ? dtype : precision.result;
-  const NdArray work = copied(swapped(a.to(kHost)), dtype);
-  const NdArray vectors(work.shape(), dtype, context_for(kHost));
+  const NdArray work = copied(swapped(a.to(host_of(a))), dtype);
+  const NdArray vectors(work.shape(), dtype, context_for(work.device()));
   if (work.size() != 0) {
     constexpr const char* kFailed = "Schur form not found. Possibly ill-conditioned.";
     linalg::check_finite(work, kFailed);
-    const Info info(linalg::batch_of(a), context_for(kHost));
-    run_on_host(Schur{dtype, stack_of(work), stack_of(vectors), info.data()});
+    const Info info(linalg::batch_of(a), context_for(work.device()));
+    run_on_host(Schur{dtype, stack_of(work), stack_of(vectors), info.data()}, work);
     info.check(kFailed);
   }
   const auto delivered = [&](const NdArray& columns) { return converted(swapped(columns), result).to(a.device()); };
@@ -221,14 +223,15 @@ std::tuple<NdArray, NdArray, NdArray> ldl(const NdArray& A, bool lower, bool her
   check_values(A, check_finite);
   const Precision precision = precision_of(A);
   const DType dtype = precision.compute;
-  const ExecContext context = context_for(kHost);
+  const ExecContext context = context_for(host_of(A));
   const int64_t n = A.shape(-1);
-  const NdArray work = copied(swapped(A.to(kHost)), dtype);
+  const NdArray work = copied(swapped(A.to(host_of(A))), dtype);
   const NdArray d(work.shape(), dtype, context);
   const NdArray order(joined(linalg::batch_of(A), {n}), DType::int64, context);
   if (work.size() != 0)
     run_on_host(Ldl{dtype, lower ? Triangle::lower : Triangle::upper, hermitian && is_complex(dtype), stack_of(work),
-                    stack_of(d), order.data<int64_t>()});
+                    stack_of(d), order.data<int64_t>()},
+                work);
   const auto delivered = [&](const NdArray& columns) {
     return converted(swapped(columns), precision.result).to(A.device());
   };

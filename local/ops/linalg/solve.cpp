@@ -131,7 +131,7 @@ NdArray parity(const NdArray& pivots, DType dtype) {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Whether it is known, without waiting, that no matrix is singular.
-bool is_regular(const LuOfTranspose& lu) { return lu.factors.device().kind == DeviceKind::cpu && !lu.info.any(); }
+bool is_regular(const LuOfTranspose& lu) { return acts_as(lu.factors.device()) == DeviceKind::cpu && !lu.info.any(); }
 // `otherwise` where a matrix is singular, NaN where it is `unknown`.
 NdArray unless_singular(const LuOfTranspose& lu, const NdArray& unknown, const NdArray& value, double otherwise) {
   const NdArray instead = where(unknown, kNan, otherwise).astype(value.dtype());
@@ -214,7 +214,7 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   const NdArray* inputs[] = {&status, &pivots};
   const uint32_t every = (uint32_t{1} << pivots.ndim()) - 1;
   const NdArray state = run_reductions(program, inputs, pivots.shape(), every, context_for(a.device()))[0];
-  if (state.item().as_bool()) throw LinAlgError("Matrix is not positive definite");
+  if (item_or(state, false).as_bool()) throw LinAlgError("Matrix is not positive definite");
   keep_triangle(factor, upper ? Triangle::upper : Triangle::lower);
   return factor;
 }
@@ -244,7 +244,7 @@ struct Triangular {
 std::optional<Triangular> triangular_system(const NdArray& a, const NdArray& b, DType dtype) {
   const int64_t m = a.shape(0), n = a.shape(1), k = b.shape(1);
   const ExecContext context = context_for(a.device());
-  if (m < n || n == 0 || k == 0 || k > n || context.device.kind == DeviceKind::cuda) return std::nullopt;
+  if (m < n || n == 0 || k == 0 || k > n || acts_as(context.device) == DeviceKind::cuda) return std::nullopt;
   check_finite(a, "SVD did not converge");
   const NdArray both({n + k, m}, dtype, context), tau({std::min(m, n + k)}, dtype, context);
   const Slice first{0, n, 1}, others{n, n + k, 1};
@@ -467,7 +467,7 @@ NdArray lu_solve(const std::pair<NdArray, NdArray>& lu_and_piv, const NdArray& b
                                       to_string(factors.shape())));
   const Precision precision = precision_of(factors, b);
   // Pivots outside of the matrix would be read as addresses.
-  if (piv.size() != 0 && any(logical_or(less(piv, 0), greater_equal(piv, factors.shape(-1)))).item<bool>())
+  if (piv.size() != 0 && item_or(any(logical_or(less(piv, 0), greater_equal(piv, factors.shape(-1)))), false).as_bool())
     throw InvalidArgument(fmt::format("pivots must lie in [0, {})", factors.shape(-1)));
   const RightHandSides sides(factors, b, is_vector(b), precision.compute);
   solve_by_lu(seen(factors, precision.compute, /*transposed_serves=*/false).columns, add(piv, 1).astype(DType::int32),
@@ -487,7 +487,7 @@ NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<
     throw InvalidArgument(fmt::format("trans must be 'N', 'T' or 'C', not '{}'", *letter));
   const MatrixOp op = operation(letter ? static_cast<int64_t>(letters.find(*letter)) : std::get<int64_t>(trans));
   const Precision precision = precision_of(a, b);
-  if (!unit_diagonal && a.size() != 0 && any(equal(diagonal_of(a), 0)).item<bool>())
+  if (!unit_diagonal && a.size() != 0 && item_or(any(equal(diagonal_of(a), 0)), false).as_bool())
     throw LinAlgError("singular matrix: a diagonal element is zero");
   const RightHandSides sides(a, b, is_vector(b), precision.compute);
   solve_by_triangle(a, lower ? Triangle::lower : Triangle::upper, op, unit_diagonal, sides, precision.compute);

@@ -61,7 +61,7 @@ void check_finite(const NdArray& a, const char* message) {
   const NdArray* inputs[] = {&a};
   const uint32_t every = a.ndim() == 0 ? 0 : (uint32_t{1} << a.ndim()) - 1;
   const NdArray state = run_reductions(program, inputs, a.shape(), every, context_for(a.device()))[0];
-  if (!state.item().as_bool()) throw LinAlgError(message);
+  if (!item_or(state, true).as_bool()) throw LinAlgError(message);
 }
 
 void check_values(const NdArray& a, bool wanted) {
@@ -101,7 +101,7 @@ bool Info::any() const {
   const int64_t count = values_.size();
   if (count == 0) return false;
   const NdArray worst = count == 1 ? values_ : reduce("max"_reduction, values_);
-  any_ = worst.item<int32_t>() != 0;
+  any_ = item_or(worst, 0).as_int64() != 0;
   return *any_;
 }
 void Info::check(const char* message) const {
@@ -188,7 +188,7 @@ namespace {
 std::optional<NdArray> root_of(NdArray gram) {
   const Info info({}, context_for(gram.device()));
   run(Cholesky{gram.dtype(), Triangle::lower, stack_of(gram), info.data()}, gram);
-  if (info.array().item<int32_t>() != 0) return std::nullopt;
+  if (item_or(info.array(), 0).as_int64() != 0) return std::nullopt;
   keep_triangle(gram, Triangle::upper);
   return gram;
 }
@@ -236,7 +236,7 @@ bool is_well_conditioned(const NdArray& root, const NdArray& inverse) {
   const auto squares = [](const NdArray& x) {
     return reduce("sum"_reduction, apply("square"_op, {apply("absolute"_op, {x})}));
   };
-  const double bound = std::sqrt((squares(root) * squares(inverse)).item().as_double());
+  const double bound = std::sqrt(item_or(squares(root) * squares(inverse), 0).as_double());
   return bound <= 8.0 * static_cast<double>(root.shape(0));
 }
 
@@ -248,7 +248,7 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
   const int64_t m = a.shape(0), n = a.shape(1);
   if (n < kLeastColumns || m < kLeastShape * n || m * n < kLeastElements) return std::nullopt;
   const ExecContext context = context_for(a.device());
-  if (context.device.kind == DeviceKind::cpu) return std::nullopt;  // LAPACK's panels are products there
+  if (acts_as(context.device) == DeviceKind::cpu) return std::nullopt;  // LAPACK's panels are products there
   const DeviceScope scope(context);
   bool own = a.dtype() != dtype || !a.is_contiguous();  // q is no view of a
   TallQr result{own ? copied(a, dtype) : a, {}};
@@ -260,7 +260,7 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
       // How far the columns are from orthonormal: near enough, one more pass makes them so to the last bit.
       constexpr double kNear = 0.1;
       const NdArray differences = apply("absolute"_op, {gram - identities({}, n, n, dtype)});
-      const double distance = reduce("max"_reduction, differences).item().as_double();
+      const double distance = item_or(reduce("max"_reduction, differences), 0).as_double();
       if (std::isnan(distance)) return std::nullopt;
       last = distance <= kNear;
     }

@@ -29,9 +29,9 @@ NdArray checked_probabilities(const NdArray& p, int64_t n, Device device) {
   if (is_complex(p.dtype())) throw TypeError("p: a complex number is not a real one");
   NdArray chances = p.to(device).astype(DType::float64, context_for(device));
   if (n == 0) return chances;
-  const double sum = reduce("sum"_reduction, chances).item().as_double();
+  const double sum = item_or(reduce("sum"_reduction, chances), 1).as_double();
   if (std::isnan(sum)) throw InvalidArgument("Probabilities contain NaN");
-  if (reduce("min"_reduction, chances).item().as_double() < 0)
+  if (item_or(reduce("min"_reduction, chances), 0).as_double() < 0)
     throw InvalidArgument("Probabilities are not non-negative");
   const double tolerance = p.dtype() == DType::float32 ? 3.5e-4 : 1.5e-8;  // sqrt(epsilon), as NumPy
   if (!(std::abs(sum - 1) <= tolerance))
@@ -142,7 +142,7 @@ NdArray Generator::choice(const std::variant<int64_t, NdArray>& a, const Size& s
     }
     NdArray order;
     if (chances) {
-      const int64_t possible = reduce("count_nonzero"_reduction, *chances).item().as_int64();
+      const int64_t possible = item_or(reduce("count_nonzero"_reduction, *chances), n).as_int64();
       if (possible < wanted)
         throw InvalidArgument(fmt::format("Fewer non-zero entries in p than size: {} and {}", possible, wanted));
       const Arg weights = *chances;

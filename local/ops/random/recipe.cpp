@@ -45,7 +45,8 @@ bool any_element(Program& program, ValueId value, const NdArray& array) {
   program.reduce("any"_reduction, args, DType::bool_);
   const NdArray* inputs[] = {&array};
   const uint32_t all = array.ndim() == 0 ? 0 : (uint32_t{1} << (array.ndim() - 1) << 1) - 1;
-  return run_reductions(program, inputs, array.shape(), all, context_for(array.device()))[0].item().as_bool();
+  const NdArray found = run_reductions(program, inputs, array.shape(), all, context_for(array.device()))[0];
+  return item_or(found, false).as_bool();
 }
 
 void check_real(const char* name, DType dtype) {

@@ -163,11 +163,11 @@ NormalVectors normal_vectors(const NdArray& mean, const NdArray& cov, std::strin
   const NdArray shift = mean.astype(DType::float64, context), matrix = cov.astype(DType::float64, context);
   if (n == 0) return {shift, matrix};
   const auto [values, vectors] = linalg::eigh(matrix);
-  const double least = values[{int64_t{0}}].item().as_double();
+  const double least = item_or(values[{int64_t{0}}], 1).as_double();
   if (method == "cholesky" && !(least > 0)) throw InvalidArgument("Matrix is not positive definite");
   if (check_valid != "ignore") {
-    const double scale = 1 + reduce("max"_reduction, apply("absolute"_op, {matrix})).item().as_double();
-    const double skew = reduce("max"_reduction, apply("absolute"_op, {matrix - matrix.T()})).item().as_double();
+    const double scale = 1 + item_or(reduce("max"_reduction, apply("absolute"_op, {matrix})), 0).as_double();
+    const double skew = item_or(reduce("max"_reduction, apply("absolute"_op, {matrix - matrix.T()})), 0).as_double();
     if (least < -tol * scale || skew > tol * scale) {
       constexpr const char* kInvalid = "covariance is not symmetric positive-semidefinite.";
       if (check_valid == "raise") throw InvalidArgument(kInvalid);

@@ -97,7 +97,7 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
   if (!has_nan(a.dtype())) return reduce(reduction, a, axes, options);
   const Scalar worst = worst_of(a.dtype(), reduction == "argmax"_reduction);
   const auto check = [](const NdArray& empty) {
-    if (reduce("any"_reduction, empty).item().as_bool()) throw InvalidArgument("All-NaN slice encountered");
+    if (item_or(reduce("any"_reduction, empty), false).as_bool()) throw InvalidArgument("All-NaN slice encountered");
   };
   if (a.size() > 0 && !out && !is_complex(a.dtype())) {
     const uint32_t mask = axes.mask(a.ndim());

@@ -190,7 +190,7 @@ struct Reducer {
 // read again: the slices are added in pairs and divided in one kernel. Nothing for other means.
 std::optional<NdArray> mean_of_slices(const NdArray& x, uint32_t mask, DType accumulate, const ExecContext& context) {
   constexpr int64_t kMostSlices = 16, kLeastLine = 64, kLeastResults = 1 << 16;
-  if (context.device.kind == DeviceKind::cpu || std::popcount(mask) != 1) return std::nullopt;
+  if (acts_as(context.device) == DeviceKind::cpu || std::popcount(mask) != 1) return std::nullopt;
   const int axis = std::countr_zero(mask);
   const int64_t slices = x.shape()[axis];
   if (slices < 2 || slices > kMostSlices || x.size() / slices < kLeastResults) return std::nullopt;
@@ -305,7 +305,7 @@ void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim) 
 }
 
 Reduction executed_reduction(Reduction reduction, DType accumulate, Device device) {
-  if (!is_extreme(reduction) || !is_complex(accumulate) || device.kind == DeviceKind::cpu) return reduction;
+  if (!is_extreme(reduction) || !is_complex(accumulate) || acts_as(device) == DeviceKind::cpu) return reduction;
   return reduction == "min"_reduction ? "argmin"_reduction : "argmax"_reduction;
 }
 

@@ -234,7 +234,7 @@ NdArray gradient_along(const NdArray& f, const Spacing& spacing, int axis, int64
     const NdArray gaps = diff(real);
     // An even grid takes the formula of a step.
     const NdArray even = apply("equal"_op, {gaps, slice(gaps, 0, 0, 1)});
-    if (local::reduce("all"_reduction, even).item().as_bool())
+    if (item_or(local::reduce("all"_reduction, even), false).as_bool())
       step = slice(gaps, 0, 0, 1).item();
     else
       steps = gaps;

@@ -332,7 +332,7 @@ NdArray isin(const NdArray& element, const NdArray& test_elements, bool assume_u
   const ExecContext context = context_of(element, test_elements);
   if (test_elements.size() == 0) return filled(element.size(), DType::bool_, invert, context).reshape(element.shape());
   // The CPU's search compares few elements one by one itself.
-  if (!kind && test_elements.size() <= kFewElements && context.device.kind != DeviceKind::cpu)
+  if (!kind && test_elements.size() <= kFewElements && acts_as(context.device) != DeviceKind::cpu)
     return equal_to_any(element, test_elements, invert);
   if (is_mixed(element.dtype(), test_elements.dtype())) {
     // The same bits are the same number unless the upper one is set, and then there is no equal one.

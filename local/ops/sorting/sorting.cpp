@@ -192,7 +192,7 @@ bool decreases(const NdArray& bins) {
   const auto bit = [&](size_t k) {
     return code("multiply"_op, code.cast(code.input(states[k]), DType::int64), int64_t{1} << k);
   };
-  const int64_t found = code.run(code("add"_op, code("add"_op, bit(0), bit(1)), bit(2))).item().as_int64();
+  const int64_t found = item_or(code.run(code("add"_op, code("add"_op, bit(0), bit(1)), bit(2))), 0).as_int64();
   if ((found & 3) == 3) throw InvalidArgument("bins must be monotonically increasing or decreasing");
   return found == 6 || found == 4;  // NaN beside numbers alone: as NumPy
 }
@@ -305,7 +305,7 @@ NdArray searchsorted(const NdArray& a, const Arg& v, std::string_view side, cons
     if (sorter->ndim() != 1) throw TypeError("could not parse sorter argument");
     if (sorter->size() != a.size()) throw InvalidArgument("sorter.size must equal a.size");
     if (sorter->size() > 0 && values.size() > 0) {
-      const int64_t least = min(*sorter).item().as_int64(), greatest = max(*sorter).item().as_int64();
+      const int64_t least = item_or(min(*sorter), 0).as_int64(), greatest = item_or(max(*sorter), 0).as_int64();
       if (least < 0 || greatest < 0 || greatest >= a.size()) {
         throw InvalidArgument(
             fmt::format("Sorter index out of range: {} to {} for {} elements", least, greatest, a.size()));

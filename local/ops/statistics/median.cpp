@@ -72,7 +72,7 @@ NdArray nanmedian(const NdArray& a, const Axes& axis, const std::optional<NdArra
   const uint32_t mask = axes_mask(axis, a.ndim());
   const NdArray rows = merged_last(a, mask), counts = numbers_per_row(rows);
   const int64_t length = rows.shape().back();
-  const int64_t numbers = ops::sum(counts).item<int64_t>();
+  const int64_t numbers = item_or(ops::sum(counts), 0).as_int64();
   NdArray result;
   if (numbers == rows.size())
     result = median_of_rows(rows, length);

@@ -195,11 +195,11 @@ NdArray quantiles_of(const Request& request) {
   if (!request.ignore_nan || !is_inexact(rows.dtype()) || rows.size() == 0) return of_rows(request, rows, length);
   const NdArray counts = numbers_per_row(rows);
   if (counts.size() > 1) {
-    const int64_t all = ops::sum(counts).item<int64_t>();
+    const int64_t all = item_or(ops::sum(counts), 0).as_int64();
     return all == rows.size() ? of_rows(request, rows, length) : of_uneven_rows(request, rows, counts);
   }
   // NaNs are at the end of the one row. Without a number it is itself the answer.
-  const int64_t numbers = counts.item<int64_t>();
+  const int64_t numbers = item_or(counts, 0).as_int64();
   return of_rows(request, rows, numbers == 0 ? length : numbers);
 }
 

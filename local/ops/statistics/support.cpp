@@ -78,7 +78,7 @@ NdArray filled(const Dims& shape, const Scalar& value, DType dtype, const ExecCo
   return result;
 }
 
-bool holds_any(const NdArray& condition) { return ops::any(condition).item().as_bool(); }
+bool holds_any(const NdArray& condition) { return item_or(ops::any(condition), false).as_bool(); }
 
 NdArray evaluated(Program& program, ValueId output, std::initializer_list<const NdArray*> inputs, const Dims& shape) {
   program.output(output);

@@ -23,7 +23,7 @@ std::pair<NdArray, NdArray> extremes(const NdArray& a);
 NdArray cast_to(const NdArray& a, DType dtype);
 // On the device of `context`.
 NdArray filled(const Dims& shape, const Scalar& value, DType dtype, const ExecContext& context);
-// Whether any element of a bool array is true. Blocks.
+// Whether any element of a bool array is true, which is an error: false where the device has no values. Blocks.
 bool holds_any(const NdArray& condition);
 // The element, or 0-d: a view of position `k` of the last axis.
 inline NdArray at_last(const NdArray& rows, int64_t k) { return rows[{ellipsis, k}]; }

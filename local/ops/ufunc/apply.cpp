@@ -126,7 +126,7 @@ void check_power(std::span<const Arg> args, DType loop, const NdArray* where) {
   options.initial = Scalar(0);
   const Dims shape = where ? broadcast_shapes(exponent->shape(), where->shape()) : exponent->shape();
   if (where) options.where = *where;
-  if (reduce("min"_reduction, exponent->broadcast_to(shape), {}, options).item().as_int64() < 0)
+  if (item_or(reduce("min"_reduction, exponent->broadcast_to(shape), {}, options), 0).as_int64() < 0)
     throw InvalidArgument("Integers to negative integer powers are not allowed.");
 }
 

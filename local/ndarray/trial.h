@@ -1,0 +1,42 @@
+// What functions of arrays give and take, before they are run.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "quarry/local/ndarray/ndarray.h"
+
+namespace quarry::local {
+
+struct ArraySpec {
+  Dims shape;
+  DType dtype = DType::float64;
+  friend bool operator==(const ArraySpec&, const ArraySpec&) = default;
+};
+
+struct Trial {
+  std::vector<ArraySpec> results;
+  int64_t peak_bytes = 0;   // most that the function's own arrays and scratch take together; not its arguments
+  int64_t allocations = 0;  // of arrays and scratch
+};
+
+using ArrayFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;
+
+// Calls the function with arrays that have shape, dtype and addresses, but no data, on the trial device that stands for
+// `kind`: nothing is computed, and no memory is taken. Functions choose their method as on that kind, for as many
+// `threads` as ExecContext has. The function must not keep an array. Arrays that it takes from elsewhere have to be on
+// the CPU, and count as no memory; it may read those.
+//
+// Upper bounds, exact but for what depends on values: where those choose between methods, the dearer one is tried.
+//   const auto [results, peak_bytes, allocations] =
+//       ql::trial([](auto x) { return std::vector{ql::linalg::inv(x[0] + 1)}; }, {{{{100, 100}, ql::DType::float32}}});
+//
+// Throws what the function throws of shapes and dtypes; NeedsValue, naming the function, where it reads a value
+// (item(), selection by a mask, unique ...); NotSupported for products of sparse matrices; DeviceError where the
+// scratch of a kind is known to a library that needs a device, and there is none (decompositions and transforms of
+// cuda).
+Trial trial(const ArrayFunction& function, std::span<const ArraySpec> arguments,
+            DeviceKind kind = acts_as(current_device()), int threads = 0);
+
+}  // namespace quarry::local
