@@ -61,7 +61,7 @@ class Array : public local::ArrayMethods<Array, Array> {
   Array operator[](const Term& term) const {
     return (*this)(term);
   }
-  // x[mask] and x[positions]: select() and take() along axis 0 (selection.h). Collective, blocking.
+  // x[mask] and x[positions]: boolean_index() and take() along axis 0 (selection.h). Collective, blocking.
   Array operator[](const Array& index) const;
   Array T() const;
   Array transpose(std::span<const int64_t> axes = {}) const;
@@ -84,6 +84,8 @@ class Array : public local::ArrayMethods<Array, Array> {
   // Computes and keeps the chunks with their owners, in memory or spilled.
   Array persist() const;
   Array compute() const { return persist(); }
+  // Computes the array and writes it as a new file with that object. Collective, blocking.
+  void to_hdf5(const std::string& file, const std::string& object) const;
   // The value of a one-element array, on every rank: double m = x.mean(). Blocking, collective. Throws InvalidArgument
   // for any other size.
   template <class T>
@@ -121,6 +123,9 @@ struct StoreOptions {
 };
 // Computes the arrays in one plan and writes them; the file changes only when all succeeded. Collective, blocking.
 void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options = {});
+
+// store() of one array.
+void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options = {});
 
 // A lazy array over a data set of an HDF5 file. Collective: rank 0 reads the metadata. Throws as io::Dataset::open.
 Array open_hdf5(const std::string& file, const std::string& object);

@@ -186,7 +186,7 @@ Array index(const Array& x, std::span<const IndexTerm> terms) {
   return take(reshape(turned, merged), local::from_vector(positions, together), at);
 }
 
-Array select(const Array& x, const Array& mask) {
+Array boolean_index(const Array& x, const Array& mask) {
   check_bool(mask);
   if (mask.ndim() > x.ndim())
     throw IndexError(
@@ -200,7 +200,7 @@ Array select(const Array& x, const Array& mask) {
 }
 
 Array Array::operator[](const Array& index) const {
-  return index.dtype() == DType::bool_ ? select(*this, index) : take(*this, index, 0);
+  return index.dtype() == DType::bool_ ? boolean_index(*this, index) : take(*this, index, 0);
 }
 
 Array compress(const Array& condition, const Array& a, std::optional<int64_t> axis) {

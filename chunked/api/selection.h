@@ -16,7 +16,7 @@ namespace quarry {
 
 // x[mask]: a mask of x's shape, or of that of its first axes; the other axes follow. Throws IndexError for another
 // shape, TypeError where the mask is not bool. Collective, blocking.
-Array select(const Array& x, const Array& mask);
+Array boolean_index(const Array& x, const Array& mask);
 // One entry of a general index: an integer, a slice, newaxis, ellipsis, an array of integers or a mask.
 class IndexTerm {
  public:

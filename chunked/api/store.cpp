@@ -220,4 +220,9 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
   for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
 }
 
+void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options) {
+  store(file, {{object, array}}, options);
+}
+void Array::to_hdf5(const std::string& file, const std::string& object) const { quarry::to_hdf5(file, object, *this); }
+
 }  // namespace quarry

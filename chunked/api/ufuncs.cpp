@@ -86,14 +86,12 @@ Array clip(const Array& x, const std::optional<Operand>& low, const std::optiona
 Array astype(const Array& x, DType dtype) { return Array(expr::cast(x.node(), dtype)); }
 
 Array round(const Array& x, int64_t decimals) {
-  if (local::is_integer(x.dtype())) {
-    if (decimals < 0) throw local::NotSupported("rounding integers to powers of ten is not available yet");
-    return x;
-  }
+  if (local::is_integer(x.dtype()) && decimals >= 0) return x;
+  if (x.dtype() == DType::bool_ && decimals != 0) throw local::TypeError("round() of bool takes no decimals");
   if (decimals == 0) return rint(x);
-  if (x.dtype() == DType::bool_) throw local::TypeError("round() of bool takes no decimals");
   const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  return decimals > 0 ? rint(x * scale) / scale : rint(x / scale) * scale;
+  const Array rounded = decimals > 0 ? rint(x * scale) / scale : rint(x / scale) * scale;
+  return local::is_integer(x.dtype()) ? rounded.astype(x.dtype()) : rounded;
 }
 
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y) { return {floor_divide(x, y), remainder(x, y)}; }

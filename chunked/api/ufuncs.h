@@ -93,8 +93,7 @@ concept ChunkedCall = (ChunkedOperand<T> && ...) && (std::is_same_v<T, Array> ||
 // With one bound absent: clip(x, none, 1).
 Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
 Array astype(const Array& x, DType dtype);  // unsafe, as NumPy's
-// To `decimals` places, halves to even. Throws TypeError for bool with decimals, NotSupported for integers and negative
-// decimals.
+// To `decimals` places, halves to even. Throws TypeError for bool with decimals.
 Array round(const Array& x, int64_t decimals = 0);
 
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y);

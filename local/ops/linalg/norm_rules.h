@@ -27,7 +27,7 @@ inline const std::string* norm_word(const NormOrderRule& ord) {
 }
 
 template <class F, class A = typename F::Array>
-A vector_norm_along(const A& x, const NormOrderRule& ord, int64_t axis, bool keepdims) {
+A vector_norm_along(const A& x, const NormOrderRule& ord, const Axes& axis, bool keepdims) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (const std::string* text = norm_word(ord))
     throw InvalidArgument(fmt::format("Invalid norm order '{}' for vectors", *text));

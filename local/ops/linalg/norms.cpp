@@ -69,13 +69,13 @@ struct Functions {
   static NdArray root_of_squares(const NdArray& x, const Axes& axes, bool keepdims) {
     return sqrt(sum_of_squares(x, axes, keepdims));
   }
-  static NdArray sum(const NdArray& x, int64_t axis, bool keepdims) {
+  static NdArray sum(const NdArray& x, const Axes& axis, bool keepdims) {
     return ops::sum(x, axis, {.keepdims = keepdims});
   }
-  static NdArray max(const NdArray& x, int64_t axis, bool keepdims) {
+  static NdArray max(const NdArray& x, const Axes& axis, bool keepdims) {
     return ops::max(x, axis, {.keepdims = keepdims, .initial = Scalar(0)});
   }
-  static NdArray min(const NdArray& x, int64_t axis, bool keepdims) {
+  static NdArray min(const NdArray& x, const Axes& axis, bool keepdims) {
     return ops::min(x, axis, {.keepdims = keepdims});
   }
   static NdArray absolute(const NdArray& x) { return ops::absolute(x); }

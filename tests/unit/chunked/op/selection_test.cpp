@@ -23,8 +23,8 @@ TEST(Select, WrongMasksAreRefusedBeforeAnythingRuns) {
   const Array x = numbers(6, 2);
   EXPECT_THAT([&] { x[numbers(5, 2) > 2]; },
               ThrowsMessage<IndexError>(AllOf(HasSubstr("axis 0"), HasSubstr("is 6"), HasSubstr("is 5"))));
-  EXPECT_THROW(select(x, numbers(6, 2)), local::TypeError);
-  EXPECT_THROW(select(x, reshape(x, {2, 3}) > 1), IndexError);
+  EXPECT_THROW(boolean_index(x, numbers(6, 2)), local::TypeError);
+  EXPECT_THROW(boolean_index(x, reshape(x, {2, 3}) > 1), IndexError);
   EXPECT_THROW(compress(reshape(x, {2, 3}) > 1, x), InvalidArgument);
   EXPECT_THAT([&] { compress(numbers(9, 2) > 7, x); },
               ThrowsMessage<IndexError>(AllOf(HasSubstr("index 8"), HasSubstr("size 6"))));
