@@ -34,28 +34,34 @@ NdArray merged_last(const NdArray& a, uint32_t mask) {
   return a.transpose(order).reshape(shape);
 }
 
-NdArray checked_weights(const NdArray& weights, const NdArray& a, const Axes& axes) {
-  if (weights.shape() == a.shape()) return weights;
+AlignedWeights aligned_weights(const Dims& weights, const Dims& a, const Axes& axes) {
+  AlignedWeights aligned{std::vector<int64_t>(static_cast<size_t>(weights.size())), weights};
+  std::iota(aligned.order.begin(), aligned.order.end(), int64_t{0});
+  if (weights == a) return aligned;
   if (axes.none()) throw TypeError("Axis must be specified when shapes of a and weights differ.");
   const std::vector<int64_t>& list = axes.list();
-  Dims wanted, spread = Dims::filled(a.ndim(), 1);
+  Dims wanted;
+  aligned.shape = Dims::filled(a.size(), 1);
   for (int64_t axis : list) {
-    const int d = normalize_axis(axis, a.ndim());
-    wanted.push_back(a.shape()[d]);
-    spread[d] = a.shape()[d];
+    const int d = normalize_axis(axis, a.size());
+    wanted.push_back(a[d]);
+    aligned.shape[d] = a[d];
   }
-  if (!(weights.shape() == wanted)) {
+  if (!(weights == wanted)) {
     throw InvalidArgument(
         fmt::format("Shape of weights must be consistent with shape of a along specified axis: {} and {}",
-                    to_string(weights.shape()), to_string(wanted)));
+                    to_string(weights), to_string(wanted)));
   }
-  std::vector<int64_t> order(list.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-    return normalize_axis(list[static_cast<size_t>(i)], a.ndim()) <
-           normalize_axis(list[static_cast<size_t>(j)], a.ndim());
+  std::stable_sort(aligned.order.begin(), aligned.order.end(), [&](int64_t i, int64_t j) {
+    return normalize_axis(list[static_cast<size_t>(i)], a.size()) <
+           normalize_axis(list[static_cast<size_t>(j)], a.size());
   });
-  return weights.transpose(order).reshape(spread);
+  return aligned;
+}
+
+NdArray checked_weights(const NdArray& weights, const NdArray& a, const Axes& axes) {
+  const AlignedWeights aligned = aligned_weights(weights.shape(), a.shape(), axes);
+  return weights.transpose(aligned.order).reshape(aligned.shape);
 }
 
 std::pair<NdArray, NdArray> extremes(const NdArray& a) {

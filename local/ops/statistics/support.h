@@ -13,8 +13,13 @@ uint32_t axes_mask(const Axes& axes, int ndim);
 // allow.
 NdArray merged_last(const NdArray& a, uint32_t mask);
 
-// Weights as NumPy takes them: of a's shape, or of the shape of the axes in the order given; then they get an axis of
-// one element for each other axis of a. Throws TypeError, InvalidArgument.
+// Weights as NumPy takes them: of a's shape, or of the shape of the axes in the order given; then they are transposed
+// by `order` and get an axis of one element for each other axis of a: `shape`. Throws TypeError, InvalidArgument.
+struct AlignedWeights {
+  std::vector<int64_t> order;
+  Dims shape;
+};
+AlignedWeights aligned_weights(const Dims& weights, const Dims& a, const Axes& axes);
 NdArray checked_weights(const NdArray& weights, const NdArray& a, const Axes& axes);
 
 // Smallest and largest element, 0-d, in one read; NaN if there is one. Not for complex numbers. The array is not empty.

@@ -7,6 +7,7 @@ import pathlib
 import re
 
 import numpy as np
+import scipy.stats
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LINE = re.compile(r'^QUARRY_(LINE|DONE)\("((?:[^"\\]|\\.)*)", (\w*)', re.M)
@@ -33,6 +34,7 @@ def lines(layer):
 def names():
     scope = {name: getattr(np, name) for name in dir(np) if not name.startswith("_")}
     scope.update(sliding_window_view=np.lib.stride_tricks.sliding_window_view, float=float, int=int, bool=bool)
+    scope.update(stats=scipy.stats)
     exec(PRELUDE, scope)
     return scope
 
