@@ -24,7 +24,4 @@ Value array_subscript(const Array& array, const Value& index);
 std::optional<Value> array_attribute(const Array& array, std::string_view name);
 std::vector<std::string> array_attribute_names();
 
-// The rows of functions.def, the ufuncs and the reductions.
-void add_all_functions(Registry& registry);
-
 }  // namespace quarry::apps::expression

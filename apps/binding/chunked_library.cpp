@@ -1,22 +1,61 @@
 #include "quarry/apps/binding/arrays.h"
+#include "quarry/apps/binding/tables.h"
 #include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
+
+#include <set>
 
 namespace quarry::apps::expression {
 
 namespace {
 
+// Complex numbers conjugated; anything else is the array itself.
+Value conjugated(const Arguments& args, Session&) {
+  const Value& self = args.values()[0];
+  return local::is_complex(self.as<Array>()->dtype()) ? apply("conjugate"_op, std::span(&self, 1)) : self;
+}
+
+// random.normal(...) is default_generator.normal(...): a function for every method of generators.
+void add_draws(Registry& registry) {
+  const std::string module = "random.", methods = "random.Generator.";
+  for (const std::string& name : registry.function_names()) {
+    if (!name.starts_with(methods)) continue;
+    auto method = std::make_shared<Function>(*registry.function(name));
+    method->name = module + name.substr(methods.size());
+    const std::string first = "(self, ";
+    QUARRY_CHECK(method->signature.starts_with(first));
+    const Handler handler = [method](const Arguments& args, Session& session) {
+      std::vector<Value> values = args.values();
+      std::vector<bool> given = {true};
+      values.insert(values.begin(), GeneratorValue{nullptr, session.random});
+      for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
+      return method->handler(Arguments(*method, std::move(values), std::move(given)), session);
+    };
+    registry.add_function(method->name, "(" + method->signature.substr(first.size()), handler, method->summary,
+                          method->memory);
+  }
+}
+
 class ChunkedLibrary final : public Library {
  public:
   ChunkedLibrary() {
-    add_all_functions(registry_);
+    add_rows<Array>(registry_);
+    add_chunked_ufuncs(registry_);
+    add_chunked_reductions(registry_);
+    add_draws(registry_);
+    add_python_functions(registry_);
+    for (const char* name : {"conj", "conjugate"})
+      registry_.add_method(name, "(self, /)", conjugated, "Complex conjugates.", Memory::streams);
+    add_methods_of_functions(registry_);
+    for (const std::string& name : registry_.function_names()) {
+      for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+        modules_.insert(name.substr(0, dot));
+    }
     add_builtins(registry_);
   }
 
   const Registry& registry() const override { return registry_; }
-  bool is_module(std::string_view name) const override {
-    return name == "random" || name == "linalg" || name == "special" || name == "scipy";
-  }
+  bool is_module(std::string_view name) const override { return name == "scipy" || modules_.contains(name); }
   bool is_array(const Value& value) const override { return value.is<Array>(); }
   bool is_operand(const Value& value) const override { return expression::is_operand(value); }
   Value unary(UnaryOp op, const Value& operand) const override { return array_unary(op, operand); }
@@ -33,6 +72,9 @@ class ChunkedLibrary final : public Library {
     return array_attribute(*array.as<Array>(), name);
   }
   std::vector<std::string> attribute_names() const override { return array_attribute_names(); }
+  std::optional<Value> function_attribute(std::string_view function, std::string_view name) const override {
+    return ufunc_attribute(function, name);
+  }
   Value convert(const DTypeValue& type, const Value& value) const override {
     return apply("cast"_op, std::span(&value, 1), type.dtype);
   }
@@ -55,6 +97,7 @@ class ChunkedLibrary final : public Library {
 
  private:
   Registry registry_;
+  std::set<std::string, std::less<>> modules_;
 };
 
 }  // namespace

@@ -1,13 +1,9 @@
-#include "quarry/apps/binding/large_ints.h"
-#include "quarry/apps/binding/local_tables.h"
-#include "quarry/apps/binding/table_names.h"
+#include "quarry/apps/binding/tables.h"
 #include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/linalg/hermitian.h"
 #include "quarry/local/ops/ufunc/apply.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -118,130 +114,17 @@ const AttributeRow kAttributes[] = {
     {"device", [](const NdArray& a) { return Value(local::to_string(a.device())); }},
 };
 
-std::vector<Row> all_rows() {
-  std::vector<Row> all;
-  for (auto* rows : {&indexing_rows, &scans_rows, &ufuncs_rows, &sorting_rows, &statistics_rows, &manipulation_rows,
-                     &creation_rows, &types_rows, &math_rows, &fft_rows, &special_rows, &random_rows, &linalg_rows}) {
-    for (Row& row : rows()) all.push_back(std::move(row));
-  }
-  return all;
-}
-
-// What is wrong with a row, or nothing.
-std::string problem(const Row& row) {
-  const std::vector<Parameter> signature = parse_signature(row.signature);
-  const auto parameters = static_cast<size_t>(std::count_if(
-      signature.begin(), signature.end(), [](const Parameter& p) { return p.kind != Parameter::Kind::keywords; }));
-  if (parameters == row.parameters) return "";
-  return fmt::format("{}{}: the C++ function has {} parameters, the signature {}", row.symbol, row.signature,
-                     row.parameters, parameters);
-}
-
-// The functions among the arguments get the keywords that the signature has no name for, as NumPy passes them on.
-Value with_keywords(const Value& value, const DictValue& keywords) {
-  if (const SequenceValue* sequence = value.sequence()) {
-    std::vector<Value> items;
-    for (const Value& item : sequence->items) items.push_back(with_keywords(item, keywords));
-    return sequence->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
-  }
-  if (!value.is<FunctionValue>()) return value;
-  std::vector<KeywordValue> more;
-  for (const auto& [name, item] : keywords.items) more.push_back({*name.as<std::string>(), item});
-  auto function = std::make_shared<Function>();
-  function->name = "<function>";
-  function->parameters = parse_signature("(*args)");
-  function->handler = [value, more](const Arguments& args, Session&) {
-    return call_function(value, args["args"].sequence()->items, more);
-  };
-  return FunctionValue{function.get(), nullptr, function};
-}
-
-Handler passing_keywords(const Handler& handler) {
-  return [handler](const Arguments& args, Session& session) -> Value {
-    std::vector<Value> values = args.values();
-    const DictValue& keywords = *values.back().dict();
-    if (keywords.items.empty()) return handler(args, session);
-    bool any = false;
-    for (size_t i = 0; i + 1 < values.size(); ++i) {
-      values[i] = with_keywords(values[i], keywords);
-      any = any || values[i].is<FunctionValue>() || values[i].sequence() != nullptr;
-    }
-    if (!any)
-      throw TypeError(args.function().name + "() got an unexpected keyword argument '" +
-                      *keywords.items[0].first.as<std::string>() + "'");
-    return handler(Arguments(args.function(), std::move(values), std::vector<bool>(args.values().size(), true)),
-                   session);
-  };
-}
-
-Handler fitting_ints(const Handler& handler) {
-  return [handler](const Arguments& args, Session& session) -> Value {
-    std::vector<Value> values = args.values();
-    std::vector<bool> given;
-    for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
-    bool any = holds_large_int(values);
-    for (size_t i = 0; i < values.size(); ++i) {  // *args
-      if (args.function().parameters[i].kind != Parameter::Kind::variadic) continue;
-      const std::vector<Value>& items = values[i].sequence()->items;
-      if (!holds_large_int(items)) continue;
-      any = true;
-      values[i] = Value::tuple(with_large_ints_as_floats(items));
-    }
-    if (!any) return handler(args, session);
-    values = with_large_ints_as_floats(values);
-    return handler(Arguments(args.function(), std::move(values), std::move(given)), session);
-  };
-}
-
-// A view in the other byte order would have other values than its elements.
-Handler in_own_order(const Handler& handler) {
-  return [handler](const Arguments& args, Session& session) -> Value {
-    const std::optional<DTypeValue> dtype = as_dtype(args["dtype"]);
-    if (dtype && dtype->swapped)
-      throw local::NotSupported("view(): arrays hold the machine's byte order only; frombuffer() reads the other one");
-    return handler(args, session);
-  };
-}
-
-// Arguments whose Python numbers become elements of a known dtype one by one, so that those that do not fit raise.
-struct Elements {
-  std::string_view function;
-  size_t values, target;  // the target is an array or a dtype
-};
-constexpr Elements kElements[] = {{"array", 0, 1},          {"asarray", 0, 1},
-                                  {"asanyarray", 0, 1},     {"ascontiguousarray", 0, 1},
-                                  {"asfortranarray", 0, 1}, {"put", 2, 0},
-                                  {"putmask", 2, 0},        {"place", 2, 0},
-                                  {"insert", 2, 0},         {"put_along_axis", 2, 0},
-                                  {"fill_diagonal", 1, 0}};
-
-Handler converting_elements(const Handler& handler, const Elements& row) {
-  return [handler, row](const Arguments& args, Session& session) -> Value {
-    std::vector<Value> values = args.values();
-    Value& given = values[row.values];
-    const Value& target = values[row.target];
-    for (size_t i = 0; i < values.size(); ++i) {
-      const bool* copies = args.function().parameters[i].name == "copy" ? values[i].as<bool>() : nullptr;
-      if (copies != nullptr && !*copies && !given.is<NdArray>())
-        throw InvalidArgument("Unable to avoid copy while creating an array as requested.");
-    }
-    const bool known = target.is<NdArray>() || Convert<DType>::fits(target);
-    if (known && !given.is<NdArray>() && is_local_operand(given))
-      given = to_ndarray(given, target.is<NdArray>() ? target.as<NdArray>()->dtype() : to_dtype(target, "dtype"));
-    return handler(Arguments(args.function(), std::move(values), std::vector<bool>(args.values().size(), true)),
-                   session);
-  };
-}
-
 class LocalLibrary final : public Library {
  public:
   LocalLibrary() {
-    for (const Row& row : all_rows()) add(row);
+    add_rows<NdArray>(registry_);
     add_local_ufuncs(registry_);
     add_local_reductions(registry_);
+    add_python_functions(registry_);
     add_local_builtins(registry_);
     add_builtins(registry_);
     add_local_methods(registry_);
+    add_methods_of_functions(registry_);
   }
 
   const Registry& registry() const override { return registry_; }
@@ -331,41 +214,10 @@ class LocalLibrary final : public Library {
   Value chain(const Value&, const Value& next) const override { return next; }
 
  private:
-  void add(const Row& row) {
-    Handler handler = row.handler;
-    if (const std::string wrong = problem(row); !wrong.empty()) {
-      handler = [wrong](const Arguments&, Session&) -> Value { throw local::InternalError(wrong); };
-    }
-    if (const std::vector<Parameter> all = parse_signature(row.signature);
-        !all.empty() && all.back().kind == Parameter::Kind::keywords) {
-      handler = passing_keywords(handler);
-    }
-    handler = fitting_ints(handler);
-    for (const std::string& name : words(row.names)) {
-      const auto* found = std::find_if(std::begin(kElements), std::end(kElements),
-                                       [&](const Elements& one) { return one.function == name; });
-      if (found != std::end(kElements)) handler = converting_elements(handler, *found);
-      if (row.is_method && name == "view") handler = in_own_order(handler);
-      if (row.is_method) {
-        registry_.add_method(name, row.signature, handler, row.summary);
-      } else {
-        registry_.add_function(name, row.signature, handler, row.summary);
-      }
-    }
-  }
-
   Registry registry_;
 };
 
 }  // namespace
-
-std::string table_problems() {
-  std::string problems;
-  for (const Row& row : all_rows()) {
-    if (const std::string wrong = problem(row); !wrong.empty()) problems += wrong + "\n";
-  }
-  return problems;
-}
 
 const Library& local_library() {
   static const LocalLibrary library;

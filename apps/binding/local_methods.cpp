@@ -1,7 +1,7 @@
 // Python's built-in functions, and methods of arrays that have no row in local/ops/functions/function.def.
 #include <algorithm>
 
-#include "quarry/apps/binding/local_tables.h"
+#include "quarry/apps/binding/tables.h"
 #include "quarry/apps/language/library.h"
 #include "quarry/local/ndarray/print.h"
 #include "quarry/local/ops/indexing/placement.h"
@@ -18,10 +18,13 @@ Value length(const Arguments& args, Session&) {
   const Value& object = args["obj"];
   if (const SequenceValue* sequence = object.sequence()) return Value(static_cast<int64_t>(sequence->items.size()));
   if (const auto* text = object.as<std::string>()) return Value(static_cast<int64_t>(text->size()));
-  const NdArray* array = object.as<NdArray>();
-  if (array == nullptr) throw TypeError("object of type '" + type_name(object) + "' has no len()");
-  if (array->ndim() == 0) throw TypeError("len() of unsized object");
-  return Value(array->shape()[0]);
+  const NdArray* local = object.as<NdArray>();
+  const Array* chunked = object.as<Array>();
+  if (local == nullptr && chunked == nullptr)
+    throw TypeError("object of type '" + type_name(object) + "' has no len()");
+  const Dims& shape = local != nullptr ? local->shape() : chunked->shape();
+  if (shape.empty()) throw TypeError("len() of unsized object");
+  return Value(shape[0]);
 }
 
 // slice(stop), slice(start, stop), slice(start, stop, step).
@@ -199,13 +202,16 @@ Value printing(const Arguments&, Session&) {
 
 }  // namespace
 
-void add_local_builtins(Registry& registry) {
+void add_python_functions(Registry& registry) {
   registry.add_function("len", "(obj, /)", length, "The number of items, or the extent of the first axis.");
   registry.add_function("slice", "(*args)", make_slice, "Python's slice, as an index.");
   registry.add_function("range", "(*args)", make_range, "Python's range, as a list.");
   registry.add_function("list", "(iterable=(), /)", make_list, "The items as a list.");
   registry.add_function("tuple", "(iterable=(), /)", make_tuple, "The items as a tuple.");
   registry.add_function("dtype", "(dtype)", make_dtype, "The dtype of a name.");
+}
+
+void add_local_builtins(Registry& registry) {
   registry.add_function("frombuffer", "(buffer, dtype=None, count=-1, offset=0)", from_buffer,
                         "The elements that bytes hold, copied; '>i4' reads the other byte order.");
   registry.add_function("str", "(object='', /)", as_text, "The object as text.");
@@ -224,8 +230,10 @@ void add_local_methods(Registry& registry) {
   add("conjugate", "(self, /)", conjugate);
   add("__getitem__", "(self, key, /)", get_item);
   add("__setitem__", "(self, key, value, /)", set_item);
+}
 
-  // Methods that are the functions of the same name, with the same parameters after the array.
+void add_methods_of_functions(Registry& registry) {
+  // With the same parameters after the array.
   constexpr const char* kFunctions[] = {"all",      "any",     "argmax",   "argmin",       "argpartition", "argsort",
                                         "choose",   "clip",    "compress", "copy",         "cumprod",      "cumsum",
                                         "diagonal", "dot",     "nonzero",  "put",          "ravel",        "repeat",
@@ -235,7 +243,8 @@ void add_local_methods(Registry& registry) {
     if (function == nullptr || registry.method(name) != nullptr) continue;
     const std::string& signature = function->signature;
     const size_t end = signature.find_first_of(",)=");
-    registry.add_method(name, "(self, /" + signature.substr(end), function->handler, function->summary);
+    registry.add_method(name, "(self, /" + signature.substr(end), function->handler, function->summary,
+                        function->memory);
   }
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "quarry/apps/binding/large_ints.h"
-#include "quarry/apps/binding/local_tables.h"
 #include "quarry/apps/binding/table_names.h"
+#include "quarry/apps/binding/tables.h"
 #include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -20,17 +20,6 @@ using local::Reduction;
 using local::TypeError;
 
 namespace {
-
-constexpr const char* kUfuncSignatures[] = {
-    "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
-    "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
-    "(x1, x2, x3, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)"};
-constexpr const char* kTwoOutputSignatures[] = {
-    "",
-    "(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
-    "subok=True, signature=None)",
-    "(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
-    "subok=True, signature=None)"};
 
 DType letter_dtype(char letter) {
   const std::optional<DType> dtype = local::parse_dtype(std::string_view(&letter, 1));
@@ -259,16 +248,17 @@ void add_local_ufuncs(Registry& registry) {
   for (const auto& [op, name] : ufunc_names()) {
     if (registry.function(name) != nullptr) continue;
     if (op == "real"_op || op == "imag"_op) {  // functions in NumPy
-      registry.add_function(name, "(val)",
-                            [op = op](const Arguments& args, Session&) { return apply_local(op, args.values()); });
+      registry.add_function(
+          name, "(val)", [op = op](const Arguments& args, Session&) { return apply_local(op, args.values()); },
+          kUfuncSummary);
       continue;
     }
-    registry.add_function(name, kUfuncSignatures[local::info(op).arity], ufunc_handler(op));
+    registry.add_function(name, ufunc_signature(local::info(op).arity, 1), ufunc_handler(op), kUfuncSummary);
   }
   for (const local::MultiOutput& multi : local::multi_outputs()) {
     if (registry.function(multi.name) != nullptr) continue;
     const int arity = local::info(multi.outputs[0]).arity;
-    registry.add_function(multi.name, kTwoOutputSignatures[arity], [&multi, arity](const Arguments& args, Session&) {
+    const auto handler = [&multi, arity](const Arguments& args, Session&) {
       Keep keep;
       std::vector<local::Arg> operands;
       for (int i = 0; i < arity; ++i) {
@@ -281,25 +271,13 @@ void add_local_ufuncs(Registry& registry) {
       std::vector<Value> items;
       for (const NdArray& array : local::apply(multi, operands, options, outs_of(args))) items.emplace_back(array);
       return Value::tuple(std::move(items));
-    });
+    };
+    registry.add_function(multi.name, ufunc_signature(arity, multi.outputs.size()), handler, kUfuncSummary);
   }
   add_ufunc_methods(registry);
 }
 
 namespace {
-
-// What a reduction's signature has besides the array.
-std::string reduction_parameters(Reduction reduction, const local::ReductionInfo& row) {
-  if (reduction == "count_nonzero"_reduction) return "axis=None, *, keepdims=False)";
-  if (row.has_position) return "axis=None, out=None, *, keepdims=False)";
-  std::string text = "axis=None, ";
-  if (row.takes_dtype) text += "dtype=None, ";
-  text += "out=None, ";
-  if (row.takes_ddof) text += "ddof=0, ";
-  text += row.takes_initial ? "keepdims=False, initial=None, where=True" : "keepdims=False, *, where=True";
-  if (row.takes_ddof) text += ", mean=None, correction=None";
-  return text + ")";
-}
 
 Handler reduction_handler(Reduction reduction) {
   return [reduction](const Arguments& args, Session&) -> Value {
@@ -398,15 +376,15 @@ void add_local_reductions(Registry& registry) {
   for (int i = 0; i < local::reduction_count(); ++i) {
     const auto reduction = static_cast<Reduction>(i);
     const local::ReductionInfo& row = local::info(reduction);
-    const std::string parameters = reduction_parameters(reduction, row);
     std::vector<std::string> names = words(row.aliases);
     names.emplace_back(row.name);
     for (const std::string& name : names) {
       if (registry.function(name) != nullptr) continue;
-      registry.add_function(name, "(a, " + parameters, reduction_handler(reduction));
+      registry.add_function(name, reduction_signature(reduction, "a"), reduction_handler(reduction), kReductionSummary);
     }
     if (reduction != "count_nonzero"_reduction && registry.method(row.name) == nullptr) {
-      registry.add_method(row.name, "(self, /, " + parameters, reduction_handler(reduction));
+      registry.add_method(row.name, reduction_signature(reduction, "self, /"), reduction_handler(reduction),
+                          kReductionSummary);
     }
   }
 }

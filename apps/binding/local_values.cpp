@@ -153,8 +153,23 @@ std::string local_text(const Value& value) {
   return local_repr(value);
 }
 
+namespace {
+
+std::vector<Value> parts_of(const Array& array) {
+  constexpr int64_t kMostParts = 1 << 20;
+  if (array.ndim() == 0) throw TypeError("iteration over a 0-d array");
+  if (array.shape(0) > kMostParts)
+    throw InvalidArgument("an array of " + std::to_string(array.shape(0)) + " parts is too long for a sequence");
+  std::vector<Value> items;
+  for (int64_t i = 0; i < array.shape(0); ++i) items.emplace_back(array[{i}]);
+  return items;
+}
+
+}  // namespace
+
 std::vector<Value> items_of(const Value& value, const std::string& what) {
   if (const SequenceValue* sequence = value.sequence()) return sequence->items;
+  if (const Array* chunked = value.as<Array>()) return parts_of(*chunked);
   const NdArray* array = value.as<NdArray>();
   if (array == nullptr) throw TypeError(what + " must be a sequence, not " + type_name(value));
   if (array->ndim() == 0) throw TypeError("iteration over a 0-d array");

@@ -20,7 +20,8 @@ NdArray to_ndarray(const Value& value, std::optional<DType> dtype = std::nullopt
 // As Python prints a value, and as it writes it: a 0-d array as the NumPy scalar that NumPy would have made.
 std::string local_text(const Value& value);
 std::string local_repr(const Value& value);
-// The items of a tuple or list; of an array, its parts along the first axis. Throws TypeError for anything else.
+// The items of a tuple or list; of a local or chunked array, its parts along the first axis. Throws TypeError for
+// anything else, InvalidArgument for a chunked array of very many parts.
 std::vector<Value> items_of(const Value& value, const std::string& what);
 // An int or a 0-d array of integers, as operator.index takes it. Throws TypeError.
 int64_t to_index(const Value& value, const std::string& what);

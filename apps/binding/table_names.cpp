@@ -63,4 +63,29 @@ const std::vector<UfuncName>& ufunc_names() {
   return names;
 }
 
+const char* ufunc_signature(int arity, size_t outputs) {
+  static constexpr const char* kOne[] = {
+      "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
+      "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
+      "(x1, x2, x3, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, "
+      "signature=None)"};
+  static constexpr const char* kTwo[] = {
+      "",
+      "(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+      "subok=True, signature=None)",
+      "(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+      "subok=True, signature=None)"};
+  return outputs == 1 ? kOne[arity] : kTwo[arity];
+}
+
+std::string reduction_signature(local::Reduction reduction, const std::string& first) {
+  const local::ReductionInfo& row = local::info(reduction);
+  const std::string text = "(" + first + ", axis=None, ";
+  if (reduction == "count_nonzero"_reduction) return text + "*, keepdims=False)";
+  if (row.has_position) return text + "out=None, *, keepdims=False)";
+  return text + (row.takes_dtype ? "dtype=None, " : "") + "out=None, " + (row.takes_ddof ? "ddof=0, " : "") +
+         (row.takes_initial ? "keepdims=False, initial=None, where=True" : "keepdims=False, *, where=True") +
+         (row.takes_ddof ? ", mean=None, correction=None" : "") + ")";
+}
+
 }  // namespace quarry::apps::expression

@@ -18,4 +18,11 @@ struct UfuncName {
 // Every ufunc of local/program/ufunc.def with one output under each of its names, the first one first.
 const std::vector<UfuncName>& ufunc_names();
 
+// NumPy's signatures of ufuncs by their number of operands and of results, and of a reduction: `first` is its first
+// parameter, "a" or "self, /".
+const char* ufunc_signature(int arity, size_t outputs);
+std::string reduction_signature(local::Reduction reduction, const std::string& first);
+constexpr const char* kUfuncSummary = "Element by element, with broadcasting.";
+constexpr const char* kReductionSummary = "Over all axes, or some.";
+
 }  // namespace quarry::apps::expression

@@ -73,8 +73,10 @@ bool is_numpy(std::string_view name) { return name == "np" || name == "numpy"; }
 class Evaluator {
  public:
   using Locals = std::map<std::string, Value, std::less<>>;
-  Evaluator(const Source& source, Environment& environment, Locals locals = {})
-      : source_(source), environment_(environment), library_(*environment.library), locals_(std::move(locals)) {}
+  Evaluator(const Source& source, Environment& environment)
+      : Evaluator(source, environment, *environment.library, {}) {}
+  Evaluator(const Source& source, Environment& environment, const Library& library, Locals locals)
+      : source_(source), environment_(environment), library_(library), locals_(std::move(locals)) {}
 
   Value run(const Expr& expr) {
     return std::visit([&](const auto& node) { return eval(expr, node); }, expr.node);
@@ -335,9 +337,22 @@ class Evaluator {
     check_keywords(*function->function, function->self != nullptr, node);
     if (function->self != nullptr) positional.insert(positional.begin(), *function->self);
     return at(call_span(expr, node, *function->function), [&] {
-      return function->function->handler(bind(*function->function, std::move(positional), std::move(keywords)),
-                                         environment_.session);
+      try {
+        return function->function->handler(bind(*function->function, std::move(positional), std::move(keywords)),
+                                           environment_.session);
+      } catch (const local::NotSupported& error) {
+        throw local::NotSupported(error.what() + elsewhere_too(*function->function, function->self != nullptr));
+      }
     });
+  }
+
+  // What a function of chunked arrays does not do yet, the local one of the same name may.
+  std::string elsewhere_too(const Function& function, bool is_method) const {
+    const OtherLibrary& other = environment_.other;
+    if (other.library == nullptr || &library_ != &chunked_library()) return "";
+    const Registry& registry = other.library->registry();
+    const Function* same = is_method ? registry.method(function.name) : registry.function(function.name);
+    return same == nullptr ? "" : "; " + other.hint;
   }
 
   // An unknown keyword is pointed at itself; everything else at the call, also where a function takes any keyword.
@@ -402,7 +417,9 @@ class Evaluator {
     }
     throw ExpressionError(
         source_, node.name_span,
-        kind + " have no method '" + local::excerpt(node.name) + "'" + local::suggestion(node.name, names));
+        kind + " have no method '" + local::excerpt(node.name) + "'" +
+            elsewhere([&](const Library& other) { return other.registry().function(prefix + node.name) != nullptr; },
+                      node.name, names));
   }
 
   static std::optional<Value> scalar_attribute(const Value& object, std::string_view name) {
@@ -547,7 +564,8 @@ class Evaluator {
     return Value::dict(std::move(items));
   }
 
-  // The parameters of the lambdas around are captured by value; variables are looked up when it is called.
+  // The parameters of the lambdas around are captured by value; variables are looked up when it is called. What it is
+  // called with says the library: a function over chunked arrays may call it with the local arrays of a chunk.
   Value eval(const Expr&, const Lambda& node) {
     auto function = std::make_shared<Function>();
     function->name = "<lambda>";
@@ -562,7 +580,10 @@ class Evaluator {
       for (size_t i = 0; i < args.values().size(); ++i) {
         inner.insert_or_assign(args.function().parameters[i].name, args.values()[i]);
       }
-      return Evaluator(source, *environment, std::move(inner)).run(*body);
+      const bool is_local = std::any_of(args.values().begin(), args.values().end(),
+                                        [](const Value& value) { return value.is<local::NdArray>(); });
+      const Library& library = is_local ? local_library() : *environment->library;
+      return Evaluator(source, *environment, library, std::move(inner)).run(*body);
     };
     return FunctionValue{function.get(), nullptr, function};
   }

@@ -201,14 +201,14 @@ std::vector<std::string> Registry::method_names() const {
 }
 
 void Registry::add_function(const std::string& name, const std::string& signature, const Handler& handler,
-                            const std::string& summary) {
-  Function function{name, signature, parse_signature(signature), handler, summary};
+                            const std::string& summary, Memory memory) {
+  Function function{name, signature, parse_signature(signature), handler, summary, memory};
   QUARRY_CHECK(functions_.emplace(name, std::move(function)).second);
 }
 
 void Registry::add_method(const std::string& name, const std::string& signature, const Handler& handler,
-                          const std::string& summary) {
-  Function function{name, signature, parse_signature(signature), handler, summary};
+                          const std::string& summary, Memory memory) {
+  Function function{name, signature, parse_signature(signature), handler, summary, memory};
   QUARRY_CHECK(methods_.emplace(name, std::move(function)).second);
 }
 

@@ -15,7 +15,9 @@ namespace quarry::apps::expression {
 
 // What evaluation of one program shares.
 struct Session {
-  random::Generator random{0};  // each call of a random function takes a stream of its own
+  // Of chunked arrays: each call of a function of `random` takes a stream of its own.
+  std::shared_ptr<random::Generator> random = std::make_shared<random::Generator>(0);
+  int64_t unseeded = 0;  // generators made without a seed: default_rng()
 };
 
 struct Parameter {
@@ -47,12 +49,21 @@ class Arguments {
 
 using Handler = std::function<Value(const Arguments&, Session&)>;
 
+// How a function over chunked arrays meets arrays that no memory holds.
+enum class Memory : uint8_t {
+  unknown,
+  streams,  // chunk by chunk
+  settles,  // the call computes what the result's shape depends on, and what the result is made of streams
+  whole,    // one device holds the whole array
+};
+
 struct Function {
   std::string name;
   std::string signature;  // "(a, axis=None, *, keepdims=False)", as Python writes it
   std::vector<Parameter> parameters;
   Handler handler;
   std::string summary;  // one sentence for the documentation; may be empty
+  Memory memory = Memory::unknown;
 };
 
 // A keyword argument in a call.
@@ -78,9 +89,9 @@ class Registry {
 
   // Replaces nothing: the name must be new.
   void add_function(const std::string& name, const std::string& signature, const Handler& handler,
-                    const std::string& summary = "");
+                    const std::string& summary = "", Memory memory = Memory::unknown);
   void add_method(const std::string& name, const std::string& signature, const Handler& handler,
-                  const std::string& summary = "");
+                  const std::string& summary = "", Memory memory = Memory::unknown);
 
  private:
   std::map<std::string, Function, std::less<>> functions_, methods_;

@@ -18,6 +18,9 @@ namespace quarry::local {
 class Generator;
 class SeedSequence;
 }  // namespace quarry::local
+namespace quarry::random {
+class Generator;
+}  // namespace quarry::random
 
 namespace quarry::apps::expression {
 
@@ -47,9 +50,10 @@ struct FunctionValue {
 struct ModuleValue {
   std::string name;  // "np", "random", "linalg"
 };
-// random.default_rng(): a state that every copy of the value shares.
+// random.default_rng(): a state that every copy of the value shares, of the generator of local or of chunked arrays.
 struct GeneratorValue {
-  std::shared_ptr<local::Generator> generator;
+  std::shared_ptr<local::Generator> generator = nullptr;
+  std::shared_ptr<random::Generator> chunked = nullptr;
 };
 
 // random.SeedSequence(): its count of children is shared by every copy of the value.

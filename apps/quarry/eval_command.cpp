@@ -39,7 +39,7 @@ class Evaluation {
     for (const Input& input : parse_inputs(options_.inputs))
       environment_.variables.emplace(input.name, open_hdf5(input.file, input.object));
     warn_of_unused_chunks();
-    environment_.session.random = random::Generator(options_.common.seed_value());
+    environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
   }
 

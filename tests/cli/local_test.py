@@ -144,9 +144,9 @@ class Errors(Local):
             ("x.tolist()", "arrays have no attribute 'tolist'; --local has it"),
             ("x.strides", "arrays have no attribute 'strides'; --local has it"),
             ("euler_gamma", "name 'euler_gamma' is not defined; --local has it"),
-            ("random.default_rng(1)", "'random' has no function 'default_rng'; --local has it"),
-            ("np.sum(x, where=x > 1)", r"sum\(\) takes no 'where' here; --local has it"),
-            ("sum(x, where=x > 1)", r"sum\(\) takes no 'where' here; --local has it"),
+            ("random.default_rng(1).gamma(2)", "generators have no method 'gamma'; --local has it"),
+            ("np.sum(x, where=x > 1)", r"sum\(\) of chunked arrays takes .*; --local has it"),
+            ("sum(x, where=x > 1)", r"sum\(\) of chunked arrays takes .*; --local has it"),
             ("x[[0, 1]]", "boolean and integer arrays yet; --local has it"),
             ("meen(x)", r"name 'meen' is not defined; did you mean 'mean'\?"),
         ]:

@@ -1,17 +1,6 @@
 #include "quarry/local/ops/creation/creation.h"
-#include "quarry/apps/binding/local_binding.h"
 #include "quarry/local/ops/manipulation/windows.h"
 
-namespace quarry::apps::expression {
-
-std::vector<Row> creation_rows() {
-  return {
-#define QUARRY_FUNCTION(symbol, names, signature, summary) QUARRY_BOUND_ROW(false, symbol, names, signature, summary)
-#define QUARRY_METHOD(symbol, names, signature, summary) QUARRY_BOUND_ROW(true, symbol, names, signature, summary)
-#include "quarry/local/ops/functions/creation.def"
-#undef QUARRY_FUNCTION
-#undef QUARRY_METHOD
-  };
-}
-
-}  // namespace quarry::apps::expression
+#define QUARRY_CHAPTER_ROWS creation_rows
+#define QUARRY_CHAPTER_FILE "quarry/local/ops/functions/creation.def"
+#include "quarry/apps/binding/rows/chapter.inl"

@@ -1,5 +1,5 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
-#include "quarry/apps/binding/local_binding.h"
+#include "quarry/apps/binding/binding.h"
 
 namespace quarry::apps::expression {
 
@@ -54,14 +54,8 @@ struct Convert<local::ops::PadFunction> {
   }
 };
 
-std::vector<Row> manipulation_rows() {
-  return {
-#define QUARRY_FUNCTION(symbol, names, signature, summary) QUARRY_BOUND_ROW(false, symbol, names, signature, summary)
-#define QUARRY_METHOD(symbol, names, signature, summary) QUARRY_BOUND_ROW(true, symbol, names, signature, summary)
-#include "quarry/local/ops/functions/manipulation.def"
-#undef QUARRY_FUNCTION
-#undef QUARRY_METHOD
-  };
-}
-
 }  // namespace quarry::apps::expression
+
+#define QUARRY_CHAPTER_ROWS manipulation_rows
+#define QUARRY_CHAPTER_FILE "quarry/local/ops/functions/manipulation.def"
+#include "quarry/apps/binding/rows/chapter.inl"

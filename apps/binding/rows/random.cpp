@@ -1,9 +1,23 @@
 // random.default_rng() and the methods of generators.
 #include "quarry/local/ops/random/random.h"
 
-#include "quarry/apps/binding/local_binding.h"
+#include "quarry/apps/binding/both.h"
+#include "quarry/apps/binding/chunked_rows.h"
 
 namespace quarry::apps::expression {
+
+// The generator of chunked arrays that a value holds.
+template <>
+struct Convert<chunked_rows::Draws> {
+  static bool fits(const Value& value) {
+    const auto* generator = value.as<GeneratorValue>();
+    return generator != nullptr && generator->chunked != nullptr;
+  }
+  static chunked_rows::Draws from(const Value& value, const std::string& what, Keep&) {
+    if (!fits(value)) throw local::TypeError(what + " must be a generator: random.default_rng(seed)");
+    return chunked_rows::Draws(*value.as<GeneratorValue>()->chunked);
+  }
+};
 
 namespace {
 
@@ -56,6 +70,26 @@ std::optional<SeedSequence> sequence_of(const Value& seed, const std::string& wh
 
 Value generator_value(local::Generator generator) {
   return GeneratorValue{std::make_shared<local::Generator>(std::move(generator))};
+}
+
+Value chunked_generator(uint64_t seed) { return GeneratorValue{nullptr, std::make_shared<random::Generator>(seed)}; }
+
+// Every rank makes the same one: without a seed it is that of the session and how many were made before.
+Value make_chunked_generator(const Arguments& args, Session& session) {
+  const std::string what = "default_rng(): seed";
+  const Value& seed = args["seed"];
+  if (seed.is<GeneratorValue>()) return seed;
+  if (const std::optional<SeedSequence> sequence = sequence_of(seed, what))
+    return chunked_generator(sequence->generate_state_64(1)[0]);
+  if (seed.is_none()) {
+    SeedSequence::Parts parts;
+    parts.entropy = words_of(Value(Int(session.random->seed())), what);
+    parts.spawn_key = words_of(Value(session.unseeded++), what);
+    return chunked_generator(SeedSequence(std::move(parts)).generate_state_64(1)[0]);
+  }
+  const int64_t number = to_index(seed, what);
+  if (number < 0) throw InvalidArgument("expected non-negative integer: " + what + " is " + std::to_string(number));
+  return chunked_generator(static_cast<uint64_t>(number));
 }
 
 Value make_generator(const Arguments& args, Session&) {
@@ -129,6 +163,11 @@ Value random_bytes(const Arguments& args, Session&) {
   return Bytes{self->generator->bytes(to_index(args["length"], "bytes(): length"))};
 }
 
+// Functions whose values are the same for both kinds of arrays, but for arrays among them.
+Handler with_chunked_result(Value (*handler)(const Arguments&, Session&)) {
+  return [handler](const Arguments& args, Session& session) { return chunked_result(handler(args, session)); };
+}
+
 // A bit generator is a value of the same type as a generator: they are one in C++, too, but for the name.
 template <class... A>
 Row maker_row(const char* symbol, const char* name, const char* signature, const char* summary,
@@ -170,28 +209,47 @@ Row method_row(const char* symbol, const char* name, const char* signature, cons
           }};
 }
 
+// The same of the generator of chunked arrays: call(draws, arguments...).
+template <Text signature, class F, class R, class... A>
+Row both_row(Row row, const F& call, R (local::Generator::*)(A...)) {
+  row.chunked = handler_by_forms<signature>(call, List<chunked_rows::Draws, chunked_t<std::remove_cvref_t<A>>...>(),
+                                            /*as_tuple=*/false);
+  row.memory = Memory::streams;
+  return row;
+}
+
+#define QUARRY_GENERATOR_local(symbol, signature, summary) \
+  method_row(#symbol, "random.Generator." #symbol, signature, summary, &local::Generator::symbol)
+#define QUARRY_GENERATOR_both(symbol, signature, summary)                                           \
+  both_row<Text(signature)>(                                                                        \
+      QUARRY_GENERATOR_local(symbol, signature, summary),                                           \
+      [](const chunked_rows::Draws& self, const auto&... args) -> decltype(self->symbol(args...)) { \
+        return self->symbol(args...);                                                               \
+      },                                                                                            \
+      &local::Generator::symbol)
+
 }  // namespace
 
 std::vector<Row> random_rows() {
   return {
       Row{false, "default_rng", "random.default_rng", "(seed=None)", "A generator of random numbers.", 1,
-          make_generator},
+          make_generator, make_chunked_generator, Memory::streams},
       Row{false, "SeedSequence", "random.SeedSequence",
           "(entropy=None, *, spawn_key=(), pool_size=4, n_children_spawned=0)",
-          "Words that seed generators, mixed from entropy as NumPy mixes it.", 4, make_seed_sequence},
+          "Words that seed generators, mixed from entropy as NumPy mixes it.", 4, make_seed_sequence,
+          make_seed_sequence, Memory::streams},
       Row{false, "generate_state", "random.SeedSequence.generate_state", "(self, n_words, dtype=uint32)",
-          "So many words of 32 or 64 bits.", 3, generate_state},
+          "So many words of 32 or 64 bits.", 3, generate_state, with_chunked_result(generate_state), Memory::whole},
       Row{false, "spawn", "random.SeedSequence.spawn", "(self, n_children)", "Sequences that depend on this one alone.",
-          2, spawn},
+          2, spawn, spawn, Memory::streams},
       Row{false, "spawn", "random.Generator.spawn", "(self, n_children)",
           "Generators of the same kind, seeded by the children of this one's SeedSequence.", 2, spawn},
       Row{false, "bytes", "random.Generator.bytes", "(self, length)", "Random bytes.", 2, random_bytes},
       Row{false, "Generator", "random.Generator", "(bit_generator)", "A generator over a bit generator.", 1,
           generator_of},
-#define QUARRY_BIT_GENERATOR(symbol, signature, summary) \
+#define QUARRY_BIT_GENERATOR(symbol, where, signature, summary) \
   maker_row(#symbol, "random." #symbol, signature, summary, &local::symbol),
-#define QUARRY_GENERATOR(symbol, signature, summary) \
-  method_row(#symbol, "random.Generator." #symbol, signature, summary, &local::Generator::symbol),
+#define QUARRY_GENERATOR(symbol, where, signature, summary) QUARRY_GENERATOR_##where(symbol, signature, summary),
 #include "quarry/local/ops/functions/random.def"
 #undef QUARRY_GENERATOR
 #undef QUARRY_BIT_GENERATOR

@@ -1,5 +1,5 @@
 #include "quarry/local/ops/types/types.h"
-#include "quarry/apps/binding/local_binding.h"
+#include "quarry/apps/binding/binding.h"
 #include "quarry/local/ndarray/print.h"
 
 namespace quarry::apps::expression {
@@ -19,14 +19,8 @@ struct Convert<local::ElementTexts> {
   }
 };
 
-std::vector<Row> types_rows() {
-  return {
-#define QUARRY_FUNCTION(symbol, names, signature, summary) QUARRY_BOUND_ROW(false, symbol, names, signature, summary)
-#define QUARRY_METHOD(symbol, names, signature, summary) QUARRY_BOUND_ROW(true, symbol, names, signature, summary)
-#include "quarry/local/ops/functions/types.def"
-#undef QUARRY_FUNCTION
-#undef QUARRY_METHOD
-  };
-}
-
 }  // namespace quarry::apps::expression
+
+#define QUARRY_CHAPTER_ROWS types_rows
+#define QUARRY_CHAPTER_FILE "quarry/local/ops/functions/types.def"
+#include "quarry/apps/binding/rows/chapter.inl"

@@ -1,16 +1,5 @@
 #include "quarry/local/ops/ufunc/ufuncs.h"
-#include "quarry/apps/binding/local_binding.h"
 
-namespace quarry::apps::expression {
-
-std::vector<Row> ufuncs_rows() {
-  return {
-#define QUARRY_FUNCTION(symbol, names, signature, summary) QUARRY_BOUND_ROW(false, symbol, names, signature, summary)
-#define QUARRY_METHOD(symbol, names, signature, summary) QUARRY_BOUND_ROW(true, symbol, names, signature, summary)
-#include "quarry/local/ops/functions/ufuncs.def"
-#undef QUARRY_FUNCTION
-#undef QUARRY_METHOD
-  };
-}
-
-}  // namespace quarry::apps::expression
+#define QUARRY_CHAPTER_ROWS ufuncs_rows
+#define QUARRY_CHAPTER_FILE "quarry/local/ops/functions/ufuncs.def"
+#include "quarry/apps/binding/rows/chapter.inl"

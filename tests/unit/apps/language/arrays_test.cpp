@@ -88,13 +88,14 @@ TEST(ArrayExpressions, ErrorsNamePlaceAndReason) {
   EXPECT_THAT(error_of("x * zeros((6, 4))"), HasSubstr("(4, 6) (6, 4)"));
   EXPECT_THAT(error_of("mean(x, axes=0)"), HasSubstr("unexpected keyword argument 'axes'; did you mean 'axis'?"));
   EXPECT_THAT(error_of("mean()"), HasSubstr("mean() missing 1 required argument: 'a'"));
-  EXPECT_THAT(error_of("mean(x, 0, None, 1)"), HasSubstr("takes from 1 to 3 positional arguments but 4 were given"));
+  EXPECT_THAT(error_of("mean(x, 0, None, None, True, 1)"),
+              HasSubstr("takes from 1 to 5 positional arguments but 6 were given"));
   EXPECT_THAT(error_of("mean(x, a=x)"), HasSubstr("got multiple values for argument 'a'"));
   EXPECT_THAT(error_of("add(x1=x, x2=x)"), HasSubstr("as a positional argument only"));
   EXPECT_THAT(error_of("x.meen()"), HasSubstr("no attribute 'meen'; did you mean 'mean'?"));
   EXPECT_THAT(error_of("random.norml(3)"), HasSubstr("did you mean 'normal'?"));
   EXPECT_THAT(error_of("x[7]"), HasSubstr("7"));
-  EXPECT_THAT(error_of("x[b]"), HasSubstr("not indexed by boolean and integer arrays yet"));
+  EXPECT_THAT(error_of("x[b]"), HasSubstr("not indexed by boolean"));
   EXPECT_THAT(error_of("x and y"), HasSubstr("truth value"));
   EXPECT_THAT(error_of("1 if x else 2"), HasSubstr("truth value"));
   EXPECT_THAT(error_of("not x"), HasSubstr("truth value"));
@@ -172,7 +173,8 @@ TEST(ArrayExpressions, AMissingNameThatTheOtherLibraryHasIsSaid) {
   };
   for (const char* text :
        {"sort(ones(3))", "np.sort(ones(3))", "linalg.inv(ones((2, 2)))", "np.fft", "fft", "np.euler_gamma",
-        "ones(3).strides", "ones(3).tolist()", "sum(ones(3), where=True)", "np.sum(ones(3), initial=1)"}) {
+        "ones(3).strides", "ones(3).tolist()", "sum(ones(3), where=ones(3) > 0)", "np.sum(ones(3), initial=1)",
+        "add(1, 2, signature='dd->d')", "ones(3).astype(int32, casting='safe')"}) {
     EXPECT_THAT(message(text), HasSubstr("; there it is")) << text;
   }
   for (const char* text : {"sortt(ones(3))", "np.sortt", "ones(3).stridess", "sum(ones(3), wher=True)"}) {

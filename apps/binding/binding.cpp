@@ -1,6 +1,9 @@
-#include "quarry/apps/binding/local_binding.h"
+#include "quarry/apps/binding/binding.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "quarry/apps/language/library.h"
 
 namespace quarry::apps::expression {
 
@@ -41,13 +44,21 @@ local::Casting Convert<local::Casting>::from(const Value& value, const std::stri
 Value call_function(const Value& function, std::vector<Value> positional, std::vector<KeywordValue> keywords) {
   if (const auto* dtype = function.as<DTypeValue>()) {
     if (positional.size() != 1 || !keywords.empty()) throw TypeError("a dtype takes one argument when called");
+    if (const Array* array = positional[0].as<Array>()) return array->astype(dtype->dtype);
     return to_ndarray(positional[0]).astype(dtype->dtype);
   }
   const auto* called = function.as<FunctionValue>();
   QUARRY_CHECK(called != nullptr);
   if (called->self) positional.insert(positional.begin(), *called->self);
+  // A function over chunked arrays calls the local one of the same name with the local arrays of a chunk.
+  const Function* called_function = called->function;
+  const bool is_local =
+      std::any_of(positional.begin(), positional.end(), [](const Value& value) { return value.is<NdArray>(); });
+  if (is_local && !called->owner && !called->self) {
+    if (const Function* same = local_library().registry().function(called_function->name)) called_function = same;
+  }
   Session session;
-  return called->function->handler(bind(*called->function, std::move(positional), std::move(keywords)), session);
+  return called_function->handler(bind(*called_function, std::move(positional), std::move(keywords)), session);
 }
 
 local::ArrayFunction Convert<local::ArrayFunction>::from(const Value& value, const std::string& what, Keep&) {

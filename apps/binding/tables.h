@@ -1,16 +1,27 @@
-// What fills the registry of the local library.
+// What fills the registries of the libraries.
 #pragma once
 
-#include "quarry/apps/binding/local_binding.h"
+#include "quarry/apps/binding/binding.h"
 #include "quarry/local/ops/indexing/indexing.h"
 
 namespace quarry::apps::expression {
+
+// The rows of local/ops/functions/function.def that one kind of arrays has: NdArray's or Array's.
+template <class A>
+void add_rows(Registry& registry);
+// Methods that are the functions of the same name.
+void add_methods_of_functions(Registry& registry);
 
 // The ufuncs of local/program/ufunc.def with their methods, and the reductions of local/program/reduction.def. A name
 // that has a row in local/ops/functions/function.def is left to it.
 void add_local_ufuncs(Registry& registry);
 void add_local_reductions(Registry& registry);
-// Python's own: len, slice, range, list ...; and the array's methods that are functions or have no row.
+// The same for chunked arrays.
+void add_chunked_ufuncs(Registry& registry);
+void add_chunked_reductions(Registry& registry);
+// Python's own: len, slice, range, list ...; those of text and bytes for local arrays; and the local array's methods
+// that have no row.
+void add_python_functions(Registry& registry);
 void add_local_builtins(Registry& registry);
 void add_local_methods(Registry& registry);
 

@@ -1,4 +1,5 @@
-// Binds C++ functions of local arrays to the language by their parameter types (local/ops/functions/function.def).
+// Binds C++ functions to the language by their parameter types (local/ops/functions/function.def). The conversions are
+// one for local and for chunked arrays; apps/binding/both.h binds a row's function of each.
 #pragma once
 
 #include <deque>
@@ -6,8 +7,10 @@
 #include <tuple>
 #include <utility>
 
+#include "quarry/apps/binding/arrays.h"
 #include "quarry/apps/binding/local_values.h"
 #include "quarry/apps/language/function.h"
+#include "quarry/chunked/api/operand.h"
 
 namespace quarry::apps::expression {
 
@@ -16,7 +19,7 @@ struct Keep {
   std::deque<NdArray> arrays;
 };
 
-// Calls a function or a dtype of the language.
+// Calls a function or a dtype of the language, over local arrays if those are given.
 Value call_function(const Value& function, std::vector<Value> positional, std::vector<KeywordValue> keywords = {});
 inline Value to_value_of(const NdArray& array) { return array; }
 inline Value to_value_of(const Scalar& scalar) { return from_scalar(scalar); }
@@ -41,6 +44,22 @@ struct Convert<local::Arg> {
     if (const std::optional<Number> number = value.number()) return to_scalar(*number);
     if (const NdArray* array = value.as<NdArray>()) return *array;
     return keep.arrays.emplace_back(Convert<NdArray>::from(value, what, keep));
+  }
+};
+template <>
+struct Convert<Array> {
+  static bool fits(const Value& value) { return is_operand(value); }
+  static Array from(const Value& value, const std::string& what, Keep&) {
+    if (!fits(value)) throw local::TypeError(what + " must be an array, not " + type_name(value));
+    return to_array(value);
+  }
+};
+template <>
+struct Convert<Operand> {
+  static bool fits(const Value& value) { return is_operand(value); }
+  static Operand from(const Value& value, const std::string& what, Keep& keep) {
+    if (const std::optional<Number> number = value.number()) return to_scalar(*number);
+    return Convert<Array>::from(value, what, keep);
   }
 };
 template <>
@@ -195,6 +214,8 @@ struct Convert<std::vector<T>> {
       if constexpr (std::is_same_v<T, double>) return array->ndim() == 1 && !local::is_complex(array->dtype());
       return std::is_same_v<T, NdArray> || std::is_same_v<T, local::Arg>;
     }
+    if (const Array* array = value.as<Array>())
+      return array->ndim() > 0 && (std::is_same_v<T, Array> || std::is_same_v<T, Operand>);
     const SequenceValue* sequence = value.sequence();
     return sequence != nullptr && std::all_of(sequence->items.begin(), sequence->items.end(), Convert<T>::fits);
   }
@@ -218,7 +239,19 @@ struct Convert<std::vector<T>> {
     }
   }
 };
-// A sequence of arrays; unlike std::vector<NdArray> never the rows of one array.
+// Sequences of arrays; unlike vectors never the rows of one array.
+struct ChunkedTuple : std::vector<Array> {
+  using std::vector<Array>::vector;
+};
+template <>
+struct Convert<ChunkedTuple> {
+  static bool fits(const Value& value) { return value.sequence() != nullptr; }
+  static ChunkedTuple from(const Value& value, const std::string& what, Keep& keep) {
+    ChunkedTuple result;
+    for (const Value& item : items_of(value, what)) result.push_back(Convert<Array>::from(item, what, keep));
+    return result;
+  }
+};
 template <>
 struct Convert<local::ArrayTuple> {
   static bool fits(const Value& value) { return value.sequence() != nullptr; }
@@ -279,9 +312,9 @@ concept TupleLike = requires {
 template <class T>
 Value to_value(T&& result) {
   using Plain = std::remove_cvref_t<T>;
-  if constexpr (std::is_same_v<Plain, NdArray> || std::is_same_v<Plain, bool> || std::is_same_v<Plain, Value> ||
-                std::is_same_v<Plain, std::complex<double>> || std::is_same_v<Plain, std::string> ||
-                std::is_same_v<Plain, local::Slice>) {
+  if constexpr (std::is_same_v<Plain, NdArray> || std::is_same_v<Plain, Array> || std::is_same_v<Plain, bool> ||
+                std::is_same_v<Plain, Value> || std::is_same_v<Plain, std::complex<double>> ||
+                std::is_same_v<Plain, std::string> || std::is_same_v<Plain, local::Slice>) {
     return Value(std::forward<T>(result));
   } else if constexpr (std::is_integral_v<Plain>) {
     return Value(Int{result});
@@ -301,7 +334,8 @@ Value to_value(T&& result) {
     std::vector<Value> items;
     for (const auto& item : result) items.push_back(to_value(item));
     return Value::list(std::move(items));
-  } else if constexpr (std::is_base_of_v<std::vector<NdArray>, Plain>) {  // an ArrayTuple
+  } else if constexpr (std::is_base_of_v<std::vector<NdArray>, Plain> ||  // an ArrayTuple
+                       std::is_base_of_v<std::vector<Array>, Plain>) {
     return Value::tuple(std::vector<Value>(result.begin(), result.end()));
   } else if constexpr (is_optional<Plain>::value) {
     return result ? to_value(*result) : Value();
@@ -347,26 +381,20 @@ constexpr size_t parameter_count(R (*)(A...)) {
   return sizeof...(A);
 }
 
-// Rows of local/ops/functions/function.def.
+// A row of local/ops/functions/function.def: its handlers, of which the other is empty where one kind of arrays has no
+// such function.
 struct Row {
-  bool is_method;
+  bool is_method = false;
   const char* symbol;
   const char* names;
   const char* signature;
   const char* summary;
-  size_t parameters;  // of the C++ function
-  Handler handler;
+  size_t parameters = 0;  // of the C++ function
+  Handler local = {}, chunked = {};
+  Memory memory = Memory::unknown;  // of chunked arrays
 };
-#define QUARRY_BOUND_ROW(is_method, symbol, names, signature, summary) \
-  Row{is_method,                                                       \
-      #symbol,                                                         \
-      names,                                                           \
-      signature,                                                       \
-      summary,                                                         \
-      parameter_count(&local::ops::symbol),                            \
-      bound_handler(&local::ops::symbol)},
 
-// One translation unit per chapter (apps/quarry/expression/rows).
+// One translation unit per chapter (apps/binding/rows).
 std::vector<Row> indexing_rows();
 std::vector<Row> scans_rows();
 std::vector<Row> ufuncs_rows();
@@ -380,5 +408,6 @@ std::vector<Row> math_rows();
 std::vector<Row> fft_rows();
 std::vector<Row> special_rows();
 std::vector<Row> random_rows();
+const std::vector<Row>& all_rows();
 
 }  // namespace quarry::apps::expression

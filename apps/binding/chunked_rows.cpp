@@ -1,0 +1,331 @@
+#include "quarry/apps/binding/chunked_rows.h"
+
+#include <limits>
+
+namespace quarry::apps::expression::chunked_rows {
+
+using local::InvalidArgument;
+using local::NotSupported;
+using local::TypeError;
+
+namespace {
+
+Dims dims_of(const Ints& values) { return Dims(values.values()); }
+
+DType or_float(Maybe<DType> dtype) { return dtype.value_or(DType::float64); }
+
+Array cast_to(const Array& array, Maybe<DType> dtype) { return dtype ? array.astype(*dtype) : array; }
+
+Array as_array(const Operand& value, Maybe<DType> dtype = std::nullopt) {
+  if (value.is_array()) return cast_to(value.array(), dtype);
+  return quarry::full({}, value.scalar(), dtype);
+}
+
+// Whether elements are taken in Fortran's order. In any order and in that of memory means C's: chunked arrays have no
+// other.
+bool is_fortran(std::string_view order) {
+  if (order == "F") return true;
+  if (order != "C" && order != "A" && order != "K")
+    throw InvalidArgument("order must be one of 'C', 'F', 'A', or 'K' (got '" + std::string(order) + "')");
+  return false;
+}
+
+// The axes in reverse.
+Dims reversed(Dims shape) {
+  std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+}  // namespace
+
+Array array(const Array& object, Maybe<DType> dtype, Maybe<bool>, std::string_view order, bool, int64_t ndmin) {
+  is_fortran(order);
+  if (ndmin > local::kMaxDims) throw InvalidArgument("ndmin bigger than allowable number of dimensions (32)");
+  const Array result = cast_to(object, dtype);
+  if (ndmin <= result.ndim()) return result;
+  Dims extents = Dims::filled(static_cast<int>(ndmin) - result.ndim(), 1);
+  for (const int64_t extent : result.shape()) extents.push_back(extent);
+  return quarry::reshape(result, extents);
+}
+Array asarray(const Array& a, Maybe<DType> dtype) { return cast_to(a, dtype); }
+
+Array zeros(const Ints& shape, Maybe<DType> dtype) { return quarry::zeros(dims_of(shape), or_float(dtype)); }
+Array ones(const Ints& shape, Maybe<DType> dtype) { return quarry::ones(dims_of(shape), or_float(dtype)); }
+Array empty(const Ints& shape, Maybe<DType> dtype) { return quarry::empty(dims_of(shape), or_float(dtype)); }
+Array full(const Ints& shape, const Operand& fill_value, Maybe<DType> dtype) {
+  if (!fill_value.is_array()) return quarry::full(dims_of(shape), fill_value.scalar(), dtype);
+  return quarry::broadcast_to(cast_to(fill_value.array(), dtype), dims_of(shape));
+}
+
+Array zeros_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape) {
+  return quarry::zeros(shape ? dims_of(*shape) : a.shape(), dtype.value_or(a.dtype()));
+}
+Array ones_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape) {
+  return quarry::ones(shape ? dims_of(*shape) : a.shape(), dtype.value_or(a.dtype()));
+}
+Array empty_like(const Array& prototype, Maybe<DType> dtype, const Maybe<Ints>& shape) {
+  return zeros_like(prototype, dtype, shape);
+}
+Array full_like(const Array& a, const Operand& fill_value, Maybe<DType> dtype, const Maybe<Ints>& shape) {
+  return full(shape ? *shape : Ints(a.shape()), fill_value, dtype.value_or(a.dtype()));
+}
+
+Array arange(const Scalar& start_or_stop, const Maybe<Scalar>& stop, const Scalar& step, Maybe<DType> dtype) {
+  return stop ? quarry::arange(start_or_stop, *stop, step, dtype)
+              : quarry::arange(Scalar(0), start_or_stop, step, dtype);
+}
+
+std::variant<Array, std::pair<Array, Array>> linspace(const Operand& start, const Operand& stop, int64_t num,
+                                                      bool endpoint, bool retstep, Maybe<DType> dtype, int64_t axis) {
+  if (start.is_array() || stop.is_array())
+    throw NotSupported("linspace(): start and stop of chunked arrays must be numbers");
+  local::normalize_axis(axis, 1);
+  Array samples = quarry::linspace(start.scalar(), stop.scalar(), num, endpoint, dtype);
+  if (!retstep) return samples;
+  const auto parts = static_cast<double>(endpoint ? num - 1 : num);
+  const Array distance = as_array(stop) - as_array(start);
+  Array step = parts > 0 ? distance / parts : quarry::full({}, std::numeric_limits<double>::quiet_NaN());
+  return std::pair(std::move(samples), std::move(step));
+}
+
+Array eye(int64_t N, Maybe<int64_t> M, int64_t k, Maybe<DType> dtype) { return quarry::eye(N, M, k, or_float(dtype)); }
+Array identity(int64_t n, Maybe<DType> dtype) { return quarry::eye(n, std::nullopt, 0, or_float(dtype)); }
+
+Array astype(const Array& x, DType dtype) { return x.astype(dtype); }
+Array astype_method(const Array& a, DType dtype) { return a.astype(dtype); }
+
+Array transpose(const Array& a, const Axes& axes) {
+  return axes.none() ? quarry::transpose(a) : quarry::transpose(a, axes.list());
+}
+Array transpose_method(const Array& a, const std::vector<Axes>& axes) {
+  if (axes.empty()) return quarry::transpose(a);
+  if (axes.size() == 1) return transpose(a, axes[0]);
+  std::vector<int64_t> order;
+  for (const Axes& axis : axes) {
+    if (axis.none() || axis.list().size() != 1) throw TypeError("transpose() takes one tuple of axes or several axes");
+    order.push_back(axis.list()[0]);
+  }
+  return quarry::transpose(a, order);
+}
+
+Array moveaxis(const Array& a, const Ints& source, const Ints& destination) {
+  const std::vector<int64_t>&from = source.values(), &to = destination.values();
+  if (from.size() != to.size())
+    throw InvalidArgument("`source` and `destination` arguments must have the same number of elements");
+  const auto count = static_cast<size_t>(a.ndim());
+  std::vector<int64_t> order(count, -1);
+  std::vector<bool> used(count, false);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const auto axis = static_cast<size_t>(local::normalize_axis(from[i], a.ndim()));
+    const auto place = static_cast<size_t>(local::normalize_axis(to[i], a.ndim()));
+    if (used[axis] || order[place] != -1) throw InvalidArgument("an axis is named twice");
+    order[place] = static_cast<int64_t>(axis);
+    used[axis] = true;
+  }
+  size_t next = 0;
+  for (int64_t& axis : order) {
+    if (axis != -1) continue;
+    while (used[next]) ++next;
+    axis = static_cast<int64_t>(next++);
+  }
+  return quarry::transpose(a, order);
+}
+
+Array reshape(const Array& a, const Ints& shape, std::string_view order) {
+  const Dims extents = dims_of(shape);
+  if (!is_fortran(order)) return quarry::reshape(a, extents);
+  return quarry::reshape(a.T(), reversed(extents)).T();
+}
+Array reshape_method(const Array& a, const std::vector<Ints>& shape, std::string_view order) {
+  if (shape.empty()) throw TypeError("reshape() takes exactly 1 argument (0 given)");
+  if (shape.size() == 1) return reshape(a, shape[0], order);
+  std::vector<int64_t> extents;
+  for (const Ints& extent : shape) {
+    if (!extent.scalar()) throw TypeError("reshape() takes one shape or several integers");
+    extents.push_back(extent.values()[0]);
+  }
+  return reshape(a, extents, order);
+}
+Array ravel(const Array& a, std::string_view order) { return quarry::ravel(is_fortran(order) ? a.T() : a); }
+Array flatten(const Array& a, std::string_view order) { return ravel(a, order); }
+Array expand_dims(const Array& a, const Ints& axis) { return quarry::expand_dims(a, Axes(axis.values())); }
+
+Array flip(const Array& m, const Axes& axis) {
+  const uint32_t axes = axis.none() ? ~uint32_t{0} : axis.mask(m.ndim());
+  std::vector<local::IndexItem> index;
+  for (int d = 0; d < m.ndim(); ++d)
+    index.emplace_back((axes >> d & 1u) != 0 ? local::Slice{std::nullopt, std::nullopt, -1} : local::full_slice);
+  return m[std::span<const local::IndexItem>(index)];
+}
+
+Dims shape(const Array& a) { return a.shape(); }
+int64_t size(const Array& a, const Axes& axis) {
+  if (axis.none()) return a.size();
+  const uint32_t axes = axis.mask(a.ndim());
+  int64_t count = 1;
+  for (int d = 0; d < a.ndim(); ++d)
+    if (axes >> d & 1u) count *= a.shape(d);
+  return count;
+}
+int64_t ndim(const Array& a) { return a.ndim(); }
+
+namespace {
+
+std::vector<Array> cast_all(std::vector<Array> arrays, Maybe<DType> dtype) {
+  for (Array& array : arrays) array = cast_to(array, dtype);
+  return arrays;
+}
+
+}  // namespace
+
+Array concatenate(const std::vector<Array>& arrays, Maybe<int64_t> axis, Maybe<DType> dtype) {
+  std::vector<Array> parts = cast_all(arrays, dtype);
+  if (axis) return quarry::concatenate(parts, *axis);
+  for (Array& part : parts) part = quarry::ravel(part);
+  return quarry::concatenate(parts, 0);
+}
+Array stack(const std::vector<Array>& arrays, int64_t axis, Maybe<DType> dtype) {
+  return quarry::stack(cast_all(arrays, dtype), axis);
+}
+Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype) {
+  std::vector<Array> parts = cast_all(tup, dtype);
+  for (Array& part : parts)
+    if (part.ndim() < 2) part = quarry::reshape(part, Dims{1, part.size()});
+  return quarry::concatenate(parts, 0);
+}
+Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype) {
+  std::vector<Array> parts = cast_all(tup, dtype);
+  for (Array& part : parts)
+    if (part.ndim() == 0) part = quarry::reshape(part, Dims{1});
+  return quarry::concatenate(parts, !parts.empty() && parts[0].ndim() > 1 ? 1 : 0);
+}
+
+namespace {
+
+AxisChunks whole_or_equal(int64_t extent, int64_t chunk) {
+  if (chunk == 0 || chunk < -1) throw InvalidArgument("chunks must be positive, or -1 for the whole axis");
+  return {extent, chunk == -1 ? std::max<int64_t>(1, extent) : chunk};
+}
+
+AxisChunks listed(int axis, int64_t extent, const std::vector<int64_t>& chunks) {
+  int64_t total = 0;
+  for (const int64_t chunk : chunks) {
+    if (chunk < 0) throw InvalidArgument("a chunk cannot have " + std::to_string(chunk) + " elements");
+    total += chunk;
+  }
+  if (total != extent || chunks.empty())
+    throw InvalidArgument("the chunks of axis " + std::to_string(axis) + " add up to " + std::to_string(total) +
+                          ", not to " + std::to_string(extent));
+  return AxisChunks(chunks);
+}
+
+}  // namespace
+
+Array rechunk(const Array& x, const std::variant<int64_t, std::vector<AxisExtents>>& chunks) {
+  if (const auto* all = std::get_if<int64_t>(&chunks)) return x.rechunk(Dims::filled(x.ndim(), *all));
+  const auto& entries = std::get<1>(chunks);
+  if (static_cast<int>(entries.size()) != x.ndim())
+    throw InvalidArgument("chunks has " + std::to_string(entries.size()) + " entries for an array of " +
+                          std::to_string(x.ndim()) + " axes");
+  std::vector<AxisChunks> axes;
+  for (int axis = 0; axis < x.ndim(); ++axis) {
+    const AxisExtents& entry = entries[static_cast<size_t>(axis)];
+    if (const auto* extents = std::get_if<std::vector<int64_t>>(&entry)) {
+      axes.push_back(listed(axis, x.shape(axis), *extents));
+    } else {
+      const auto* chunk = std::get_if<int64_t>(&entry);
+      axes.push_back(whole_or_equal(x.shape(axis), chunk == nullptr ? -1 : *chunk));
+    }
+  }
+  return x.rechunk(Grid(std::move(axes)));
+}
+
+namespace {
+
+Array clipped(const Array& a, const Maybe<Operand>& low, const Maybe<Operand>& high, Maybe<DType> dtype) {
+  if (!low && !high) return cast_to(a, dtype);
+  if (!low || !high) {
+    const Operand args[] = {a, low ? *low : *high};
+    return quarry::apply(low ? "maximum"_op : "minimum"_op, args, dtype);
+  }
+  const Operand args[] = {a, *low, *high};
+  return quarry::apply("clip"_op, args, dtype);
+}
+
+}  // namespace
+
+Array clip_between(const Array& a, const Maybe<Operand>& a_min, const Maybe<Operand>& a_max, const Maybe<Operand>& min,
+                   const Maybe<Operand>& max, Maybe<DType> dtype) {
+  if ((a_min && min) || (a_max && max)) throw InvalidArgument("give either a_min and a_max or min and max");
+  return clipped(a, min ? min : a_min, max ? max : a_max, dtype);
+}
+Array clip_method(const Array& a, const Maybe<Operand>& min, const Maybe<Operand>& max, Maybe<DType> dtype) {
+  return clipped(a, min, max, dtype);
+}
+
+Array round_to(const Array& a, int64_t decimals) {
+  return a.dtype() == DType::bool_ && decimals >= 0 ? a : quarry::round(a, decimals);
+}
+
+std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, const Maybe<Operand>& x,
+                                                   const Maybe<Operand>& y) {
+  if (!x && !y) throw NotSupported("where() of chunked arrays with a condition alone is not available yet");
+  if (!x || !y) throw InvalidArgument("either both or neither of x and y should be given");
+  const Operand args[] = {condition, *x, *y};
+  return quarry::apply("where"_op, args);
+}
+
+Array dot(const Array& a, const Array& b) {
+  if (a.ndim() == 0 || b.ndim() == 0) return quarry::multiply(a, b);
+  if (b.ndim() > 2) throw NotSupported("dot() of chunked arrays with more than two axes on the right; use @");
+  return quarry::matmul(a, b);
+}
+
+namespace linalg {
+
+std::pair<Array, Array> eigh_of(const Array& a, std::string_view UPLO) {
+  if (UPLO != "L" && UPLO != "l" && UPLO != "U" && UPLO != "u")
+    throw InvalidArgument("UPLO argument must be 'L' or 'U'");
+  const bool lower = UPLO == "L" || UPLO == "l";
+  return quarry::linalg::eigh(a, lower ? local::Triangle::lower : local::Triangle::upper);
+}
+Array eigvalsh(const Array& a, std::string_view UPLO) { return eigh_of(a, UPLO).first; }
+
+}  // namespace linalg
+
+namespace {
+
+// size=None gives one number, an array without axes.
+Dims shape_of(const local::Size& size) { return size ? dims_of(*size) : Dims{}; }
+
+}  // namespace
+
+Array Draws::random(const local::Size& size, DType dtype) const {
+  return generator_->uniform(shape_of(size), 0, 1, dtype);
+}
+Array Draws::uniform(double low, double high, const local::Size& size, DType dtype) const {
+  return generator_->uniform(shape_of(size), low, high, dtype);
+}
+Array Draws::standard_normal(const local::Size& size, DType dtype) const {
+  return generator_->normal(shape_of(size), 0, 1, dtype);
+}
+Array Draws::normal(double loc, double scale, const local::Size& size, DType dtype) const {
+  return generator_->normal(shape_of(size), loc, scale, dtype);
+}
+
+// integers(high) or integers(low, high).
+Array Draws::integers(const Scalar& low, const Maybe<Scalar>& high, const local::Size& size, DType dtype,
+                      bool endpoint) const {
+  for (const Scalar& bound : {low, high.value_or(low)})
+    if (!local::is_integer(bound.dtype()) && bound.dtype() != DType::bool_)
+      throw TypeError("integers() takes integers, not " + std::string(local::name(bound.dtype())));
+  const int64_t first = high ? low.as_int64() : 0;
+  int64_t last = high ? high->as_int64() : low.as_int64();
+  if (endpoint) {
+    if (last == std::numeric_limits<int64_t>::max()) throw InvalidArgument("high is out of range with endpoint=True");
+    ++last;
+  }
+  return generator_->integers(shape_of(size), first, last, dtype);
+}
+
+}  // namespace quarry::apps::expression::chunked_rows
