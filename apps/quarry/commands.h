@@ -17,5 +17,6 @@ RunCommand add_eval_command(CLI::App& parser);
 RunCommand add_pca_command(CLI::App& parser);
 RunCommand add_generate_command(CLI::App& parser);
 RunCommand add_report_command(CLI::App& parser);
+RunCommand add_functions_command(CLI::App& parser);
 
 }  // namespace quarry::apps

@@ -202,14 +202,9 @@ RunCommand add_eval_command(CLI::App& parser) {
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
   command->add_flag("--local", options->local,
                     "Evaluate on local arrays, all in the memory of one device, with all of NumPy's functions");
-  command
-      ->add_flag("--list-functions", options->list_functions,
-                 "Print the functions of the language as Markdown and evaluate nothing")
-      ->group("");
   command->add_flag("--keep-going", options->keep_going, "Store what works of a script, report each line that fails");
   add_common_options(*command, options->common);
   return [options](int& argc, char**& argv) {
-    if (options->list_functions) return print_functions(options->local);
     if (options->expression.empty() == options->script.empty()) {
       throw InvalidArgument(options->script.empty() ? "eval needs an expression or -f SCRIPT"
                                                     : "eval takes an expression or -f SCRIPT, not both");

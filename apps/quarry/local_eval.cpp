@@ -217,38 +217,4 @@ int run_local_eval(const EvalOptions& options) {
 
 std::string display_local(const Value& value) { return expression::local_text(value); }
 
-int print_functions(bool local) {
-  const expression::Library& library = local ? expression::local_library() : expression::chunked_library();
-  const auto print = [](const std::string& prefix, const expression::Function* function) {
-    fmt::print("- `{}{}{}`{}{}\n", prefix, function->name, function->signature, function->summary.empty() ? "" : ": ",
-               function->summary);
-  };
-  // The methods of ufuncs are the same for each: one ufunc's stand for all.
-  std::vector<std::string> ufunc_methods;
-  fmt::print("## Functions\n\n");
-  for (const std::string& name : library.registry().function_names()) {
-    const std::string_view object = std::string_view(name).substr(0, name.rfind('.'));
-    const bool of_ufunc = object != name && library.registry().function(std::string(object) + ".at") != nullptr;
-    const bool is_builtin = name.starts_with("builtins.");
-    if (!of_ufunc && !is_builtin) print("", library.registry().function(name));
-    if (of_ufunc && object == local::info("add"_op).name) ufunc_methods.push_back(name);
-  }
-  if (!ufunc_methods.empty())
-    fmt::print("\n## Methods of ufuncs\n\n`at` is every ufunc's, the others are those of two arguments.\n\n");
-  for (const std::string& name : ufunc_methods) print("", library.registry().function(name));
-  std::string builtins;
-  for (const std::string& name : library.registry().function_names()) {
-    if (!name.starts_with("builtins.")) continue;
-    builtins += (builtins.empty() ? "`" : ", `") + name.substr(name.find('.') + 1) + "`";
-  }
-  fmt::print(
-      "\n## Python's functions\n\n{} act as Python's on numbers, text and flat sequences. With arrays, nested "
-      "sequences "
-      "or NumPy's keywords the names alone mean NumPy's functions, which `np.NAME` always does.\n",
-      builtins);
-  fmt::print("\n## Methods of arrays\n\n");
-  for (const std::string& name : library.registry().method_names()) print("x.", library.registry().method(name));
-  return 0;
-}
-
 }  // namespace quarry::apps

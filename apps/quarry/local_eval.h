@@ -13,7 +13,4 @@ int run_local_eval(const EvalOptions& options);
 // As print() of the value in Python. Blocks.
 std::string display_local(const expression::Value& value);
 
-// --list-functions: every function and method with its signature and summary, as Markdown.
-int print_functions(bool local);
-
 }  // namespace quarry::apps

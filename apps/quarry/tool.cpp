@@ -209,6 +209,7 @@ int run_arguments(int argc, char** argv) {
   commands["pca"] = add_pca_command(parser);
   commands["generate"] = add_generate_command(parser);
   commands["report"] = add_report_command(parser);
+  commands["functions"] = add_functions_command(parser);
   for (CLI::App* command : parser.get_subcommands(nullptr)) {
     command->set_version_flag("--version", std::string("quarry ") + QUARRY_VERSION);
   }

@@ -51,7 +51,7 @@ class Readme(CliTest):
         np.testing.assert_allclose(np.array(printed.strip("[]\n").split(), float), values[-3:], rtol=1e-7)
 
     def test_the_page_of_functions_is_current(self):
-        listed = self.ok("eval", "--local", "--list-functions").out
+        listed = self.ok("functions", "--markdown").out
         self.assertIn(listed, (SOURCE / "docs/functions.md").read_text(), "run scripts/functions_page")
 
     def commands(self):
