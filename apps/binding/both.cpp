@@ -25,18 +25,45 @@ bool is_empty_out(const Value& value) {
 
 }  // namespace
 
-void refuse_missing(const Arguments& args, size_t position) {
-  const Parameter& parameter = args.function().parameters[position];
-  const Value& value = args.values()[position];
-  if (!args.given(parameter.name)) return;
-  if (parameter.name.starts_with("out")) {
-    if (is_empty_out(value)) return;
+void refuse_out(const Arguments& args) {
+  const std::vector<Parameter>& parameters = args.function().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name;
+    const bool is_out = name == "out" || name == "out1" || name == "out2";
+    if (!is_out || !args.given(name) || is_empty_out(args.values()[i])) continue;
     throw local::TypeError(args.function().name +
                            "() takes no 'out' here: chunked arrays are computed later and never written in place; name "
                            "the result instead");
   }
-  if (asks_nothing(parameter, value)) return;
+}
+
+void refuse_missing(const Arguments& args, size_t position) {
+  const Parameter& parameter = args.function().parameters[position];
+  if (!args.given(parameter.name) || asks_nothing(parameter, args.values()[position])) return;
   throw local::NotSupported(args.function().name + "() takes no '" + parameter.name + "' here");
+}
+
+namespace {
+
+Value stand_in(const Value& value) {
+  if (const Array* array = value.as<Array>()) return NdArray(Dims{0}, array->dtype());
+  const SequenceValue* sequence = value.sequence();
+  if (sequence == nullptr) return value;
+  std::vector<Value> items;
+  for (const Value& item : sequence->items) items.push_back(stand_in(item));
+  return sequence->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+}
+
+}  // namespace
+
+Handler shared_handler(const Handler& handler) {
+  return [handler](const Arguments& args, Session& session) -> Value {
+    std::vector<Value> values;
+    std::vector<bool> given;
+    for (const Value& value : args.values()) values.push_back(stand_in(value));
+    for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
+    return chunked_result(handler(Arguments(args.function(), std::move(values), std::move(given)), session));
+  };
 }
 
 Value chunked_result(Value value, bool as_tuple) {

@@ -223,9 +223,12 @@ struct PickForm<F, List<Done...>, Rest, List<Form, More...>>
     : std::conditional_t<Reaches<F, List<Done..., Form>, Rest>::value, std::type_identity<Form>,
                          PickForm<F, List<Done...>, Rest, List<More...>>> {};
 
-// A parameter that the chunked function does not have: throws NotSupported where the call asks for something; for out=,
-// which chunked arrays never have, TypeError.
+// A parameter that the chunked function does not have: throws NotSupported where the call asks for something.
 void refuse_missing(const Arguments& args, size_t position);
+// out= of any function of chunked arrays: throws TypeError where it is given.
+void refuse_out(const Arguments& args);
+// A function that computes nothing, as promote_types(): the local one, to which an array stands for its dtype.
+Handler shared_handler(const Handler& handler);
 // Local arrays inside become chunked ones. With `as_tuple` a list becomes a tuple.
 Value chunked_result(Value value, bool as_tuple = false);
 
@@ -278,6 +281,10 @@ Value call_by_forms(const F& f, const CallArguments& call, size_t at, List<First
     }(List<First>());
     if (!found) throw local::TypeError(call.what(position) + " cannot be a " + type_name(value));
     return *std::move(result);
+  } else if constexpr (std::is_same_v<First, Array> && Reaches<F, List<Done..., Array>, List<Rest...>>::value &&
+                       Reaches<F, List<Done..., NdArray>, List<Rest...>>::value) {
+    // Numbers of the expression are known without a computation.
+    return value.is<Array>() ? go_on(List<Array>()) : go_on(List<NdArray>());
   } else {
     return go_on(List<typename PickForm<F, List<Done...>, List<Rest...>, forms_t<First>>::type>());
   }
@@ -295,6 +302,7 @@ Handler handler_by_forms(const F& f, List<Parameter...>, bool as_tuple) {
       "the function of chunked arrays cannot be called with the parameters of the local one: give it the same "
       "signature, or an adapter in apps/binding/chunked_rows.h");
   return [f, as_tuple](const Arguments& args, Session&) -> Value {
+    refuse_out(args);
     for (size_t i = 0; i < names.count; ++i) {
       if ((mask >> i & 1) == 0) refuse_missing(args, i);
     }
@@ -349,6 +357,15 @@ Handler own_handler(R (*function)(A...)) {
       summary,   parameter_count(&QUARRY_CHUNKED_ROWS::symbol),                  \
       {},        own_handler(&QUARRY_CHUNKED_ROWS::symbol),                      \
       memory},
+#define QUARRY_ROW_shared(is_method, symbol, names, signature, summary) \
+  Row{is_method,                                                        \
+      #symbol,                                                          \
+      names,                                                            \
+      signature,                                                        \
+      summary,                                                          \
+      parameter_count(&local::ops::symbol),                             \
+      bound_handler(&local::ops::symbol),                               \
+      shared_handler(bound_handler(&local::ops::symbol))},
 #define QUARRY_ROW_both(...) QUARRY_BOTH_ROW(__VA_ARGS__, Memory::streams)
 #define QUARRY_ROW_both_settles(...) QUARRY_BOTH_ROW(__VA_ARGS__, Memory::settles)
 #define QUARRY_ROW_both_whole(...) QUARRY_BOTH_ROW(__VA_ARGS__, Memory::whole)

@@ -263,9 +263,7 @@ Array clip_method(const Array& a, const Maybe<Operand>& min, const Maybe<Operand
   return clipped(a, min, max, dtype);
 }
 
-Array round_to(const Array& a, int64_t decimals) {
-  return a.dtype() == DType::bool_ && decimals >= 0 ? a : quarry::round(a, decimals);
-}
+Array round_to(const Array& a, int64_t decimals) { return quarry::round(a, decimals); }
 
 std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, const Maybe<Operand>& x,
                                                    const Maybe<Operand>& y) {

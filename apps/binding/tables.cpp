@@ -41,7 +41,8 @@ Handler ufunc_handler(std::vector<Op> outputs) {
     std::optional<DType> dtype;
     const bool has_options = args.given_from(arity);
     if (has_options) {
-      refuse(args, {"out1", "out2", "out", "casting", "order", "subok", "signature"});
+      refuse_out(args);
+      refuse(args, {"casting", "order", "subok", "signature"});
       dtype = to_optional_dtype(args["dtype"], "dtype");
     }
     std::vector<Value> results;
@@ -57,7 +58,7 @@ Handler reduction_handler(Reduction reduction) {
   return [reduction](const Arguments& args, Session&) -> Value {
     const local::ReductionInfo& row = local::info(reduction);
     const std::string name = args.function().name + "(): ";
-    refuse(args, {"out"});
+    refuse_out(args);
     Keep keep;
     ReduceOptions options;
     options.keepdims = to_bool(args["keepdims"], "keepdims");
