@@ -6,10 +6,16 @@
 namespace quarry::local {
 namespace {
 
-// The stream whose order holds for the buffer: on the CPU work is done when it is called, and the uses of a graph's
-// memory are those of its launches.
+// The stream whose order holds for the buffer: on the CPU work is done when it is called, the uses of a graph's memory
+// are those of its launches, and a trial is to hear of every use.
 DeviceStream* ordering(Device device, DeviceStream* stream) {
-  return device.kind == DeviceKind::cpu || (stream != nullptr && stream->capture_log() != nullptr) ? nullptr : stream;
+  if (device.kind == DeviceKind::cpu || (stream != nullptr && stream->capture_log() != nullptr)) return nullptr;
+  return device.kind == DeviceKind::trial ? nullptr : stream;
+}
+
+// A trial knows values that came from the host until their memory is written to: nobody knows what a kernel writes.
+void overwritten(void* data, int64_t bytes, DeviceStream* stream) {
+  if (stream != nullptr) stream->fill(data, 0, bytes);
 }
 
 }  // namespace
@@ -21,6 +27,7 @@ Buffer::Buffer(int64_t bytes, MemoryResource& memory, DeviceStream* stream)
       memory_(&memory),
       order_(ordering(device_, stream)) {
   if (CaptureLog* log = stream != nullptr ? stream->capture_log() : nullptr) log->made(*this);
+  if (device_.kind == DeviceKind::trial) overwritten(data_, bytes_, stream);
 }
 
 Buffer::Buffer(void* data, int64_t bytes, Device device, std::function<void()> release, DeviceStream* stream,
@@ -53,6 +60,10 @@ void Buffer::use_on(DeviceStream& stream, Access access) {
   if (stream.device() != device_) {
     throw InvalidArgument(
         fmt::format("a stream of {} cannot work on memory of {}", to_string(stream.device()), to_string(device_)));
+  }
+  if (device_.kind == DeviceKind::trial) {
+    if (access == Access::write) overwritten(data_, bytes_, &stream);
+    return;
   }
   if (CaptureLog* log = stream.capture_log()) return log->used(*this, access);
   access == Access::read ? order_.read(stream) : order_.write(stream);

@@ -21,12 +21,12 @@ struct Trial {
   int64_t allocations = 0;  // of arrays and scratch
 };
 
-using ArrayFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;
+using TrialFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;
 
 // Calls the function with arrays that have shape, dtype and addresses, but no data, on the trial device that stands for
 // `kind`: nothing is computed, and no memory is taken. Functions choose their method as on that kind, for as many
-// `threads` as ExecContext has. The function must not keep an array. Arrays that it takes from elsewhere have to be on
-// the CPU, and count as no memory; it may read those.
+// `threads` as ExecContext has. Small arrays
+// that it makes of numbers have values as long as they are not written to: widths, positions, quantiles.
 //
 // Upper bounds, exact but for what depends on values: where those choose between methods, the dearer one is tried.
 //   const auto [results, peak_bytes, allocations] =
@@ -36,7 +36,7 @@ using ArrayFunction = std::function<std::vector<NdArray>(std::span<const NdArray
 // (item(), selection by a mask, unique ...); NotSupported for products of sparse matrices; DeviceError where the
 // scratch of a kind is known to a library that needs a device, and there is none (decompositions and transforms of
 // cuda).
-Trial trial(const ArrayFunction& function, std::span<const ArraySpec> arguments,
+Trial trial(const TrialFunction& function, std::span<const ArraySpec> arguments,
             DeviceKind kind = acts_as(current_device()), int threads = 0);
 
 }  // namespace quarry::local

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "quarry/local/base/error.h"
@@ -20,6 +25,44 @@ constexpr uintptr_t kFirstAddress = uintptr_t{1} << 60;
 constexpr uintptr_t kAddresses = uintptr_t{1} << 61;
 bool is_of_trial(const void* data) { return reinterpret_cast<uintptr_t>(data) - kFirstAddress < kAddresses; }
 
+// What came from the host, so that a function reads its own constants: widths, positions, quantiles. Thread-safe.
+class KnownValues {
+ public:
+  void set(const void* to, const void* from, int64_t bytes) {
+    constexpr int64_t kMost = int64_t{64} << 10;
+    const std::lock_guard lock(mutex_);
+    forget_locked(to, bytes);
+    if (bytes <= kMost) values_.emplace(number(to), std::string(static_cast<const char*>(from), size_t(bytes)));
+  }
+  void forget(const void* data, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    forget_locked(data, bytes);
+  }
+  std::optional<std::string> at(const void* data, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto found = values_.upper_bound(number(data));
+    if (found == values_.begin()) return std::nullopt;
+    --found;
+    const uintptr_t offset = number(data) - found->first;
+    if (offset + static_cast<uintptr_t>(bytes) > found->second.size()) return std::nullopt;
+    return found->second.substr(offset, static_cast<size_t>(bytes));
+  }
+
+ private:
+  static uintptr_t number(const void* data) { return reinterpret_cast<uintptr_t>(data); }
+  void forget_locked(const void* data, int64_t bytes) {
+    if (values_.empty()) return;
+    const uintptr_t end = number(data) + static_cast<uintptr_t>(bytes);
+    for (auto last = values_.lower_bound(end); last != values_.begin();) {
+      --last;
+      if (last->first + last->second.size() <= number(data)) return;
+      last = values_.erase(last);
+    }
+  }
+  std::mutex mutex_;
+  std::map<uintptr_t, std::string> values_;  // disjoint
+};
+
 // All of the past and the future is now.
 class TrialEvent final : public DeviceEvent {
  public:
@@ -30,17 +73,24 @@ class TrialEvent final : public DeviceEvent {
 
 class TrialStream final : public DeviceStream {
  public:
-  explicit TrialStream(int index) : index_(index) {}
+  TrialStream(int index, KnownValues& known) : index_(index), known_(known) {}
   ~TrialStream() override { retire(); }
   Device device() const override { return {DeviceKind::trial, index_}; }
   void copy(void* to, const void* from, int64_t bytes) override {
-    if (bytes <= 0 || !is_of_trial(from) || is_of_trial(to)) return;
+    if (bytes <= 0) return;
+    if (!is_of_trial(from)) return known_.set(to, from, bytes);
+    if (const std::optional<std::string> values = known_.at(from, bytes)) {
+      if (is_of_trial(to)) return known_.set(to, values->data(), bytes);
+      std::memcpy(to, values->data(), values->size());
+      return;
+    }
+    if (is_of_trial(to)) return known_.forget(to, bytes);
     const std::string function = to_string(current_ranges());
     throw NeedsValue(fmt::format("{} reads values of an array: a trial has its shape and dtype alone",
                                  function.empty() ? "an element or a copy to the host" : function));
   }
-  void copy_to_peer(void*, Device, const void*, int64_t) override {}
-  void fill(void*, uint8_t, int64_t) override {}
+  void copy_to_peer(void* to, Device, const void* from, int64_t bytes) override { copy(to, from, bytes); }
+  void fill(void* to, uint8_t, int64_t bytes) override { known_.forget(to, bytes); }
   void record(DeviceEvent&) override {}
   void wait(DeviceEvent&) override {}
   void host_callback(std::function<void()> function) override { function(); }
@@ -48,6 +98,7 @@ class TrialStream final : public DeviceStream {
 
  private:
   const int index_;
+  KnownValues& known_;
 };
 
 class TrialBackend final : public Backend {
@@ -76,7 +127,7 @@ class TrialBackend final : public Backend {
     ::operator delete(data, std::align_val_t(kAllocationAlignment));
   }
   std::unique_ptr<DeviceStream> create_stream(int index, StreamRole) override {
-    return std::make_unique<TrialStream>(index);
+    return std::make_unique<TrialStream>(index, known_);
   }
   std::unique_ptr<DeviceEvent> create_event(int) override { return std::make_unique<TrialEvent>(); }
   std::unique_ptr<DeviceEvent> create_timer(int) override { return std::make_unique<TrialEvent>(); }
@@ -84,6 +135,7 @@ class TrialBackend final : public Backend {
 
  private:
   std::atomic<uintptr_t> next_ = 0;
+  KnownValues known_;
 };
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace quarry::local {
 class Engine;
 
 // One device for each other kind, which it stands for (trial_of()). Its addresses are outside of what a process can
-// have: to touch one is a fault. Copies to other memory throw NeedsValue.
+// have: to touch one is a fault. Copies to other memory throw NeedsValue, but for
+// small arrays that came from the host and were not written to since.
 Backend& trial_backend();
 // The engine of the device that stands for `kind`: takes from context.memory what that kind's engine says it would,
 // gives it back, and computes nothing. Sparse matrices throw NotSupported.

@@ -179,7 +179,7 @@ Samples interpolate(const Arg& start, const Arg& stop, int64_t num, bool endpoin
   bool divide_first = false;
   if (parts > 0) {
     step = apply("divide"_op, {distance, Scalar(parts)});
-    divide_first = item_or(ops::any(step == Scalar(0)), false).as_bool();  // a step that underflows
+    divide_first = item_or(ops::any(step == Scalar(0)), true).as_bool();  // a step that underflows
   }
 
   Dims shape = distance.shape();

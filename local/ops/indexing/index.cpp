@@ -368,6 +368,7 @@ void update(const NdArray& array, std::span<const IndexTerm> index, Op op, const
 }
 
 void ufunc_at(Op op, const NdArray& array, std::span<const IndexTerm> index, const std::optional<Arg>& value) {
+  const Range named("at");
   const int arity = info(op).arity;
   if (arity > 2) throw InvalidArgument("Only unary and binary ufuncs supported at this time");
   if (arity == 2 && !value) throw InvalidArgument("second operand needed for ufunc");

@@ -76,9 +76,15 @@ ArrayTuple nonzero(const NdArray& a) {
   return columns(mask.coordinates());
 }
 
-NdArray flatnonzero(const NdArray& a) { return CountedMask(a).positions(); }
+NdArray flatnonzero(const NdArray& a) {
+  const Range named("flatnonzero");
+  return CountedMask(a).positions();
+}
 
-NdArray argwhere(const NdArray& a) { return CountedMask(a).coordinates(); }
+NdArray argwhere(const NdArray& a) {
+  const Range named("argwhere");
+  return CountedMask(a).coordinates();
+}
 
 std::variant<NdArray, ArrayTuple> where_or_nonzero(const Arg& condition, const std::optional<Arg>& x,
                                                    const std::optional<Arg>& y) {

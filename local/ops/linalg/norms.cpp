@@ -269,6 +269,7 @@ std::pair<NdArray, NdArray> pade_terms(const NdArray& a, const Pade& pade) {
 }  // namespace
 
 NdArray expm(const NdArray& A) {
+  const Range named("linalg.expm");
   check_square(A);
   const Precision precision = precision_of(A);
   const DType dtype = precision.compute;
@@ -297,6 +298,7 @@ NdArray expm(const NdArray& A) {
 }
 
 NdArray sqrtm(const NdArray& A) {
+  const Range named("linalg.sqrtm");
   check_square(A);
   const Precision precision = precision_of(A);
   const NdArray a = converted(A, precision.compute);

@@ -259,6 +259,7 @@ std::optional<Triangular> triangular_system(const NdArray& a, const NdArray& b, 
 }  // namespace
 
 std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
+  const Range named("linalg.lstsq");
   check_matrix(a);
   check_device(a, b);
   const bool vector = b.ndim() == 1;

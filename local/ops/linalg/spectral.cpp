@@ -175,10 +175,14 @@ EighResult eigh(const NdArray& a, std::string_view UPLO) {
 }
 NdArray eigvalsh(const NdArray& a, std::string_view UPLO) { return hermitian_eigen(a, UPLO, false).values; }
 EigResult eig(const NdArray& a) {
+  const Range named("linalg.eig");
   const Eigen result = general_eigen(a, true);
   return {result.values, result.vectors};
 }
-NdArray eigvals(const NdArray& a) { return general_eigen(a, false).values; }
+NdArray eigvals(const NdArray& a) {
+  const Range named("linalg.eigvals");
+  return general_eigen(a, false).values;
+}
 
 NdArray matrix_rank(const NdArray& A, const std::optional<NdArray>& tol, bool hermitian,
                     const std::optional<NdArray>& rtol) {

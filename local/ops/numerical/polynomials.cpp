@@ -99,6 +99,7 @@ NdArray eigenvalues(const NdArray& a) {
 }  // namespace
 
 NdArray poly(const NdArray& seq_of_zeros) {
+  const Range named("poly");
   check_sequence(seq_of_zeros);
   NdArray zeros = seq_of_zeros;
   if (zeros.ndim() == 2 && zeros.shape(0) == zeros.shape(1) && zeros.shape(0) != 0)
@@ -134,9 +135,13 @@ NdArray poly(const NdArray& seq_of_zeros) {
 
 NdArray polyadd(const NdArray& a1, const NdArray& a2) { return sum_of("add"_op, a1, a2); }
 NdArray polysub(const NdArray& a1, const NdArray& a2) { return sum_of("subtract"_op, a1, a2); }
-NdArray polymul(const NdArray& a1, const NdArray& a2) { return convolve(trimmed(a1), trimmed(a2)); }
+NdArray polymul(const NdArray& a1, const NdArray& a2) {
+  const Range named("polymul");
+  return convolve(trimmed(a1), trimmed(a2));
+}
 
 std::pair<NdArray, NdArray> polydiv(const NdArray& u_in, const NdArray& v_in) {
+  const Range named("polydiv");
   const NdArray u = inexact(as_vector(u_in)), v = inexact(as_vector(v_in));
   if (u.ndim() != 1 || v.ndim() != 1) throw InvalidArgument("polydiv takes one-dimensional arrays");
   for (const NdArray* p : {&u, &v})
@@ -244,6 +249,7 @@ NdArray polyval(const NdArray& p, const NdArray& x) {
 
 PolyFit polyfit(const NdArray& x_in, const NdArray& y_in, int64_t deg, std::optional<double> rcond, bool full,
                 const std::optional<NdArray>& w, const std::variant<bool, std::string>& cov) {
+  const Range named("polyfit");
   const int64_t order = deg + 1;
   const NdArray x = inexact(x_in), y = inexact(y_in);
   if (deg < 0) throw InvalidArgument("expected deg >= 0");
@@ -296,6 +302,7 @@ PolyFit polyfit(const NdArray& x_in, const NdArray& y_in, int64_t deg, std::opti
 }
 
 NdArray roots(const NdArray& p_in) {
+  const Range named("roots");
   check_sequence(p_in);
   NdArray p = p_in;
   if (p.ndim() != 1) throw InvalidArgument("Input must be a rank-1 array.");

@@ -195,6 +195,7 @@ NdArray quantiles_of(const Request& request) {
   if (!request.ignore_nan || !is_inexact(rows.dtype()) || rows.size() == 0) return of_rows(request, rows, length);
   const NdArray counts = numbers_per_row(rows);
   if (counts.size() > 1) {
+    if (!has_values(counts)) static_cast<void>(of_rows(request, rows, length));  // the other way counts too
     const int64_t all = item_or(ops::sum(counts), 0).as_int64();
     return all == rows.size() ? of_rows(request, rows, length) : of_uneven_rows(request, rows, counts);
   }

@@ -276,6 +276,7 @@ NdArray ufunc_outer(Op op, const Arg& a, const Arg& b, const UfuncOptions& optio
 
 NdArray ufunc_reduceat(Op op, const NdArray& array, const NdArray& indices, int64_t axis, std::optional<DType> dtype,
                        const std::optional<NdArray>& out) {
+  const Range named("reduceat");
   check_binary(op, "reduceat");
   check_not_scalar(array, axis, "reduceat");
   const int along = normalize_axis(axis, array.ndim());

@@ -20,6 +20,7 @@
 #include "quarry/apps/language/lexer.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/local_eval.h"
+#include "quarry/local/memory/allocation_count.h"
 #include "tests/oracle/reader.h"
 
 namespace quarry::apps::expression {
@@ -413,6 +414,106 @@ TEST_P(ExpressionOracle, ResultsDoNotDependOnStrides) {
   }
   EXPECT_EQ(failures, 0);
 }
+// The cases again on the trial device that stands for the CPU: shapes and dtypes are NumPy's, and the peak is what the
+// CPU takes, or little more.
+class ExpressionTrials : public ::testing::TestWithParam<std::string> {};
+
+// What of an expression's shapes and dtypes is not as expected, and the most bytes that it takes on the device.
+struct Tried {
+  std::string wrong;
+  int64_t peak = 0;
+};
+
+std::string other_shape(const Reader& reader, const ExpressionValue& got, const Expected& want) {
+  if (want.kind == Expected::Kind::sequence) {
+    const SequenceValue* sequence = got.sequence();
+    if (sequence == nullptr || sequence->items.size() != want.items.size()) return "another number of items";
+    for (size_t i = 0; i < want.items.size(); ++i) {
+      const std::string text = other_shape(reader, sequence->items[i], want.items[i]);
+      if (!text.empty()) return fmt::format("item {}: {}", i, text);
+    }
+  }
+  if (want.kind != Expected::Kind::array) return "";
+  if (!is_local_operand(got) || got.sequence() != nullptr) return "got a " + type_name(got) + ", expected an array";
+  const NdArray array = to_ndarray(got);
+  const HostArray& expected = reader.pool()[want.array];
+  if (array.dtype() == expected.dtype && array.shape() == expected.shape) return "";
+  return fmt::format("got {}{}, expected {}{}", local::name(array.dtype()), to_string(array.shape()),
+                     local::name(expected.dtype), to_string(expected.shape));
+}
+
+// Throws what the expression throws.
+Tried tried_on(Device device, const Reader& reader, const Case& one) {
+  const DeviceScope scope(device);
+  Environment environment;
+  environment.library = &local_library();
+  for (const auto& [input, number] : one.inputs) environment.variables.emplace(input, reader.pool()[number].upload());
+  const AllocationCount counted(device, /*also_cpu=*/true);
+  const Source source{one.expression, "", 0};
+  std::string wrong = other_shape(reader, evaluate(source, *parse(source), environment), one.expected);
+  return {std::move(wrong), counted.peak_bytes()};
+}
+// Nothing where the CPU does not answer as NumPy, which is another test's business.
+std::optional<Tried> on_cpu(const Reader& reader, const Case& one) {
+  if (one.failure != Failure::none) return std::nullopt;
+  try {
+    Tried taken = tried_on(kCpu, reader, one);
+    if (taken.wrong.empty()) return taken;
+  } catch (const std::exception&) {
+  }
+  return std::nullopt;
+}
+// Nothing where it needs values. Throws other errors.
+std::optional<Tried> on_trial(const Reader& reader, const Case& one, std::string* message = nullptr) {
+  try {
+    return tried_on(trial_of(DeviceKind::cpu), reader, one);
+  } catch (const InvalidArgument& error) {
+    if (error.code() != ErrorCode::needs_value) throw;
+    if (message != nullptr) *message = error.what();
+    return std::nullopt;
+  }
+}
+
+TEST_P(ExpressionTrials, TellShapesAndBytes) {
+  // Scratch is stated for the longer of two ways, of which small arrays take the other one.
+  constexpr int64_t kSmall = int64_t{64} << 10;
+  constexpr double kMore = 1.1;
+  // Expressions that read a value themselves, and so have no function that could be named.
+  constexpr std::string_view kReaders[] = {".tobytes(", "array_str(", "array_repr(", "array2string(",
+                                           "str(",      "fill(",      "a < b < 50"};
+  const char* only = std::getenv("QUARRY_ORACLE_ONLY");
+  Reader reader(load_cases(GetParam()));
+  int cases = 0, need = 0, failures = 0;
+  while (!reader.done()) {
+    const Case one = read_case(reader);
+    if (only != nullptr && one.expression.find(only) == std::string::npos) continue;
+    std::string wrong, message;
+    try {
+      const std::optional<Tried> tried = on_trial(reader, one, &message);
+      if (!tried) {
+        ++need;
+        const bool reads = std::any_of(std::begin(kReaders), std::end(kReaders), [&](std::string_view text) {
+          return one.expression.find(text) != std::string::npos;
+        });
+        if (!reads && message.find("an element or a copy") != std::string::npos) wrong = "names no function";
+      } else if (const std::optional<Tried> taken = on_cpu(reader, one)) {
+        ++cases;
+        wrong = tried->wrong;
+        if (tried->peak < taken->peak ||
+            static_cast<double>(tried->peak) > kMore * static_cast<double>(taken->peak) + kSmall)
+          wrong += fmt::format(" {} bytes, the CPU takes {}", tried->peak, taken->peak);
+      }
+    } catch (const std::exception& error) {
+      if (on_cpu(reader, one)) wrong = error.what();
+    }
+    if (!wrong.empty() && ++failures <= 50) fmt::print("  {}: {}\n", one.expression, wrong);
+  }
+  fmt::print("{} tried: {} cases, {} need values, {} failures\n", GetParam(), cases, need, failures);
+  EXPECT_EQ(failures, 0);
+}
+INSTANTIATE_TEST_SUITE_P(All, ExpressionTrials, ::testing::ValuesIn(chapters()),
+                         [](const auto& info) { return info.param.empty() ? std::string("file") : info.param; });
+
 INSTANTIATE_TEST_SUITE_P(All, ExpressionOracle,
                          ::testing::Combine(::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                                             ::testing::ValuesIn(chapters())),
@@ -449,6 +550,29 @@ TEST(ExpressionOracleCoverage, EveryFunctionHasACase) {
     if (!names.contains("." + method) && !allowed.contains("." + method)) missing += " ." + method;
   }
   EXPECT_EQ(missing, "") << "functions without a case in scripts/oracle/cases";
+}
+
+// Functions that cannot be tried because they read values are the lines of needs_values.txt.
+TEST(ExpressionTrialCoverage, OthersNeedNoValues) {
+  if (std::getenv("QUARRY_ORACLE_FILE") != nullptr) GTEST_SKIP() << "another file may hold one chapter only";
+  std::set<std::string> asked, tried, listed, need;
+  for (const std::string& chapter : chapters()) {
+    for (Reader reader(load_cases(chapter)); !reader.done();) {
+      const Case one = read_case(reader);
+      if (one.failure != Failure::none) continue;
+      collect_names(one.expression, asked);
+      try {
+        if (on_trial(reader, one)) collect_names(one.expression, tried);
+      } catch (const std::exception&) {  // TellShapesAndBytes says so
+      }
+    }
+  }
+  for (const std::string& function : local_library().registry().function_names()) {
+    if (asked.contains(function) && !tried.contains(function)) need.insert(function);
+  }
+  std::ifstream file(oracle::file("needs_values.txt"));
+  for (std::string line; std::getline(file, line);) listed.insert(line);
+  EXPECT_EQ(need, listed);
 }
 
 TEST(FunctionTable, KnowsNumPysNames) {
