@@ -1,8 +1,10 @@
 // Short names for what NumPy users type: dtypes, slices and the words of an index. `using namespace quarry::names;`
 // brings them in; quarry::local and quarry have them too.
 //
-//   x(0, _)                 x[0, :]            x.astype(f32)           x.astype(np.float32)
-//   x("1:-1"_s, newaxis)    x[1:-1, None]      x(slice(1, none, 2))    x[1::2]
+//   x(0, _);               // x[0, :]
+//   x("1:-1"_s, newaxis);  // x[1:-1, None]
+//   x(slice(1, none, 2));  // x[1::2]
+//   x.astype(f32);         // x.astype(np.float32)
 #pragma once
 
 #include <cstdint>

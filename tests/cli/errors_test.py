@@ -109,7 +109,7 @@ class BadInput(CliTest):
         self.fails(2, "never closed", "eval", "(x", "-i", "x=a.h5:/x")
         self.fails(2, "unexpected keyword argument 'axes'; did you mean 'axis'", "eval", "mean(x, axes=0)", "-i", "x=a.h5:/x")
         self.fails(2, "division by zero", "eval", "1/0")
-        self.fails(2, "cannot be stored", "eval", "'text'", "-o", "o.h5")
+        self.fails(2, "do not store", "eval", "'text'", "-o", "o.h5")
 
     def test_usage(self):
         self.fails(2, "a command is missing")

@@ -62,7 +62,7 @@ void check_width(const Widths& widths) {
 std::vector<Widths> as_widths(const NdArray& values, int ndim) {
   std::vector<Widths> result;
   // Widths for no axis are checked all the same.
-  for (const double value : to_vector<double>(values.astype(DType::float64)))
+  for (const double value : to_vector<double>(values.to(kCpu).astype(DType::float64, default_context(kCpu))))
     if (value < 0) throw InvalidArgument("index can't contain negative values");
   for (const Pair& pair : as_pairs(values, ndim)) {
     const Widths widths{static_cast<int64_t>(std::nearbyint(pair[0].as_double())),
