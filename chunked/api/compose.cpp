@@ -2,6 +2,7 @@
 
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 
@@ -38,7 +39,7 @@ Array joined(const std::vector<Array>& parts, int axis) {
   for (const Array& part : parts)
     if (part.shape()[axis] > 0) nodes.push_back(part.node());
   if (nodes.empty()) return parts.front();
-  return Array(expr::concatenate(std::move(nodes), axis));
+  return Array(algo::concatenate(std::move(nodes), axis));
 }
 
 Array along(const Array& x, int axis, int ndim) {

@@ -237,20 +237,20 @@ class Library {
     const cudaDataType type = data_type(dtype);
     WorkBytes bytes;
     QUARRY_CUDA_CALL(
-        cusolverDnXgetrf_bufferSize(solver(), params(), m, n, type, nullptr, m, type, &bytes.device, &bytes.host));
+        cusolverDnXgetrf_bufferSize(solver(), params(), m, n, type, any(), m, type, &bytes.device, &bytes.host));
     return bytes;
   }
   WorkBytes cholesky(DType dtype, Triangle triangle, int64_t n) const {
     const cudaDataType type = data_type(dtype);
     WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXpotrf_bufferSize(solver(), params(), fill_mode(triangle), n, type, nullptr, n, type,
+    QUARRY_CUDA_CALL(cusolverDnXpotrf_bufferSize(solver(), params(), fill_mode(triangle), n, type, any(), n, type,
                                                  &bytes.device, &bytes.host));
     return bytes;
   }
   WorkBytes qr(DType dtype, int64_t m, int64_t n) const {
     const cudaDataType type = data_type(dtype);
     WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgeqrf_bufferSize(solver(), params(), m, n, type, nullptr, m, type, nullptr, type,
+    QUARRY_CUDA_CALL(cusolverDnXgeqrf_bufferSize(solver(), params(), m, n, type, any(), m, type, any(), type,
                                                  &bytes.device, &bytes.host));
     return bytes;
   }
@@ -259,23 +259,22 @@ class Library {
   int q(int64_t m, int64_t n, int64_t reflectors) const {
     int elements = 0;
     QUARRY_TYPED(cusolverDn, orgqr_bufferSize, ungqr_bufferSize, solver(), narrow(m), narrow(n), narrow(reflectors),
-                 static_cast<const T*>(nullptr), narrow(m), static_cast<const T*>(nullptr), &elements);
+                 static_cast<const T*>(any()), narrow(m), static_cast<const T*>(any()), &elements);
     return elements;
   }
   WorkBytes svd(DType dtype, signed char job, int64_t m, int64_t n) const {
     const cudaDataType type = data_type(dtype), values_type = data_type(real_type(dtype));
     WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgesvd_bufferSize(solver(), params(), job, job, m, n, type, nullptr, m, values_type,
-                                                 nullptr, type, nullptr, m, type, nullptr, n, type, &bytes.device,
-                                                 &bytes.host));
+    QUARRY_CUDA_CALL(cusolverDnXgesvd_bufferSize(solver(), params(), job, job, m, n, type, any(), m, values_type, any(),
+                                                 type, any(), m, type, any(), n, type, &bytes.device, &bytes.host));
     return bytes;
   }
   WorkBytes polar_svd(DType dtype, int64_t m, int64_t n) const {
     const cudaDataType type = data_type(dtype), values_type = data_type(real_type(dtype));
     WorkBytes bytes;
     QUARRY_CUDA_CALL(cusolverDnXgesvdp_bufferSize(solver(), params(), CUSOLVER_EIG_MODE_VECTOR, kEconomic, m, n, type,
-                                                  nullptr, m, values_type, nullptr, type, nullptr, m, type, nullptr, n,
-                                                  type, &bytes.device, &bytes.host));
+                                                  any(), m, values_type, any(), type, any(), m, type, any(), n, type,
+                                                  &bytes.device, &bytes.host));
     return bytes;
   }
   WorkBytes eigh(const Eigh& task, int64_t count) const {
@@ -285,25 +284,25 @@ class Library {
     const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
     WorkBytes bytes;
     if (count > 1)
-      QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params(), mode, fill, n, type, nullptr, n,
-                                                         values_type, nullptr, type, &bytes.device, &bytes.host,
-                                                         count));
+      QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params(), mode, fill, n, type, any(), n, values_type,
+                                                         any(), type, &bytes.device, &bytes.host, count));
     else
-      QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(solver(), params(), mode, fill, n, type, nullptr, n, values_type,
-                                                   nullptr, type, &bytes.device, &bytes.host));
+      QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(solver(), params(), mode, fill, n, type, any(), n, values_type,
+                                                   any(), type, &bytes.device, &bytes.host));
     return bytes;
   }
   WorkBytes eig(DType dtype, int64_t n, bool vectors) const {
     const cudaDataType type = data_type(dtype), values_type = data_type(complex_of(dtype));
     const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : none;
     WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgeev_bufferSize(solver(), params(), none, mode, n, type, nullptr, n, values_type,
-                                                nullptr, type, nullptr, n, type, nullptr, n, type, &bytes.device,
-                                                &bytes.host));
+    QUARRY_CUDA_CALL(cusolverDnXgeev_bufferSize(solver(), params(), none, mode, n, type, any(), n, values_type, any(),
+                                                type, nullptr, n, type, any(), n, type, &bytes.device, &bytes.host));
     return bytes;
   }
 
  private:
+  // Stands for matrices: no routine reads them to say what it takes, but one may want them to be there.
+  static void* any() { return reinterpret_cast<void*>(uintptr_t{1} << 12); }
   Library(CudaStream* stream, cusolverDnHandle_t solver) : stream_(stream), solver_(solver) {
     QUARRY_CUDA_CALL(cusolverDnCreateParams(params_.out()));
   }

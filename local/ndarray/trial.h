@@ -25,17 +25,17 @@ using TrialFunction = std::function<std::vector<NdArray>(std::span<const NdArray
 
 // Calls the function with arrays that have shape, dtype and addresses, but no data, on the trial device that stands for
 // `kind`: nothing is computed, and no memory is taken. Functions choose their method as on that kind, for as many
-// `threads` as ExecContext has. Small arrays
-// that it makes of numbers have values as long as they are not written to: widths, positions, quantiles.
+// `threads` as ExecContext has. Small arrays that it makes of numbers have values as long as they are not written to:
+// widths, positions, quantiles. Costs some microseconds for each call of a function.
 //
-// Upper bounds, exact but for what depends on values: where those choose between methods, the dearer one is tried.
+// The bytes are upper bounds, exact but for what depends on values: where those choose between methods, the dearer one
+// is tried. For the CPU they hold the arrays of the host that functions compute with beside.
 //   const auto [results, peak_bytes, allocations] =
 //       ql::trial([](auto x) { return std::vector{ql::linalg::inv(x[0] + 1)}; }, {{{{100, 100}, ql::DType::float32}}});
 //
 // Throws what the function throws of shapes and dtypes; NeedsValue, naming the function, where it reads a value
-// (item(), selection by a mask, unique ...); NotSupported for products of sparse matrices; DeviceError where the
-// scratch of a kind is known to a library that needs a device, and there is none (decompositions and transforms of
-// cuda).
+// (item(), selection by a mask, unique ...); NotSupported for products of sparse matrices; DeviceError where `kind` has
+// no device here, whose libraries know the scratch.
 Trial trial(const TrialFunction& function, std::span<const ArraySpec> arguments,
             DeviceKind kind = acts_as(current_device()), int threads = 0);
 

@@ -175,6 +175,17 @@ TEST(Trials, ReadingAValueNamesTheFunction) {
               HasSubstr("my step reads values"));
 }
 
+TEST(Trials, TheErrorTravels) {
+  try {
+    trial([](Arrays x) { return unique(x[0]), Results{}; }, {{{{4}, DType::int32}}});
+    FAIL();
+  } catch (const std::exception& error) {
+    const ErrorRecord record = to_record(std::current_exception());
+    EXPECT_THROW(throw_record(record), NeedsValue);
+    EXPECT_EQ(record.message, error.what());
+  }
+}
+
 TEST(Trials, ChecksOfValuesAreLeftOut) {
   const ArraySpec matrix{{50, 50}, DType::float64}, line{{50}, DType::int64};
   const auto solved = [](Arrays x) {
