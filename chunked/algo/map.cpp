@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <unordered_map>
 
 #include "quarry/chunked/algo/chunkwise.h"
 #include "quarry/chunked/expr/build.h"
@@ -107,7 +109,12 @@ class Map final : public Chunkwise {
            std::span<const NdArray> outputs) const override;
 
  private:
+  int64_t function_bytes(const op::Call& call, int64_t chunk, std::span<const op::ArraySpec> boxes,
+                         int64_t result_bytes, uint64_t shapes) const;
+
   const MapSpec spec_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<uint64_t, int64_t> function_bytes_;  // by the shapes of boxes and results
 };
 
 Region need_of(const std::vector<Run>& piece) {
@@ -227,16 +234,34 @@ void Map::needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& need
 }
 
 int64_t Map::scratch_bytes(const op::Call& call, int64_t chunk) const {
-  int64_t copied = 0, bytes = 0;
+  int64_t copied = 0, result_bytes = 0;
+  op::Hash shapes;
+  std::vector<op::ArraySpec> boxes;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     const Box read = box(i, call.arguments[i].shape, chunk);
-    const int64_t box_bytes = read.place.elements() * local::itemsize(call.arguments[i].dtype);
-    bytes += box_bytes;
-    if (!read.is_whole) copied += local::rounded_allocation(box_bytes);
+    boxes.push_back(op::in_one_chunk(read.place.count, call.arguments[i].dtype));
+    shapes.add(read.place.count);
+    if (!read.is_whole) copied += local::rounded_allocation(boxes.back().bytes());
   }
-  for (const op::ArraySpec& output : call.outputs)
-    bytes += output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
-  return local::rounded_allocation(copied + spec_.scratch_bytes.value_or(op::estimated_peak_bytes(bytes)));
+  for (const op::ArraySpec& output : call.outputs) {
+    const Dims shape = output.grid.chunk_shape(chunk);
+    shapes.add(shape);
+    result_bytes += local::element_count(shape) * local::itemsize(output.dtype);
+  }
+  return local::rounded_allocation(copied + spec_.scratch_bytes.value_or(0)) +
+         (spec_.scratch_bytes ? 0 : function_bytes(call, chunk, boxes, result_bytes, shapes.value));
+}
+
+// Chunks of equal shapes take as much.
+int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const op::ArraySpec> boxes,
+                            int64_t result_bytes, uint64_t shapes) const {
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = function_bytes_.try_emplace(shapes, 0);
+  if (is_new) {
+    const auto function = [&](std::span<const NdArray> arrays) { return spec_.function(arrays, place(call, chunk)); };
+    known->second = local::rounded_allocation(op::function_peak_bytes(function, boxes, result_bytes));
+  }
+  return known->second;
 }
 
 // An array over a piece, laid out as the box has it.

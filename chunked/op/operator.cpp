@@ -48,9 +48,19 @@ int64_t estimated_peak_bytes(int64_t bytes) {
   return kCopies * bytes + kSmall;
 }
 
+int64_t function_peak_bytes(const LocalFunction& /*function*/, std::span<const ArraySpec> arguments,
+                            int64_t result_bytes) {
+  int64_t bytes = result_bytes;
+  for (const ArraySpec& argument : arguments) bytes += argument.bytes();
+  return estimated_peak_bytes(bytes);
+}
+
 int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device) {
   if (const std::optional<int64_t> stated = op.local_bytes(call, device)) return *stated;
-  return estimated_peak_bytes(bytes_of(call));
+  int64_t result_bytes = 0;
+  for (const ArraySpec& output : call.outputs) result_bytes += output.bytes();
+  return function_peak_bytes([&op](std::span<const NdArray> arguments) { return op.local(arguments); }, call.arguments,
+                             result_bytes);
 }
 
 }  // namespace quarry::op

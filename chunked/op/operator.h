@@ -5,6 +5,7 @@
 // A node `expr::Apply` holds an operator and its arguments, and becomes one stage `plan::Applied`.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -117,10 +118,14 @@ class Operator {
 // Writes what a function gave to arrays of the declared shapes and dtypes. Throws InvalidArgument where they differ.
 void assign_results(const std::vector<NdArray>& results, std::span<const NdArray> outputs);
 
-// What a task that calls local_into() reserves beside arguments and outputs: what the operator states, else an
-// estimate. This is the place for a trial run that finds shapes and peak bytes of any function of local arrays.
+// What a task that calls local_into() reserves beside arguments and outputs: what the operator states, else
+// function_peak_bytes() of local().
 int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device);
-// The estimate, for a function of arrays of so many bytes together, results included.
+// The bytes that a function of local arrays takes at most at once, results included, for arguments of these shapes and
+// dtypes and results of so many bytes: an estimate. This is the place for a trial run of the function.
+using LocalFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;
+int64_t function_peak_bytes(const LocalFunction& function, std::span<const ArraySpec> arguments, int64_t result_bytes);
+// The estimate, for arrays of so many bytes together.
 int64_t estimated_peak_bytes(int64_t bytes);
 
 // Bytes that the arrays of a call have together.
