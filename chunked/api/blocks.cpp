@@ -7,9 +7,11 @@
 #include <set>
 
 #include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/numerical/numerical.h"
 
 namespace quarry {
 
@@ -477,6 +479,82 @@ Array coarsen(const std::function<NdArray(const NdArray&, const Axes&)>& reducti
   spec.along = {std::move(along)};
   spec.outputs = {result_spec(std::move(cuts), dtype, x.node()->chosen_grid)};
   return Array(algo::map(std::move(spec), {x.node()})[0]);
+}
+
+Array apply_along_axis(std::function<NdArray(const NdArray&)> function, int64_t axis, const Array& x,
+                       const std::optional<LocalResult>& result, const BlockOptions& options) {
+  const int along = local::normalize_axis(axis, x.ndim());
+  LocalResult line;
+  if (result) {
+    line = *result;
+  } else {
+    if (x.shape()[along] == 0) throw InvalidArgument("Cannot apply_along_axis when any iteration dimensions are 0");
+    const local::DeviceScope scope(local::kCpu);
+    const NdArray ones({x.shape()[along]}, x.dtype());
+    ones.fill(1);
+    const NdArray found = function(ones);
+    line = {found.shape(), found.dtype()};
+  }
+  const int added = line.shape.size();
+  algo::MapSpec spec = spec_of(
+      [function = std::move(function), along](std::span<const NdArray> arrays, const ChunkPlace&) {
+        const auto each = [&](std::span<const NdArray> lines) { return function(lines[0]); };
+        return std::vector<NdArray>{local::ops::apply_along_axis(each, along, arrays[0])};
+      },
+      options);
+  std::vector<AxisChunks> cuts;
+  std::vector<Along> axes;
+  for (int d = 0; d < x.ndim(); ++d) {
+    if (d == along) {
+      for (const int64_t extent : line.shape) cuts.emplace_back(extent, std::max<int64_t>(extent, 1));
+      axes.push_back(Along::whole());
+      continue;
+    }
+    axes.push_back(Along::following(d < along ? d : d - 1 + added, x.chunks().axis(d)));
+    cuts.push_back(x.chunks().axis(d));
+  }
+  spec.along = {std::move(axes)};
+  spec.outputs = {result_spec(std::move(cuts), line.dtype, x.node()->chosen_grid)};
+  return Array(algo::map(std::move(spec), {x.node()})[0]);
+}
+
+Array reduction(const Array& x, const FoldFunction& chunk, const FoldFunction& aggregate, const Axes& axis,
+                bool keepdims, const BlockOptions& options) {
+  const uint32_t mask = axis.mask(x.ndim());
+  std::vector<int64_t> reduced;
+  std::vector<AxisChunks> partial, folded;
+  std::vector<Along> of_x, of_partial;
+  for (int d = 0; d < x.ndim(); ++d) {
+    const AxisChunks& cuts = x.chunks().axis(d);
+    const bool folds = mask >> d & 1;
+    if (folds) reduced.push_back(d);
+    partial.push_back(folds ? AxisChunks(cuts.count(), 1) : cuts);
+    folded.push_back(folds ? AxisChunks(1, 1) : cuts);
+    of_x.push_back(Along::following(d, cuts));
+    of_partial.push_back(folds ? Along::whole() : Along::following(d, cuts));
+  }
+  // A fold that drops its axes is taken as one that keeps them.
+  const auto fold = [reduced](const FoldFunction& function) {
+    return [function, reduced](std::span<const NdArray> arrays, const ChunkPlace&) {
+      Dims shape = arrays[0].shape();
+      for (const int64_t d : reduced) shape[static_cast<int>(d)] = 1;
+      return std::vector<NdArray>{function(arrays[0], Axes(std::vector<int64_t>(reduced))).reshape(shape)};
+    };
+  };
+  BlockOptions first = options, second = options;
+  if (options.dtypes.size() == 2) first.dtypes = {options.dtypes[0]}, second.dtypes = {options.dtypes[1]};
+  algo::MapSpec of_chunks = spec_of(fold(chunk), first);
+  const DType dtype = dtypes_of(of_chunks, first, std::span(&x, 1), {small_shape(x)}, {x.ndim()})[0];
+  of_chunks.along = {std::move(of_x)};
+  of_chunks.outputs = {result_spec(std::move(partial), dtype, x.node()->chosen_grid)};
+  const Array states(algo::map(std::move(of_chunks), {x.node()})[0]);
+  algo::MapSpec of_all = spec_of(fold(aggregate), second);
+  of_all.name += " aggregate";
+  const DType result = dtypes_of(of_all, second, std::span(&states, 1), {small_shape(states)}, {x.ndim()})[0];
+  of_all.along = {std::move(of_partial)};
+  of_all.outputs = {result_spec(std::move(folded), result, x.node()->chosen_grid)};
+  const Array kept(algo::map(std::move(of_all), {states.node()})[0]);
+  return keepdims || reduced.empty() ? kept : squeeze(kept, Axes(std::move(reduced)));
 }
 
 std::vector<Array> local_call(const std::string& name, std::span<const Array> arrays,

@@ -178,12 +178,25 @@ Array sliding_window_view(const Array& x, const Dims& window_shape, const Axes& 
 Array coarsen(const std::function<NdArray(const NdArray&, const Axes&)>& reduction, const Array& x,
               const std::map<int64_t, int64_t>& axes, bool trim_excess = false, const BlockOptions& options = {});
 
-// Any function of local arrays on arrays of one chunk, or several that fit one task. `outputs`: shapes and dtypes of
-// the results. Larger ones throw NotSupported when the computation is planned.
+// The function of every line along an axis, as NumPy's: what it gives for a 1-d array stands in place of the axis.
+// Lines come whole. Its shape and dtype are found by a call on a line of ones, unless `result` says them.
 struct LocalResult {
   Dims shape;
   DType dtype;
 };
+Array apply_along_axis(std::function<NdArray(const NdArray&)> function, int64_t axis, const Array& x,
+                       const std::optional<LocalResult>& result = {}, const BlockOptions& options = {});
+
+// A reduction of the user's, in two steps as Dask's: `chunk` folds every chunk along the axes, with extents of 1 left;
+// `aggregate` folds what the chunks gave, joined along the axes, in the same way. Both get the axes. With `keepdims`
+// the axes stay, of length 1. The bits depend on the chunks. `options.dtypes`: of what chunk() gives, and of the
+// result.
+using FoldFunction = std::function<NdArray(const NdArray&, const Axes& axes)>;
+Array reduction(const Array& x, const FoldFunction& chunk, const FoldFunction& aggregate, const Axes& axis = {},
+                bool keepdims = false, const BlockOptions& options = {});
+
+// Any function of local arrays on arrays of one chunk, or several that fit one task. `outputs`: shapes and dtypes of
+// the results. Larger ones throw NotSupported when the computation is planned.
 std::vector<Array> local_call(const std::string& name, std::span<const Array> arrays,
                               const std::function<std::vector<LocalResult>(std::span<const Array>)>& infer,
                               std::function<std::vector<NdArray>(std::span<const NdArray>)> function,

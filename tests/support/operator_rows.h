@@ -235,6 +235,36 @@ inline OperatorCall coarsened(Choices& choices) {
   return {{result}, {ops::sum(kept.copy().reshape({m, 3, n, factor}), Axes(std::vector<int64_t>{1, 3}))}};
 }
 
+inline OperatorCall lines(Choices& choices) {
+  local::Dims shape = choices.shape(3);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 1);
+  const NdArray x = choices.values(shape, DType::float64);
+  const int64_t axis = choices.pick(-3, 2);
+  const auto twice = [](const NdArray& line) { return ops::stack({line, line}, 1); };
+  const auto total = [](const NdArray& line) { return ops::sum(line); };
+  const auto of = [&](const auto& function) {
+    return ops::apply_along_axis([&](std::span<const NdArray> given) { return function(given[0]); }, axis, x);
+  };
+  return {{apply_along_axis(twice, axis, choices.cut(x)),
+           apply_along_axis(total, axis, choices.cut(x), LocalResult{{}, DType::float64})},
+          {of(twice), of(total)}};
+}
+
+inline OperatorCall folds(Choices& choices) {
+  local::Dims shape = choices.shape(3);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 1);
+  const NdArray x = choices.values(shape, DType::float64);
+  const auto largest = [](const NdArray& a, const Axes& axes) {
+    return ops::max(ops::abs(a), axes, {.keepdims = true});
+  };
+  const auto count = [](const NdArray& a, const Axes& axes) { return ops::count_nonzero(a, axes); };
+  const auto add = [](const NdArray& a, const Axes& axes) { return ops::sum(a, axes); };
+  return {{reduction(choices.cut(x), largest, largest, 1), reduction(choices.cut(x), count, add),
+           reduction(choices.cut(x), count, add, Axes({0, 2}), /*keepdims=*/true)},
+          {ops::max(ops::abs(x), 1), ops::sum(ops::not_equal(x, 0)),
+           ops::sum(ops::not_equal(x, 0), Axes({0, 2}), {.keepdims = true})}};
+}
+
 inline OperatorCall sums(Choices& choices) {
   const NdArray x = choices.values(choices.shape(3), choices.dtype());
   const int64_t axis = choices.pick(-3, 2);
@@ -371,6 +401,8 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"apply_gufunc", rows::gufuncs},
       {"sliding_window_view", rows::windows},
       {"coarsen", rows::coarsened},
+      {"apply_along_axis", rows::lines},
+      {"reduction", rows::folds},
       {"cumsum", rows::sums},
       {"cumprod", rows::products},
       {"push", rows::filled},
