@@ -46,5 +46,17 @@ TEST(Graphs, AKeptArrayIsReadBySeveralRuns) {
     EXPECT_TRUE(testing::close(values[i], testing::evaluate(expected[i].node()), 1e-12, 1e-9)) << i;
 }
 
+TEST(Graphs, AKeptChunkIsServedThoughItsOwnerDoesNotReadIt) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "64MiB";
+  Runtime runtime(options);
+  const Array kept = arange(160).rechunk({10}).persist();
+  // The one chunk of the result is the last rank's, and what it is made of the first's.
+  const Array first = kept[{local::Slice{{}, 5, {}}}].rechunk({-1});
+  EXPECT_EQ(first.to_host().to_string(), "[0 1 2 3 4]");
+  EXPECT_EQ((first + 1).to_host().to_string(), "[1 2 3 4 5]");
+}
+
 }  // namespace
 }  // namespace quarry

@@ -15,6 +15,7 @@ using scheduler::TaskKind;
 
 Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context)
     : plan_(plan), context_(context), order_(plan, sinks), result_(std::make_unique<Lowered>()) {
+  result_->first_stored = static_cast<uint32_t>(plan.stages.size());
   for (const plan::Stage& stage : plan.stages)
     for (const plan::Input* input : stage.reads()) number_stored(input->array);
   for (const Sink& sink : sinks) {
@@ -75,7 +76,8 @@ void Builder::number_stored(const plan::ArrayRef& array) {
   if (array.kind != plan::ArrayRef::Kind::stored) return;
   if (context_.executor != nullptr && !array.stored->is_in(*context_.executor))
     throw local::InvalidArgument("an array was persisted by another Runtime than the one that is to read it");
-  stored_numbers_.emplace(array.stored.get(), static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size()));
+  const auto number = static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size());
+  if (stored_numbers_.emplace(array.stored.get(), number).second) result_->stored.push_back(array.stored);
 }
 
 BlockKey Builder::key_of(const plan::ArrayRef& array, int64_t chunk) const {

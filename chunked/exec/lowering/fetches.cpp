@@ -4,9 +4,24 @@
 #include <unordered_map>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/stored_array.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::exec {
+
+namespace {
+
+// A block of this rank. A chunk of a stored array that only other ranks read is not in the graph yet.
+scheduler::BlockId block_of(Lowered& lowered, const BlockKey& key) {
+  if (const auto found = lowered.blocks.find(key); found) return *found;
+  QUARRY_CHECK(key.stage >= lowered.first_stored && key.stage - lowered.first_stored < lowered.stored.size());
+  const StoredArray& array = *lowered.stored[key.stage - lowered.first_stored];
+  const scheduler::BlockId block = lowered.graph.add_stored(array.block(key.chunk));
+  lowered.blocks.emplace(key, block);
+  return block;
+}
+
+}  // namespace
 
 void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service) {
   // What this rank fetches, as (stage, part, chunk, times) per owner.
@@ -47,10 +62,9 @@ void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Servic
     for (const Announcement& a : from) readers[{a.stage, a.part, a.chunk}] += a.times;
   std::unordered_map<scheduler::BlockId, int64_t> per_block;  // one block may go by two keys
   for (const auto& [key, times] : readers) {
-    const auto found = lowered.blocks.find(key);
-    QUARRY_CHECK(found.has_value());
-    per_block[*found] += times;
-    service.expose(key, *found);
+    const scheduler::BlockId block = block_of(lowered, key);
+    per_block[block] += times;
+    service.expose(key, block);
   }
   for (const auto& [block, times] : per_block) lowered.graph.set_remote_readers(block, static_cast<int32_t>(times));
 }

@@ -57,6 +57,8 @@ struct Lowered {
   };
   std::vector<Fetch> fetches;                              // this rank's, one per receive task
   BlockIndex blocks;                                       // of this rank, by key
+  uint32_t first_stored = 0;                               // the `stage` in keys of stored array 0
+  std::vector<std::shared_ptr<StoredArray>> stored;        // that the plan reads, the same order on every rank
   std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
   bool grouped = false;  // some chunks share a task, which needs more memory at once than one of them
