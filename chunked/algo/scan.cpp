@@ -24,11 +24,12 @@ using local::NdArray;
 
 struct Scan {
   std::string name;
-  uint64_t identity = 0;                                           // of what the functions capture
-  DType dtype = DType::float64;                                    // of the result
-  std::function<NdArray(const NdArray&)> scan;                     // of a chunk, along the axis
-  std::function<NdArray(const NdArray&)> scan_totals;              // of the results of that
-  std::function<NdArray(const NdArray&, const NdArray&)> combine;  // a carry (of length 1 along the axis) with a scan
+  uint64_t identity = 0;                               // of what the functions capture
+  DType dtype = DType::float64;                        // of the result
+  std::function<NdArray(const NdArray&)> scan;         // of a chunk, along the axis
+  std::function<NdArray(const NdArray&)> scan_totals;  // of the results of that
+  // A carry, of length 1 along the axis, with a scan, which may be overwritten.
+  std::function<NdArray(const NdArray&, const NdArray&)> combine;
 };
 
 // Positions [start, stop) along an axis.
@@ -115,7 +116,7 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<DTy
     return ops::ufunc_accumulate(op, x, axis, dtype);
   };
   scan.combine = [op, dtype = scan.dtype](const NdArray& carry, const NdArray& chunk) {
-    return local::apply(op, {carry, chunk}, dtype);
+    return local::apply(op, {carry, chunk}, local::UfuncOptions{.dtype = dtype, .out = chunk});
   };
   return scanned(scan, arg, axis);
 }
