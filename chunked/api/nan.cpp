@@ -7,6 +7,7 @@
 
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
@@ -22,11 +23,6 @@ using local::TypeError;
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool has_nan(const Array& a) { return local::is_float(a.dtype()) || local::is_complex(a.dtype()); }
-
-void refuse_out(const char* function, const std::optional<Array>& out) {
-  if (out)
-    throw TypeError(fmt::format("{}(): chunked arrays do not change; out= is for arrays of one process", function));
-}
 
 Array checked_mask(const Array& a, const Array& where) {
   if (where.dtype() != DType::bool_)

@@ -15,6 +15,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nan.h"
 #include "quarry/chunked/api/products.h"
+#include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/random.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/scans.h"

@@ -18,6 +18,13 @@ NdArray numbers_per_row(const NdArray& rows) {
   return run_reductions(program, inputs, rows.shape(), 1u << (rows.ndim() - 1), context_for(rows.device()))[0];
 }
 
+NdArray RankedRows::first() const {
+  Dims shape = kept();
+  const Dims result = shape;
+  shape.insert(0, 1);
+  return at(filled(shape, 0, DType::int64, context_for(device()))).reshape(result);
+}
+
 NdArray gathered(const NdArray& rows, const NdArray& positions, int kept) {
   NdArray result(positions.shape(), rows.dtype(), context_for(rows.device()));
   if (result.size() == 0) return result;

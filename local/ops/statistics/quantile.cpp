@@ -20,7 +20,6 @@ namespace {
 
 // What the callers have in common.
 struct Request {
-  const NdArray& a;
   NdArray q;          // in host memory
   bool weak = false;  // a Python number
   uint32_t mask = 0;
@@ -32,15 +31,15 @@ struct Request {
 };
 
 // Quantiles first, then the axes that are kept.
-Dims result_shape(const Request& request, const NdArray& rows) {
-  Dims shape(rows.shape().begin(), rows.shape().end() - 1);
+Dims result_shape(const Request& request, const RankedRows& rows) {
+  Dims shape = rows.kept();
   shape.insert(0, request.quantiles());
   return shape;
 }
 
 // q as an array that broadcasts against result_shape().
-NdArray spread(const NdArray& values, const NdArray& rows) {
-  Dims shape = Dims::filled(rows.ndim(), 1);
+NdArray spread(const NdArray& values, const RankedRows& rows) {
+  Dims shape = Dims::filled(rows.kept().size() + 1, 1);
   shape[0] = values.size();
   return values.to(rows.device()).reshape(shape);
 }
@@ -62,8 +61,7 @@ Fused::Value with_nan(Fused& fused, const Fused::Value& result, const NdArray& p
 }
 
 // Of rows of which the first `length` elements in order count.
-NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
-  const ExecContext context = context_for(rows.device());
+NdArray of_rows(const Request& request, const RankedRows& rows, int64_t length) {
   const QuantilePositions at = quantile_positions(request.method, request.q, RowLength::of(length));
   const auto on_host = [](const NdArray& positions) { return to_vector<int64_t>(positions); };
   const std::vector<int64_t> previous = on_host(at.previous);
@@ -73,7 +71,7 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
   if (is_inexact(rows.dtype()) || kth.empty()) kth.push_back(length - 1);  // a NaN, if there is one
   std::sort(kth.begin(), kth.end());
   kth.erase(std::unique(kth.begin(), kth.end()), kth.end());
-  const NdArray found = selected_rows(rows, kth, context);
+  const NdArray found = rows.select(kth);
   const NdArray last = at_last(found, static_cast<int64_t>(kth.size()) - 1);
   const auto index = [&](int64_t position) -> int64_t {
     return std::lower_bound(kth.begin(), kth.end(), position) - kth.begin();
@@ -83,7 +81,7 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
   if (request.quantiles() == 1) {
     const Fused::Value a = fused.input(at_last(found, index(previous[0])));
     if (!at.next)
-      return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last)).reshape(result_shape(request, found));
+      return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last)).reshape(result_shape(request, rows));
     const Fused::Value b = fused.input(at_last(found, index(next[0])));
     const Scalar gamma = at.gamma->item();
     const Fused::Value distance = fused("subtract"_op, b, a);
@@ -95,7 +93,7 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
     const Fused::Value result = weight >= 0.5
                                     ? fused("subtract"_op, b, fused("multiply"_op, distance, literal(1 - weight)))
                                     : fused("add"_op, a, fused("multiply"_op, distance, literal(weight)));
-    return fused.run(with_nan(fused, result, last)).reshape(result_shape(request, found));
+    return fused.run(with_nan(fused, result, last)).reshape(result_shape(request, rows));
   }
   const auto taken = [&](std::vector<int64_t> positions) {
     std::transform(positions.begin(), positions.end(), positions.begin(), index);
@@ -106,30 +104,28 @@ NdArray of_rows(const Request& request, const NdArray& rows, int64_t length) {
   };
   const Fused::Value a = fused.input(taken(previous));
   if (!at.next) return fused.run(with_nan(fused, fused.cast(a, found.dtype()), last));
-  const Fused::Value b = fused.input(taken(next)), t = fused.input(spread(*at.gamma, found));
+  const Fused::Value b = fused.input(taken(next)), t = fused.input(spread(*at.gamma, rows));
   const Fused::Value result =
       interpolated(fused, a, b, t, fused("subtract"_op, 1, t), fused("greater_equal"_op, t, 0.5));
   return fused.run(with_nan(fused, result, last));
 }
 
 // Of rows with numbers of their own of elements that are not NaN (`counts`, with an axis of one element at the end).
-NdArray of_uneven_rows(const Request& request, const NdArray& rows, const NdArray& counts) {
-  const NdArray sorted = sorted_rows(rows, context_for(rows.device()));
+NdArray of_uneven_rows(const Request& request, const RankedRows& rows, const NdArray& counts) {
   const NdArray q = spread(request.q, rows);
-  const NdArray count =
-      apply("maximum"_op, {counts.reshape(reduced_shape(rows.shape(), 1u << (rows.ndim() - 1), false)), 1});
+  const NdArray count = apply("maximum"_op, {counts.reshape(rows.kept()), 1});
   const NdArray last = apply("subtract"_op, {count, 1});
   const DType dtype = is_float(q.dtype()) ? q.dtype() : DType::int64;
   const NdArray typed = cast_to(count, dtype), typed_last = cast_to(last, dtype);
   const QuantilePositions at = quantile_positions(request.method, q, {typed, typed_last, last});
-  const NdArray first = at_last(sorted, 0);  // NaN where there is nothing else
+  const NdArray first = rows.first();  // NaN where there is nothing else
   Fused fused;
-  const Fused::Value a = fused.input(gathered(sorted, at.previous, /*kept=*/1));
-  if (!at.next) return fused.run(with_nan(fused, fused.cast(a, sorted.dtype()), first));
-  const Fused::Value b = fused.input(gathered(sorted, *at.next, /*kept=*/1)), gamma = fused.input(*at.gamma);
+  const Fused::Value a = fused.input(rows.at(at.previous));
+  if (!at.next) return fused.run(with_nan(fused, fused.cast(a, rows.dtype()), first));
+  const Fused::Value b = fused.input(rows.at(*at.next)), gamma = fused.input(*at.gamma);
   Fused::Value t = gamma, rest = fused("subtract"_op, 1, gamma);
   if (request.weak) {
-    const PromotionOperand operands[] = {{sorted.dtype(), false}, {DType::float64, /*weak=*/true}};
+    const PromotionOperand operands[] = {{rows.dtype(), false}, {DType::float64, /*weak=*/true}};
     t = fused.cast(t, result_type(operands));
     rest = fused.cast(rest, result_type(operands));
   }
@@ -180,24 +176,20 @@ NdArray of_weighted_rows(const Request& request, const NdArray& rows, const NdAr
   return finished.run(with_nan(finished, result, at_last(sorted, request.ignore_nan ? 0 : length - 1)));
 }
 
-NdArray quantiles_of(const Request& request) {
-  const NdArray rows = packed(merged_last(request.a, request.mask), context_for(request.a.device()));
-  const int64_t length = rows.shape().back();
+NdArray quantiles_of(const Request& request, const RankedRows& rows) {
+  const int64_t length = rows.length();
   if (length == 0 && request.quantiles() == 0) {
     const bool picks = picks_elements(request.method, request.q.dtype());
     return NdArray({0}, picks ? rows.dtype() : promote_types(rows.dtype(), request.q.dtype()),
                    context_for(rows.device()));
   }
   if (length == 0) throw IndexError("index -1 is out of bounds for axis 0 with size 0");
-  if (request.weights)
-    return of_weighted_rows(request, rows,
-                            packed(merged_last(*request.weights, request.mask), context_for(rows.device())));
-  if (!request.ignore_nan || !is_inexact(rows.dtype()) || rows.size() == 0) return of_rows(request, rows, length);
-  const NdArray counts = numbers_per_row(rows);
+  if (!request.ignore_nan || !is_inexact(rows.dtype()) || rows.count() == 0) return of_rows(request, rows, length);
+  const NdArray counts = rows.numbers();
   if (counts.size() > 1) {
     if (!has_values(counts)) static_cast<void>(of_rows(request, rows, length));  // the other way counts too
     const int64_t all = item_or(ops::sum(counts), 0).as_int64();
-    return all == rows.size() ? of_rows(request, rows, length) : of_uneven_rows(request, rows, counts);
+    return all == rows.count() * length ? of_rows(request, rows, length) : of_uneven_rows(request, rows, counts);
   }
   // NaNs are at the end of the one row. Without a number it is itself the answer.
   const int64_t numbers = item_or(counts, 0).as_int64();
@@ -219,12 +211,10 @@ bool in_range(const NdArray& q) {
   return std::all_of(values.begin(), values.end(), [](double value) { return value >= 0 && value <= 1; });
 }
 
-// The one entry of the four functions. Percentiles are out of 100.
-NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_nan, const Axes& axis,
-                    const std::optional<NdArray>& out, std::string_view method, bool keepdims,
-                    const std::optional<NdArray>& weights) {
-  if (is_complex(a.dtype())) throw TypeError("a must be an array of real numbers");
-  Request request{a, host_array(q)};
+// Percentiles are out of 100.
+Request request_of(DType dtype, const Arg& q, bool percent, bool ignore_nan) {
+  if (is_complex(dtype)) throw TypeError("a must be an array of real numbers");
+  Request request{host_array(q)};
   if (is_complex(request.q.dtype())) throw TypeError("quantiles must be real numbers");
   request.weak = !q.array() && q.scalar().weak() && request.q.dtype() != DType::bool_;
   request.ignore_nan = ignore_nan;
@@ -233,6 +223,25 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
     throw InvalidArgument(percent ? "Percentiles must be in the range [0, 100]"
                                   : "Quantiles must be in the range [0, 1]");
   }
+  return request;
+}
+
+// Sets axes and method. The result's shape.
+Dims complete(Request& request, const Dims& shape, const Axes& axis, std::string_view method, bool keepdims) {
+  request.mask = axes_mask(axis, shape.size());
+  if (request.q.ndim() > 2)
+    throw InvalidArgument(fmt::format("q must be a scalar or 1d (got {} dimensions)", request.q.ndim()));
+  request.method = parse_quantile_method(method);
+  Dims result = request.q.shape();
+  for (int64_t extent : reduced_shape(shape, request.mask, keepdims)) result.push_back(extent);
+  return result;
+}
+
+// The one entry of the four functions.
+NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_nan, const Axes& axis,
+                    const std::optional<NdArray>& out, std::string_view method, bool keepdims,
+                    const std::optional<NdArray>& weights) {
+  Request request = request_of(a.dtype(), q, percent, ignore_nan);
   if (weights) {
     if (method != "inverted_cdf")
       throw InvalidArgument(fmt::format("Only method 'inverted_cdf' supports weights. Got: {}.", method));
@@ -244,13 +253,14 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
   }
   // NumPy forgets the quantiles here.
   if (ignore_nan && a.size() == 0) return reduce("mean"_reduction, a, axis, {.out = out, .keepdims = keepdims});
-  request.mask = axes_mask(axis, a.ndim());
-  if (request.q.ndim() > 2)
-    throw InvalidArgument(fmt::format("q must be a scalar or 1d (got {} dimensions)", request.q.ndim()));
-  request.method = parse_quantile_method(method);
-  Dims shape = request.q.shape();
-  for (int64_t extent : reduced_shape(a.shape(), request.mask, keepdims)) shape.push_back(extent);
-  NdArray result = quantiles_of(request).reshape(shape);
+  const Dims shape = complete(request, a.shape(), axis, method, keepdims);
+  const LocalRows rows(packed(merged_last(a, request.mask), context_for(a.device())));
+  const bool weighted = weights && rows.length() > 0;
+  NdArray result = weighted
+                       ? of_weighted_rows(request, rows.array(),
+                                          packed(merged_last(*request.weights, request.mask), context_for(a.device())))
+                       : quantiles_of(request, rows);
+  result = result.reshape(shape);
   if (!out) return result;
   // As NumPy's take(), of which this is one.
   if (!ignore_nan && !weights && picks_elements(request.method, request.q.dtype()) &&
@@ -262,6 +272,22 @@ NdArray quantile_of(const NdArray& a, const Arg& q, bool percent, bool ignore_na
 }
 
 }  // namespace
+
+NdArray LocalRows::numbers() const { return numbers_per_row(rows_); }
+NdArray LocalRows::select(const std::vector<int64_t>& kth) const {
+  return selected_rows(rows_, kth, context_for(rows_.device()));
+}
+NdArray LocalRows::at(const NdArray& positions) const {
+  if (!sorted_) sorted_ = sorted_rows(rows_, context_for(rows_.device()));
+  return gathered(*sorted_, positions, /*kept=*/1);
+}
+
+NdArray ranked_quantile(const RankedRows& rows, const Dims& shape, const Arg& q, bool percent, bool ignore_nan,
+                        const Axes& axis, std::string_view method, bool keepdims) {
+  Request request = request_of(rows.dtype(), q, percent, ignore_nan);
+  const Dims result = complete(request, shape, axis, method, keepdims);
+  return quantiles_of(request, rows).reshape(result);
+}
 
 namespace ops {
 

@@ -1,0 +1,136 @@
+// Medians and quantiles by counting passes are those of local arrays, bit by bit.
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/local.h"
+#include "tests/support/cuts.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/random_expressions.h"
+
+namespace quarry {
+namespace {
+
+using local::NdArray;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+constexpr const char* kMethods[] = {"inverted_cdf",
+                                    "averaged_inverted_cdf",
+                                    "closest_observation",
+                                    "interpolated_inverted_cdf",
+                                    "hazen",
+                                    "weibull",
+                                    "linear",
+                                    "median_unbiased",
+                                    "normal_unbiased",
+                                    "lower",
+                                    "higher",
+                                    "midpoint",
+                                    "nearest"};
+
+void expect_equal(const Array& got, const NdArray& expected, const std::string& what) {
+  const NdArray value = got.to_host();
+  EXPECT_EQ(value.dtype(), expected.dtype()) << what;
+  EXPECT_TRUE(testing::close(value, expected, 0, 0)) << what << ":\n"
+                                                     << value.to_string() << "\nlocally " << expected.to_string();
+}
+
+void check(const NdArray& x, const Array& cut, const Axes& axis) {
+  const std::string what = cut.repr() + " of " + x.to_string();
+  expect_equal(median(cut, axis), local::median(x, axis), "median " + what);
+  expect_equal(nanmedian(cut, axis, {}, false, true), local::nanmedian(x, axis, {}, false, true), "nanmedian " + what);
+  if (x.dtype() == DType::bool_) return;
+  const NdArray q{0., 0.1, 0.5, 0.77, 1.};
+  static size_t turn = 0;  // all methods in turn: each costs some passes
+  for (size_t i = 0; i < 3; ++i) {
+    const char* method = kMethods[turn++ % std::size(kMethods)];
+    expect_equal(quantile(cut, 0.3, axis, {.method = method}), local::quantile(x, 0.3, axis, {.method = method}),
+                 std::string(method) + " " + what);
+    expect_equal(nanquantile(cut, q, axis, {.method = method}), local::nanquantile(x, q, axis, {.method = method}),
+                 std::string("nanquantile ") + method + " " + what);
+  }
+  expect_equal(percentile(cut, 25, axis, {.keepdims = true}), local::percentile(x, 25, axis, {.keepdims = true}), what);
+  expect_equal(nanpercentile(cut, {5, 95}, axis), local::nanpercentile(x, {5, 95}, axis), what);
+}
+
+std::vector<NdArray> samples(int64_t n) {
+  local::Generator g = local::default_rng(9);
+  const NdArray normal = g.normal(0, 1, n), few = g.integers(0, 3, n);
+  const NdArray missing = local::where(g.random(n) < 0.2, kNan, normal);
+  return {normal,
+          normal.astype(f32),
+          normal.astype(f16),
+          missing,
+          local::full({n}, 2.5),
+          local::full({n}, kNan),
+          local::where(few == 0, -kInf, local::where(few == 1, kInf, normal)),
+          local::exp(normal * 200),
+          local::where(few == 0, -0., 0.),
+          few.astype(u8),
+          few == 1,
+          g.integers(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), n, i64, true),
+          g.integers(0, std::numeric_limits<uint64_t>::max(), n, u64, true),
+          g.integers(-100, 100, n, i16)};
+}
+
+TEST(Quantiles, CountElementsOfWholeArrays) {
+  std::mt19937 random(1);
+  const testing::SmallChunks small(64);
+  for (const int64_t n : {9, 70, 301})
+    for (const NdArray& x : samples(n)) check(x, testing::cut(x, random), {});
+}
+
+TEST(Quantiles, CountElementsOfManyRowsAtOnce) {
+  std::mt19937 random(2);
+  for (const NdArray& flat : samples(40 * 6 * 5)) {
+    const NdArray x = flat.reshape({40, 6, 5});
+    const testing::SmallChunks small(int64_t{1} << (random() % 2 == 0 ? 7 : 12));
+    const Array cut = testing::cut(x, random);
+    check(x, cut, 0);
+    check(x, cut, {0, 2});
+    check(x, cut, -1);
+  }
+}
+
+TEST(Quantiles, OfSmallAndEmptyArrays) {
+  std::mt19937 random(3);
+  for (const NdArray& x : {NdArray{{1., 5.}, {2., kNan}, {3., 4.}}, local::arange(12).reshape({2, 3, 2})})
+    for (const Array& cut : testing::cuts(x, random)) check(x, cut, 0);
+  const NdArray scalar = local::full({}, 3.);
+  check(scalar, Array::from_local(scalar), {});
+  EXPECT_TRUE(local::isnan(median(zeros({0})).to_host()).item<bool>());
+  EXPECT_THROW(percentile(zeros({0}), 50), local::IndexError);
+  EXPECT_EQ(median(zeros({0, 3}), 1).shape(), (Dims{0}));
+  const NdArray x{1., 2., 4.}, w{1., 0., 5.};
+  expect_equal(quantile(Array::from_local(x), 0.5, {}, {.method = "inverted_cdf", .weights = Array::from_local(w)}),
+               local::quantile(x, 0.5, {}, {.method = "inverted_cdf", .weights = w}), "weights");
+}
+
+TEST(Quantiles, ManyOfThemAtOnce) {
+  std::mt19937 random(4);
+  const testing::SmallChunks small(256);
+  const NdArray x = local::default_rng(1).standard_cauchy(1000), q = local::linspace(0, 1, 67);
+  expect_equal(quantile(testing::cut(x, random), q), local::quantile(x, q), "67 quantiles");
+}
+
+TEST(Quantiles, RefuseWhatTheLocalOnesRefuse) {
+  const testing::SmallChunks small(64);
+  const Array x = arange(100.), z = x * std::complex<double>(0, 1);
+  EXPECT_THROW(percentile(x, 101), local::InvalidArgument);
+  EXPECT_THROW(quantile(x, -0.1), local::InvalidArgument);
+  EXPECT_THROW(quantile(x, 0.5, 1), local::IndexError);
+  EXPECT_THROW(quantile(x, 0.5, {}, {.method = "middle"}), local::InvalidArgument);
+  EXPECT_THROW(quantile(x, 0.5, {}, {.out = x}), local::TypeError);
+  EXPECT_THROW(median(x, {}, x), local::TypeError);
+  EXPECT_THROW(quantile(x, 0.5, {}, {.method = "inverted_cdf", .weights = x}), local::NotSupported);
+  EXPECT_THROW(quantile(z, 0.5), local::Error);
+  EXPECT_THROW(quantile(x > 3, 0.5), local::TypeError);
+}
+
+}  // namespace
+}  // namespace quarry
