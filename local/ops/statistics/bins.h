@@ -20,6 +20,9 @@ std::pair<Scalar, Scalar> outer_edges(const NdArray& a, const ops::BinRange& ran
 // As histogram() takes `bins` and `range`; a is real, one-dimensional and not bool.
 BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange& range, bool weighted);
 
+// The dtype that values and edges are compared in.
+DType edges_dtype(DType values, DType edges, bool uniform);
+
 // `count` equal bins; `a` gives the device.
 NdArray equal_bins(const NdArray& a, const Scalar& first, const Scalar& last, int64_t count,
                    std::optional<DType> dtype = std::nullopt);

@@ -11,6 +11,14 @@
 #include "quarry/local/ops/statistics/support.h"
 
 namespace quarry::local {
+
+DType edges_dtype(DType values, DType edges, bool uniform) {
+  if (uniform) return DType::float64;
+  const DType common = promote_types(values, edges);
+  if (!is_integer(common) && common != DType::bool_) return DType::float64;
+  return common == DType::uint64 ? DType::uint64 : DType::int64;
+}
+
 namespace {
 
 // The array as histograms take it: flat, of numbers that can be subtracted.
@@ -24,14 +32,6 @@ void check_weights(const NdArray& a, const std::optional<NdArray>& weights) {
     throw InvalidArgument(fmt::format("weights should have the same shape as a (got {} and {})",
                                       to_string(weights->shape()), to_string(a.shape())));
   }
-}
-
-// The dtype that values and edges are compared in.
-DType edges_dtype(DType values, DType edges, bool uniform) {
-  if (uniform) return DType::float64;
-  const DType common = promote_types(values, edges);
-  if (!is_integer(common) && common != DType::bool_) return DType::float64;
-  return common == DType::uint64 ? DType::uint64 : DType::int64;
 }
 
 // int64, or the sums of float64 weights. One pass over the values.

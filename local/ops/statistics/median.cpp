@@ -1,4 +1,5 @@
 #include "quarry/local/device/range.h"
+#include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/rows.h"

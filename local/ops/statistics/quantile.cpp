@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quarry/local/device/range.h"
+#include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/reduction/reduce.h"
