@@ -75,16 +75,23 @@ Array block(const Blocks& arrays) {
 
 namespace {
 
-// Extents along an axis of the arrays that lie one after the other from the corner on.
-void extents_along(const Blocks& blocks, int axis, int ndim, int depth, std::vector<int64_t>& extents) {
-  if (!blocks.is_list()) {
-    extents.push_back(arrange::with_leading_axes(blocks.array(), ndim).shape()[axis]);
-    return;
-  }
+// The extents along an axis of arrays that lie one after the other; all rows of blocks must have the same ones.
+std::vector<int64_t> extents_along(const Blocks& blocks, int axis, int ndim, int depth) {
+  if (!blocks.is_list()) return {arrange::with_leading_axes(blocks.array(), ndim).shape()[axis]};
+  std::vector<int64_t> extents;
   for (const Blocks& part : blocks.list()) {
-    extents_along(part, axis, ndim, depth - 1, extents);
-    if (ndim - depth != axis) return;
+    std::vector<int64_t> next = extents_along(part, axis, ndim, depth - 1);
+    if (extents.empty()) {
+      extents = std::move(next);
+    } else if (ndim - depth == axis) {
+      extents.insert(extents.end(), next.begin(), next.end());
+    } else if (next != extents) {
+      throw InvalidArgument(
+          fmt::format("from_blocks: the blocks are no grid; along axis {} they have extents {} and {}", axis,
+                      fmt::join(extents, ", "), fmt::join(next, ", ")));
+    }
   }
+  return extents;
 }
 
 }  // namespace
@@ -94,15 +101,9 @@ Array from_blocks(const Blocks& arrays) {
   const BlockDepth depth = depth_of(arrays);
   std::vector<AxisChunks> axes;
   for (int d = 0; d < whole.ndim(); ++d) {
-    std::vector<int64_t> extents;
-    extents_along(arrays, d, whole.ndim(), depth.lists, extents);
-    axes.emplace_back(extents);
+    axes.emplace_back(extents_along(arrays, d, whole.ndim(), depth.lists));
   }
-  const Grid grid(std::move(axes));
-  if (grid.shape() != whole.shape())
-    throw InvalidArgument(fmt::format("from_blocks: the blocks are no grid; their corners make {}, all of them {}",
-                                      grid.to_string(), local::to_string(whole.shape())));
-  return whole.rechunk(grid);
+  return whole.rechunk(Grid(std::move(axes)));
 }
 
 std::vector<Array> array_split(const Array& ary, const Ints& indices_or_sections, int64_t axis) {

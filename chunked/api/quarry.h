@@ -30,4 +30,8 @@
 
 namespace quarry {
 using namespace names;
+
+// NumPy's constants.
+inline constexpr double pi = 3.14159265358979323846, e = 2.71828182845904523536;
+inline constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 }  // namespace quarry

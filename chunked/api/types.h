@@ -22,8 +22,6 @@ using local::ops::broadcast_shapes;
 inline bool can_cast(const Array& from, DType to, std::string_view casting = "safe") {
   return local::can_cast(from.dtype(), to, casting);
 }
-inline local::FloatInfo finfo(const Array& of) { return local::finfo(of.dtype()); }
-inline local::IntInfo iinfo(const Array& of) { return local::iinfo(of.dtype()); }
 
 namespace detail {
 template <class T>
