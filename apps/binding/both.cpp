@@ -43,6 +43,16 @@ void refuse_missing(const Arguments& args, size_t position) {
   throw local::NotSupported(args.function().name + "() takes no '" + parameter.name + "' here");
 }
 
+void refuse_later(const CallArguments& call, size_t position) {
+  const std::vector<Parameter>& parameters = call.args.function().parameters;
+  for (size_t i = position + 1; i < parameters.size(); ++i) {
+    if ((call.mask >> i & 1) == 0 || !call.args.given(parameters[i].name)) continue;
+    if (asks_nothing(parameters[i], call.args.values()[i])) continue;
+    throw local::NotSupported(call.args.function().name + "() takes no '" + parameters[i].name + "' here without '" +
+                              parameters[position].name + "'");
+  }
+}
+
 namespace {
 
 Value stand_in(const Value& value) {

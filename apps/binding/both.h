@@ -6,6 +6,7 @@
 // never written (out, order, device ...) and trailing ones may be missing: a call that gives them is refused.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <string_view>
@@ -69,7 +70,7 @@ struct Forms<Array> {
 };
 template <>
 struct Forms<Operand> {
-  using type = List<Operand, Scalar, double, Array>;
+  using type = List<Operand, Scalar, Array>;
 };
 template <>
 struct Forms<local::Ints> {
@@ -87,23 +88,59 @@ template <class T, class List>
 struct OptionalForms;
 template <class T, class... Form>
 struct OptionalForms<T, List<Form...>> {
-  using type = List<std::optional<Form>...>;
+  using type = List<std::optional<Form>..., Form...>;  // without optional None is the C++ function's own default
 };
 template <class T>
 struct Forms<std::optional<T>> : OptionalForms<T, forms_t<T>> {};
+
+// A parameter whose form is chosen: parameters of one type have one form, so that there are few combinations to try.
+template <class T, class Form>
+struct Fixed {};
+template <class T, class Form>
+struct Forms<Fixed<T, Form>> {
+  using type = List<Form>;
+};
+template <class T, class Form, class List>
+struct FixedIn;
+template <class T, class Form, class... Rest>
+struct FixedIn<T, Form, List<Rest...>> {
+  using type = List<std::conditional_t<std::is_same_v<T, Rest>, Fixed<T, Form>, Rest>...>;
+};
+template <class T, class Form, class List>
+using fixed_in_t = typename FixedIn<T, Form, List>::type;
+
+// Truth values and floats as arguments: they convert to nothing else, so that an order of parameters that is not the
+// local function's does not compile.
+template <class T>
+struct Strict {
+  T value;
+  template <class U>
+  requires std::is_same_v<T, U>
+  operator U() const { return value; }
+};
+template <class T>
+using strict_t = std::conditional_t<std::is_same_v<T, bool> || std::is_same_v<T, double>, Strict<T>, T>;
+template <class T>
+decltype(auto) strict(const T& value) {
+  if constexpr (std::is_same_v<strict_t<T>, T>)
+    return (value);
+  else
+    return Strict<T>{value};
+}
 
 // Whether f takes arguments of the types Done and, behind them, of some forms of the types Rest.
 template <class F, class Done, class Rest>
 struct Reaches;
 template <class F, class... Done>
-struct Reaches<F, List<Done...>, List<>> : std::bool_constant<std::is_invocable_v<const F&, const Done&...>> {};
-template <class F, class Done, class Rest, class Forms>
+struct Reaches<F, List<Done...>, List<>> : std::bool_constant<std::is_invocable_v<const F&, const strict_t<Done>&...>> {
+};
+template <class F, class Done, class First, class Rest, class Forms>
 struct ReachesByForm;
-template <class F, class... Done, class Rest, class... Form>
-struct ReachesByForm<F, List<Done...>, Rest, List<Form...>>
-    : std::disjunction<Reaches<F, List<Done..., Form>, Rest>...> {};
+template <class F, class... Done, class First, class Rest, class... Form>
+struct ReachesByForm<F, List<Done...>, First, Rest, List<Form...>>
+    : std::disjunction<Reaches<F, List<Done..., Form>, fixed_in_t<First, Form, Rest>>...> {};
 template <class F, class Done, class First, class... Rest>
-struct Reaches<F, Done, List<First, Rest...>> : ReachesByForm<F, Done, List<Rest...>, forms_t<First>> {};
+struct Reaches<F, Done, List<First, Rest...>> : ReachesByForm<F, Done, First, List<Rest...>, forms_t<First>> {};
 
 // A string as an argument of templates.
 template <size_t N>
@@ -162,6 +199,7 @@ consteval bool is_word_of(std::string_view words, std::string_view name) {
 // last ones. The candidates with most parameters come first.
 struct Candidates {
   std::array<uint64_t, kMayLack.size() * (kMostParameters + 1)> masks = {};
+  std::array<uint64_t, kMayLack.size() * (kMostParameters + 1)> untruncated = {};  // with the last ones
   size_t count = 0;
 };
 consteval Candidates candidates_of(const NamesInSignature& names) {
@@ -171,21 +209,28 @@ consteval Candidates candidates_of(const NamesInSignature& names) {
     for (size_t i = 0; i < names.count; ++i)
       if (!line.empty() && is_word_of(line, names.names[i].name)) mask &= ~(uint64_t{1} << i);
     uint64_t shorter = mask;
+    all.untruncated[all.count] = mask;
     all.masks[all.count++] = shorter;
     for (size_t i = names.count; i-- > 0 && names.names[i].is_optional;) {
       if ((shorter >> i & 1) == 0) continue;
       shorter &= ~(uint64_t{1} << i);
+      all.untruncated[all.count] = mask;
       all.masks[all.count++] = shorter;
     }
   }
-  for (size_t i = 1; i < all.count; ++i)  // stable
-    for (size_t j = i; j > 0 && std::popcount(all.masks[j - 1]) < std::popcount(all.masks[j]); --j)
+  for (size_t i = 1; i < all.count; ++i) {  // stable
+    for (size_t j = i; j > 0 && std::popcount(all.masks[j - 1]) < std::popcount(all.masks[j]); --j) {
       std::swap(all.masks[j - 1], all.masks[j]);
+      std::swap(all.untruncated[j - 1], all.untruncated[j]);
+    }
+  }
   size_t kept = 0;
   for (size_t i = 0; i < all.count; ++i) {
     bool is_new = true;
     for (size_t j = 0; j < kept; ++j) is_new = is_new && all.masks[j] != all.masks[i];
-    if (is_new) all.masks[kept++] = all.masks[i];
+    if (!is_new) continue;
+    all.untruncated[kept] = all.untruncated[i];
+    all.masks[kept++] = all.masks[i];
   }
   all.count = kept;
   return all;
@@ -202,26 +247,68 @@ struct Taken<mask, at, List<Done...>, List<First, Rest...>>
     : Taken<mask, at + 1, std::conditional_t<(mask >> at & 1) != 0, List<Done..., First>, List<Done...>>,
             List<Rest...>> {};
 
-constexpr uint64_t kNoCall = UINT64_MAX;
-// The first candidate by which F can be called, or kNoCall.
+// Numbers convert into each other, so that a function could take one for another parameter than it was meant for.
+template <class T>
+struct Confusable {
+  using type = std::conditional_t<std::is_arithmetic_v<T>, double, T>;
+};
+template <class T>
+struct Confusable<std::optional<T>> {
+  using type = std::conditional_t<std::is_arithmetic_v<T>, double, std::optional<T>>;
+};
+template <class T, class... Other>
+consteval std::array<bool, sizeof...(Other)> confusable_with() {
+  return {std::is_same_v<typename Confusable<T>::type, typename Confusable<Other>::type>...};
+}
+
+// Whether the types of the parameters in `mask` are also those of others in `all`, in order.
+template <class... T>
+consteval bool is_ambiguous(uint64_t mask, uint64_t all, List<T...>) {
+  constexpr std::array<std::array<bool, sizeof...(T)>, sizeof...(T)> same = {confusable_with<T, T...>()...};
+  std::array<int, sizeof...(T) + 1> ways = {1};  // of placing so many of the parameters in what was seen of `all`
+  for (size_t at = 0; at < sizeof...(T); ++at) {
+    if ((all >> at & 1) == 0) continue;
+    auto placed = static_cast<size_t>(std::popcount(mask));
+    for (size_t i = sizeof...(T); i-- > 0;) {
+      if ((mask >> i & 1) == 0) continue;
+      if (same[i][at]) ways[placed] = std::min(2, ways[placed] + ways[placed - 1]);
+      --placed;
+    }
+  }
+  return ways[static_cast<size_t>(std::popcount(mask))] > 1;
+}
+
+constexpr uint64_t kNoCall = UINT64_MAX, kAmbiguous = UINT64_MAX - 1;
+// The first candidate by which F can be called, kNoCall if there is none, kAmbiguous if F lacks one of the last
+// parameters and may mean another one.
 template <class F, class All, Text signature, size_t candidate = 0>
 consteval uint64_t taken_mask() {
   constexpr Candidates all = candidates_of(names_in(signature.view()));
   if constexpr (candidate == all.count)
     return kNoCall;
   else if constexpr (Reaches<F, List<>, typename Taken<all.masks[candidate], 0, List<>, All>::type>::value)
-    return all.masks[candidate];
+    return is_ambiguous(all.masks[candidate], all.untruncated[candidate], All()) ? kAmbiguous : all.masks[candidate];
   else
     return taken_mask<F, All, signature, candidate + 1>();
 }
 
 // The first form that goes on to a call of F.
-template <class F, class Done, class Rest, class Forms>
+template <class F, class Done, class First, class Rest, class Forms>
 struct PickForm;
-template <class F, class... Done, class Rest, class Form, class... More>
-struct PickForm<F, List<Done...>, Rest, List<Form, More...>>
-    : std::conditional_t<Reaches<F, List<Done..., Form>, Rest>::value, std::type_identity<Form>,
-                         PickForm<F, List<Done...>, Rest, List<More...>>> {};
+template <class F, class... Done, class First, class Rest, class Form, class... More>
+struct PickForm<F, List<Done...>, First, Rest, List<Form, More...>>
+    : std::conditional_t<Reaches<F, List<Done..., Form>, fixed_in_t<First, Form, Rest>>::value,
+                         std::type_identity<Form>, PickForm<F, List<Done...>, First, Rest, List<More...>>> {};
+
+// The type that a parameter had before its form was chosen.
+template <class T>
+struct Unfixed {
+  using type = T;
+};
+template <class T, class Form>
+struct Unfixed<Fixed<T, Form>> {
+  using type = T;
+};
 
 // A parameter that the chunked function does not have: throws NotSupported where the call asks for something.
 void refuse_missing(const Arguments& args, size_t position);
@@ -249,29 +336,33 @@ struct CallArguments {
 
 template <class F, class... Done>
 Value call_by_forms(const F& f, const CallArguments&, size_t, List<>, const Done&... done) {
-  if constexpr (std::is_void_v<std::invoke_result_t<const F&, const Done&...>>) {
-    f(done...);
+  if constexpr (std::is_void_v<std::invoke_result_t<const F&, const strict_t<Done>&...>>) {
+    f(strict(done)...);
     return Value();
   } else {
-    return to_value(f(done...));
+    return to_value(f(strict(done)...));
   }
 }
 
+// Throws NotSupported where a call gives parameters behind the position at which it leaves the rest to C++'s defaults.
+void refuse_later(const CallArguments& call, size_t position);
+
 template <class F, class First, class... Rest, class... Done>
 Value call_by_forms(const F& f, const CallArguments& call, size_t at, List<First, Rest...>, const Done&... done) {
+  using Original = typename Unfixed<First>::type;
   const size_t position = call.next(at);
   const Value& value = call.args.values()[position];
   const auto go_on = [&]<class Form>(List<Form>) {
     const Form argument = Convert<Form>::from(value, call.what(position), call.keep);
-    return call_by_forms(f, call, position + 1, List<Rest...>(), done..., argument);
+    return call_by_forms(f, call, position + 1, fixed_in_t<First, Form, List<Rest...>>(), done..., argument);
   };
   if constexpr (is_variant<First>::value && !Reaches<F, List<Done..., First>, List<Rest...>>::value) {
     // The overload for the type that the value is meant for.
     std::optional<Value> result;
-    const auto try_type = [&]<class Type>(List<Type> type) {
+    const auto try_type = [&]<class Type>(List<Type>) {
       if (!Convert<Type>::fits(value)) return false;
-      if constexpr (Reaches<F, List<Done..., Type>, List<Rest...>>::value)
-        result = go_on(type);
+      if constexpr (ReachesByForm<F, List<Done...>, First, List<Rest...>, forms_t<Type>>::value)
+        result = go_on(List<typename PickForm<F, List<Done...>, First, List<Rest...>, forms_t<Type>>::type>());
       else
         throw local::NotSupported(call.what(position) + " cannot be a " + type_name(value) + " for chunked arrays");
       return true;
@@ -281,12 +372,23 @@ Value call_by_forms(const F& f, const CallArguments& call, size_t at, List<First
     }(List<First>());
     if (!found) throw local::TypeError(call.what(position) + " cannot be a " + type_name(value));
     return *std::move(result);
-  } else if constexpr (std::is_same_v<First, Array> && Reaches<F, List<Done..., Array>, List<Rest...>>::value &&
-                       Reaches<F, List<Done..., NdArray>, List<Rest...>>::value) {
-    // Numbers of the expression are known without a computation.
-    return value.is<Array>() ? go_on(List<Array>()) : go_on(List<NdArray>());
   } else {
-    return go_on(List<typename PickForm<F, List<Done...>, List<Rest...>, forms_t<First>>::type>());
+    using Form = typename PickForm<F, List<Done...>, First, List<Rest...>, forms_t<First>>::type;
+    if constexpr (std::is_same_v<First, Array> && std::is_same_v<Form, Array> &&
+                  Reaches<F, List<Done..., NdArray>, fixed_in_t<First, NdArray, List<Rest...>>>::value) {
+      // Numbers of the expression are known without a computation.
+      if (!value.is<Array>()) return go_on(List<NdArray>());
+    }
+    if constexpr (is_optional<Original>::value && !is_optional<Form>::value) {
+      if (value.is_none()) {
+        refuse_later(call, position);
+        if constexpr (Reaches<F, List<Done...>, List<>>::value)
+          return call_by_forms(f, call, position, List<>(), done...);
+        else
+          throw local::NotSupported(call.what(position) + " must be given for chunked arrays");
+      }
+    }
+    return go_on(List<Form>());
   }
 }
 
@@ -297,6 +399,9 @@ Handler handler_by_forms(const F& f, List<Parameter...>, bool as_tuple) {
   constexpr NamesInSignature names = names_in(signature.view());
   static_assert(names.count == sizeof...(Parameter), "the signature has other parameters than the C++ function");
   constexpr uint64_t mask = taken_mask<F, All, signature>();
+  static_assert(mask != kAmbiguous,
+                "the function of chunked arrays lacks a parameter, and its types do not say which: write an adapter in "
+                "apps/binding/chunked_rows.h");
   static_assert(
       mask != kNoCall,
       "the function of chunked arrays cannot be called with the parameters of the local one: give it the same "

@@ -91,9 +91,6 @@ std::variant<Array, std::pair<Array, Array>> linspace(const Operand& start, cons
 Array eye(int64_t N, Maybe<int64_t> M, int64_t k, Maybe<DType> dtype) { return quarry::eye(N, M, k, or_float(dtype)); }
 Array identity(int64_t n, Maybe<DType> dtype) { return quarry::eye(n, std::nullopt, 0, or_float(dtype)); }
 
-Array astype(const Array& x, DType dtype) { return x.astype(dtype); }
-Array astype_method(const Array& a, DType dtype) { return a.astype(dtype); }
-
 Array transpose(const Array& a, const Axes& axes) {
   return axes.none() ? quarry::transpose(a) : quarry::transpose(a, axes.list());
 }
@@ -301,14 +298,14 @@ Dims shape_of(const local::Size& size) { return size ? dims_of(*size) : Dims{}; 
 Array Draws::random(const local::Size& size, DType dtype) const {
   return generator_->uniform(shape_of(size), 0, 1, dtype);
 }
-Array Draws::uniform(double low, double high, const local::Size& size, DType dtype) const {
-  return generator_->uniform(shape_of(size), low, high, dtype);
+Array Draws::uniform(const Scalar& low, const Scalar& high, const local::Size& size, DType dtype) const {
+  return generator_->uniform(shape_of(size), low.as_double(), high.as_double(), dtype);
 }
 Array Draws::standard_normal(const local::Size& size, DType dtype) const {
   return generator_->normal(shape_of(size), 0, 1, dtype);
 }
-Array Draws::normal(double loc, double scale, const local::Size& size, DType dtype) const {
-  return generator_->normal(shape_of(size), loc, scale, dtype);
+Array Draws::normal(const Scalar& loc, const Scalar& scale, const local::Size& size, DType dtype) const {
+  return generator_->normal(shape_of(size), loc.as_double(), scale.as_double(), dtype);
 }
 
 // integers(high) or integers(low, high).

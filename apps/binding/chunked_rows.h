@@ -22,6 +22,13 @@ using local::Ints;
 template <class T>
 using Maybe = std::optional<T>;
 
+// Functions under the name of a row whose symbol is not the public one.
+#define QUARRY_ALSO(row, ...)                                  \
+  template <class... T>                                        \
+  auto row(const T&... args)->decltype(__VA_ARGS__(args...)) { \
+    return __VA_ARGS__(args...);                               \
+  }
+
 // ---- Creation ----
 
 // Arrays are never written, so that a copy is the array.
@@ -44,8 +51,7 @@ Array identity(int64_t n, Maybe<DType> dtype);
 
 // ---- Shapes, axes, joining ----
 
-Array astype(const Array& x, DType dtype);
-Array astype_method(const Array& a, DType dtype);
+QUARRY_ALSO(astype_method, quarry::astype)
 Array transpose(const Array& a, const Axes& axes);
 Array transpose_method(const Array& a, const std::vector<Axes>& axes);
 Array moveaxis(const Array& a, const Ints& source, const Ints& destination);
@@ -96,9 +102,9 @@ class Draws {
   Array random(const local::Size& size, DType dtype) const;
   Array integers(const Scalar& low, const Maybe<Scalar>& high, const local::Size& size, DType dtype,
                  bool endpoint) const;
-  Array uniform(double low, double high, const local::Size& size, DType dtype) const;
+  Array uniform(const Scalar& low, const Scalar& high, const local::Size& size, DType dtype) const;
   Array standard_normal(const local::Size& size, DType dtype) const;
-  Array normal(double loc, double scale, const local::Size& size, DType dtype) const;
+  Array normal(const Scalar& loc, const Scalar& scale, const local::Size& size, DType dtype) const;
 
  private:
   quarry::random::Generator* generator_;
