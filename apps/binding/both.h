@@ -438,39 +438,21 @@ Handler own_handler(R (*function)(A...)) {
   [](const auto&... args) -> decltype(QUARRY_CHUNKED_ROWS::symbol(args...)) { \
     return QUARRY_CHUNKED_ROWS::symbol(args...);                              \
   }
-#define QUARRY_ROW_local(is_method, symbol, names, signature, summary) \
-  Row{is_method,                                                       \
-      #symbol,                                                         \
-      names,                                                           \
-      signature,                                                       \
-      summary,                                                         \
-      parameter_count(&local::ops::symbol),                            \
-      bound_handler(&local::ops::symbol)},
-#define QUARRY_BOTH_ROW(is_method, symbol, names, signature, summary, memory)             \
-  Row{is_method,                                                                          \
-      #symbol,                                                                            \
-      names,                                                                              \
-      signature,                                                                          \
-      summary,                                                                            \
-      parameter_count(&local::ops::symbol),                                               \
-      bound_handler(&local::ops::symbol),                                                 \
-      chunked_handler<Text(signature)>(QUARRY_CHUNKED_CALL(symbol), &local::ops::symbol), \
-      memory},
+#define QUARRY_LOCAL_PART(is_method, symbol, names, signature, summary)                \
+  is_method, #symbol, names, signature, summary, parameter_count(&local::ops::symbol), \
+      bound_handler(&local::ops::symbol)
+#define QUARRY_ROW_local(...) Row{QUARRY_LOCAL_PART(__VA_ARGS__)},
+#define QUARRY_ROW_shared(is_method, symbol, ...) \
+  Row{QUARRY_LOCAL_PART(is_method, symbol, __VA_ARGS__), shared_handler(bound_handler(&local::ops::symbol))},
+#define QUARRY_BOTH_ROW(is_method, symbol, names, signature, summary, memory) \
+  Row{QUARRY_LOCAL_PART(is_method, symbol, names, signature, summary),        \
+      chunked_handler<Text(signature)>(QUARRY_CHUNKED_CALL(symbol), &local::ops::symbol), memory},
 #define QUARRY_CHUNKED_ROW(is_method, symbol, names, signature, summary, memory) \
   Row{is_method, #symbol,                                                        \
       names,     signature,                                                      \
       summary,   parameter_count(&QUARRY_CHUNKED_ROWS::symbol),                  \
       {},        own_handler(&QUARRY_CHUNKED_ROWS::symbol),                      \
       memory},
-#define QUARRY_ROW_shared(is_method, symbol, names, signature, summary) \
-  Row{is_method,                                                        \
-      #symbol,                                                          \
-      names,                                                            \
-      signature,                                                        \
-      summary,                                                          \
-      parameter_count(&local::ops::symbol),                             \
-      bound_handler(&local::ops::symbol),                               \
-      shared_handler(bound_handler(&local::ops::symbol))},
 #define QUARRY_ROW_both(...) QUARRY_BOTH_ROW(__VA_ARGS__, Memory::streams)
 #define QUARRY_ROW_both_settles(...) QUARRY_BOTH_ROW(__VA_ARGS__, Memory::settles)
 #define QUARRY_ROW_both_whole(...) QUARRY_BOTH_ROW(__VA_ARGS__, Memory::whole)

@@ -13,7 +13,8 @@ std::vector<Row> QUARRY_CHAPTER_ROWS() {
   return {
 #define QUARRY_FUNCTION(symbol, where, names, signature, summary) \
   QUARRY_ROW_##where(false, symbol, names, signature, summary)
-#define QUARRY_METHOD(symbol, where, names, signature, summary) QUARRY_ROW_##where(true, symbol, names, signature, summary)
+#define QUARRY_METHOD(symbol, where, names, signature, summary) \
+  QUARRY_ROW_##where(true, symbol, names, signature, summary)
 #include QUARRY_CHAPTER_FILE
 #undef QUARRY_FUNCTION
 #undef QUARRY_METHOD

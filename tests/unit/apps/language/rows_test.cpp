@@ -11,6 +11,7 @@
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/display.h"
+#include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "tests/support/source_file.h"
 
@@ -266,6 +267,42 @@ TEST(Rows, CallByForms) {
   const Handler kind = chunked_handler<Text("(a)")>(kind_of, &local_numbers);
   EXPECT_EQ(text_of(called(kind, "(a)", {a})), "array");
   EXPECT_EQ(text_of(called(kind, "(a)", {Value(3)})), "numbers");
+}
+
+namespace given {
+Array grown(const Dims& shape, DType dtype = DType::float32, int64_t by = 1) {
+  return zeros(shape, dtype) + Scalar(by);
+}
+Array averaged(const Array& a, bool keepdims) { return keepdims ? a : negative(a); }
+Array swapped(const Array& a, double ord, bool keepdims) { return keepdims ? a : a * Scalar(ord); }
+}  // namespace given
+
+// None for a parameter that is not optional is the function's default, and nothing can follow it.
+TEST(Rows, NoneIsTheDefaultOfCpp) {
+  constexpr const char kSignature[] = "(shape, dtype=None, by=1)";
+  using Types = List<local::Ints, std::optional<DType>, int64_t>;
+  const auto call = [](const auto&... args) -> decltype(given::grown(args...)) { return given::grown(args...); };
+  const Handler grown = handler_by_forms<Text(kSignature)>(call, Types(), false);
+  EXPECT_EQ(called(grown, kSignature, {Value(2)}).as<Array>()->dtype(), DType::float32);
+  EXPECT_EQ(called(grown, kSignature, {Value(2), Value()}).as<Array>()->dtype(), DType::float32);
+  EXPECT_EQ(text_of(called(grown, kSignature, {Value(2), Value(DTypeValue{DType::int8}), Value(7)})), "[7 7]");
+  EXPECT_THROW(called(grown, kSignature, {Value(2), Value(), Value(7)}), local::NotSupported);
+}
+
+// A function that may mean another parameter, or has another order, is not bound.
+TEST(Rows, WhatMayMeanAnotherParameterIsNotBound) {
+  using Types = List<Array, bool, bool>;
+  const auto averaged = [](const auto&... args) -> decltype(given::averaged(args...)) {
+    return given::averaged(args...);
+  };
+  static_assert(taken_mask<decltype(averaged), Types, Text("(a, returned=False, keepdims=False)")>() == kAmbiguous);
+  static_assert(taken_mask<decltype(averaged), List<Array, bool>, Text("(a, keepdims=False)")>() == 0b11);
+  const auto swapped = [](const auto&... args) -> decltype(given::swapped(args...)) { return given::swapped(args...); };
+  using Order = List<Array, bool, double>;
+  static_assert(taken_mask<decltype(swapped), Order, Text("(x, keepdims=False, ord=2.0)")>() == kNoCall);
+  static_assert(taken_mask<decltype(swapped), List<Array, double, bool>, Text("(x, ord=2.0, keepdims=False)")>() ==
+                0b111);
+  SUCCEED();
 }
 
 // A function that chunked functions call with the local arrays of a chunk.
