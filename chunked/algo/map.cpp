@@ -81,7 +81,7 @@ class Map final : public Chunkwise {
 
   void hash(op::Hash& hash) const override {
     hash.add(spec_.identity).add(static_cast<uint64_t>(spec_.outputs.size()));
-    hash.add(spec_.scratch_bytes.value_or(-1));
+    hash.add(spec_.scratch_bytes.value_or(-1)).add(spec_.bytes_per_element);
     for (const op::ArraySpec& output : spec_.outputs)
       hash.add(output.shape).add(static_cast<int>(output.dtype)).add(output.grid);
     for (const std::vector<Along>& axes : spec_.along) {
@@ -259,7 +259,11 @@ int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const
   const auto [known, is_new] = function_bytes_.try_emplace(shapes, 0);
   if (is_new) {
     const auto function = [&](std::span<const NdArray> arrays) { return spec_.function(arrays, place(call, chunk)); };
-    known->second = local::rounded_allocation(op::function_peak_bytes(function, boxes, result_bytes));
+    int64_t elements = 0;
+    for (const op::ArraySpec& box : boxes) elements += local::element_count(box.shape);
+    for (const op::ArraySpec& output : call.outputs) elements += output.grid.chunk_elements(chunk);
+    known->second = local::rounded_allocation(op::function_peak_bytes(function, boxes, result_bytes) +
+                                              elements * spec_.bytes_per_element);
   }
   return known->second;
 }

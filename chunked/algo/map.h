@@ -59,6 +59,8 @@ struct MapSpec {
   std::vector<op::ArraySpec> outputs;     // of as many chunks each
   ChunkFunction function;
   std::optional<int64_t> scratch_bytes;  // that the function takes at most at once, results included; none: estimated
+  // Beside an estimate: what it takes for positions and masks, for every element of arguments and results.
+  int64_t bytes_per_element = 0;
 };
 
 // One node per output. Throws InvalidArgument where cuts and chunks do not agree. Errors inside the function name it

@@ -24,6 +24,7 @@ using local::NdArray;
 
 struct Scan {
   std::string name;
+  int64_t bytes_per_element = 0;                       // of positions and masks on the way
   uint64_t identity = 0;                               // of what the functions capture
   DType dtype = DType::float64;                        // of the result
   std::function<NdArray(const NdArray&)> scan;         // of a chunk, along the axis
@@ -48,6 +49,7 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   const int64_t count = grid.axis(axis).count();
   if (count == 1) {
     MapSpec whole{scan.name, identity, {std::move(along)}, {result}, nullptr, {}};
+    whole.bytes_per_element = scan.bytes_per_element;
     whole.function = [scan](std::span<const NdArray> arrays, const ChunkPlace&) {
       return std::vector<NdArray>{scan.scan(arrays[0])};
     };
@@ -63,6 +65,7 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   };
   const AxisChunks each(count, 1);
   MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
+  totals.bytes_per_element = scan.bytes_per_element;
   totals.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace&) {
     const NdArray chunk = scan.scan(arrays[0]);
     const int64_t n = chunk.shape()[axis];
@@ -73,6 +76,7 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   std::vector<Along> line = along;
   line[static_cast<size_t>(axis)] = Along::whole();
   MapSpec carries{scan.name + " carries", identity, {line}, {with_axis(AxisChunks(count, count))}, nullptr, {}};
+  carries.bytes_per_element = scan.bytes_per_element;
   carries.function = [scan, axis, count](std::span<const NdArray> arrays, const ChunkPlace&) {
     // Carry 0 is of no chunk and is not read.
     const NdArray folds = scan.scan_totals(arrays[0]);
@@ -83,6 +87,7 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   std::vector<Along> of_carry = along;
   of_carry[static_cast<size_t>(axis)] = Along::following(axis, each);
   MapSpec sums{scan.name, identity, {along, of_carry}, {result}, nullptr, {}};
+  sums.bytes_per_element = scan.bytes_per_element;
   sums.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace& place) {
     const NdArray chunk = scan.scan(arrays[0]);
     return std::vector<NdArray>{place.coordinates[axis] == 0 ? chunk : scan.combine(arrays[1], chunk)};
@@ -125,6 +130,7 @@ NodePtr push(const NodePtr& arg, int axis) {
   if (!local::is_float(arg->dtype) && !local::is_complex(arg->dtype)) return arg;
   Scan scan;
   scan.name = "push";
+  scan.bytes_per_element = 3 * sizeof(int64_t);
   scan.dtype = arg->dtype;
   scan.scan = scan.scan_totals = [axis](const NdArray& x) { return pushed(x, axis); };
   scan.combine = [](const NdArray& carry, const NdArray& chunk) {

@@ -31,6 +31,9 @@ Taken taken_of(std::span<const int64_t> counts) {
   return taken;
 }
 
+// What positions take on the way, for every element.
+constexpr int64_t kPositionBytes = 3 * sizeof(int64_t);
+
 uint64_t hash_of(std::span<const int64_t> values) {
   return op::Hash().add_bytes(values.data(), values.size_bytes()).value;
 }
@@ -64,6 +67,7 @@ NodePtr true_counts(const NodePtr& mask) {
   const AxisChunks& cuts = mask->grid.axis(0);
   const Grid each({AxisChunks(cuts.count(), 1)});
   MapSpec spec{"count_nonzero", 0, {{Along::following(0, cuts)}}, {{each.shape(), DType::int64, each}}, nullptr, {}};
+  spec.bytes_per_element = kPositionBytes;
   spec.function = [](std::span<const NdArray> arrays, const ChunkPlace&) {
     return std::vector<NdArray>{local::reduce("count_nonzero"_reduction, arrays[0]).reshape({1})};
   };
@@ -82,6 +86,7 @@ NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<co
                {with_axis(arg, axis, AxisChunks(taken.extents))},
                nullptr,
                {}};
+  spec.bytes_per_element = kPositionBytes;
   spec.function = [axis](std::span<const NdArray> arrays, const ChunkPlace&) {
     return std::vector<NdArray>{ops::compress(arrays[1], arrays[0], axis)};
   };
@@ -95,6 +100,7 @@ NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts) {
   op::ArraySpec result = with_axis(mask, 0, AxisChunks(taken.extents));
   result.dtype = DType::int64;
   MapSpec spec{"flatnonzero", hash_of(counts), {along_of(mask, 0, taken.chunks)}, {result}, nullptr, {}};
+  spec.bytes_per_element = kPositionBytes;
   spec.function = [](std::span<const NdArray> arrays, const ChunkPlace& place) {
     return std::vector<NdArray>{local::apply("add"_op, {ops::flatnonzero(arrays[0]), place.arguments[0].start[0]})};
   };
@@ -126,6 +132,7 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
       "take",  identity, {along_of(arg, axis, from.chunks)}, {with_axis(arg, axis, AxisChunks(from.extents))},
       nullptr, {}};
   const AxisChunks made = gather.outputs[0].grid.axis(axis);
+  gather.bytes_per_element = kPositionBytes;
   gather.function = [axis, gathered, made](std::span<const NdArray> arrays, const ChunkPlace& place) {
     const int64_t chunk = place.coordinates[axis], first = made.start(chunk), size = made.size(chunk);
     const NdArray index = local::from_bytes(gathered->data() + first, DType::int64, {size});
@@ -140,6 +147,7 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
   std::vector<Along> along = along_of(all, axis, {});
   along[static_cast<size_t>(axis)] = Along::whole();
   MapSpec order{"take", identity, {std::move(along)}, {with_axis(all, axis, result)}, nullptr, {}};
+  order.bytes_per_element = kPositionBytes;
   order.function = [axis, places, result](std::span<const NdArray> arrays, const ChunkPlace& place) {
     const int64_t chunk = place.coordinates[axis];
     const NdArray index = local::from_bytes(places->data() + result.start(chunk), DType::int64, {result.size(chunk)});
@@ -160,6 +168,7 @@ NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis) {
                {{indices->shape, arg->dtype, indices->grid, indices->chosen_grid}},
                nullptr,
                {}};
+  spec.bytes_per_element = kPositionBytes;
   spec.function = [axis](std::span<const NdArray> arrays, const ChunkPlace&) {
     return std::vector<NdArray>{ops::take_along_axis(arrays[0], arrays[1], axis)};
   };

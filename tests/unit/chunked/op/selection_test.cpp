@@ -115,6 +115,19 @@ TEST(Scan, InfinitiesThatCancelBetweenChunksAreNan) {
   EXPECT_EQ(nancumsum(x).to_host().to_string(), whole.to_string());
 }
 
+// Positions are eight times as large as these elements, and count as scratch.
+TEST(Select, PositionsOfNarrowElementsHaveTheirScratch) {
+  constexpr int64_t n = 1 << 20;
+  const NdArray whole = ops::remainder(ops::arange(n), 100).astype(DType::int8);
+  const Array x = Array::from_local(whole).rechunk({n});
+  EXPECT_EQ(x[x == 3].persist().size(), n / 100 + 1);
+  EXPECT_EQ(flatnonzero(x != 3).persist().size(), n - n / 100 - 1);
+  EXPECT_EQ(take(x, ops::arange(n - 1, -1, -1), 0)[n - 4].item<int64_t>(), 3);
+  EXPECT_EQ(take_along_axis(x, Array::from_local(ops::arange(n)), 0)[3].item<int64_t>(), 3);
+  EXPECT_EQ(push(x.astype(DType::float16))[3].item<double>(), 3);
+  EXPECT_EQ(push(x.astype(DType::float32).rechunk({n / 2}))[3].item<double>(), 3);
+}
+
 TEST(OperatorHash, EveryParameterCounts) {
   const Array x = Array::from_local(ops::ones({4, 4})).rechunk({2, 2});
   const NdArray forward{0, 1, 2}, backward{2, 1, 0};
