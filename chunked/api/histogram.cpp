@@ -23,6 +23,8 @@ using local::InvalidArgument;
 
 // Beyond, comparing with all of them is no way to do it.
 constexpr int64_t kMostCompared = 4096;
+// Bins that are counted by as many reductions.
+constexpr int64_t kMostSiblings = 64;
 
 void check_table(const char* function, int64_t size) {
   if (size > kMostCompared)
@@ -79,6 +81,19 @@ Array counts_of(const Array& a, const local::BinEdges& bins, const std::optional
   const Array edges = Array::from_local(bins.edges.astype(compared));
   const Array x = expand_dims(a.astype(compared), -1);
   const Axes over = all_axes(a.ndim());
+  if (!weights && count < kMostSiblings) {
+    // Reductions of one read; an edge is a number.
+    const Array values = a.astype(compared);
+    const NdArray all = bins.edges.astype(compared);
+    std::vector<Array> reach, beyond;  // how many elements are in or behind each bin, and behind it
+    for (int64_t k = 0; k <= count; ++k) {
+      const Scalar edge = Scalar::strong(all[{k}].item(), compared);
+      const Array at_least = expand_dims(count_nonzero(k < count ? values >= edge : values > edge), 0);
+      if (k < count) reach.push_back(at_least);
+      if (k > 0) beyond.push_back(at_least);
+    }
+    return concatenate(reach, 0) - concatenate(beyond, 0);
+  }
   const Array is_last = Array(expr::index({count}, 0)) == count - 1;
   const Array low = edges(local::Slice{0, count, std::nullopt}), high = edges(local::Slice{1, count + 1, std::nullopt});
   if (!weights) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -25,8 +25,8 @@ namespace {
 
 using local::element_count;
 
-// Of one pass and one row.
-constexpr size_t kThresholds = 16;
+// Of one pass and one row. One bracket has at most kMostOfOne thresholds.
+constexpr size_t kThresholds = 32, kMostOfOne = 8;
 constexpr size_t kBrackets = 16;
 
 // Elements as unsigned integers in their order, and back; of any real dtype but bool.
@@ -53,7 +53,11 @@ struct Search {
   int64_t rank = 0;
   uint64_t low = 0, high = 0;
   int64_t below = 0, up_to = 0;
-  bool found = false;  // low is its key
+  bool found = false;    // low is its key
+  bool stalled = false;  // the last pass left more than half of the elements
+
+  int64_t count() const { return up_to - below; }
+  bool at_end() const { return rank == below || rank == up_to - 1; }
 };
 
 // The rows along some axes of a chunked array, never put together.
@@ -167,52 +171,78 @@ NdArray CountedRows::elements(const std::vector<std::vector<int64_t>>& ranks, co
   return dtype_ == DType::bool_ ? values.astype(DType::bool_) : values;
 }
 
-// A bracket of keys in which ranks are searched for, and the thresholds inside.
+// A bracket of keys in which ranks are searched for.
 struct Bracket {
   uint64_t low, high;
-  friend bool operator==(const Bracket&, const Bracket&) = default;
+  int64_t count;                  // of the elements
+  bool ends = false;              // the smallest and the largest element are wanted
+  std::vector<double> positions;  // of the ranks that lie inside, in [0, 1], if the keys were evenly spread
+
+  bool holds(const Search& search) const { return low == search.low && high == search.high; }
 };
 
 std::vector<Bracket> brackets_of(const std::vector<Search>& searches) {
   std::vector<Bracket> brackets;
   for (const Search& search : searches) {
-    const Bracket bracket{search.low, search.high};
-    if (search.found || std::find(brackets.begin(), brackets.end(), bracket) != brackets.end()) continue;
-    brackets.push_back(bracket);
-    if (brackets.size() == kBrackets) break;
+    if (search.found) continue;
+    auto bracket = std::find_if(brackets.begin(), brackets.end(), [&](const Bracket& b) { return b.holds(search); });
+    if (bracket == brackets.end()) {
+      if (brackets.size() == kBrackets) continue;
+      brackets.push_back({search.low, search.high, search.count(), false, {}});
+      bracket = brackets.end() - 1;
+    }
+    bracket->ends = bracket->ends || search.at_end() || search.stalled;
+    if (!search.at_end())
+      bracket->positions.push_back((static_cast<double>(search.rank - search.below) + 0.5) /
+                                   static_cast<double>(search.count()));
   }
   return brackets;
 }
 
-// Evenly spaced keys in [low, high) of each bracket, ascending.
+// Keys in [low, high) of each bracket with ranks inside, ascending: some evenly spaced, for any data; the others where
+// the ranks should be, as far off as the counts of evenly spread random keys deviate.
 std::vector<uint64_t> thresholds_of(const std::vector<Bracket>& brackets) {
   std::vector<uint64_t> thresholds;
+  const size_t most = std::clamp<size_t>(kThresholds / std::max<size_t>(brackets.size(), 1), 2, kMostOfOne);
   for (const Bracket& bracket : brackets) {
-    const uint64_t parts = std::max<uint64_t>(kThresholds / brackets.size(), 1) + 1, span = bracket.high - bracket.low;
-    for (uint64_t i = 1; i < parts; ++i) {
-      // Without overflow; of short brackets every key once.
-      const uint64_t step = span / parts * i + span % parts * i / parts;
-      const uint64_t threshold = bracket.low + std::min(step, span - 1);
-      if (std::find(thresholds.begin(), thresholds.end(), threshold) == thresholds.end())
-        thresholds.push_back(threshold);
-    }
+    if (bracket.positions.empty()) continue;
+    const uint64_t span = bracket.high - bracket.low;
+    const auto add = [&](double position) {
+      const double offset = std::clamp(position, 0.0, 1.0) * static_cast<double>(span);
+      const uint64_t step = offset < static_cast<double>(span) ? static_cast<uint64_t>(offset) : span;
+      thresholds.push_back(bracket.low + std::min(step, span - 1));
+    };
+    const size_t even = most / 2;
+    for (size_t i = 1; i <= even; ++i) add(static_cast<double>(i) / static_cast<double>(even + 1));
+    const double deviation = 0.5 / std::sqrt(static_cast<double>(bracket.count));
+    size_t left = most - even;
+    for (const double distance : {1., 4.})
+      for (const double position : bracket.positions)
+        for (const double side : {-1., 1.}) {
+          if (left == 0) break;
+          add(position + side * distance * deviation);
+          --left;
+        }
   }
   std::sort(thresholds.begin(), thresholds.end());
+  thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
   return thresholds;
 }
 
 void CountedRows::narrow(std::vector<std::vector<Search>>& rows) const {
   while (true) {
-    std::vector<std::vector<Bracket>> brackets;
+    std::vector<std::vector<Bracket>> brackets;  // whose ends are wanted
     std::vector<std::vector<uint64_t>> thresholds;
     size_t most_brackets = 0, most_thresholds = 0;
     for (const std::vector<Search>& row : rows) {
-      brackets.push_back(brackets_of(row));
-      thresholds.push_back(thresholds_of(brackets.back()));
+      std::vector<Bracket> all = brackets_of(row);
+      thresholds.push_back(thresholds_of(all));
+      std::erase_if(all, [](const Bracket& bracket) { return !bracket.ends; });
+      brackets.push_back(std::move(all));
       most_brackets = std::max(most_brackets, brackets.back().size());
       most_thresholds = std::max(most_thresholds, thresholds.back().size());
     }
-    if (most_brackets == 0) return;
+    if (most_brackets == 0 && most_thresholds == 0) return;
 
     // Rows with fewer repeat their last one; those without any take part with some.
     const auto keys_at = [&](size_t i, auto&& key) {
@@ -229,7 +259,7 @@ void CountedRows::narrow(std::vector<std::vector<Search>>& rows) const {
     }
     const auto bracket_at = [&](size_t row, size_t j) {
       const auto& own = brackets[row];
-      return own.empty() ? Bracket{low_[row], high_[row]} : own[std::min(j, own.size() - 1)];
+      return own.empty() ? Bracket{low_[row], high_[row], 0, false, {}} : own[std::min(j, own.size() - 1)];
     };
     for (size_t i = 0; i < most_brackets; ++i) {
       wanted.push_back(
@@ -246,7 +276,9 @@ void CountedRows::narrow(std::vector<std::vector<Search>>& rows) const {
     for (size_t row = 0; row < rows.size(); ++row) {
       for (Search& search : rows[row]) {
         if (search.found) continue;
-        const auto known = std::find(brackets[row].begin(), brackets[row].end(), Bracket{search.low, search.high});
+        const int64_t before = search.count();
+        const auto known = std::find_if(brackets[row].begin(), brackets[row].end(),
+                                        [&](const Bracket& bracket) { return bracket.holds(search); });
         if (known != brackets[row].end()) {
           const auto i = static_cast<size_t>(known - brackets[row].begin());
           const bool last = search.rank == search.up_to - 1;
@@ -276,6 +308,7 @@ void CountedRows::narrow(std::vector<std::vector<Search>>& rows) const {
           }
         }
         search.found = search.low == search.high;
+        search.stalled = search.count() > before / 2;
       }
     }
   }

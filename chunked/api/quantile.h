@@ -2,10 +2,10 @@
 //
 // Computed at the call: blocking, collective. A large array is not sorted and not moved. A pass over it counts, for
 // each result, how many elements are at most each of some thresholds, which narrow down where the wanted elements lie,
-// until the smallest or the largest one in between is the answer: 4 to 8 passes of the usual data, for 10^9 elements of
-// any at most 64 / log2(17). A pass is one fused reduction, and the array is read, or computed again, for each:
-// persist() it where it costs. Arrays of at most a chunk are brought to every rank, as are parts of many results, one
-// after the other. The result is on every rank.
+// until the smallest or the largest one in between is the answer: about 8 passes, and never more than the bits of an
+// element. A pass is one fused reduction, and the array is read, or computed again, for each: persist() it where that
+// costs. Arrays of at most a chunk are brought to every rank, as are parts of many results, one after the other. The
+// result is on every rank.
 #pragma once
 
 #include <string_view>
