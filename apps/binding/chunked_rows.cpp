@@ -288,39 +288,4 @@ Array eigvalsh(const Array& a, std::string_view UPLO) { return eigh_of(a, UPLO).
 
 }  // namespace linalg
 
-namespace {
-
-// size=None gives one number, an array without axes.
-Dims shape_of(const local::Size& size) { return size ? dims_of(*size) : Dims{}; }
-
-}  // namespace
-
-Array Draws::random(const local::Size& size, DType dtype) const {
-  return generator_->uniform(shape_of(size), 0, 1, dtype);
-}
-Array Draws::uniform(const Scalar& low, const Scalar& high, const local::Size& size, DType dtype) const {
-  return generator_->uniform(shape_of(size), low.as_double(), high.as_double(), dtype);
-}
-Array Draws::standard_normal(const local::Size& size, DType dtype) const {
-  return generator_->normal(shape_of(size), 0, 1, dtype);
-}
-Array Draws::normal(const Scalar& loc, const Scalar& scale, const local::Size& size, DType dtype) const {
-  return generator_->normal(shape_of(size), loc.as_double(), scale.as_double(), dtype);
-}
-
-// integers(high) or integers(low, high).
-Array Draws::integers(const Scalar& low, const Maybe<Scalar>& high, const local::Size& size, DType dtype,
-                      bool endpoint) const {
-  for (const Scalar& bound : {low, high.value_or(low)})
-    if (!local::is_integer(bound.dtype()) && bound.dtype() != DType::bool_)
-      throw TypeError("integers() takes integers, not " + std::string(local::name(bound.dtype())));
-  const int64_t first = high ? low.as_int64() : 0;
-  int64_t last = high ? high->as_int64() : low.as_int64();
-  if (endpoint) {
-    if (last == std::numeric_limits<int64_t>::max()) throw InvalidArgument("high is out of range with endpoint=True");
-    ++last;
-  }
-  return generator_->integers(shape_of(size), first, last, dtype);
-}
-
 }  // namespace quarry::apps::expression::chunked_rows

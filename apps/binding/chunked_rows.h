@@ -94,17 +94,11 @@ Array eigvalsh(const Array& a, std::string_view UPLO);
 
 // ---- Random numbers ----
 
-// Draws from a generator, whose state goes on, with the parameters of the rows of local/ops/functions/random.def.
+// A generator of chunked arrays, whose state goes on with every draw.
 class Draws {
  public:
   explicit Draws(quarry::random::Generator& generator) : generator_(&generator) {}
-  const Draws* operator->() const { return this; }
-  Array random(const local::Size& size, DType dtype) const;
-  Array integers(const Scalar& low, const Maybe<Scalar>& high, const local::Size& size, DType dtype,
-                 bool endpoint) const;
-  Array uniform(const Scalar& low, const Scalar& high, const local::Size& size, DType dtype) const;
-  Array standard_normal(const local::Size& size, DType dtype) const;
-  Array normal(const Scalar& loc, const Scalar& scale, const local::Size& size, DType dtype) const;
+  quarry::random::Generator* operator->() const { return generator_; }
 
  private:
   quarry::random::Generator* generator_;
