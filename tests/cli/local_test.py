@@ -1,5 +1,6 @@
 """quarry eval --local: scripts, results, errors and the speed of many lines."""
 
+import re
 
 from support import CliTest, h5py, main, np
 
@@ -131,6 +132,25 @@ class Scripts(Local):
         with h5py.File(self.path("o.h5")) as file:
             self.assertEqual(len(file), 4000)
             np.testing.assert_array_equal(file["v3999"][()], np.array([4000, 4001, 4002]) * 2.5 + 3)
+
+
+class Functions(CliTest):
+    def test_one_is_described(self):
+        text = self.ok("functions", "linalg.eigh").out
+        self.assertRegex(text, r"^linalg\.eigh\(a, UPLO='L', .*\)\n    Eigenvalues .*\n    For chunked arrays, and for local ones .* One device holds the whole array\.\n$")
+        self.assertIn("For local arrays alone (--local).", self.ok("functions", "np.lexsort").out)
+        self.assertIn("For chunked arrays alone. It streams", self.ok("functions", "rechunk").out)
+        self.assertEqual(len(re.findall(r"^(?:x\.)?mean\(", self.ok("functions", "mean").out, re.M)), 2)  # and the method
+        self.fails(2, r"there is no function 'maen'; did you mean 'mean'\?", "functions", "maen")
+
+    def test_all_are_listed(self):
+        lines = self.ok("functions").out.splitlines()
+        self.assertGreater(len(lines), 500)
+        rows = {line.split()[0]: line.split()[1:] for line in lines}
+        self.assertEqual(rows["mean"][:2], ["both", "streams"])
+        self.assertEqual(rows["lexsort"][0], "local")
+        self.assertEqual(rows["random.normal"][:2], ["chunked", "streams"])
+        self.assertEqual(rows["x.reshape"][0], "both")
 
 
 class Errors(Local):
