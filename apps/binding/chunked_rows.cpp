@@ -75,19 +75,6 @@ Array arange(const Scalar& start_or_stop, const Maybe<Scalar>& stop, const Scala
               : quarry::arange(Scalar(0), start_or_stop, step, dtype);
 }
 
-std::variant<Array, std::pair<Array, Array>> linspace(const Operand& start, const Operand& stop, int64_t num,
-                                                      bool endpoint, bool retstep, Maybe<DType> dtype, int64_t axis) {
-  if (start.is_array() || stop.is_array())
-    throw NotSupported("linspace(): start and stop of chunked arrays must be numbers");
-  local::normalize_axis(axis, 1);
-  Array samples = quarry::linspace(start.scalar(), stop.scalar(), num, endpoint, dtype);
-  if (!retstep) return samples;
-  const auto parts = static_cast<double>(endpoint ? num - 1 : num);
-  const Array distance = as_array(stop) - as_array(start);
-  Array step = parts > 0 ? distance / parts : quarry::full({}, std::numeric_limits<double>::quiet_NaN());
-  return std::pair(std::move(samples), std::move(step));
-}
-
 Array eye(int64_t N, Maybe<int64_t> M, int64_t k, Maybe<DType> dtype) { return quarry::eye(N, M, k, or_float(dtype)); }
 Array identity(int64_t n, Maybe<DType> dtype) { return quarry::eye(n, std::nullopt, 0, or_float(dtype)); }
 

@@ -6,12 +6,33 @@
 #include <variant>
 
 #include "quarry/apps/binding/binding.h"
+#include "quarry/chunked/api/arrangement.h"
+#include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/blocks.h"
+#include "quarry/chunked/api/calculus.h"
+#include "quarry/chunked/api/choices.h"
 #include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/diagonals.h"
+#include "quarry/chunked/api/elementwise.h"
+#include "quarry/chunked/api/histogram.h"
+#include "quarry/chunked/api/insertion.h"
+#include "quarry/chunked/api/joining.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/nan.h"
+#include "quarry/chunked/api/operand.h"
+#include "quarry/chunked/api/out.h"
+#include "quarry/chunked/api/products.h"
+#include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/random.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/scans.h"
+#include "quarry/chunked/api/selection.h"
+#include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/api/statistics.h"
+#include "quarry/chunked/api/types.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/ops/products/einsum.h"
 
 namespace quarry::apps::expression::chunked_rows {
 
@@ -44,8 +65,6 @@ Array ones_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape);
 Array empty_like(const Array& prototype, Maybe<DType> dtype, const Maybe<Ints>& shape);
 Array full_like(const Array& a, const Operand& fill_value, Maybe<DType> dtype, const Maybe<Ints>& shape);
 Array arange(const Scalar& start_or_stop, const Maybe<Scalar>& stop, const Scalar& step, Maybe<DType> dtype);
-std::variant<Array, std::pair<Array, Array>> linspace(const Operand& start, const Operand& stop, int64_t num,
-                                                      bool endpoint, bool retstep, Maybe<DType> dtype, int64_t axis);
 Array eye(int64_t N, Maybe<int64_t> M, int64_t k, Maybe<DType> dtype);
 Array identity(int64_t n, Maybe<DType> dtype);
 
@@ -86,22 +105,78 @@ std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, con
 
 Array dot(const Array& a, const Array& b);
 
+#define QUARRY_VIEW_OF_EACH(name)                                                       \
+  inline std::variant<Array, std::vector<Array>> name(const std::vector<Array>& arys) { \
+    if (arys.size() == 1) return quarry::name(arys[0]);                                 \
+    std::vector<Array> views;                                                           \
+    for (const Array& array : arys) views.push_back(quarry::name(array));               \
+    return views;                                                                       \
+  }
+QUARRY_VIEW_OF_EACH(atleast_1d)
+QUARRY_VIEW_OF_EACH(atleast_2d)
+QUARRY_VIEW_OF_EACH(atleast_3d)
+#undef QUARRY_VIEW_OF_EACH
+
+inline std::variant<Array, std::pair<Array, Array>> average(const Array& a, const Axes& axis,
+                                                            const Maybe<Array>& weights, bool returned, bool keepdims) {
+  if (returned) return quarry::average(a, axis, weights, quarry::returned, keepdims);
+  return quarry::average(a, axis, weights, keepdims);
+}
+
+// einsum("ij,jk", a, b); NumPy's other form, with lists of labels, is local's.
+inline Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands) {
+  const auto* subscripts = operands.empty() ? nullptr : std::get_if<std::string>(&operands[0]);
+  if (subscripts == nullptr) throw local::NotSupported("einsum() of chunked arrays takes subscripts as a string");
+  std::vector<Array> arrays;
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const Array* array = std::get_if<Array>(&operands[i]);
+    if (array == nullptr) throw local::TypeError("einsum() takes arrays behind the subscripts");
+    arrays.push_back(*array);
+  }
+  return quarry::einsum(*subscripts, arrays);
+}
+
+inline std::variant<Array, std::pair<Array, Array>> linspace(const Operand& start, const Operand& stop, int64_t num,
+                                                             bool endpoint, bool retstep, Maybe<DType> dtype,
+                                                             int64_t axis) {
+  if (retstep) return quarry::linspace(start, stop, num, quarry::retstep, endpoint, dtype, axis);
+  return quarry::linspace(start, stop, num, endpoint, dtype, axis);
+}
+
 namespace linalg {
 using namespace quarry::linalg;
+QUARRY_ALSO(linalg_cross, quarry::linalg::cross)
+QUARRY_ALSO(linalg_outer, quarry::linalg::outer)
+QUARRY_ALSO(linalg_matmul, quarry::linalg::matmul)
+QUARRY_ALSO(linalg_tensordot, quarry::linalg::tensordot)
+QUARRY_ALSO(linalg_vecdot, quarry::linalg::vecdot)
+QUARRY_ALSO(linalg_trace, quarry::linalg::trace)
+QUARRY_ALSO(linalg_diagonal, quarry::linalg::diagonal)
+
+using Order = std::optional<std::variant<double, std::string>>;  // as local::ops::NormOrder
+inline Array norm(const Array& x, const Order& ord, const Axes& axis, bool keepdims) {
+  if (!ord) return quarry::linalg::norm(x, std::nullopt, axis, keepdims);
+  if (const auto* text = std::get_if<std::string>(&*ord)) return quarry::linalg::norm(x, text->c_str(), axis, keepdims);
+  return quarry::linalg::norm(x, std::get<double>(*ord), axis, keepdims);
+}
+inline Array matrix_norm(const Array& x, bool keepdims, const Order& ord) {
+  if (!ord) return quarry::linalg::matrix_norm(x, "fro", keepdims);
+  if (const auto* text = std::get_if<std::string>(&*ord))
+    return quarry::linalg::matrix_norm(x, text->c_str(), keepdims);
+  return quarry::linalg::matrix_norm(x, std::get<double>(*ord), keepdims);
+}
+inline Array vector_norm(const Array& x, const Axes& axis, bool keepdims, const Order& ord) {
+  const double* number = ord ? std::get_if<double>(&*ord) : nullptr;
+  if (ord && number == nullptr) throw local::InvalidArgument("vector_norm(): ord must be a number");
+  return quarry::linalg::vector_norm(x, axis, number == nullptr ? 2.0 : *number, keepdims);
+}
 std::pair<Array, Array> eigh_of(const Array& a, std::string_view UPLO);
 Array eigvalsh(const Array& a, std::string_view UPLO);
 }  // namespace linalg
 
 // ---- Random numbers ----
 
-// A generator of chunked arrays, whose state goes on with every draw.
-class Draws {
- public:
-  explicit Draws(quarry::random::Generator& generator) : generator_(&generator) {}
-  quarry::random::Generator* operator->() const { return generator_; }
-
- private:
-  quarry::random::Generator* generator_;
-};
+// What draws, with the parameters of the rows of local/ops/functions/random.def.
+using Draws = quarry::random::Generator*;
 
 }  // namespace quarry::apps::expression::chunked_rows

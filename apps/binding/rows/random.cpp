@@ -15,7 +15,7 @@ struct Convert<chunked_rows::Draws> {
   }
   static chunked_rows::Draws from(const Value& value, const std::string& what, Keep&) {
     if (!fits(value)) throw local::TypeError(what + " must be a generator: random.default_rng(seed)");
-    return chunked_rows::Draws(*value.as<GeneratorValue>()->chunked);
+    return value.as<GeneratorValue>()->chunked.get();
   }
 };
 
