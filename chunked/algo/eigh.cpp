@@ -52,6 +52,10 @@ class Eigh final : public op::Operator {
     return local::engine(device).decompositions().eigh_scratch_bytes(call.arguments[0].dtype,
                                                                      call.arguments[0].shape[0]);
   }
+  // Matrix, eigenvectors, and about two more for the solver.
+  int64_t local_task_bytes(const op::Call& call) const override {
+    return 4 * (call.outputs[0].bytes() + call.outputs[1].bytes());
+  }
 
  private:
   const local::Triangle triangle_;

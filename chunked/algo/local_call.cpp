@@ -24,6 +24,9 @@ class Call final : public op::Operator {
   std::optional<int64_t> local_bytes(const op::Call& /*call*/, const local::Device& /*device*/) const override {
     return call_.scratch_bytes;
   }
+  int64_t local_task_bytes(const op::Call& call) const override {
+    return call_.scratch_bytes ? op::bytes_of(call) + *call_.scratch_bytes : Operator::local_task_bytes(call);
+  }
 
  private:
   const LocalCall call_;

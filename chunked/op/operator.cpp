@@ -12,6 +12,10 @@ void Operator::local_into(std::span<const NdArray> arguments, std::span<const Nd
   assign_results(local(arguments), outputs);
 }
 
+int64_t Operator::local_task_bytes(const Call& call) const {
+  return bytes_of(call) + estimated_peak_bytes(bytes_of(call));
+}
+
 void assign_results(const std::vector<NdArray>& results, std::span<const NdArray> outputs) {
   if (results.size() != outputs.size())
     throw local::InvalidArgument(fmt::format("gave {} arrays instead of {}", results.size(), outputs.size()));

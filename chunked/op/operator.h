@@ -96,6 +96,8 @@ class Operator {
   virtual void local_into(std::span<const NdArray> arguments, std::span<const NdArray> outputs) const;
   // Bytes that local_into() takes from the context's memory on the device at most at once; none: not known.
   virtual std::optional<int64_t> local_bytes(const Call& /*call*/, const local::Device& /*device*/) const { return {}; }
+  // What its task takes in all, for the planner: an estimate that is the same on every rank.
+  virtual int64_t local_task_bytes(const Call& call) const;
 
   // Whether lower() is there. Without it the operator is for arrays of one chunk, or of several that fit one task:
   // their stage is a task that calls local_into() on the owner of chunk 0.

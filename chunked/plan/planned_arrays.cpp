@@ -17,7 +17,7 @@ namespace {
 
 // Arrays of several chunks for an operator that takes one: they become one where that is a task like others.
 void check_fits(const Applied& work, int64_t memory_bytes) {
-  const int64_t bytes = op::bytes_of(work.call) + op::estimated_peak_bytes(op::bytes_of(work.call));
+  const int64_t bytes = work.op->local_task_bytes(work.call);
   const int64_t most = memory_bytes / local::memory_policy::kTasksInBudget;
   if (memory_bytes == 0 || bytes <= most) return;
   throw local::NotSupported(

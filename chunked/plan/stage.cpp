@@ -114,7 +114,7 @@ std::vector<const Input*> Applied::reads() const {
 }
 
 int64_t Applied::task_bytes(const Stage& stage) const {
-  if (one_chunk) return op::bytes_of(call) + op::estimated_peak_bytes(op::bytes_of(call));
+  if (one_chunk) return op->local_task_bytes(call);
   const int64_t chunk = largest_chunk(stage.grid);
   std::vector<op::Need> needs;
   op->needs(call, chunk, needs);
