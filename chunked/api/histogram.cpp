@@ -23,8 +23,9 @@ using local::InvalidArgument;
 
 // Beyond, comparing with all of them is no way to do it.
 constexpr int64_t kMostCompared = 4096;
-// Bins that are counted by as many reductions.
-constexpr int64_t kMostSiblings = 64;
+// Bins that are counted by as many reductions, and tables that are compared element by element: much faster than an
+// axis of the table's elements, but the plan grows with them.
+constexpr int64_t kMostSiblings = 128, kMostSteps = 32;
 
 void check_table(const char* function, int64_t size) {
   if (size > kMostCompared)
@@ -131,14 +132,21 @@ Array edges_alone(const Array& a, const local::ops::Bins& bins, const HistogramO
 // How many elements of the sorted table precede each element of v.
 Array places(const char* function, const NdArray& table, const Array& v, bool right) {
   check_table(function, table.size());
-  const Array sorted = Array::from_local(table), x = expand_dims(v, -1);
-  Array precedes = right ? sorted <= x : sorted < x;
   // NaN is behind all numbers.
-  if (local::is_float(v.dtype())) {
+  const auto precedes = [&](const Operand& sorted, const Array& x) {
+    const Array less_than = right ? less_equal(sorted, x) : less(sorted, x);
+    if (!local::is_float(v.dtype())) return less_than;
     const Array last = isnan(x);
-    precedes = logical_or(precedes, right ? last : logical_and(last, logical_not(isnan(sorted))));
+    return logical_or(less_than, right ? last : logical_and(last, logical_not(isnan(sorted))));
+  };
+  if (table.size() == 0 || table.size() > kMostSteps)
+    return count_nonzero(precedes(Array::from_local(table), expand_dims(v, -1)), -1);
+  Array place;
+  for (int64_t k = 0; k < table.size(); ++k) {
+    const Array one = precedes(Scalar::strong(table[{k}].item(), table.dtype()), v).astype(DType::int64);
+    place = k == 0 ? one : place + one;
   }
-  return count_nonzero(precedes, -1);
+  return place;
 }
 
 }  // namespace
@@ -193,7 +201,15 @@ Array isin(const Array& element, const Array& test_elements, bool /*assume_uniqu
   const NdArray nothing(Dims{0}, element.dtype(), local::default_context(local::kCpu));
   local::ops::isin(nothing, table, false, invert, kind);  // checks `kind`
   check_table("isin", table.size());
-  const Array found = any(expand_dims(element, -1) == Array::from_local(table), -1);
+  Array found;
+  if (table.size() == 0 || table.size() > kMostSteps) {
+    found = any(expand_dims(element, -1) == Array::from_local(table), -1);
+  } else {
+    for (int64_t k = 0; k < table.size(); ++k) {
+      const Array one = element == Scalar::strong(table[{k}].item(), table.dtype());
+      found = k == 0 ? one : logical_or(found, one);
+    }
+  }
   return invert ? logical_not(found) : found;
 }
 

@@ -94,6 +94,13 @@ TEST(Tables, PlaceElementsAsTheLocalOnes) {
     expect_equal(isin(cut, {4, 2}, false, true), local::isin(x, {4, 2}, false, true), cut.repr());
     expect_equal(isin(cut, zeros({0})), local::isin(x, local::zeros({0})), cut.repr());
   }
+  // Tables that are an axis of their own.
+  const NdArray large = local::linspace(-3, 5, 50);
+  const Array cut = testing::cut(x, random);
+  expect_equal(searchsorted(Array::from_local(large), cut), local::searchsorted(large, x), "a large table");
+  expect_equal(searchsorted(Array::from_local(large), cut, "right"), local::searchsorted(large, x, "right"), "right");
+  expect_equal(isin(cut, Array::from_local(large)), local::isin(x, large), "a large table");
+  expect_equal(histogram(testing::cut(large, random), 200), local::histogram(large, 200), "many bins");
   expect_equal(searchsorted(Array::from_local(table), 1.5), local::searchsorted(table, 1.5), "a number");
   EXPECT_THROW(searchsorted(zeros({2, 2}), arange(3.)), local::InvalidArgument);
   EXPECT_THROW(searchsorted(arange(3.), arange(3.), "middle"), local::InvalidArgument);
