@@ -4,6 +4,7 @@
 // reshaped, which moves them once. All throw InvalidArgument where shapes do not fit, with NumPy's texts.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -66,6 +67,10 @@ Array matrix_power(const Array& a, int64_t n);
 // axes.
 Array norm(const Array& x, std::optional<double> ord = std::nullopt, const Axes& axis = {}, bool keepdims = false);
 Array norm(const Array& x, const char* ord, const Axes& axis = {}, bool keepdims = false);
+template <std::integral T>  // 0 is no null pointer
+Array norm(const Array& x, T ord, const Axes& axis = {}, bool keepdims = false) {
+  return norm(x, std::optional<double>(static_cast<double>(ord)), axis, keepdims);
+}
 Array matrix_norm(const Array& x, const char* ord = "fro", bool keepdims = false);
 Array matrix_norm(const Array& x, double ord, bool keepdims = false);
 Array vector_norm(const Array& x, const Axes& axis = {}, double ord = 2.0, bool keepdims = false);

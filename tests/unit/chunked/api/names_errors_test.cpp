@@ -124,6 +124,8 @@ TEST_F(ChunkedNamesErrors, Products) {
   EXPECT_THROW(qy::linalg::multi_dot({x_}), ql::InvalidArgument);
 }
 
+TEST_F(ChunkedNamesErrors, NormOfOrderZeroCounts) { EXPECT_EQ(double{qy::linalg::norm(v_, 0)}, 6); }
+
 TEST_F(ChunkedNamesErrors, FilledDiagonalsAreNewArrays) {
   const auto same = [](const qy::Array& got, const ql::NdArray& of, const ql::Arg& value, bool wrap = false) {
     const ql::NdArray expected = of.copy();

@@ -30,12 +30,23 @@ struct Arrays {
 
 using Results = std::vector<std::pair<std::string, LineValue>>;
 
+// What a row throws is reported under its name.
+template <class F>
+void add(Results& results, const char* text, const F& make) {
+  try {
+    results.emplace_back(text, make());
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << text << ": " << error.what();
+    results.emplace_back(text, LineValue(false));
+  }
+}
+
 Results local_results() {
   const Arrays arrays;
   [[maybe_unused]] const auto& [x, y, b, i, q, c, t, v, w, k, n, u, f, s, e, o] = arrays.tie();
   Results results;
 #define N ql
-#define ROW(text, ...) results.emplace_back(text, LineValue(__VA_ARGS__));
+#define ROW(text, ...) add(results, text, [&] { return LineValue(__VA_ARGS__); });
 #include "tests/unit/chunked/api/names.def"
 #undef ROW
 #undef N
@@ -70,16 +81,8 @@ Results chunked_results(int chunks, unsigned seed) {
   const auto all = std::apply(cut_all, arrays.tie());
   [[maybe_unused]] const auto& [x, y, b, i, q, c, t, v, w, k, n, u, f, s, e, o] = all;
   Results results;
-  const auto add = [&](const char* text, const auto& make) {
-    try {
-      results.emplace_back(text, host_value(make()));
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << text << ": " << error.what();
-      results.emplace_back(text, LineValue(false));
-    }
-  };
 #define N qy
-#define ROW(text, ...) add(text, [&] { return __VA_ARGS__; });
+#define ROW(text, ...) add(results, text, [&] { return host_value(__VA_ARGS__); });
 #include "tests/unit/chunked/api/names.def"
 #undef ROW
 #undef N
