@@ -11,12 +11,7 @@ namespace quarry {
 
 using namespace compose;
 
-Array concat(const std::vector<Array>& arrays, std::optional<int64_t> axis) {
-  if (axis) return concatenate(arrays, *axis);
-  std::vector<Array> flat;
-  for (const Array& a : arrays) flat.push_back(ravel(a));
-  return concatenate(flat, 0);
-}
+Array concat(const std::vector<Array>& arrays, std::optional<int64_t> axis) { return concatenate(arrays, axis); }
 
 Array vstack(const std::vector<Array>& tup) { return concatenate(arrange::all_at_least(tup, 2), 0); }
 Array hstack(const std::vector<Array>& tup) {

@@ -108,11 +108,16 @@ Array matrix_transpose(const Array& x) {
   return swapaxes(x, -1, -2);
 }
 
-Array concatenate(std::span<const Array> arrays, int64_t axis) {
+Array concatenate(std::span<const Array> arrays, std::optional<int64_t> axis) {
   if (arrays.empty()) throw InvalidArgument("need at least one array to concatenate");
+  if (!axis) {
+    std::vector<Array> flat;
+    for (const Array& array : arrays) flat.push_back(ravel(array));
+    return concatenate(flat, 0);
+  }
   const int ndim = arrays[0].ndim();
   if (ndim == 0) throw InvalidArgument("zero-dimensional arrays cannot be concatenated");
-  const int along = local::normalize_axis(axis, ndim);
+  const int along = local::normalize_axis(*axis, ndim);
   std::vector<local::PromotionOperand> dtypes;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Dims& shape = arrays[i].shape();
@@ -135,7 +140,7 @@ Array concatenate(std::span<const Array> arrays, int64_t axis) {
   return Array(algo::concatenate(std::move(nodes), along));
 }
 
-Array concatenate(std::initializer_list<Array> arrays, int64_t axis) {
+Array concatenate(std::initializer_list<Array> arrays, std::optional<int64_t> axis) {
   return concatenate(std::span<const Array>(arrays.begin(), arrays.size()), axis);
 }
 

@@ -1,6 +1,7 @@
 // Shapes and axes: lazy, and views wherever NumPy's are.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,9 +18,10 @@ Array reshape(const Array& x, const Dims& shape);  // one extent may be -1; C or
 Array ravel(const Array& x);
 Array flatten(const Array& x);           // the same: arrays are immutable
 Array matrix_transpose(const Array& x);  // the last two axes. Throws InvalidArgument for fewer
-// Joined along an existing axis; the dtype is promoted. Throws InvalidArgument where other extents differ.
-Array concatenate(std::span<const Array> arrays, int64_t axis = 0);
-Array concatenate(std::initializer_list<Array> arrays, int64_t axis = 0);
+// Joined along an existing axis, without one as ravel() gives them; the dtype is promoted. Throws InvalidArgument where
+// other extents differ.
+Array concatenate(std::span<const Array> arrays, std::optional<int64_t> axis = 0);
+Array concatenate(std::initializer_list<Array> arrays, std::optional<int64_t> axis = 0);
 // Joined along a new axis.
 Array stack(std::span<const Array> arrays, int64_t axis = 0);
 Array stack(std::initializer_list<Array> arrays, int64_t axis = 0);
