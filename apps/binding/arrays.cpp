@@ -8,12 +8,12 @@
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/ufuncs.h"
 
 namespace quarry::apps::expression {
 
 using local::InvalidArgument;
-using local::NotSupported;
 using local::Op;
 using local::TypeError;
 
@@ -123,30 +123,36 @@ Value array_compare(CompareOp op, const Value& left, const Value& right) {
 
 namespace {
 
-local::IndexItem index_item(const Value& value) {
+// Positions or a mask: what NumPy makes of bools, lists and arrays.
+Array index_array(const Value& value) {
+  const SequenceValue* list = value.sequence();
+  if (list != nullptr && list->items.empty()) return quarry::zeros({0}, DType::int64);
+  return to_array(value);
+}
+
+IndexTerm index_term(const Value& value) {
   if (const Int* integer = value.as<Int>(); integer != nullptr && !integer->as_int64())
     throw local::IndexError("cannot fit 'int' into an index-sized integer");
   if (value.is<Int>()) return to_int64(value, "an index");
   if (const auto* slice = value.as<local::Slice>()) return *slice;
   if (value.is_none()) return local::newaxis;
   if (value.is<EllipsisValue>()) return local::ellipsis;
-  if (value.is<bool>() || value.is<Array>() || value.sequence() != nullptr) {
-    throw NotSupported("chunked arrays are not indexed by boolean and integer arrays yet; --local has it");
-  }
-  throw local::IndexError("only integers, slices, ellipsis (...) and None are indices, not " + type_name(value));
+  if (value.is<bool>() || value.is<Array>() || value.sequence() != nullptr) return index_array(value);
+  throw local::IndexError("only integers, slices, ellipsis (...), None, integer and boolean arrays are indices, not " +
+                          type_name(value));
 }
 
 }  // namespace
 
 Value array_subscript(const Array& array, const Value& index) {
-  std::vector<local::IndexItem> items;
+  std::vector<IndexTerm> terms;
   const SequenceValue* tuple = index.sequence();
   if (tuple != nullptr && !tuple->is_list) {
-    for (const Value& item : tuple->items) items.push_back(index_item(item));
+    for (const Value& item : tuple->items) terms.push_back(index_term(item));
   } else {
-    items.push_back(index_item(index));
+    terms.push_back(index_term(index));
   }
-  return array[std::span<const local::IndexItem>(items)];
+  return quarry::index(array, terms);
 }
 
 namespace {
