@@ -16,11 +16,6 @@ DType or_float(Maybe<DType> dtype) { return dtype.value_or(DType::float64); }
 
 Array cast_to(const Array& array, Maybe<DType> dtype) { return dtype ? array.astype(*dtype) : array; }
 
-Array as_array(const Operand& value, Maybe<DType> dtype = std::nullopt) {
-  if (value.is_array()) return cast_to(value.array(), dtype);
-  return quarry::full({}, value.scalar(), dtype);
-}
-
 // Whether elements are taken in Fortran's order. In any order and in that of memory means C's: chunked arrays have no
 // other.
 bool is_fortran(std::string_view order) {
