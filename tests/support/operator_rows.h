@@ -323,8 +323,8 @@ inline OperatorCall selections(Choices& choices) {
   const NdArray rows = mask_of(choices, {x.shape()[0]}), columns = mask_of(choices, {x.shape()[2]});
   const NdArray planes = mask_of(choices, {x.shape()[0], x.shape()[1]}), all = mask_of(choices, x.shape());
   const NdArray shorter = rows[{local::Slice{{}, x.shape()[0] / 2, {}}}].copy();
-  return {{choices.cut(x)[choices.cut(rows)], select(choices.cut(x), choices.cut(planes)),
-           select(choices.cut(x), choices.cut(all)), compress(choices.cut(shorter), choices.cut(x), 0),
+  return {{choices.cut(x)[choices.cut(rows)], boolean_index(choices.cut(x), choices.cut(planes)),
+           boolean_index(choices.cut(x), choices.cut(all)), compress(choices.cut(shorter), choices.cut(x), 0),
            compress(choices.cut(columns), choices.cut(x), -1), extract(choices.cut(all), choices.cut(x))},
           {ops::get(x, {rows}), ops::get(x, {planes}), ops::get(x, {all}), ops::compress(shorter, x, 0),
            ops::compress(columns, x, -1), ops::extract(all, x)}};
