@@ -72,7 +72,9 @@ Value generator_value(local::Generator generator) {
   return GeneratorValue{std::make_shared<local::Generator>(std::move(generator))};
 }
 
-Value chunked_generator(uint64_t seed) { return GeneratorValue{nullptr, std::make_shared<random::Generator>(seed)}; }
+Value chunked_generator(random::Generator generator) {
+  return GeneratorValue{nullptr, std::make_shared<random::Generator>(std::move(generator))};
+}
 
 // Every rank makes the same one: without a seed it is that of the session and how many were made before.
 Value make_chunked_generator(const Arguments& args, Session& session) {
@@ -80,16 +82,16 @@ Value make_chunked_generator(const Arguments& args, Session& session) {
   const Value& seed = args["seed"];
   if (seed.is<GeneratorValue>()) return seed;
   if (const std::optional<SeedSequence> sequence = sequence_of(seed, what))
-    return chunked_generator(sequence->generate_state_64(1)[0]);
+    return chunked_generator(random::default_rng(*sequence));
   if (seed.is_none()) {
     SeedSequence::Parts parts;
     parts.entropy = words_of(Value(Int(session.random->seed())), what);
     parts.spawn_key = words_of(Value(session.unseeded++), what);
-    return chunked_generator(SeedSequence(std::move(parts)).generate_state_64(1)[0]);
+    return chunked_generator(random::default_rng(SeedSequence(std::move(parts))));
   }
   const int64_t number = to_index(seed, what);
   if (number < 0) throw InvalidArgument("expected non-negative integer: " + what + " is " + std::to_string(number));
-  return chunked_generator(static_cast<uint64_t>(number));
+  return chunked_generator(random::Generator(static_cast<uint64_t>(number)));
 }
 
 Value make_generator(const Arguments& args, Session&) {
