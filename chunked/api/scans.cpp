@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
@@ -40,22 +41,33 @@ Array cumulative(Op op, const Array& given, std::optional<int64_t> axis, std::op
 
 }  // namespace
 
-Array cumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype) {
+Array cumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype, const std::optional<Array>& out) {
+  refuse_out("cumsum", out);
   return accumulated("add"_op, a, axis, dtype, /*skip_nan=*/false);
 }
-Array cumprod(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype) {
+Array cumprod(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype,
+              const std::optional<Array>& out) {
+  refuse_out("cumprod", out);
   return accumulated("multiply"_op, a, axis, dtype, /*skip_nan=*/false);
 }
-Array nancumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype) {
+Array nancumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype,
+                const std::optional<Array>& out) {
+  refuse_out("nancumsum", out);
   return accumulated("add"_op, a, axis, dtype, /*skip_nan=*/true);
 }
-Array nancumprod(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype) {
+Array nancumprod(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype,
+                 const std::optional<Array>& out) {
+  refuse_out("nancumprod", out);
   return accumulated("multiply"_op, a, axis, dtype, /*skip_nan=*/true);
 }
-Array cumulative_sum(const Array& x, std::optional<int64_t> axis, std::optional<DType> dtype, bool include_initial) {
+Array cumulative_sum(const Array& x, std::optional<int64_t> axis, std::optional<DType> dtype,
+                     const std::optional<Array>& out, bool include_initial) {
+  refuse_out("cumulative_sum", out);
   return cumulative("add"_op, x, axis, dtype, include_initial);
 }
-Array cumulative_prod(const Array& x, std::optional<int64_t> axis, std::optional<DType> dtype, bool include_initial) {
+Array cumulative_prod(const Array& x, std::optional<int64_t> axis, std::optional<DType> dtype,
+                      const std::optional<Array>& out, bool include_initial) {
+  refuse_out("cumulative_prod", out);
   return cumulative("multiply"_op, x, axis, dtype, include_initial);
 }
 

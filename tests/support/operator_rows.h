@@ -269,7 +269,7 @@ inline OperatorCall sums(Choices& choices) {
   const NdArray x = choices.values(choices.shape(3), choices.dtype());
   const int64_t axis = choices.pick(-3, 2);
   return {{cumsum(choices.cut(x), axis), cumsum(choices.cut(x)), cumsum(choices.cut(x), axis, DType::complex128),
-           cumulative_sum(choices.cut(x), axis, {}, /*include_initial=*/true)},
+           cumulative_sum(choices.cut(x), axis, {}, {}, /*include_initial=*/true)},
           {ops::cumsum(x, axis), ops::cumsum(x), ops::cumsum(x, axis, DType::complex128),
            ops::cumulative_sum(x, axis, {}, {}, /*include_initial=*/true)}};
 }
@@ -281,7 +281,7 @@ inline OperatorCall products(Choices& choices) {
   const int64_t axis = choices.pick(0, 1);
   return {{cumprod(choices.cut(x), axis), nancumprod(choices.cut(x), axis), nancumsum(choices.cut(x), axis),
            cumprod(choices.cut(narrow), axis, DType::int8), cumsum(choices.cut(narrow)), nancumsum(choices.cut(narrow)),
-           cumulative_prod(choices.cut(x), axis, {}, /*include_initial=*/true)},
+           cumulative_prod(choices.cut(x), axis, {}, {}, /*include_initial=*/true)},
           {ops::cumprod(x, axis), ops::nancumprod(x, axis), ops::nancumsum(x, axis),
            ops::cumprod(narrow, axis, DType::int8), ops::cumsum(narrow), ops::nancumsum(narrow),
            ops::cumulative_prod(x, axis, {}, {}, /*include_initial=*/true)}};
