@@ -123,6 +123,25 @@ inline std::variant<Array, std::pair<Array, Array>> average(const Array& a, cons
   return quarry::average(a, axis, weights, keepdims);
 }
 
+// An array for one axis, a list for several.
+inline std::variant<Array, std::vector<Array>> gradient(const Array& f, const std::vector<quarry::Spacing>& varargs,
+                                                        const Axes& axis, int64_t edge_order) {
+  std::vector<Array> parts = quarry::gradient(f, varargs, axis, edge_order);
+  if (parts.size() == 1) return parts[0];
+  return parts;
+}
+
+#define QUARRY_QUANTILES(name)                                                                                  \
+  inline Array name(const Array& a, const Operand& q, const Axes& axis, std::string_view method, bool keepdims, \
+                    const Maybe<Array>& weights) {                                                              \
+    return quarry::name(a, q, axis, {.method = method, .keepdims = keepdims, .weights = weights});              \
+  }
+QUARRY_QUANTILES(percentile)
+QUARRY_QUANTILES(quantile)
+QUARRY_QUANTILES(nanpercentile)
+QUARRY_QUANTILES(nanquantile)
+#undef QUARRY_QUANTILES
+
 // einsum("ij,jk", a, b); NumPy's other form, with lists of labels, is local's.
 inline Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands) {
   const auto* subscripts = operands.empty() ? nullptr : std::get_if<std::string>(&operands[0]);
