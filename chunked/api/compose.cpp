@@ -1,8 +1,8 @@
 #include "quarry/chunked/api/compose.h"
 
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ufuncs.h"
-#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 
