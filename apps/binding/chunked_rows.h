@@ -193,6 +193,21 @@ std::pair<Array, Array> eigh_of(const Array& a, std::string_view UPLO);
 Array eigvalsh(const Array& a, std::string_view UPLO);
 }  // namespace linalg
 
+// ---- Statistics ----
+
+namespace stats {
+using namespace quarry::stats;
+inline TestResult power_divergence(const Array& f_obs, const Maybe<Array>& f_exp, double ddof, Maybe<int64_t> axis,
+                                   const std::variant<double, std::string>& lambda_) {
+  if (const auto* name = std::get_if<std::string>(&lambda_))
+    return quarry::stats::power_divergence(f_obs, f_exp, ddof, axis, std::string_view(*name));
+  return quarry::stats::power_divergence(f_obs, f_exp, ddof, axis, std::get<double>(lambda_));
+}
+inline TestResult f_oneway(const std::vector<Array>& samples, Maybe<int64_t> axis) {
+  return quarry::stats::f_oneway(std::span<const Array>(samples), axis);
+}
+}  // namespace stats
+
 // ---- Random numbers ----
 
 // What draws, with the parameters of the rows of local/ops/functions/random.def.

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -58,6 +59,8 @@ namespace stats {
 using Axis = std::optional<int64_t>;
 struct TestResult {
   Array statistic, pvalue;
+  static constexpr const char* kFields[] = {"statistic", "pvalue"};
+  auto tie() const { return std::tie(statistic, pvalue); }
 };
 
 // Central; of order 0 one. Two reads from order 2 on.

@@ -292,6 +292,29 @@ TEST(Rows, ParametersThatChunkedFunctionsLack) {
   EXPECT_THAT(shown("concatenate(5)"), HasSubstr("must be a sequence"));
 }
 
+// What chunked arrays alone have; the numbers are SciPy's.
+TEST(Rows, StatisticsOfChunkedArrays) {
+  Environment environment;
+  evaluate_text("a = array([1.0, 2, 5, 3, 9, 4, 2, 8]); b = array([2.0, 1, 4, 4, 7, 5, 1, 9])", environment);
+  for (const char* text :
+       {"allclose(stats.skew(a), 0.6239712458763456)", "allclose(scipy.stats.kurtosis(a), -1.0285996751641833)",
+        "allclose(stats.moment(a, 3), 12.65625)", "allclose(moment(a, 3), 12.65625)",
+        "allclose(stats.skewtest(a), (1.045518378211424, 0.29578345109032833))",
+        "allclose(stats.kurtosistest(a), (-0.4197778024676872, 0.6746477821985392))",
+        "allclose(stats.normaltest(a).pvalue, 0.5301151450022019)",
+        "allclose(stats.chisquare([16, 18, 16, 14, 12, 12]), (2.0, 0.8491450360846096))",
+        "allclose(stats.power_divergence([16, 18, 16, 14, 12, 12], lambda_='log-likelihood')[1], 0.8482347677946377)",
+        "allclose(stats.f_oneway(a, b), (0.007518796992481203, 0.9321292197458204))",
+        "allclose(stats.ttest_1samp(a, 3.0), (1.212678125181665, 0.26458604674749614))",
+        "allclose(stats.ttest_ind(a, b, equal_var=False), (0.086710996952412, 0.9321298379078765))",
+        "allclose(stats.ttest_rel(a, b).statistic, 0.28365431446558775)",
+        "all(isnull([1, nan]) == [False, True]) and all(notnull([1, nan]) == [True, False])",
+        "all(push([1, nan, nan, 4], 1)[[0, 1, 3]] == [1, 1, 4]) and bool(isnan(push([1, nan, nan, 4], 1)[2]))"}) {
+    const Value value = evaluated(text, environment);
+    EXPECT_EQ(display(std::span(&value, 1))[0], "True") << text;
+  }
+}
+
 TEST(Rows, GeneratorsOfChunkedArrays) {
   EXPECT_EQ(shown("random.default_rng(3).normal(size=(2, 3)).shape"), "(2, 3)");
   EXPECT_EQ(shown("all(random.default_rng(3).random(5) == random.default_rng(3).random(5))"), "True");
