@@ -7,7 +7,6 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
-#include "quarry/local/memory/policy.h"
 
 namespace quarry::plan {
 
@@ -15,17 +14,15 @@ using expr::View;
 
 namespace {
 
-// Arrays of several chunks for an operator that takes one: they become one where that is a task like others.
+// Arrays of several chunks for an operator that takes one: they become one where a rank can hold the task.
 void check_fits(const Applied& work, int64_t memory_bytes) {
   const int64_t bytes = work.op->local_task_bytes(work.call);
-  const int64_t most = memory_bytes / local::memory_policy::kTasksInBudget;
-  if (memory_bytes == 0 || bytes <= most) return;
-  throw local::NotSupported(
-      fmt::format("{} works on arrays of one chunk for now: made one, its arguments and results of {} take about {} to "
-                  "compute, and "
-                  "a task may take {} of the budget of {}",
-                  work.op->name(), local::format_bytes(op::bytes_of(work.call)), local::format_bytes(bytes),
-                  local::format_bytes(most), local::format_bytes(memory_bytes)));
+  if (memory_bytes == 0 || bytes <= memory_bytes) return;
+  throw local::NotSupported(fmt::format(
+      "{} works on arrays of one chunk for now: made one, its arguments and results of {} take about {} to compute, "
+      "more than the budget of {} per rank",
+      work.op->name(), local::format_bytes(op::bytes_of(work.call)), local::format_bytes(bytes),
+      local::format_bytes(memory_bytes)));
 }
 
 }  // namespace

@@ -159,15 +159,14 @@ class Errors(Local):
         inputs = ["-i", "x=a.h5:/x"]
         for text, pattern in [
             ("sort(x)", "name 'sort' is not defined; --local has it"),
-            ("np.fft.fft(x)", "'np' has no function 'fft'.*; --local has it"),
+            ("np.fft.fft(x)", "'fft' has no function 'fft'; --local has it"),
             ("np.linalg.inv(x)", "'linalg' has no function 'inv'; --local has it"),
             ("x.tolist()", "arrays have no attribute 'tolist'; --local has it"),
             ("x.strides", "arrays have no attribute 'strides'; --local has it"),
             ("euler_gamma", "name 'euler_gamma' is not defined; --local has it"),
-            ("random.default_rng(1).gamma(2)", "generators have no method 'gamma'; --local has it"),
+            ("random.default_rng(1).permuted(x)", "generators have no method 'permuted'; --local has it"),
             ("np.sum(x, where=x > 1)", r"sum\(\) of chunked arrays takes .*; --local has it"),
             ("sum(x, where=x > 1)", r"sum\(\) of chunked arrays takes .*; --local has it"),
-            ("x[[0, 1]]", "boolean and integer arrays yet; --local has it"),
             ("meen(x)", r"name 'meen' is not defined; did you mean 'mean'\?"),
         ]:
             self.fails(2, pattern, "eval", text, *inputs)

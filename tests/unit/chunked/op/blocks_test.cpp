@@ -158,9 +158,9 @@ TEST(LocalCall, TakesSeveralChunksThatFitATask) {
 
 TEST(LocalCall, SaysThatLargerArraysAreForLater) {
   const Runtime runtime(in("8MiB"));
-  EXPECT_THAT([] { flipped(zeros({1 << 19}).rechunk({1 << 15}))[0].to_host(); },
+  EXPECT_THAT([] { flipped(zeros({1 << 20}).rechunk({1 << 15}))[0].to_host(); },
               ThrowsMessage<local::NotSupported>(
-                  AllOf(HasSubstr("flips works on arrays of one chunk for now"), HasSubstr("8.00 MiB"))));
+                  AllOf(HasSubstr("flips works on arrays of one chunk for now"), HasSubstr("16.0 MiB"))));
 }
 
 TEST(Plan, NamesTheOperatorOfAStage) {
