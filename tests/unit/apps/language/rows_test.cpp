@@ -295,7 +295,8 @@ TEST(Rows, ParametersThatChunkedFunctionsLack) {
 // What chunked arrays alone have; the numbers are SciPy's.
 TEST(Rows, StatisticsOfChunkedArrays) {
   Environment environment;
-  evaluate_text("a = array([1.0, 2, 5, 3, 9, 4, 2, 8]); b = array([2.0, 1, 4, 4, 7, 5, 1, 9])", environment);
+  environment.variables["a"] = evaluated("array([1.0, 2, 5, 3, 9, 4, 2, 8])", environment);
+  environment.variables["b"] = evaluated("array([2.0, 1, 4, 4, 7, 5, 1, 9])", environment);
   for (const char* text :
        {"allclose(stats.skew(a), 0.6239712458763456)", "allclose(scipy.stats.kurtosis(a), -1.0285996751641833)",
         "allclose(stats.moment(a, 3), 12.65625)", "allclose(moment(a, 3), 12.65625)",
