@@ -7,6 +7,7 @@
 #include <set>
 
 #include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/local/base/error.h"

@@ -21,16 +21,13 @@
 #include <variant>
 #include <vector>
 
-#include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/operand.h"
+#include "quarry/chunked/grid/chunk_function.h"
 
 namespace quarry {
 
-using algo::ChunkPlace;
-using algo::Edge;
-
 // What a function of chunks is made of, from callables of one to four arrays or a span, with or without a place.
-using BlockFunction = algo::ChunkFunction;
+using BlockFunction = ChunkFunction;
 namespace detail {
 template <class R>
 std::vector<NdArray> as_results(R&& result) {
