@@ -55,6 +55,7 @@ class Reshape final : public Copying {
 NodePtr reshape(const NodePtr& arg, const Dims& shape) {
   if (shape == arg->shape) return arg;
   if (const auto* value = arg->as<expr::Constant>()) return expr::constant(value->value, arg->dtype, shape);
+  if (local::element_count(shape) == 0) return expr::constant(local::Scalar(0), arg->dtype, shape);  // of no element
   const auto* below = arg->as<expr::Apply>();
   if (below && dynamic_cast<const Reshape*>(below->op.get()) != nullptr) return reshape(below->args[0], shape);
   // Lengths other than 1 in the same order: only axes of length 1 come or go.

@@ -158,6 +158,13 @@ TEST_F(ChunkedNamesErrors, ToHdf5) {
   std::filesystem::remove(file);
 }
 
+TEST_F(ChunkedNamesErrors, EmptyArraysOfCutAxesAreReshaped) {
+  const qy::Array x = qy::zeros({0, 3, 2}).rechunk({1, 1, 1});
+  EXPECT_EQ((x + 1).reshape(0, 3).to_host().shape(), (ql::Dims{0, 3}));
+  EXPECT_EQ((x > 0).reshape(2, 0, 5).to_host().dtype(), ql::DType::bool_);
+  EXPECT_THROW(x.reshape(1, 3), ql::InvalidArgument);
+}
+
 // A triangle of more than 2^31 elements is made of positions alone.
 TEST_F(ChunkedNamesErrors, LargeTriangles) {
   const int64_t n = 100000, k = 17;
