@@ -12,6 +12,7 @@
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/numerical/sliding.h"
 
 namespace quarry {
 
@@ -167,17 +168,7 @@ Array sliding_products(const Array& a_in, const Array& v_in, std::string_view mo
   if (taps > kMostTaps)
     throw local::NotSupported(fmt::format(
         "sliding products of chunked vectors with more than {} elements in the shorter one, not {}", kMostTaps, taps));
-  int64_t before = 0, results = elements;
-  if (mode == "full") {
-    before = taps - 1;
-    results = elements + taps - 1;
-  } else if (mode == "same") {
-    before = taps / 2;
-  } else if (mode == "valid") {
-    results = elements - taps + 1;
-  } else {
-    throw InvalidArgument(fmt::format("mode must be one of 'valid', 'same', or 'full' (got '{}')", mode));
-  }
+  const auto [before, results] = local::ops::sliding_extent(mode, elements, taps);
   const DType dtype = promoted({a_in, v_in});
   // 16-bit floats are added up in single precision.
   const bool half = local::is_float(dtype) && local::itemsize(dtype) == 2;

@@ -9,6 +9,7 @@
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/manipulation/arrange.h"
 
 namespace quarry {
 
@@ -49,16 +50,6 @@ std::pair<int64_t, int64_t> range_of(const Array& positions) {
   const Array ends[] = {min(positions), max(positions)};
   const std::vector<NdArray> values = to_host(ends);
   return {values[0].item().as_int64(), values[1].item().as_int64()};
-}
-Dims element_strides(const Dims& shape, std::string_view order) {
-  Dims strides = Dims::filled(shape.size());
-  int64_t step = 1;
-  for (int i = 0; i < shape.size(); ++i) {
-    const int d = order == "C" ? shape.size() - 1 - i : i;
-    strides[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
 }
 
 }  // namespace
@@ -130,7 +121,7 @@ std::vector<Array> unravel_index(const Array& indices, const Dims& shape, std::s
       throw InvalidArgument(
           fmt::format("index {} is out of bounds for array with size {}", low < 0 ? low : high, size));
   }
-  const Dims strides = element_strides(shape, order);
+  const Dims strides = local::arrange::element_strides(shape, order);
   std::vector<Array> result;
   for (int d = 0; d < shape.size(); ++d)
     result.push_back(remainder(floor_divide(flat, strides[d]), std::max<int64_t>(shape[d], 1)));
@@ -144,7 +135,7 @@ Array ravel_multi_index(const std::vector<Array>& multi_index, const Dims& dims,
   if (static_cast<int>(multi_index.size()) != dims.size())
     throw InvalidArgument(fmt::format("parameter multi_index must be a sequence of length {}", dims.size()));
   local::element_count(dims);  // must fit
-  const Dims strides = element_strides(dims, order);
+  const Dims strides = local::arrange::element_strides(dims, order);
   Array sum = constant({}, 0, DType::int64);
   for (int d = 0; d < dims.size(); ++d) {
     const Array& given = multi_index[static_cast<size_t>(d)];

@@ -25,25 +25,8 @@ Array append(const Array& arr, const Array& values, std::optional<int64_t> axis)
 
 namespace {
 
-// Depth of the nested lists, and the largest ndim of an array in them. All lists must be equally deep and not empty.
-struct BlockDepth {
-  int lists = 0, ndim = 0;
-};
-BlockDepth depth_of(const Blocks& blocks) {
-  if (!blocks.is_list()) return {0, blocks.array().ndim()};
-  if (blocks.list().empty()) throw InvalidArgument("List at arrays cannot be empty");
-  BlockDepth result = depth_of(blocks.list()[0]);
-  for (const Blocks& part : blocks.list()) {
-    const BlockDepth depth = depth_of(part);
-    if (depth.lists != result.lists) {
-      throw InvalidArgument(
-          fmt::format("List depths are mismatched. First element was at depth {}, but there is an element at depth {}",
-                      result.lists + 1, depth.lists + 1));
-    }
-    result.ndim = std::max(result.ndim, depth.ndim);
-  }
-  return {result.lists + 1, result.ndim};
-}
+using arrange::BlockDepth;
+using arrange::depth_of;
 
 Array block_of(const Blocks& blocks, int ndim, int depth) {
   if (!blocks.is_list()) return arrange::with_leading_axes(blocks.array(), ndim);

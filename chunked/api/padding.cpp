@@ -127,34 +127,9 @@ Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, c
     const auto at = static_cast<size_t>(d);
     PaddedAxis axis(result, d, widths[at]);
     if (axis.done()) continue;
-    const int64_t extent = array.shape()[d];
-    switch (how) {
-      case Mode::constant:
-      case Mode::empty:
-        axis.fill(values[at]);
-        break;
-      case Mode::edge:
-        axis.repeat_edges();
-        break;
-      case Mode::linear_ramp:
-        axis.ramp(values[at]);
-        break;
-      case Mode::maximum:
-      case Mode::minimum:
-      case Mode::mean:
-      case Mode::median:
-        axis.statistic(how, lengths ? std::optional((*lengths)[at]) : std::nullopt);
-        break;
-      case Mode::reflect:
-      case Mode::symmetric:
-        // An axis of one element has nothing to reflect.
-        if (extent == 1) axis.repeat_edges();
-        while (extent > 1 && !axis.done()) axis.reflect(how == Mode::symmetric, odd, extent);
-        break;
-      case Mode::wrap:
-        while (!axis.done()) axis.wrap(extent);
-        break;
-    }
+    // Arrays that are computed have no elements without a value.
+    extend(axis, how == Mode::empty ? Mode::constant : how, array.shape()[d], values[at],
+           lengths ? std::optional((*lengths)[at]) : std::nullopt, odd);
     result = axis.array();
   }
   return result;

@@ -6,6 +6,7 @@
 #include "quarry/local/device/range.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/operators.h"
 
@@ -46,18 +47,6 @@ void check_integers(const NdArray& array) {
 bool all_within(const NdArray& positions, int64_t extent) {
   return positions.size() == 0 ||
          (item_or(ops::min(positions), 0).as_int64() >= 0 && item_or(ops::max(positions), 0).as_int64() < extent);
-}
-
-// Bytes between neighbours along each axis, in elements of an array of `shape`.
-Dims element_strides(const Dims& shape, std::string_view order) {
-  Dims strides = Dims::filled(shape.size());
-  int64_t step = 1;
-  for (int i = 0; i < shape.size(); ++i) {
-    const int d = order == "C" ? shape.size() - 1 - i : i;
-    strides[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
 }
 
 }  // namespace
@@ -120,7 +109,7 @@ ArrayTuple unravel_index(const NdArray& indices, const Dims& shape, std::string_
       if (value < 0 || value >= size)
         throw InvalidArgument(fmt::format("index {} is out of bounds for array with size {}", value, size));
   }
-  const Dims strides = element_strides(shape, order);
+  const Dims strides = arrange::element_strides(shape, order);
   ArrayTuple result;
   for (int d = 0; d < shape.size(); ++d)
     result.push_back(apply("remainder"_op, {apply("floor_divide"_op, {flat, strides[d]}), shape[d]}));
@@ -142,7 +131,7 @@ NdArray ravel_multi_index(const std::vector<NdArray>& multi_index, const Dims& d
   if (static_cast<int>(modes.size()) != ndim)
     throw InvalidArgument(fmt::format("incorrect number of modes: {} for {} dimensions", modes.size(), ndim));
   element_count(dims);  // must fit
-  const Dims strides = element_strides(dims, order);
+  const Dims strides = arrange::element_strides(dims, order);
   std::optional<NdArray> sum;
   for (int d = 0; d < ndim; ++d) {
     const NdArray& given = multi_index[static_cast<size_t>(d)];

@@ -303,4 +303,40 @@ inline std::pair<std::vector<int64_t>, Dims> tiled_by(const Dims& of, const Ints
   return {std::move(counts), shape};
 }
 
+// ---- Nested lists of blocks, and orders of elements -----------------------------------------------------------------
+
+// Depth of the nested lists, and the largest ndim of an array in them. All lists must be equally deep and not empty.
+struct BlockDepth {
+  int lists = 0, ndim = 0;
+};
+template <class Blocks>
+BlockDepth depth_of(const Blocks& blocks) {
+  if (!blocks.is_list()) return {0, blocks.array().ndim()};
+  if (blocks.list().empty()) throw InvalidArgument("List at arrays cannot be empty");
+  BlockDepth result = depth_of(blocks.list()[0]);
+  for (const auto& part : blocks.list()) {
+    const BlockDepth depth = depth_of(part);
+    if (depth.lists != result.lists) {
+      throw InvalidArgument(
+          fmt::format("List depths are mismatched. First element was at depth {}, but there is an "
+                      "element at depth {}",
+                      result.lists + 1, depth.lists + 1));
+    }
+    result.ndim = std::max(result.ndim, depth.ndim);
+  }
+  return {result.lists + 1, result.ndim};
+}
+
+// Elements between neighbours along each axis of an array of `shape`, in order "C" or "F".
+inline Dims element_strides(const Dims& shape, std::string_view order) {
+  Dims strides = Dims::filled(shape.size());
+  int64_t step = 1;
+  for (int i = 0; i < shape.size(); ++i) {
+    const int d = order == "C" ? shape.size() - 1 - i : i;
+    strides[d] = step;
+    step *= std::max<int64_t>(shape[d], 1);
+  }
+  return strides;
+}
+
 }  // namespace quarry::local::arrange

@@ -45,26 +45,8 @@ NdArray join_result(const NdArray& written, const std::optional<NdArray>& out) {
   return *out;
 }
 
-// Depth of the nested lists, and the largest ndim of an array in them. All lists must be equally deep and not empty.
-struct BlockDepth {
-  int lists = 0, ndim = 0;
-};
-BlockDepth depth_of(const Blocks& blocks) {
-  if (!blocks.is_list()) return {0, blocks.array().ndim()};
-  if (blocks.list().empty()) throw InvalidArgument("List at arrays cannot be empty");
-  BlockDepth result = depth_of(blocks.list()[0]);
-  for (const Blocks& part : blocks.list()) {
-    const BlockDepth depth = depth_of(part);
-    if (depth.lists != result.lists) {
-      throw InvalidArgument(
-          fmt::format("List depths are mismatched. First element was at depth {}, but there is an "
-                      "element at depth {}",
-                      result.lists + 1, depth.lists + 1));
-    }
-    result.ndim = std::max(result.ndim, depth.ndim);
-  }
-  return {result.lists + 1, result.ndim};
-}
+using arrange::BlockDepth;
+using arrange::depth_of;
 
 void collect(const Blocks& blocks, std::vector<NdArray>& arrays) {
   if (!blocks.is_list()) return arrays.push_back(blocks.array());

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -41,5 +42,36 @@ std::vector<Widths> widths_of(const std::variant<AxisWidths, NdArray>& given, in
 
 // Throws InvalidArgument for what is too large, and for empty axes that the mode cannot extend.
 Dims padded_shape(const Dims& shape, const std::vector<Widths>& widths, Mode mode);
+
+// Fills what is before and after an axis of `extent` elements. Axis: fill, repeat_edges, ramp, statistic, reflect,
+// wrap, done; reflect and wrap make one round. Of mode `empty` nothing is filled.
+template <class Axis>
+void extend(Axis& axis, Mode mode, int64_t extent, const Pair& values, const std::optional<Widths>& stat_length,
+            bool odd) {
+  switch (mode) {
+    case Mode::constant:
+      return axis.fill(values);
+    case Mode::edge:
+      return axis.repeat_edges();
+    case Mode::linear_ramp:
+      return axis.ramp(values);
+    case Mode::maximum:
+    case Mode::minimum:
+    case Mode::mean:
+    case Mode::median:
+      return axis.statistic(mode, stat_length);
+    case Mode::reflect:
+    case Mode::symmetric:
+      // An axis of one element has nothing to reflect.
+      if (extent == 1) axis.repeat_edges();
+      while (extent > 1 && !axis.done()) axis.reflect(mode == Mode::symmetric, odd, extent);
+      return;
+    case Mode::wrap:
+      while (!axis.done()) axis.wrap(extent);
+      return;
+    case Mode::empty:
+      return;
+  }
+}
 
 }  // namespace quarry::local::ops::padding

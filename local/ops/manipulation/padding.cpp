@@ -181,34 +181,7 @@ NdArray pad(const NdArray& array, const std::variant<AxisWidths, NdArray>& pad_w
     const auto at = static_cast<size_t>(d);
     PaddedAxis axis(region(d + 1), d, widths[at]);
     if (axis.done()) continue;
-    switch (how) {
-      case Mode::constant:
-        axis.fill(values[at]);
-        break;
-      case Mode::edge:
-        axis.repeat_edges();
-        break;
-      case Mode::linear_ramp:
-        axis.ramp(values[at]);
-        break;
-      case Mode::maximum:
-      case Mode::minimum:
-      case Mode::mean:
-      case Mode::median:
-        axis.statistic(how, lengths ? std::optional((*lengths)[at]) : std::nullopt);
-        break;
-      case Mode::reflect:
-      case Mode::symmetric:
-        // An axis of one element has nothing to reflect.
-        if (array.shape()[d] == 1) axis.repeat_edges();
-        while (array.shape()[d] > 1 && !axis.done()) axis.reflect(how == Mode::symmetric, odd, array.shape()[d]);
-        break;
-      case Mode::wrap:
-        while (!axis.done()) axis.wrap(array.shape()[d]);
-        break;
-      case Mode::empty:
-        break;
-    }
+    extend(axis, how, array.shape()[d], values[at], lengths ? std::optional((*lengths)[at]) : std::nullopt, odd);
   }
   if (function) pad_lines(result, widths, *function);
   return result;

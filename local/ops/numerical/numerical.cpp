@@ -8,6 +8,7 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/numerical/sliding.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/rows.h"
@@ -36,17 +37,7 @@ NdArray sliding_products(const NdArray& a_in, const NdArray& v_in, std::string_v
   const ExecContext context = context_for(common_device(both));
   const DType dtype = promoted(a_in, v_in), sum = widened(dtype);
   const int64_t elements = a_in.size(), taps = v_in.size();
-  int64_t before = 0, results = elements;
-  if (mode == "full") {
-    before = taps - 1;
-    results = elements + taps - 1;
-  } else if (mode == "same") {
-    before = taps / 2;
-  } else if (mode == "valid") {
-    results = elements - taps + 1;
-  } else {
-    throw InvalidArgument(fmt::format("mode must be one of 'valid', 'same', or 'full' (got '{}')", mode));
-  }
+  const auto [before, results] = sliding_extent(mode, elements, taps);
   // Few long sums are dot products.
   constexpr int64_t kFew = 8, kLong = 4096;
   if (mode == "valid" && results <= kFew && taps >= kLong) {
