@@ -52,19 +52,6 @@ Array full(const Ints& shape, const Operand& fill_value, Maybe<DType> dtype) {
   return quarry::broadcast_to(cast_to(fill_value.array(), dtype), dims_of(shape));
 }
 
-Array zeros_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape) {
-  return quarry::zeros(shape ? dims_of(*shape) : a.shape(), dtype.value_or(a.dtype()));
-}
-Array ones_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape) {
-  return quarry::ones(shape ? dims_of(*shape) : a.shape(), dtype.value_or(a.dtype()));
-}
-Array empty_like(const Array& prototype, Maybe<DType> dtype, const Maybe<Ints>& shape) {
-  return zeros_like(prototype, dtype, shape);
-}
-Array full_like(const Array& a, const Operand& fill_value, Maybe<DType> dtype, const Maybe<Ints>& shape) {
-  return full(shape ? *shape : Ints(a.shape()), fill_value, dtype.value_or(a.dtype()));
-}
-
 Array arange(const Scalar& start_or_stop, const Maybe<Scalar>& stop, const Scalar& step, Maybe<DType> dtype) {
   return stop ? quarry::arange(start_or_stop, *stop, step, dtype)
               : quarry::arange(Scalar(0), start_or_stop, step, dtype);
@@ -83,29 +70,6 @@ Array transpose_method(const Array& a, const std::vector<Axes>& axes) {
   for (const Axes& axis : axes) {
     if (axis.none() || axis.list().size() != 1) throw TypeError("transpose() takes one tuple of axes or several axes");
     order.push_back(axis.list()[0]);
-  }
-  return quarry::transpose(a, order);
-}
-
-Array moveaxis(const Array& a, const Ints& source, const Ints& destination) {
-  const std::vector<int64_t>&from = source.values(), &to = destination.values();
-  if (from.size() != to.size())
-    throw InvalidArgument("`source` and `destination` arguments must have the same number of elements");
-  const auto count = static_cast<size_t>(a.ndim());
-  std::vector<int64_t> order(count, -1);
-  std::vector<bool> used(count, false);
-  for (size_t i = 0; i < from.size(); ++i) {
-    const auto axis = static_cast<size_t>(local::normalize_axis(from[i], a.ndim()));
-    const auto place = static_cast<size_t>(local::normalize_axis(to[i], a.ndim()));
-    if (used[axis] || order[place] != -1) throw InvalidArgument("an axis is named twice");
-    order[place] = static_cast<int64_t>(axis);
-    used[axis] = true;
-  }
-  size_t next = 0;
-  for (int64_t& axis : order) {
-    if (axis != -1) continue;
-    while (used[next]) ++next;
-    axis = static_cast<int64_t>(next++);
   }
   return quarry::transpose(a, order);
 }
@@ -129,14 +93,6 @@ Array ravel(const Array& a, std::string_view order) { return quarry::ravel(is_fo
 Array flatten(const Array& a, std::string_view order) { return ravel(a, order); }
 Array expand_dims(const Array& a, const Ints& axis) { return quarry::expand_dims(a, Axes(axis.values())); }
 
-Array flip(const Array& m, const Axes& axis) {
-  const uint32_t axes = axis.none() ? ~uint32_t{0} : axis.mask(m.ndim());
-  std::vector<local::IndexItem> index;
-  for (int d = 0; d < m.ndim(); ++d)
-    index.emplace_back((axes >> d & 1u) != 0 ? local::Slice{std::nullopt, std::nullopt, -1} : local::full_slice);
-  return m[std::span<const local::IndexItem>(index)];
-}
-
 Dims shape(const Array& a) { return a.shape(); }
 int64_t size(const Array& a, const Axes& axis) {
   if (axis.none()) return a.size();
@@ -158,26 +114,13 @@ std::vector<Array> cast_all(std::vector<Array> arrays, Maybe<DType> dtype) {
 }  // namespace
 
 Array concatenate(const std::vector<Array>& arrays, Maybe<int64_t> axis, Maybe<DType> dtype) {
-  std::vector<Array> parts = cast_all(arrays, dtype);
-  if (axis) return quarry::concatenate(parts, *axis);
-  for (Array& part : parts) part = quarry::ravel(part);
-  return quarry::concatenate(parts, 0);
+  return quarry::concat(cast_all(arrays, dtype), axis);
 }
 Array stack(const std::vector<Array>& arrays, int64_t axis, Maybe<DType> dtype) {
   return quarry::stack(cast_all(arrays, dtype), axis);
 }
-Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype) {
-  std::vector<Array> parts = cast_all(tup, dtype);
-  for (Array& part : parts)
-    if (part.ndim() < 2) part = quarry::reshape(part, Dims{1, part.size()});
-  return quarry::concatenate(parts, 0);
-}
-Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype) {
-  std::vector<Array> parts = cast_all(tup, dtype);
-  for (Array& part : parts)
-    if (part.ndim() == 0) part = quarry::reshape(part, Dims{1});
-  return quarry::concatenate(parts, !parts.empty() && parts[0].ndim() > 1 ? 1 : 0);
-}
+Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype) { return quarry::vstack(cast_all(tup, dtype)); }
+Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype) { return quarry::hstack(cast_all(tup, dtype)); }
 
 namespace {
 
@@ -250,12 +193,6 @@ std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, con
   if (!x || !y) throw InvalidArgument("either both or neither of x and y should be given");
   const Operand args[] = {condition, *x, *y};
   return quarry::apply("where"_op, args);
-}
-
-Array dot(const Array& a, const Array& b) {
-  if (a.ndim() == 0 || b.ndim() == 0) return quarry::multiply(a, b);
-  if (b.ndim() > 2) throw NotSupported("dot() of chunked arrays with more than two axes on the right; use @");
-  return quarry::matmul(a, b);
 }
 
 namespace linalg {

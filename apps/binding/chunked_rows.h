@@ -60,10 +60,6 @@ Array zeros(const Ints& shape, Maybe<DType> dtype);
 Array ones(const Ints& shape, Maybe<DType> dtype);
 Array empty(const Ints& shape, Maybe<DType> dtype);
 Array full(const Ints& shape, const Operand& fill_value, Maybe<DType> dtype);
-Array zeros_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape);
-Array ones_like(const Array& a, Maybe<DType> dtype, const Maybe<Ints>& shape);
-Array empty_like(const Array& prototype, Maybe<DType> dtype, const Maybe<Ints>& shape);
-Array full_like(const Array& a, const Operand& fill_value, Maybe<DType> dtype, const Maybe<Ints>& shape);
 Array arange(const Scalar& start_or_stop, const Maybe<Scalar>& stop, const Scalar& step, Maybe<DType> dtype);
 Array eye(int64_t N, Maybe<int64_t> M, int64_t k, Maybe<DType> dtype);
 Array identity(int64_t n, Maybe<DType> dtype);
@@ -73,13 +69,11 @@ Array identity(int64_t n, Maybe<DType> dtype);
 QUARRY_ALSO(astype_method, quarry::astype)
 Array transpose(const Array& a, const Axes& axes);
 Array transpose_method(const Array& a, const std::vector<Axes>& axes);
-Array moveaxis(const Array& a, const Ints& source, const Ints& destination);
 Array reshape(const Array& a, const Ints& shape, std::string_view order);
 Array reshape_method(const Array& a, const std::vector<Ints>& shape, std::string_view order);
 Array ravel(const Array& a, std::string_view order);
 Array flatten(const Array& a, std::string_view order);
 Array expand_dims(const Array& a, const Ints& axis);
-Array flip(const Array& m, const Axes& axis);
 Dims shape(const Array& a);
 int64_t size(const Array& a, const Axes& axis);
 int64_t ndim(const Array& a);
@@ -102,8 +96,6 @@ std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, con
                                                    const Maybe<Operand>& y);
 
 // ---- Products ----
-
-Array dot(const Array& a, const Array& b);
 
 #define QUARRY_VIEW_OF_EACH(name)                                                       \
   inline std::variant<Array, std::vector<Array>> name(const std::vector<Array>& arys) { \
