@@ -175,8 +175,9 @@ consteval NamesInSignature names_in(std::string_view signature) {
     if (item == "/" || item == "*" || item.starts_with("**")) continue;
     const bool is_variadic = item.starts_with('*');
     if (is_variadic) item.remove_prefix(1);
-    const size_t equals = item.find('=');
-    result.names[result.count++] = {item.substr(0, equals), is_variadic || equals != std::string_view::npos};
+    size_t equals = 0;  // find('=') is no constant expression for GCC 12 with -fsanitize=undefined
+    while (equals < item.size() && item[equals] != '=') ++equals;
+    result.names[result.count++] = {item.substr(0, equals), is_variadic || equals < item.size()};
   }
   return result;
 }
