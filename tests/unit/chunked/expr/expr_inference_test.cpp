@@ -13,6 +13,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 #include "tests/oracle/reader.h"
+#include "tests/support/cpu_chunks.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {
@@ -146,7 +147,9 @@ TEST(ExprHash, DeepChainsNeedNoStack) {
   EXPECT_EQ(expr::topological(std::span(&x.node(), 1)).size(), 20000u * 2 + 1);
 }
 
-TEST(ExprChunks, FollowTheLargestStoredArgument) {
+class ExprChunks : public testing::CpuChunks {};
+
+TEST_F(ExprChunks, FollowTheLargestStoredArgument) {
   const Array x(
       expr::source(std::make_shared<testing::MemoryDataset>("/x", Dims{100000, 512}, DType::float64, Dims{8192, 64})));
   EXPECT_EQ(x.chunks().largest(), (Dims{8192, 256}));
@@ -158,7 +161,7 @@ TEST(ExprChunks, FollowTheLargestStoredArgument) {
   EXPECT_EQ((x.rechunk({1000, -1}) * 2).chunks().largest(), (Dims{1000, 512}));
 }
 
-TEST(ExprChunks, AnOuterProductIsCutToTheTarget) {
+TEST_F(ExprChunks, AnOuterProductIsCutToTheTarget) {
   const Array x(expr::source(std::make_shared<testing::MemoryDataset>("/x", Dims{1 << 20}, DType::float64)));
   const Array y = expand_dims(x, 1) * x;
   EXPECT_EQ(y.shape(), (Dims{1 << 20, 1 << 20}));

@@ -9,6 +9,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/plan/passes.h"
+#include "tests/support/cpu_chunks.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {
@@ -191,13 +192,16 @@ plan::Plan plan_of(std::initializer_list<Array> arrays, int64_t memory = 0) {
   return plan::make_plan(roots, options);
 }
 
-TEST(PassGrids, DataSetsAreReadInTheStagesChunks) {
+class PassGrids : public testing::CpuChunks {};
+class PassBudget : public testing::CpuChunks {};
+
+TEST_F(PassGrids, DataSetsAreReadInTheStagesChunks) {
   const Array x = dataset("/x", {100000, 512}, Dims{8192, 64}), y = dataset("/y", {100000, 512}, Dims{100, 512});
   const plan::Plan plan = plan_of({x + y});
   EXPECT_EQ(plan.stages.size(), 1u) << describe(plan);
 }
 
-TEST(PassGrids, ComputedInputsAreRechunked) {
+TEST_F(PassGrids, ComputedInputsAreRechunked) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const plan::Plan plan = plan_of({x.rechunk({1024, -1}) - mean(x.rechunk({8192, 64}), 0)});
   ASSERT_EQ(plan.stages.size(), 3u) << describe(plan);
@@ -207,14 +211,14 @@ TEST(PassGrids, ComputedInputsAreRechunked) {
   EXPECT_EQ(plan.stages[2].grid.largest(), (Dims{1024, 512}));
 }
 
-TEST(PassGrids, ReshapesKeepChunksConsecutive) {
+TEST_F(PassGrids, ReshapesKeepChunksConsecutive) {
   const Array x = dataset("/x", {1 << 12, 1 << 12});
   const plan::Plan plan = plan_of({(x + 1).reshape({1 << 6, 1 << 6, 1 << 12})});
   EXPECT_EQ(plan.stages[1].kind(), "reshape");
   EXPECT_EQ(plan.stages[1].grid.largest(), (Dims{8, 64, 4096}));
 }
 
-TEST(PassBudget, HalvesAutomaticChunksAndSaysSo) {
+TEST_F(PassBudget, HalvesAutomaticChunksAndSaysSo) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const plan::Plan roomy = plan_of({sum(x, 0)}, int64_t{1} << 30), tight = plan_of({sum(x, 0)}, int64_t{32} << 20);
   EXPECT_EQ(roomy.note, "");
@@ -224,7 +228,7 @@ TEST(PassBudget, HalvesAutomaticChunksAndSaysSo) {
   EXPECT_NE(tight.hash, roomy.hash);
 }
 
-TEST(PassGrids, CompressedChunksAreDecodedOnceInAProduct) {
+TEST_F(PassGrids, CompressedChunksAreDecodedOnceInAProduct) {
   const auto plain = std::make_shared<MemoryDataset>("/x", Dims{524288, 512}, DType::float64, Dims{8192, 64});
   const auto packed = std::make_shared<MemoryDataset>("/p", Dims{524288, 512}, DType::float64, Dims{8192, 64});
   packed->set_filters({{io::Filter::Kind::deflate, 4, "deflate"}});
@@ -235,14 +239,14 @@ TEST(PassGrids, CompressedChunksAreDecodedOnceInAProduct) {
   }
 }
 
-TEST(PassBudget, LeavesTheUsersChunksAlone) {
+TEST_F(PassBudget, LeavesTheUsersChunksAlone) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const plan::Plan plan = plan_of({sum(x.rechunk({65536, 64}), 0)}, int64_t{32} << 20);
   EXPECT_EQ(plan.stages[0].grid.largest(), (Dims{65536, 64}));
   EXPECT_EQ(plan.note, "");
 }
 
-TEST(PassBudget, ChosenChunksGiveTheSameCutsForEveryBudget) {
+TEST_F(PassBudget, ChosenChunksGiveTheSameCutsForEveryBudget) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64}).rechunk({2000, 512});
   const Array z = x - mean(x, 0);
   const std::initializer_list<Array> arrays{matmul(z.T(), z), sum(reshape(x, {-1, 1024}), 0),

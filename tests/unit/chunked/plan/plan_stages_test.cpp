@@ -9,6 +9,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/plan/passes.h"
+#include "tests/support/cpu_chunks.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {
@@ -32,7 +33,9 @@ Plan plan_of(std::initializer_list<Array> arrays, int64_t memory = 0) {
 
 const plan::Fused& fused(const Plan& plan, size_t stage) { return std::get<plan::Fused>(plan.stages[stage].work); }
 
-TEST(PlanStages, ASumReadsItsFileOnce) {
+class PlanStages : public testing::CpuChunks {};
+
+TEST_F(PlanStages, ASumReadsItsFileOnce) {
   const Array x = dataset("/x", {1 << 20, 64}, Dims{8192, 64});
   const Plan plan = plan_of({sum(x)});
   ASSERT_EQ(plan.stages.size(), 1u);
@@ -43,14 +46,14 @@ TEST(PlanStages, ASumReadsItsFileOnce) {
   EXPECT_EQ(plan.stages[0].outputs[0].shape, Dims{});
 }
 
-TEST(PlanStages, AChainAndItsReductionAreOneStage) {
+TEST_F(PlanStages, AChainAndItsReductionAreOneStage) {
   const Array x = dataset("/x", {1 << 20});
   const Plan plan = plan_of({mean(sqrt(x * x + 1) * exp(-x))});
   ASSERT_EQ(plan.stages.size(), 1u);
   EXPECT_EQ(fused(plan, 0).inputs.size(), 1u);
 }
 
-TEST(PlanStages, SiblingReductionsShareOnePass) {
+TEST_F(PlanStages, SiblingReductionsShareOnePass) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const Plan plan = plan_of({mean(x, 0), std(x, 0, {.ddof = 1}), sum(isnan(x), 0)});
   ASSERT_EQ(plan.stages.size(), 1u);
@@ -59,14 +62,14 @@ TEST(PlanStages, SiblingReductionsShareOnePass) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(plan.results[static_cast<size_t>(i)].output, i);
 }
 
-TEST(PlanStages, ADependentReductionWaits) {
+TEST_F(PlanStages, ADependentReductionWaits) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const Plan plan = plan_of({mean(x, 0), mean(x - mean(x, 0), 0)});
   ASSERT_EQ(plan.stages.size(), 2u);
   EXPECT_EQ(fused(plan, 1).inputs.size(), 2u);
 }
 
-TEST(PlanStages, PrincipalComponents) {
+TEST_F(PlanStages, PrincipalComponents) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const Array z = (x - mean(x, 0)) / std(x, 0);
   const Array again = (x - mean(x, 0)) / std(x, 0);
