@@ -53,6 +53,12 @@ bool describe(const AxisGroup& g, const Dims& extents, const Operand& operand, i
   return true;
 }
 
+// cuFFT's real plans of doubles along a strided axis take twice as long as two copies and a plan of contiguous lines.
+bool is_slow(const AxisGroup& g, const PlanLayout& plan) {
+  return g.kind != TransformKind::complex && g.dtype == DType::float64 && g.axes.size() == 1 &&
+         (plan.input.stride > 1 || plan.output.stride > 1);
+}
+
 }  // namespace
 
 std::optional<GroupLayout> layout_of(const AxisGroup& g) {
@@ -211,7 +217,10 @@ class Job {
   void run_inverse(const std::vector<int>& axes) {
     const Dims half = half_extents(t_);
     const Memory copied(*this, element_count(half) * itemsize(complex()));
-    const Operand input{copied.data(), contiguous_strides(half, itemsize(complex()))};
+    // Doubles along one axis: in lines, see is_slow().
+    const Operand input =
+        arranged(copied.data(), half, axes.size() == 1 && t_.dtype == DType::float64 ? axes : std::vector<int>(),
+                 itemsize(complex()));
     copy(complex(), t_.input_shape, t_.input, half, input);
     const AxisGroup last = half_group(axes, half, input, t_.shape, t_.output);
     std::vector<int> earlier;
@@ -257,23 +266,32 @@ class Job {
 
   void execute(const AxisGroup& group) { execute(group, t_.kind == TransformKind::half_to_real || t_.inverse); }
   void execute(const AxisGroup& group, bool inverse) {
-    if (const std::optional<GroupLayout> layout = layout_of(group)) return execute(group, *layout, inverse);
+    const std::optional<GroupLayout> layout = layout_of(group);
+    if (layout && !is_slow(group, layout->plan)) return execute(group, *layout, inverse);
     // Through contiguous memory, the group's axes last.
     AxisGroup packed = group;
-    const Memory in(*this, element_count(group.input_extents) * input_size(group));
-    packed.input = arranged(in.data(), group.input_extents, group.axes, input_size(group));
-    copy(group.kind == TransformKind::real_to_half ? t_.dtype : complex(), group.input_extents, group.input,
-         group.input_extents, packed.input);
+    std::optional<Memory> in, out;
+    const auto pack_input = [&] {
+      in.emplace(*this, element_count(group.input_extents) * input_size(group));
+      packed.input = arranged(in->data(), group.input_extents, group.axes, input_size(group));
+      copy(group.kind == TransformKind::real_to_half ? t_.dtype : complex(), group.input_extents, group.input,
+           group.input_extents, packed.input);
+    };
+    if (!layout || layout->plan.input.stride > 1) pack_input();
     if (group.kind == TransformKind::complex) {
       packed.output = packed.input;
       run_packed(packed, inverse);
       return copy(complex(), group.output_extents, packed.output, group.output_extents, group.output);
     }
-    const Memory out(*this, element_count(group.output_extents) * output_size(group));
-    packed.output = arranged(out.data(), group.output_extents, group.axes, output_size(group));
+    if (!layout || layout->plan.output.stride > 1) {
+      out.emplace(*this, element_count(group.output_extents) * output_size(group));
+      packed.output = arranged(out->data(), group.output_extents, group.axes, output_size(group));
+    }
+    if (!in && !layout_of(packed)) pack_input();
     run_packed(packed, inverse);
-    copy(group.kind == TransformKind::half_to_real ? t_.dtype : complex(), group.output_extents, packed.output,
-         group.output_extents, group.output);
+    if (out)
+      copy(group.kind == TransformKind::half_to_real ? t_.dtype : complex(), group.output_extents, packed.output,
+           group.output_extents, group.output);
   }
   void run_packed(const AxisGroup& group, bool inverse) {
     const std::optional<GroupLayout> layout = layout_of(group);
