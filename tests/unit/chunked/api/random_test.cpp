@@ -10,6 +10,7 @@
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/random_expressions.h"
 
 namespace quarry {
@@ -100,7 +101,14 @@ void expect_same_bits(const NdArray& chunked, const NdArray& local) {
   }
 }
 
-TEST(Generator, GivesTheLocalNumbersOnAnyChunks) {
+class GeneratorOnDevices : public test::OnDevice {};
+QUARRY_ON_EVERY_DEVICE(GeneratorOnDevices);
+
+TEST_P(GeneratorOnDevices, GivesTheLocalNumbersOnAnyChunks) {
+  RuntimeOptions options;
+  options.device = GetParam();
+  options.memory = "256MiB";
+  const Runtime runtime(options);
   for (const Dims& shape : {Dims{}, Dims{1}, Dims{0}, Dims{3, 0, 2}, Dims{37, 11}, Dims{5, 4, 6}}) {
     for (const int64_t bytes : {int64_t{24}, int64_t{200}, int64_t{1} << 20}) {
       if (bytes == 24 && local::element_count(shape) > 100) continue;
@@ -117,7 +125,7 @@ TEST(Generator, GivesTheLocalNumbersOnAnyChunks) {
       const std::vector<NdArray> got = to_host(arrays);
       for (size_t i = 0; i < got.size(); ++i) {
         SCOPED_TRACE(lazy[i].first + " " + local::to_string(shape) + ", chunks of " + std::to_string(bytes));
-        expect_same_bits(got[i], expected[i].second);
+        expect_same_bits(got[i], expected[i].second.to(local::Device{}));
       }
       EXPECT_EQ(c.bit_generator().offset, l.bit_generator().offset);
     }

@@ -356,9 +356,11 @@ TEST_P(TrialsOfDevices, AreWhatTheyTake) {
         const int64_t told = trial(call, {{{shape, dtype}}}, GetParam()).peak_bytes;
         const std::string text = fmt::format("{} of {}{}", what, name(dtype), to_string(shape));
         EXPECT_GE(told, taken) << text;
-        // A GPU's singular values are found in one way, and by another one where they are not.
-        const double more = GetParam() == DeviceKind::cuda ? 2 : 1.1;
-        EXPECT_LE(static_cast<double>(told), more * static_cast<double>(taken) + kSmall) << text;
+        // A GPU's singular values are found in one way, and by another one, with memory of its own, where they are not.
+        const bool gpu = GetParam() == DeviceKind::cuda;
+        EXPECT_LE(static_cast<double>(told),
+                  gpu ? 2.0 * static_cast<double>(taken) + (1 << 20) : 1.1 * static_cast<double>(taken) + kSmall)
+            << text;
       }
     }
   }
