@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/engine.h"
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/linalg.h"
@@ -123,14 +124,54 @@ MatrixBatch packed_sums(const MatrixProduct& p, void* data) {
   return {{data, rows, columns, columns, 1}, contiguous_strides(p.batch, rows * columns)};
 }
 
+// A row times a large matrix whose rows are contiguous: cuBLAS reads it at the rate of the memory, a reduction along
+// its columns at five sixths of that.
+bool is_row_times_rows(const MatrixProduct& p) {
+  constexpr int64_t kLarge = int64_t{1} << 20;
+  const bool blas = p.dtype == DType::float32 || p.dtype == DType::float64 || (is_complex(p.dtype) && !p.conjugate);
+  const MatrixView &a = p.a.matrix, &b = p.b.matrix, &c = p.c.matrix;
+  return blas && element_count(p.batch) == 1 && c.rows == 1 && b.rows > 1 && b.columns > 1 && b.column_stride == 1 &&
+         b.row_stride >= b.columns && a.column_stride >= 1 && c.column_stride >= 1 && b.rows * b.columns >= kLarge;
+}
+
+int64_t row_scratch_bytes(const MatrixProduct& p) {
+  return workspace_bytes(p.dtype, 1, p.b.matrix.columns, p.b.matrix.rows);
+}
+
 int64_t vector_scratch_bytes(const MatrixProduct& p) {
+  if (is_row_times_rows(p)) return row_scratch_bytes(p);
   if (!is_half(p.dtype)) return cuda_engine().run_scratch_bytes(vector_program(p), vector_launch(p, p.c, p.dtype));
   const Launch launch = vector_launch(p, packed_sums(p, nullptr), DType::float32);
   return rounded_allocation(results(p) * itemsize(DType::float32)) +
          cuda_engine().run_scratch_bytes(vector_program(p), launch);
 }
 
+void multiply_row_by_rows(const MatrixProduct& p, const ExecContext& context) {
+  const MatrixView &a = p.a.matrix, &b = p.b.matrix, &c = p.c.matrix;
+  CudaStream& stream = cuda_stream(context.stream);
+  const int64_t bytes = row_scratch_bytes(p);
+  const Scratch workspace(bytes, context);
+  const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
+  const auto multiply = [&](auto routine, auto one) {
+    using T = decltype(one);
+    const T zero = {};
+    // cuBLAS sees the transpose.
+    QUARRY_CUDA_CALL(routine(handle, CUBLAS_OP_N, b.columns, b.rows, &one, static_cast<const T*>(b.data), b.row_stride,
+                             static_cast<const T*>(a.data), a.column_stride, &zero, static_cast<T*>(c.data),
+                             c.column_stride));
+  };
+  if (p.dtype == DType::float32)
+    multiply(cublasSgemv_64, 1.f);
+  else if (p.dtype == DType::float64)
+    multiply(cublasDgemv_64, 1.);
+  else if (p.dtype == DType::complex64)
+    multiply(cublasCgemv_64, cuComplex{1, 0});
+  else
+    multiply(cublasZgemv_64, cuDoubleComplex{1, 0});
+}
+
 void multiply_vectors(const MatrixProduct& p, const ExecContext& context) {
+  if (is_row_times_rows(p)) return multiply_row_by_rows(p, context);
   const Program program = vector_program(p);
   if (!is_half(p.dtype)) return cuda_engine().run(program, vector_launch(p, p.c, p.dtype), context);
   const Scratch scratch(results(p) * itemsize(DType::float32), context);

@@ -164,6 +164,30 @@ TEST_P(Products, VectorsAndConjugation) {
   EXPECT_EQ(wide(ops::matmul(x[{Slice{{}, {}, -1}}], m)), wide(ops::matmul(x[{Slice{{}, {}, -1}}].copy(), m)));
 }
 
+// Whole numbers, so that every order of a sum gives the same bits.
+TEST_P(Products, ARowTimesALargeMatrix) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128, DType::float16}) {
+    const NdArray m = digits({1030, 2050}, dtype), row = digits({2060}, dtype);
+    const auto check = [&](const NdArray& x, const NdArray& y) {
+      const NdArray want = reduce("sum"_reduction, {apply("multiply"_op, {x.reshape({-1, 1}), y})}, 0);
+      EXPECT_EQ(wide(ops::matmul(x, y)), wide(want)) << name(dtype) << to_string(y.shape());
+    };
+    const NdArray x = row[{Slice{0, 1030, {}}}];
+    if (dtype != DType::float16) {
+      check(x, m);
+      check(row[{Slice{{}, {}, 2}}], m);
+      check(x[{Slice{{}, {}, -1}}], m);
+      check(x, m[{full_slice, Slice{1, {}, {}}}]);
+      check(row[{Slice{0, 2050, {}}}], m.T());
+      check(x[{Slice{0, 515, {}}}], m[{Slice{{}, {}, 2}}]);
+    }
+    EXPECT_EQ(wide(ops::matmul(x.reshape({1, 1030}), m)), wide(ops::matmul(x, m)));
+    if (is_complex(dtype)) {
+      EXPECT_EQ(wide(ops::vecmat(x, m)), wide(ops::matmul(apply("conjugate"_op, {x}), m))) << name(dtype);
+    }
+  }
+}
+
 TEST_P(Products, OutMayOverlapAndConvert) {
   const NdArray a = digits({4, 4}, DType::float64);
   const std::vector<std::complex<double>> want = plain_product(a, a, DType::float64);
