@@ -8,6 +8,7 @@
 #include "quarry/local/base/half.h"
 
 #define QUARRY_FN static inline __attribute__((unused))
+#define QUARRY_LONG_FN QUARRY_FN
 #define QUARRY_BIT_CAST(To, value) std::bit_cast<To>(value)
 
 namespace quarry::local::math {

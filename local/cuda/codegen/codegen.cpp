@@ -54,10 +54,10 @@ ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype
   w.line("using In = {};", type_name(input));
   w.line("using T = {};", type_name(dtype));
   w.line("using W = {};", widened ? "float" : type_name(dtype));
-  // A scan's passes hold dozens of copies of what they inline. What costs more than an addition is called instead: with
+  // A scan's passes hold dozens of copies of what they inline. What costs more than an addition is called: with
   // special functions the compiler takes minutes otherwise.
   const bool called = row.grouping == OpInfo::Grouping::in_order || row.cost > 4;
-  w.open(fmt::format("{}QUARRY_FN W combine(W x, W y)", called ? "__noinline__ " : ""));
+  w.open(fmt::format("{} W combine(W x, W y)", called ? "QUARRY_LONG_FN" : "QUARRY_FN"));
   w.raw("using T [[maybe_unused]] = W;");
   w.line("return {};", row.expression);
   w.close();

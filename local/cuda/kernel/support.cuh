@@ -191,7 +191,7 @@ QUARRY_FN double invert(const mass_table& table, const S&, double u) {
 }
 // A call: long, and rare.
 template <class S>
-__noinline__ QUARRY_FN double computed_mass(const S& s, double k) {
+QUARRY_LONG_FN double computed_mass(const S& s, double k) {
   return hat_mass(s, k);
 }
 template <class S>

@@ -9,6 +9,8 @@ typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 
 #define QUARRY_FN static inline __device__
+// Called rather than copied into every lane and pass: the compiler takes half a minute for such copies.
+#define QUARRY_LONG_FN static __noinline__ __device__
 #define QUARRY_BIT_CAST(To, value) (::quarry::local::bit_copy<To>(value))
 
 namespace quarry::local {

@@ -65,7 +65,7 @@ inline constexpr wide kHalfLogTwoPi = {0x1.d67f1c864beb5p-1, -0x1.65b5a1b7ff5dfp
 inline constexpr wide kLogPi = {0x1.250d048e7a1bdp+0, 0x1.7abf2ad8d5088p-57};
 
 // Of x > 0: 2 artanh(s), s = (m - 1) / (m + 1), for m = x / 2^k within [sqrt(1/2), sqrt(2)].
-QUARRY_FN wide log_wide(wide x) {
+QUARRY_LONG_FN wide log_wide(wide x) {
   constexpr wide fifth = {0x1.999999999999ap-3, -0x1.999999999999ap-57};
   constexpr double coefficients[] = {1.0 / 7,  1.0 / 9,  1.0 / 11, 1.0 / 13, 1.0 / 15,
                                      1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25};
@@ -139,7 +139,7 @@ QUARRY_FN double log_ndtr(double x) {
 QUARRY_FN float log_ndtr(float x) { return static_cast<float>(log_ndtr(static_cast<double>(x))); }
 // The x with ndtr(x) = 1/2 + q, where p / scale is the smaller of ndtr(x) and ndtr(-x) (M. J. Wichura, Algorithm AS
 // 241, Applied Statistics 37, 1988).
-QUARRY_FN double normal_quantile(double q, double p, double log_scale) {
+QUARRY_LONG_FN double normal_quantile(double q, double p, double log_scale) {
   constexpr double a[] = {3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
                           1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
                           3.3430575583588128105e4, 2.5090809287301226727e3};
@@ -206,7 +206,7 @@ QUARRY_FN double stirling_tail(double x) {
   return r * (1.0 / 12) + stirling_rest(r);
 }
 // The logarithm of |Gamma(x)| and its sign. By recurrence to arguments above 16; far below 0 by DLMF 5.5.3.
-QUARRY_FN wide log_gamma_wide(wide x, double& sign) {
+QUARRY_LONG_FN wide log_gamma_wide(wide x, double& sign) {
   sign = 1;
   wide reflected = {0, 0};
   const bool far = x.hi < -20;
@@ -253,7 +253,7 @@ QUARRY_FN T gamma(T x) {
   return math::tgamma(x);
 }
 // log(Gamma(1 + x)) for |x| <= 1/2: DLMF 5.7.3.
-QUARRY_FN double log_gamma_1p(double x) {
+QUARRY_LONG_FN double log_gamma_1p(double x) {
   constexpr double coefficients[] = {
       0.32246703342411321824,    -0.067352301053198095133,   0.020580808427784547879,   -0.0073855510286739852663,
       0.0028905103307415232858,  -0.0011927539117032609771,  0.00050966952474304242234, -0.00022315475845357937976,
@@ -273,7 +273,7 @@ QUARRY_FN double digamma_rest(double r) {
   return r2 * r2 * polynomial(r2, coefficients);
 }
 // By recurrence in two parts, which keeps the digits near zeros of the function.
-QUARRY_FN double digamma_near_zero(double argument) {
+QUARRY_LONG_FN double digamma_near_zero(double argument) {
   wide x = {argument, 0}, sum = {0, 0};
   while (x.hi < 16) {
     sum = subtract(sum, divide({1, 0}, x));
@@ -284,7 +284,7 @@ QUARRY_FN double digamma_near_zero(double argument) {
   sum = subtract(sum, multiply(r, add(half, multiply(r, kTwelfth))));
   return rounded(add(sum, -digamma_rest(r.hi)));
 }
-QUARRY_FN double digamma(double x) {
+QUARRY_LONG_FN double digamma(double x) {
   if (x == 0) return -1 / x;
   double sum = 0;
   if (x < 0) {
@@ -310,7 +310,7 @@ QUARRY_FN double digamma(double x) {
 QUARRY_FN float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 
 // log(Gamma(x + d) / Gamma(x)) for x > 0 and d >= 0, accurate relative to d.
-QUARRY_FN double log_gamma_ratio(double x, double d) {
+QUARRY_LONG_FN double log_gamma_ratio(double x, double d) {
   if (d > 0.01) {
     double sign;
     return rounded(subtract(log_gamma_wide(exact_sum(x, d), sign), log_gamma_wide(x)));
@@ -323,7 +323,7 @@ QUARRY_FN double log_gamma_ratio(double x, double d) {
 
 // The logarithm of B(a, b) for 0 < a <= b: DLMF 5.12.1 and 5.11.1, where b or both are large without the parts that
 // cancel.
-QUARRY_FN wide log_beta_positive(double a, double b) {
+QUARRY_LONG_FN wide log_beta_positive(double a, double b) {
   if (a == 1) return subtract({0, 0}, log_wide(b));
   if (b == 1) return subtract({0, 0}, log_wide(a));
   const wide c = exact_sum(a, b);
@@ -427,7 +427,7 @@ QUARRY_FN double fraction(const Coefficients& at) {
 }
 
 // x^a exp(-x) / Gamma(a).
-QUARRY_FN double gamma_density(double a, double x) {
+QUARRY_LONG_FN double gamma_density(double a, double x) {
   if (is_moderate(a) && x > 1e-4 && x < 700) return math::pow(x, a) * math::exp(-x) / math::tgamma(a);
   if (a < 16) return exp_wide(subtract(add(multiply(log_wide(x), a), -x), log_gamma_wide(a)));
   const wide m = divide(exact_sum(x, -a), {a, 0});
@@ -435,7 +435,7 @@ QUARRY_FN double gamma_density(double a, double x) {
   return math::sqrt(a) / kSqrtTwoPi * exp_wide(negative(multiply(deficit, a))) * math::exp(-stirling_tail(a));
 }
 // The smaller of P and Q where both a is large and x near to it: DLMF 8.12.3 and 8.12.4, the coefficients by 8.12.13.
-QUARRY_FN double gamma_tail_of_large(double a, double x) {
+QUARRY_LONG_FN double gamma_tail_of_large(double a, double x) {
   constexpr double c0[] = {
       -0.33333333333333333333,   0.083333333333333333333,    -0.014814814814814814815,  0.0011574074074074074074,
       0.0003527336860670194,     -0.00017875514403292181070, 3.9192631785224377817e-5,  -2.1854485106799921615e-6,
@@ -462,7 +462,7 @@ QUARRY_FN double gamma_tail_of_large(double a, double x) {
   return exp_wide(negative(d)) * (m.hi < 0 ? tail - correction : tail + correction);
 }
 // P(a, x), or Q(a, x) for `upper`.
-QUARRY_FN double incomplete_gamma(double a, double x, bool upper) {
+QUARRY_LONG_FN double incomplete_gamma(double a, double x, bool upper) {
   if (!(a >= 0 && x >= 0)) return quiet_nan<double>();
   if (a == 0 || isinf(a) || x == 0 || isinf(x)) {
     if ((a == 0 && x == 0) || (isinf(a) && isinf(x))) return quiet_nan<double>();
@@ -510,7 +510,7 @@ QUARRY_FN float gammaincc(float a, float x) {
 }
 
 // x^a y^b / B(a, b), x + y = 1.
-QUARRY_FN double beta_density(double a, double b, wide x, wide y) {
+QUARRY_LONG_FN double beta_density(double a, double b, wide x, wide y) {
   if (is_moderate(a) && is_moderate(b) && x.hi > 1e-4 && y.hi > 1e-4) {
     const double powers = math::pow(x.hi, a) * math::pow(y.hi, b) * (1 + (a * (x.lo / x.hi) + b * (y.lo / y.hi)));
     return powers / beta(a, b);
@@ -527,7 +527,7 @@ QUARRY_FN double beta_density(double a, double b, wide x, wide y) {
 }
 // The lower part for x below the mean or near it: A. R. DiDonato, A. H. Morris, ACM Trans. Math. Softw. 18, 1992,
 // equations 9 and 10.
-QUARRY_FN double beta_fraction(double a, double b, wide x, wide y) {
+QUARRY_LONG_FN double beta_fraction(double a, double b, wide x, wide y) {
   const double t = x.hi, distance = rounded(subtract(multiply(y, a), multiply(x, b)));
   return beta_density(a, b, x, y) * fraction([&](int n, double& c, double& d) {
            const double m = n;
@@ -536,7 +536,7 @@ QUARRY_FN double beta_fraction(double a, double b, wide x, wide y) {
            d = m + (n == 0 ? 0 : m * (b - m) * t / f) + (a + m) / (a + (2 * m + 1)) * (distance + 1 + m * (1 + y.hi));
          });
 }
-QUARRY_FN double betainc(double a, double b, double x) {
+QUARRY_LONG_FN double betainc(double a, double b, double x) {
   if (!(a >= 0 && b >= 0 && x >= 0 && x <= 1)) return quiet_nan<double>();
   if ((a == 0 && b == 0) || (isinf(a) && isinf(b))) return quiet_nan<double>();
   if (x == 0 || x == 1) return x;
