@@ -28,6 +28,9 @@ namespace {
 constexpr int64_t kMostBatched = 512;
 // From this extent on singular vectors come from the polar decomposition.
 constexpr int64_t kLeastPolar = 64;
+// From this extent on so do singular values alone (QR iteration takes twice as long at 4096), and numbers of single
+// precision are decomposed in double: in single most matrices of this size are refused by is_svd().
+constexpr int64_t kLargePolar = 1024;
 // gesvdp: U has as many columns as the matrix.
 constexpr int kEconomic = 1;
 
@@ -325,7 +328,13 @@ bool is_tall(int64_t m, int64_t n) {
   constexpr int64_t kTall = 2;
   return m >= kTall * n;
 }
-bool by_polar(bool vectors, int64_t u_columns, int64_t n) { return vectors && u_columns == n && n >= kLeastPolar; }
+bool by_polar(bool vectors, int64_t u_columns, int64_t n) {
+  return vectors ? u_columns == n && n >= kLeastPolar : n >= kLargePolar;
+}
+DType polar_type(DType dtype, int64_t n) {
+  if (n < kLargePolar) return dtype;
+  return is_complex(dtype) ? DType::complex128 : DType::float64;
+}
 // Several at a time, so that no offset in the library passes 32 bits.
 int64_t at_once(const Eigh& task) {
   constexpr int64_t kMostElements = int64_t{1} << 30;
@@ -639,10 +648,29 @@ class Runner {
   };
 
   void svd_of_one(const Single& task) {
-    if (by_polar(task.u != nullptr, task.u_columns, task.n))
-      polar_svd(task);
-    else
-      iterated_svd(task);
+    if (!by_polar(task.u != nullptr, task.u_columns, task.n)) return iterated_svd(task);
+    const DType dtype = task.dtype, wide = polar_type(dtype, task.n);
+    const int64_t m = task.m, n = task.n, item = itemsize(wide);
+    const bool converted = wide != dtype, vectors = task.u != nullptr, own = converted || !vectors;
+    const Scratch a(converted ? m * n * item : 0, context_), values(converted ? n * item : 0, context_),
+        u(own ? m * n * item : 0, context_), vh(own ? n * n * item : 0, context_);
+    Single inner = task;
+    inner.dtype = wide;
+    inner.u_columns = n;
+    if (own) inner.u = u.data(), inner.vh = vh.data();
+    if (converted) {
+      inner.a = a.data(), inner.values = values.data();
+      cast_elements(dtype, task.a, wide, inner.a, m * n);
+    }
+    polar_svd(inner);
+    if (!converted) return;
+    cast_elements(real_type(wide), inner.values, real_type(dtype), task.values, n);
+    if (!vectors) return;
+    cast_elements(wide, inner.u, dtype, task.u, m * n);
+    cast_elements(wide, inner.vh, dtype, task.vh, n * n);
+  }
+  void cast_elements(DType from_type, void* from, DType to_type, void* to, int64_t n) {
+    copy_strided(from_type, to_type, {n}, from, {1}, to, {1}, /*conjugate=*/false, context_);
   }
 
   // By QR iteration.
@@ -861,14 +889,17 @@ class Bounds {
     return piece(bytes) + piece(sizeof(int));
   }
   int64_t of_one(DType dtype, int64_t m, int64_t n, bool vectors, int64_t u_columns) const {
-    const signed char job = !vectors ? 'N' : u_columns == m ? 'A' : 'S';
-    const int64_t iterated = device(library_.svd(dtype, job, m, n));
-    if (!by_polar(vectors, u_columns, n)) return iterated;
-    const int64_t item = itemsize(dtype), matrix = piece(m * n * item), square = piece(n * n * item);
-    const int64_t products = std::max({blas(dtype, m, n, n), blas(dtype, n, n, m), blas(dtype, n, 1, 1),
-                                       blas(dtype, m * n, 1, 1), blas(dtype, n * n, 1, 1)});
+    const auto iterated = [&](DType type, signed char job) { return device(library_.svd(type, job, m, n)); };
+    if (!by_polar(vectors, u_columns, n)) return iterated(dtype, !vectors ? 'N' : u_columns == m ? 'A' : 'S');
+    const DType wide = polar_type(dtype, n);
+    const int64_t item = itemsize(wide), matrix = piece(m * n * item), square = piece(n * n * item);
+    const int64_t products = std::max({blas(wide, m, n, n), blas(wide, n, n, m), blas(wide, n, 1, 1),
+                                       blas(wide, m * n, 1, 1), blas(wide, n * n, 1, 1)});
     const int64_t measuring = matrix + matrix + square + products;
-    return matrix + square + std::max({iterated, device(library_.polar_svd(dtype, m, n)), measuring});
+    const int64_t converted = wide != dtype ? matrix + piece(n * item) : 0;
+    const int64_t own = wide != dtype || !vectors ? matrix + square : 0;
+    return converted + own + matrix + square +
+           std::max({iterated(wide, n == m ? 'A' : 'S'), device(library_.polar_svd(wide, m, n)), measuring});
   }
   int64_t of_stack(const Svd& task) const {
     const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count, item = itemsize(task.dtype);

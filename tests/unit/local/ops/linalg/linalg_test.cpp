@@ -341,6 +341,26 @@ TEST_P(LinalgOps, LargeMatrices) {
   EXPECT_LT(largest(ops::matmul(matrices[0], inverse) - ops::eye(kRows)), kRatio * condition * precision(dtype));
 }
 
+// From 1024 rows on a GPU finds them, also alone and in single precision, by way of a polar decomposition in double.
+TEST_P(LinalgOps, SingularValuesOfEveryDtype) {
+  const int64_t n = GetParam() == DeviceKind::cuda ? 1100 : 70;
+  for (const DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128}) {
+    for (const Dims& shape : {Dims{n, n}, Dims{n + 200, n}, Dims{n, 3 * n}}) {
+      const NdArray a = random(shape, dtype);
+      SCOPED_TRACE(a.to_string());
+      const auto [u, s, vh] = std::get<ops::SVDResult>(ops::svd(a, /*full_matrices=*/false));
+      EXPECT_EQ(s.dtype(), real_type(dtype));
+      EXPECT_EQ(u.dtype(), dtype);
+      EXPECT_LT(residual(a, ops::matmul(u * s, vh), dtype), kRatio);
+      EXPECT_LT(orthogonality(u, dtype), kRatio);
+      EXPECT_LT(orthogonality(adjoint(vh), dtype), kRatio);
+      const NdArray alone = ops::svdvals(a);
+      EXPECT_EQ(alone.dtype(), s.dtype());
+      EXPECT_LT(largest(alone - s), kRatio * precision(dtype) * static_cast<double>(n) * largest(s));
+    }
+  }
+}
+
 TEST_P(LinalgOps, ExponentialsAndRoots) {
   const NdArray rotation = from_vector<double>({0, -1, 1, 0}, {2, 2});
   const NdArray turned = ops::expm(rotation);
