@@ -16,12 +16,4 @@ std::string format_seconds(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / kHour, whole % kHour / kMinute, whole % kMinute);
 }
 
-std::string format_count(int64_t count) {
-  std::string digits = std::to_string(count);
-  const size_t first = count < 0 ? 1 : 0;
-  constexpr size_t kGroup = 3;
-  for (size_t i = digits.size(); i > first + kGroup; i -= kGroup) digits.insert(i - kGroup, ",");
-  return digits;
-}
-
 }  // namespace quarry::apps

@@ -9,7 +9,7 @@
 namespace quarry::apps {
 
 using local::format_bytes;
+using local::format_count;
 std::string format_seconds(double seconds);  // "0.35 s", "12 s", "3:05", "2:07:30"
-std::string format_count(int64_t count);     // "1,234,567"
 
 }  // namespace quarry::apps

@@ -10,6 +10,7 @@
 #include "quarry/chunked/report/charts.h"
 #include "quarry/chunked/report/page_style.h"
 #include "quarry/chunked/report/rows.h"
+#include "quarry/io/text_file.h"
 #include "quarry/scheduler/task.h"
 
 namespace quarry::report {
@@ -456,7 +457,7 @@ void write_report(const std::string& path, const RunReport& given) {
   page.raw("</main>\n<div id=\"tip\" role=\"status\"></div>\n<script>");
   page.raw(kPageScript);
   page.raw("</script>\n</body></html>\n");
-  write_file(path, page.take());
+  io::write_file(path, page.take());
 }
 
 }  // namespace quarry::report

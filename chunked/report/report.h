@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "quarry/local/base/escape.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/base/trace.h"
 
@@ -97,10 +98,10 @@ std::string summary(const RunReport& report);
 // One HTML file without references to anything else. Throws IoError.
 void write_report(const std::string& path, const RunReport& report);
 
+using local::escape_html;
+using local::escape_json;
 using local::format_bytes;
 // "1.23 s", "4.5 ms", "2 min 5 s".
 std::string format_seconds(double seconds);
-std::string escape_html(std::string_view text);
-std::string escape_json(std::string_view text);  // with the quotes
 
 }  // namespace quarry::report

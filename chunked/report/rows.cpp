@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <map>
 
 #include "quarry/local/base/error.h"
@@ -155,23 +152,6 @@ double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals) {
     end = to;
   }
   return static_cast<double>(busy) * 1e-9;
-}
-
-void write_file(const std::string& path, const std::string& content) {
-  const std::string partial = path + ".partial";
-  const auto fail = [&](const char* what) {
-    const int error = errno;
-    std::remove(partial.c_str());
-    throw local::IoError(fmt::format("{} '{}' failed: {}", what, path, std::strerror(error)));
-  };
-  std::FILE* file = std::fopen(partial.c_str(), "wb");
-  if (!file) fail("making");
-  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-  const int error = errno;
-  const bool closed = std::fclose(file) == 0;
-  if (!written) errno = error;
-  if (!written || !closed) fail("writing");
-  if (std::rename(partial.c_str(), path.c_str()) != 0) fail("writing");
 }
 
 }  // namespace quarry::report

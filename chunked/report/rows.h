@@ -47,7 +47,4 @@ Fetched fetched_bytes(std::span<const RankTrace> ranks);
 // Seconds during which at least one of the events runs.
 double busy_seconds(std::vector<std::pair<int64_t, int64_t>> intervals);
 
-// Writes beside the path and renames. Throws IoError.
-void write_file(const std::string& path, const std::string& content);
-
 }  // namespace quarry::report

@@ -15,6 +15,7 @@
 
 #include "quarry/chunked/report/report.h"
 #include "quarry/chunked/report/rows.h"
+#include "quarry/io/text_file.h"
 #include "quarry/local/base/error.h"
 #include "quarry/scheduler/task.h"
 
@@ -244,7 +245,7 @@ void write_trace(const std::string& path, const RunReport& report) {
     }
   }
   out += "\n]}\n";
-  write_file(path, out);
+  io::write_file(path, out);
 }
 
 namespace {

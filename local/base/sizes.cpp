@@ -22,4 +22,12 @@ std::string format_bytes(int64_t bytes) {
   return fmt::format("{:.{}f} {}", scaled.value, size < 10 ? 2 : size < 100 ? 1 : 0, scaled.unit);
 }
 
+std::string format_count(int64_t count) {
+  std::string digits = std::to_string(count);
+  const size_t first = count < 0 ? 1 : 0;
+  constexpr size_t kGroup = 3;
+  for (size_t i = digits.size(); i > first + kGroup; i -= kGroup) digits.insert(i - kGroup, ",");
+  return digits;
+}
+
 }  // namespace quarry::local

@@ -18,5 +18,6 @@ ScaledBytes scale_bytes(double bytes);
 
 // Three digits: "1.50 GiB", "32.0 MiB", "256 KiB", "512 B".
 std::string format_bytes(int64_t bytes);
+std::string format_count(int64_t count);  // "1,234,567"
 
 }  // namespace quarry::local

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "quarry/chunked/report/rows.h"
+#include "quarry/io/text_file.h"
 #include "quarry/local/base/error.h"
 #include "quarry/scheduler/task.h"
 
@@ -345,7 +346,7 @@ TEST(ReadTrace, OtherFilesAreRefused) {
            "", "{", "[]", "3", "{\"otherData\":{}}", R"({"otherData":{"title":3},"traceEvents":[]})",
            R"({"otherData":{"title":""},"traceEvents":[{}]})",
            R"({"otherData":{"title":""},"traceEvents":[{"ph":"X","name":"a","pid":0}]})", late}) {
-    write_file(path, text);
+    io::write_file(path, text);
     EXPECT_THROW(read_trace(path), local::InvalidArgument) << text;
   }
   // A cut or changed file gives a report or an error, nothing worse.
@@ -354,12 +355,12 @@ TEST(ReadTrace, OtherFilesAreRefused) {
   for (size_t length = 0; length < whole.size(); length += 97) {
     std::string changed = whole;
     changed[length] = static_cast<char>(changed[length] ^ 1);
-    write_file(path, changed);
+    io::write_file(path, changed);
     try {
       summary(read_trace(path));
     } catch (const local::InvalidArgument&) {
     }
-    write_file(path, whole.substr(0, length));
+    io::write_file(path, whole.substr(0, length));
     EXPECT_THROW(read_trace(path), local::InvalidArgument);
   }
 }
