@@ -161,13 +161,7 @@ double estimated_seconds(const exec::PlanSummary& summary, int ranks) {
 void Job::print_plan(const std::string& title, std::span<const Array> arrays, bool write) {
   const exec::PlanSummary summary = exec::summarize(nodes_of(arrays), write);
   if (!root_) return;
-  fmt::print("plan of {}\n{}{}", title, summary.stages, summary.stages.ends_with('\n') ? "" : "\n");
-  fmt::print("chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\n", format_count(summary.chunks),
-             format_count(summary.tasks), format_bytes(summary.read_bytes), format_bytes(summary.write_bytes));
-  fmt::print("passes: {}\n", summary.passes);
-  fmt::print("least budget: {} bytes ({}) per rank\ngiven budget: {} bytes ({}) per rank{}\n", summary.least_bytes,
-             format_bytes(summary.least_bytes), summary.memory_bytes, format_bytes(summary.memory_bytes),
-             summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
+  fmt::print("plan of {}\n{}", title, exec::describe(summary));
   fmt::print("estimated time: {} (at {}/s read and {}/s written per rank)\n",
              format_seconds(estimated_seconds(summary, runtime_->size())),
              format_bytes(static_cast<int64_t>(kReadRate)), format_bytes(static_cast<int64_t>(kWriteRate)));

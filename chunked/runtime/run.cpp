@@ -1,5 +1,7 @@
 #include "quarry/chunked/runtime/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -160,6 +162,45 @@ int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes
 
 plan::Plan make_plan(const Nodes& nodes) { return plan_with(plan_options(), nodes); }
 
+namespace {
+
+template <class T>
+void add_once(std::vector<T>& list, T item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(std::move(item));
+}
+
+StageSummary summary_of(const plan::Stage& stage) {
+  StageSummary summary;
+  summary.kind = stage.kind();
+  summary.label = stage.label;
+  summary.shape = stage.shape;
+  summary.chunk = stage.grid.largest();
+  summary.chunks = stage.grid.count();
+  summary.file_bytes = stage.file_bytes();
+  summary.task_bytes = stage.task_bytes();
+  for (size_t i = 0; i < stage.outputs.size(); ++i) {
+    const plan::Stage::Output& output = stage.outputs[i];
+    summary.made_bytes += local::element_count(output.shape) * local::itemsize(output.dtype);
+    if (stage.is_barrier(static_cast<int>(i))) summary.is_barrier = true;
+  }
+  for (const plan::Input* input : stage.reads()) {
+    switch (input->array.kind) {
+      case plan::ArrayRef::Kind::stage:
+        add_once(summary.stages, input->array.stage);
+        break;
+      case plan::ArrayRef::Kind::dataset:
+        add_once(summary.data, input->array.dataset->info().file + ":" + input->array.dataset->info().object);
+        break;
+      case plan::ArrayRef::Kind::stored:
+        add_once(summary.data, "stored " + local::to_string(input->shape));
+        break;
+    }
+  }
+  return summary;
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks) {
   try {
@@ -182,7 +223,10 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   PlanSummary summary;
   summary.stages = plan::describe(plan);
   summary.passes = plan::describe_passes(plan);
-  for (const plan::Stage& stage : plan.stages) summary.chunks += stage.grid.count();
+  for (const plan::Stage& stage : plan.stages) {
+    summary.chunks += stage.grid.count();
+    summary.each.push_back(summary_of(stage));
+  }
   int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
   if (lowered->grouped) {  // in less memory, chunks do not share tasks
     context.memory_bytes = 0;
@@ -199,6 +243,17 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   summary.least_bytes = least[0];
   summary.memory_bytes = given[0];
   return summary;
+}
+
+std::string describe(const PlanSummary& summary) {
+  const auto with_unit = [](int64_t bytes) { return fmt::format("{} bytes ({})", bytes, local::format_bytes(bytes)); };
+  return fmt::format(
+      "{}{}chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\npasses: {}\nleast budget: {} per rank\n"
+      "given budget: {} per rank{}\n",
+      summary.stages, summary.stages.ends_with('\n') ? "" : "\n", local::format_count(summary.chunks),
+      local::format_count(summary.tasks), local::format_bytes(summary.read_bytes),
+      local::format_bytes(summary.write_bytes), summary.passes, with_unit(summary.least_bytes),
+      with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }
 
 std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes) {

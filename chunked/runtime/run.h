@@ -14,9 +14,20 @@ namespace quarry::exec {
 
 using Nodes = std::vector<expr::NodePtr>;
 
+// One stage of a plan, to be listed or drawn.
+struct StageSummary {
+  std::string kind, label;  // "reduce", "mean(/x, axis=0)"
+  Dims shape, chunk;        // of the space, or of output 0
+  int64_t chunks = 0, file_bytes = 0, made_bytes = 0, task_bytes = 0;
+  bool is_barrier = false;        // an output is complete only when all chunks were read
+  std::vector<int> stages;        // that it reads, each once
+  std::vector<std::string> data;  // data sets and persisted arrays that it reads, each once
+};
+
 // What a computation would do, over all ranks. Collective.
 struct PlanSummary {
   std::string stages;  // one line per stage
+  std::vector<StageSummary> each;
   std::string passes;  // of the planner, with their times
   int64_t chunks = 0, tasks = 0;
   int64_t read_bytes = 0, write_bytes = 0;
@@ -24,6 +35,8 @@ struct PlanSummary {
   int64_t memory_bytes = 0;  // per rank, given
 };
 PlanSummary summarize(const Nodes& nodes, bool write);
+// The listing of the stages, the totals and the budgets: what --plan prints.
+std::string describe(const PlanSummary& summary);
 
 // The plan of the nodes on the current Runtime; every result is a stage of it. Throws the user's mistakes.
 plan::Plan make_plan(const Nodes& nodes);
