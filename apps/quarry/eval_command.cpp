@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -30,14 +31,21 @@ std::vector<Array> shown_arrays(std::span<const Value> values) {
   return parts;
 }
 
+// A file, or several whose names match a pattern, one after the other along axis 0.
+Array opened(const Input& input) {
+  std::error_code none;
+  const bool is_pattern = input.file.find_first_of("*?[") != std::string::npos;
+  if (is_pattern && !std::filesystem::exists(input.file, none)) return open_hdf5(input.file, input.object, /*axis=*/0);
+  return open_hdf5(input.file, input.object);
+}
+
 class Evaluation {
  public:
   Evaluation(const EvalOptions& options, Job& job) : options_(options), job_(job) {}
 
   int run() {
     environment_.other = {&expression::local_library(), "--local has it"};
-    for (const Input& input : parse_inputs(options_.inputs))
-      environment_.variables.emplace(input.name, open_hdf5(input.file, input.object));
+    for (const Input& input : parse_inputs(options_.inputs)) environment_.variables.emplace(input.name, opened(input));
     warn_of_unused_chunks();
     environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
@@ -191,7 +199,10 @@ RunCommand add_eval_command(CLI::App& parser) {
       "EXPR may begin with '-' and stand before or after the options; quarry eval OPTIONS -- EXPR works too.");
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("--expression", options->expression, "The expression, also without this option")->group("");
-  command->add_option("-i,--input", options->inputs, "A data set under a name; repeats")
+  command
+      ->add_option("-i,--input", options->inputs,
+                   "A data set under a name; repeats. FILE may be a pattern, 'day-*.h5': those files, by name, "
+                   "one after the other along axis 0")
       ->type_name("NAME=FILE:/PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -95,23 +95,4 @@ Settled settle(std::span<const Array> values, std::span<const Array> keep) {
 
 Array Array::persist() const { return quarry::persist(std::span<const Array>(this, 1)).front(); }
 
-Array open_hdf5(const std::string& file, const std::string& object) {
-  comm::Communicator& communicator = Runtime::current().communicator();
-  std::shared_ptr<io::Dataset> dataset;
-  std::string layout;
-  std::exception_ptr error;
-  if (communicator.rank() == 0) {
-    try {
-      dataset = io::Dataset::open(file, object);
-      if (communicator.size() > 1) layout = dataset->serialize();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, /*plan_hash=*/0);
-  layout = communicator.broadcast_string(layout, 0);
-  if (!dataset) dataset = io::Dataset::deserialize(layout);
-  return Array(expr::source(dataset));
-}
-
 }  // namespace quarry

@@ -130,4 +130,10 @@ void to_hdf5(const std::string& file, const std::string& object, const Array& ar
 // A lazy array over a data set of an HDF5 file. Collective: rank 0 reads the metadata. Throws as io::Dataset::open.
 Array open_hdf5(const std::string& file, const std::string& object);
 
+// Many files as one lazy array: the data sets `object` of all files whose names match the pattern (as a shell's: *, ?,
+// [a-z]), in the order of their names, one after the other along the axis. Collective: each rank opens a part of the
+// files. Throws as the other one, InvalidArgument where no file matches or one's shape does not continue the first
+// one's, and IndexError for an axis that they do not have.
+Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis);
+
 }  // namespace quarry

@@ -78,6 +78,19 @@ class Arguments(CliTest):
         self.assertNotEqual(first, second)
         self.assertEqual(first, self.evaluate("random.normal(size=3)", "--seed", "1"))
 
+    def test_files_of_a_pattern_follow_each_other(self):
+        whole = np.arange(60.0).reshape(20, 3)
+        for i, (a, b) in enumerate([(0, 4), (4, 5), (5, 20)]):
+            with h5py.File(self.path(f"day-{i}.h5"), "w") as file:
+                file["x"] = whole[a:b]
+        for ranks in [0, 2]:
+            text = self.ok("eval", "x[3:6].sum(axis=0)", "-i", "x=day-*.h5:/x", ranks=ranks).out
+            self.assertEqual([float(n) for n in text.strip("[]\n ").replace(",", " ").split()], [36.0, 39.0, 42.0])
+        self.fails(2, "no file matches 'night", "eval", "x", "-i", "x=night*:/x")
+        with h5py.File(self.path("day-7.h5"), "w") as file:
+            file["x"] = np.zeros((2, 4))
+        self.fails(2, "day-7.h5.*does not continue", "eval", "x", "-i", "x=day-*.h5:/x")
+
 
 class Info(CliTest):
     def test_attributes_of_the_root_of_groups_and_of_data_sets(self):

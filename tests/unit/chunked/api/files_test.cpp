@@ -1,0 +1,86 @@
+// Many files as one array.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/local.h"
+#include "tests/support/temp_dir.h"
+
+namespace quarry {
+namespace {
+
+using local::NdArray;
+using ::testing::HasSubstr;
+
+class Files : public ::testing::Test {
+ protected:
+  Files() {
+    RuntimeOptions options;
+    options.device = local::DeviceKind::cpu;
+    options.memory = "16MiB";
+    options.threads = 2;
+    runtime_.emplace(options);
+  }
+  void write(const std::string& name, const NdArray& array) { Array::from_local(array).to_hdf5(folder_ / name, "/x"); }
+  template <class F>
+  std::string error_of(F&& call) {
+    try {
+      call();
+    } catch (const local::Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  const test::TempDir folder_;
+  std::optional<Runtime> runtime_;
+};
+
+TEST_F(Files, FollowEachOtherInTheOrderOfTheirNames) {
+  const NdArray whole = local::arange(60.).reshape({10, 6});
+  write("day-2.h5", whole[{Slice{3, 4, {}}}]);
+  write("day-1.h5", whole[{Slice{0, 3, {}}}]);
+  write("day-3.h5", whole[{Slice{4, 4, {}}}]);  // none on that day
+  write("day-4.h5", whole[{Slice{4, 10, {}}}]);
+  write("night-1.h5", whole);
+  const Array x = open_hdf5(folder_ / "day-?.h5", "/x", 0), part = x[{Slice{2, 5, {}}}];
+  EXPECT_EQ(x.shape(), (Dims{10, 6}));
+  EXPECT_TRUE(local::array_equal(x.to_host(), whole));
+  EXPECT_EQ((part * 2).sum().item<double>(), 2 * (12 + 29) * 18 / 2);
+  EXPECT_TRUE(local::array_equal(open_hdf5(folder_ / "day-[12].h5", "/x", -2).to_host(), whole[{Slice{0, 4, {}}}]));
+  EXPECT_TRUE(local::array_equal(open_hdf5(folder_ / "night*", "/x", 1).to_host(), whole));
+  EXPECT_TRUE(local::array_equal(open_hdf5(folder_ / "night-1.h5", "/x", 0).to_host(), whole));
+}
+
+TEST_F(Files, AlongAnyAxisAndOfSeveralDtypes) {
+  const NdArray whole = local::arange(24.).reshape({2, 3, 4});
+  write("a", whole[{local::full_slice, local::full_slice, Slice{0, 1, {}}}].astype(DType::int16));
+  write("b", whole[{local::full_slice, local::full_slice, Slice{1, 4, {}}}].astype(DType::float32));
+  const Array x = open_hdf5(folder_ / "*", "/x", -1);
+  EXPECT_EQ(x.dtype(), DType::float32);
+  EXPECT_TRUE(local::array_equal(x.to_host(), whole.astype(DType::float32)));
+}
+
+TEST_F(Files, MistakesNameTheFile) {
+  write("a.h5", local::ones({2, 3}));
+  write("b.h5", local::ones({2, 4}));
+  write("c.h5", local::ones({2}));
+  const auto open = [&](const std::string& pattern, int64_t axis) {
+    return error_of([&] { open_hdf5(folder_ / pattern, "/x", axis); });
+  };
+  EXPECT_THAT(open("[ab].h5", 0), HasSubstr("b.h5' of shape (2, 4) does not continue that in '"));
+  EXPECT_THAT(open("[ab].h5", 0), HasSubstr("they differ along axis 1"));
+  EXPECT_EQ(open("[ab].h5", 1), "no error");
+  EXPECT_THAT(open("[ac].h5", 0), HasSubstr("different numbers of axes"));
+  EXPECT_THAT(open("z*.h5", 0), HasSubstr("no file matches"));
+  EXPECT_THROW(open_hdf5(folder_ / "a*", "/x", 2), local::IndexError);
+  EXPECT_THAT(error_of([&] { open_hdf5(folder_ / "a*", "/y", 0); }), HasSubstr("/y"));
+  to_hdf5(folder_ / "d.txt", "/x", ones({1}));
+  EXPECT_THAT(open("*", 0), HasSubstr("does not continue"));
+}
+
+}  // namespace
+}  // namespace quarry
