@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ops/fft/request.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
@@ -69,17 +70,17 @@ void check_length(int64_t n) {
 }
 
 // As a tuple's index in Python.
-int64_t extent(const NdArray& a, int64_t axis) {
-  if (axis < -a.ndim() || axis >= a.ndim())
-    throw IndexError(fmt::format("axis {} is out of bounds for array of dimension {}", axis, a.ndim()));
-  return a.shape(axis);
+int64_t extent(const Dims& shape, int64_t axis) {
+  if (axis < -shape.size() || axis >= shape.size())
+    throw IndexError(fmt::format("axis {} is out of bounds for array of dimension {}", axis, shape.size()));
+  return shape[static_cast<int>(axis < 0 ? axis + shape.size() : axis)];
 }
 
-// The lengths along distinct axes, the last of which goes first and may have a half.
-struct Request {
-  std::vector<int> axes;
-  std::vector<int64_t> lengths;
-};
+// The length that a transform along an axis has by default.
+int64_t default_length(TransformKind kind, const Dims& shape, int64_t axis) {
+  const int64_t n = extent(shape, axis);
+  return kind == TransformKind::half_to_real ? 2 * (n - 1) : n;
+}
 
 // Runs a transform into `result`, which has its dtype and shape. The input has the dtype that is read.
 void run(const Kind& kind, const Request& request, double scale, DType dtype, const NdArray& input,
@@ -162,11 +163,9 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
   Dims shape = a.shape();
   for (size_t i = 0; i < request.axes.size(); ++i) {
     const int axis = request.axes[i];
-    const int64_t n = request.lengths[i];
-    const bool halved = i + 1 == request.axes.size() && kind.kind != TransformKind::complex;
-    const int64_t read = halved && kind.kind == TransformKind::half_to_real ? n / 2 + 1 : n;
+    const int64_t read = read_extent(kind.kind, request, i);
     if (shape[axis] > read) input = sliced(input, axis, 0, read);
-    shape[axis] = halved && kind.kind == TransformKind::real_to_half ? n / 2 + 1 : n;
+    shape[axis] = made_extent(kind.kind, request, i);
   }
   const ExecContext context = context_for(a.device());
   constexpr size_t kMostMirrored = 3;  // axes: each doubles the number of parts
@@ -189,47 +188,14 @@ NdArray transformed(const Kind& kind, const NdArray& a, const Request& request, 
   return kind.kind == TransformKind::half_to_real && real != dtype ? result.astype(real, context) : result;
 }
 
-// The length that a transform along an axis has by default.
-int64_t default_length(const Kind& kind, const NdArray& a, int64_t axis) {
-  const int64_t n = extent(a, axis);
-  return kind.kind == TransformKind::half_to_real ? 2 * (n - 1) : n;
-}
-
-NdArray along_axis(const Kind& kind, const NdArray& a, std::optional<int64_t> n, int64_t axis, Norm norm,
-                   const std::optional<NdArray>& out) {
-  const int64_t length = n ? *n : default_length(kind, a, axis);
-  check_length(length);
-  return transformed(kind, a, {{normalize_axis(axis, a.ndim())}, {length}}, norm, out);
-}
-
-NdArray along_axes(const Kind& kind, const NdArray& a, const Lengths& s, const Lengths& axes, Norm norm,
-                   const std::optional<NdArray>& out) {
-  std::vector<int64_t> chosen(s ? s->size() : static_cast<size_t>(a.ndim()));
-  std::iota(chosen.begin(), chosen.end(), -static_cast<int64_t>(chosen.size()));
-  if (axes) chosen = *axes;
-  if (s && s->size() != chosen.size()) throw InvalidArgument("Shape and axes have different lengths.");
-  if (chosen.empty()) {
-    if (kind.kind != TransformKind::complex) throw IndexError("list index out of range");
-    return a;
-  }
-  Request request;
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    const bool last = i + 1 == chosen.size();
-    request.lengths.push_back(s && (*s)[i] != -1 ? (*s)[i]
-                              : s || !last       ? extent(a, chosen[i])
-                                                 : default_length(kind, a, chosen[i]));
-  }
-  for (const int64_t n : request.lengths) check_length(n);
-  bool distinct = true;
-  for (const int64_t axis : chosen) {
-    const int number = normalize_axis(axis, a.ndim());
-    distinct = distinct && std::find(request.axes.begin(), request.axes.end(), number) == request.axes.end();
-    request.axes.push_back(number);
-  }
-  if (distinct) return transformed(kind, a, request, norm, out);
+// Along the axes of a request one after the other where they repeat, else at once.
+NdArray along_all(const Kind& kind, const NdArray& a, const Request& request, Norm norm,
+                  const std::optional<NdArray>& out) {
+  if (request.axes.empty()) return a;
+  if (has_distinct_axes(request)) return transformed(kind, a, request, norm, out);
 
   // One axis after the other: the last one first, but a half comes back to a whole at the very end.
-  const size_t count = chosen.size();
+  const size_t count = request.axes.size();
   NdArray result = a;
   const auto step = [&](const Kind& one, size_t i, bool to_out) {
     result = transformed(one, result, {{request.axes[i]}, {request.lengths[i]}}, norm, to_out ? out : std::nullopt);
@@ -242,6 +208,16 @@ NdArray along_axes(const Kind& kind, const NdArray& a, const Lengths& s, const L
     for (size_t i = count - 1; i-- > 0;) step(kind.inverse ? kIfft : kFft, i, i == 0);
   }
   return result;
+}
+
+NdArray along_axis(const Kind& kind, const NdArray& a, std::optional<int64_t> n, int64_t axis, Norm norm,
+                   const std::optional<NdArray>& out) {
+  return transformed(kind, a, request_along(kind.kind, a.shape(), n, axis), norm, out);
+}
+
+NdArray along_axes(const Kind& kind, const NdArray& a, const Lengths& s, const Lengths& axes, Norm norm,
+                   const std::optional<NdArray>& out) {
+  return along_all(kind, a, request_along_all(kind.kind, a.shape(), s, axes), norm, out);
 }
 
 NdArray conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply("conjugate"_op, {a}) : a; }
@@ -273,6 +249,36 @@ NdArray shifted(const NdArray& x, const Axes& axes, int64_t sign) {
 }
 
 }  // namespace
+
+Request request_along(TransformKind kind, const Dims& shape, std::optional<int64_t> n, int64_t axis) {
+  const int64_t length = n ? *n : default_length(kind, shape, axis);
+  check_length(length);
+  return {{normalize_axis(axis, shape.size())}, {length}};
+}
+
+Request request_along_all(TransformKind kind, const Dims& shape, const Lengths& s, const Lengths& axes) {
+  std::vector<int64_t> chosen(s ? s->size() : static_cast<size_t>(shape.size()));
+  std::iota(chosen.begin(), chosen.end(), -static_cast<int64_t>(chosen.size()));
+  if (axes) chosen = *axes;
+  if (s && s->size() != chosen.size()) throw InvalidArgument("Shape and axes have different lengths.");
+  if (chosen.empty() && kind != TransformKind::complex) throw IndexError("list index out of range");
+  Request request;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const bool last = i + 1 == chosen.size();
+    request.lengths.push_back(s && (*s)[i] != -1 ? (*s)[i]
+                              : s || !last       ? extent(shape, chosen[i])
+                                                 : default_length(kind, shape, chosen[i]));
+  }
+  for (const int64_t n : request.lengths) check_length(n);
+  for (const int64_t axis : chosen) request.axes.push_back(normalize_axis(axis, shape.size()));
+  return request;
+}
+
+bool has_distinct_axes(const Request& request) {
+  std::vector<int> axes = request.axes;
+  std::sort(axes.begin(), axes.end());
+  return std::adjacent_find(axes.begin(), axes.end()) == axes.end();
+}
 
 NdArray fft(const NdArray& a, std::optional<int64_t> n, int64_t axis, Norm norm, const std::optional<NdArray>& out) {
   return along_axis(kFft, a, n, axis, norm, out);
