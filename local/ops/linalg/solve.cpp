@@ -258,8 +258,7 @@ std::optional<Triangular> triangular_system(const NdArray& a, const NdArray& b, 
 
 }  // namespace
 
-std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
-  const Range named("linalg.lstsq");
+LeastSquares least_squares(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
   check_matrix(a);
   check_device(a, b);
   const bool vector = b.ndim() == 1;
@@ -268,7 +267,7 @@ std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdAr
   const int64_t m = a.shape(0), n = a.shape(1);
   if (given.shape(0) != m) throw LinAlgError("Incompatible dimensions");
   const Precision precision = precision_of(a, b);
-  const DType dtype = precision.compute, real = real_type(dtype);
+  const DType dtype = precision.compute;
   const ExecContext context = context_for(a.device());
   const DeviceScope scope(context);
   const NdArray matrix = converted(a, dtype), rhs = converted(given, dtype);
@@ -276,13 +275,13 @@ std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdAr
   const double cut =
       rcond && *rcond >= 0 ? *rcond : epsilon_of(dtype) * (rcond ? 1.0 : static_cast<double>(std::max(m, n)));
   const auto counts = [&](const NdArray& s) { return greater(s, multiply(s[{Slice{0, 1, 1}}], cut)); };
-  const auto rank_of = [&](const NdArray& s) { return sum(counts(s)).item<int64_t>(); };
+  // A trial takes the dearer way, by singular vectors.
+  const auto is_full = [&](const NdArray& s) { return item_or(all(counts(s)), false).as_bool(); };
   NdArray x = zeros({n, rhs.shape(1)}, dtype), rest = rhs;
   std::optional<Triangular> triangular = triangular_system(matrix, rhs, dtype);
-  if (triangular && rank_of(triangular->s) < n) triangular.reset();
+  if (triangular && !is_full(triangular->s)) triangular.reset();
   const Singular svd =
       triangular ? Singular{{}, triangular->s, {}} : singular(matrix, dtype, /*full=*/false, /*vectors=*/true);
-  int64_t rank = svd.s.size() == 0 ? 0 : rank_of(svd.s);
   if (triangular) {
     x = triangular->solution();
     if (m > n) rest = subtract(rhs, matmul(matrix, x));
@@ -298,14 +297,20 @@ std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdAr
       rest = subtract(rhs, matmul(matrix, x));
     }
   }
-  NdArray residuals({0}, real, context);
-  if (rank == n && m > n) {
-    const NdArray size = absolute(rest);
-    residuals = sum(multiply(size, size), 0);
-  }
+  const NdArray size = absolute(rest), squares = sum(multiply(size, size), 0);
+  const NdArray rank = svd.s.size() == 0 ? zeros({}, DType::int64) : count_nonzero(counts(svd.s));
   x = converted(x, precision.result);
-  return {vector ? x[{full_slice, int64_t{0}}] : x, converted(residuals, real_type(precision.result)),
-          Scalar::strong(Scalar(rank), DType::int32), converted(svd.s, real_type(precision.result))};
+  return {vector ? x[{full_slice, int64_t{0}}] : x, converted(squares, real_type(precision.result)), rank,
+          converted(svd.s, real_type(precision.result))};
+}
+
+std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
+  const Range named("linalg.lstsq");
+  const LeastSquares found = least_squares(a, b, rcond);
+  const int64_t rank = found.rank.item<int64_t>(), m = a.shape(0), n = a.shape(1);
+  const bool has_residuals = rank == n && m > n;
+  const NdArray residuals = has_residuals ? found.squares : found.squares[{Slice{0, 0, 1}}].copy();
+  return {found.x, residuals, Scalar::strong(Scalar(rank), DType::int32), found.s};
 }
 
 NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermitian, const PinvTolerance& rtol) {

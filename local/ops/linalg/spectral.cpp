@@ -94,10 +94,6 @@ NdArray svdvals(const NdArray& x) { return std::get<NdArray>(svd(x, /*full_matri
 
 namespace {
 
-struct Eigen {
-  NdArray values, vectors;
-};
-
 Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
   const Triangle triangle = parse_triangle(uplo);
   check_square(a);
@@ -140,34 +136,48 @@ NdArray unpacked(const NdArray& columns, const NdArray& values) {
   return result;
 }
 
+// As LAPACK has them: of real matrices the vectors are real, and of conjugate pairs in two columns.
 Eigen general_eigen(const NdArray& a, bool vectors) {
   check_square(a);
-  const Precision precision = precision_of(a);
-  const DType dtype = precision.compute, complex = complex_type(dtype);
+  const DType dtype = precision_of(a).compute;
   const ExecContext context = context_for(a.device());
   const Dims batch = linalg::batch_of(a);
-  const bool real_input = !is_complex(dtype);
-  Eigen result{NdArray(joined(batch, {a.shape(-1)}), complex, context), {}};
+  Eigen result{NdArray(joined(batch, {a.shape(-1)}), complex_type(dtype), context), {}};
   if (vectors) result.vectors = NdArray(a.shape(), dtype, context);
-  if (a.size() != 0) {
-    linalg::check_finite(a, "Array must not contain infs or NaNs");
-    const NdArray work = copied(swapped(a), dtype);
-    const Info info(batch, context);
-    run(Eig{dtype, stack_of(work), result.values.raw(), vectors ? stack_of(result.vectors) : MatrixStack{},
-            info.data()},
-        a);
-    info.check(kNoConvergence);
-  }
-  if (real_input && (a.size() == 0 || all(equal(result.values.imag(), 0)).item<bool>())) {
-    result.values = converted(result.values.real().copy(context), precision.result);
-    if (vectors) result.vectors = converted(swapped(result.vectors), precision.result);
+  if (a.size() == 0) return result;
+  linalg::check_finite(a, "Array must not contain infs or NaNs");
+  const NdArray work = copied(swapped(a), dtype);
+  const Info info(batch, context);
+  run(Eig{dtype, stack_of(work), result.values.raw(), vectors ? stack_of(result.vectors) : MatrixStack{}, info.data()},
+      a);
+  info.check(kNoConvergence);
+  return result;
+}
+
+NdArray complex_vectors(const Eigen& found) {
+  return swapped(is_complex(found.vectors.dtype()) ? found.vectors : unpacked(found.vectors, found.values));
+}
+
+// Real where all eigenvalues are.
+Eigen eigen(const NdArray& a, bool vectors) {
+  Eigen result = general_eigen(a, vectors);
+  const Precision precision = precision_of(a);
+  if (is_complex(precision.compute) || (a.size() != 0 && !all(equal(result.values.imag(), 0)).item<bool>())) {
+    if (vectors) result.vectors = complex_vectors(result);
     return result;
   }
-  if (vectors) result.vectors = swapped(real_input ? unpacked(result.vectors, result.values) : result.vectors);
+  result.values = converted(result.values.real().copy(context_for(a.device())), precision.result);
+  if (vectors) result.vectors = converted(swapped(result.vectors), precision.result);
   return result;
 }
 
 }  // namespace
+
+Eigen complex_eigen(const NdArray& a, bool vectors) {
+  Eigen result = general_eigen(a, vectors);
+  if (vectors) result.vectors = complex_vectors(result);
+  return result;
+}
 
 EighResult eigh(const NdArray& a, std::string_view UPLO) {
   const Eigen result = hermitian_eigen(a, UPLO, true);
@@ -176,12 +186,12 @@ EighResult eigh(const NdArray& a, std::string_view UPLO) {
 NdArray eigvalsh(const NdArray& a, std::string_view UPLO) { return hermitian_eigen(a, UPLO, false).values; }
 EigResult eig(const NdArray& a) {
   const Range named("linalg.eig");
-  const Eigen result = general_eigen(a, true);
+  const Eigen result = eigen(a, true);
   return {result.values, result.vectors};
 }
 NdArray eigvals(const NdArray& a) {
   const Range named("linalg.eigvals");
-  return general_eigen(a, false).values;
+  return eigen(a, false).values;
 }
 
 NdArray matrix_rank(const NdArray& A, const std::optional<NdArray>& tol, bool hermitian,

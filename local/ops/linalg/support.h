@@ -1,6 +1,7 @@
 // What the functions of linalg share: dtypes, stacks of matrices as the engines take them, checks with NumPy's texts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -100,3 +101,21 @@ struct Singular {
 Singular singular(const NdArray& a, DType dtype, bool full, bool vectors);
 
 }  // namespace quarry::local::linalg
+
+namespace quarry::local::ops {
+
+// eig() and eigvals() with complex results where all eigenvalues are real, too: what it is depends on no value. Without
+// `vectors` those are unspecified.
+struct Eigen {
+  NdArray values, vectors;
+};
+Eigen complex_eigen(const NdArray& a, bool vectors);
+
+// lstsq() with the squares of the residuals' norms for each right-hand side whatever the rank, which is a 0-d array, so
+// that what it is depends on no value.
+struct LeastSquares {
+  NdArray x, squares, rank, s;
+};
+LeastSquares least_squares(const NdArray& a, const NdArray& b, std::optional<double> rcond);
+
+}  // namespace quarry::local::ops
