@@ -3,6 +3,7 @@
 // computation is planned.
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/op/trial.h"
 
 namespace quarry::algo {
 namespace {
@@ -21,8 +22,11 @@ class Call final : public op::Operator {
   std::vector<local::NdArray> local(std::span<const local::NdArray> arguments) const override {
     return call_.function(arguments);
   }
-  std::optional<int64_t> local_bytes(const op::Call& /*call*/, const local::Device& /*device*/) const override {
-    return call_.scratch_bytes;
+  std::optional<int64_t> local_bytes(const op::Call& call, const local::Device& device) const override {
+    if (call_.scratch_bytes || !call_.by_trial) return call_.scratch_bytes;
+    int64_t result_bytes = 0;
+    for (const op::ArraySpec& output : call.outputs) result_bytes += output.bytes();
+    return op::tried_peak_bytes(call_.function, call.arguments, result_bytes, device.kind);
   }
   int64_t local_task_bytes(const op::Call& call) const override {
     return call_.scratch_bytes ? op::bytes_of(call) + *call_.scratch_bytes : Operator::local_task_bytes(call);

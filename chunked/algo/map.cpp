@@ -9,6 +9,8 @@
 
 #include "quarry/chunked/algo/chunkwise.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/op/trial.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ndarray/ndarray.h"
 
@@ -262,8 +264,10 @@ int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const
     int64_t elements = 0;
     for (const op::ArraySpec& box : boxes) elements += local::element_count(box.shape);
     for (const op::ArraySpec& output : call.outputs) elements += output.grid.chunk_elements(chunk);
-    known->second = local::rounded_allocation(op::function_peak_bytes(function, boxes, result_bytes) +
-                                              elements * spec_.bytes_per_element);
+    const int64_t taken = spec_.by_trial
+                              ? op::tried_peak_bytes(function, boxes, result_bytes, chunk_policy().device)
+                              : op::function_peak_bytes(function, boxes, result_bytes);
+    known->second = local::rounded_allocation(taken + elements * spec_.bytes_per_element);
   }
   return known->second;
 }

@@ -41,6 +41,9 @@ struct MapSpec {
   std::optional<int64_t> scratch_bytes;  // that the function takes at most at once, results included; none: estimated
   // Beside an estimate: what it takes for positions and masks, for every element of arguments and results.
   int64_t bytes_per_element = 0;
+  // Without scratch_bytes: found by a trial and not estimated; the function calls quarry::local alone, and reads no
+  // values.
+  bool by_trial = false;
 };
 
 // One node per output. Throws InvalidArgument where cuts and chunks do not agree. Errors inside the function name it

@@ -34,6 +34,7 @@ algo::MapSpec spec_of(BlockFunction function, const BlockOptions& options) {
   spec.identity = options.identity ? op::Hash().add(*options.identity).value : algo::next_identity();
   spec.function = std::move(function);
   spec.scratch_bytes = options.scratch_bytes;
+  spec.by_trial = options.by_trial;
   return spec;
 }
 
@@ -568,6 +569,7 @@ std::vector<Array> local_call(const std::string& name, std::span<const Array> ar
   for (const LocalResult& result : infer(arrays)) call.outputs.push_back(op::in_one_chunk(result.shape, result.dtype));
   call.function = std::move(function);
   call.scratch_bytes = options.scratch_bytes;
+  call.by_trial = options.by_trial;
   return arrays_of(algo::local_call(std::move(call), nodes_of(arrays)));
 }
 

@@ -91,6 +91,9 @@ struct BlockOptions {
   // That the function takes at most at once for a chunk, results included; none: estimated as three times the chunk's
   // arguments and results.
   std::optional<int64_t> scratch_bytes = {};
+  // Finds them by a trial (local/ndarray/trial.h) instead: for functions that call quarry::local alone and read no
+  // values.
+  bool by_trial = false;
 };
 
 struct MapBlocksOptions {

@@ -1,0 +1,343 @@
+// Transforms along whole axes: a Map per group of axes that fit one chunk; long lines in four steps.
+#include "quarry/chunked/api/fft.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <string>
+
+#include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/api/arrangement.h"
+#include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/op/hash.h"
+#include "quarry/local/ndarray/launch.h"
+#include "quarry/local/ndarray/trial.h"
+#include "quarry/local/ops/fft/request.h"
+
+namespace quarry::fft {
+namespace {
+
+using namespace compose;
+namespace transforms = local::ops::fft;
+using algo::Along;
+using local::TransformKind;
+using transforms::Request;
+
+// One of the kinds of transforms that the functions are made of.
+struct Kind {
+  const char* name;
+  TransformKind kind;
+  bool inverse;
+  bool hermitian;                                          // conjugates, by the other direction's norm
+  NdArray (*local)(const NdArray&, const Request&, Norm);  // along all axes of a request at once
+};
+
+template <auto function>
+NdArray along_axes(const NdArray& a, const Request& request, Norm norm) {
+  return function(a, request.lengths, std::vector<int64_t>(request.axes.begin(), request.axes.end()), norm, {});
+}
+template <auto function>
+NdArray along_axis(const NdArray& a, const Request& request, Norm norm) {
+  return function(a, request.lengths[0], request.axes[0], norm, {});
+}
+
+constexpr Kind kFft{"fft", TransformKind::complex, false, false, along_axes<transforms::fftn>};
+constexpr Kind kIfft{"ifft", TransformKind::complex, true, false, along_axes<transforms::ifftn>};
+constexpr Kind kRfft{"rfft", TransformKind::real_to_half, false, false, along_axes<transforms::rfftn>};
+constexpr Kind kIrfft{"irfft", TransformKind::half_to_real, true, false, along_axes<transforms::irfftn>};
+constexpr Kind kHfft{"hfft", TransformKind::half_to_real, false, true, along_axis<transforms::hfft>};
+constexpr Kind kIhfft{"ihfft", TransformKind::real_to_half, true, true, along_axis<transforms::ihfft>};
+
+// The norm may not outlive the call that names it.
+using OwnedNorm = std::optional<std::string>;
+OwnedNorm owned(Norm norm) { return norm ? OwnedNorm(*norm) : std::nullopt; }
+
+// What is between, in the precision of the result.
+DType complex_dtype(DType dtype) {
+  const DType real = local::real_type(dtype);
+  return local::is_float(real) && local::itemsize(real) < 8 ? DType::complex64 : DType::complex128;
+}
+
+int64_t usual_bytes() { return target_chunk_bytes(chunk_policy().device); }
+
+// The most that the whole axes of a group may have: a usual chunk, or as much as the chunks of the array have.
+int64_t most_bytes(const Array& a, int64_t itemsize) {
+  return std::max(usual_bytes(), largest_chunk_bytes(a.chunks(), itemsize));
+}
+
+op::Hash identity_of(const Kind& kind, const Request& request, const OwnedNorm& norm) {
+  op::Hash hash;
+  hash.add(std::string_view("fft")).add(std::string_view(kind.name)).add(std::string_view(norm.value_or("backward")));
+  for (size_t i = 0; i < request.axes.size(); ++i) hash.add(request.axes[i]).add(request.lengths[i]);
+  return hash;
+}
+
+// A transform along the axes of a request, and what is done with its result in the same task.
+struct Stage {
+  Kind kind;
+  Request request;
+  OwnedNorm norm;
+  std::function<NdArray(const NdArray& result, const Region& box)> finish = {};  // of a chunk; none: nothing
+  uint64_t identity = 0;                                                         // of `finish`
+};
+
+// The dtype of the result, found on one element. Throws local's errors for norm and dtype.
+DType result_dtype(const Array& a, const Kind& kind, const Request& request, const OwnedNorm& norm) {
+  const Request one{request.axes, std::vector<int64_t>(request.axes.size(), 1)};
+  const auto function = [&](std::span<const NdArray> arrays) {
+    return std::vector<NdArray>{kind.local(arrays[0], one, norm)};
+  };
+  const local::ArraySpec element{Dims::filled(a.ndim(), 1), a.dtype()};
+  return local::trial(function, std::span(&element, 1), local::DeviceKind::cpu).results[0].dtype;
+}
+
+// In one stage: the axes are whole in every chunk.
+Array in_one_stage(const Array& a, const Stage& stage) {
+  const DType dtype = result_dtype(a, stage.kind, stage.request, stage.norm);
+  const int64_t itemsize = std::max(local::itemsize(a.dtype()), local::itemsize(dtype));
+  int64_t line_bytes = itemsize;
+  std::vector<int64_t> made(static_cast<size_t>(a.ndim()), -1);  // along the axes of the request
+  for (size_t i = 0; i < stage.request.axes.size(); ++i) {
+    const int axis = stage.request.axes[i];
+    int64_t& extent = made[static_cast<size_t>(axis)];
+    extent = transforms::made_extent(stage.kind.kind, stage.request, i);
+    line_bytes *= std::max<int64_t>(a.shape()[axis], extent);
+  }
+  std::vector<AxisChunks> others;
+  for (int d = 0; d < a.ndim(); ++d)
+    if (made[static_cast<size_t>(d)] < 0) others.push_back(a.chunks().axis(d));
+  const Grid cut = limited_grid(Grid(std::move(others)), line_bytes, most_bytes(a, itemsize));
+
+  algo::MapSpec spec;
+  spec.name = std::string("fft.") + stage.kind.name;
+  spec.identity = identity_of(stage.kind, stage.request, stage.norm).add(stage.identity).value;
+  spec.by_trial = true;
+  std::vector<AxisChunks> axes;
+  std::vector<Along> along;
+  for (int d = 0, other = 0; d < a.ndim(); ++d) {
+    if (const int64_t extent = made[static_cast<size_t>(d)]; extent >= 0) {
+      axes.emplace_back(extent, extent);
+      along.push_back(Along::whole());
+    } else {
+      axes.push_back(cut.axis(other));
+      along.push_back(Along::following(d, cut.axis(other++)));
+    }
+  }
+  spec.along = {std::move(along)};
+  Grid grid(std::move(axes));
+  Dims shape = grid.shape();
+  spec.outputs = {{std::move(shape), dtype, std::move(grid), a.node()->chosen_grid}};
+  spec.function = [stage](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    const NdArray result = stage.kind.local(arrays[0], stage.request, stage.norm);
+    return std::vector<NdArray>{stage.finish ? stage.finish(result, place.outputs[0]) : result};
+  };
+  return Array(algo::map(std::move(spec), {a.node()})[0]);
+}
+
+// ---- Long lines ----
+
+// The divisor of n that is nearest to its root from below.
+int64_t middle_divisor(int64_t n) {
+  auto divisor = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  while (divisor * divisor > n) --divisor;
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
+
+// x[k, j] exp(-+ 2 pi i k j / n), where k and j are positions along `axis` and the one behind it, j from `first` on.
+NdArray twiddled(const NdArray& x, int axis, int64_t first, int64_t n, bool inverse) {
+  local::Program program;
+  const auto apply = [&](local::Op op, auto... arguments) { return program.apply(op, std::array{arguments...}); };
+  const auto complex = [&](local::ValueId value) { return program.cast(value, x.dtype()); };
+  const local::ValueId value = program.input(x.dtype());
+  const local::ValueId j = apply("add"_op, program.index(axis + 1), program.constant(Scalar(first), DType::int64));
+  const local::ValueId position = program.cast(apply("multiply"_op, program.index(axis), j), DType::float64);
+  const double turn = (inverse ? 2 : -2) * std::numbers::pi;
+  const local::ValueId part =
+      apply("divide"_op, position, program.constant(Scalar(static_cast<double>(n)), DType::float64));
+  const local::ValueId angle = apply("multiply"_op, part, program.constant(Scalar(turn), DType::float64));
+  const local::ValueId i = program.constant(Scalar(std::complex<double>(0, 1)), x.dtype());
+  const local::ValueId factor =
+      apply("add"_op, complex(apply("cos"_op, angle)), apply("multiply"_op, complex(apply("sin"_op, angle)), i));
+  program.output(apply("multiply"_op, value, factor));
+  const local::ExecContext context = local::context_for(x.device());
+  const NdArray result(x.shape(), x.dtype(), context);
+  const NdArray *inputs[] = {&x}, *outputs[] = {&result};
+  local::run_elementwise(program, inputs, outputs, context);
+  return result;
+}
+
+// A complex transform of n = n1 n2 points along one axis in four steps (Bailey 1990, "FFTs in external or hierarchical
+// memory"): with positions n2 j1 + j2 and results k1 + n1 k2, transforms over j1, factors exp(-+ 2 pi i j2 k1 / n),
+// transforms over j2, and a transposition. No task holds a line.
+Array in_four_steps(const Array& a, int axis, int64_t n1, bool inverse, const OwnedNorm& norm) {
+  const Kind& kind = inverse ? kIfft : kFft;
+  const int64_t n = a.shape()[axis], n2 = n / n1;
+  Dims split;
+  for (int d = 0; d < a.ndim(); ++d) {
+    if (d != axis) {
+      split.push_back(a.shape()[d]);
+      continue;
+    }
+    split.push_back(n1);
+    split.push_back(n2);
+  }
+  Stage columns{kind, {{axis}, {n1}}, norm};
+  columns.finish = [axis, n, inverse](const NdArray& result, const Region& box) {
+    return twiddled(result, axis, box.start[axis + 1], n, inverse);
+  };
+  columns.identity = op::Hash().add(n).value;
+  const Array turned = in_one_stage(reshape(a, split), columns);
+  const Array both = in_one_stage(turned, {kind, {{axis + 1}, {n2}}, norm});
+  return reshape(swapaxes(both, axis, axis + 1), a.shape());
+}
+
+// Cut off or filled up with zeros.
+Array with_length(const Array& a, int axis, int64_t length) {
+  const int64_t extent = a.shape()[axis];
+  if (extent == length) return a;
+  if (extent > length) return arrange::part(a, axis, 0, length);
+  return joined({a, constant(with_extent(a.shape(), axis, length - extent), 0, a.dtype())}, axis);
+}
+
+OwnedNorm swapped(const OwnedNorm& norm) {
+  if (!norm || *norm == "backward") return "forward";
+  return *norm == "forward" ? "backward" : norm;
+}
+
+// A line that is too long for one chunk; nothing where its length has no fitting factors.
+std::optional<Array> of_long_lines(const Array& a, const Kind& kind, const Request& request, const OwnedNorm& norm) {
+  constexpr int64_t kMostChunks = 4;  // in a line that is one chunk
+  const int axis = request.axes[0];
+  const int64_t n = request.lengths[0];
+  const DType result = result_dtype(a, kind, request, norm);
+  const DType dtype = complex_dtype(a.dtype());
+  const int64_t most =
+      std::max(kMostChunks * usual_bytes() / local::itemsize(dtype), largest_chunk_bytes(a.chunks(), /*itemsize=*/1));
+  if (n <= most) return std::nullopt;
+  const int64_t n1 = middle_divisor(n);
+  if (n / n1 > most) return std::nullopt;
+  const bool mirrors = kind.kind == TransformKind::half_to_real, halves = kind.kind == TransformKind::real_to_half;
+  Array x = with_length(a, axis, transforms::read_extent(kind.kind, request, 0)).astype(dtype);
+  if (mirrors) {
+    // The elements that are their own mirror images count as real.
+    const int64_t half = n / 2 + 1, others = (n - 1) / 2;
+    const auto real_at = [&](int64_t at) { return real(arrange::part(x, axis, at, 1)).astype(dtype); };
+    std::vector<Array> parts{real_at(0), arrange::part(x, axis, 1, others)};
+    if (n % 2 == 0) parts.push_back(real_at(half - 1));
+    parts.push_back(conjugate(arrange::backwards(arrange::part(x, axis, 1, others), axis)));
+    x = joined(parts, axis);
+    if (kind.hermitian) x = conjugate(x);
+  }
+  // Both Hermitian transforms are the others of swapped norms.
+  const bool inverse = kind.hermitian ? !kind.inverse : kind.inverse;
+  Array y = in_four_steps(x, axis, n1, inverse, kind.hermitian ? swapped(norm) : norm);
+  if (halves) y = arrange::part(y, axis, 0, n / 2 + 1);
+  if (halves && kind.hermitian) y = conjugate(y);
+  return (mirrors ? real(y) : y).astype(result);
+}
+
+// ---- Groups of axes ----
+
+Array transformed(const Array& given, const Kind& kind, const Request& request, const OwnedNorm& norm) {
+  if (request.axes.size() == 1) {
+    if (std::optional<Array> result = of_long_lines(given, kind, request, norm)) return *std::move(result);
+  }
+  // What is not read is not brought to the task either.
+  Array a = given;
+  for (size_t i = 0; i < request.axes.size(); ++i) {
+    const int64_t read = transforms::read_extent(kind.kind, request, i);
+    if (a.shape()[request.axes[i]] > read) a = arrange::part(a, request.axes[i], 0, read);
+  }
+  return in_one_stage(a, {kind, request, norm});
+}
+
+// Whether a line along the axes of a request is at most `most` elements.
+bool fits(const Dims& shape, const Request& request, int64_t most) {
+  double elements = 1;
+  for (size_t i = 0; i < request.axes.size(); ++i)
+    elements *= static_cast<double>(std::max<int64_t>({shape[request.axes[i]], request.lengths[i], 1}));
+  return elements <= static_cast<double>(most);
+}
+
+// Axes from `begin` up to `end` of a request.
+Request part_of(const Request& request, size_t begin, size_t end) {
+  const auto at = [](const auto& list, size_t i) { return list.begin() + static_cast<std::ptrdiff_t>(i); };
+  return {{at(request.axes, begin), at(request.axes, end)}, {at(request.lengths, begin), at(request.lengths, end)}};
+}
+
+// The axes in groups that are transformed together, in local's order: the last one goes first, but a half comes back to
+// a whole at the very end.
+Array along_all(const Array& a, const Kind& kind, const Request& request, const OwnedNorm& norm) {
+  const size_t count = request.axes.size();
+  const bool is_half = local::is_float(a.dtype()) && local::itemsize(a.dtype()) == 2;
+  const int64_t itemsize = local::itemsize(complex_dtype(a.dtype()));
+  const int64_t most = most_bytes(a, itemsize) / itemsize;
+  const auto together = [&](size_t begin, size_t end) {
+    const Request part = part_of(request, begin, end);
+    return transforms::has_distinct_axes(part) && fits(a.shape(), part, most);
+  };
+  const Kind& between = kind.inverse ? kIfft : kFft;
+  Array result = a;
+  if (kind.kind == TransformKind::half_to_real) {
+    for (size_t begin = 0; begin < count;) {
+      size_t end = begin + 1;
+      // The factor of the first axis is rounded as 16-bit floats are: it goes alone, unless all go together.
+      if (together(begin, count))
+        end = count;
+      else
+        while (end < count && !(is_half && begin == 0) && together(begin, end + 1)) ++end;
+      result = transformed(result, end == count ? kind : between, part_of(request, begin, end), norm);
+      begin = end;
+    }
+    return result;
+  }
+  for (size_t end = count; end > 0;) {
+    size_t begin = end - 1;
+    while (begin > 0 && together(begin - 1, end)) --begin;
+    result = transformed(result, end == count ? kind : between, part_of(request, begin, end), norm);
+    end = begin;
+  }
+  return result;
+}
+
+Array one_axis(const Kind& kind, const Array& a, std::optional<int64_t> n, int64_t axis, Norm norm) {
+  return along_all(a, kind, transforms::request_along(kind.kind, a.shape(), n, axis), owned(norm));
+}
+Array axes_of(const Kind& kind, const Array& a, const Lengths& s, const Lengths& axes, Norm norm) {
+  return along_all(a, kind, transforms::request_along_all(kind.kind, a.shape(), s, axes), owned(norm));
+}
+
+}  // namespace
+
+#define QUARRY_ONE_AXIS(name, kind)                                               \
+  Array name(const Array& a, std::optional<int64_t> n, int64_t axis, Norm norm) { \
+    return one_axis(kind, a, n, axis, norm);                                      \
+  }
+QUARRY_ONE_AXIS(fft, kFft)
+QUARRY_ONE_AXIS(ifft, kIfft)
+QUARRY_ONE_AXIS(rfft, kRfft)
+QUARRY_ONE_AXIS(irfft, kIrfft)
+QUARRY_ONE_AXIS(hfft, kHfft)
+QUARRY_ONE_AXIS(ihfft, kIhfft)
+#undef QUARRY_ONE_AXIS
+
+#define QUARRY_SEVERAL_AXES(name, kind)                                          \
+  Array name(const Array& a, const Lengths& s, const Lengths& axes, Norm norm) { \
+    return axes_of(kind, a, s, axes, norm);                                      \
+  }
+QUARRY_SEVERAL_AXES(fftn, kFft)
+QUARRY_SEVERAL_AXES(ifftn, kIfft)
+QUARRY_SEVERAL_AXES(rfftn, kRfft)
+QUARRY_SEVERAL_AXES(irfftn, kIrfft)
+QUARRY_SEVERAL_AXES(fft2, kFft)
+QUARRY_SEVERAL_AXES(ifft2, kIfft)
+QUARRY_SEVERAL_AXES(rfft2, kRfft)
+QUARRY_SEVERAL_AXES(irfft2, kIrfft)
+#undef QUARRY_SEVERAL_AXES
+
+}  // namespace quarry::fft
