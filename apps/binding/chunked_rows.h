@@ -14,6 +14,7 @@
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/elementwise.h"
+#include "quarry/chunked/api/fft.h"
 #include "quarry/chunked/api/histogram.h"
 #include "quarry/chunked/api/insertion.h"
 #include "quarry/chunked/api/joining.h"
@@ -175,6 +176,15 @@ inline Array matrix_norm(const Array& x, bool keepdims, const Order& ord) {
   if (const auto* text = std::get_if<std::string>(&*ord))
     return quarry::linalg::matrix_norm(x, text->c_str(), keepdims);
   return quarry::linalg::matrix_norm(x, std::get<double>(*ord), keepdims);
+}
+inline Array cond(const Array& x, const Order& p) {
+  if (!p) return quarry::linalg::cond(x);
+  if (const auto* text = std::get_if<std::string>(&*p)) return quarry::linalg::cond(x, text->c_str());
+  return quarry::linalg::cond(x, std::get<double>(*p));
+}
+inline std::variant<SVDResult, Array> svd(const Array& a, bool full_matrices, bool compute_uv, bool hermitian) {
+  if (!compute_uv) return svdvals(a, hermitian);
+  return quarry::linalg::svd(a, full_matrices, hermitian);
 }
 inline Array vector_norm(const Array& x, const Axes& axis, bool keepdims, const Order& ord) {
   const double* number = ord ? std::get_if<double>(&*ord) : nullptr;

@@ -1,5 +1,7 @@
 #include "quarry/chunked/api/compose.h"
 
+#include <fmt/format.h>
+
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ufuncs.h"
@@ -80,6 +82,15 @@ Array gathered(const Array& x, int axis, std::span<const int64_t> positions) {
   }
   if (parts.empty()) return arrange::part(x, axis, 0, 0);
   return joined(parts, axis);
+}
+
+void check_square(const Array& a) {
+  if (a.ndim() < 2)
+    throw local::LinAlgError(
+        fmt::format("{}-dimensional array given. Array must be at least two-dimensional", a.ndim()));
+  if (a.shape(-1) != a.shape(-2))
+    throw local::LinAlgError(
+        fmt::format("Last 2 dimensions of the array must be square, not {} by {}", a.shape(-2), a.shape(-1)));
 }
 
 std::vector<int64_t> settled(const Array& x) { return local::to_vector<int64_t>(x.astype(DType::int64).to_host()); }

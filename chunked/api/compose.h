@@ -41,6 +41,9 @@ Dims with_extent(const Dims& shape, int axis, int64_t extent);
 // The elements at `positions` of an axis, each in [0, extent): one slice for each run of equal distances.
 Array gathered(const Array& x, int axis, std::span<const int64_t> positions);
 
+// Throws LinAlgError, as np.linalg, unless the last two axes are there and equal.
+void check_square(const Array& a);
+
 // The values of a small integer or bool array on every rank, as int64. Blocking, collective.
 std::vector<int64_t> settled(const Array& x);
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
@@ -60,21 +59,4 @@ Array matmul(const Array& a, const Array& b) {
   return squeeze(c, Axes(std::move(axes)));
 }
 
-namespace linalg {
-
-std::pair<Array, Array> eigh(const Array& a, Triangle triangle) {
-  if (a.ndim() < 2)
-    throw InvalidArgument(fmt::format("{}-dimensional array given. Array must be at least two-dimensional", a.ndim()));
-  if (a.shape(-1) != a.shape(-2))
-    throw InvalidArgument(
-        fmt::format("Last 2 dimensions of the array must be square, not {}", local::to_string(a.shape())));
-  if (a.ndim() > 2) throw local::NotSupported("eigh of a stack of matrices");
-  if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
-    throw local::TypeError(fmt::format("array type {} is unsupported in linalg", local::name(a.dtype())));
-  const bool inexact = local::is_float(a.dtype()) || local::is_complex(a.dtype());
-  const expr::NodePtr node = algo::eigh(expr::cast(a.node(), inexact ? a.dtype() : DType::float64), triangle);
-  return {Array(expr::item(node, 0)), Array(expr::item(node, 1))};
-}
-
-}  // namespace linalg
 }  // namespace quarry

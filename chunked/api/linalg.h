@@ -1,9 +1,15 @@
-// Products of matrices and the symmetric eigenproblem. Lazy.
+// Products of matrices, factorisations and what is solved by them. Lazy, but for eig(), eigvals() and lstsq().
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <variant>
 
 #include "quarry/chunked/api/operand.h"
+#include "quarry/local/api/linalg.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry {
@@ -17,11 +23,91 @@ namespace linalg {
 
 using local::Triangle;
 
-// Eigenvalues, ascending, and eigenvectors in columns of a symmetric or Hermitian matrix, of which `triangle` is read.
-// Integers become float64. One device computes: the matrix and twice its bytes of workspace must fit. Throws
-// InvalidArgument for what is not square, TypeError for 16-bit floats, NotSupported for stacks of matrices; the
-// computation throws InvalidArgument for NaN, infinity, or where the solver does not converge.
+// The functions of numpy.linalg, with the values, dtypes and errors of those of local arrays
+// (local/ops/linalg/linalg.h). Leading axes are a stack of matrices, cut into chunks as they are; where matrices are
+// cut too, they are made whole, and stacks of them cut until a chunk has about the usual bytes. A matrix (or two
+// operands of two axes) is brought together on one rank: planning throws NotSupported, with its bytes and the budget,
+// where the task does not fit. Errors that depend on values (LinAlgError for singular matrices ...) come with the
+// computation, and name function and chunk.
+
+// ---- Solving and inverting ----
+
+// x of a x = b; b is a vector if it has one axis, else matrices.
+Array solve(const Array& a, const Array& b);
+Array inv(const Array& a);
+Array det(const Array& a);
+struct SlogdetResult {
+  Array sign, logabsdet;
+  static constexpr const char* kFields[] = {"sign", "logabsdet"};
+  auto tie() const { return std::tie(sign, logabsdet); }
+};
+SlogdetResult slogdet(const Array& a);
+// L with L L^H = a, or U with U^H U = a; one triangle is read.
+Array cholesky(const Array& a, bool upper = false);
+// (x, squares of the residuals' norms, rank, singular values) of two matrices, or a matrix and a vector. Collective,
+// blocking: computes, since the shape of the residuals depends on the rank.
+using LstsqResult = std::tuple<Array, Array, Scalar, Array>;
+LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond = std::nullopt);
+// The Moore-Penrose inverse. Tolerances are numbers, or one for each matrix; without rtol's text "no value" it is
+// given.
+using PinvTolerance = std::variant<std::string, std::optional<Array>>;
+Array pinv(const Array& a, const std::optional<Operand>& rcond = std::nullopt, bool hermitian = false,
+           const PinvTolerance& rtol = std::string("no value"));
+
+// ---- Decompositions ----
+
+struct QRResult {
+  Array Q, R;
+  static constexpr const char* kFields[] = {"Q", "R"};
+  auto tie() const { return std::tie(Q, R); }
+};
+// auto [q, r] = qr(a), auto [q, r] = qr(a, complete), Array r = qr(a, r_only), auto [h, tau] = qr(a, raw); or by
+// NumPy's text: "reduced" and "complete" (QRResult), "r" (R), "raw" (the pair).
+using local::linalg::complete;
+using local::linalg::r_only;
+using local::linalg::raw;
+using local::linalg::reduced;
+using QROutcome = std::variant<QRResult, Array, std::pair<Array, Array>>;
+QROutcome qr(const Array& a, std::string_view mode);
+inline QRResult qr(const Array& a, local::linalg::Reduced = {}) { return std::get<QRResult>(qr(a, "reduced")); }
+inline QRResult qr(const Array& a, local::linalg::Complete) { return std::get<QRResult>(qr(a, "complete")); }
+inline Array qr(const Array& a, local::linalg::ROnly) { return std::get<Array>(qr(a, "r")); }
+inline std::pair<Array, Array> qr(const Array& a, local::linalg::Raw) {
+  return std::get<std::pair<Array, Array>>(qr(a, "raw"));
+}
+
+struct SVDResult {
+  Array U, S, Vh;
+  static constexpr const char* kFields[] = {"U", "S", "Vh"};
+  auto tie() const { return std::tie(U, S, Vh); }
+};
+// auto [u, s, vh] = svd(a). `hermitian` goes by eigenvalues.
+SVDResult svd(const Array& a, bool full_matrices = true, bool hermitian = false);
+Array svdvals(const Array& x, bool hermitian = false);
+
+struct EigResult {
+  Array eigenvalues, eigenvectors;
+  static constexpr const char* kFields[] = {"eigenvalues", "eigenvectors"};
+  auto tie() const { return std::tie(eigenvalues, eigenvectors); }
+};
+// Collective and blocking for real matrices: computes and keeps the results, which are real where all eigenvalues are.
+EigResult eig(const Array& a);
+Array eigvals(const Array& a);
+
+// Eigenvalues, ascending, and eigenvectors in columns of symmetric or Hermitian matrices, of which `triangle` is read.
+// Integers become float64. One device computes a matrix: it and twice its bytes of workspace must fit. Throws
+// LinAlgError for what is not square, TypeError for a matrix of 16-bit floats; the computation throws
+// InvalidArgument for NaN, infinity, or where the solver does not converge.
 std::pair<Array, Array> eigh(const Array& a, Triangle triangle = Triangle::lower);
+
+// ---- Numbers about a matrix ----
+
+// norm(x, p) norm(inv(x), p), for nothing and 2 the ratio of singular values; infinite where singular.
+Array cond(const Array& x, std::optional<double> p = std::nullopt);
+Array cond(const Array& x, const char* p);
+// Singular values above tol, by default the largest times rtol; each a number, or one for each matrix.
+Array matrix_rank(const Array& A, const std::optional<Operand>& tol = std::nullopt, bool hermitian = false,
+                  const std::optional<Operand>& rtol = std::nullopt);
 
 }  // namespace linalg
 }  // namespace quarry

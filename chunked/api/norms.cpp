@@ -5,6 +5,7 @@
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/diagonals.h"
+#include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/reductions.h"
@@ -42,9 +43,7 @@ struct Functions {
   static Array absolute(const Array& x) { return quarry::absolute(x); }
   static Array power(const Array& x, double p) { return quarry::power(x, p); }
   static Array nonzero_as_real(const Array& x) { return not_equal(x, 0).astype(local::real_type(x.dtype())); }
-  static Array singular_values(const Array&) {
-    throw local::NotSupported("norms of chunked matrices that need singular values (2, -2 and 'nuc')");
-  }
+  static Array singular_values(const Array& x) { return svdvals(x); }
   static Array moveaxis(const Array& x, const Ints& from, const Ints& to) { return quarry::moveaxis(x, from, to); }
   static Array kept(const Array& reduced, const Dims& shape, std::span<const int> axes) {
     Dims full = shape;
@@ -54,14 +53,6 @@ struct Functions {
 };
 
 using Rule = local::linalg::NormOrderRule;
-
-void check_square(const Array& a) {
-  if (a.ndim() < 2)
-    throw InvalidArgument(fmt::format("{}-dimensional array given. Array must be at least two-dimensional", a.ndim()));
-  if (a.shape(-1) != a.shape(-2))
-    throw InvalidArgument(
-        fmt::format("Last 2 dimensions of the array must be square, not {}", local::to_string(a.shape())));
-}
 
 Array product_of(const std::vector<Array>& arrays, const std::vector<std::vector<size_t>>& split, size_t i, size_t j) {
   if (i == j) return arrays[i];
@@ -112,9 +103,9 @@ Array multi_dot(const std::vector<Array>& given) {
 
 Array matrix_power(const Array& a, int64_t n) {
   check_square(a);
-  if (n < 0) throw local::NotSupported(fmt::format("matrix_power of chunked arrays with the exponent {}", n));
   if (n == 0) return broadcast_to(identity(a.shape(-1), a.dtype()), a.shape());
-  return local::linalg::power_by_squaring(a, static_cast<uint64_t>(n),
+  const uint64_t power = n < 0 ? 0 - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+  return local::linalg::power_by_squaring(n < 0 ? inv(a) : a, power,
                                           [](const Array& x, const Array& y) { return matmul(x, y); });
 }
 

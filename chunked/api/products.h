@@ -59,12 +59,11 @@ Array matrix_transpose(const Array& x);
 
 // The product of two matrices or more, in the order of the fewest operations; the first and the last may be vectors.
 Array multi_dot(const std::vector<Array>& arrays);
-// The matrices in the last two axes multiplied n times, by squaring. Throws NotSupported for n < 0.
+// The matrices in the last two axes, or for n < 0 their inverses, multiplied n times, by squaring.
 Array matrix_power(const Array& a, int64_t n);
 
-// ord: none, a number, or "fro": norm(x), norm(x, 1), norm(x, inf, 0), norm(a, "fro"). Throws NotSupported for the
-// norms of matrices that need singular values (2, -2, "nuc"), InvalidArgument for other orders and for more than two
-// axes.
+// ord: none, a number, "fro" or "nuc": norm(x), norm(x, 1), norm(x, inf, 0), norm(a, "fro"). The norms 2, -2 and "nuc"
+// of matrices are by svdvals(). Throws InvalidArgument for other orders and for more than two axes.
 Array norm(const Array& x, std::optional<double> ord = std::nullopt, const Axes& axis = {}, bool keepdims = false);
 Array norm(const Array& x, const char* ord, const Axes& axis = {}, bool keepdims = false);
 template <std::integral T>  // 0 is no null pointer

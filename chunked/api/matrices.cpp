@@ -1,0 +1,294 @@
+// Functions of matrices by those of local arrays: matrices are whole, stacks of them stay cut along the other axes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/api/blocks.h"
+#include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/linalg.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/op/hash.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/ndarray/trial.h"
+#include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/linalg/support.h"
+
+namespace quarry::linalg {
+namespace {
+
+using namespace compose;
+namespace ops = local::ops;
+using Arrays = std::span<const NdArray>;
+using Results = std::vector<NdArray>;
+
+// An argument and how many of its last axes a task has whole; the others are the stack's, and broadcast.
+struct Argument {
+  Array array;
+  int core = 2;
+  int loops() const { return std::max(array.ndim() - core, 0); }
+};
+constexpr int kMatrix = 2, kVector = 1, kNumber = 0;  // cores
+
+// A function of local arrays that reads no values.
+struct Call {
+  std::string name;
+  std::vector<Argument> arguments;
+  op::Hash parameters = {};
+  std::function<Results(Arrays)> function;
+};
+
+// The shapes and dtypes of the results, found on one matrix of each stack. Throws the function's errors of them.
+std::vector<local::ArraySpec> results_of(const Call& call) {
+  std::vector<local::ArraySpec> ones;
+  for (const Argument& argument : call.arguments) {
+    Dims shape = argument.array.shape();
+    for (int d = 0; d < argument.loops(); ++d) shape[d] = std::min<int64_t>(shape[d], 1);
+    ones.push_back({shape, argument.array.dtype()});
+  }
+  return local::trial(call.function, ones, local::DeviceKind::cpu).results;
+}
+
+// Matrices whole; where they were not, stacks are cut until a chunk has about the usual bytes.
+Array with_whole_core(const Argument& argument) {
+  const Array& array = argument.array;
+  const Grid& grid = array.chunks();
+  int64_t bytes = local::itemsize(array.dtype());
+  bool is_whole = true;
+  std::vector<AxisChunks> axes, core;
+  for (int d = 0; d < array.ndim(); ++d) {
+    if (d < argument.loops()) {
+      axes.push_back(grid.axis(d));
+      continue;
+    }
+    const int64_t extent = std::max<int64_t>(array.shape()[d], 1);
+    is_whole = is_whole && grid.axis(d).count() == 1;
+    bytes *= extent;
+    core.emplace_back(array.shape()[d], extent);
+  }
+  if (is_whole) return array;
+  const int64_t most =
+      std::max(target_chunk_bytes(chunk_policy().device), largest_chunk_bytes(grid, local::itemsize(array.dtype())));
+  axes = limited_grid(Grid(std::move(axes)), bytes, most).axes();
+  axes.insert(axes.end(), core.begin(), core.end());
+  return array.rechunk(Grid(std::move(axes)));
+}
+
+// The signature that apply_gufunc() takes: every core axis by a name of its own, as the function has checked them.
+std::string names_of(char kind, size_t number, int count) {
+  std::string text = "(";
+  for (int d = 0; d < count; ++d) text += fmt::format("{}{}{}_{}", d == 0 ? "" : ",", kind, number, d);
+  return text + ")";
+}
+
+std::vector<Array> applied(Call call) {
+  const std::vector<local::ArraySpec> made = results_of(call);
+  const std::string name = "linalg." + call.name;
+  BlockOptions options;
+  options.name = name;
+  options.identity = op::Hash().add(std::string_view(name)).add(call.parameters.value).value;
+  options.by_trial = true;
+  Dims stack;
+  std::vector<Array> arrays;
+  for (const Argument& argument : call.arguments) {
+    const Dims& shape = argument.array.shape();
+    stack = local::broadcast_shapes(stack, Dims(shape.begin(), shape.begin() + argument.loops()));
+    arrays.push_back(argument.array);
+  }
+  if (stack.size() == 0) {
+    const auto infer = [&made](std::span<const Array>) {
+      std::vector<LocalResult> results;
+      for (const local::ArraySpec& result : made) results.push_back({result.shape, result.dtype});
+      return results;
+    };
+    return local_call(name, arrays, infer, std::move(call.function), options);
+  }
+  std::string inputs, outputs;
+  GufuncOptions how;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    arrays[i] = with_whole_core(call.arguments[i]);
+    inputs += (i == 0 ? "" : ",") + names_of('i', i, call.arguments[i].core);
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    const int core = made[i].shape.size() - stack.size();
+    outputs += (i == 0 ? "" : ",") + names_of('o', i, core);
+    for (int d = 0; d < core; ++d) how.output_sizes[fmt::format("o{}_{}", i, d)] = made[i].shape[stack.size() + d];
+    options.dtypes.push_back(made[i].dtype);
+  }
+  return apply_gufunc(block_function(std::move(call.function)), inputs + "->" + outputs, arrays, how, options);
+}
+
+// A function of one stack of matrices with one result.
+Array of_each(const char* name, const Array& a, NdArray (*function)(const NdArray&)) {
+  return applied({name, {{a}}, {}, [function](Arrays given) { return Results{function(given[0])}; }})[0];
+}
+
+DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : DType::float64; }
+
+// Complex eigenvalues and vectors, of which those of a real array become real where all eigenvalues are.
+std::vector<Array> settled_eigen(const Array& a, std::vector<Array> found) {
+  if (local::is_complex(a.dtype())) return found;
+  std::vector<Array> values{any(not_equal(imag(found[0]), 0))};
+  Settled known = settle(values, found);
+  if (known.values[0].item<bool>()) return known.kept;
+  for (Array& array : known.kept) array = real(array).astype(inexact(a.dtype()));
+  return known.kept;
+}
+
+}  // namespace
+
+Array inv(const Array& a) { return of_each("inv", a, ops::inv); }
+Array det(const Array& a) { return of_each("det", a, ops::det); }
+
+SlogdetResult slogdet(const Array& a) {
+  const std::vector<Array> found = applied({"slogdet", {{a}}, {}, [](Arrays given) {
+                                              const ops::SlogdetResult parts = ops::slogdet(given[0]);
+                                              return Results{parts.sign, parts.logabsdet};
+                                            }});
+  return {found[0], found[1]};
+}
+
+Array cholesky(const Array& a, bool upper) {
+  return applied({"cholesky", {{a}}, op::Hash().add(upper), [upper](Arrays given) {
+                    return Results{ops::cholesky(given[0], upper)};
+                  }})[0];
+}
+
+Array solve(const Array& a, const Array& b) {
+  return applied({"solve", {{a}, {b, b.ndim() == 1 ? kVector : kMatrix}}, {}, [](Arrays given) {
+                    return Results{ops::solve(given[0], given[1])};
+                  }})[0];
+}
+
+LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
+  const auto function = [rcond](Arrays given) {
+    const ops::LeastSquares found = ops::least_squares(given[0], given[1], rcond);
+    return Results{found.x, found.squares, found.rank, found.s};
+  };
+  // Their axes are checked by the function: there are no stacks.
+  const std::vector<Array> found = applied(
+      {"lstsq", {{a, a.ndim()}, {b, b.ndim()}}, op::Hash().add(rcond.has_value()).add(rcond.value_or(0)), function});
+  const std::vector<Array> values{found[2]}, keep{found[0], found[1], found[3]};
+  const Settled known = settle(values, keep);
+  const int64_t rank = known.values[0].item<int64_t>(), m = a.shape(0), n = a.shape(1);
+  const Array residuals = rank == n && m > n ? known.kept[1] : arrange::part(known.kept[1], 0, 0, 0);
+  return {known.kept[0], residuals, Scalar::strong(Scalar(rank), DType::int32), known.kept[2]};
+}
+
+Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, const PinvTolerance& rtol) {
+  const auto* given = std::get_if<std::optional<Array>>(&rtol);
+  Call call{"pinv", {{a}}, op::Hash().add(hermitian), nullptr};
+  const bool has_rcond = rcond.has_value(), has_rtol = given != nullptr && *given;
+  if (has_rcond) call.arguments.push_back({as_array(*rcond), kNumber});
+  if (has_rtol) call.arguments.push_back({**given, kNumber});
+  const std::string text = given != nullptr ? "" : std::get<std::string>(rtol);
+  call.parameters.add(has_rcond).add(has_rtol).add(std::string_view(text));
+  call.function = [=, is_given = given != nullptr](Arrays arrays) {
+    std::optional<NdArray> first, second;
+    if (has_rcond) first = arrays[1];
+    if (has_rtol) second = arrays[has_rcond ? 2 : 1];
+    return Results{
+        ops::pinv(arrays[0], first, hermitian, is_given ? ops::PinvTolerance(second) : ops::PinvTolerance(text))};
+  };
+  return applied(std::move(call))[0];
+}
+
+QROutcome qr(const Array& a, std::string_view mode) {
+  const auto function = [mode = std::string(mode)](Arrays given) {
+    auto found = ops::qr(given[0], mode);
+    if (const auto* both = std::get_if<ops::QRResult>(&found)) return Results{both->Q, both->R};
+    if (const auto* r = std::get_if<NdArray>(&found)) return Results{*r};
+    return Results(std::get<local::ArrayTuple>(found));
+  };
+  const std::vector<Array> found = applied({"qr", {{a}}, op::Hash().add(mode), function});
+  if (found.size() == 1) return found[0];
+  if (mode == "raw") return std::pair(found[0], found[1]);
+  return QRResult{found[0], found[1]};
+}
+
+SVDResult svd(const Array& a, bool full_matrices, bool hermitian) {
+  const auto function = [=](Arrays given) {
+    const auto found = std::get<ops::SVDResult>(ops::svd(given[0], full_matrices, /*compute_uv=*/true, hermitian));
+    return Results{found.U, found.S, found.Vh};
+  };
+  const std::vector<Array> found = applied({"svd", {{a}}, op::Hash().add(full_matrices).add(hermitian), function});
+  return {found[0], found[1], found[2]};
+}
+
+Array svdvals(const Array& x, bool hermitian) {
+  return applied({"svdvals", {{x}}, op::Hash().add(hermitian), [hermitian](Arrays given) {
+                    return Results{std::get<NdArray>(
+                        ops::svd(given[0], /*full_matrices=*/false, /*compute_uv=*/false, hermitian))};
+                  }})[0];
+}
+
+EigResult eig(const Array& a) {
+  const std::vector<Array> found = settled_eigen(a, applied({"eig", {{a}}, {}, [](Arrays given) {
+                                                               const ops::Eigen parts =
+                                                                   ops::complex_eigen(given[0], /*vectors=*/true);
+                                                               return Results{parts.values, parts.vectors};
+                                                             }}));
+  return {found[0], found[1]};
+}
+
+Array eigvals(const Array& a) {
+  return settled_eigen(a, applied({"eigvals", {{a}}, {}, [](Arrays given) {
+                                     return Results{ops::complex_eigen(given[0], /*vectors=*/false).values};
+                                   }}))[0];
+}
+
+namespace {
+
+Array condition(const Array& x, const ops::NormOrder& p, const op::Hash& parameters) {
+  return applied({"cond", {{x}}, parameters, [p](Arrays given) { return Results{ops::cond(given[0], p)}; }})[0];
+}
+
+}  // namespace
+
+Array cond(const Array& x, std::optional<double> p) {
+  return condition(x, p ? ops::NormOrder(*p) : std::nullopt, op::Hash().add(p.has_value()).add(p.value_or(0)));
+}
+Array cond(const Array& x, const char* p) {
+  return condition(x, ops::NormOrder(std::string(p)), op::Hash().add(std::string_view(p)));
+}
+
+Array matrix_rank(const Array& A, const std::optional<Operand>& tol, bool hermitian,
+                  const std::optional<Operand>& rtol) {
+  if (tol && rtol) throw InvalidArgument("`tol` and `rtol` can't be both set.");
+  if (A.ndim() < 2) return any(not_equal(A, 0)).astype(DType::int64);
+  Call call{"matrix_rank", {{A}}, op::Hash().add(hermitian).add(tol.has_value()).add(rtol.has_value()), nullptr};
+  if (tol) call.arguments.push_back({as_array(*tol), kNumber});
+  if (rtol) call.arguments.push_back({as_array(*rtol), kNumber});
+  call.function = [hermitian, is_tol = tol.has_value(), is_rtol = rtol.has_value()](Arrays given) {
+    std::optional<NdArray> first, second;
+    if (is_tol) first = given[1];
+    if (is_rtol) second = given[1];
+    return Results{ops::matrix_rank(given[0], first, hermitian, second)};
+  };
+  return applied(std::move(call))[0];
+}
+
+std::pair<Array, Array> eigh(const Array& a, Triangle triangle) {
+  check_square(a);
+  if (a.ndim() > 2) {
+    const char* uplo = triangle == Triangle::lower ? "L" : "U";
+    const std::vector<Array> found =
+        applied({"eigh", {{a}}, op::Hash().add(std::string_view(uplo)), [uplo](Arrays given) {
+                   const ops::EighResult parts = ops::eigh(given[0], uplo);
+                   return Results{parts.eigenvalues, parts.eigenvectors};
+                 }});
+    return {found[0], found[1]};
+  }
+  if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
+    throw local::TypeError(fmt::format("array type {} is unsupported in linalg", local::name(a.dtype())));
+  const expr::NodePtr node = algo::eigh(a.astype(inexact(a.dtype())).node(), triangle);
+  return {Array(expr::item(node, 0)), Array(expr::item(node, 1))};
+}
+
+}  // namespace quarry::linalg
