@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
 
 namespace quarry::testing {
@@ -386,6 +387,51 @@ inline OperatorCall indices(Choices& choices) {
            ops::get(x, {all, mask, all}), ops::get(x, {rest, row}), ops::get(x, {added, a, all, c, all})}};
 }
 
+inline OperatorCall spectra(Choices& choices) {
+  local::Dims shape = choices.shape(3);
+  const int axis = static_cast<int>(choices.pick(0, 2)), other = (axis + static_cast<int>(choices.pick(1, 2))) % 3;
+  shape[axis] = std::max<int64_t>(shape[axis], 2), shape[other] = std::max<int64_t>(shape[other], 2);
+  const NdArray x = choices.values(shape, DType::float64);
+  const NdArray z = choices.values(shape, choices.pick(0, 1) == 0 ? DType::complex64 : DType::complex128);
+  const int64_t n = choices.pick(1, 12);
+  const std::vector<int64_t> axes{axis, other};
+  return {{fft::fft(choices.cut(z), {}, axis), fft::rfft(choices.cut(x), n, axis, "ortho"),
+           fft::irfft(choices.cut(z), n, axis), fft::fftn(choices.cut(x), {}, axes),
+           fft::irfftn(choices.cut(z), {}, axes, "forward")},
+          {local::fft::fft(z, {}, axis), local::fft::rfft(x, n, axis, "ortho"), local::fft::irfft(z, n, axis),
+           local::fft::fftn(x, {}, axes), local::fft::irfftn(z, {}, axes, "forward")}};
+}
+
+// Longer than 4 chunks: as a matrix.
+inline OperatorCall long_spectra(Choices& choices) {
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 256});
+  const NdArray x = choices.values({2, 12 * choices.pick(8, 16)}, choices.dtype());
+  const int64_t n = 12 * choices.pick(9, 15);
+  OperatorCall call{{fft::ifft(choices.cut(x))}, {local::fft::ifft(x)}};
+  if (!local::is_complex(x.dtype())) {
+    call.chunked.push_back(fft::rfft(choices.cut(x), n, 1, "ortho"));
+    call.expected.push_back(local::fft::rfft(x, n, 1, "ortho"));
+  }
+  call.chunked.push_back(fft::irfft(choices.cut(x), n));
+  call.expected.push_back(local::fft::irfft(x, n));
+  return call;
+}
+
+inline OperatorCall matrices(Choices& choices) {
+  const int64_t n = choices.pick(1, 6);
+  const local::Dims stack = choices.shape(2);
+  const NdArray x = choices.values({stack[0], stack[1], n, n}, choices.dtype());
+  const NdArray a = ops::add(ops::multiply(x, 0.125), ops::multiply(ops::eye(n), 9));
+  const NdArray b = choices.values({stack[1], n, 3}, DType::float64),
+                one = a.shape()[0] * a.shape()[1] == 0 ? NdArray(ops::eye(n)) : a[{0, 0}].copy();
+  const linalg::SVDResult parts = linalg::svd(choices.cut(a));
+  return {{linalg::inv(choices.cut(a)), linalg::solve(choices.cut(a), choices.cut(b)), linalg::inv(choices.cut(one)),
+           linalg::solve(choices.cut(one), choices.cut(b)), linalg::slogdet(choices.cut(a)).logabsdet, parts.S,
+           linalg::qr(choices.cut(a)).R},
+          {local::linalg::inv(a), local::linalg::solve(a, b), local::linalg::inv(one), local::linalg::solve(one, b),
+           local::linalg::slogdet(a).logabsdet, local::linalg::svdvals(a), local::linalg::qr(a).R}};
+}
+
 }  // namespace rows
 
 inline const std::vector<OperatorRow>& operator_rows() {
@@ -410,6 +456,9 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"nonzero", rows::positions},
       {"take", rows::takes},
       {"index", rows::indices},
+      {"fft", rows::spectra},
+      {"fft_of_long_lines", rows::long_spectra},
+      {"linalg", rows::matrices},
   };
   return all;
 }

@@ -1,0 +1,188 @@
+// Transforms of chunked arrays: what the rows of names.def, whose arrays are small, do not show.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/expr/node.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/local.h"
+#include "tests/support/evaluate.h"
+
+namespace quarry {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace names;
+
+RuntimeOptions on(local::DeviceKind device) {
+  RuntimeOptions options;
+  options.device = device;
+  options.memory = "64MiB";
+  options.threads = 2;
+  return options;
+}
+
+NdArray numbers(const Dims& shape) { return local::random::default_rng(11).normal(0., 1., Ints(shape)); }
+Array cut(const NdArray& array, const Dims& chunk) { return Array::from_local(array).rechunk(chunk); }
+
+void expect_close(const Array& got, const NdArray& expected, double bound = 1e-12) {
+  const NdArray values = got.to_host();
+  ASSERT_EQ(local::to_string(values.shape()), local::to_string(expected.shape()));
+  EXPECT_EQ(local::name(values.dtype()), local::name(expected.dtype()));
+  EXPECT_TRUE(testing::close(values, expected, bound, bound))
+      << "largest difference " << local::max(local::absolute(values - expected)).repr();
+}
+
+// The stages of transforms behind an array: their names, and the bytes of their largest chunks.
+struct Stages {
+  std::vector<std::string> names;
+  int64_t largest_bytes = 0;
+};
+Stages stages_of(const Array& array) {
+  Stages stages;
+  for (const expr::NodePtr& node : expr::topological(std::array{array.node()})) {
+    const auto* applied = node->as<expr::Apply>();
+    if (applied == nullptr) continue;
+    stages.names.emplace_back(applied->op->name());
+    const op::ArraySpec& made = applied->outputs[0];
+    stages.largest_bytes = std::max(stages.largest_bytes, largest_chunk_bytes(made.grid, local::itemsize(made.dtype)));
+  }
+  return stages;
+}
+
+class Fourier : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  const Runtime runtime_{on(GetParam())};
+};
+INSTANTIATE_TEST_SUITE_P(All, Fourier, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+TEST_P(Fourier, AxesThatFitAChunkAreTransformedTogether) {
+  const NdArray x = numbers({6, 10, 8});
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 10 * 8 * 16});
+  const Array all = fft::fftn(cut(x, {2, 3, 4}));
+  EXPECT_EQ(stages_of(all).names, (std::vector<std::string>{"fft.fft", "fft.fft"}));
+  EXPECT_LE(stages_of(all).largest_bytes, 10 * 8 * 16);
+  expect_close(all, local::fft::fftn(x));
+  expect_close(fft::rfftn(cut(x, {2, 3, 4})), local::fft::rfftn(x));
+  const NdArray z = x + numbers({6, 10, 8}) * std::complex<double>(0, 1);
+  expect_close(fft::ifftn(cut(z, {1, 10, 3}), none, none, "ortho"), local::fft::ifftn(z, none, none, "ortho"));
+  expect_close(fft::irfftn(cut(z, {6, 1, 8})), local::fft::irfftn(z));
+  const std::vector<int64_t> lengths{7, 3, 9}, axes{2, 0, 1};
+  expect_close(fft::irfftn(cut(z, {4, 4, 4}), lengths, axes), local::fft::irfftn(z, lengths, axes));
+  expect_close(fft::rfftn(cut(x, {4, 4, 4}), lengths, axes), local::fft::rfftn(x, lengths, axes));
+}
+
+TEST_P(Fourier, OtherAxesAreCutWithinTheUsualBytes) {
+  const NdArray x = numbers({64, 48});
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 64 * 16 * 4});
+  const Array columns = fft::fft(cut(x, {5, 48}), none, 0);
+  EXPECT_EQ(columns.chunks().counts(), (Dims{1, 12}));
+  expect_close(columns, local::fft::fft(x, none, 0));
+  // Chunks that have whole lines stay as they are.
+  EXPECT_EQ(fft::fft(cut(x, {64, 20}), none, 0).chunks().counts(), (Dims{1, 3}));
+  EXPECT_EQ(fft::fft(cut(x, {7, 48}), none, 1).chunks().counts(), (Dims{10, 1}));
+}
+
+TEST_P(Fourier, OneChunkHasTheBitsOfLocalArrays) {
+  const NdArray x = numbers({30, 40}), z = x + numbers({30, 40}) * std::complex<double>(0, 1);
+  const std::vector<std::pair<Array, NdArray>> pairs{
+      {fft::fft2(Array::from_local(x)), local::fft::fft2(x)},
+      {fft::irfftn(Array::from_local(z)), local::fft::irfftn(z)},
+      {fft::hfft(Array::from_local(z), 33, 0, "ortho"), local::fft::hfft(z, 33, 0, "ortho")}};
+  for (const auto& [chunked, local] : pairs) {
+    const NdArray got = chunked.to_host();
+    ASSERT_EQ(got.nbytes(), local.nbytes());
+    EXPECT_EQ(std::memcmp(got.raw(), local.copy().raw(), static_cast<size_t>(got.nbytes())), 0);
+  }
+}
+
+TEST_P(Fourier, SixteenBitFloats) {
+  const NdArray x = numbers({6, 10}).astype(f16);
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 10 * 8});
+  for (const fft::Norm norm : {fft::Norm(), fft::Norm("ortho"), fft::Norm("forward")}) {
+    expect_close(fft::irfft(cut(x, {2, 3}), none, 1, norm), local::fft::irfft(x, none, 1, norm), 2e-3);
+    expect_close(fft::irfftn(cut(x, {2, 3}), none, none, norm), local::fft::irfftn(x, none, none, norm), 1e-5);
+    expect_close(fft::rfftn(cut(x, {2, 3}), none, none, norm), local::fft::rfftn(x, none, none, norm), 1e-5);
+    expect_close(fft::ifftn(cut(x, {2, 3}), none, none, norm), local::fft::ifftn(x, none, none, norm), 1e-5);
+  }
+}
+
+// A line of many chunks: no stage holds it.
+TEST_P(Fourier, LongLinesGoInFourSteps) {
+  const int64_t n = 3000;
+  const NdArray x = numbers({n}), z = x + numbers({n}) * std::complex<double>(0, 1);
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 1024});
+  const Array spectrum = fft::fft(cut(z, {128}));
+  EXPECT_GT(spectrum.chunks().count(), 40);
+  EXPECT_LE(stages_of(spectrum).largest_bytes, 128 * 16);
+  expect_close(spectrum, local::fft::fft(z));
+  for (const fft::Norm norm : {fft::Norm("ortho"), fft::Norm("forward"), fft::Norm("backward")}) {
+    expect_close(fft::ifft(cut(z, {64}), none, -1, norm), local::fft::ifft(z, none, -1, norm));
+    expect_close(fft::rfft(cut(x, {64}), none, 0, norm), local::fft::rfft(x, none, 0, norm));
+    expect_close(fft::irfft(cut(z, {64}), none, 0, norm), local::fft::irfft(z, none, 0, norm), 1e-11);
+    expect_close(fft::hfft(cut(z, {64}), none, 0, norm), local::fft::hfft(z, none, 0, norm), 1e-10);
+    expect_close(fft::ihfft(cut(x, {64}), none, 0, norm), local::fft::ihfft(x, none, 0, norm));
+  }
+  expect_close(fft::fft(cut(x, {100}), 2048), local::fft::fft(x, 2048));
+  expect_close(fft::ifft(cut(x, {100}), 3600), local::fft::ifft(x, 3600));
+  expect_close(fft::irfft(cut(z, {100}), 2025), local::fft::irfft(z, 2025));
+  expect_close(fft::irfft(cut(z, {100}), 8000), local::fft::irfft(z, 8000));
+  const NdArray single = z.astype(c64);
+  expect_close(fft::fft(cut(single, {100})), local::fft::fft(single), 1e-4);
+  const NdArray rows = numbers({3, 600, 2});
+  expect_close(fft::fft(cut(rows, {1, 100, 2}), none, 1), local::fft::fft(rows, none, 1));
+  const NdArray matrix = numbers({2, 1200});
+  expect_close(fft::rfft2(cut(matrix, {1, 100})), local::fft::rfft2(matrix));
+}
+
+// A prime number of points has no factors: the line is one chunk.
+TEST_P(Fourier, LinesWithoutFactorsAreOneChunk) {
+  const NdArray x = numbers({1009});
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 256});
+  const Array spectrum = fft::fft(cut(x, {16}));
+  EXPECT_EQ(spectrum.chunks().count(), 1);
+  expect_close(spectrum, local::fft::fft(x));
+}
+
+TEST_P(Fourier, NanStaysInItsLine) {
+  NdArray x = numbers({5, 6});
+  x[{2, 3}].fill(local::nan);
+  const NdArray lost = local::isnan(fft::rfft(cut(x, {2, 2})).to_host());
+  EXPECT_TRUE(local::array_equal(lost, local::isnan(local::fft::rfft(x))));
+  EXPECT_EQ(local::sum(lost).item<int64_t>(), 4);
+}
+
+TEST_P(Fourier, MistakesAreTheLocalOnes) {
+  const Array x = cut(numbers({4, 6}), {3, 4}), z = x * std::complex<double>(0, 1);
+  EXPECT_THROW(fft::fft(x, 0), local::InvalidArgument);
+  EXPECT_THROW(fft::fft(x, -3, 0), local::InvalidArgument);
+  EXPECT_THROW(fft::fft(x, none, 2), local::IndexError);
+  EXPECT_THROW(fft::fft(x, none, -1, "both"), local::InvalidArgument);
+  EXPECT_THROW(fft::rfft(z), local::TypeError);
+  EXPECT_THROW(fft::rfftn(z), local::TypeError);
+  EXPECT_THROW(fft::irfft(x(_, ":1"_s)), local::InvalidArgument);
+  EXPECT_THROW(fft::fft(zeros({3, 0})), local::InvalidArgument);
+  EXPECT_THROW(fft::fftn(x, std::vector<int64_t>{3}, std::vector<int64_t>{0, 1}), local::InvalidArgument);
+  EXPECT_THROW(fft::rfftn(x, none, std::vector<int64_t>{}), local::IndexError);
+  EXPECT_THROW(fft::fft2(cut(numbers({5}), {2})), local::IndexError);
+  try {
+    fft::fft(x, none, -1, "both");
+  } catch (const local::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Invalid norm value both"));
+  }
+}
+
+// What is known of an array of 10^12 elements is known without planning its transforms.
+TEST_P(Fourier, LargeArraysAreLazy) {
+  const Array x = zeros({1000, 1000, 1000, 1000});
+  EXPECT_EQ(fft::rfft(x).shape(), (Dims{1000, 1000, 1000, 501}));
+  EXPECT_EQ(fft::fftn(x).dtype(), c128);
+  EXPECT_EQ(fft::fft(zeros({int64_t{1} << 40})).shape(), (Dims{int64_t{1} << 40}));
+}
+
+}  // namespace
+}  // namespace quarry
