@@ -182,6 +182,13 @@ inline Array cond(const Array& x, const Order& p) {
   if (const auto* text = std::get_if<std::string>(&*p)) return quarry::linalg::cond(x, text->c_str());
   return quarry::linalg::cond(x, std::get<double>(*p));
 }
+inline std::vector<Array> lu(const Array& a, bool permute_l, bool, bool check_finite, bool p_indices) {
+  return quarry::linalg::lu(a, permute_l, p_indices, check_finite);
+}
+inline Array solve_triangular(const Array& a, const Array& b, const std::variant<int64_t, std::string>& trans,
+                              bool lower, bool unit_diagonal, bool, bool check_finite) {
+  return quarry::linalg::solve_triangular(a, b, trans, lower, unit_diagonal, check_finite);
+}
 inline std::variant<SVDResult, Array> svd(const Array& a, bool full_matrices, bool compute_uv, bool hermitian) {
   if (!compute_uv) return svdvals(a, hermitian);
   return quarry::linalg::svd(a, full_matrices, hermitian);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/api/linalg.h"
@@ -42,6 +43,10 @@ struct SlogdetResult {
   auto tie() const { return std::tie(sign, logabsdet); }
 };
 SlogdetResult slogdet(const Array& a);
+// x of op(a) x = b for triangular a: trans 0 or "N" takes a itself, 1 or "T" its transpose, 2 or "C" the conjugate of
+// that. Throws LinAlgError where the diagonal has a zero; check_finite: InvalidArgument for NaN and infinity.
+Array solve_triangular(const Array& a, const Array& b, const std::variant<int64_t, std::string>& trans = 0,
+                       bool lower = false, bool unit_diagonal = false, bool check_finite = true);
 // L with L L^H = a, or U with U^H U = a; one triangle is read.
 Array cholesky(const Array& a, bool upper = false);
 // (x, squares of the residuals' norms, rank, singular values) of two matrices, or a matrix and a vector. Collective,
@@ -75,6 +80,17 @@ inline Array qr(const Array& a, local::linalg::ROnly) { return std::get<Array>(q
 inline std::pair<Array, Array> qr(const Array& a, local::linalg::Raw) {
   return std::get<std::pair<Array, Array>>(qr(a, "raw"));
 }
+
+// auto [p, l, u] = lu(a), auto [pl, u] = lu(a, permute_l): P L U = a by partial pivoting, as scipy.linalg.lu.
+// check_finite: throws InvalidArgument for NaN and infinity.
+struct LUResult {
+  Array P, L, U;
+};
+LUResult lu(const Array& a);
+using local::linalg::permute_l;
+std::pair<Array, Array> lu(const Array& a, local::linalg::PermuteL);
+// By flags: P L and U with permute_l; with p_indices the first is a permutation of rows.
+std::vector<Array> lu(const Array& a, bool permute_l, bool p_indices, bool check_finite = true);
 
 struct SVDResult {
   Array U, S, Vh;

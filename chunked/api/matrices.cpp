@@ -166,6 +166,17 @@ Array solve(const Array& a, const Array& b) {
                   }})[0];
 }
 
+Array solve_triangular(const Array& a, const Array& b, const std::variant<int64_t, std::string>& trans, bool lower,
+                       bool unit_diagonal, bool check_finite) {
+  op::Hash parameters;
+  parameters.add(lower).add(unit_diagonal).add(check_finite).add(static_cast<int>(trans.index()));
+  std::visit([&](const auto& value) { parameters.add(value); }, trans);
+  return applied({"solve_triangular", {{a}, {b, b.ndim() == 1 ? kVector : kMatrix}}, parameters, [=](Arrays given) {
+                    return Results{ops::solve_triangular(given[0], given[1], trans, lower, unit_diagonal,
+                                                         /*overwrite_b=*/false, check_finite)};
+                  }})[0];
+}
+
 LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
   const auto function = [rcond](Arrays given) {
     const ops::LeastSquares found = ops::least_squares(given[0], given[1], rcond);
@@ -210,6 +221,20 @@ QROutcome qr(const Array& a, std::string_view mode) {
   if (found.size() == 1) return found[0];
   if (mode == "raw") return std::pair(found[0], found[1]);
   return QRResult{found[0], found[1]};
+}
+
+std::vector<Array> lu(const Array& a, bool permute_l, bool p_indices, bool check_finite) {
+  return applied({"lu", {{a}}, op::Hash().add(permute_l).add(p_indices).add(check_finite), [=](Arrays given) {
+                    return Results(ops::lu(given[0], permute_l, /*overwrite_a=*/false, check_finite, p_indices));
+                  }});
+}
+LUResult lu(const Array& a) {
+  const std::vector<Array> parts = lu(a, /*permute_l=*/false, /*p_indices=*/false);
+  return {parts[0], parts[1], parts[2]};
+}
+std::pair<Array, Array> lu(const Array& a, local::linalg::PermuteL) {
+  const std::vector<Array> parts = lu(a, /*permute_l=*/true, /*p_indices=*/false);
+  return {parts[0], parts[1]};
 }
 
 SVDResult svd(const Array& a, bool full_matrices, bool hermitian) {
