@@ -10,6 +10,7 @@
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/grid/cuts.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/numerical/numerical.h"
@@ -71,18 +72,6 @@ struct Axis {
   int64_t extent = 1;
   std::optional<AxisChunks> cuts;  // none: of length 1 so far
 };
-
-// All cuts of both.
-AxisChunks common_cuts(const AxisChunks& a, const AxisChunks& b) {
-  if (a == b || b.count() == 1) return a;
-  if (a.count() == 1) return b;
-  std::set<int64_t> starts;
-  for (const AxisChunks* axis : {&a, &b})
-    for (int64_t i = 0; i <= axis->count(); ++i) starts.insert(axis->start(i));
-  std::vector<int64_t> extents;
-  for (auto at = starts.begin(); std::next(at) != starts.end(); ++at) extents.push_back(*std::next(at) - *at);
-  return AxisChunks(extents);
-}
 
 void add_axis(Axis& axis, const Array& array, int d, const std::string& what) {
   const int64_t extent = array.shape()[d];

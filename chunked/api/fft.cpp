@@ -7,6 +7,7 @@
 #include <numbers>
 #include <string>
 
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/compose.h"
@@ -116,14 +117,16 @@ Array in_one_stage(const Array& a, const Stage& stage) {
   spec.name = std::string("fft.") + stage.kind.name;
   spec.identity = identity_of(stage.kind, stage.request, stage.norm).add(stage.identity).value;
   spec.by_trial = true;
-  std::vector<AxisChunks> axes;
+  std::vector<AxisChunks> axes, boxes;
   std::vector<Along> along;
   for (int d = 0, other = 0; d < a.ndim(); ++d) {
     if (const int64_t extent = made[static_cast<size_t>(d)]; extent >= 0) {
       axes.emplace_back(extent, extent);
+      boxes.emplace_back(a.shape()[d], std::max<int64_t>(a.shape()[d], 1));
       along.push_back(Along::whole());
     } else {
       axes.push_back(cut.axis(other));
+      boxes.push_back(cut.axis(other));
       along.push_back(Along::following(d, cut.axis(other++)));
     }
   }
@@ -135,7 +138,7 @@ Array in_one_stage(const Array& a, const Stage& stage) {
     const NdArray result = stage.kind.local(arrays[0], stage.request, stage.norm);
     return std::vector<NdArray>{stage.finish ? stage.finish(result, place.outputs[0]) : result};
   };
-  return Array(algo::map(std::move(spec), {a.node()})[0]);
+  return Array(algo::map(std::move(spec), {algo::in_pieces(a.node(), Grid(std::move(boxes)))})[0]);
 }
 
 // ---- Long lines ----
@@ -193,7 +196,13 @@ Array in_four_steps(const Array& a, int axis, int64_t n1, bool inverse, const Ow
   columns.identity = op::Hash().add(n).value;
   const Array turned = in_one_stage(reshape(a, split), columns);
   const Array both = in_one_stage(turned, {kind, {{axis + 1}, {n2}}, norm});
-  return reshape(swapaxes(both, axis, axis + 1), a.shape());
+  // Consecutive results lie in columns.
+  const int64_t most = std::max<int64_t>(usual_bytes() / (n1 * local::itemsize(both.dtype())), 1);
+  std::vector<AxisChunks> columns_of = both.chunks().axes();
+  columns_of[static_cast<size_t>(axis)] = AxisChunks(n1, n1);
+  columns_of[static_cast<size_t>(axis) + 1] = AxisChunks(n2, most);
+  const Array pieces(algo::in_pieces(both.node(), Grid(std::move(columns_of))));
+  return reshape(swapaxes(pieces, axis, axis + 1), a.shape());
 }
 
 // Cut off or filled up with zeros.

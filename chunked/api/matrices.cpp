@@ -77,7 +77,8 @@ Array with_whole_core(const Argument& argument) {
       std::max(target_chunk_bytes(chunk_policy().device), largest_chunk_bytes(grid, local::itemsize(array.dtype())));
   axes = limited_grid(Grid(std::move(axes)), bytes, most).axes();
   axes.insert(axes.end(), core.begin(), core.end());
-  return array.rechunk(Grid(std::move(axes)));
+  const Grid cut(std::move(axes));
+  return Array(algo::in_pieces(array.node(), cut)).rechunk(cut);
 }
 
 // The signature that apply_gufunc() takes: every core axis by a name of its own, as the function has checked them.

@@ -139,6 +139,26 @@ TEST_P(Fourier, LongLinesGoInFourSteps) {
   expect_close(fft::rfft2(cut(matrix, {1, 100})), local::fft::rfft2(matrix));
 }
 
+// The sum of squares is that of the transform over the number of points.
+void expect_parseval(const Array& x, const Array& spectrum) {
+  const auto points = static_cast<double>(spectrum.size());
+  const double before = sum(multiply(x, x)).item<double>();
+  const Array squares = add(multiply(real(spectrum), real(spectrum)), multiply(imag(spectrum), imag(spectrum)));
+  EXPECT_NEAR(sum(squares).item<double>() / points / before, 1, 1e-10);
+}
+
+// Columns of an array of rows, four times what a rank may hold: no task takes all of its rows.
+TEST(FourierInLittleMemory, BothAxesAndLongLines) {
+  RuntimeOptions options = on(local::DeviceKind::cpu);
+  options.memory = "4MiB";
+  const Runtime runtime(options);
+  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 64 << 10});
+  const Array x = random::default_rng(3).normal(0., 1., {1024, 1024});
+  expect_parseval(x, fft::fft2(x));
+  const Array line = random::default_rng(4).normal(0., 1., {1 << 20});
+  expect_parseval(line, fft::fft(line));
+}
+
 // A prime number of points has no factors: the line is one chunk.
 TEST_P(Fourier, LinesWithoutFactorsAreOneChunk) {
   const NdArray x = numbers({1009});

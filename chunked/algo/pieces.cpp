@@ -1,0 +1,66 @@
+// Boxes that lie across chunks. A task that reads a part of a chunk of its own rank holds all of it, so one that reads
+// columns of rows holds every row. Where that is much, chunks are copied into pieces first, each read by one box: a
+// task then holds a chunk and a piece, and what reads a box its pieces.
+#include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/cuts.h"
+
+namespace quarry::algo {
+namespace {
+
+bool is_computed(const expr::Node& node) {
+  return node.as<expr::Elementwise>() || node.as<expr::View>() || node.as<expr::Rechunk>() ||
+         node.as<expr::Constant>() || node.as<expr::Index>();
+}
+
+// The chunks in which an array is read: chunks of what is stored do not change.
+const Grid& stored_grid(const NodePtr& arg) {
+  const auto* rechunk = arg->as<expr::Rechunk>();
+  return rechunk != nullptr && !is_computed(*rechunk->arg) ? rechunk->arg->grid : arg->grid;
+}
+
+// Files are read by boxes.
+bool is_of_file(const expr::Node* node) {
+  for (;;) {
+    if (const auto* view = node->as<expr::View>())
+      node = view->arg.get();
+    else if (const auto* rechunk = node->as<expr::Rechunk>())
+      node = rechunk->arg.get();
+    else
+      return node->as<expr::Source>() != nullptr;
+  }
+}
+
+}  // namespace
+
+NodePtr in_pieces(const NodePtr& arg, const Grid& boxes) {
+  constexpr double kMostChunks = 16, kMostWaste = 2;
+  constexpr int64_t kMostPieces = int64_t{1} << 20;
+  const Grid& chunks = stored_grid(arg);
+  auto held = static_cast<double>(local::itemsize(arg->dtype)), read = held;
+  std::vector<AxisChunks> cuts;
+  for (int d = 0; d < boxes.ndim(); ++d) {
+    held *= static_cast<double>(most_overlapped(boxes.axis(d), chunks.axis(d)));
+    read *= static_cast<double>(boxes.axis(d).largest());
+    cuts.push_back(common_cuts(chunks.axis(d), boxes.axis(d)));
+  }
+  const auto most = kMostChunks * static_cast<double>(target_chunk_bytes(chunk_policy().device));
+  if (held <= most || held < kMostWaste * read || is_of_file(arg.get())) return arg;
+  Grid grid(std::move(cuts));
+  if (grid.count() > kMostPieces) return arg;
+  MapSpec spec;
+  spec.name = "pieces";
+  spec.identity = op::Hash().add(std::string_view("pieces")).value;
+  std::vector<Along> along;
+  for (int d = 0; d < grid.ndim(); ++d) along.push_back(Along::following(d, grid.axis(d)));
+  spec.along = {std::move(along)};
+  spec.outputs = {{arg->shape, arg->dtype, std::move(grid), arg->chosen_grid}};
+  spec.scratch_bytes = 0;
+  spec.function = [](std::span<const local::NdArray> arrays, const ChunkPlace&) {
+    return std::vector<local::NdArray>{arrays[0]};
+  };
+  return map(std::move(spec), {arg})[0];
+}
+
+}  // namespace quarry::algo
