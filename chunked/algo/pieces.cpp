@@ -1,6 +1,8 @@
 // Boxes that lie across chunks. A task that reads a part of a chunk of its own rank holds all of it, so one that reads
 // columns of rows holds every row. Where that is much, chunks are copied into pieces first, each read by one box: a
 // task then holds a chunk and a piece, and what reads a box its pieces.
+#include <algorithm>
+
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/grid/chunking.h"
@@ -39,16 +41,18 @@ NodePtr in_pieces(const NodePtr& arg, const Grid& boxes) {
   constexpr int64_t kMostPieces = int64_t{1} << 20;
   const Grid& chunks = stored_grid(arg);
   auto held = static_cast<double>(local::itemsize(arg->dtype)), read = held;
-  std::vector<AxisChunks> cuts;
+  double count = 1;  // of pieces, at least
   for (int d = 0; d < boxes.ndim(); ++d) {
     held *= static_cast<double>(most_overlapped(boxes.axis(d), chunks.axis(d)));
     read *= static_cast<double>(boxes.axis(d).largest());
-    cuts.push_back(common_cuts(chunks.axis(d), boxes.axis(d)));
+    count *= static_cast<double>(std::max(boxes.axis(d).count(), chunks.axis(d).count()));
   }
   const auto most = kMostChunks * static_cast<double>(target_chunk_bytes(chunk_policy().device));
   if (held <= most || held < kMostWaste * read || is_of_file(arg.get())) return arg;
+  if (count > static_cast<double>(kMostPieces)) return arg;
+  std::vector<AxisChunks> cuts;
+  for (int d = 0; d < boxes.ndim(); ++d) cuts.push_back(common_cuts(chunks.axis(d), boxes.axis(d)));
   Grid grid(std::move(cuts));
-  if (grid.count() > kMostPieces) return arg;
   MapSpec spec;
   spec.name = "pieces";
   spec.identity = op::Hash().add(std::string_view("pieces")).value;
