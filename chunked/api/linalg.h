@@ -49,13 +49,14 @@ Array solve_triangular(const Array& a, const Array& b, const std::variant<int64_
                        bool lower = false, bool unit_diagonal = false, bool check_finite = true);
 // L with L L^H = a, or U with U^H U = a; one triangle is read.
 Array cholesky(const Array& a, bool upper = false);
+using LstsqResult = std::tuple<Array, Array, Scalar, Array>;
 // (x, squares of the residuals' norms, rank, singular values) of two matrices, or a matrix and a vector. Collective,
 // blocking: computes, since the shape of the residuals depends on the rank.
-using LstsqResult = std::tuple<Array, Array, Scalar, Array>;
 LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond = std::nullopt);
-// The Moore-Penrose inverse. Tolerances are numbers, or one for each matrix; without rtol's text "no value" it is
-// given.
+// NumPy's rtol=: "no value" says that it is not given.
 using PinvTolerance = std::variant<std::string, std::optional<Array>>;
+// The Moore-Penrose inverse. Singular values of at most rtol times the largest count as 0; rcond is its older name.
+// Each is a number, or one for each matrix.
 Array pinv(const Array& a, const std::optional<Operand>& rcond = std::nullopt, bool hermitian = false,
            const PinvTolerance& rtol = std::string("no value"));
 
