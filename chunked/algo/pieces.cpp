@@ -4,12 +4,38 @@
 #include <algorithm>
 
 #include "quarry/chunked/algo/algo.h"
-#include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/algo/copying.h"
+#include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/cuts.h"
 
 namespace quarry::algo {
 namespace {
+
+class Pieces final : public Copying {
+ public:
+  Pieces(Grid grid, bool chosen) : grid_(std::move(grid)), chosen_(chosen) {}
+  std::string_view name() const override { return "pieces"; }
+  void hash(op::Hash& hash) const override { hash.add(grid_).add(chosen_); }
+
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t /*room*/) const override {
+    return {{arguments[0].shape, arguments[0].dtype, grid_, chosen_}};
+  }
+  std::vector<local::NdArray> local(std::span<const local::NdArray> arguments) const override { return {arguments[0]}; }
+
+  std::vector<Piece> pieces(const op::Call& call, int64_t chunk) const override {
+    Region box = call.outputs[0].grid.chunk(chunk);
+    Dims strides = local::contiguous_strides(box.count, 1);
+    return {{{0, std::move(box)}, 0, std::move(strides)}};
+  }
+  std::optional<op::Sliced> sliced(const op::Call& /*call*/, const op::Slices& slices) const override {
+    return op::Sliced{nullptr, {{0, slices}}};
+  }
+
+ private:
+  const Grid grid_;
+  const bool chosen_;
+};
 
 bool is_computed(const expr::Node& node) {
   return node.as<expr::Elementwise>() || node.as<expr::View>() || node.as<expr::Rechunk>() ||
@@ -53,18 +79,7 @@ NodePtr in_pieces(const NodePtr& arg, const Grid& boxes) {
   std::vector<AxisChunks> cuts;
   for (int d = 0; d < boxes.ndim(); ++d) cuts.push_back(common_cuts(chunks.axis(d), boxes.axis(d)));
   Grid grid(std::move(cuts));
-  MapSpec spec;
-  spec.name = "pieces";
-  spec.identity = op::Hash().add(std::string_view("pieces")).value;
-  std::vector<Along> along;
-  for (int d = 0; d < grid.ndim(); ++d) along.push_back(Along::following(d, grid.axis(d)));
-  spec.along = {std::move(along)};
-  spec.outputs = {{arg->shape, arg->dtype, std::move(grid), arg->chosen_grid}};
-  spec.scratch_bytes = 0;
-  spec.function = [](std::span<const local::NdArray> arrays, const ChunkPlace&) {
-    return std::vector<local::NdArray>{arrays[0]};
-  };
-  return map(std::move(spec), {arg})[0];
+  return expr::apply(std::make_shared<Pieces>(std::move(grid), arg->chosen_grid), {arg});
 }
 
 }  // namespace quarry::algo
