@@ -83,7 +83,7 @@ class Map final : public Chunkwise {
 
   void hash(op::Hash& hash) const override {
     hash.add(spec_.identity).add(static_cast<uint64_t>(spec_.outputs.size()));
-    hash.add(spec_.scratch_bytes.value_or(-1)).add(spec_.bytes_per_element);
+    hash.add(spec_.scratch_bytes.value_or(-1)).add(spec_.bytes_per_element).add(spec_.may_be_cut);
     for (const op::ArraySpec& output : spec_.outputs)
       hash.add(output.shape).add(static_cast<int>(output.dtype)).add(output.grid);
     for (const std::vector<Along>& axes : spec_.along) {
@@ -96,16 +96,14 @@ class Map final : public Chunkwise {
     }
   }
 
-  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> /*arguments*/, int64_t /*room*/) const override {
-    return spec_.outputs;
-  }
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t room) const override;
   void check(std::span<const op::ArraySpec> arguments) const;
 
   void needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const override;
   int64_t scratch_bytes(const op::Call& call, int64_t chunk) const override;
 
-  // The box of argument `argument` of `shape`.
-  Box box(size_t argument, const Dims& shape, int64_t chunk) const;
+  // The box of an argument for a chunk.
+  Box box(const op::Call& call, size_t argument, int64_t chunk) const;
   ChunkPlace place(const op::Call& call, int64_t chunk) const;
   void run(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
            std::span<const NdArray> outputs) const override;
@@ -158,14 +156,58 @@ void Map::check(std::span<const op::ArraySpec> arguments) const {
         fail(
             fmt::format("axis {} of argument {} has {} elements, and chunks of {}", d, i, extent, along.cuts.extent()));
       const bool copies_edge = along.edge != Edge::clip && along.edge != Edge::constant;
+      const bool differs = along.axis >= 0 && (along.before + along.after > 0 || !along.chunks.empty() ||
+                                               along.cuts != grid.axis(along.axis));
+      if (spec_.may_be_cut && differs)
+        fail(fmt::format("axis {} of argument {} has other cuts than the result, which may be cut", d, i));
       if (extent == 0 && copies_edge && along.before + along.after > 0)
         fail(fmt::format("axis {} of argument {} is empty: nothing stands beyond its edges", d, i));
     }
   }
 }
 
-Box Map::box(size_t argument, const Dims& shape, int64_t chunk) const {
-  const Dims at = spec_.outputs[0].grid.coordinates(chunk);
+// With further cuts along the axes that arguments follow, as few as it takes.
+std::vector<op::ArraySpec> Map::infer(std::span<const op::ArraySpec> arguments, int64_t room) const {
+  std::vector<op::ArraySpec> outputs = spec_.outputs;
+  if (room == 0 || !spec_.may_be_cut || outputs[0].chosen_grid) return outputs;
+  std::vector<bool> follows(static_cast<size_t>(outputs[0].shape.size()));
+  int64_t bytes = 0;  // per element of the axes that are followed
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    int64_t of_argument = local::itemsize(arguments[i].dtype);
+    for (size_t d = 0; d < spec_.along[i].size(); ++d) {
+      const int axis = spec_.along[i][d].axis;
+      if (axis >= 0)
+        follows[static_cast<size_t>(axis)] = true;
+      else
+        of_argument *= std::max<int64_t>(arguments[i].shape[static_cast<int>(d)], 1);
+    }
+    bytes += of_argument;
+  }
+  for (const op::ArraySpec& output : outputs) {
+    int64_t of_output = local::itemsize(output.dtype);
+    for (int d = 0; d < output.shape.size(); ++d)
+      if (!follows[static_cast<size_t>(d)]) of_output *= std::max<int64_t>(output.grid.axis(d).largest(), 1);
+    bytes += of_output;
+  }
+  std::vector<AxisChunks> followed;
+  for (size_t d = 0; d < follows.size(); ++d)
+    if (follows[d]) followed.push_back(outputs[0].grid.axis(static_cast<int>(d)));
+  const int64_t scratch = op::estimated_peak_bytes(bytes) - op::estimated_peak_bytes(0);
+  const Grid cut = limited_grid(Grid(std::move(followed)), bytes + scratch, room);
+  for (op::ArraySpec& output : outputs) {
+    std::vector<AxisChunks> axes = output.grid.axes();
+    int next = 0;
+    for (size_t d = 0; d < follows.size(); ++d)
+      if (follows[d]) axes[d] = cut.axis(next++);
+    output.grid = Grid(std::move(axes));
+  }
+  return outputs;
+}
+
+Box Map::box(const op::Call& call, size_t argument, int64_t chunk) const {
+  const Grid& grid = call.outputs[0].grid;
+  const Dims& shape = call.arguments[argument].shape;
+  const Dims at = grid.coordinates(chunk);
   Box box;
   box.place = Region::box(Dims(), Dims());
   std::vector<std::vector<Run>> axes;
@@ -177,8 +219,9 @@ Box Map::box(size_t argument, const Dims& shape, int64_t chunk) const {
     int64_t begin = 0, end = extent;
     if (along.axis >= 0) {
       const int64_t i = along.chunks.empty() ? at[along.axis] : along.chunks[static_cast<size_t>(at[along.axis])];
-      begin = along.cuts.start(i) - along.before;
-      end = along.cuts.start(i + 1) + along.after;
+      const AxisChunks& cuts = spec_.may_be_cut ? grid.axis(along.axis) : along.cuts;
+      begin = cuts.start(i) - along.before;
+      end = cuts.start(i + 1) + along.after;
     }
     if (along.edge == Edge::clip) begin = std::max<int64_t>(begin, 0), end = std::min(end, extent);
     axes.push_back(runs_of(begin, end, extent, along.edge));
@@ -224,14 +267,13 @@ ChunkPlace Map::place(const op::Call& call, int64_t chunk) const {
   place.coordinates = call.outputs[0].grid.coordinates(chunk);
   place.counts = call.outputs[0].grid.counts();
   for (const op::ArraySpec& output : call.outputs) place.outputs.push_back(output.grid.chunk(chunk));
-  for (size_t i = 0; i < call.arguments.size(); ++i)
-    place.arguments.push_back(box(i, call.arguments[i].shape, chunk).place);
+  for (size_t i = 0; i < call.arguments.size(); ++i) place.arguments.push_back(box(call, i, chunk).place);
   return place;
 }
 
 void Map::needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const {
   for (size_t i = 0; i < call.arguments.size(); ++i)
-    for (const std::vector<Run>& piece : box(i, call.arguments[i].shape, chunk).pieces)
+    for (const std::vector<Run>& piece : box(call, i, chunk).pieces)
       needs.push_back({static_cast<int>(i), need_of(piece)});
 }
 
@@ -240,7 +282,7 @@ int64_t Map::scratch_bytes(const op::Call& call, int64_t chunk) const {
   op::Hash shapes;
   std::vector<op::ArraySpec> boxes;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
-    const Box read = box(i, call.arguments[i].shape, chunk);
+    const Box read = box(call, i, chunk);
     boxes.push_back(op::in_one_chunk(read.place.count, call.arguments[i].dtype));
     shapes.add(read.place.count);
     if (!read.is_whole) copied += local::rounded_allocation(boxes.back().bytes());
@@ -264,9 +306,8 @@ int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const
     int64_t elements = 0;
     for (const op::ArraySpec& box : boxes) elements += local::element_count(box.shape);
     for (const op::ArraySpec& output : call.outputs) elements += output.grid.chunk_elements(chunk);
-    const int64_t taken = spec_.by_trial
-                              ? op::tried_peak_bytes(function, boxes, result_bytes, chunk_policy().device)
-                              : op::function_peak_bytes(function, boxes, result_bytes);
+    const int64_t taken = spec_.by_trial ? op::tried_peak_bytes(function, boxes, result_bytes, chunk_policy().device)
+                                         : op::function_peak_bytes(function, boxes, result_bytes);
     known->second = local::rounded_allocation(taken + elements * spec_.bytes_per_element);
   }
   return known->second;
@@ -301,7 +342,7 @@ void Map::run(const op::Call& call, int64_t chunk, std::span<const NdArray> piec
   std::vector<NdArray> arguments;
   size_t next = 0;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
-    const Box read = box(i, call.arguments[i].shape, chunk);
+    const Box read = box(call, i, chunk);
     if (read.is_whole) {
       arguments.push_back(pieces[next++]);
       continue;

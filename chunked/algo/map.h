@@ -44,6 +44,9 @@ struct MapSpec {
   // Without scratch_bytes: found by a trial and not estimated; the function calls quarry::local alone, and reads no
   // values.
   bool by_trial = false;
+  // Chunks may be cut further where a task does not fit the budget: the result for a part of a chunk is that part of
+  // the chunk's, to the bit. Arguments follow the outputs by their own cuts, without halos.
+  bool may_be_cut = false;
 };
 
 // One node per output. Throws InvalidArgument where cuts and chunks do not agree. Errors inside the function name it

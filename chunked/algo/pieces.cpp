@@ -63,7 +63,7 @@ bool is_of_file(const expr::Node* node) {
 }  // namespace
 
 NodePtr in_pieces(const NodePtr& arg, const Grid& boxes) {
-  constexpr double kMostChunks = 16, kMostWaste = 2;
+  constexpr double kMostChunks = 4, kMostWaste = 2;
   constexpr int64_t kMostPieces = int64_t{1} << 20;
   const Grid& chunks = stored_grid(arg);
   auto held = static_cast<double>(local::itemsize(arg->dtype)), read = held;

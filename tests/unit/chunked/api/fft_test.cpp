@@ -64,7 +64,7 @@ TEST_P(Fourier, AxesThatFitAChunkAreTransformedTogether) {
   const NdArray x = numbers({6, 10, 8});
   const ChunkPolicyScope small({.chunks = {}, .target_bytes = 10 * 8 * 16});
   const Array all = fft::fftn(cut(x, {2, 3, 4}));
-  EXPECT_EQ(stages_of(all).names, (std::vector<std::string>{"fft.fft", "fft.fft"}));
+  EXPECT_EQ(stages_of(all).names, (std::vector<std::string>{"fft.fft", "pieces", "fft.fft"}));
   EXPECT_LE(stages_of(all).largest_bytes, 10 * 8 * 16);
   expect_close(all, local::fft::fftn(x));
   expect_close(fft::rfftn(cut(x, {2, 3, 4})), local::fft::rfftn(x));
@@ -140,11 +140,10 @@ TEST_P(Fourier, LongLinesGoInFourSteps) {
 }
 
 // The sum of squares is that of the transform over the number of points.
-void expect_parseval(const Array& x, const Array& spectrum) {
-  const auto points = static_cast<double>(spectrum.size());
+void expect_parseval(const Array& x, const Array& spectrum, int64_t points) {
   const double before = sum(multiply(x, x)).item<double>();
   const Array squares = add(multiply(real(spectrum), real(spectrum)), multiply(imag(spectrum), imag(spectrum)));
-  EXPECT_NEAR(sum(squares).item<double>() / points / before, 1, 1e-10);
+  EXPECT_NEAR(sum(squares).item<double>() / static_cast<double>(points) / before, 1, 1e-10);
 }
 
 // Columns of an array of rows, four times what a rank may hold: no task takes all of its rows.
@@ -154,9 +153,19 @@ TEST(FourierInLittleMemory, BothAxesAndLongLines) {
   const Runtime runtime(options);
   const ChunkPolicyScope small({.chunks = {}, .target_bytes = 64 << 10});
   const Array x = random::default_rng(3).normal(0., 1., {1024, 1024});
-  expect_parseval(x, fft::fft2(x));
+  expect_parseval(x, fft::fft2(x), x.size());
   const Array line = random::default_rng(4).normal(0., 1., {1 << 20});
-  expect_parseval(line, fft::fft(line));
+  expect_parseval(line, fft::fft(line), line.size());
+}
+
+TEST(FourierInLittleMemory, ChunksAreCutToFitTheBudget) {
+  RuntimeOptions options = on(local::DeviceKind::cpu);
+  options.memory = "32MiB";
+  const Runtime runtime(options);
+  const Array x = random::default_rng(5).normal(0., 1., {4096, 1024});
+  const Array rows = fft::fft(x);
+  EXPECT_EQ(rows.chunks().count(), 2);  // of 32 MiB
+  expect_parseval(x, rows, 1024);
 }
 
 // A prime number of points has no factors: the line is one chunk.
