@@ -100,6 +100,34 @@ TEST_P(Fourier, OneChunkHasTheBitsOfLocalArrays) {
   }
 }
 
+// Whatever chunks its line is in, if it is no short one: so a budget may decide about them.
+TEST_P(Fourier, LinesHaveTheSameBitsInAnyChunks) {
+  const auto same = [](const Array& chunked, const NdArray& local) {
+    const NdArray got = chunked.to_host(), expected = local.copy();
+    ASSERT_EQ(got.nbytes(), expected.nbytes());
+    EXPECT_EQ(std::memcmp(got.raw(), expected.raw(), static_cast<size_t>(got.nbytes())), 0)
+        << chunked.repr() << local::max(local::absolute(got - expected)).repr();
+  };
+  for (const int64_t n : {96, 101, 250, 2048}) {
+    const NdArray x = numbers({n, 37}), z = x + numbers({n, 37}) * std::complex<double>(0, 1), c = z.astype(c64);
+    for (const int64_t width : {1, 5, 37}) {
+      for (const bool rows : {false, true}) {
+        const int axis = rows ? 1 : 0;
+        const auto lines = [&](const NdArray& array) { return rows ? array.T().copy() : array; };
+        const auto chunks = [&](const NdArray& array) {
+          const Array whole = Array::from_local(lines(array));
+          return rows ? whole.rechunk({width, -1}) : whole.rechunk({-1, width});
+        };
+        same(fft::fft(chunks(x), none, axis), local::fft::fft(lines(x), none, axis));
+        same(fft::fft(chunks(z), none, axis), local::fft::fft(lines(z), none, axis));
+        same(fft::ifft(chunks(c), none, axis), local::fft::ifft(lines(c), none, axis));
+        same(fft::rfft(chunks(x), n + 3, axis), local::fft::rfft(lines(x), n + 3, axis));
+        same(fft::irfft(chunks(z), 2 * n + 1, axis), local::fft::irfft(lines(z), 2 * n + 1, axis));
+      }
+    }
+  }
+}
+
 TEST_P(Fourier, SixteenBitFloats) {
   const NdArray x = numbers({6, 10}).astype(f16);
   const ChunkPolicyScope small({.chunks = {}, .target_bytes = 10 * 8});
