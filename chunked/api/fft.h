@@ -1,11 +1,11 @@
 // Fourier transforms, as NumPy's numpy.fft: quarry::fft::rfft(x, none, 0). Lazy.
 //
-// Values, dtypes and errors are those of arrays of one process (local/ops/fft/fft.h), along axes of any chunks: the axes
-// of a transform are whole in the chunks of its result, and the others are cut until a chunk has about the usual bytes.
-// Several axes are transformed together where they fit one chunk, else one group of them after the other, and what is
-// between is stored. A line of more than 4 usual chunks is transformed in four steps, as a matrix, if its length has two
-// factors of like size; else it is one chunk. fftfreq, rfftfreq, fftshift and ifftshift are in creation.h and
-// arrangement.h.
+// Values, dtypes and errors are those of arrays of one process (local/ops/fft/fft.h), along axes of any chunks. The
+// axes of a transform are whole in the chunks of its result. The others are cut until a chunk has about the usual
+// bytes, and until a task fits the budget where all lines have more than 64 points. Several axes are transformed
+// together where they fit one chunk, else one group of them after the other, and what is between is stored. A line of
+// more than 4 usual chunks is transformed in four steps, as a matrix, if its length has two factors of like size; else
+// it is one chunk. fftfreq, rfftfreq, fftshift and ifftshift are in creation.h and arrangement.h.
 #pragma once
 
 #include <optional>
