@@ -90,6 +90,36 @@ TEST(MapBlocks, AFunctionThatTakesTooMuchIsToldHowMuchItHas) {
               ThrowsMessage<local::OutOfMemory>(AllOf(HasSubstr("adds"), HasSubstr("8000 bytes"), HasSubstr("512"))));
 }
 
+// Twenty arrays at once are more than the estimate has; a trial finds them.
+TEST(MapBlocks, ATrialFindsWhatTheFunctionTakes) {
+  const Array x = numbers({300, 300}, {150, 300});
+  const auto many = [](const NdArray& a) {
+    std::vector<NdArray> all;
+    for (int i = 0; i < 20; ++i) all.push_back(ops::add(a, i));
+    NdArray sum = all[0];
+    for (size_t i = 1; i < all.size(); ++i) sum = ops::add(sum, all[i]);
+    return sum;
+  };
+  EXPECT_THROW(map_blocks(many, x).to_host(), local::OutOfMemory);
+  const NdArray sums = map_blocks(many, x, {}, {.by_trial = true}).to_host();
+  EXPECT_TRUE(ops::array_equal(sums, ops::add(ops::multiply(x.to_host(), 20), 190)));
+  const Array arrays[] = {x};
+  const auto like = [](std::span<const Array> given) {
+    return std::vector<LocalResult>{{given[0].shape(), given[0].dtype()}};
+  };
+  const auto whole = [&](std::span<const NdArray> given) { return std::vector<NdArray>{many(given[0])}; };
+  EXPECT_THROW(local_call("many", arrays, like, whole)[0].to_host(), local::OutOfMemory);
+  EXPECT_TRUE(ops::array_equal(local_call("many", arrays, like, whole, {.by_trial = true})[0].to_host(), sums));
+}
+
+// What reads values cannot be tried: it gets the estimate.
+TEST(MapBlocks, ATrialThatNeedsValuesIsAnEstimate) {
+  const Array x = numbers({6}, {2});
+  const Array y = map_blocks([](const NdArray& a) { return ops::multiply(a, ops::max(a).item<double>()); }, x, {},
+                             {.by_trial = true});
+  EXPECT_EQ(y.to_host().to_string(), "[ 0.  1.  6.  9. 20. 25.]");
+}
+
 TEST(MapBlocks, EqualIdentitiesAreComputedOnce) {
   const Array x = numbers({4}, {2});
   std::atomic<int> calls{0};
