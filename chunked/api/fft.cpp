@@ -171,7 +171,7 @@ NdArray twiddled(const NdArray& x, int axis, int64_t first, int64_t n, bool inve
       apply("add"_op, complex(apply("cos"_op, angle)), apply("multiply"_op, complex(apply("sin"_op, angle)), i));
   program.output(apply("multiply"_op, value, factor));
   const local::ExecContext context = local::context_for(x.device());
-  const NdArray result(x.shape(), x.dtype(), context);
+  NdArray result(x.shape(), x.dtype(), context);
   const NdArray *inputs[] = {&x}, *outputs[] = {&result};
   local::run_elementwise(program, inputs, outputs, context);
   return result;
