@@ -36,11 +36,56 @@ NodePtr true_counts(const NodePtr& mask);
 NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts);
 // The positions (int64) where a 1-d mask is true.
 NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts);
-// Elements at positions inside the axis, in that order. A task holds all that is taken of its lines, unless the
-// positions ascend by chunk.
+// Elements at positions inside the axis, in that order. A task holds a chunk of the result twice.
 NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions);
 // One element per index; extents but for the axis are equal. A task holds whole lines of `arg`.
 NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis);
+
+// A function of whole lines along an axis of one chunk, of arrays of one shape and chunks; the result has them too.
+// Tasks hold chunks (lines.cpp).
+using LinesFunction = std::function<local::NdArray(std::span<const local::NdArray> lines)>;
+NodePtr of_lines(const std::string& name, uint64_t identity, local::DType result, LinesFunction function,
+                 const std::vector<NodePtr>& args);
+// What the task for one line takes, whose arguments and result have so many bytes.
+int64_t line_task_bytes(int64_t bytes);
+
+// States of chunks along an axis, several arrays of them with as many chunks, become one chunk of it, level by level: a
+// task holds some neighbours and what they become (merge.cpp).
+struct Merge {
+  std::string name;
+  uint64_t identity = 0;  // of the functions with their parameters
+  int axis = 0;
+  int64_t most = 0;  // elements of state 0 along the axis that meet in a task; two chunks do in any case
+  // The extent along the axis of what becomes of state number `state`, from the extents of its parts together.
+  std::function<int64_t(size_t state, int64_t together)> extent;
+  // Neighbours' states, joined along the axis, as one; `parts`: the extents of those of state 0.
+  std::function<std::vector<local::NdArray>(std::span<const local::NdArray> states, std::span<const int64_t> parts)>
+      fold;
+  int64_t bytes_per_element = 0;  // as MapSpec's
+};
+std::vector<NodePtr> merged(const Merge& merge, std::vector<NodePtr> states);
+
+// The k greatest or smallest elements of every line, k > 0 and at most their length, in ascending order, and their
+// positions where those are wanted. Of equal elements, later ones count as greater (top.cpp).
+std::vector<NodePtr> ends_of_lines(const NodePtr& arg, int axis, int64_t k, bool greatest, bool positions);
+
+// Distinct elements of a 1-d array, or distinct rows of a 2-d array whose rows are not cut; not empty (distinct.cpp).
+struct DistinctWanted {
+  bool index = false, counts = false;
+  bool equal_nan = true;  // of elements; NaN in rows never equal
+};
+// In order, with the first position and the number of each where those are wanted; the last output is how many there
+// are, and zeros stand behind so many in the others. They hold `most`; of more, the last output is a larger number.
+std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most);
+// The memory that its largest task takes for each distinct element, or row of so many.
+int64_t distinct_bytes(local::DType dtype, int64_t width, const DistinctWanted& wanted);
+// For every element, or row, its place among the distinct ones. `first`: their first positions, where every NaN is
+// distinct.
+NodePtr places_of(const NodePtr& arg, const NodePtr& values, const NodePtr& first);
+// The results of a function of whole arrays, in that form: 1-d arrays of these dtypes, of at most `most` elements.
+std::vector<NodePtr> counted_call(const std::string& name, const std::vector<NodePtr>& args,
+                                  const std::vector<local::DType>& results, int64_t most,
+                                  std::function<std::vector<local::NdArray>(std::span<const local::NdArray>)> function);
 
 // A function of local arrays, for arrays of one chunk.
 struct LocalCall {

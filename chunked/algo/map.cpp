@@ -152,9 +152,9 @@ void Map::check(std::span<const op::ArraySpec> arguments) const {
       if (along.axis >= grid.ndim() || (along.axis >= 0 && along.count() != grid.axis(along.axis).count()))
         fail(fmt::format("axis {} of argument {} does not have as many chunks as axis {} of the result", d, i,
                          along.axis));
-      if (along.axis >= 0 && along.cuts.extent() > extent)
-        fail(
-            fmt::format("axis {} of argument {} has {} elements, and chunks of {}", d, i, extent, along.cuts.extent()));
+      if (along.axis >= 0 && along.cuts.extent() - along.before > extent)
+        fail(fmt::format("axis {} of argument {} has {} elements, and chunks of {} that begin {} before", d, i, extent,
+                         along.cuts.extent(), along.before));
       const bool copies_edge = along.edge != Edge::clip && along.edge != Edge::constant;
       const bool differs = along.axis >= 0 && (along.before + along.after > 0 || !along.chunks.empty() ||
                                                along.cuts != grid.axis(along.axis));

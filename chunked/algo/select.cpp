@@ -1,11 +1,14 @@
 // Selections along an axis whose sizes were settled before: chunk i of the result comes from one chunk of the argument,
-// those of no elements are left out. Everything is read once.
+// those of no elements are left out. Everything is read once. Elements at positions in any order are gathered so, and
+// then put in order: a task holds a chunk of the result, and what it takes from others.
 #include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/algo/chunkwise.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
 
@@ -60,6 +63,81 @@ std::vector<Along> along_of(const NodePtr& arg, int axis, const std::vector<int6
   along[static_cast<size_t>(axis)].chunks = chunks;
   return along;
 }
+
+// An axis of gathered chunks in another order. A chunk of the source holds its elements in the order of the result, so
+// what it gives to a chunk of that is one run; a task holds those runs and its result.
+class Reordered final : public Chunkwise {
+ public:
+  // `places`: where each element of the result is in the source, whose chunks along the axis are `source`.
+  Reordered(int axis, uint64_t identity, const AxisChunks& source, std::shared_ptr<const std::vector<int64_t>> places,
+            op::ArraySpec result)
+      : axis_(axis), identity_(identity), source_(source), places_(std::move(places)), result_(std::move(result)) {
+    const AxisChunks& cuts = result_.grid.axis(axis_);
+    std::vector<int64_t> next(static_cast<size_t>(source_.count()), -1);  // the run of a source chunk that goes on
+    for (int64_t chunk = 0; chunk < cuts.count(); ++chunk) {
+      std::vector<Run>& runs = runs_.emplace_back();
+      for (int64_t i = cuts.start(chunk); i < cuts.start(chunk + 1); ++i) {
+        const int64_t place = (*places_)[static_cast<size_t>(i)], from = source_.find(place);
+        int64_t& run = next[static_cast<size_t>(from)];
+        if (run < 0) {
+          run = std::ssize(runs);
+          runs.push_back({from, place, 0});
+        }
+        ++runs[static_cast<size_t>(run)].count;
+      }
+      for (const Run& run : runs) next[static_cast<size_t>(run.from)] = -1;
+    }
+  }
+
+  std::string_view name() const override { return "take"; }
+  void hash(op::Hash& hash) const override { hash.add(identity_).add(axis_).add(result_.grid); }
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> /*arguments*/, int64_t /*room*/) const override {
+    return {result_};
+  }
+  void needs(const op::Call& /*call*/, int64_t chunk, std::vector<op::Need>& needs) const override {
+    for (const Run& run : runs_of(chunk)) {
+      Region box = result_.grid.chunk(chunk);
+      box.start[axis_] = run.start;
+      box.count[axis_] = run.count;
+      needs.push_back({0, std::move(box)});
+    }
+  }
+  int64_t scratch_bytes(const op::Call& /*call*/, int64_t chunk) const override {
+    const int64_t elements = result_.grid.chunk_elements(chunk), bytes = elements * local::itemsize(result_.dtype);
+    return local::rounded_allocation(bytes + op::estimated_peak_bytes(2 * bytes) + 2 * elements * kPositionBytes);
+  }
+  void run(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
+           std::span<const NdArray> outputs) const override {
+    const AxisChunks& cuts = result_.grid.axis(axis_);
+    const int64_t at = result_.grid.coordinates(chunk)[axis_];
+    std::vector<int64_t> next(static_cast<size_t>(source_.count()), 0);  // of each source chunk's run
+    int64_t together = 0;
+    for (const Run& run : runs_of(chunk)) {
+      next[static_cast<size_t>(run.from)] = together;
+      together += run.count;
+    }
+    std::vector<int64_t> index;
+    for (int64_t i = cuts.start(at); i < cuts.start(at + 1); ++i)
+      index.push_back(next[static_cast<size_t>(source_.find((*places_)[static_cast<size_t>(i)]))]++);
+    const NdArray joined = pieces.size() == 1 ? pieces[0] : ops::concatenate({pieces.begin(), pieces.end()}, axis_);
+    op::assign_results({ops::take(joined, local::from_vector(index), axis_)}, outputs);
+  }
+
+ private:
+  struct Run {
+    int64_t from, start, count;  // of a chunk of the source: elements [start, start + count) of the axis
+  };
+  const std::vector<Run>& runs_of(int64_t chunk) const {
+    return runs_[static_cast<size_t>(result_.grid.coordinates(chunk)[axis_])];
+  }
+
+  const int axis_;
+  const uint64_t identity_;
+  const AxisChunks source_;
+  const std::shared_ptr<const std::vector<int64_t>> places_;
+  const op::ArraySpec result_;
+  std::vector<std::vector<Run>> runs_;  // by the chunk of the result along the axis, in order of the first use
+};
 
 }  // namespace
 
@@ -142,18 +220,9 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
   const NodePtr all = map(std::move(gather), {arg})[0];
   if (in_order) return all;
 
-  // Into the order that was asked for: every chunk reads all that was gathered of its lines.
+  // Into the order that was asked for.
   const AxisChunks result(count, std::max<int64_t>(cuts.largest(), 1));
-  std::vector<Along> along = along_of(all, axis, {});
-  along[static_cast<size_t>(axis)] = Along::whole();
-  MapSpec order{"take", identity, {std::move(along)}, {with_axis(all, axis, result)}, nullptr, {}};
-  order.bytes_per_element = kPositionBytes;
-  order.function = [axis, places, result](std::span<const NdArray> arrays, const ChunkPlace& place) {
-    const int64_t chunk = place.coordinates[axis];
-    const NdArray index = local::from_bytes(places->data() + result.start(chunk), DType::int64, {result.size(chunk)});
-    return std::vector<NdArray>{ops::take(arrays[0], index, axis)};
-  };
-  return map(std::move(order), {all})[0];
+  return expr::apply(std::make_shared<Reordered>(axis, identity, made, places, with_axis(all, axis, result)), {all});
 }
 
 NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis) {
