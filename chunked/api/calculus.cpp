@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <array>
 
+#include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/arrangement.h"
+#include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/numerical/numerical.h"
 #include "quarry/local/ops/numerical/sliding.h"
 
 namespace quarry {
@@ -160,35 +163,31 @@ ArrayList gradient(const Array& f, double spacing, const Axes& axis, int64_t edg
 
 namespace {
 
-constexpr int64_t kMostTaps = 64, kMostPoints = 64;
-
-// The sliding products of a with the shorter v: one slice of a for each element of v.
-Array sliding_products(const Array& a_in, const Array& v_in, std::string_view mode) {
-  const int64_t elements = a_in.size(), taps = v_in.size();
-  if (taps > kMostTaps)
-    throw local::NotSupported(fmt::format(
-        "sliding products of chunked vectors with more than {} elements in the shorter one, not {}", kMostTaps, taps));
-  const auto [before, results] = local::ops::sliding_extent(mode, elements, taps);
-  const DType dtype = promoted({a_in, v_in});
-  // 16-bit floats are added up in single precision.
-  const bool half = local::is_float(dtype) && local::itemsize(dtype) == 2;
-  const DType loop = half ? DType::float32 : dtype;
-  const Array a = a_in.astype(loop), v = v_in.astype(loop);
-  const auto zeros_of = [&](int64_t count) { return constant({count}, 0, loop); };
-  const int64_t after = results - 1 - before + taps - elements;
-  const Array padded = joined({zeros_of(before), a, zeros_of(std::max<int64_t>(after, 0))}, 0);
-  Array sum;
-  for (int64_t i = 0; i < taps; ++i) {
-    const Array slid = arrange::part(padded, 0, i, results), weight = v[i];
-    if (loop == DType::bool_) {
-      const Array product = logical_and(slid, weight);
-      sum = i == 0 ? product : logical_or(sum, product);
-    } else {
-      const Array product = multiply(slid, weight);
-      sum = i == 0 ? product : add(sum, product);
-    }
-  }
-  return sum.astype(dtype);
+// The sliding products of a with the shorter v, which a task holds whole: a chunk of them follows the elements of a
+// that meet v there.
+Array sliding_products(const Array& a, const Array& v, std::string_view mode) {
+  const int64_t taps = v.size();
+  const auto [before, results] = local::ops::sliding_extent(mode, a.size(), taps);
+  const AxisChunks cuts(results, std::max<int64_t>(a.chunks().axis(0).largest(), 1));
+  algo::Along along = algo::Along::following(0, cuts);
+  along.before = before;
+  along.after = taps - 1 - before;
+  algo::MapSpec spec;
+  spec.name = "convolve";
+  spec.along = {{along}, {algo::Along::whole()}};
+  spec.outputs = {{{results}, promoted({a, v}), Grid({cuts}), a.node()->chosen_grid}};
+  spec.bytes_per_element = sizeof(double);  // what narrow floats are widened to
+  spec.function = [before = before, taps](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    const NdArray &part = arrays[0], backwards = arrange::backwards(arrays[1], 0);
+    const int64_t count = place.outputs[0].count[0];
+    // Where the first result's element 0 of v is; the part begins there, unless that is outside of a.
+    const int64_t missing = place.arguments[0].start[0] - (place.outputs[0].start[0] - before);
+    if (missing == 0 && part.size() == count + taps - 1)
+      return std::vector<NdArray>{local::ops::convolve(part, backwards, "valid")};
+    const NdArray all = local::ops::convolve(part, backwards, "full");
+    return std::vector<NdArray>{arrange::part(all, 0, taps - 1 - missing, count)};
+  };
+  return Array(algo::map(std::move(spec), {a.node(), v.node()})[0]);
 }
 
 Array as_vector(const Array& a) {
@@ -218,39 +217,24 @@ Array convolve(const Array& a_in, const Array& v_in, std::string_view mode) {
   return sliding_products(longer, arrange::backwards(shorter, 0), mode);
 }
 
-Array interp(const Array& x_in, const Array& xp_in, const Array& fp_in, std::optional<Scalar> left,
-             std::optional<Scalar> right) {
-  for (const Array* array : {&x_in, &xp_in})
-    if (local::is_complex(array->dtype()))
-      throw local::TypeError(
-          "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'");
-  const Array given_xp = as_vector(xp_in), given_fp = as_vector(fp_in);
-  if (given_xp.size() == 0) throw InvalidArgument("array of sample points is empty");
-  if (given_xp.size() != given_fp.size()) throw InvalidArgument("fp and xp are not of the same length.");
-  if (given_xp.size() > kMostPoints)
-    throw local::NotSupported(
-        fmt::format("interp of chunked arrays with more than {} points, not {}", kMostPoints, given_xp.size()));
-  const DType dtype = local::is_complex(fp_in.dtype()) ? DType::complex128 : DType::float64;
-  const Array both[] = {given_xp.astype(DType::float64), given_fp.astype(DType::complex128)};
-  const std::vector<NdArray> values = to_host(both);
-  const auto xp = local::to_vector<double>(values[0]);
-  const auto fp = local::to_vector<std::complex<double>>(values[1]);
-  const auto as_scalar = [&](std::complex<double> value) { return typed(value, dtype); };
-  const Array x = x_in.astype(DType::float64);
-  const size_t last = xp.size() - 1;
-  // The interval of x is the last one that begins at or before it.
-  Array result = constant({}, left ? typed(*left, dtype) : as_scalar(fp[0]), dtype);
-  for (size_t i = 0; i < last; ++i) {
-    const std::complex<double> slope = (fp[i + 1] - fp[i]) / (xp[i + 1] - xp[i]);
-    const Array line = as_scalar(slope) * (x - Scalar(xp[i])) + as_scalar(fp[i]);
-    // A slope without a value is taken from the other end, and equal ends need none.
-    Array inside = line;
-    if (fp[i + 1] == fp[i]) inside = where(isnan(line), as_scalar(fp[i]), line);
-    result = where(x >= Scalar(xp[i]), where(x == Scalar(xp[i]), as_scalar(fp[i]), inside), result);
+Array interp(const Array& x, const Array& xp, const Array& fp, std::optional<Scalar> left, std::optional<Scalar> right,
+             std::optional<double> period) {
+  const Array both[] = {xp, fp};
+  const std::vector<NdArray> points = to_host(both);
+  const NdArray nothing(Dims{0}, x.dtype(), local::default_context(local::kCpu));
+  const DType dtype = local::ops::interp(nothing, points[0], points[1], left, right, period).dtype();  // checks
+  op::Hash identity;
+  for (const std::optional<Scalar>& value : {left, right}) {
+    const std::complex<double> z = value ? value->as_complex() : 0;
+    identity.add(value.has_value()).add(z.real()).add(z.imag());
   }
-  result = where(x >= Scalar(xp[last]), as_scalar(fp[last]), result);
-  result = where(x > Scalar(xp[last]), right ? typed(*right, dtype) : as_scalar(fp[last]), result);
-  return where(isnan(x), x.astype(dtype), result).astype(dtype);
+  identity.add(period.has_value()).add(period.value_or(0));
+  const Array arrays[] = {x, Array::from_local(points[0].reshape({-1})), Array::from_local(points[1].reshape({-1}))};
+  const auto function = [left, right, period](const NdArray& at, const NdArray& places, const NdArray& values) {
+    return local::ops::interp(at, places, values, left, right, period);
+  };
+  const BlockOptions options{.name = "interp", .dtypes = {dtype}, .identity = identity.value};
+  return apply_gufunc(block_function(function), "(),(n),(n)->()", arrays, {}, options)[0];
 }
 
 }  // namespace quarry

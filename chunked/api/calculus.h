@@ -39,14 +39,15 @@ ArrayList gradient(const Array& f, double spacing, const Axes& axis = {}, int64_
 
 // The sliding products of two vectors: a reversed v slides over a ... or conj(v) itself. `mode`: full (every overlap),
 // same (as long as the longer), valid (complete overlaps only). Throw InvalidArgument for empty and for two-dimensional
-// arrays, NotSupported where the shorter one has more than 64 elements.
+// arrays. A task holds the shorter one, and what of the longer one meets it.
 Array convolve(const Array& a, const Array& v, std::string_view mode = "full");
 Array correlate(const Array& a, const Array& v, std::string_view mode = "valid");
 
 // Piecewise linear interpolation of the points (xp, fp), xp increasing, at x: float64, or complex128 for complex fp.
-// Outside, `left` and `right` (default: the first and last of fp). xp and fp are brought to every rank (blocking,
-// collective). Throws InvalidArgument for points that are no vectors of equal length, NotSupported for more than 64.
+// Outside, `left` and `right` (default: the first and last of fp); or all is periodic. xp and fp are brought to every
+// rank (blocking, collective), and a task holds them. Throws InvalidArgument for points that are no vectors of equal
+// length.
 Array interp(const Array& x, const Array& xp, const Array& fp, std::optional<Scalar> left = std::nullopt,
-             std::optional<Scalar> right = std::nullopt);
+             std::optional<Scalar> right = std::nullopt, std::optional<double> period = std::nullopt);
 
 }  // namespace quarry

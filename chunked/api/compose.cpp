@@ -6,6 +6,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::compose {
@@ -91,6 +92,17 @@ void check_square(const Array& a) {
   if (a.shape(-1) != a.shape(-2))
     throw local::LinAlgError(
         fmt::format("Last 2 dimensions of the array must be square, not {} by {}", a.shape(-2), a.shape(-1)));
+}
+
+Array with_whole_axis(const Array& x, int axis) {
+  if (x.chunks().axis(axis).count() == 1) return x;
+  Dims others;
+  for (int d = 0; d < x.ndim(); ++d)
+    if (d != axis) others.push_back(x.shape()[d]);
+  const int64_t itemsize = local::itemsize(x.dtype()), usual = largest_chunk_bytes(x.chunks(), itemsize);
+  Dims chunk = auto_chunk(others, std::max<int64_t>(x.shape()[axis] * itemsize, 1), std::nullopt, usual);
+  chunk.insert(axis, std::max<int64_t>(x.shape()[axis], 1));
+  return x.rechunk(Grid::regular(x.shape(), chunk));
 }
 
 std::vector<int64_t> settled(const Array& x) { return local::to_vector<int64_t>(x.astype(DType::int64).to_host()); }

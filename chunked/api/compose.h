@@ -44,6 +44,10 @@ Array gathered(const Array& x, int axis, std::span<const int64_t> positions);
 // Throws LinAlgError, as np.linalg, unless the last two axes are there and equal.
 void check_square(const Array& a);
 
+// In chunks that do not cut the axis, the others cut such that chunks are no larger than before, or hold one line. The
+// array itself where its chunks are so.
+Array with_whole_axis(const Array& x, int axis);
+
 // The values of a small integer or bool array on every rank, as int64. Blocking, collective.
 std::vector<int64_t> settled(const Array& x);
 

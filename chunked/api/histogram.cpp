@@ -2,35 +2,75 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <vector>
 
+#include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/api/blocks.h"
+#include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
-#include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/scans/scans.h"
 #include "quarry/local/ops/sorting/sets.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/statistics/bins.h"
 
 namespace quarry {
+
+using namespace compose;
+
 namespace {
 
-using local::InvalidArgument;
-
-// Beyond, comparing with all of them is no way to do it.
-constexpr int64_t kMostCompared = 4096;
-// Bins that are counted by as many reductions, and tables that are compared element by element: much faster than an
-// axis of the table's elements, but the plan grows with them.
+// Bins that are counted by as many reductions, and tables that are compared element by element: they fuse with what is
+// around them, but the plan grows with them.
 constexpr int64_t kMostSiblings = 128, kMostSteps = 32;
 
-void check_table(const char* function, int64_t size) {
-  if (size > kMostCompared)
-    throw local::NotSupported(
-        fmt::format("{}() of chunked arrays with a table of {} elements; at most {}", function, size, kMostCompared));
+// What a function gives for each chunk, `count` numbers of a dtype, added up over all chunks. Arrays are cut as the
+// first one along its first `axes` axes; other axes and arrays come whole.
+struct ChunkSums {
+  const char* name;
+  uint64_t identity = 0;
+  int axes = 1;
+  int64_t count = 0;
+  DType dtype = DType::int64;
+  std::function<NdArray(std::span<const NdArray>)> function;
+};
+constexpr int64_t kCountingBytes = 3 * sizeof(int64_t);  // bins and weights beside narrow elements
+
+Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const Array> whole) {
+  algo::MapSpec spec;
+  spec.name = sums.name;
+  spec.identity = sums.identity;
+  spec.bytes_per_element = kCountingBytes;
+  std::vector<Array> arrays(cut.begin(), cut.end());
+  arrays.insert(arrays.end(), whole.begin(), whole.end());
+  std::vector<AxisChunks> axes;
+  for (int d = 0; d < sums.axes; ++d) axes.emplace_back(cut[0].chunks().axis(d).count(), 1);
+  axes.emplace_back(sums.count, sums.count);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    std::vector<algo::Along> along;
+    for (int d = 0; d < arrays[i].ndim(); ++d) {
+      const bool follows = i < cut.size() && d < sums.axes;
+      along.push_back(follows ? algo::Along::following(d, cut[0].chunks().axis(d)) : algo::Along::whole());
+    }
+    spec.along.push_back(std::move(along));
+  }
+  Grid grid(std::move(axes));
+  const Dims shape = grid.shape();
+  spec.outputs = {{shape, sums.dtype, std::move(grid), /*chosen_grid=*/true}};
+  spec.function = [function = sums.function](std::span<const NdArray> given, const ChunkPlace& place) {
+    return std::vector<NdArray>{function(given).reshape(place.outputs[0].count)};
+  };
+  std::vector<int64_t> over;
+  for (int d = 0; d < sums.axes; ++d) over.push_back(d);
+  return sum(Array(algo::map(std::move(spec), nodes_of(arrays))[0]), Axes(over), {.dtype = sums.dtype});
 }
 
 // The array as histograms take it: of numbers that can be subtracted, and with an axis.
@@ -67,23 +107,13 @@ local::BinEdges edges_of(const Array& values, const local::ops::Bins& bins, cons
   return local::bin_edges(ends, bins, options.range, options.weights.has_value());
 }
 
-Axes all_axes(int ndim) {
-  std::vector<int64_t> axes;
-  for (int d = 0; d < ndim; ++d) axes.push_back(d);
-  return axes;
-}
-
 // Of all bins; int64, or of the weights' dtype.
 Array counts_of(const Array& a, const local::BinEdges& bins, const std::optional<Array>& weights) {
   const int64_t count = std::max<int64_t>(bins.edges.size() - 1, 0);
-  if (count == 0 || a.size() == 0) return Array(expr::constant(0, weights ? weights->dtype() : DType::int64, {count}));
-  check_table("histogram", count + 1);
-  const DType compared = local::edges_dtype(a.dtype(), bins.edges.dtype(), bins.uniform);
-  const Array edges = Array::from_local(bins.edges.astype(compared));
-  const Array x = expand_dims(a.astype(compared), -1);
-  const Axes over = all_axes(a.ndim());
+  if (count == 0 || a.size() == 0) return constant({count}, 0, weights ? weights->dtype() : DType::int64);
   if (!weights && count < kMostSiblings) {
     // Reductions of one read; an edge is a number.
+    const DType compared = local::edges_dtype(a.dtype(), bins.edges.dtype(), bins.uniform);
     const Array values = a.astype(compared);
     const NdArray all = bins.edges.astype(compared);
     std::vector<Array> reach, beyond;  // how many elements are in or behind each bin, and behind it
@@ -95,18 +125,18 @@ Array counts_of(const Array& a, const local::BinEdges& bins, const std::optional
     }
     return concatenate(reach, 0) - concatenate(beyond, 0);
   }
-  const Array is_last = Array(expr::index({count}, 0)) == count - 1;
-  const Array low = edges(local::Slice{0, count, std::nullopt}), high = edges(local::Slice{1, count + 1, std::nullopt});
-  if (!weights) {
-    // As many as are not below the lower edge, without those not below the upper one, or above the last one.
-    const Array beyond = where(is_last, x > high, x >= high);
-    return count_nonzero(x >= low, over) - count_nonzero(beyond, over);
-  }
-  const Array inside = logical_and(x >= low, where(is_last, x <= high, x < high));
-  const DType wide = local::is_complex(weights->dtype()) ? DType::complex128 : DType::float64;
-  const Array w = weights->ndim() == 0 ? expand_dims(*weights, 0) : *weights;
-  const Array used = where(inside, expand_dims(w.astype(wide), -1), Scalar::strong(0, wide));
-  return sum(used, over).astype(weights->dtype());
+  const DType wide = !weights ? DType::int64 : local::is_complex(weights->dtype()) ? DType::complex128 : DType::float64;
+  std::vector<Array> arrays{a};
+  if (weights) arrays.push_back((weights->ndim() == 0 ? expand_dims(*weights, 0) : *weights).astype(wide));
+  const Array edges = Array::from_local(bins.edges);
+  const Array counts = summed({"histogram", 0, a.ndim(), count, wide,
+                               [](std::span<const NdArray> given) {
+                                 std::optional<NdArray> w;
+                                 if (given.size() > 2) w = given[1];
+                                 return local::ops::histogram(given[0], given.back(), {}, {}, w).first;
+                               }},
+                              arrays, std::span(&edges, 1));
+  return weights ? counts.astype(weights->dtype()) : counts;
 }
 
 std::pair<Array, Array> histogram_of(const Array& a, const local::ops::Bins& bins, const HistogramOptions& options) {
@@ -129,9 +159,25 @@ Array edges_alone(const Array& a, const local::ops::Bins& bins, const HistogramO
   return Array::from_local(edges_of(subtractable(a), bins, options).edges);
 }
 
+// A function of each element of x and the whole table, which takes both in the dtype that they promote to.
+template <class F>
+Array looked_up(const char* name, uint64_t identity, DType result, const Array& x, const NdArray& table, F function) {
+  const Array arrays[] = {x, Array::from_local(table)};
+  const int64_t item = std::max(local::itemsize(promoted(arrays)), local::itemsize(DType::int64));
+  const int64_t elements = local::element_count(x.chunks().largest()) + table.size();
+  BlockOptions options{.name = name, .dtypes = {result}, .identity = identity};
+  options.scratch_bytes = op::estimated_peak_bytes(elements * item);
+  return apply_gufunc(block_function(function), "(),(n)->()", arrays, {}, options)[0];
+}
+
 // How many elements of the sorted table precede each element of v.
-Array places(const char* function, const NdArray& table, const Array& v, bool right) {
-  check_table(function, table.size());
+Array places(const NdArray& table, const Array& v, bool right) {
+  const bool is_complex = local::is_complex(table.dtype()) || local::is_complex(v.dtype());
+  if (table.size() == 0 || table.size() > kMostSteps || is_complex) {
+    return looked_up("searchsorted", right, DType::int64, v, table, [right](const NdArray& x, const NdArray& sorted) {
+      return local::ops::searchsorted(sorted, x, right ? "right" : "left");
+    });
+  }
   // NaN is behind all numbers.
   const auto precedes = [&](const Operand& sorted, const Array& x) {
     const Array less_than = right ? less_equal(sorted, x) : less(sorted, x);
@@ -139,14 +185,126 @@ Array places(const char* function, const NdArray& table, const Array& v, bool ri
     const Array last = isnan(x);
     return logical_or(less_than, right ? last : logical_and(last, logical_not(isnan(sorted))));
   };
-  if (table.size() == 0 || table.size() > kMostSteps)
-    return count_nonzero(precedes(Array::from_local(table), expand_dims(v, -1)), -1);
   Array place;
   for (int64_t k = 0; k < table.size(); ++k) {
     const Array one = precedes(Scalar::strong(table[{k}].item(), table.dtype()), v).astype(DType::int64);
     place = k == 0 ? one : place + one;
   }
   return place;
+}
+
+// Throws as the local functions do.
+void check_weights_of(int64_t points, const Array& weights) {
+  if (!local::can_cast(weights.dtype(), DType::float64, local::Casting::safe))
+    throw local::TypeError(
+        fmt::format("Cannot cast array data from dtype('{}') to dtype('float64') according to the rule 'safe'",
+                    local::name(weights.dtype())));
+  if (weights.ndim() == 0) throw InvalidArgument("object of too small depth for desired array");
+  if (weights.ndim() > 1) throw InvalidArgument("object too deep for desired array");
+  if (weights.size() != points)
+    throw InvalidArgument(
+        fmt::format("The weights and list don't have the same length ({} and {}).", weights.size(), points));
+}
+
+// Points as one array whose axis 0 counts them, or an array per coordinate.
+struct Points {
+  explicit Points(const Sample& sample) {
+    if (const auto* one = std::get_if<Array>(&sample))
+      arrays = {*one};
+    else
+      arrays = std::get<std::vector<Array>>(sample), is_table = false;
+    // Numbers are points of one coordinate.
+    if (!arrays.empty() && arrays[0].ndim() == 0) arrays = {stack(arrays, 0)}, is_table = true;
+  }
+  // In the form that local functions take.
+  local::ops::Sample sample_of(std::span<const NdArray> given) const {
+    if (is_table) return given[0];
+    return local::ArrayTuple(given.begin(), given.end());
+  }
+
+  std::vector<Array> arrays;
+  bool is_table = true;
+};
+
+// The smallest and the largest of each coordinate stand for all points where edges depend on them, else none do.
+std::vector<NdArray> ends_of(const Points& points, bool wanted) {
+  std::vector<Array> ends;
+  for (const Array& array : points.arrays) {
+    if (!wanted || array.size() == 0 || array.ndim() == 0 || array.ndim() > 2) break;
+    ends.push_back(min(array, 0));
+    ends.push_back(max(array, 0));
+  }
+  const bool found = !ends.empty() && ends.size() == 2 * points.arrays.size();
+  const std::vector<NdArray> values = found ? to_host(ends) : std::vector<NdArray>();
+  std::vector<NdArray> result;
+  for (size_t i = 0; i < points.arrays.size(); ++i) {
+    const Array& array = points.arrays[i];
+    if (found)
+      result.push_back(local::ops::stack({values[2 * i], values[2 * i + 1]}, 0));
+    else
+      result.emplace_back(array.ndim() == 0 ? Dims() : with_extent(array.shape(), 0, 0), array.dtype(),
+                          local::default_context(local::kCpu));
+  }
+  return result;
+}
+
+local::ops::AxisBins local_bins(const AxisBins& bins) {
+  if (const auto* count = std::get_if<int64_t>(&bins)) return *count;
+  if (const auto* array = std::get_if<Array>(&bins)) return array->to_host();
+  local::ArrayTuple each;
+  for (const Array& array : std::get<std::vector<Array>>(bins)) each.push_back(array.to_host());
+  return each;
+}
+
+// Whether bins of some coordinate are a number without a range for them.
+bool depend_on_ends(const local::ops::AxisBins& bins, const std::optional<std::vector<BinRange>>& range) {
+  if (range && std::ranges::all_of(*range, [](const BinRange& each) { return each.has_value(); })) return false;
+  const auto* list = std::get_if<local::ArrayTuple>(&bins);
+  const auto* array = std::get_if<NdArray>(&bins);
+  if (list != nullptr) return std::ranges::any_of(*list, [](const NdArray& each) { return each.ndim() == 0; });
+  return array == nullptr || array->ndim() < 2;
+}
+
+// Of points whose edges are known.
+Array counts_of_points(const Points& points, const std::vector<NdArray>& edges, bool density,
+                       const std::optional<Array>& weights) {
+  Dims shape;
+  for (const NdArray& each : edges) shape.push_back(each.size() - 1);
+  std::vector<Array> arrays = points.arrays;
+  const size_t columns = arrays.size();
+  const int64_t n = arrays[0].shape()[0];
+  for (const Array& array : arrays)
+    if (array.shape()[0] != n)
+      throw InvalidArgument(fmt::format("coordinates have different lengths: {} and {}", n, array.shape()[0]));
+  if (weights) {
+    check_weights_of(n, *weights);
+    arrays.push_back(weights->astype(DType::float64));
+  }
+  const int64_t count = local::element_count(shape);
+  Array counts = constant(shape, 0, DType::float64);
+  if (count > 0 && n > 0) {
+    std::vector<Array> tables;
+    for (const NdArray& each : edges) tables.push_back(Array::from_local(each));
+    const bool weighted = weights.has_value();
+    const auto function = [points, columns, weighted](std::span<const NdArray> given) {
+      std::optional<NdArray> w;
+      if (weighted) w = given[columns];
+      const auto rest = given.subspan(columns + (weighted ? 1 : 0));
+      return local::ops::histogramdd(points.sample_of(given.first(columns)),
+                                     local::ArrayTuple(rest.begin(), rest.end()), {}, {}, w)
+          .first;
+    };
+    const uint64_t identity = op::Hash().add(points.is_table).add(weighted).value;
+    counts = reshape(summed({"histogramdd", identity, 1, count, DType::float64, function}, arrays, tables), shape);
+  }
+  if (!density) return counts;
+  const Array all = sum(counts);
+  for (size_t i = 0; i < edges.size(); ++i) {
+    Dims extents = Dims::filled(shape.size(), 1);
+    extents[static_cast<int>(i)] = shape[static_cast<int>(i)];
+    counts = counts / Array::from_local(local::ops::diff(edges[i]).reshape(extents));
+  }
+  return counts / all;
 }
 
 }  // namespace
@@ -170,9 +328,59 @@ Array histogram_bin_edges(const Array& a, const Array& bins, const HistogramOpti
   return edges_alone(a, bins.to_host(), options);
 }
 
+Array bincount(const Array& x, const std::optional<Array>& weights, int64_t minlength) {
+  // Dtypes, shapes and options are the local function's to check; of no elements it gives what there is.
+  const auto small = [](const Array& array) {
+    const Dims shape = array.ndim() == 1 ? Dims{0} : Dims::filled(array.ndim(), 1);
+    const NdArray result(shape, array.dtype(), local::default_context(local::kCpu));
+    result.fill(0);
+    return result;
+  };
+  const NdArray nothing = local::ops::bincount(small(x), std::nullopt, minlength);
+  if (x.size() == 0) return Array::from_local(nothing);
+  if (x.dtype() == DType::float64) local::ops::bincount(NdArray{0.}, std::nullopt, minlength);  // throws
+  const Array places = x.astype(DType::int64);
+  const Array ends[] = {min(places), max(places)};
+  const std::vector<NdArray> values = to_host(ends);
+  if (values[0].item<int64_t>() < 0) throw InvalidArgument("'list' argument must have no negative elements");
+  const int64_t bins = std::max(values[1].item<int64_t>() + 1, minlength);
+  std::vector<Array> arrays{places};
+  if (weights) {
+    check_weights_of(x.size(), *weights);
+    arrays.push_back(weights->astype(DType::float64));
+  }
+  const auto function = [bins](std::span<const NdArray> given) {
+    return local::ops::bincount(given[0], given.size() > 1 ? std::optional(given[1]) : std::nullopt, bins);
+  };
+  const DType dtype = weights ? DType::float64 : DType::int64;
+  return summed({"bincount", static_cast<uint64_t>(bins), 1, bins, dtype, function}, arrays, {});
+}
+
+std::pair<Array, std::vector<Array>> histogramdd(const Sample& sample, const AxisBins& bins,
+                                                 const std::optional<std::vector<BinRange>>& range,
+                                                 std::optional<bool> density, const std::optional<Array>& weights) {
+  const Points points(sample);
+  const local::ops::AxisBins given = local_bins(bins);
+  const std::vector<NdArray> ends = ends_of(points, depend_on_ends(given, range));
+  const std::vector<NdArray> edges = local::ops::histogramdd(points.sample_of(ends), given, range).second;
+  std::vector<Array> all;
+  for (const NdArray& each : edges) all.push_back(Array::from_local(each));
+  return {counts_of_points(points, edges, density.value_or(false), weights), all};
+}
+
+std::tuple<Array, Array, Array> histogram2d(const Array& x, const Array& y, const AxisBins& bins,
+                                            const std::optional<std::vector<BinRange>>& range,
+                                            std::optional<bool> density, const std::optional<Array>& weights) {
+  if (x.ndim() == 0 || y.ndim() == 0) throw local::TypeError("len() of unsized object");
+  const Points points(std::vector<Array>{x, y});
+  const local::ops::AxisBins given = local_bins(bins);
+  const std::vector<NdArray> ends = ends_of(points, depend_on_ends(given, range));
+  const auto [counts, of_x, of_y] = local::ops::histogram2d(ends[0], ends[1], given, range);
+  return {counts_of_points(points, {of_x, of_y}, density.value_or(false), weights), Array::from_local(of_x),
+          Array::from_local(of_y)};
+}
+
 Array searchsorted(const Array& a, const Operand& v, std::string_view side, const std::optional<Array>& sorter) {
-  if (local::is_complex(a.dtype()) || (v.is_array() && local::is_complex(v.array().dtype())))
-    throw local::NotSupported("searchsorted() of chunked complex numbers");
   NdArray table = a.to_host();
   const std::optional<NdArray> order = sorter ? std::optional(sorter->to_host()) : std::nullopt;
   // Checks table, side and sorter; and of a number that is all there is to do.
@@ -180,7 +388,7 @@ Array searchsorted(const Array& a, const Operand& v, std::string_view side, cons
   const NdArray nothing(Dims{0}, v.array().dtype(), local::default_context(local::kCpu));
   local::ops::searchsorted(table, nothing, side, order);
   if (order) table = local::ops::take(table, *order);
-  return places("searchsorted", table, v.array(), side == "right");
+  return places(table, v.array(), side == "right");
 }
 
 Array digitize(const Array& x, const Array& bins, bool right) {
@@ -190,9 +398,9 @@ Array digitize(const Array& x, const Array& bins, bool right) {
   local::ops::digitize(nothing, table, right);  // checks the table
   const int64_t n = table.size();
   const bool descends = n > 1 && table[{int64_t{0}}].item<double>() > table[{n - 1}].item<double>();
-  if (!descends) return places("digitize", table, x, !right);
+  if (!descends) return places(table, x, !right);
   const NdArray ascending = table[{local::Slice{std::nullopt, std::nullopt, -1}}].copy();
-  return n - places("digitize", ascending, x, !right);
+  return n - places(ascending, x, !right);
 }
 
 Array isin(const Array& element, const Array& test_elements, bool /*assume_unique*/, bool invert,
@@ -200,15 +408,16 @@ Array isin(const Array& element, const Array& test_elements, bool /*assume_uniqu
   const NdArray table = test_elements.to_host().reshape({-1});
   const NdArray nothing(Dims{0}, element.dtype(), local::default_context(local::kCpu));
   local::ops::isin(nothing, table, false, invert, kind);  // checks `kind`
-  check_table("isin", table.size());
+  if (table.size() == 0) return constant(element.shape(), invert, DType::bool_);
+  if (table.size() > kMostSteps) {
+    return looked_up("isin", invert, DType::bool_, element, table, [invert](const NdArray& x, const NdArray& set) {
+      return local::ops::isin(x, set, false, invert);
+    });
+  }
   Array found;
-  if (table.size() == 0 || table.size() > kMostSteps) {
-    found = any(expand_dims(element, -1) == Array::from_local(table), -1);
-  } else {
-    for (int64_t k = 0; k < table.size(); ++k) {
-      const Array one = element == Scalar::strong(table[{k}].item(), table.dtype());
-      found = k == 0 ? one : logical_or(found, one);
-    }
+  for (int64_t k = 0; k < table.size(); ++k) {
+    const Array one = element == Scalar::strong(table[{k}].item(), table.dtype());
+    found = k == 0 ? one : logical_or(found, one);
   }
   return invert ? logical_not(found) : found;
 }

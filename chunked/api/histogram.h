@@ -1,12 +1,15 @@
-// Histograms, and places of elements among the elements of a table, by NumPy's names. Every element is compared with
-// every edge or element of the table, in one fused read: for tables of at most 4096 elements, NotSupported for more.
-// The results are lazy; tables are brought to every rank at the call: blocking, collective.
+// Histograms and counts, and places of elements among the elements of a table, by NumPy's names. Every chunk is counted
+// by itself and the counts are added up, in one read. Few bins, and tables of few elements, are compared with every
+// element and fuse with what is around them; larger tables are searched chunk by chunk, and a task holds the table. The
+// results are lazy; edges and tables are brought to every rank at the call: blocking, collective.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "quarry/chunked/api/operand.h"
 
@@ -28,6 +31,28 @@ std::pair<Array, Array> histogram(const Array& a, const Array& bins, const Histo
 Array histogram_bin_edges(const Array& a, int64_t bins = 10, const HistogramOptions& options = {});
 Array histogram_bin_edges(const Array& a, const char* bins, const HistogramOptions& options = {});
 Array histogram_bin_edges(const Array& a, const Array& bins, const HistogramOptions& options = {});
+
+// How often each of 0, 1, ... max(x) occurs in the 1-d x, at least `minlength` of them: int64, or with weights their
+// sums, float64. The largest element is computed at the call; a task holds all counts. Errors as the local one's.
+Array bincount(const Array& x, const std::optional<Array>& weights = std::nullopt, int64_t minlength = 0);
+
+// (N, D), or an array of N for each of the D coordinates; a number of bins for all of them, or an entry per coordinate:
+// a number (0-d) or edges.
+using Sample = std::variant<std::vector<Array>, Array>;
+using AxisBins = std::variant<int64_t, std::vector<Array>, Array>;
+using BinRange = std::optional<std::pair<Scalar, Scalar>>;
+// Float64 counts of points in bins of D axes, and the edges along each, in host memory on every rank. Without a range
+// the smallest and the largest coordinates are computed at the call. A task holds all counts. Dtypes and errors as the
+// local ones'.
+std::pair<Array, std::vector<Array>> histogramdd(const Sample& sample, const AxisBins& bins = int64_t{10},
+                                                 const std::optional<std::vector<BinRange>>& range = std::nullopt,
+                                                 std::optional<bool> density = std::nullopt,
+                                                 const std::optional<Array>& weights = std::nullopt);
+// Two coordinates: counts, edges of x, edges of y. More than two entries of `bins` are the edges of both.
+std::tuple<Array, Array, Array> histogram2d(const Array& x, const Array& y, const AxisBins& bins = int64_t{10},
+                                            const std::optional<std::vector<BinRange>>& range = std::nullopt,
+                                            std::optional<bool> density = std::nullopt,
+                                            const std::optional<Array>& weights = std::nullopt);
 
 // Where the elements of v belong in the sorted table: before equal elements ("left") or behind them ("right"); NaN is
 // last. `sorter`: positions that sort the table. Throws InvalidArgument for tables of other dimensions and other sides.
