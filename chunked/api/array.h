@@ -79,6 +79,12 @@ class Array : public local::ArrayMethods<Array, Array> {
   Array rechunk(const Dims& chunk) const;  // -1: the whole axis
   Array rechunk(const Grid& grid) const;
 
+  // The functions of these names (sorting.h).
+  Array argsort(std::optional<int64_t> axis = -1, std::optional<std::string_view> kind = std::nullopt) const;
+  Array argpartition(const local::Ints& kth, std::optional<int64_t> axis = -1) const;
+  Array topk(int64_t k, int64_t axis = -1) const;
+  Array argtopk(int64_t k, int64_t axis = -1) const;
+
   // Blocking, collective. The value on every rank, in host memory.
   NdArray to_host() const;
   // Computes and keeps the chunks with their owners, in memory or spilled.

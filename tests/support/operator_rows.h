@@ -439,6 +439,74 @@ inline OperatorCall matrices(Choices& choices) {
            local::linalg::slogdet(a).logabsdet, local::linalg::svdvals(a), local::linalg::qr(a).R}};
 }
 
+inline OperatorCall sorts(Choices& choices) {
+  const local::Dims shape = choices.shape(3);
+  const NdArray x = choices.values(shape, choices.dtype()), y = choices.values(shape, DType::int8);
+  const NdArray missing = choices.values(shape, DType::float64, /*nan=*/true);
+  const int64_t axis = choices.pick(-3, 2), last = std::max<int64_t>(shape[static_cast<int>((axis + 3) % 3)] - 1, 0);
+  return {{sort(choices.cut(x), axis), sort(choices.cut(missing), std::nullopt), argsort(choices.cut(x), axis),
+           argsort(choices.cut(missing), axis, "stable"), lexsort({choices.cut(x), choices.cut(y)}, axis),
+           partition(choices.cut(x), {0, last}, axis), argpartition(choices.cut(missing), last, axis)},
+          {ops::sort(x, axis), ops::sort(missing, std::nullopt), ops::argsort(x, axis),
+           ops::argsort(missing, axis, "stable"), ops::lexsort({x, y}, axis), ops::partition(x, {0, last}, axis),
+           ops::argpartition(missing, last, axis)}};
+}
+
+inline OperatorCall tops(Choices& choices) {
+  local::Dims shape = choices.shape(2);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 1);
+  const NdArray x = choices.values(shape, choices.dtype()), y = choices.values(shape, DType::float32, /*nan=*/true);
+  const int64_t axis = choices.pick(0, 1), k = choices.pick(1, shape[static_cast<int>(axis)]);
+  const auto [greatest, at] = top_k(choices.cut(x), k, axis);
+  const auto [least, least_at] = top_k(choices.cut(y), k, axis, /*largest=*/false);
+  const auto of_x = ops::top_k(x, k, axis), of_y = ops::top_k(y, k, axis, false);
+  return {{greatest, at, least, least_at, topk(choices.cut(y), k, axis), argtopk(choices.cut(x), -k, axis)},
+          {of_x.first, of_x.second, of_y.first, of_y.second, ops::top_k(y, k, axis).first,
+           ops::top_k(x, k, axis, false).second}};
+}
+
+inline OperatorCall distincts(Choices& choices) {
+  const local::Dims shape = choices.shape(2);
+  const NdArray x = choices.values(shape, choices.dtype()), y = choices.values(shape, DType::float64, /*nan=*/true);
+  const auto [values, first, inverse, counts] = unique(choices.cut(x), return_index, return_inverse, return_counts);
+  const auto all = local::unique(x, return_index, return_inverse, return_counts);
+  const UniqueAllResult each = unique_all(choices.cut(y));
+  const auto local_each = ops::unique_all(y);
+  const NdArray rows = ops::remainder(ops::nan_to_num(y), 2.0);
+  return {{values, first, inverse, counts, each.values, each.indices, each.inverse_indices, each.counts,
+           unique(choices.cut(rows), 0), intersect1d(choices.cut(x), choices.cut(y)),
+           setdiff1d(choices.cut(y), choices.cut(x)), setxor1d(choices.cut(x), choices.cut(rows)),
+           union1d(choices.cut(x), choices.cut(rows))},
+          {all[0], all[1], all[2], all[3], local_each.values, local_each.indices, local_each.inverse_indices,
+           local_each.counts, local::unique(rows, 0), local::intersect1d(x, y), ops::setdiff1d(y, x),
+           ops::setxor1d(x, rows), ops::union1d(x, rows)}};
+}
+
+inline OperatorCall counts(Choices& choices) {
+  const local::Dims shape{choices.pick(1, 30)};
+  const NdArray x = choices.values(shape, DType::float64), y = choices.values(shape, DType::float32);
+  const NdArray k = ops::abs(choices.values(shape, DType::int16)), w = choices.values(shape, DType::float64);
+  const auto [of_both, x_edges, y_edges] = histogram2d(choices.cut(x), choices.cut(y), 3);
+  return {
+      {bincount(choices.cut(k)), bincount(choices.cut(k), choices.cut(w), 12), of_both, x_edges,
+       histogram(choices.cut(x), 5, {.weights = choices.cut(w)}).first, histogram(choices.cut(x), 300).first},
+      {ops::bincount(k), ops::bincount(k, w, 12), std::get<0>(ops::histogram2d(x, y, 3)),
+       std::get<1>(ops::histogram2d(x, y, 3)), ops::histogram(x, 5, {}, {}, w).first, ops::histogram(x, 300).first}};
+}
+
+inline OperatorCall slid(Choices& choices) {
+  const NdArray a = choices.values({choices.pick(1, 40)}, choices.dtype());
+  const NdArray v = choices.values({choices.pick(1, 20)}, choices.dtype());
+  OperatorCall call;
+  for (const char* mode : {"full", "same", "valid"}) {
+    call.chunked.push_back(convolve(choices.cut(a), choices.cut(v), mode));
+    call.expected.push_back(ops::convolve(a, v, mode));
+    call.chunked.push_back(correlate(choices.cut(a), choices.cut(v), mode));
+    call.expected.push_back(ops::correlate(a, v, mode));
+  }
+  return call;
+}
+
 }  // namespace rows
 
 inline const std::vector<OperatorRow>& operator_rows() {
@@ -467,6 +535,11 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"fft", rows::spectra},
       {"fft_of_long_lines", rows::long_spectra},
       {"linalg", rows::matrices},
+      {"sort", rows::sorts},
+      {"top_k", rows::tops},
+      {"unique", rows::distincts},
+      {"histogram", rows::counts},
+      {"convolve", rows::slid},
   };
   return all;
 }

@@ -132,6 +132,7 @@ TEST(Select, PositionsOfNarrowElementsHaveTheirScratch) {
 TEST(OperatorHash, EveryParameterCounts) {
   const Array x = Array::from_local(ops::ones({4, 4})).rechunk({2, 2});
   const NdArray forward{0, 1, 2}, backward{2, 1, 0};
+  const Array taps = Array::from_local(forward);
   const std::vector<Array> calls{
       reshape(x, {2, 8}),
       reshape(x, {8, 2}),
@@ -153,6 +154,33 @@ TEST(OperatorHash, EveryParameterCounts) {
       sliding_window_view(x, {2}, 0),
       sliding_window_view(x, {2}, 1),
       sliding_window_view(x, {3}, 1),
+      sort(x, 0),
+      sort(x, 1),
+      sort(x, 0, "stable"),
+      argsort(x, 0),
+      partition(x, 1, 0),
+      partition(x, 2, 0),
+      argpartition(x, 1, 0),
+      lexsort({x}, 0),
+      lexsort({x}, 1),
+      lexsort({x, x}, 0),
+      topk(x, 1, 0),
+      topk(x, 2, 0),
+      topk(x, 1, 1),
+      topk(x, -1, 0),
+      argtopk(x, 1, 0),
+      interp(x, taps, taps),
+      interp(x, taps, taps, 1.0),
+      interp(x, taps, taps, {}, 1.0),
+      interp(x, taps, taps, {}, {}, 1.0),
+      isin(x, arange(40)),
+      isin(x, arange(40), false, true),
+      searchsorted(arange(40), x),
+      searchsorted(arange(40), x, "right"),
+      convolve(x[0], taps, "full"),
+      convolve(x[0], taps, "same"),
+      convolve(x[0], taps, "valid"),
+      correlate(x[0], taps, "valid"),
   };
   std::set<uint64_t> hashes;
   for (const Array& call : calls) EXPECT_TRUE(hashes.insert(call.node()->hash).second) << expr::to_string(call.node());

@@ -1,0 +1,183 @@
+#include "quarry/chunked/api/sets.h"
+
+#include <fmt/format.h>
+
+#include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/api/arrangement.h"
+#include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/histogram.h"
+#include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/selection.h"
+#include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
+#include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/sorting/sets.h"
+
+namespace quarry {
+
+using namespace compose;
+
+namespace {
+
+// As new arrays are cut.
+Array cut_as_new(const Array& x) {
+  const Grid grid = default_grid(x.shape(), x.dtype());
+  return grid.count() > 1 ? x.rechunk(grid) : x;
+}
+
+// What is there of states whose last one says how much that is (algo.h), in room for `most`.
+std::vector<Array> settled_states(const char* function, std::vector<expr::NodePtr> states, int64_t most) {
+  const Array number(states.back());
+  states.pop_back();
+  const std::vector<Array> all(states.begin(), states.end());
+  const Settled settled = settle(std::span(&number, 1), all);
+  const auto count = settled.values[0].item<int64_t>();
+  if (count > most) {
+    const int64_t bytes = Runtime::current().plan_bytes();
+    throw local::NotSupported(
+        fmt::format("{}(): there are at least {} distinct elements, and a budget of {} per rank "
+                    "holds {} of them",
+                    function, count, local::format_bytes(bytes), most));
+  }
+  std::vector<Array> there;
+  for (const Array& array : settled.kept) there.push_back(arrange::part(array, 0, 0, count));
+  // Without the room that is left.
+  if (count < settled.kept[0].shape()[0]) there = settle({}, there).kept;
+  for (Array& array : there) array = cut_as_new(array);
+  return there;
+}
+
+// How many distinct elements, or rows of `width`, the smallest rank's budget holds.
+int64_t most_distinct(DType dtype, int64_t width, const algo::DistinctWanted& wanted) {
+  constexpr int64_t kPart = 2;  // beside which there is room for what else a run keeps
+  const int64_t bytes = Runtime::current().plan_bytes() / kPart;
+  return std::max<int64_t>(bytes / algo::distinct_bytes(dtype, width, wanted), 1);
+}
+
+// The distinct elements of a 1-d array, or rows of a 2-d one, with first positions and counts where they are wanted.
+std::vector<Array> distinct_of(const char* function, const Array& x, const algo::DistinctWanted& wanted) {
+  const int64_t most = most_distinct(x.dtype(), x.ndim() > 1 ? x.shape()[1] : 1, wanted);
+  return settled_states(function, algo::distinct(x.node(), wanted, most), most);
+}
+
+// The local function of arrays without elements gives what there is.
+std::vector<Array> unique_of_nothing(const Array& ar, const detail::UniqueParts& parts, std::optional<int64_t> axis,
+                                     bool equal_nan) {
+  const NdArray nothing(ar.shape(), ar.dtype(), local::default_context(local::kCpu));
+  const auto found = local::ops::unique(nothing, parts.index, parts.inverse, parts.counts, axis, equal_nan);
+  std::vector<Array> result;
+  if (const auto* one = std::get_if<NdArray>(&found)) return {Array::from_local(*one)};
+  for (const NdArray& part : std::get<local::ArrayTuple>(found)) result.push_back(Array::from_local(part));
+  return result;
+}
+
+}  // namespace
+
+std::vector<Array> detail::unique(const Array& ar, const UniqueParts& parts, std::optional<int64_t> axis,
+                                  bool equal_nan) {
+  const int along = axis ? local::normalize_axis(*axis, ar.ndim()) : 0;
+  if (ar.size() == 0) return unique_of_nothing(ar, parts, axis, equal_nan);
+  const bool rows = axis && ar.ndim() > 1;
+  const Array moved = rows ? moveaxis(ar, along, 0) : ar;
+  const Array flat = rows ? with_whole_axis(reshape(moved, {moved.shape()[0], -1}), 1) : ravel(ar);
+  algo::DistinctWanted wanted{parts.index, parts.counts, equal_nan && !rows};
+  // Their positions tell elements apart that equal nothing.
+  const bool by_position = parts.inverse && !wanted.equal_nan && is_inexact(ar.dtype());
+  wanted.index = wanted.index || by_position;
+  const std::vector<Array> found = distinct_of("unique", flat, wanted);
+  std::vector<Array> result;
+  if (rows) {
+    Dims shape = moved.shape();
+    shape[0] = found[0].shape()[0];
+    result.push_back(moveaxis(reshape(found[0], shape), 0, along));
+  } else {
+    result.push_back(found[0]);
+  }
+  if (parts.index) result.push_back(found[1]);
+  if (parts.inverse) {
+    const Array places(algo::places_of(flat.node(), found[0].node(), by_position ? found[1].node() : expr::NodePtr()));
+    result.push_back(axis ? places : reshape(places, ar.shape()));
+  }
+  if (parts.counts) result.push_back(found.back());
+  return result;
+}
+
+Array unique(const Array& ar, std::optional<int64_t> axis, bool equal_nan) {
+  return detail::unique(ar, {}, axis, equal_nan)[0];
+}
+UniqueAllResult unique_all(const Array& x) {
+  const std::vector<Array> all = detail::unique(x, {true, true, true}, std::nullopt, /*equal_nan=*/false);
+  return {all[0], all[1], all[2], all[3]};
+}
+UniqueCountsResult unique_counts(const Array& x) {
+  const std::vector<Array> all = detail::unique(x, {false, false, true}, std::nullopt, /*equal_nan=*/false);
+  return {all[0], all[1]};
+}
+UniqueInverseResult unique_inverse(const Array& x) {
+  const std::vector<Array> all = detail::unique(x, {false, true, false}, std::nullopt, /*equal_nan=*/false);
+  return {all[0], all[1]};
+}
+Array unique_values(const Array& x) { return unique(x, std::nullopt, /*equal_nan=*/false); }
+
+namespace {
+
+// A local set operation of distinct elements, which gives `most` of them at most.
+template <class F>
+std::vector<Array> of_distinct(const char* name, const std::vector<Array>& sets, const std::vector<DType>& results,
+                               int64_t most, F operation) {
+  if (most == 0) {
+    std::vector<Array> nothing;
+    for (const DType dtype : results) nothing.push_back(constant({0}, 0, dtype));
+    return nothing;
+  }
+  std::vector<expr::NodePtr> nodes;
+  for (const Array& set : sets) nodes.push_back(set.node());
+  return settled_states(name, algo::counted_call(name, nodes, results, most, operation), most);
+}
+
+using Arrays = std::span<const NdArray>;
+
+}  // namespace
+
+Array union1d(const Array& ar1, const Array& ar2) {
+  const Array both[] = {ar1, ar2};
+  return unique(concatenate(both, std::nullopt));
+}
+
+Array intersect1d(const Array& ar1, const Array& ar2, bool /*assume_unique*/) {
+  const std::vector<Array> sets{unique(ar1), unique(ar2)};
+  const int64_t most = std::min(sets[0].size(), sets[1].size());
+  return of_distinct("intersect1d", sets, {promoted(sets)}, most, [](Arrays given) {
+    return std::vector<NdArray>{std::get<NdArray>(local::ops::intersect1d(given[0], given[1], true))};
+  })[0];
+}
+
+std::array<Array, 3> intersect1d(const Array& ar1, const Array& ar2, ReturnIndex, bool /*assume_unique*/) {
+  const auto [values1, first1] = unique(ar1, return_index);
+  const auto [values2, first2] = unique(ar2, return_index);
+  const DType dtype = promoted({values1, values2});
+  const int64_t most = std::min(values1.size(), values2.size());
+  const std::vector<Array> found = of_distinct(
+      "intersect1d", {values1, values2, first1, first2}, {dtype, DType::int64, DType::int64}, most, [](Arrays given) {
+        const auto all = std::get<local::ArrayTuple>(local::ops::intersect1d(given[0], given[1], true, true));
+        return std::vector<NdArray>{all[0], local::ops::take(given[2], all[1]), local::ops::take(given[3], all[2])};
+      });
+  return {found[0], found[1], found[2]};
+}
+
+Array setdiff1d(const Array& ar1, const Array& ar2, bool assume_unique) {
+  const Array first = assume_unique ? ravel(ar1) : unique(ar1);
+  return boolean_index(first, isin(first, unique(ar2), false, /*invert=*/true));
+}
+
+Array setxor1d(const Array& ar1, const Array& ar2, bool /*assume_unique*/) {
+  const std::vector<Array> sets{unique(ar1), unique(ar2)};
+  return of_distinct("setxor1d", sets, {promoted(sets)}, sets[0].size() + sets[1].size(), [](Arrays given) {
+    return std::vector<NdArray>{local::ops::setxor1d(given[0], given[1], true)};
+  })[0];
+}
+
+}  // namespace quarry

@@ -1,0 +1,44 @@
+// Sorting and selecting, by NumPy's and Dask's names. Lazy.
+//
+// A line along the axis comes to one task, whole: axes of several chunks are made one chunk, and the others are cut so
+// that chunks keep their size. NotSupported, with size and limit, for lines that do not fit a task. topk(), argtopk()
+// and top_k() take lines of any length: the candidates of chunks are merged. Order is NumPy's: NaN last, complex
+// numbers lexicographically. Options and errors as in local/ops/sorting/sorting.h.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quarry/chunked/api/operand.h"
+
+namespace quarry {
+
+// Without an axis of the flattened array.
+Array sort(const Array& a, std::optional<int64_t> axis = -1, std::optional<std::string_view> kind = std::nullopt,
+           std::optional<std::string_view> order = std::nullopt, std::optional<bool> stable = std::nullopt);
+// The int64 positions that sort; equal elements keep their order.
+Array argsort(const Array& a, std::optional<int64_t> axis = -1, std::optional<std::string_view> kind = std::nullopt,
+              std::optional<std::string_view> order = std::nullopt, std::optional<bool> stable = std::nullopt);
+// The elements such that those at the positions `kth` are where a sort puts them.
+Array partition(const Array& a, const Ints& kth, std::optional<int64_t> axis = -1,
+                std::string_view kind = "introselect", std::optional<std::string_view> order = std::nullopt);
+Array argpartition(const Array& a, const Ints& kth, std::optional<int64_t> axis = -1,
+                   std::string_view kind = "introselect", std::optional<std::string_view> order = std::nullopt);
+// Positions that sort by the last key, equal ones by the one before it, and so on.
+Array lexsort(const std::vector<Array>& keys, int64_t axis = -1);
+
+// The k greatest elements along an axis, the greatest first, and their positions; NaN counts as greatest. Of equal
+// elements the last come first; of the smallest ones the first. Throws InvalidArgument unless 0 <= k <= the extent.
+std::pair<Array, Array> top_k(const Array& a, int64_t k, int64_t axis = -1, bool largest = true);
+// Dask's: the k greatest, or for negative k the -k smallest elements, in order from the most extreme one; all where
+// there are fewer. The same order.
+Array topk(const Array& a, int64_t k, int64_t axis = -1);
+Array argtopk(const Array& a, int64_t k, int64_t axis = -1);
+
+// Dask's: the positions along the axis that each group names, group after group; the positions of a group stay in one
+// chunk, and chunks keep about their size. Throws IndexError for positions outside. Memory: a task holds a chunk and
+// what it takes of others.
+Array shuffle(const Array& x, const std::vector<std::vector<int64_t>>& indexer, int64_t axis);
+
+}  // namespace quarry

@@ -1,0 +1,225 @@
+// Distinct elements and set operations are those of local arrays, however the arrays are cut.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/local.h"
+#include "tests/support/cuts.h"
+#include "tests/support/evaluate.h"
+
+namespace quarry {
+namespace {
+
+using local::NdArray;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+template <class A>
+using Results = std::vector<std::pair<std::string, A>>;
+
+#define QUARRY_CASE(...) results.emplace_back(#__VA_ARGS__, __VA_ARGS__);
+#define QUARRY_CASES(...) \
+  for (const auto& each : __VA_ARGS__) results.emplace_back(#__VA_ARGS__, each);
+
+template <class A>
+Results<A> uniques(const A& x) {
+  Results<A> results;
+  QUARRY_CASE(unique(x))
+  QUARRY_CASE(unique(x, std::nullopt, false))
+  QUARRY_CASES(unique(x, return_index))
+  QUARRY_CASES(unique(x, return_inverse))
+  QUARRY_CASES(unique(x, return_counts))
+  QUARRY_CASES(unique(x, return_counts, return_index, return_inverse))
+  const auto all = unique_all(x);
+  QUARRY_CASE(all.values)
+  QUARRY_CASE(all.indices)
+  QUARRY_CASE(all.inverse_indices)
+  QUARRY_CASE(all.counts)
+  QUARRY_CASE(unique_counts(x).values)
+  QUARRY_CASE(unique_counts(x).counts)
+  QUARRY_CASE(unique_inverse(x).values)
+  QUARRY_CASE(unique_inverse(x).inverse_indices)
+  QUARRY_CASE(unique_values(x))
+  return results;
+}
+
+template <class A>
+Results<A> sets(const A& x, const A& y) {
+  Results<A> results;
+  QUARRY_CASE(union1d(x, y))
+  QUARRY_CASE(intersect1d(x, y))
+  QUARRY_CASES(intersect1d(x, y, return_indices))
+  QUARRY_CASE(setdiff1d(x, y))
+  QUARRY_CASE(setdiff1d(x, y, true))
+  QUARRY_CASE(setxor1d(x, y))
+  QUARRY_CASE(intersect1d(unique(x), unique(y), true))
+  QUARRY_CASES(intersect1d(unique(x), unique(y), return_indices, true))
+  QUARRY_CASE(setxor1d(unique(x), unique(y), true))
+  return results;
+}
+
+void expect_same(const Array& got, const NdArray& expected, const std::string& what) {
+  const NdArray value = got.to_host();
+  EXPECT_EQ(value.dtype(), expected.dtype()) << what;
+  ASSERT_EQ(value.shape(), expected.shape()) << what;
+  EXPECT_TRUE(testing::close(value, expected, 0, 0)) << what << ":\n"
+                                                     << value.to_string() << "\nlocally " << expected.to_string();
+  if (!local::is_float(expected.dtype())) return;
+  EXPECT_TRUE(testing::close(local::signbit(local::nan_to_num(value)), local::signbit(local::nan_to_num(expected))))
+      << what << ": signs of zeros";
+}
+
+void expect_same(const Results<Array>& got, const Results<NdArray>& expected, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) expect_same(got[i].second, expected[i].second, got[i].first + " of " + what);
+}
+
+// With ties, both zeros and NaN where there are any.
+NdArray numbers(const Dims& shape, DType dtype, uint64_t seed) {
+  const NdArray x = local::round(local::default_rng(seed).normal(0, 3, local::Ints(shape)));
+  if (!local::is_float(dtype) && !local::is_complex(dtype)) return local::abs(x).astype(dtype);
+  const NdArray kind = local::default_rng(seed + 1).integers(0, 9, local::Ints(shape));
+  const NdArray real = local::where(kind == 0, kNan, local::where(kind == 1, -0.0, local::where(kind == 2, 0.0, x)));
+  if (local::is_float(dtype)) return real.astype(dtype);
+  const NdArray imag = local::where(kind == 3, kNan, local::remainder(x, 2.0));
+  return (real + imag * std::complex<double>(0, 1)).astype(dtype);
+}
+
+class Sets : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  static RuntimeOptions options(const char* memory) {
+    RuntimeOptions result;
+    result.device = GetParam();
+    result.memory = memory;
+    if (GetParam() != local::DeviceKind::cpu) result.host_memory = memory;
+    result.threads = 2;
+    return result;
+  }
+};
+
+TEST_P(Sets, DistinctElementsAreTheLocalOnesOnAnyChunks) {
+  const Runtime runtime(options("64MiB"));
+  std::mt19937 random(1);
+  for (const Dims& shape : {Dims{61}, Dims{7, 9}, Dims{}, Dims{1}, Dims{0, 3}}) {
+    for (const DType dtype : {f64, c128, i64, f32, f16, u8, DType::bool_}) {
+      if (GetParam() != local::DeviceKind::cpu && dtype != f64 && dtype != c128) continue;
+      const NdArray x = numbers(shape, dtype, 5);
+      const Results<NdArray> expected = uniques(x);
+      for (const Array& cut : testing::cuts(x, random))
+        expect_same(uniques(cut), expected, cut.repr() + " of " + x.to_string());
+    }
+  }
+}
+
+TEST_P(Sets, DistinctSlicesAreTheLocalOnes) {
+  const Runtime runtime(options("64MiB"));
+  std::mt19937 random(2);
+  for (const Dims& shape : {Dims{12, 2}, Dims{2, 3, 20}, Dims{9}, Dims{3, 0}, Dims{0, 2}}) {
+    for (const DType dtype : {f64, i32, c64}) {
+      const NdArray x = local::round(numbers(shape, dtype, 7).astype(dtype) / 3).astype(dtype);
+      for (int64_t axis = -1; axis < x.ndim(); ++axis) {
+        for (const Array& cut : testing::cuts(x, random)) {
+          const std::string what = cut.repr() + ", axis " + std::to_string(axis) + " of " + x.to_string();
+          expect_same(unique(cut, axis), local::unique(x, axis), what);
+          const auto expected = std::get<local::ArrayTuple>(local::ops::unique(x, true, true, true, axis));
+          const std::vector<Array> got = detail::unique(cut, {true, true, true}, axis, true);
+          ASSERT_EQ(got.size(), expected.size());
+          for (size_t i = 0; i < got.size(); ++i) expect_same(got[i], expected[i], std::to_string(i) + " of " + what);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Sets, OperationsAreTheLocalOnes) {
+  const Runtime runtime(options("64MiB"));
+  std::mt19937 random(3);
+  for (const auto& [one, other] :
+       {std::pair(f64, f64), std::pair(f64, i32), std::pair(i64, u8), std::pair(c128, f64)}) {
+    for (const Dims& shape : {Dims{40}, Dims{5, 4}, Dims{}, Dims{0}}) {
+      const NdArray x = numbers({31}, one, 11), y = numbers(shape, other, 12);
+      for (const auto& [a, b] : {std::pair(x, y), std::pair(y, x)}) {
+        const Results<NdArray> expected = sets(a, b);
+        for (int i = 0; i < 3; ++i) {
+          const Array cut_a = testing::cut(a, random), cut_b = testing::cut(b, random);
+          expect_same(sets(cut_a, cut_b), expected, a.to_string() + " and " + b.to_string());
+        }
+      }
+    }
+  }
+  // int64 and uint64 promote to float64, which does not tell these apart.
+  const NdArray large = local::NdArray{int64_t{1} << 62, (int64_t{1} << 62) + 1, int64_t{-1}};
+  const Array a = Array::from_local(large).rechunk({1}), b = Array::from_local(large[":1"_s].astype(u64));
+  expect_same(setdiff1d(a, b), local::setdiff1d(large, large[":1"_s].astype(u64)), "int64 and uint64");
+}
+
+// States of many chunks meet in several levels, and most of them have more room than elements.
+TEST_P(Sets, OfManyChunks) {
+  const Runtime runtime(options("64MiB"));
+  const NdArray few = local::remainder(local::arange(6000) * 7919, 37), many = local::remainder(few * 7919, 5003);
+  for (const NdArray& x : {few, many, local::arange(3000)}) {
+    for (const int64_t chunk : {7, 100}) {
+      const Array cut = Array::from_local(x).rechunk({chunk});
+      const auto got = unique(cut, return_index, return_inverse, return_counts);
+      const auto expected = local::unique(x, return_index, return_inverse, return_counts);
+      for (size_t i = 0; i < 4; ++i) expect_same(got[i], expected[i], std::to_string(i));
+    }
+  }
+}
+
+// Narrow elements take much less than their positions.
+TEST_P(Sets, OfNarrowElementsHaveTheirScratch) {
+  const Runtime runtime(options("256MiB"));
+  constexpr int64_t n = 1 << 20;
+  const NdArray x = local::remainder(local::arange(n), 100).astype(i8);
+  const auto got = unique(Array::from_local(x).rechunk({n / 2}), return_index, return_inverse, return_counts);
+  expect_same(got[0], local::arange(100).astype(i8), "values");
+  expect_same(got[1], local::arange(100), "first positions");
+  expect_same(got[2][slice(n - 2, n)], local::remainder(local::arange(n - 2, n), 100), "places");
+  EXPECT_EQ(sum(got[3]).item<int64_t>(), n);
+  EXPECT_EQ(argsort(Array::from_local(x))[n - 1].item<int64_t>(), local::argsort(x)[n - 1].item<int64_t>());
+  EXPECT_EQ(topk(Array::from_local(x), 3).to_host().to_string(), "[99 99 99]");
+}
+
+TEST_P(Sets, MoreDistinctElementsThanTheBudgetHoldsAreRefused) {
+  const Runtime runtime(options("2MiB"));
+  const Array x = arange(200000).rechunk({5000});
+  EXPECT_THAT([&] { unique(x); }, ThrowsMessage<local::NotSupported>(
+                                      AllOf(HasSubstr("unique()"), HasSubstr("distinct"), HasSubstr("MiB"))));
+  EXPECT_THROW(unique(x, return_counts), local::NotSupported);
+  expect_same(unique(x % 1000), local::arange(1000), "what fits");
+  const auto [values, counts] = unique(x / 100000 > 1, return_counts);
+  expect_same(counts, {100001, 99999}, "of two");
+}
+
+TEST_P(Sets, TheInverseIsLazyAndPutsTheArrayTogether) {
+  const Runtime runtime(options("64MiB"));
+  const Array x = Array{{3., kNan, 1.}, {1., -0.0, 0.0}}.rechunk({1, 2});
+  const auto [values, inverse] = unique(x, return_inverse);
+  EXPECT_EQ(inverse.shape(), x.shape());
+  expect_same(values, {-0.0, 1., 3., kNan}, "values");
+  expect_same(inverse, {{2, 3, 1}, {1, 0, 0}}, "inverse");
+  EXPECT_TRUE(std::signbit(values.to_host().copy().data<const double>()[0]));
+}
+
+TEST(SetsErrors, AreTheLocalOnes) {
+  const Array x = arange(12.).reshape(3, 4).rechunk({2, 2});
+  EXPECT_THROW(unique(x, 2), local::IndexError);
+  EXPECT_THROW(unique(x, -3), local::IndexError);
+  EXPECT_THROW(unique(x[0][0], 0), local::IndexError);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Sets, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry
