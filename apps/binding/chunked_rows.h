@@ -29,7 +29,9 @@
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/selection.h"
+#include "quarry/chunked/api/sets.h"
 #include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/statistics.h"
 #include "quarry/chunked/api/types.h"
 #include "quarry/chunked/api/ufuncs.h"
@@ -114,6 +116,24 @@ inline std::variant<Array, std::pair<Array, Array>> average(const Array& a, cons
                                                             const Maybe<Array>& weights, bool returned, bool keepdims) {
   if (returned) return quarry::average(a, axis, weights, quarry::returned, keepdims);
   return quarry::average(a, axis, weights, keepdims);
+}
+
+inline std::variant<Array, ChunkedTuple> unique(const Array& ar, bool return_index, bool return_inverse,
+                                                bool return_counts, Maybe<int64_t> axis, bool equal_nan,
+                                                bool /*sorted*/) {
+  const std::vector<Array> all =
+      quarry::detail::unique(ar, {return_index, return_inverse, return_counts}, axis, equal_nan);
+  if (!return_index && !return_inverse && !return_counts) return all[0];
+  ChunkedTuple tuple;
+  tuple.assign(all.begin(), all.end());
+  return tuple;
+}
+inline std::variant<Array, ChunkedTuple> intersect1d(const Array& ar1, const Array& ar2, bool assume_unique,
+                                                     bool return_indices) {
+  if (!return_indices) return quarry::intersect1d(ar1, ar2, assume_unique);
+  ChunkedTuple tuple;
+  for (const Array& each : quarry::intersect1d(ar1, ar2, quarry::return_indices, assume_unique)) tuple.push_back(each);
+  return tuple;
 }
 
 // An array for one axis, a list for several.

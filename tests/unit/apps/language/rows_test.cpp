@@ -178,6 +178,37 @@ TEST(Rows, ChunkedResultsAreLocalOnes) {
                                     "digitize([0.5, 2.5], [0, 1, 2])",
                                     "searchsorted([1, 3, 5], [2, 6])",
                                     "isin([1, 2, 3], [3, 1])",
+                                    "sort([[3, 1], [2, 5]], axis=0)",
+                                    "sort([3.0, nan, 1], kind='stable')",
+                                    "argsort([[3, 1], [2, 5]], None)",
+                                    "array([3, 1, 2]).argsort()",
+                                    "partition([3, 1, 2], 1)",
+                                    "argpartition([3, 1, 2], (0, 2))",
+                                    "array([3, 1, 2]).argpartition(1)",
+                                    "lexsort(([1, 0, 1], [2, 2, 1]))",
+                                    "lexsort([[1, 0, 1], [2, 2, 1]])",
+                                    "top_k([3, 1, 2], 2)",
+                                    "top_k([[3, 1, 2]], 2, axis=1, largest=False)",
+                                    "unique([3, 1, 3])",
+                                    "unique([3, 1, 3], return_inverse=True, return_index=True)",
+                                    "unique([[1, 2], [1, 2]], axis=0)",
+                                    "unique([1, nan, nan], return_counts=True, equal_nan=False)",
+                                    "unique_all([3, 1, 3])",
+                                    "unique_counts([3, 1, 3]).counts",
+                                    "unique_inverse([3, 1, 3])",
+                                    "unique_values([3, 1, 3])",
+                                    "union1d([1, 2], [2, 5])",
+                                    "intersect1d([1, 2, 2], [2, 5])",
+                                    "intersect1d([1, 2, 2], [2, 5], return_indices=True)",
+                                    "setdiff1d([3, 1, 2], [2], assume_unique=True)",
+                                    "setxor1d([1, 2], [2, 5])",
+                                    "bincount([1, 1, 3])",
+                                    "bincount([1, 1, 3], weights=[0.5, 1, 2], minlength=6)",
+                                    "histogram2d([1, 2, 4], [0, 1, 1], bins=2)",
+                                    "histogram2d([1, 2, 4], [0, 1, 1], bins=[[0, 3, 5], 2], range=[[0, 1], None])",
+                                    "histogramdd([[1, 2], [3, 4], [5, 6]], bins=(2, 3))",
+                                    "histogramdd(([1, 2, 3], [3, 4, 5]), bins=2, density=True)",
+                                    "interp([1.5, 9.5], [1, 2, 3], [3, 2, 0], period=4)",
                                     "nanmean([[1, nan], [3, 4]], axis=0)",
                                     "nanargmax([1, nan, 7])",
                                     "nan_to_num([nan, inf, 1.5], nan=9)",
@@ -363,6 +394,15 @@ TEST(Rows, StatisticsOfChunkedArrays) {
     const Value value = evaluated(text, environment);
     EXPECT_EQ(display(std::span(&value, 1))[0], "True") << text;
   }
+}
+
+// Dask's.
+TEST(Rows, SelectionsOfChunkedArrays) {
+  EXPECT_EQ(shown("topk([3, 1, 2], 2)"), "[3 2]");
+  EXPECT_EQ(shown("array([3, 1, 2]).topk(-2)"), "[1 2]");
+  EXPECT_EQ(shown("argtopk([[3, 1, 2]], 2, axis=1)"), "[[0 2]]");
+  EXPECT_EQ(shown("array([3, 1, 2]).argtopk(1)"), "[0]");
+  EXPECT_EQ(shown("shuffle([5, 6, 7, 8], [[3, 0], [1]], 0)"), "[8 5 6]");
 }
 
 TEST(Rows, GeneratorsOfChunkedArrays) {
