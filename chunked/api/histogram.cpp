@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "quarry/chunked/algo/map.h"
@@ -12,6 +13,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
@@ -159,25 +161,45 @@ Array edges_alone(const Array& a, const local::ops::Bins& bins, const HistogramO
   return Array::from_local(edges_of(subtractable(a), bins, options).edges);
 }
 
-// A function of each element of x and the whole table, which takes both in the dtype that they promote to.
-template <class F>
-Array looked_up(const char* name, uint64_t identity, DType result, const Array& x, const NdArray& table, F function) {
-  const Array arrays[] = {x, Array::from_local(table)};
+// A table that every rank and task may hold.
+bool is_small(const Array& table) { return table.nbytes() <= target_chunk_bytes(chunk_policy().device); }
+
+// A function of each element of x and a table, which takes both in the dtype that they promote to. A large table is
+// looked up in chunk by chunk, and `fold` puts together what its chunks give, along axis 0.
+template <class F, class Fold>
+Array looked_up(const char* name, uint64_t identity, DType result, const Array& x, const Array& table, F function,
+                Fold fold) {
+  const Array arrays[] = {x, table};
   const int64_t item = std::max(local::itemsize(promoted(arrays)), local::itemsize(DType::int64));
-  const int64_t elements = local::element_count(x.chunks().largest()) + table.size();
+  const int64_t elements =
+      local::element_count(x.chunks().largest()) + (is_small(table) ? table.size() : table.chunks().axis(0).largest());
   BlockOptions options{.name = name, .dtypes = {result}, .identity = identity};
   options.scratch_bytes = op::estimated_peak_bytes(elements * item);
-  return apply_gufunc(block_function(function), "(),(n)->()", arrays, {}, options)[0];
+  if (is_small(table)) return apply_gufunc(block_function(function), "(),(n)->()", arrays, {}, options)[0];
+  std::string axes;
+  for (int d = 0; d < x.ndim(); ++d) axes += static_cast<char>('a' + d);
+  const auto part = [function](const NdArray& elements_of_x, const NdArray& part_of_table) {
+    return local::ops::expand_dims(function(elements_of_x, part_of_table), 0);
+  };
+  const Indexed given[] = {{x, axes}, {table, "T"}};
+  const BlockwiseOptions one_each{{}, {{'T', [](int64_t) { return int64_t{1}; }}}};
+  return fold(blockwise(block_function(part), "T" + axes, given, one_each, options));
+}
+
+Array places_by_search(const Array& table, const Array& v, bool right) {
+  return looked_up(
+      "searchsorted", right, DType::int64, v, table,
+      [right](const NdArray& x, const NdArray& sorted) {
+        return local::ops::searchsorted(sorted, x, right ? "right" : "left");
+      },
+      [](const Array& places) { return sum(places, 0); });
 }
 
 // How many elements of the sorted table precede each element of v.
 Array places(const NdArray& table, const Array& v, bool right) {
   const bool is_complex = local::is_complex(table.dtype()) || local::is_complex(v.dtype());
-  if (table.size() == 0 || table.size() > kMostSteps || is_complex) {
-    return looked_up("searchsorted", right, DType::int64, v, table, [right](const NdArray& x, const NdArray& sorted) {
-      return local::ops::searchsorted(sorted, x, right ? "right" : "left");
-    });
-  }
+  if (table.size() == 0 || table.size() > kMostSteps || is_complex)
+    return places_by_search(Array::from_local(table), v, right);
   // NaN is behind all numbers.
   const auto precedes = [&](const Operand& sorted, const Array& x) {
     const Array less_than = right ? less_equal(sorted, x) : less(sorted, x);
@@ -381,6 +403,12 @@ std::tuple<Array, Array, Array> histogram2d(const Array& x, const Array& y, cons
 }
 
 Array searchsorted(const Array& a, const Operand& v, std::string_view side, const std::optional<Array>& sorter) {
+  if (a.ndim() == 1 && !is_small(a)) {
+    const NdArray nothing(Dims{0}, a.dtype(), local::default_context(local::kCpu));
+    local::ops::searchsorted(nothing, nothing, side);  // checks the side
+    if (sorter && sorter->shape() != a.shape()) throw InvalidArgument("sorter.size must equal a.size");
+    return places_by_search(sorter ? take(a, *sorter, 0) : a, as_array(v), side == "right");
+  }
   NdArray table = a.to_host();
   const std::optional<NdArray> order = sorter ? std::optional(sorter->to_host()) : std::nullopt;
   // Checks table, side and sorter; and of a number that is all there is to do.
@@ -405,15 +433,19 @@ Array digitize(const Array& x, const Array& bins, bool right) {
 
 Array isin(const Array& element, const Array& test_elements, bool /*assume_unique*/, bool invert,
            std::optional<std::string_view> kind) {
-  const NdArray table = test_elements.to_host().reshape({-1});
-  const NdArray nothing(Dims{0}, element.dtype(), local::default_context(local::kCpu));
-  local::ops::isin(nothing, table, false, invert, kind);  // checks `kind`
-  if (table.size() == 0) return constant(element.shape(), invert, DType::bool_);
-  if (table.size() > kMostSteps) {
-    return looked_up("isin", invert, DType::bool_, element, table, [invert](const NdArray& x, const NdArray& set) {
-      return local::ops::isin(x, set, false, invert);
-    });
+  const auto nothing = [](const Array& array) {
+    return NdArray(Dims{0}, array.dtype(), local::default_context(local::kCpu));
+  };
+  local::ops::isin(nothing(element), nothing(test_elements), false, invert, kind);  // checks `kind`
+  if (test_elements.size() == 0) return constant(element.shape(), invert, DType::bool_);
+  if (test_elements.size() > kMostSteps || !is_small(test_elements)) {
+    const Array found = looked_up(
+        "isin", 0, DType::bool_, element, ravel(test_elements),
+        [](const NdArray& x, const NdArray& set) { return local::ops::isin(x, set); },
+        [](const Array& each) { return any(each, 0); });
+    return invert ? logical_not(found) : found;
   }
+  const NdArray table = test_elements.to_host().reshape({-1});
   Array found;
   for (int64_t k = 0; k < table.size(); ++k) {
     const Array one = element == Scalar::strong(table[{k}].item(), table.dtype());

@@ -1,7 +1,8 @@
 // Histograms and counts, and places of elements among the elements of a table, by NumPy's names. Every chunk is counted
 // by itself and the counts are added up, in one read. Few bins, and tables of few elements, are compared with every
-// element and fuse with what is around them; larger tables are searched chunk by chunk, and a task holds the table. The
-// results are lazy; edges and tables are brought to every rank at the call: blocking, collective.
+// element and fuse with what is around them; larger tables are searched chunk by chunk, those of more than a chunk in
+// parts of them. The results are lazy; edges, and tables of at most a chunk, are brought to every rank at the call:
+// blocking, collective.
 #pragma once
 
 #include <string>

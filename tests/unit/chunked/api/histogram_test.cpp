@@ -228,6 +228,24 @@ TEST(Tables, PlaceElementsAsTheLocalOnes) {
   }
   expect_equal(isin(arange(9).astype(u64), Array::from_local(integers - 9)),
                local::isin(local::arange(9).astype(u64), integers - 9), "signed and unsigned");
+  // Tables of many chunks.
+  {
+    const testing::SmallChunks small(256);
+    const NdArray table_order = local::argsort(local::sin(longer)), shuffled = local::sin(longer);
+    const Array sorted = testing::cut(longer, random), set = testing::cut(integers.reshape({50, 100}), random);
+    for (const Array& each : testing::cuts(x, random)) {
+      expect_equal(searchsorted(sorted, each), local::searchsorted(longer, x), each.repr());
+      expect_equal(isin(each, set), local::isin(x, integers), each.repr());
+    }
+    expect_equal(searchsorted(sorted, cut, "right"), local::searchsorted(longer, x, "right"), "right");
+    expect_equal(searchsorted(sorted, 1.5), local::searchsorted(longer, 1.5), "a number");
+    expect_equal(searchsorted(testing::cut(shuffled, random), cut, "left", testing::cut(table_order, random)),
+                 local::searchsorted(shuffled, x, "left", table_order), "by a sorter");
+    expect_equal(isin(cut, set, false, true), local::isin(x, integers, false, true), "inverted");
+    expect_equal(isin(zeros({0, 2}), set), local::zeros({0, 2}, DType::bool_), "of nothing");
+    EXPECT_THROW(searchsorted(sorted, cut, "middle"), local::InvalidArgument);
+    EXPECT_THROW(searchsorted(sorted, cut, "left", arange(3)), local::InvalidArgument);
+  }
   // Narrow elements, which are compared as wide ones, have their scratch.
   const Array narrow = (arange(1 << 20) % 100).astype(i8).rechunk({1 << 19});
   expect_equal(isin(narrow, Array::from_local(integers)), local::isin(narrow.to_host(), integers), "narrow elements");
