@@ -12,6 +12,7 @@
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/ufuncs.h"
@@ -89,24 +90,61 @@ void check_weights(const Array& a, const std::optional<Array>& weights) {
   }
 }
 
+// Large data for the rules for bins: each answer is a pass or more.
+class ChunkedData final : public local::BinData {
+ public:
+  ChunkedData(Array x, NdArray least, NdArray greatest)
+      : x_(std::move(x)), least_(std::move(least)), greatest_(std::move(greatest)) {}
+  DType dtype() const override { return x_.dtype(); }
+  int64_t size() const override { return x_.size(); }
+  std::pair<Scalar, Scalar> extremes() const override { return {least_.item(), greatest_.item()}; }
+  NdArray deviation() const override { return std(x_).to_host(); }
+  NdArray skewness(const Scalar& deviation) const override {
+    return mean(power((x_ - mean(x_).to_host().item()) / deviation, 3)).to_host();
+  }
+  NdArray quartiles() const override { return percentile(x_, {75., 25.}).to_host(); }
+  NdArray counts(int64_t /*bins*/) const override {
+    throw local::NotSupported("histogram(): the rule 'stone', which counts again and again, for more than a chunk");
+  }
+
+ private:
+  const Array x_;
+  const NdArray least_, greatest_;
+};
+
+std::pair<NdArray, NdArray> ends_of(const Array& values) {
+  const Array wanted[] = {min(values), max(values)};
+  std::vector<NdArray> found = to_host(wanted);
+  return {found[0], found[1]};
+}
+
+// The number of bins by a rule for more than a chunk.
+int64_t bins_by_rule(const std::string& rule, const Array& values, const NdArray& ends,
+                     const local::ops::BinRange& range) {
+  const auto [first, last] = local::outer_edges(ends, range);
+  const Array flat = ravel(values);
+  const Array inside = range ? flat[logical_and(flat >= first, flat <= last)] : flat;
+  if (inside.size() == 0) return 1;
+  const auto [least, greatest] = ends_of(inside);
+  return local::estimated_count(rule, ChunkedData(inside, least, greatest), {first, last});
+}
+
 // Edges depend on the dtype and, without a range, on the smallest and the largest element, which stand for all.
 local::BinEdges edges_of(const Array& values, const local::ops::Bins& bins, const HistogramOptions& options) {
-  const auto ends = [&]() -> NdArray {
-    const NdArray nothing(Dims{0}, values.dtype(), local::default_context(local::kCpu));
-    if (values.size() == 0) return nothing;
-    if (std::holds_alternative<std::string>(bins) && !options.weights) {
-      if (values.nbytes() > target_chunk_bytes(chunk_policy().device))
-        throw local::NotSupported("histogram(): rules for bins of an array of more than a chunk");
-      return values.to_host().reshape({-1});
-    }
-    const auto* given = std::get_if<NdArray>(&bins);
-    if (options.range || (given != nullptr && given->ndim() > 0)) return nothing;
-    const Array wanted[] = {min(values), max(values)};
-    std::vector<NdArray> found;
-    for (const NdArray& value : to_host(wanted)) found.push_back(value.reshape({1}));
-    return local::ops::concatenate({found[0], found[1]}, 0);
-  }();
-  return local::bin_edges(ends, bins, options.range, options.weights.has_value());
+  const auto* rule = std::get_if<std::string>(&bins);
+  const auto* given = std::get_if<NdArray>(&bins);
+  const bool weighted = options.weights.has_value();
+  NdArray ends(Dims{0}, values.dtype(), local::default_context(local::kCpu));
+  if (values.size() == 0) return local::bin_edges(ends, bins, options.range, weighted);
+  if (rule != nullptr && !weighted && values.nbytes() <= target_chunk_bytes(chunk_policy().device))
+    return local::bin_edges(values.to_host().reshape({-1}), bins, options.range, weighted);
+  if (!options.range && (given == nullptr || given->ndim() == 0)) {
+    const auto [least, greatest] = ends_of(values);
+    ends = local::ops::stack({least, greatest}, 0);
+  }
+  if (rule == nullptr || weighted || !local::is_estimator(*rule))
+    return local::bin_edges(ends, bins, options.range, weighted);
+  return local::bin_edges(ends, bins_by_rule(*rule, values, ends, options.range), options.range, weighted);
 }
 
 // Of all bins; int64, or of the weights' dtype.
@@ -362,10 +400,9 @@ Array bincount(const Array& x, const std::optional<Array>& weights, int64_t minl
   if (x.size() == 0) return Array::from_local(nothing);
   if (x.dtype() == DType::float64) local::ops::bincount(NdArray{0.}, std::nullopt, minlength);  // throws
   const Array places = x.astype(DType::int64);
-  const Array ends[] = {min(places), max(places)};
-  const std::vector<NdArray> values = to_host(ends);
-  if (values[0].item<int64_t>() < 0) throw InvalidArgument("'list' argument must have no negative elements");
-  const int64_t bins = std::max(values[1].item<int64_t>() + 1, minlength);
+  const auto [least, greatest] = ends_of(places);
+  if (least.item<int64_t>() < 0) throw InvalidArgument("'list' argument must have no negative elements");
+  const int64_t bins = std::max(greatest.item<int64_t>() + 1, minlength);
   std::vector<Array> arrays{places};
   if (weights) {
     check_weights_of(x.size(), *weights);

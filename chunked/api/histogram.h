@@ -25,7 +25,7 @@ struct HistogramOptions {
 };
 // auto [counts, edges] = histogram(x, 20, {.range = {{0, 1}}}); bins are a number, the name of a rule, or edges. Bins,
 // dtypes and errors as in local/ops/statistics/statistics.h. Without a range the smallest and the largest element are
-// computed at the call. Rules by name are for arrays of at most a chunk.
+// computed at the call, and what a rule by name asks for. The rule "stone" is for arrays of at most a chunk.
 std::pair<Array, Array> histogram(const Array& a, int64_t bins = 10, const HistogramOptions& options = {});
 std::pair<Array, Array> histogram(const Array& a, const char* bins, const HistogramOptions& options = {});
 std::pair<Array, Array> histogram(const Array& a, const Array& bins, const HistogramOptions& options = {});

@@ -6,7 +6,9 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/ufunc/operators.h"
 
@@ -53,22 +55,43 @@ BinEdges uniform_edges(const NdArray& a, const std::pair<Scalar, Scalar>& outer,
   return {edges, std::isfinite(scale) && scale > 0};
 }
 
-int64_t estimated_count(std::string_view rule, NdArray a, const std::pair<Scalar, Scalar>& outer, bool trim) {
+class ArrayData final : public BinData {
+ public:
+  ArrayData(NdArray a, std::pair<Scalar, Scalar> range) : a_(std::move(a)), range_(std::move(range)) {}
+  DType dtype() const override { return a_.dtype(); }
+  int64_t size() const override { return a_.size(); }
+  std::pair<Scalar, Scalar> extremes() const override {
+    const auto [least, greatest] = local::extremes(a_);
+    return {least.item(), greatest.item()};
+  }
+  NdArray deviation() const override { return ops::std(a_).to(kCpu); }
+  NdArray skewness(const Scalar& deviation) const override {
+    Fused fused;
+    const Fused::Value distance = fused("subtract"_op, fused.input(a_), ops::mean(a_).item());
+    const Fused::Value cubed = fused("power"_op, fused("divide"_op, distance, deviation), 3);
+    const DType dtype = fused.dtype(cubed);
+    const ValueId summed[] = {fused.id(cubed)};
+    fused.program().reduce("sum"_reduction, summed, dtype);
+    const uint32_t all = axes_mask(Axes(), a_.ndim());
+    const NdArray sum = run_reductions(fused.program(), fused.inputs(), a_.shape(), all, fused.context())[0];
+    return apply("divide"_op, {sum, static_cast<double>(size())}).astype(dtype).to(kCpu);
+  }
+  NdArray quartiles() const override { return ops::percentile(a_, from_vector<double>({75, 25})).to(kCpu); }
+  NdArray counts(int64_t bins) const override { return ops::histogram(a_, bins, range_).first; }
+
+ private:
+  const NdArray a_;
+  const std::pair<Scalar, Scalar> range_;
+};
+
+int64_t bins_by_rule(std::string_view rule, NdArray a, const std::pair<Scalar, Scalar>& outer, bool trim) {
   const auto& [first, last] = outer;
   if (trim) {
     const NdArray inside =
         apply("logical_and"_op, {apply("greater_equal"_op, {a, first}), apply("less_equal"_op, {a, last})});
     a = ops::compress(inside, a);
   }
-  if (a.size() == 0) return 1;
-  NdArray width = estimated_width(rule, a, first, last);
-  if (width.item().as_double() == 0) return 1;
-  if (is_integer(a.dtype()) && width.item().as_double() < 1) width = filled({}, 1, DType::int64, default_context(kCpu));
-  const double count =
-      apply("ceil"_op, {apply("divide"_op, {unsigned_distance(last, first), width})}).item().as_double();
-  if (std::isnan(count)) throw InvalidArgument("cannot convert float NaN to integer");
-  if (!(count < 0x1p62)) throw InvalidArgument(fmt::format("cannot convert {} bins to an integer", count));
-  return static_cast<int64_t>(count);
+  return a.size() == 0 ? 1 : estimated_count(rule, ArrayData(a, outer), outer);
 }
 
 }  // namespace
@@ -130,7 +153,7 @@ BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange&
     if (!is_estimator(*rule)) throw InvalidArgument(fmt::format("'{}' is not a valid estimator for `bins`", *rule));
     if (weighted) throw TypeError("Automated estimation of the number of bins is not supported for weighted data");
     const auto outer = outer_edges(a, range);
-    return uniform_edges(a, outer, estimated_count(*rule, a, outer, range.has_value()));
+    return uniform_edges(a, outer, bins_by_rule(*rule, a, outer, range.has_value()));
   }
   const auto* given = std::get_if<NdArray>(&bins);
   if (given != nullptr && given->ndim() > 0) {

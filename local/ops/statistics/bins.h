@@ -29,8 +29,21 @@ NdArray equal_bins(const NdArray& a, const Scalar& first, const Scalar& last, in
 // Throws InvalidArgument with `message` where an edge is above the next one.
 void check_ascending(const NdArray& edges, const std::string& message);
 
-// The width of bins by the rule of that name; 0-d, in host memory. `a` has elements, all in [first, last].
-NdArray estimated_width(std::string_view rule, const NdArray& a, const Scalar& first, const Scalar& last);
+// What the rules for bins ask of the data, which have elements, all inside the bins' range. Arrays are 0-d and in host
+// memory unless a comment says otherwise.
+class BinData {
+ public:
+  virtual ~BinData() = default;
+  virtual DType dtype() const = 0;
+  virtual int64_t size() const = 0;
+  virtual std::pair<Scalar, Scalar> extremes() const = 0;  // the smallest and the largest element
+  virtual NdArray deviation() const = 0;
+  virtual NdArray skewness(const Scalar& deviation) const = 0;  // the mean of ((a - mean) / deviation)^3
+  virtual NdArray quartiles() const = 0;                        // the third and the first, of shape (2)
+  virtual NdArray counts(int64_t bins) const = 0;               // of equal bins of the range
+};
+// The number of bins by the rule of that name.
+int64_t estimated_count(std::string_view rule, const BinData& data, const std::pair<Scalar, Scalar>& range);
 bool is_estimator(std::string_view rule);
 // last - first, 0-d in host memory; of signed integers as the unsigned ones of their size.
 NdArray unsigned_distance(const Scalar& last, const Scalar& first);

@@ -81,6 +81,24 @@ TEST(Histograms, OfManyBins) {
   }
 }
 
+// Of more than a chunk, by passes.
+TEST(Histograms, ByRulesOfLargeArrays) {
+  std::mt19937 random(8);
+  const testing::SmallChunks small(256);
+  const NdArray numbers = local::default_rng(1).gamma(2.5, 7, {40, 25});
+  for (const DType dtype : {f64, f32, i16, u8}) {
+    const NdArray x = numbers.astype(dtype);
+    const Array cut = testing::cut(x, random);
+    for (const char* rule : {"auto", "doane", "fd", "rice", "scott", "sqrt", "sturges"}) {
+      expect_equal(histogram(cut, rule), local::histogram(x, rule), rule);
+      expect_equal(histogram(cut, rule, {.range = {{3, 20}}}), local::histogram(x, rule, {.range = {{3, 20}}}), rule);
+      expect_equal(histogram(cut, rule, {.range = {{300, 2000}}}), local::histogram(x, rule, {.range = {{300, 2000}}}),
+                   rule);
+      expect_equal(histogram_bin_edges(cut * 0, rule), local::histogram_bin_edges(x * 0, rule), rule);
+    }
+  }
+}
+
 TEST(Histograms, CountIntegers) {
   std::mt19937 random(5);
   const NdArray k = local::remainder(local::arange(40) * 7, 23), w = local::default_rng(1).random(40);
@@ -180,7 +198,8 @@ TEST(Histograms, RefuseWhatTheLocalOnesRefuse) {
   EXPECT_THROW(histogram(x, "sturge"), local::InvalidArgument);
   EXPECT_THROW(histogram(x * std::complex<double>(0, 1)), local::TypeError);
   const testing::SmallChunks small(64);
-  EXPECT_THROW(histogram(x, "auto"), local::NotSupported);
+  EXPECT_THROW(histogram(x, "stone"), local::NotSupported);
+  EXPECT_THROW(histogram(x, "auto", {.weights = x}), local::TypeError);
 }
 
 TEST(Tables, PlaceElementsAsTheLocalOnes) {
