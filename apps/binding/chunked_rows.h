@@ -118,6 +118,26 @@ inline std::variant<Array, std::pair<Array, Array>> average(const Array& a, cons
   return quarry::average(a, axis, weights, keepdims);
 }
 
+// A number, the name of a rule, or edges.
+using Bins = std::variant<std::string, int64_t, Array>;
+template <class F>
+auto with_bins(const Bins& bins, const F& function) {
+  if (const auto* rule = std::get_if<std::string>(&bins)) return function(rule->c_str());
+  if (const auto* count = std::get_if<int64_t>(&bins)) return function(*count);
+  return function(std::get<Array>(bins));
+}
+inline std::pair<Array, Array> histogram(const Array& a, const Bins& bins, const BinRange& range, Maybe<bool> density,
+                                         const Maybe<Array>& weights) {
+  return with_bins(bins, [&](const auto& given) {
+    return quarry::histogram(a, given, {.range = range, .density = density, .weights = weights});
+  });
+}
+inline Array histogram_bin_edges(const Array& a, const Bins& bins, const BinRange& range, const Maybe<Array>& weights) {
+  return with_bins(bins, [&](const auto& given) {
+    return quarry::histogram_bin_edges(a, given, {.range = range, .weights = weights});
+  });
+}
+
 inline std::variant<Array, ChunkedTuple> unique(const Array& ar, bool return_index, bool return_inverse,
                                                 bool return_counts, Maybe<int64_t> axis, bool equal_nan,
                                                 bool /*sorted*/) {

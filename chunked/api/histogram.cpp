@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -233,24 +235,24 @@ Array places_by_search(const Array& table, const Array& v, bool right) {
       [](const Array& places) { return sum(places, 0); });
 }
 
-// How many elements of the sorted table precede each element of v.
-Array places(const NdArray& table, const Array& v, bool right) {
-  const bool is_complex = local::is_complex(table.dtype()) || local::is_complex(v.dtype());
-  if (table.size() == 0 || table.size() > kMostSteps || is_complex)
-    return places_by_search(Array::from_local(table), v, right);
-  // NaN is behind all numbers.
-  const auto precedes = [&](const Operand& sorted, const Array& x) {
-    const Array less_than = right ? less_equal(sorted, x) : less(sorted, x);
-    if (!local::is_float(v.dtype())) return less_than;
-    const Array last = isnan(x);
-    return logical_or(less_than, right ? last : logical_and(last, logical_not(isnan(sorted))));
-  };
-  Array place;
+// How many elements of the sorted table precede each of those given.
+Array places(const NdArray& table, const Array& given, bool right) {
+  // In the dtype that both promote to, as NumPy.
+  const DType common = local::promote_types(table.dtype(), given.dtype());
+  bool is_searched = table.size() == 0 || table.size() > kMostSteps || local::is_complex(common);
+  for (int64_t k = 0; k < table.size() && !is_searched; ++k)
+    is_searched = local::is_float(table.dtype()) && std::isnan(table[{k}].item().as_double());
+  if (is_searched) return places_by_search(Array::from_local(table), given, right);
+  const Array v = given.astype(common);
+  std::optional<Array> place;
   for (int64_t k = 0; k < table.size(); ++k) {
-    const Array one = precedes(Scalar::strong(table[{k}].item(), table.dtype()), v).astype(DType::int64);
-    place = k == 0 ? one : place + one;
+    const Scalar edge = Scalar::strong(table[{k}].item(), common);
+    Array precedes = right ? less_equal(edge, v) : less(edge, v);
+    if (local::is_float(common)) precedes = logical_or(precedes, isnan(v));  // behind all numbers
+    const Array one = precedes.astype(DType::int64);
+    place = place ? *place + one : one;
   }
-  return place;
+  return *place;
 }
 
 // Throws as the local functions do.
@@ -462,7 +464,10 @@ Array digitize(const Array& x, const Array& bins, bool right) {
   const NdArray nothing(Dims{0}, x.dtype(), local::default_context(local::kCpu));
   local::ops::digitize(nothing, table, right);  // checks the table
   const int64_t n = table.size();
-  const bool descends = n > 1 && table[{int64_t{0}}].item<double>() > table[{n - 1}].item<double>();
+  // What is below all numbers is behind edges that descend.
+  const NdArray lowest({1}, DType::float64, local::default_context(local::kCpu));
+  lowest.fill(-std::numeric_limits<double>::infinity());
+  const bool descends = n > 1 && local::ops::digitize(lowest, table, true).item<int64_t>() == n;
   if (!descends) return places(table, x, !right);
   const NdArray ascending = table[{local::Slice{std::nullopt, std::nullopt, -1}}].copy();
   return n - places(ascending, x, !right);

@@ -247,6 +247,14 @@ TEST(Tables, PlaceElementsAsTheLocalOnes) {
   }
   expect_equal(isin(arange(9).astype(u64), Array::from_local(integers - 9)),
                local::isin(local::arange(9).astype(u64), integers - 9), "signed and unsigned");
+  // Edges that are no numbers, and integers that are compared as floats.
+  const NdArray nothing{kNan, kNan}, some{4., 1., kNan}, close_by{int64_t{1} << 53, (int64_t{1} << 53) + 1};
+  for (const NdArray& edges : {nothing, some, NdArray{kNan, 2., 1.}, NdArray{1., 2., kNan}})
+    for (const bool right : {false, true})
+      expect_equal(digitize(cut, Array::from_local(edges), right), local::digitize(x, edges, right), "NaN as edges");
+  for (const char* side : {"left", "right"})
+    expect_equal(searchsorted(Array::from_local(close_by), Array::from_local(close_by.astype(u64)), side),
+                 local::searchsorted(close_by, close_by.astype(u64), side), "int64 and uint64");
   // Tables of many chunks.
   {
     const testing::SmallChunks small(256);
