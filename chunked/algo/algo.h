@@ -75,8 +75,9 @@ struct DistinctWanted {
   bool equal_nan = true;  // of elements; NaN in rows never equal
 };
 // In order, with the first position and the number of each where those are wanted; the last output is how many there
-// are, and zeros stand behind so many in the others. They hold `most`; of more, the last output is a larger number.
-std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most);
+// are, and zeros stand behind so many in the others. They hold `most`; of more, the last output is a larger number. A
+// task merges the states of neighbours that hold `together`, or two.
+std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most, int64_t together);
 // The memory that its largest task takes for each distinct element, or row of so many.
 int64_t distinct_bytes(local::DType dtype, int64_t width, const DistinctWanted& wanted);
 // For every element, or row, its place among the distinct ones. `first`: their first positions, where every NaN is

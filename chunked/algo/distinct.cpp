@@ -140,7 +140,7 @@ int64_t distinct_bytes(DType dtype, int64_t width, const DistinctWanted& wanted)
   return kStates * (bytes + scratch + (width + positions) * kPositionBytes);
 }
 
-std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most) {
+std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most, int64_t together) {
   MapSpec chunks = chunks_spec(arg, wanted, most);
   chunks.function = [wanted](std::span<const NdArray> arrays, const ChunkPlace& place) {
     const Distinct found = distinct_in(arrays[0], wanted);
@@ -154,25 +154,25 @@ std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, 
   Merge merge;
   merge.name = "unique merge";
   merge.identity = chunks.identity;
-  merge.most = most;
+  merge.most = together;
   merge.bytes_per_element = kPositionBytes;
   const size_t last = chunks.outputs.size() - 1;
-  merge.extent = [most, last](size_t state, int64_t together) {
-    return state == last ? int64_t{1} : std::min(together, most);
+  merge.extent = [most, last](size_t state, int64_t extent) {
+    return state == last ? int64_t{1} : std::min(extent, most);
   };
   merge.fold = [wanted, most](std::span<const NdArray> states, std::span<const int64_t> parts) {
     const std::vector<int64_t> counts = local::to_vector<int64_t>(states.back());
     const std::vector<NdArray> all = present(states, parts, counts);
     const Distinct found = distinct_in(all[0], wanted);
-    int64_t count = found.values.shape()[0], together = 0;
+    int64_t count = found.values.shape()[0], room = 0;
     std::vector<NdArray> results{found.values};
     if (wanted.index) results.push_back(ops::take(all[1], found.first));
     if (wanted.counts) results.push_back(sums_of(found.group, all.back(), count));
     for (size_t i = 0; i < parts.size(); ++i) {
-      together += parts[i];
+      room += parts[i];
       if (counts[i] > parts[i]) count = std::max(count, counts[i]);  // some were left out
     }
-    return as_states(std::move(results), std::min(together, most), count);
+    return as_states(std::move(results), std::min(room, most), count);
   };
   return merged(merge, map(std::move(chunks), {arg}));
 }

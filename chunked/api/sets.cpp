@@ -28,24 +28,23 @@ Array cut_as_new(const Array& x) {
   return grid.count() > 1 ? x.rechunk(grid) : x;
 }
 
-// What is there of states whose last one says how much that is (algo.h), in room for `most`.
-std::vector<Array> settled_states(const char* function, std::vector<expr::NodePtr> states, int64_t most) {
+// How many there are, and states in room for as many (algo.h).
+struct Kept {
+  int64_t count = 0;
+  std::vector<Array> states;
+};
+Kept kept(std::vector<expr::NodePtr> states) {
   const Array number(states.back());
   states.pop_back();
-  const std::vector<Array> all(states.begin(), states.end());
-  const Settled settled = settle(std::span(&number, 1), all);
-  const auto count = settled.values[0].item<int64_t>();
-  if (count > most) {
-    const int64_t bytes = Runtime::current().plan_bytes();
-    throw local::NotSupported(
-        fmt::format("{}(): there are at least {} distinct elements, and a budget of {} per rank "
-                    "holds {} of them",
-                    function, count, local::format_bytes(bytes), most));
-  }
+  const Settled settled = settle(std::span(&number, 1), std::vector<Array>(states.begin(), states.end()));
+  return {settled.values[0].item<int64_t>(), settled.kept};
+}
+
+// What is there, without the room that is left.
+std::vector<Array> without_room(const Kept& kept) {
   std::vector<Array> there;
-  for (const Array& array : settled.kept) there.push_back(arrange::part(array, 0, 0, count));
-  // Without the room that is left.
-  if (count < settled.kept[0].shape()[0]) there = settle({}, there).kept;
+  for (const Array& array : kept.states) there.push_back(arrange::part(array, 0, 0, kept.count));
+  if (kept.count < kept.states[0].shape()[0]) there = settle({}, there).kept;
   for (Array& array : there) array = cut_as_new(array);
   return there;
 }
@@ -58,9 +57,28 @@ int64_t most_distinct(DType dtype, int64_t width, const algo::DistinctWanted& wa
 }
 
 // The distinct elements of a 1-d array, or rows of a 2-d one, with first positions and counts where they are wanted.
-std::vector<Array> distinct_of(const char* function, const Array& x, const algo::DistinctWanted& wanted) {
+std::vector<Array> distinct_of(const Array& x, const algo::DistinctWanted& wanted) {
   const int64_t most = most_distinct(x.dtype(), x.ndim() > 1 ? x.shape()[1] : 1, wanted);
-  return settled_states(function, algo::distinct(x.node(), wanted, most), most);
+  const AxisChunks& cuts = x.chunks().axis(0);
+  // States of many chunks are small where the first chunk says that few elements are distinct, which may be wrong.
+  constexpr int64_t kMany = 4, kTimes = 16, kLeast = 4096, kTogether = int64_t{1} << 18;
+  int64_t room = most;
+  if (cuts.count() > kMany && std::min(cuts.extent(), most) > kMany * kLeast) {
+    const Array first = arrange::part(x, 0, 0, cuts.size(0));
+    const Array number(algo::distinct(first.node(), {false, false, wanted.equal_nan}, cuts.size(0), most).back());
+    room = std::min(most, std::max(kTimes * number.item<int64_t>(), kLeast));
+  }
+  while (true) {
+    const int64_t together = std::min(2 * most, std::max(2 * room, kTogether));
+    const Kept found = kept(algo::distinct(x.node(), wanted, room, together));
+    if (found.count <= room) return without_room(found);
+    if (room == most) {
+      throw local::NotSupported(
+          fmt::format("unique(): there are at least {} distinct elements, and a budget of {} per rank holds {} of them",
+                      found.count, local::format_bytes(Runtime::current().plan_bytes()), most));
+    }
+    room = most;
+  }
 }
 
 // The local function of arrays without elements gives what there is.
@@ -87,7 +105,7 @@ std::vector<Array> detail::unique(const Array& ar, const UniqueParts& parts, std
   // Their positions tell elements apart that equal nothing.
   const bool by_position = parts.inverse && !wanted.equal_nan && is_inexact(ar.dtype());
   wanted.index = wanted.index || by_position;
-  const std::vector<Array> found = distinct_of("unique", flat, wanted);
+  const std::vector<Array> found = distinct_of(flat, wanted);
   std::vector<Array> result;
   if (rows) {
     Dims shape = moved.shape();
@@ -135,7 +153,7 @@ std::vector<Array> of_distinct(const char* name, const std::vector<Array>& sets,
   }
   std::vector<expr::NodePtr> nodes;
   for (const Array& set : sets) nodes.push_back(set.node());
-  return settled_states(name, algo::counted_call(name, nodes, results, most, operation), most);
+  return without_room(kept(algo::counted_call(name, nodes, results, most, operation)));
 }
 
 using Arrays = std::span<const NdArray>;

@@ -176,6 +176,15 @@ TEST_P(Sets, OfManyChunks) {
   }
 }
 
+// What the first chunk lets expect is too little for the others.
+TEST_P(Sets, OfChunksThatDiffer) {
+  const Runtime runtime(options("64MiB"));
+  const NdArray x = local::concatenate({local::zeros(1000, i64), local::arange(20000)});
+  const auto got = unique(Array::from_local(x).rechunk({1000}), return_index, return_counts);
+  const auto expected = local::unique(x, return_index, return_counts);
+  for (size_t i = 0; i < 3; ++i) expect_same(got[i], expected[i], std::to_string(i));
+}
+
 // Narrow elements take much less than their positions.
 TEST_P(Sets, OfNarrowElementsHaveTheirScratch) {
   const Runtime runtime(options("256MiB"));
