@@ -11,14 +11,15 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
+#include "tests/support/chunked_values.h"
 #include "tests/support/cuts.h"
-#include "tests/support/evaluate.h"
 
 namespace quarry {
 namespace {
 
 using local::NdArray;
 using ::testing::AllOf;
+using testing::expect_same;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -67,17 +68,6 @@ Results<A> sets(const A& x, const A& y) {
   return results;
 }
 
-void expect_same(const Array& got, const NdArray& expected, const std::string& what) {
-  const NdArray value = got.to_host();
-  EXPECT_EQ(value.dtype(), expected.dtype()) << what;
-  ASSERT_EQ(value.shape(), expected.shape()) << what;
-  EXPECT_TRUE(testing::close(value, expected, 0, 0)) << what << ":\n"
-                                                     << value.to_string() << "\nlocally " << expected.to_string();
-  if (!local::is_float(expected.dtype())) return;
-  EXPECT_TRUE(testing::close(local::signbit(local::nan_to_num(value)), local::signbit(local::nan_to_num(expected))))
-      << what << ": signs of zeros";
-}
-
 void expect_same(const Results<Array>& got, const Results<NdArray>& expected, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) expect_same(got[i].second, expected[i].second, got[i].first + " of " + what);
@@ -94,24 +84,14 @@ NdArray numbers(const Dims& shape, DType dtype, uint64_t seed) {
   return (real + imag * std::complex<double>(0, 1)).astype(dtype);
 }
 
-class Sets : public ::testing::TestWithParam<local::DeviceKind> {
- protected:
-  static RuntimeOptions options(const char* memory) {
-    RuntimeOptions result;
-    result.device = GetParam();
-    result.memory = memory;
-    if (GetParam() != local::DeviceKind::cpu) result.host_memory = memory;
-    result.threads = 2;
-    return result;
-  }
-};
+class Sets : public testing::OnCpuAndEmulated {};
 
 TEST_P(Sets, DistinctElementsAreTheLocalOnesOnAnyChunks) {
   const Runtime runtime(options("64MiB"));
   std::mt19937 random(1);
   for (const Dims& shape : {Dims{61}, Dims{7, 9}, Dims{}, Dims{1}, Dims{0, 3}}) {
     for (const DType dtype : {f64, c128, i64, f32, f16, u8, DType::bool_}) {
-      if (GetParam() != local::DeviceKind::cpu && dtype != f64 && dtype != c128) continue;
+      if (!on_cpu() && dtype != f64 && dtype != c128) continue;
       const NdArray x = numbers(shape, dtype, 5);
       const Results<NdArray> expected = uniques(x);
       for (const Array& cut : testing::cuts(x, random))
@@ -227,8 +207,7 @@ TEST(SetsErrors, AreTheLocalOnes) {
   EXPECT_THROW(unique(x[0][0], 0), local::IndexError);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Sets, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_CPU_AND_EMULATED(Sets)
 
 }  // namespace
 }  // namespace quarry

@@ -10,14 +10,15 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
+#include "tests/support/chunked_values.h"
 #include "tests/support/cuts.h"
-#include "tests/support/evaluate.h"
 
 namespace quarry {
 namespace {
 
 using local::NdArray;
 using ::testing::AllOf;
+using testing::expect_same;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
@@ -73,35 +74,13 @@ std::vector<NdArray> arrays() {
   return result;
 }
 
-// Bits count, but of NaN: both zeros are told apart.
-void expect_same(const Array& got, const NdArray& expected, const std::string& what) {
-  const NdArray value = got.to_host();
-  EXPECT_EQ(value.dtype(), expected.dtype()) << what;
-  ASSERT_EQ(value.shape(), expected.shape()) << what;
-  EXPECT_TRUE(testing::close(value, expected, 0, 0)) << what << ":\n"
-                                                     << value.to_string() << "\nlocally " << expected.to_string();
-  if (!local::is_float(expected.dtype())) return;
-  EXPECT_TRUE(testing::close(local::signbit(local::nan_to_num(value)), local::signbit(local::nan_to_num(expected))))
-      << what << ": signs of zeros";
-}
-
-class Sorting : public ::testing::TestWithParam<local::DeviceKind> {
- protected:
-  static RuntimeOptions options(const char* memory) {
-    RuntimeOptions result;
-    result.device = GetParam();
-    result.memory = memory;
-    if (GetParam() != local::DeviceKind::cpu) result.host_memory = memory;
-    result.threads = 2;
-    return result;
-  }
-};
+class Sorting : public testing::OnCpuAndEmulated {};
 
 TEST_P(Sorting, IsTheLocalOneOnAnyChunks) {
   const Runtime runtime(options("64MiB"));
   std::mt19937 random(1);
   // Few on the device, which has the same path for all.
-  const bool all = GetParam() == local::DeviceKind::cpu;
+  const bool all = on_cpu();
   for (const NdArray& x : all ? arrays() : std::vector<NdArray>{arrays().front(), arrays().back()}) {
     const Results<NdArray> expected = sorts(x);
     for (const Array& cut : all ? testing::cuts(x, random) : std::vector<Array>{testing::cut(x, random)}) {
@@ -149,7 +128,7 @@ TEST_P(Sorting, TopkTakesTheSmallestForNegativeNumbers) {
 // The candidates of many chunks meet in several levels.
 TEST_P(Sorting, TopOfManyChunks) {
   const Runtime runtime(options("64MiB"));
-  const NdArray x = local::remainder(local::arange(GetParam() == local::DeviceKind::cpu ? 5000 : 700) * 7919, 1013);
+  const NdArray x = local::remainder(local::arange(on_cpu() ? 5000 : 700) * 7919, 1013);
   for (const int64_t chunk : {1, 13}) {
     const Array cut = Array::from_local(x).rechunk({chunk});
     for (const int64_t k : {1, 20, 300}) {
@@ -224,8 +203,7 @@ TEST_P(Sorting, ShuffleKeepsGroupsTogether) {
   EXPECT_THROW(shuffle(Array::from_local(x), {{0}}, 2), local::IndexError);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Sorting, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_CPU_AND_EMULATED(Sorting)
 
 }  // namespace
 }  // namespace quarry
