@@ -26,6 +26,7 @@
 #include "quarry/local/ops/sorting/sets.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/statistics/bins.h"
+#include "quarry/local/ops/ufunc/ufunc.h"
 
 namespace quarry {
 
@@ -45,7 +46,8 @@ struct ChunkSums {
   int axes = 1;
   int64_t count = 0;
   DType dtype = DType::int64;
-  std::function<NdArray(std::span<const NdArray>)> function;
+  std::function<NdArray(std::span<const NdArray>, int64_t first, int64_t count)> function;
+  int64_t at_once = count;  // of the numbers, which `first` and `count` name; everything is read for each such part
 };
 constexpr int64_t kCountingBytes = 3 * sizeof(int64_t);  // bins and weights beside narrow elements
 
@@ -58,7 +60,7 @@ Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const 
   arrays.insert(arrays.end(), whole.begin(), whole.end());
   std::vector<AxisChunks> axes;
   for (int d = 0; d < sums.axes; ++d) axes.emplace_back(cut[0].chunks().axis(d).count(), 1);
-  axes.emplace_back(sums.count, sums.count);
+  axes.emplace_back(sums.count, sums.at_once);
   for (size_t i = 0; i < arrays.size(); ++i) {
     std::vector<algo::Along> along;
     for (int d = 0; d < arrays[i].ndim(); ++d) {
@@ -71,7 +73,8 @@ Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const 
   const Dims shape = grid.shape();
   spec.outputs = {{shape, sums.dtype, std::move(grid), /*chosen_grid=*/true}};
   spec.function = [function = sums.function](std::span<const NdArray> given, const ChunkPlace& place) {
-    return std::vector<NdArray>{function(given).reshape(place.outputs[0].count)};
+    const Region& part = place.outputs[0];
+    return std::vector<NdArray>{function(given, part.start.back(), part.count.back()).reshape(part.count)};
   };
   std::vector<int64_t> over;
   for (int d = 0; d < sums.axes; ++d) over.push_back(d);
@@ -172,7 +175,7 @@ Array counts_of(const Array& a, const local::BinEdges& bins, const std::optional
   if (weights) arrays.push_back((weights->ndim() == 0 ? expand_dims(*weights, 0) : *weights).astype(wide));
   const Array edges = Array::from_local(bins.edges);
   const Array counts = summed({"histogram", 0, a.ndim(), count, wide,
-                               [](std::span<const NdArray> given) {
+                               [](std::span<const NdArray> given, int64_t, int64_t) {
                                  std::optional<NdArray> w;
                                  if (given.size() > 2) w = given[1];
                                  return local::ops::histogram(given[0], given.back(), {}, {}, w).first;
@@ -348,7 +351,7 @@ Array counts_of_points(const Points& points, const std::vector<NdArray>& edges, 
     std::vector<Array> tables;
     for (const NdArray& each : edges) tables.push_back(Array::from_local(each));
     const bool weighted = weights.has_value();
-    const auto function = [points, columns, weighted](std::span<const NdArray> given) {
+    const auto function = [points, columns, weighted](std::span<const NdArray> given, int64_t, int64_t) {
       std::optional<NdArray> w;
       if (weighted) w = given[columns];
       const auto rest = given.subspan(columns + (weighted ? 1 : 0));
@@ -398,23 +401,34 @@ Array bincount(const Array& x, const std::optional<Array>& weights, int64_t minl
     result.fill(0);
     return result;
   };
-  const NdArray nothing = local::ops::bincount(small(x), std::nullopt, minlength);
-  if (x.size() == 0) return Array::from_local(nothing);
-  if (x.dtype() == DType::float64) local::ops::bincount(NdArray{0.}, std::nullopt, minlength);  // throws
+  local::ops::bincount(small(x), std::nullopt, std::min<int64_t>(minlength, 0));
+  if (x.size() == 0) return constant({minlength}, 0, DType::int64);
+  if (x.dtype() == DType::float64) local::ops::bincount(NdArray{0.});  // throws
   const Array places = x.astype(DType::int64);
   const auto [least, greatest] = ends_of(places);
   if (least.item<int64_t>() < 0) throw InvalidArgument("'list' argument must have no negative elements");
-  const int64_t bins = std::max(greatest.item<int64_t>() + 1, minlength);
+  const int64_t last = greatest.item<int64_t>();
+  if (last == std::numeric_limits<int64_t>::max())
+    throw InvalidArgument(fmt::format("no array has as many elements as counts up to {}", last));
+  const int64_t bins = std::max(last + 1, minlength);
   std::vector<Array> arrays{places};
   if (weights) {
     check_weights_of(x.size(), *weights);
     arrays.push_back(weights->astype(DType::float64));
   }
-  const auto function = [bins](std::span<const NdArray> given) {
-    return local::ops::bincount(given[0], given.size() > 1 ? std::optional(given[1]) : std::nullopt, bins);
+  const auto function = [bins](std::span<const NdArray> given, int64_t first, int64_t count) {
+    const std::optional<NdArray> w = given.size() > 1 ? std::optional(given[1]) : std::nullopt;
+    if (count == bins) return local::ops::bincount(given[0], w, bins);
+    // What is elsewhere is counted behind these bins.
+    const NdArray from = local::ops::subtract(given[0], first);
+    const NdArray outside = local::ops::logical_or(local::ops::less(from, 0), local::ops::greater_equal(from, count));
+    const NdArray counts = local::ops::bincount(local::ops::where(outside, count, from), w, count + 1);
+    return arrange::part(counts, 0, 0, count);
   };
   const DType dtype = weights ? DType::float64 : DType::int64;
-  return summed({"bincount", static_cast<uint64_t>(bins), 1, bins, dtype, function}, arrays, {});
+  const int64_t at_once = target_chunk_bytes(chunk_policy().device) / static_cast<int64_t>(sizeof(int64_t));
+  return summed({"bincount", static_cast<uint64_t>(bins), 1, bins, dtype, function, std::min(bins, at_once)}, arrays,
+                {});
 }
 
 std::pair<Array, std::vector<Array>> histogramdd(const Sample& sample, const AxisBins& bins,

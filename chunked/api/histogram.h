@@ -34,7 +34,8 @@ Array histogram_bin_edges(const Array& a, const char* bins, const HistogramOptio
 Array histogram_bin_edges(const Array& a, const Array& bins, const HistogramOptions& options = {});
 
 // How often each of 0, 1, ... max(x) occurs in the 1-d x, at least `minlength` of them: int64, or with weights their
-// sums, float64. The largest element is computed at the call; a task holds all counts. Errors as the local one's.
+// sums, float64. The largest element is computed at the call. Everything is read once for each chunk of counts. Errors
+// as the local one's.
 Array bincount(const Array& x, const std::optional<Array>& weights = std::nullopt, int64_t minlength = 0);
 
 // (N, D), or an array of N for each of the D coordinates; a number of bins for all of them, or an entry per coordinate:

@@ -112,6 +112,14 @@ TEST(Histograms, CountIntegers) {
                    cut.repr(), 1e-13);
     }
   }
+  {
+    // Counts of several chunks.
+    const testing::SmallChunks small(64);
+    for (const Array& cut : testing::cuts(k, random)) {
+      expect_equal(bincount(cut), local::bincount(k), cut.repr());
+      expect_equal(bincount(cut, testing::cut(w, random), 31), local::bincount(k, w, 31), cut.repr(), 1e-13);
+    }
+  }
   expect_equal(bincount(zeros({0}), zeros({0}), 3), local::bincount(local::zeros({0}), local::zeros({0}), 3), "none");
   expect_equal(bincount(Array{5}.rechunk({1})), local::bincount(NdArray{5}), "one");
   const Array x = arange(6).rechunk({2});
@@ -121,6 +129,7 @@ TEST(Histograms, CountIntegers) {
   EXPECT_THROW(bincount(x.astype(f64)), local::TypeError);
   EXPECT_THROW(bincount(x.astype(f32)), local::TypeError);
   EXPECT_THROW(bincount(x, std::nullopt, -1), local::InvalidArgument);
+  EXPECT_THROW(bincount(x + (std::numeric_limits<int64_t>::max() - 5)), local::InvalidArgument);
   EXPECT_THROW(bincount(x, ones({5})), local::InvalidArgument);
   EXPECT_THROW(bincount(x, ones({6, 1})), local::InvalidArgument);
   EXPECT_THROW(bincount(x, ones({6}) * std::complex<double>(0, 1)), local::TypeError);
