@@ -36,7 +36,8 @@ NodePtr true_counts(const NodePtr& mask);
 NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts);
 // The positions (int64) where a 1-d mask is true.
 NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts);
-// Elements at positions inside the axis, in that order. A task holds a chunk of the result twice.
+// Elements at positions inside the axis, in that order. A task holds a chunk of the result, what it takes
+// from other ranks, and the chunks of its own rank that it takes from.
 NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions);
 // One element per index; extents but for the axis are equal. A task holds whole lines of `arg`.
 NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis);

@@ -1,6 +1,7 @@
 // Selections along an axis whose sizes were settled before: chunk i of the result comes from one chunk of the argument,
 // those of no elements are left out. Everything is read once. Elements at positions in any order are gathered so, and
-// then put in order: a task holds a chunk of the result, and what it takes from others.
+// then put in order: a task holds a chunk of the result, what it takes from other ranks, and the chunks of its own rank
+// that it takes from.
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/chunkwise.h"
 #include "quarry/chunked/algo/map.h"
@@ -65,7 +66,7 @@ std::vector<Along> along_of(const NodePtr& arg, int axis, const std::vector<int6
 }
 
 // An axis of gathered chunks in another order. A chunk of the source holds its elements in the order of the result, so
-// what it gives to a chunk of that is one run; a task holds those runs and its result.
+// what it gives to a chunk of that is one run: all that a task reads.
 class Reordered final : public Chunkwise {
  public:
   // `places`: where each element of the result is in the source, whose chunks along the axis are `source`.

@@ -59,7 +59,8 @@ Array flatnonzero(const Array& a);
 // Elements at positions along an axis, or of the flattened array; the axes of `indices`, integers of any dtype, replace
 // the axis. Negative positions count from the end. The indices are brought to every rank. Throws IndexError naming
 // index, axis and size, TypeError for indices that are no integers. Collective and blocking, unless the indices are
-// local. Memory: a task holds a chunk of the result and what it takes of others.
+// local. Memory: a task holds a chunk of the result, what it takes of other ranks, and the chunks of its own rank that
+// it takes from.
 Array take(const Array& a, const Array& indices, std::optional<int64_t> axis = {});
 Array take(const Array& a, const NdArray& indices, std::optional<int64_t> axis = {});
 // The elements that argsort, argmin ... along the axis name; the other axes broadcast. Lazy: computing throws

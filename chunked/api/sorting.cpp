@@ -48,7 +48,7 @@ Array whole_lines(const char* function, const Array& x, int axis, int64_t result
   const int64_t needed = algo::line_task_bytes(n * (local::itemsize(x.dtype()) + result_itemsize));
   if (needed > limit)
     throw local::NotSupported(
-        fmt::format("{}(): a line of {} elements along axis {} takes a task {}, and the budget has {} per rank",
+        fmt::format("{}(): a line of {} elements along axis {} needs a task of {}, and the budget has {} per rank",
                     function, n, axis, local::format_bytes(needed), local::format_bytes(limit)));
   return with_whole_axis(x, axis);
 }

@@ -37,8 +37,7 @@ Array topk(const Array& a, int64_t k, int64_t axis = -1);
 Array argtopk(const Array& a, int64_t k, int64_t axis = -1);
 
 // Dask's: the positions along the axis that each group names, group after group; the positions of a group stay in one
-// chunk, and chunks keep about their size. Throws IndexError for positions outside. Memory: a task holds a chunk and
-// what it takes of others.
+// chunk, and chunks keep about their size. Throws IndexError for positions outside. Memory: as take().
 Array shuffle(const Array& x, const std::vector<std::vector<int64_t>>& indexer, int64_t axis);
 
 }  // namespace quarry

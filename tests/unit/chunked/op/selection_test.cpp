@@ -63,6 +63,24 @@ TEST(Take, PositionsOutsideAreNamed) {
               ThrowsMessage<IndexError>(AllOf(HasSubstr("6"), HasSubstr("take_along_axis"))));
 }
 
+// What a chunk of the result reads are its own elements, wherever they are.
+TEST(Take, PositionsInAnyOrderNeedNoWholeLine) {
+  constexpr int64_t n = 1000;
+  const NdArray positions = ops::remainder(ops::multiply(ops::arange(n), 79), n);
+  const Array x = arange(n).rechunk({100}), taken = take(x, positions, 0);
+  EXPECT_EQ(sum(taken != Array::from_local(positions)).item<int64_t>(), 0);
+  const auto* applied = taken.node()->as<expr::Apply>();
+  ASSERT_NE(applied, nullptr);
+  const op::Call call{expr::specs_of(applied->args), applied->outputs};
+  for (int64_t chunk = 0; chunk < taken.chunks().count(); ++chunk) {
+    std::vector<op::Need> needs;
+    applied->op->needs(call, chunk, needs);
+    int64_t elements = 0;
+    for (const op::Need& need : needs) elements += need.box.elements();
+    EXPECT_EQ(elements, taken.chunks().chunk_elements(chunk));
+  }
+}
+
 TEST(Take, ReadsOnlyTheChunksThatItNeeds) {
   // A function that counts its chunks stands before it.
   std::atomic<int> chunks{0};
