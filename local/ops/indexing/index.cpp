@@ -59,29 +59,6 @@ void check_mask_shape(const NdArray& mask, const NdArray& array, int axis) {
   }
 }
 
-// Where the broadcast axes go: to the place of the first array, or to the front if anything, even an ellipsis that
-// stands for no axes, stands between arrays. Integers count as arrays.
-class Placement {
- public:
-  void array() {
-    if (state_ == State::none) {
-      place_ = axes_;
-      state_ = State::inside;
-    } else if (state_ == State::left) {
-      state_ = State::split;
-    }
-  }
-  void other(int axes) {
-    if (state_ == State::inside) state_ = State::left;
-    axes_ += axes;
-  }
-  int place() const { return state_ == State::split ? 0 : place_; }
-
- private:
-  enum class State { none, inside, left, split } state_ = State::none;
-  int axes_ = 0, place_ = 0;
-};
-
 Dims broadcast_positions(const std::vector<ArrayIndex>& arrays, const std::vector<Dims>& others) {
   std::vector<Dims> shapes;
   for (const ArrayIndex& index : arrays) shapes.push_back(index.positions.shape());
@@ -146,7 +123,7 @@ Resolved resolve(const NdArray& array, std::span<const IndexTerm> index) {
     int view_axis;  // of the view
   };
   std::vector<Indexed> indexed;
-  Placement placement;
+  IndexPlacement placement;
   int axis = 0, view_axis = 0;
   for (const IndexTerm& term : index) {
     const IndexTerm::Variant& value = term.value();

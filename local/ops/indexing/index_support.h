@@ -22,6 +22,29 @@ NdArray as_positions(const NdArray& indices, const char* rule);
 // `array` where it does not share memory with `target`, else a copy.
 NdArray apart_from(const NdArray& array, const NdArray& target);
 
+// Where the broadcast axes go: to the place of the first array, or to the front if anything, even an ellipsis that
+// stands for no axes, stands between arrays. Integers count as arrays.
+class IndexPlacement {
+ public:
+  void array() {
+    if (state_ == State::none) {
+      place_ = axes_;
+      state_ = State::inside;
+    } else if (state_ == State::left) {
+      state_ = State::split;
+    }
+  }
+  void other(int axes) {
+    if (state_ == State::inside) state_ = State::left;
+    axes_ += axes;
+  }
+  int place() const { return state_ == State::split ? 0 : place_; }
+
+ private:
+  enum class State { none, inside, left, split } state_ = State::none;
+  int axes_ = 0, place_ = 0;
+};
+
 // A flat view of the array's elements in C order; a copy where strides do not allow one.
 inline NdArray flattened(const NdArray& array) { return array.reshape(Dims{-1}); }
 inline bool same_memory(const NdArray& view, const NdArray& array) { return view.buffer() == array.buffer(); }
