@@ -88,6 +88,17 @@ NodePtr places_of(const NodePtr& arg, const NodePtr& values, const NodePtr& firs
 std::vector<NodePtr> counted_call(const std::string& name, const std::vector<NodePtr>& args,
                                   const std::vector<local::DType>& results, int64_t most,
                                   std::function<std::vector<local::NdArray>(std::span<const local::NdArray>)> function);
+// Assignments (assign.cpp): `arg` with some elements replaced by `values` of its dtype, whose extents of 1 broadcast.
+// At slices of positive steps along every axis, of at least one element; values have the slices' counts.
+NodePtr assigned_slices(const NodePtr& arg, const NodePtr& values, op::Slices slices);
+// At positions inside some axes, given for each of them. Values have one axis for the positions, then the other axes of
+// `arg`. Of equal positions the last one counts.
+NodePtr assigned_positions(const NodePtr& arg, const NodePtr& values, const std::vector<int>& axes,
+                           const std::vector<std::vector<int64_t>>& positions);
+// Where a 1-d mask with the chunks of that axis is true; `counts` as true_counts() gives them. Values have an axis for
+// the true elements, then the other axes of `arg`.
+NodePtr assigned_masked(const NodePtr& arg, const NodePtr& mask, const NodePtr& values, int axis,
+                        std::span<const int64_t> counts);
 
 // A function of local arrays, for arrays of one chunk.
 struct LocalCall {

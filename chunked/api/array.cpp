@@ -30,7 +30,7 @@ const Dims& Array::shape() const { return node_->shape; }
 DType Array::dtype() const { return node_->dtype; }
 const Grid& Array::chunks() const { return node_->grid; }
 
-Array Array::operator[](std::span<const local::IndexItem> index) const {
+Array Array::operator[](std::span<const local::IndexItem> index) const& {
   const local::BasicIndex basic = local::resolve_index(index, shape());
   std::vector<expr::View::Axis> axes;
   Dims counts;

@@ -1,5 +1,6 @@
-// The lazy logical array. An immutable handle: building never computes; compute, persist, store and to_host run
-// (collectively: every rank calls them).
+// The lazy logical array. A handle of something immutable: building never computes; compute, persist, store and to_host
+// run (collectively: every rank calls them). An assignment to elements makes the handle name a new array; other handles
+// keep the old one.
 #pragma once
 
 #include <concepts>
@@ -9,12 +10,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "quarry/chunked/grid/grid.h"
 #include "quarry/io/filter.h"
 #include "quarry/local/ndarray/methods.h"
 #include "quarry/local/ndarray/ndarray.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry::expr {
 struct Node;  // chunked/expr/node.h
@@ -27,10 +32,29 @@ using local::NdArray;
 using local::Scalar;
 using local::Slice;
 
+class Array;
+class Elements;
+class IndexTerm;
+class Operand;  // chunked/api/operand.h
+class View;
+
+// What may stand between the brackets of x(...): positions, slices, arrays of positions or of bools, and lists of such
+// arrays, as nonzero() gives.
+template <class T>
+concept ArrayTerms = std::is_base_of_v<std::vector<Array>, T>;
+template <class T>
+concept ChunkedIndexLike = local::BasicTerm<T> || ArrayTerms<T> || std::is_constructible_v<IndexTerm, const T&>;
+
 // Methods: local/ndarray/methods.h. They are lazy.
 class Array : public local::ArrayMethods<Array, Array> {
  public:
   Array() = default;
+  Array(const Array&) = default;
+  Array(Array&&) noexcept = default;
+  ~Array() = default;
+  // Only what has a name is assigned to: x.T() = y would write nothing.
+  Array& operator=(const Array&) & = default;
+  Array& operator=(Array&&) & noexcept = default;
   explicit Array(std::shared_ptr<const expr::Node> node) : node_(std::move(node)) {}
   // Numbers in nested braces, {{1, 2}, {3, 4.5}}, as one chunk.
   Array(std::initializer_list<local::ArrayLiteral> list) : Array(from_local(NdArray(list))) {}
@@ -47,22 +71,25 @@ class Array : public local::ArrayMethods<Array, Array> {
   const std::shared_ptr<const expr::Node>& node() const { return node_; }
 
   // Lazy views; see NumPy. Errors as local::resolve_index.
-  Array operator[](std::span<const local::IndexItem> index) const;
-  Array operator[](std::initializer_list<local::IndexItem> index) const {
-    return (*this)[std::span<const local::IndexItem>(index.begin(), index.size())];
-  }
-  // x(0, _), x(slice(1, -1), newaxis), x[3]: integers, slices, newaxis and ellipsis.
-  template <local::BasicTerm... Terms>
-  requires(sizeof...(Terms) > 0) Array operator()(const Terms&... terms) const {
-    const local::IndexItem items[] = {local::index_item(terms)...};
-    return (*this)[std::span<const local::IndexItem>(items)];
-  }
-  template <local::BasicTerm Term>
-  Array operator[](const Term& term) const {
+  Array operator[](std::span<const local::IndexItem> index) const&;
+  View operator[](std::span<const local::IndexItem> index) &;
+  Array operator[](std::initializer_list<local::IndexItem> index) const&;
+  View operator[](std::initializer_list<local::IndexItem> index) &;
+  // x(0, _), x(slice(1, -1), newaxis), x(rows, 2), x(mask); with one term also x[3], x[mask]. With arrays and masks
+  // they are index() (selection.h), collective and blocking. Of a variable a View or Elements, which can be assigned
+  // to: x(mask) = 0., x(_, 0) += y.
+  template <ChunkedIndexLike... Terms>
+  requires(sizeof...(Terms) > 0) auto operator()(const Terms&... terms) const&;
+  template <ChunkedIndexLike... Terms>
+  requires(sizeof...(Terms) > 0) auto operator()(const Terms&... terms) &;
+  template <ChunkedIndexLike Term>
+  auto operator[](const Term& term) const& {
     return (*this)(term);
   }
-  // x[mask] and x[positions]: boolean_index() and take() along axis 0 (selection.h). Collective, blocking.
-  Array operator[](const Array& index) const;
+  template <ChunkedIndexLike Term>
+  auto operator[](const Term& term) & {
+    return (*this)(term);
+  }
   Array T() const;
   Array transpose(std::span<const int64_t> axes = {}) const;
   template <std::integral... Each>
@@ -110,6 +137,146 @@ class Array : public local::ArrayMethods<Array, Array> {
  private:
   std::shared_ptr<const expr::Node> node_;
 };
+
+// One entry of a general index: an integer, a slice, newaxis, ellipsis, an array of integers or a mask. A bool is a
+// mask of no axes.
+class IndexTerm {
+ public:
+  using Variant = std::variant<int64_t, Slice, local::NewAxis, local::Ellipsis, Array>;
+  template <local::BasicTerm T>
+  IndexTerm(const T& term) {
+    if constexpr (std::is_integral_v<T>)
+      value_ = static_cast<int64_t>(term);
+    else
+      value_ = term;
+  }
+  IndexTerm(const Array& array) : value_(array) {}
+  IndexTerm(const NdArray& array) : value_(Array::from_local(array)) {}
+  IndexTerm(const std::vector<int64_t>& positions) : IndexTerm(local::from_vector(positions)) {}
+  IndexTerm(const Elements& elements);
+  template <std::same_as<bool> T>
+  IndexTerm(T truth) : IndexTerm(local::from_vector<bool>({truth}, {})) {}
+  const Variant& value() const { return value_; }
+
+ private:
+  Variant value_;
+};
+// x[index] and x with x[index] = value (selection.h, assignment.h).
+Array index(const Array& x, std::span<const IndexTerm> terms);
+Array assigned(const Array& x, std::span<const IndexTerm> terms, const Operand& value);
+Array updated(const Array& x, std::span<const IndexTerm> terms, local::Op op, const Operand& value);
+
+// What a basic index of a variable gives: an array, and a place for values in the expression that makes it.
+//   x[0] = y;             // x names a new array; y broadcasts and is cast
+//   Array row = x[0];     // names the elements as they are; row = y names another array
+class View : public Array {
+ public:
+  View(Array elements, Array& array, std::span<const local::IndexItem> index)
+      : Array(std::move(elements)), array_(&array), index_(index.begin(), index.end()) {}
+  View(const View&) = default;
+  View(View&&) noexcept = default;
+  ~View() = default;
+  // Lazy. Throw as assigned() and updated() (assignment.h); then the variable is as before.
+  void operator=(const Operand& value) &&;
+  void operator=(const View& value) &&;
+  void operator=(const Elements& value) &&;
+#define QUARRY_OPERATOR(symbol, name) void operator symbol##=(const Operand& value)&&;
+#include "quarry/local/ops/ufunc/operators.def"
+#undef QUARRY_OPERATOR
+
+ private:
+  std::vector<IndexTerm> terms() const;
+  Array* array_;
+  std::vector<local::IndexItem> index_;
+};
+
+// What an index with arrays or masks of a variable gives: elements that are read when an array is wanted. Where they
+// are used more than once, a name saves reading again: Array y = x[mask].
+class Elements : public local::ArrayMethods<Elements, Array> {
+ public:
+  Elements(Array& array, std::vector<IndexTerm> index) : array_(&array), index_(std::move(index)) {}
+  Elements(const Elements&) = delete;
+  ~Elements() = default;
+  Array value() const { return index(*array_, index_); }  // collective, blocking
+  operator Array() const { return value(); }
+  // Of repeated positions the last value counts, and += adds once. Throw as assigned() and updated() (assignment.h);
+  // then the variable is as before.
+  void operator=(const Operand& value) &&;
+  void operator=(const View& value) &&;
+  void operator=(const Elements& value) &&;
+#define QUARRY_OPERATOR(symbol, name) void operator symbol##=(const Operand& value)&&;
+#include "quarry/local/ops/ufunc/operators.def"
+#undef QUARRY_OPERATOR
+
+  // Of the array that is read.
+  DType dtype() const { return array_->dtype(); }
+  Dims shape() const { return value().shape(); }
+  int ndim() const { return value().ndim(); }
+  int64_t size() const { return value().size(); }
+  Grid chunks() const { return value().chunks(); }
+  Array T() const { return value().T(); }
+  Array reshape(const Dims& shape) const { return value().reshape(shape); }
+  Array astype(DType dtype) const { return value().astype(dtype); }
+  Array rechunk(const Dims& chunk) const { return value().rechunk(chunk); }
+  Array persist() const { return value().persist(); }
+  NdArray to_host() const { return value().to_host(); }
+  template <class T>
+  T item() const {
+    return value().template item<T>();
+  }
+
+ private:
+  Array* array_;
+  std::vector<IndexTerm> index_;
+};
+
+inline IndexTerm::IndexTerm(const Elements& elements) : value_(elements.value()) {}
+
+namespace detail {
+
+template <class T>
+void append_terms(std::vector<IndexTerm>& index, const T& term) {
+  if constexpr (ArrayTerms<T>)
+    index.insert(index.end(), term.begin(), term.end());
+  else
+    index.emplace_back(term);
+}
+template <class... Terms>
+std::vector<IndexTerm> index_terms(const Terms&... terms) {
+  std::vector<IndexTerm> index;
+  (append_terms(index, terms), ...);
+  return index;
+}
+
+}  // namespace detail
+
+inline Array Array::operator[](std::initializer_list<local::IndexItem> index) const& {
+  return (*this)[std::span<const local::IndexItem>(index.begin(), index.size())];
+}
+inline View Array::operator[](std::span<const local::IndexItem> index) & {
+  return {std::as_const(*this)[index], *this, index};
+}
+inline View Array::operator[](std::initializer_list<local::IndexItem> index) & {
+  return (*this)[std::span<const local::IndexItem>(index.begin(), index.size())];
+}
+template <ChunkedIndexLike... Terms>
+requires(sizeof...(Terms) > 0) auto Array::operator()(const Terms&... terms) const& {
+  if constexpr ((local::BasicTerm<Terms> && ...)) {
+    const local::IndexItem items[] = {local::index_item(terms)...};
+    return (*this)[std::span<const local::IndexItem>(items)];
+  } else {
+    return index(*this, detail::index_terms(terms...));
+  }
+}
+template <ChunkedIndexLike... Terms>
+requires(sizeof...(Terms) > 0) auto Array::operator()(const Terms&... terms) & {
+  if constexpr ((local::BasicTerm<Terms> && ...)) {
+    const local::IndexItem items[] = {local::index_item(terms)...};
+    return (*this)[std::span<const local::IndexItem>(items)];
+  } else {
+    return Elements(*this, detail::index_terms(terms...));
+  }
+}
 
 // As repr(): std::cout << x.
 std::ostream& operator<<(std::ostream& out, const Array& array);

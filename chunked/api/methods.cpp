@@ -26,5 +26,6 @@ namespace quarry::local {
 namespace functions = quarry::functions;
 #include "quarry/local/ops/methods.inl"
 template class ArrayMethods<Array, Array>;
+template class ArrayMethods<Elements, Array>;
 
 }  // namespace quarry::local

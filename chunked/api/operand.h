@@ -15,6 +15,7 @@ namespace quarry {
 class Operand {
  public:
   Operand(const Array& array) : array_(array), is_array_(true) {}
+  Operand(const Elements& elements) : Operand(elements.value()) {}
   Operand(const Scalar& scalar) : scalar_(scalar) {}
   template <local::Literal T>
   Operand(T value) : scalar_(value) {}

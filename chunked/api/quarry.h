@@ -3,6 +3,7 @@
 
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/assignment.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/calculus.h"
 #include "quarry/chunked/api/choices.h"

@@ -6,8 +6,6 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
-#include <type_traits>
-#include <variant>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
@@ -17,24 +15,6 @@ namespace quarry {
 // x[mask]: a mask of x's shape, or of that of its first axes; the other axes follow. Throws IndexError for another
 // shape, TypeError where the mask is not bool. Collective, blocking.
 Array boolean_index(const Array& x, const Array& mask);
-// One entry of a general index: an integer, a slice, newaxis, ellipsis, an array of integers or a mask.
-class IndexTerm {
- public:
-  using Variant = std::variant<int64_t, Slice, local::NewAxis, local::Ellipsis, Array>;
-  template <local::BasicTerm T>
-  IndexTerm(const T& term) {
-    if constexpr (std::is_integral_v<T>)
-      value_ = static_cast<int64_t>(term);
-    else
-      value_ = term;
-  }
-  IndexTerm(const Array& array) : value_(array) {}
-  IndexTerm(const NdArray& array) : value_(Array::from_local(array)) {}
-  const Variant& value() const { return value_; }
-
- private:
-  Variant value_;
-};
 // x[index] as NumPy's, with any mixture of terms; index arrays broadcast, and their axes stand where NumPy places them.
 // Several index arrays, or a mask of several axes among other terms, copy what the other terms leave of x once, into
 // chunks of whole rows. Throws IndexError naming index, axis and size; for masks that do not fit; for too many indices.

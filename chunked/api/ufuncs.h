@@ -57,9 +57,11 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 // The same for arguments whose types are arrays and numbers exactly, so that log(x) and pow(x, 2) without a namespace
 // are these functions and not those of C, to whose double an array of one element would convert.
 template <class T>
-concept ChunkedOperand = std::is_same_v<T, Array> || local::Literal<T> || std::is_same_v<T, Scalar>;
+concept ChunkedExactly = std::is_base_of_v<Array, T> || std::is_same_v<T, Elements>;
+template <class T>
+concept ChunkedOperand = ChunkedExactly<T> || local::Literal<T> || std::is_same_v<T, Scalar>;
 template <class... T>
-concept ChunkedCall = (ChunkedOperand<T> && ...) && (std::is_same_v<T, Array> || ...);
+concept ChunkedCall = (ChunkedOperand<T> && ...) && (ChunkedExactly<T> || ...);
 #define QUARRY_EXACT_1(text, alias)                 \
   template <class X>                                \
   requires ChunkedCall<X> Array alias(const X& x) { \

@@ -364,15 +364,18 @@ inline OperatorCall takes(Choices& choices) {
            ops::take_along_axis(x, along, 1), ops::take_along_axis(x, flat, std::nullopt)}};
 }
 
+// Positions along an axis, some of them from its end.
+inline NdArray picked(Choices& choices, const local::Dims& shape, int64_t extent) {
+  std::vector<int64_t> values(static_cast<size_t>(local::element_count(shape)));
+  for (int64_t& value : values) value = choices.pick(-extent, extent - 1);
+  return local::from_vector(values, shape);
+}
+
 inline OperatorCall indices(Choices& choices) {
   local::Dims shape = choices.shape(4);
   for (int64_t& extent : shape) extent = std::min<int64_t>(std::max<int64_t>(extent, 1), 6);
   const NdArray x = choices.values(shape, DType::float64);
-  const auto random = [&](const local::Dims& of, int axis) {
-    std::vector<int64_t> values(static_cast<size_t>(local::element_count(of)));
-    for (int64_t& value : values) value = choices.pick(-shape[axis], shape[axis] - 1);
-    return local::from_vector(values, of);
-  };
+  const auto random = [&](const local::Dims& of, int axis) { return picked(choices, of, shape[axis]); };
   const NdArray a = random({3, 1}, 0), b = random({4}, 1), c = random({4}, 2), d = random({2}, 3);
   const NdArray mask = mask_of(choices, {shape[1], shape[2]}), row = mask_of(choices, {shape[3]});
   const NdArray one = random({1}, 3), c_of_one = random({2}, 1);
@@ -503,8 +506,44 @@ inline OperatorCall slid(Choices& choices) {
     call.expected.push_back(ops::convolve(a, v, mode));
     call.chunked.push_back(correlate(choices.cut(a), choices.cut(v), mode));
     call.expected.push_back(ops::correlate(a, v, mode));
+inline OperatorCall assignments(Choices& choices) {
+  const DType dtype = choices.dtype();
+  const NdArray x = choices.values({choices.pick(2, 9), choices.pick(2, 9), 3}, dtype);
+  const int64_t rows = x.shape()[0], columns = x.shape()[1];
+  const NdArray a = picked(choices, {4}, rows), b = picked(choices, {4}, columns);
+  const NdArray mask = mask_of(choices, {rows, columns});
+  const int64_t chosen = ops::count_nonzero(mask).item<int64_t>();
+  const local::Slice backwards{{}, {}, -2}, inner{1, {}, 2}, all;
+  struct Row {
+    std::vector<local::IndexTerm> local;
+    std::vector<IndexTerm> chunked;
+    NdArray values;
+  };
+  const Array cut_mask = choices.cut(mask);
+  const std::vector<Row> cases{
+      {{backwards, inner}, {backwards, inner}, choices.values({(rows + 1) / 2, columns / 2, 3}, dtype)},
+      {{mask}, {cut_mask}, choices.values({chosen, 3}, dtype)},
+      {{mask}, {cut_mask}, choices.values({}, dtype)},
+      {{a}, {choices.cut(a)}, choices.values({4, columns, 3}, dtype)},
+      {{a, b}, {choices.cut(a), choices.cut(b)}, choices.values({4, 1}, dtype)},
+      {{all, b, 1}, {all, choices.cut(b), 1}, choices.values({rows, 4}, dtype)},
+  };
+  OperatorCall call;
+  for (const auto& [local_terms, terms, values] : cases) {
+    call.expected.push_back(x.copy());
+    ops::set(call.expected.back(), local_terms, values);
+    call.chunked.push_back(assigned(choices.cut(x), terms, choices.cut(values)));
   }
   return call;
+}
+
+inline OperatorCall lines_put(Choices& choices) {
+  const NdArray x = choices.values({choices.pick(1, 9), choices.pick(1, 9)}, choices.dtype());
+  const NdArray indices = picked(choices, {x.shape()[0], 3}, x.shape()[1]);
+  const NdArray values = choices.values({x.shape()[0], 3}, x.dtype());
+  const NdArray expected = x.copy();
+  ops::put_along_axis(expected, indices, values, 1);
+  return {{put_along_axis(choices.cut(x), choices.cut(indices), choices.cut(values), 1)}, {expected}};
 }
 
 }  // namespace rows
@@ -540,6 +579,8 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"unique", rows::distincts},
       {"histogram", rows::counts},
       {"convolve", rows::slid},
+      {"assign", rows::assignments},
+      {"put_along_axis", rows::lines_put},
   };
   return all;
 }

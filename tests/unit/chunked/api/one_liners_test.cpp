@@ -52,9 +52,17 @@ TEST_P(ChunkedOneLiners, MeanWhatNumPyMeans) {
   [[maybe_unused]] const auto& [x, y, a, v, w, k, n, z, m] = arrays;
 #define QUARRY_CHAPTER(title)
 #define QUARRY_LINE(line, ...) lines.check(line, line_value(__VA_ARGS__));
+#define QUARRY_DONE(line, changed, ...)                         \
+  {                                                             \
+    Arrays fresh;                                               \
+    [[maybe_unused]] auto& [x, y, a, v, w, k, n, z, m] = fresh; \
+    __VA_ARGS__;                                                \
+    lines.check(line, line_value(changed));                     \
+  }
 #include "tests/unit/chunked/api/one_liners.def"
 #undef QUARRY_CHAPTER
 #undef QUARRY_LINE
+#undef QUARRY_DONE
   EXPECT_GE(lines.checked(), 300);
 }
 
@@ -68,6 +76,15 @@ double log_likelihood(const A& x) {
   return -0.5 * (log(square(x(_, slice(1, none))) + 1) + abs(x(_, newaxis, 0))).mean();
 }
 
+template <class A>
+A repaired(A x) {
+  x[isnan(x)] = 0.;
+  x("1:"_s, 0) += 1;
+  x[x > 0.5] *= 2;
+  x(0, "::-1"_s) = x(1, _);
+  return x;
+}
+
 TEST_P(ChunkedOneLiners, OneTemplateTakesBothKinds) {
   if (!ql::available(GetParam())) GTEST_SKIP() << "no such device here";
   const qy::Runtime runtime(on(GetParam()));
@@ -75,6 +92,10 @@ TEST_P(ChunkedOneLiners, OneTemplateTakesBothKinds) {
   const qy::Array chunked = cut(local, {2, 2});
   EXPECT_TRUE(ql::allclose(standardised(local), standardised(chunked).to_host(), 1e-13, 1e-13));
   EXPECT_NEAR(log_likelihood(local), log_likelihood(chunked), 1e-13);
+  const ql::NdArray holes = ql::where(local > 0.9, ql::nan, local);
+  const qy::Array chunked_holes = cut(holes, {2, 2});
+  EXPECT_TRUE(ql::allclose(repaired(holes.copy()), repaired(chunked_holes).to_host(), 1e-13, 1e-13));
+  EXPECT_TRUE(ql::isnan(chunked_holes.to_host()).any());
 }
 
 TEST(ChunkedArray, PrintsWhatItIsAndComputesNothing) {
