@@ -17,6 +17,8 @@ using expr::NodePtr;
 
 // C order; as many elements. A view where only axes of length 1 come or go.
 NodePtr reshape(const NodePtr& arg, const Dims& shape);
+// Chunk i of the result has the elements of chunk i of `arg`, of which there are as many.
+NodePtr reshape_chunks(const NodePtr& arg, const Grid& grid);
 // Equal dtypes, and shapes but for `axis`.
 NodePtr concatenate(std::vector<NodePtr> args, int axis);
 // Outputs: 0 eigenvalues (n), 1 eigenvectors (n, n), of a square matrix of a dtype that solvers have.

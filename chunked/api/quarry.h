@@ -18,6 +18,7 @@
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nan.h"
+#include "quarry/chunked/api/partitions.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/random.h"

@@ -546,6 +546,13 @@ inline OperatorCall lines_put(Choices& choices) {
   return {{put_along_axis(choices.cut(x), choices.cut(indices), choices.cut(values), 1)}, {expected}};
 }
 
+inline OperatorCall reshaped_chunks(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(3), choices.dtype());
+  const Array cut = choices.cut(x);
+  const Array merged = reshape_blockwise(cut, {x.shape()[0] * x.shape()[1], x.shape()[2]});
+  return {{reshape_blockwise(merged, x.shape(), cut.chunks())}, {x}};
+}
+
 }  // namespace rows
 
 inline const std::vector<OperatorRow>& operator_rows() {
@@ -581,6 +588,7 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"convolve", rows::slid},
       {"assign", rows::assignments},
       {"put_along_axis", rows::lines_put},
+      {"reshape_blockwise", rows::reshaped_chunks},
   };
   return all;
 }

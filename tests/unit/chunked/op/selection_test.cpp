@@ -175,6 +175,8 @@ TEST(OperatorHash, EveryParameterCounts) {
       assigned(x, {Slice{}, forward}, ops::ones({4, 3})),
       put_along_axis(x, Array::from_local(ops::zeros({4, 1}, DType::int64)), 1, 1),
       put_along_axis(x, Array::from_local(ops::zeros({1, 4}, DType::int64)), 1, 0),
+      reshape_blockwise(x, {16}),
+      reshape_blockwise(x, {4, 4}, Grid::regular({4, 4}, {2, 2})),
       take(x, backward, 0),
       take(x, forward, 1),
       sliding_window_view(x, {2}, 0),
