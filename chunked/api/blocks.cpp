@@ -307,6 +307,50 @@ Signature parse_signature(const std::string& text) {
   return signature;
 }
 
+// A function of core axes alone as one of whole chunks.
+BlockFunction over_loops(BlockFunction function, std::vector<int> cores) {
+  return [function = std::move(function), cores = std::move(cores)](std::span<const NdArray> arrays,
+                                                                    const ChunkPlace& place) {
+    std::vector<Dims> loops;
+    for (size_t i = 0; i < arrays.size(); ++i)
+      loops.emplace_back(arrays[i].shape().begin(), arrays[i].shape().end() - cores[i]);
+    const Dims loop = local::broadcast_shapes(loops);
+    std::vector<NdArray> whole, results;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      Dims shape = loop;
+      for (int d = loops[i].size(); d < arrays[i].ndim(); ++d) shape.push_back(arrays[i].shape()[d]);
+      whole.push_back(arrays[i].broadcast_to(shape));
+    }
+    const int64_t count = local::element_count(loop);
+    std::vector<local::IndexItem> at(static_cast<size_t>(loop.size()));
+    for (int64_t k = 0; k < std::max<int64_t>(count, 1); ++k) {
+      int64_t rest = k;
+      for (int d = loop.size(); d-- > 0; rest /= std::max<int64_t>(loop[d], 1))
+        at[static_cast<size_t>(d)] = rest % std::max<int64_t>(loop[d], 1);
+      std::vector<NdArray> each;
+      for (size_t i = 0; i < whole.size(); ++i) {
+        if (count > 0) {
+          each.push_back(whole[i][at].as_read_only());
+          continue;
+        }
+        // Of no element the function says the shape of its results.
+        const Dims core(whole[i].shape().begin() + loop.size(), whole[i].shape().end());
+        each.emplace_back(core, whole[i].dtype()).fill(1);
+      }
+      const std::vector<NdArray> parts = function(each, place);
+      for (size_t o = 0; o < parts.size(); ++o) {
+        if (k == 0) {
+          Dims shape = loop;
+          for (const int64_t extent : parts[o].shape()) shape.push_back(extent);
+          results.emplace_back(shape, parts[o].dtype());
+        }
+        if (count > 0) results.at(o)[at].assign(parts[o]);
+      }
+    }
+    return results;
+  };
+}
+
 }  // namespace
 
 std::vector<Array> apply_gufunc(BlockFunction function, const std::string& text, std::span<const Array> arrays,
@@ -316,6 +360,11 @@ std::vector<Array> apply_gufunc(BlockFunction function, const std::string& text,
   if (signature.inputs.size() != arrays.size())
     throw InvalidArgument(fmt::format("{}: signature '{}' is for {} arrays, and {} were given", spec.name, text,
                                       signature.inputs.size(), arrays.size()));
+  if (how.vectorize) {
+    std::vector<int> cores;
+    for (const auto& names : signature.inputs) cores.push_back(static_cast<int>(names.size()));
+    spec.function = over_loops(std::move(spec.function), std::move(cores));
+  }
   std::map<std::string, int64_t> sizes = how.output_sizes;
   int loops = 0;
   for (size_t i = 0; i < arrays.size(); ++i) {

@@ -156,6 +156,7 @@ Array map_overlap(F function, const Array& array, const MapOverlapOptions& how, 
 
 struct GufuncOptions {
   std::map<std::string, int64_t> output_sizes = {};  // of core dimensions that no argument has
+  bool vectorize = false;  // the function takes core axes alone: it is called for each element of the loop axes
 };
 // A generalised ufunc: apply_gufunc(f, "(i,j),(j)->(i)", {a, b}). Core axes are the last ones and come whole; the
 // others broadcast. Throws InvalidArgument for errors in the signature, with the place, and where core extents differ.

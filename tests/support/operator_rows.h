@@ -216,7 +216,12 @@ inline OperatorCall gufuncs(Choices& choices) {
                                                     return std::pair(ops::sum(ops::multiply(a, b), -1), ops::add(a, b));
                                                   }),
                                                   "(i),(i)->(),(i)", arrays);
-  return {results, {ops::sum(ops::multiply(x, w), -1), ops::add(x, w)}};
+  // The same by a function of vectors alone.
+  const std::vector<Array> each = apply_gufunc(
+      block_function([](const NdArray& a, const NdArray& b) { return std::pair(ops::vdot(a, b), ops::add(a, b)); }),
+      "(i),(i)->(),(i)", arrays, {.vectorize = true});
+  const NdArray product = ops::sum(ops::multiply(x, w), -1), sum = ops::add(x, w);
+  return {{results[0], results[1], each[0], each[1]}, {product, sum, product, sum}};
 }
 
 inline OperatorCall windows(Choices& choices) {
