@@ -144,7 +144,7 @@ IndexTerm index_term(const Value& value) {
 
 }  // namespace
 
-Value array_subscript(const Array& array, const Value& index) {
+std::vector<IndexTerm> array_index_terms(const Value& index) {
   std::vector<IndexTerm> terms;
   const SequenceValue* tuple = index.sequence();
   if (tuple != nullptr && !tuple->is_list) {
@@ -152,8 +152,10 @@ Value array_subscript(const Array& array, const Value& index) {
   } else {
     terms.push_back(index_term(index));
   }
-  return quarry::index(array, terms);
+  return terms;
 }
+
+Value array_subscript(const Array& array, const Value& index) { return quarry::index(array, array_index_terms(index)); }
 
 namespace {
 

@@ -18,6 +18,8 @@ Value apply(local::Op op, std::span<const Value> args, std::optional<DType> dtyp
 Value array_unary(UnaryOp op, const Value& operand);
 Value array_binary(BinaryOp op, const Value& left, const Value& right);
 Value array_compare(CompareOp op, const Value& left, const Value& right);
+// The terms of an index. Throws IndexError.
+std::vector<IndexTerm> array_index_terms(const Value& index);
 // x[index] with all of NumPy's terms.
 Value array_subscript(const Array& array, const Value& index);
 // x.shape, x.T ...; nothing where there is no such attribute.

@@ -408,6 +408,7 @@ std::vector<Row> math_rows();
 std::vector<Row> fft_rows();
 std::vector<Row> special_rows();
 std::vector<Row> random_rows();
+std::vector<Row> chunks_rows();
 const std::vector<Row>& all_rows();
 
 }  // namespace quarry::apps::expression

@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "quarry/apps/binding/binding.h"
+#include "quarry/chunked/api/joining.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
 
 namespace quarry::apps::expression {
 
@@ -31,6 +33,10 @@ struct ChunkedType<NdArray> {
 template <>
 struct ChunkedType<local::Arg> {
   using type = Operand;
+};
+template <>
+struct ChunkedType<local::Blocks> {
+  using type = quarry::Blocks;
 };
 template <>
 struct ChunkedType<local::ArrayTuple> {

@@ -47,6 +47,7 @@ class ChunkedLibrary final : public Library {
     for (const char* name : {"conj", "conjugate"})
       registry_.add_method(name, "(self, /)", conjugated, "Complex conjugates.", Memory::streams);
     add_methods_of_functions(registry_);
+    for (const char* name : {"blocks", "partitions", "vindex"}) registry_.add_subscript(name);
     for (const std::string& name : registry_.function_names()) {
       for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
         modules_.insert(name.substr(0, dot));
@@ -55,7 +56,9 @@ class ChunkedLibrary final : public Library {
   }
 
   const Registry& registry() const override { return registry_; }
-  bool is_module(std::string_view name) const override { return name == "scipy" || modules_.contains(name); }
+  bool is_module(std::string_view name) const override {
+    return name == "s_" || name == "scipy" || modules_.contains(name);
+  }
   bool is_array(const Value& value) const override { return value.is<Array>(); }
   bool is_operand(const Value& value) const override { return expression::is_operand(value); }
   Value unary(UnaryOp op, const Value& operand) const override { return array_unary(op, operand); }

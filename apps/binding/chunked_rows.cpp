@@ -189,7 +189,11 @@ Array round_to(const Array& a, int64_t decimals) { return quarry::round(a, decim
 
 std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, const Maybe<Operand>& x,
                                                    const Maybe<Operand>& y) {
-  if (!x && !y) throw NotSupported("where() of chunked arrays with a condition alone is not available yet");
+  if (!x && !y) {
+    const std::vector<Array> found =
+        quarry::nonzero(condition.is_array() ? condition.array() : quarry::full({}, condition));
+    return ChunkedTuple(found.begin(), found.end());
+  }
   if (!x || !y) throw InvalidArgument("either both or neither of x and y should be given");
   const Operand args[] = {condition, *x, *y};
   return quarry::apply("where"_op, args);

@@ -8,6 +8,7 @@
 #include "quarry/apps/binding/binding.h"
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/assignment.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/calculus.h"
 #include "quarry/chunked/api/choices.h"
@@ -23,6 +24,7 @@
 #include "quarry/chunked/api/nan.h"
 #include "quarry/chunked/api/operand.h"
 #include "quarry/chunked/api/out.h"
+#include "quarry/chunked/api/partitions.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/random.h"
@@ -66,6 +68,7 @@ Array full(const Ints& shape, const Operand& fill_value, Maybe<DType> dtype);
 Array arange(const Scalar& start_or_stop, const Maybe<Scalar>& stop, const Scalar& step, Maybe<DType> dtype);
 Array eye(int64_t N, Maybe<int64_t> M, int64_t k, Maybe<DType> dtype);
 Array identity(int64_t n, Maybe<DType> dtype);
+inline Array from_dlpack(const Array& x) { return x; }
 
 // ---- Shapes, axes, joining ----
 
@@ -256,6 +259,12 @@ inline TestResult f_oneway(const std::vector<Array>& samples, Maybe<int64_t> axi
   return quarry::stats::f_oneway(std::span<const Array>(samples), axis);
 }
 }  // namespace stats
+
+// ---- Functions of chunks; more are in chunk_functions.h ----
+
+// The function gets local arrays.
+Array apply_along_axis(const local::ArrayFunction& func1d, int64_t axis, const Array& arr,
+                       const std::vector<Array>& args);
 
 // ---- Random numbers ----
 

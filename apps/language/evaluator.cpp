@@ -524,6 +524,8 @@ class Evaluator {
       if (const auto* text = object.as<std::string>()) return string_subscript(*text, index);
       if (const auto* bytes = object.as<Bytes>()) return bytes_subscript(bytes->text, index);
       if (const DictValue* dict = object.dict()) return dict_subscript(*dict, index);
+      if (const auto* method = object.as<FunctionValue>(); method != nullptr && method->function->is_subscripted)
+        return method->function->handler(bind(*method->function, {*method->self, index}, {}), environment_.session);
       throw ExpressionError(source_, expr.span, "'" + type_name(object) + "' object is not subscriptable");
     });
   }

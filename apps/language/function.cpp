@@ -212,6 +212,8 @@ void Registry::add_method(const std::string& name, const std::string& signature,
   QUARRY_CHECK(methods_.emplace(name, std::move(function)).second);
 }
 
+void Registry::add_subscript(const std::string& method) { methods_.at(method).is_subscripted = true; }
+
 namespace {
 
 bool is_python_type(std::string_view name) {

@@ -64,6 +64,7 @@ struct Function {
   Handler handler;
   std::string summary;  // one sentence for the documentation; may be empty
   Memory memory = Memory::unknown;
+  bool is_subscripted = false;  // x.name[index] calls it with the index
 };
 
 // A keyword argument in a call.
@@ -92,6 +93,7 @@ class Registry {
                     const std::string& summary = "", Memory memory = Memory::unknown);
   void add_method(const std::string& name, const std::string& signature, const Handler& handler,
                   const std::string& summary = "", Memory memory = Memory::unknown);
+  void add_subscript(const std::string& method);  // which is there
 
  private:
   std::map<std::string, Function, std::less<>> functions_, methods_;

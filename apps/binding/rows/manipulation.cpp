@@ -1,5 +1,6 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/apps/binding/binding.h"
+#include "quarry/chunked/api/joining.h"
 
 namespace quarry::apps::expression {
 
@@ -13,18 +14,22 @@ struct Convert<local::Slice> {
 };
 
 // Nested lists; anything else is an array, tuples too.
-template <>
-struct Convert<local::Blocks> {
+template <class T, class A>
+struct ConvertBlocks {
   static bool fits(const Value&) { return true; }
-  static local::Blocks from(const Value& value, const std::string& what, Keep& keep) {
+  static T from(const Value& value, const std::string& what, Keep& keep) {
     const SequenceValue* list = value.sequence();
-    if (list == nullptr) return Convert<NdArray>::from(value, what, keep);
+    if (list == nullptr) return Convert<A>::from(value, what, keep);
     if (!list->is_list) throw local::TypeError(what + " is a tuple. Only lists can be used to arrange blocks");
-    std::vector<local::Blocks> parts;
+    std::vector<T> parts;
     for (const Value& item : list->items) parts.push_back(from(item, what, keep));
     return parts;
   }
 };
+template <>
+struct Convert<local::Blocks> : ConvertBlocks<local::Blocks, NdArray> {};
+template <>
+struct Convert<quarry::Blocks> : ConvertBlocks<quarry::Blocks, Array> {};
 
 template <>
 struct Convert<local::ops::AxisWidths> {
