@@ -179,6 +179,15 @@ Array assigned_at(const Array& x, const IndexPositions& indexed, int place, cons
   for (int d = added; d < shape.size(); ++d) flat.push_back(shape[d]);
   lines = reshape(lines, flat);
   if (indexed.axes.empty()) return broadcast_to(std::as_const(lines)[0], x.shape());  // masks of no axes, all true
+  // One value for all positions of an axis is lazy, and fuses.
+  constexpr int64_t kMostMarked = int64_t{1} << 26;
+  if (is_one_line && indexed.axes.size() == 1 && x.shape()[indexed.axes[0]] <= kMostMarked) {
+    const int axis = indexed.axes[0];
+    std::vector<bool> marked(static_cast<size_t>(x.shape()[axis]), false);
+    for (const int64_t position : indexed.positions[0]) marked[static_cast<size_t>(position)] = true;
+    return where(along(Array::from_local(local::from_vector(marked)), axis, x.ndim()),
+                 arrange::moveaxis(lines, 0, axis), x);
+  }
   return Array(algo::assigned_positions(x.node(), lines.node(), indexed.axes, indexed.positions));
 }
 

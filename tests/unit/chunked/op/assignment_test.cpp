@@ -334,6 +334,9 @@ TEST(Assignment, AVeryLargeArrayIsLazy) {
   EXPECT_EQ(x(3, -1).item<double>(), 7);
   EXPECT_EQ(x(5, 12).item<double>(), 12);
   EXPECT_EQ(x(4, 12).item<double>(), 0);
+  x(_, NdArray{999'999, -2}) = 8;
+  EXPECT_EQ(x(77, 999'998).item<double>(), 8);
+  EXPECT_EQ(x(77, 999'997).item<double>(), 0);
 }
 
 // Positions are eight times as large as these elements, and count as scratch.
