@@ -5,6 +5,7 @@
 
 #include "quarry/apps/binding/large_ints.h"
 #include "quarry/apps/language/library.h"
+#include "quarry/chunked/api/assignment.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
@@ -153,6 +154,15 @@ std::vector<IndexTerm> array_index_terms(const Value& index) {
     terms.push_back(index_term(index));
   }
   return terms;
+}
+
+Value array_assign(const Array& array, const Value& index, std::optional<BinaryOp> update, const Value& value) {
+  if (!is_operand(value)) throw TypeError("an array's elements cannot be a " + type_name(value));
+  const std::vector<IndexTerm> terms = array_index_terms(index);
+  if (update) return updated(array, terms, ufunc(*update), to_operand(value));
+  // Numbers in a list become elements one by one.
+  if (value.sequence() != nullptr) return assigned(array, terms, to_array(value, array.dtype()));
+  return assigned(array, terms, to_operand(value));
 }
 
 Value array_subscript(const Array& array, const Value& index) { return quarry::index(array, array_index_terms(index)); }

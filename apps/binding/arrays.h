@@ -20,6 +20,8 @@ Value array_binary(BinaryOp op, const Value& left, const Value& right);
 Value array_compare(CompareOp op, const Value& left, const Value& right);
 // The terms of an index. Throws IndexError.
 std::vector<IndexTerm> array_index_terms(const Value& index);
+// A new array with array[index] = value, or with the result of an operation there.
+Value array_assign(const Array& array, const Value& index, std::optional<BinaryOp> update, const Value& value);
 // x[index] with all of NumPy's terms.
 Value array_subscript(const Array& array, const Value& index);
 // x.shape, x.T ...; nothing where there is no such attribute.

@@ -71,6 +71,10 @@ class ChunkedLibrary final : public Library {
   Value subscript(const Value& array, const Value& index) const override {
     return array_subscript(*array.as<Array>(), index);
   }
+  Value assign(const Value& array, const Value& index, std::optional<BinaryOp> update,
+               const Value& value) const override {
+    return array_assign(*array.as<Array>(), index, update, value);
+  }
   std::optional<Value> attribute(const Value& array, std::string_view name) const override {
     return array_attribute(*array.as<Array>(), name);
   }

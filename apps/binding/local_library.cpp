@@ -165,6 +165,17 @@ class LocalLibrary final : public Library {
   Value subscript(const Value& array, const Value& index) const override {
     return local_subscript(*array.as<NdArray>(), index);
   }
+  Value assign(const Value& array, const Value& index, std::optional<BinaryOp> update,
+               const Value& value) const override {
+    const NdArray& target = *array.as<NdArray>();
+    if (!is_local_operand(value)) throw TypeError("an array's elements cannot be a " + type_name(value));
+    Keep keep;
+    if (update)
+      local::ops::update(target, index_terms(index), ufunc(*update), Convert<local::Arg>::from(value, "value", keep));
+    else
+      local_assign(target, index, value);
+    return array;
+  }
 
   std::optional<Value> attribute(const Value& array, std::string_view name) const override {
     for (const AttributeRow& row : kAttributes) {

@@ -162,19 +162,8 @@ std::optional<int> axes_of_basic(const Value& key, const NdArray& array) {
 
 Value get_item(const Arguments& args, Session&) { return local_subscript(self(args), args["key"]); }
 
-// Numbers in a list become elements one by one, as in NumPy. A part of the array cannot take more axes than it has.
 Value set_item(const Arguments& args, Session&) {
-  Keep keep;
-  const NdArray& array = self(args);
-  Value value = args["value"];
-  const std::vector<local::IndexTerm> terms = index_terms(args["key"]);
-  if (value.sequence() != nullptr) {
-    NdArray elements = to_ndarray(value, array.dtype());
-    if (const std::optional<int> axes = axes_of_basic(args["key"], array); axes && elements.ndim() > *axes)
-      throw InvalidArgument("setting an array element with a sequence.");
-    value = std::move(elements);
-  }
-  local::ops::set(array, terms, Convert<local::Arg>::from(value, "value", keep));
+  local_assign(self(args), args["key"], args["value"]);
   return Value();
 }
 
@@ -246,6 +235,18 @@ void add_methods_of_functions(Registry& registry) {
     registry.add_method(name, "(self, /" + signature.substr(end), function->handler, function->summary,
                         function->memory);
   }
+}
+
+void local_assign(const NdArray& array, const Value& index, Value value) {
+  Keep keep;
+  const std::vector<local::IndexTerm> terms = index_terms(index);
+  if (value.sequence() != nullptr) {
+    NdArray elements = to_ndarray(value, array.dtype());
+    if (const std::optional<int> axes = axes_of_basic(index, array); axes && elements.ndim() > *axes)
+      throw InvalidArgument("setting an array element with a sequence.");
+    value = std::move(elements);
+  }
+  local::ops::set(array, terms, Convert<local::Arg>::from(value, "value", keep));
 }
 
 }  // namespace quarry::apps::expression

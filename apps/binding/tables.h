@@ -33,5 +33,8 @@ std::optional<Value> ufunc_attribute(std::string_view function, std::string_view
 std::vector<local::IndexTerm> index_terms(const Value& index);
 // x[index], with any index. Throws IndexError.
 Value local_subscript(const NdArray& array, const Value& index);
+// array[index] = value. Numbers in a list become elements one by one, as in NumPy. A part of the array cannot take more
+// axes than it has.
+void local_assign(const NdArray& array, const Value& index, Value value);
 
 }  // namespace quarry::apps::expression

@@ -82,6 +82,8 @@ class Evaluator {
     return std::visit([&](const auto& node) { return eval(expr, node); }, expr.node);
   }
 
+  Value execute(const Statement& statement);
+
  private:
   // Runs f; a user's mistake inside becomes an ExpressionError that points at `span`.
   template <class F>
@@ -596,10 +598,25 @@ class Evaluator {
   const Locals locals_;  // parameters of the lambdas around
 };
 
+Value Evaluator::execute(const Statement& statement) {
+  const Value value = run(*statement.value);
+  if (!statement.target) return value;
+  const auto& target = std::get<Subscript>(statement.target->node);
+  const Value object = run(*target.object), index = run(*target.index);
+  if (!library_.is_array(object))
+    throw ExpressionError(source_, statement.target->span,
+                          "'" + type_name(object) + "' object does not support item assignment");
+  return at(statement.target->span, [&] { return library_.assign(object, index, statement.update, value); });
+}
+
 }  // namespace
 
 Value evaluate(const Source& source, const Expr& expr, Environment& environment) {
   return Evaluator(source, environment).run(expr);
+}
+
+Value execute(const Source& source, const Statement& statement, Environment& environment) {
+  return Evaluator(source, environment).execute(statement);
 }
 
 }  // namespace quarry::apps::expression

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "quarry/apps/language/library.h"
+#include "quarry/apps/language/parser.h"
 
 namespace quarry::apps::expression {
 
@@ -26,5 +27,8 @@ struct Environment {
 
 // Throws ExpressionError that points at the operation that could not be done, OutOfMemory with the same text.
 Value evaluate(const Source& source, const Expr& expr, Environment& environment);
+// The value that the statement's name has afterwards; the caller gives it to the name. An assignment to elements writes
+// into local arrays, and makes a new array of a chunked one.
+Value execute(const Source& source, const Statement& statement, Environment& environment);
 
 }  // namespace quarry::apps::expression

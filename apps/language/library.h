@@ -31,6 +31,9 @@ class Library {
   virtual Value binary(BinaryOp op, const Value& left, const Value& right) const = 0;
   virtual Value compare(CompareOp op, const Value& left, const Value& right) const = 0;
   virtual Value subscript(const Value& array, const Value& index) const = 0;
+  // array[index] = value or, with an operation, array[index] op= value: the array that has it.
+  virtual Value assign(const Value& array, const Value& index, std::optional<BinaryOp> update,
+                       const Value& value) const = 0;
   virtual std::optional<Value> attribute(const Value& array, std::string_view name) const = 0;
   virtual std::vector<std::string> attribute_names() const = 0;
   // Of a function: add.nin.

@@ -40,13 +40,24 @@ class Parser {
   std::optional<Statement> statement() {
     if (peek().kind == Token::Kind::end) return std::nullopt;
     const Token name = peek();
-    if (name.kind != Token::Kind::name || is_keyword(name.text) || tokens_[1].text != "=" ||
-        tokens_[1].kind != Token::Kind::op) {
-      fail(name.span, "expected a statement NAME = EXPRESSION");
+    const auto expected = [&] {
+      fail(name.span, "expected a statement NAME = EXPRESSION or NAME[INDEX] = EXPRESSION");
+    };
+    if (name.kind != Token::Kind::name || is_keyword(name.text) || tokens_[1].kind != Token::Kind::op) expected();
+    Statement result{name.text, name.span, nullptr};
+    if (tokens_[1].text == "[") {
+      result.target = primary();
+      const auto* subscript = std::get_if<Subscript>(&result.target->node);
+      if (subscript == nullptr || !std::holds_alternative<Name>(subscript->object->node)) expected();
+      result.update = update_operator();
+    } else {
+      at_ = 1;
     }
-    at_ = 2;
-    if (peek().kind == Token::Kind::end) fail(tokens_[1].span, "expected an expression after '='");
-    Statement result{name.text, name.span, tuple_or_expression()};
+    const Token sign = peek();
+    if (sign.kind != Token::Kind::op || (sign.text != "=" && !result.update)) expected();
+    ++at_;
+    if (peek().kind == Token::Kind::end) fail(sign.span, "expected an expression after '" + sign.text + "'");
+    result.value = tuple_or_expression();
     expect_end();
     return result;
   }
@@ -67,6 +78,18 @@ class Parser {
   };
 
   [[noreturn]] void fail(Span span, const std::string& message) const { throw ExpressionError(source_, span, message); }
+
+  // The operation of +=, -= and so on, where the next token is one.
+  std::optional<BinaryOp> update_operator() const {
+    constexpr std::pair<std::string_view, BinaryOp> kUpdates[] = {
+        {"+=", BinaryOp::add},     {"-=", BinaryOp::subtract},      {"*=", BinaryOp::multiply},
+        {"/=", BinaryOp::divide},  {"//=", BinaryOp::floor_divide}, {"%=", BinaryOp::remainder},
+        {"**=", BinaryOp::power},  {"<<=", BinaryOp::left_shift},   {">>=", BinaryOp::right_shift},
+        {"&=", BinaryOp::bit_and}, {"^=", BinaryOp::bit_xor},       {"|=", BinaryOp::bit_or}};
+    for (const auto& [text, op] : kUpdates)
+      if (at_op(text)) return op;
+    return std::nullopt;
+  }
 
   const Token& peek() const { return tokens_[at_]; }
   bool at_op(std::string_view op) const { return peek().kind == Token::Kind::op && peek().text == op; }

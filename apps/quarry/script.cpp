@@ -76,7 +76,7 @@ Script evaluate_script(const std::string& path, const std::string& text, express
     try {
       statement = parse_statement(source);
       if (!statement) continue;
-      const Value value = evaluate(source, *statement->value, environment);
+      const Value value = execute(source, *statement, environment);
       const bool is_private = statement->name.starts_with('_');
       if (!is_private) {
         try {

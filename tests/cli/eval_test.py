@@ -205,6 +205,17 @@ class Scripts(CliTest):
         self.assertEqual(self.keys("o.h5"), ["both.0", "both.1", "centred", "total"])
         np.testing.assert_allclose(self.read("o.h5", "centred"), self.x - self.x.mean(axis=0))
 
+    def test_elements_are_assigned_to(self):
+        lines = "y = x + 0\ny[y > 5] *= 2\ny[1:, ::-2] = y[:2, :2]\ny[[0, 2], -1] = [7, 8]\n"
+        scope = {"x": self.x}
+        exec(lines, scope)
+        script = self.script(lines)
+        self.ok("eval", "-f", script, "-i", "x=a.h5:/x", "-o", "o.h5")
+        self.ok("eval", "--local", "-f", script, "-i", "x=a.h5:/x", "-o", "l.h5")
+        for file in ("o.h5", "l.h5"):
+            np.testing.assert_array_equal(self.read(file, "y"), scope["y"])
+        self.fails(2, r"job\.qy:2:1: index 3 is out of bounds for axis 0 with size 3", "eval", "-f", self.script("y = x + 0\ny[3] = 1\n"), "-i", "x=a.h5:/x")
+
     def test_names_are_computed_together(self):
         self.write("b.h5", x=np.arange(1 << 20, dtype="f8"))
         script = self.script("a = mean(x)\nb = std(x)\nc = max(x)\n")

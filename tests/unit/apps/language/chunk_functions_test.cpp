@@ -4,9 +4,11 @@
 
 #include <filesystem>
 
+#include "quarry/apps/binding/local_values.h"
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/display.h"
+#include "quarry/apps/quarry/script.h"
 #include "tests/support/temp_dir.h"
 
 namespace quarry::apps::expression {
@@ -140,6 +142,51 @@ TEST(ChunkFunctions, AssignmentGivesNewArrays) {
       {"x[True].shape", "(1, 3, 4)"},
   };
   check(kCases);
+}
+
+// The values of a script's names, or its first error.
+std::string script(const Library& library, const std::string& text) {
+  Environment environment;
+  environment.library = &library;
+  try {
+    const Script result = evaluate_script("job", text, environment, /*keep_going=*/false, [](const Value&) {});
+    std::string shown;
+    for (const ScriptResult& each : result.results) {
+      const std::string value =
+          each.value.is<NdArray>() ? local_text(each.value) : display(std::span(&each.value, 1))[0];
+      shown += each.name + " = " + value + "\n";
+    }
+    return shown;
+  } catch (const local::Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Scripts, AssignToElements) {
+  const std::string text =
+      "x = arange(12).reshape(3, 4) * 1.5\n"
+      "y = x + 0\n"
+      "y[0] = 7\n"
+      "y[1:, ::-2] = [[1, 2], [3, 4]]\n"
+      "y[y > 10] -= 10\n"
+      "y[[0, 2], [1, 1]] = y[2, 2:]\n"
+      "_i = array([1, 1, 0])\n"
+      "y[_i, -1] = array([5, 6, 8])\n"
+      "y[..., 0] //= 2\n"
+      "n = arange(4)\n"
+      "n[n % 2 == 0] |= 5\n";
+  const std::string of_local = script(local_library(), text), of_chunked = script(chunked_library(), text);
+  EXPECT_EQ(of_local, of_chunked);
+  EXPECT_THAT(of_chunked, HasSubstr("x = [[ 0.   1.5  3.   4.5]"));
+  EXPECT_THAT(of_chunked, HasSubstr("n = [5 1 7 3]"));
+  for (const Library* library : {&local_library(), &chunked_library()}) {
+    EXPECT_THAT(script(*library, "x = arange(3)\nx[3] = 1"),
+                HasSubstr("job:2:1: index 3 is out of bounds for axis 0 with size 3"));
+    EXPECT_THAT(script(*library, "x = arange(3)\nx[x > 0] += 0.5"), HasSubstr("same_kind"));
+    EXPECT_THAT(script(*library, "x = 3\nx[0] = 1"), HasSubstr("'int' object does not support item assignment"));
+    EXPECT_THAT(script(*library, "x[0] = 1"), HasSubstr("'x' is not defined"));
+    EXPECT_THAT(script(*library, "x = arange(3)\nx[0] = 'a'"), HasSubstr("job:2:1"));
+  }
 }
 
 TEST(ChunkFunctions, ArraysAreWrittenToFiles) {

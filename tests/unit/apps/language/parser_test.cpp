@@ -236,9 +236,16 @@ TEST(Parser, ReadsStatements) {
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->name, "total");
   EXPECT_EQ(to_string(*parsed->value), "(call sum x)");
+  const auto elements = parse_statement({"x[1:, y] = 2, 3", "s", 1});
+  EXPECT_EQ(elements->name, "x");
+  EXPECT_EQ(to_string(*elements->value), "(tuple 2 3)");
+  EXPECT_FALSE(elements->update.has_value());
+  EXPECT_EQ(parse_statement({"x[m] %= 2", "s", 1})->update, BinaryOp::remainder);
   EXPECT_FALSE(parse_statement({"   # only a comment", "s", 1}).has_value());
   EXPECT_FALSE(parse_statement({"", "s", 1}).has_value());
-  for (const char* text : {"sum(x)", "3 = x", "if = 2", "x =", "x == 3", "x.y = 3", "a, b = x", "x = y = 2"}) {
+  for (const char* text :
+       {"sum(x)", "3 = x", "if = 2", "x =", "x == 3", "x.y = 3", "a, b = x", "x = y = 2", "x[0]", "x[0] == 3",
+        "x[0][1] = 3", "x[0].y = 3", "x(0)[1] = 3", "x[] = 3", "x[0] @= 3", "x += 3", "x[0] =", "x[0] += "}) {
     EXPECT_THROW(parse_statement({text, "s", 1}), ExpressionError) << text;
   }
 }
