@@ -511,6 +511,10 @@ inline OperatorCall slid(Choices& choices) {
     call.expected.push_back(ops::convolve(a, v, mode));
     call.chunked.push_back(correlate(choices.cut(a), choices.cut(v), mode));
     call.expected.push_back(ops::correlate(a, v, mode));
+  }
+  return call;
+}
+
 inline OperatorCall assignments(Choices& choices) {
   const DType dtype = choices.dtype();
   const NdArray x = choices.values({choices.pick(2, 9), choices.pick(2, 9), 3}, dtype);
