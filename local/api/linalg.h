@@ -110,7 +110,7 @@ inline NdArray cond(const NdArray& x, std::optional<double> p = std::nullopt) {
 }
 inline NdArray cond(const NdArray& x, const char* p) { return ops::cond(x, ops::NormOrder(std::string(p))); }
 inline NdArray matrix_rank(const NdArray& A, std::optional<double> tol = std::nullopt, bool hermitian = false) {
-  return ops::matrix_rank(A, tol ? std::optional<NdArray>(NdArray{*tol}) : std::nullopt, hermitian);
+  return ops::matrix_rank(A, tol ? std::optional<NdArray>(NdArray{*tol}.reshape(Dims{})) : std::nullopt, hermitian);
 }
 
 inline NdArray cross(const NdArray& x1, const NdArray& x2, int64_t axis = -1) {
