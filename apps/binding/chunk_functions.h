@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/apps/binding/chunked_rows.h"
+#include "quarry/chunked/api/explain.h"
 
 namespace quarry::apps::expression {
 
@@ -56,6 +57,9 @@ Array blocks(const Array& x, const Value& index);
 inline Array compute(const Array& x) { return x.persist(); }
 inline Array compute_chunk_sizes(const Array& x) { return x; }  // they are always known
 void to_hdf5(const std::string& filename, const Values& args);
+inline std::string explain_method(const Array& x) { return explain(x); }
+inline std::string to_svg_method(const Array& x, double size) { return to_svg(x, size); }
+inline void visualize_method(const Array& x, const std::string& filename) { visualize(x, filename); }
 void to_hdf5_method(const Array& x, const std::string& filename, const std::string& datapath);
 void store(const Value& sources, const Value& targets);
 void store_method(const Array& x, const Value& target);

@@ -78,6 +78,13 @@ class Arguments(CliTest):
         self.assertNotEqual(first, second)
         self.assertEqual(first, self.evaluate("random.normal(size=3)", "--seed", "1"))
 
+    def test_plans_and_chunks_are_drawn(self):
+        self.assertIn("stage 0 reads nothing", self.ok("eval", "(ones(5) + 1).explain()").out)
+        self.assertIn("<svg", self.ok("eval", "ones((4, 6)).to_svg(size=100)").out)
+        self.ok("eval", "(ones((4, 6)) + 1).sum().visualize('plan.svg')", ranks=2)
+        with open(self.path("plan.svg")) as file:
+            self.assertIn("1 chunk of (4, 6)", file.read())
+
     def test_files_of_a_pattern_follow_each_other(self):
         whole = np.arange(60.0).reshape(20, 3)
         for i, (a, b) in enumerate([(0, 4), (4, 5), (5, 20)]):

@@ -13,6 +13,7 @@
 #include "quarry/apps/quarry/display.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "tests/support/cpu_runtime.h"
 #include "tests/support/source_file.h"
 
 namespace quarry::apps::expression {
@@ -41,6 +42,7 @@ TEST(Rows, FitTheirFunctions) { EXPECT_EQ(table_problems(), ""); }
 
 // Chunked functions take the parameters of local ones and give the same values.
 TEST(Rows, ChunkedResultsAreLocalOnes) {
+  const quarry::testing::CpuRuntime runtime;
   constexpr const char* kTexts[] = {"array([[1, 2], [3, 4]], dtype=float32)",
                                     "array([1, 2], ndmin=3)",
                                     "asarray(5)",

@@ -9,6 +9,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
+#include "tests/support/cpu_runtime.h"
 #include "tests/support/cuts.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_expressions.h"
@@ -212,6 +213,7 @@ TEST(Histograms, RefuseWhatTheLocalOnesRefuse) {
 }
 
 TEST(Tables, PlaceElementsAsTheLocalOnes) {
+  const testing::CpuRuntime runtime;
   std::mt19937 random(2);
   const NdArray table{-1., 0., 0., 2., kNan}, bins{0., 1., 2.5, 4.}, falling{4., 2.5, 1., 0.}, order{1, 0, 2};
   const NdArray unsorted{2., -1., 7.};
