@@ -38,7 +38,7 @@ struct Hash {
       add(word);
     }
     uint64_t rest = 0;
-    std::memcpy(&rest, p, bytes);
+    if (bytes > 0) std::memcpy(&rest, p, bytes);  // of no bytes, p may be null
     return add(rest);
   }
   Hash& add(std::string_view text) { return add_bytes(text.data(), text.size()); }

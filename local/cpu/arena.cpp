@@ -17,9 +17,10 @@ namespace quarry::local {
 namespace cpu {
 namespace {
 
+// Leaked on purpose: threads of emulated devices may outlive this file's statics.
 std::unique_ptr<tbb::task_arena>& arena() {
-  static std::unique_ptr<tbb::task_arena> instance = std::make_unique<tbb::task_arena>();
-  return instance;
+  static auto* const instance = new std::unique_ptr<tbb::task_arena>(std::make_unique<tbb::task_arena>());
+  return *instance;
 }
 
 // ThreadSanitizer does not see into TBB: what it orders is told here, and this file is compiled without checks.
