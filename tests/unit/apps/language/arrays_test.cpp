@@ -171,7 +171,7 @@ TEST(ArrayExpressions, AMissingNameThatTheOtherLibraryHasIsSaid) {
     return std::string("no error");
   };
   for (const char* text :
-       {"sort(ones(3))", "np.sort(ones(3))", "linalg.inv(ones((2, 2)))", "fft.fft(ones(3))", "np.fft.rfft(ones(3))",
+       {"roots(ones(3))", "np.sort_complex(ones(3))", "linalg.expm(ones((2, 2)))", "np.linalg.lu_factor(ones((2, 2)))",
         "np.euler_gamma", "ones(3).strides", "ones(3).tolist()", "sum(ones(3), where=ones(3) > 0)",
         "np.sum(ones(3), initial=1)", "add(1, 2, signature='dd->d')", "ones(3).astype(int32, casting='safe')"}) {
     EXPECT_THAT(message(text), HasSubstr("; there it is")) << text;
