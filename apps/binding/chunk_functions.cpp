@@ -87,7 +87,8 @@ std::optional<Grid> grid_of(const Value& chunks, std::span<const Array> arrays, 
   std::vector<int64_t> counts(static_cast<size_t>(ndim), 1);
   for (const Array& array : arrays)
     for (int d = 0; d < array.ndim(); ++d) {
-      int64_t& count = counts[static_cast<size_t>(ndim - array.ndim() + d)];
+      const int axis = ndim - array.ndim() + d;
+      int64_t& count = counts[static_cast<size_t>(axis)];
       count = std::max(count, array.chunks().axis(d).count());
     }
   std::vector<int64_t> dropped;
@@ -333,7 +334,7 @@ Array piecewise(const Array& x, const Value& condlist, const Values& funclist, c
       });
     } else {
       const Array value = to_array(func);
-      pieces.emplace_back([value](const Array&) { return value; });
+      pieces.emplace_back([value](const Array&) { return Array(value); });
     }
   }
   return quarry::piecewise(x, conditions, pieces);

@@ -5,7 +5,6 @@
 namespace quarry::apps::expression::chunked_rows {
 
 using local::InvalidArgument;
-using local::NotSupported;
 using local::TypeError;
 
 namespace {
@@ -36,7 +35,7 @@ Dims reversed(Dims shape) {
 Array array(const Array& object, Maybe<DType> dtype, Maybe<bool>, std::string_view order, bool, int64_t ndmin) {
   is_fortran(order);
   if (ndmin > local::kMaxDims) throw InvalidArgument("ndmin bigger than allowable number of dimensions (32)");
-  const Array result = cast_to(object, dtype);
+  Array result = cast_to(object, dtype);
   if (ndmin <= result.ndim()) return result;
   Dims extents = Dims::filled(static_cast<int>(ndmin) - result.ndim(), 1);
   for (const int64_t extent : result.shape()) extents.push_back(extent);

@@ -122,7 +122,7 @@ constexpr Elements kElements[] = {{"array", 0, 1},          {"asarray", 0, 1},
                                   {"insert", 2, 0},         {"put_along_axis", 2, 0},
                                   {"fill_diagonal", 1, 0}};
 
-inline NdArray as_kind(const Value& value, NdArray, DType dtype) { return to_ndarray(value, dtype); }
+inline NdArray as_kind(const Value& value, const NdArray&, DType dtype) { return to_ndarray(value, dtype); }
 inline Array as_kind(const Value& value, const Array&, DType dtype) { return to_array(value, dtype); }
 
 template <class A>

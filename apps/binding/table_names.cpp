@@ -67,14 +67,14 @@ const char* ufunc_signature(int arity, size_t outputs) {
   static constexpr const char* kOne[] = {
       "", "(x, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
       "(x1, x2, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)",
-      "(x1, x2, x3, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, "
-      "signature=None)"};
+      ("(x1, x2, x3, /, out=None, *, where=True, casting='same_kind', order='K', dtype=None, subok=True, "
+       "signature=None)")};
   static constexpr const char* kTwo[] = {
       "",
-      "(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
-      "subok=True, signature=None)",
-      "(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
-      "subok=True, signature=None)"};
+      ("(x, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+       "subok=True, signature=None)"),
+      ("(x1, x2, out1=None, out2=None, /, out=(None, None), *, where=True, casting='same_kind', order='K', dtype=None, "
+       "subok=True, signature=None)")};
   return outputs == 1 ? kOne[arity] : kTwo[arity];
 }
 

@@ -599,7 +599,7 @@ class Evaluator {
 };
 
 Value Evaluator::execute(const Statement& statement) {
-  const Value value = run(*statement.value);
+  Value value = run(*statement.value);
   if (!statement.target) return value;
   const auto& target = std::get<Subscript>(statement.target->node);
   const Value object = run(*target.object), index = run(*target.index);

@@ -56,7 +56,7 @@ class Int {
   // a / b, correctly rounded. Throws InvalidArgument beyond the largest double. The divisor is not 0.
   static double true_divide(const Int& a, const Int& b);
 
-  friend bool operator==(const Int& a, const Int& b) { return (a <=> b) == 0; }
+  friend bool operator==(const Int& a, const Int& b) { return std::is_eq(a <=> b); }
   friend std::strong_ordering operator<=>(const Int& a, const Int& b);
   // Exact; unordered for NaN.
   friend std::partial_ordering operator<=>(const Int& a, double b);

@@ -223,19 +223,24 @@ namespace {
 bool ordered(CompareOp op, std::partial_ordering order) {
   switch (op) {
     case CompareOp::less:
-      return order < 0;
+      return std::is_lt(order);
     case CompareOp::less_equal:
-      return order <= 0;
+      return std::is_lteq(order);
     case CompareOp::greater:
-      return order > 0;
+      return std::is_gt(order);
     case CompareOp::greater_equal:
-      return order >= 0;
+      return std::is_gteq(order);
     case CompareOp::equal:
-      return order == 0;
+      return std::is_eq(order);
     case CompareOp::not_equal:
-      return order != 0;
+      return std::is_neq(order);
   }
   return false;
+}
+
+std::partial_ordering reversed(std::partial_ordering order) {
+  if (std::is_lt(order)) return std::partial_ordering::greater;
+  return std::is_gt(order) ? std::partial_ordering::less : order;
 }
 
 // Python compares ints with floats by their values, not by what a float can hold of an int.
@@ -243,7 +248,7 @@ std::partial_ordering order(const Number& left, const Number& right) {
   const double* a = std::get_if<double>(&left);
   const double* b = std::get_if<double>(&right);
   if (a != nullptr && b != nullptr) return *a <=> *b;
-  if (a != nullptr) return 0 <=> (as_int(right) <=> *a);
+  if (a != nullptr) return reversed(as_int(right) <=> *a);
   return b != nullptr ? as_int(left) <=> *b : std::partial_ordering(as_int(left) <=> as_int(right));
 }
 
@@ -254,7 +259,7 @@ bool is_equal(const Number& left, const Number& right) {
   };
   const auto [a, b] = parts(left);
   const auto [c, d] = parts(right);
-  return b == d && order(a, c) == 0;
+  return b == d && std::is_eq(order(a, c));
 }
 
 }  // namespace
@@ -336,7 +341,7 @@ Int round_int(const Int& value, const Int& digits) {
   const Int unit = Int(10).power(-digits);
   auto [quotient, rest] = Int::divide(value, unit);
   const std::strong_ordering half = rest + rest <=> unit;
-  if (half > 0 || (half == 0 && quotient.is_odd())) quotient = quotient + 1;
+  if (std::is_gt(half) || (std::is_eq(half) && quotient.is_odd())) quotient = quotient + 1;
   return quotient * unit;
 }
 

@@ -16,7 +16,7 @@ using local::InvalidArgument;
 
 namespace {
 
-constexpr ReduceOptions kSample{.ddof = 1};
+const ReduceOptions kSample{.ddof = 1};
 
 // "column 3", "columns 1, 4, 9 and 12 more".
 std::string column_list(const std::vector<int64_t>& columns) {

@@ -35,7 +35,7 @@ NdArray with_room(const NdArray& rows, int64_t room) {
   const int64_t count = std::min(shape[0], room);
   if (shape[0] == room) return rows;
   shape[0] = room;
-  const NdArray result(shape, rows.dtype());
+  NdArray result(shape, rows.dtype());
   rows_of(result, 0, count).assign(rows_of(rows, 0, count));
   rows_of(result, count, room - count).fill(0);
   return result;

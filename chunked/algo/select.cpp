@@ -218,7 +218,7 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
     return std::vector<NdArray>{
         ops::take(arrays[0], local::apply("subtract"_op, {index, place.arguments[0].start[axis]}), axis)};
   };
-  const NodePtr all = map(std::move(gather), {arg})[0];
+  NodePtr all = map(std::move(gather), {arg})[0];
   if (in_order) return all;
 
   // Into the order that was asked for.

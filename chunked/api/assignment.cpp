@@ -251,11 +251,17 @@ std::vector<IndexTerm> View::terms() const {
   return terms;
 }
 void View::operator=(const Operand& value) && { *array_ = assigned(*array_, terms(), value); }
-void View::operator=(const View& value) && { std::move(*this) = Operand(static_cast<const Array&>(value)); }
+void View::operator=(const View& value) && {
+  if (&value == this) return;
+  std::move(*this) = Operand(static_cast<const Array&>(value));
+}
 void View::operator=(const Elements& value) && { std::move(*this) = Operand(value); }
 void Elements::operator=(const Operand& value) && { *array_ = assigned(*array_, index_, value); }
 void Elements::operator=(const View& value) && { std::move(*this) = Operand(static_cast<const Array&>(value)); }
-void Elements::operator=(const Elements& value) && { std::move(*this) = Operand(value); }
+void Elements::operator=(const Elements& value) && {
+  if (&value == this) return;
+  std::move(*this) = Operand(value);
+}
 #define QUARRY_OPERATOR(symbol, name)                                     \
   void View::operator symbol##=(const Operand& value)&& {                 \
     *array_ = updated(*array_, terms(), local::named_op<#name>(), value); \

@@ -193,8 +193,9 @@ Array map_blocks(BlockFunction function, std::span<const Array> arrays, const Ma
   for (const Array& array : arrays) {
     std::vector<Along> along;
     for (int d = 0; d < array.ndim(); ++d) {
-      const Axis& axis = axes[static_cast<size_t>(ndim - array.ndim() + d)];
-      const int at = place[static_cast<size_t>(ndim - array.ndim() + d)];
+      const int own = ndim - array.ndim() + d;
+      const Axis& axis = axes[static_cast<size_t>(own)];
+      const int at = place[static_cast<size_t>(own)];
       const bool follows = at >= 0 && axis.cuts && array.shape()[d] == axis.extent;
       along.push_back(follows ? Along::following(at, *axis.cuts) : Along::whole());
     }
@@ -385,17 +386,19 @@ std::vector<Array> apply_gufunc(BlockFunction function, const std::string& text,
   std::vector<Axis> axes(static_cast<size_t>(loops));
   for (size_t i = 0; i < arrays.size(); ++i) {
     const int own = arrays[i].ndim() - static_cast<int>(signature.inputs[i].size());
-    for (int d = 0; d < own; ++d)
-      add_axis(axes[static_cast<size_t>(loops - own + d)], arrays[i], d,
-               fmt::format("{}: loop axis {}", spec.name, loops - own + d));
+    for (int d = 0; d < own; ++d) {
+      const int loop = loops - own + d;
+      add_axis(axes[static_cast<size_t>(loop)], arrays[i], d, fmt::format("{}: loop axis {}", spec.name, loop));
+    }
   }
   for (size_t i = 0; i < arrays.size(); ++i) {
     const int own = arrays[i].ndim() - static_cast<int>(signature.inputs[i].size());
     std::vector<Along> along;
     for (int d = 0; d < arrays[i].ndim(); ++d) {
-      const Axis* axis = d < own ? &axes[static_cast<size_t>(loops - own + d)] : nullptr;
+      const int loop = loops - own + d;
+      const Axis* axis = d < own ? &axes[static_cast<size_t>(loop)] : nullptr;
       const bool follows = axis != nullptr && axis->cuts && arrays[i].shape()[d] == axis->extent;
-      along.push_back(follows ? Along::following(loops - own + d, *axis->cuts) : Along::whole());
+      along.push_back(follows ? Along::following(loop, *axis->cuts) : Along::whole());
     }
     spec.along.push_back(std::move(along));
   }

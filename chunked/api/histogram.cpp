@@ -397,7 +397,7 @@ Array bincount(const Array& x, const std::optional<Array>& weights, int64_t minl
   // Dtypes, shapes and options are the local function's to check; of no elements it gives what there is.
   const auto small = [](const Array& array) {
     const Dims shape = array.ndim() == 1 ? Dims{0} : Dims::filled(array.ndim(), 1);
-    const NdArray result(shape, array.dtype(), local::default_context(local::kCpu));
+    NdArray result(shape, array.dtype(), local::default_context(local::kCpu));
     result.fill(0);
     return result;
   };

@@ -16,7 +16,7 @@ using namespace compose;
 
 Array vindex(const Array& x, std::span<const IndexTerm> terms) {
   const IndexParts parts = parts_of(x, terms);
-  const Array result = index(x, terms);
+  Array result = index(x, terms);
   if (!parts.has_arrays || parts.place == 0) return result;
   const Array left = x[parts.basic];
   int indexed = 0;

@@ -39,7 +39,7 @@ std::vector<uint64_t> keys_of(const NdArray& values) {
   return keys;
 }
 NdArray elements_of(const std::vector<uint64_t>& keys, DType dtype, const Dims& shape) {
-  const NdArray values(shape, dtype, local::default_context(local::kCpu));
+  NdArray values(shape, dtype, local::default_context(local::kCpu));
   local::keys::with_key(dtype, [&]<class Key>() {
     auto* bits = static_cast<typename Key::Bits*>(values.raw());
     for (size_t i = 0; i < keys.size(); ++i) bits[i] = Key::decode(static_cast<typename Key::Bits>(keys[i]));

@@ -170,7 +170,7 @@ Array Generator::dirichlet(const Array& alpha, const Size& size) {
   random::check_parameter("alpha", alpha, kNonNegative);
   const Arg parameter = alpha;
   Recipe recipe(*this, DType::float64, {&parameter}, Ints(with_last(batch_shape(size, Dims{}), alpha.size())));
-  const Array logs = recipe.make(recipe.log_gamma(recipe.parameter(parameter)));
+  Array logs = recipe.make(recipe.log_gamma(recipe.parameter(parameter)));
   if (logs.size() == 0) return logs;
   // Where all alphas are zero nothing is finite.
   const Array most = quarry::maximum(quarry::max(logs, -1, {.keepdims = true}), std::numeric_limits<double>::lowest());
@@ -228,7 +228,7 @@ Array Generator::multivariate_normal(const Array& mean, const Array& cov, const 
   const int64_t n = vectors.mean.size();
   const Dims shape = with_last(batch_shape(size, Dims{}), n);
   Recipe recipe(*this, DType::float64, {}, Ints(shape));
-  const Array z = recipe.make(recipe.normal());
+  Array z = recipe.make(recipe.normal());
   if (z.size() == 0) return z;
   const Array root = Array::from_local(vectors.root.T());
   return quarry::matmul(z.reshape(Dims{z.size() / n, n}), root).reshape(shape) + Array::from_local(vectors.mean);

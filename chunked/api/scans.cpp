@@ -31,7 +31,7 @@ Array cumulative(Op op, const Array& given, std::optional<int64_t> axis, std::op
   if (!axis && x.ndim() != 1)
     throw InvalidArgument("For arrays which have more than one dimension ``axis`` argument is required.");
   const int along = local::normalize_axis(axis.value_or(0), x.ndim());
-  const Array result = accumulated(op, x, along, dtype, /*skip_nan=*/false);
+  Array result = accumulated(op, x, along, dtype, /*skip_nan=*/false);
   if (!include_initial) return result;
   Dims shape = x.shape();
   shape[along] = 1;
@@ -74,7 +74,7 @@ Array cumulative_prod(const Array& x, std::optional<int64_t> axis, std::optional
 Array push(const Array& array, std::optional<int64_t> n, int64_t axis) {
   const int along = local::normalize_axis(axis, array.ndim());
   if (n && *n < 0) throw InvalidArgument(fmt::format("push by {} positions", *n));
-  const Array pushed(algo::push(array.node(), along));
+  Array pushed(algo::push(array.node(), along));
   if (!n || pushed.node() == array.node() || *n >= array.shape()[along]) return pushed;
   // How far back each element came from.
   const Array positions = Array(expr::index(array.shape(), along)).astype(DType::float64);

@@ -58,7 +58,7 @@ Array flat_positions(const Array& a) {
 
 Array index(const Array& x, std::span<const IndexTerm> terms) {
   const IndexParts parts = parts_of(x, terms);
-  const Array left = x[parts.basic];
+  Array left = x[parts.basic];
   if (!parts.has_arrays) return left;
   if (terms.size() == 1 && parts.is_mask()) return boolean_index(x, parts.arrays[0].array);
   if (terms.size() == 1 && parts.arrays.size() == 1) return take(x, parts.arrays[0].array, 0);
@@ -143,8 +143,8 @@ Array take(const Array& a, const NdArray& indices, std::optional<int64_t> axis) 
   const Array x = axis && a.ndim() > 0 ? a : ravel(a);
   const int along = axis ? local::normalize_axis(*axis, x.ndim()) : 0;
   const int64_t extent = x.shape()[along];
-  const Array result = joined(Array(algo::taken(x.node(), along, checked_positions(indices, along, extent))), along,
-                              x.chunks().axis(along).largest());
+  Array result = joined(Array(algo::taken(x.node(), along, checked_positions(indices, along, extent))), along,
+                        x.chunks().axis(along).largest());
   if (indices.ndim() == 1) return result;
   Dims shape(x.shape().begin(), x.shape().begin() + along);
   for (const int64_t n : indices.shape()) shape.push_back(n);

@@ -57,7 +57,7 @@ template <class F>
 Array by_lines(const char* function, const Sorted& sorted, DType result, uint64_t identity, F of_lines) {
   const auto& [array, axis] = sorted;
   const Array lines = whole_lines(function, array, axis, local::itemsize(result));
-  const expr::NodePtr node = lines.node();
+  const expr::NodePtr& node = lines.node();
   return Array(algo::of_lines(
       function, op::Hash().add(identity).add(axis).value, result,
       [of_lines, axis = axis](std::span<const NdArray> given) { return of_lines(given[0], axis); }, {node}));

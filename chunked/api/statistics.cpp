@@ -249,7 +249,7 @@ double divergence_of(std::string_view name) {
 Array moment(const Array& a, int64_t order, Axis axis) {
   const Sample sample = sample_of(a, axis);
   if (order < 0) throw InvalidArgument("Order must be an integer >= 0");
-  const Array center = sample.mean();
+  Array center = sample.mean();
   if (a.size() == 0) return center;
   if (order < 2) return full(center.shape(), order == 0 ? 1 : 0, center.dtype());
   return mean_power(sample, sample.a - sample.mean(/*keepdims=*/true), order);
