@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/indexing/indexing.h"
@@ -257,10 +258,10 @@ SparseArray random_array(const Dims& shape, double density, Format format, DType
   return coo.asformat(format);
 }
 SparseMatrix random(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
-  return SparseMatrix(random_array({m, n}, density, format, dtype, rng));
+  return SparseMatrix(random_array({m, n}, density, format, dtype, std::move(rng)));
 }
 SparseMatrix rand(int64_t m, int64_t n, double density, Format format, DType dtype, std::optional<Generator> rng) {
-  return random(m, n, density, format, dtype, rng);
+  return random(m, n, density, format, dtype, std::move(rng));
 }
 
 namespace {

@@ -28,7 +28,7 @@ NdArray whole(const NdArray& a, bool lower, DType dtype) {
   keep_triangle(strict, lower ? Triangle::lower : Triangle::upper, /*unit_diagonal=*/true);
   const NdArray diagonal = identities({}, a.shape(-1), a.shape(-1), dtype).to(a.device());
   const NdArray other = apply("subtract"_op, {conjugate_transpose(strict), diagonal});
-  const NdArray sum = apply("add"_op, {triangle, other});
+  NdArray sum = apply("add"_op, {triangle, other});
   if (!is_complex(dtype)) return sum;
   const NdArray imaginary = apply("where"_op, {apply("equal"_op, {diagonal.real(), 1}), 0, sum.imag()});
   sum.imag().assign(imaginary, context_for(a.device()));
@@ -135,7 +135,7 @@ HostSides banded_sides(const NdArray& ab, const NdArray& b, bool check_finite) {
 NdArray band_of(const NdArray& ab, const NdArray& sides, int64_t more, DType dtype) {
   const int64_t rows = ab.shape(-2), n = ab.shape(-1);
   const ExecContext context = context_for(host_of(ab));
-  const NdArray band(joined(linalg::batch_of(sides), {n, more + rows}), dtype, context);
+  NdArray band(joined(linalg::batch_of(sides), {n, more + rows}), dtype, context);
   band.fill(0, context);
   const NdArray given = swapped(ab.to(host_of(ab)));
   band[{ellipsis, Slice{more, more + rows, 1}}].assign(given.broadcast_to(joined(linalg::batch_of(sides), {n, rows})),

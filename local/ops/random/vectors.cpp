@@ -189,7 +189,7 @@ NdArray Generator::multivariate_normal(const NdArray& mean, const NdArray& cov, 
   const Dims shape = with_last(batch_shape(size, Dims{}), n);
   const Arg location = vectors.mean;
   Recipe recipe(*this, DType::float64, {&location}, Ints(shape));
-  const NdArray z = recipe.make(recipe.normal());
+  NdArray z = recipe.make(recipe.normal());
   if (n == 0) return z;
   const NdArray rows = linalg::matmul(z.reshape(Dims{z.size() / n, n}), vectors.root.T());
   return rows.reshape(shape) + vectors.mean;
