@@ -134,12 +134,12 @@ bool is_row_times_rows(const MatrixProduct& p) {
          b.row_stride >= b.columns && a.column_stride >= 1 && c.column_stride >= 1 && b.rows * b.columns >= kLarge;
 }
 
-int64_t row_scratch_bytes(const MatrixProduct& p) {
-  return workspace_bytes(p.dtype, 1, p.b.matrix.columns, p.b.matrix.rows);
+int64_t blas_scratch_bytes(const MatrixProduct& p) {
+  return workspace_bytes(p.dtype, p.a.matrix.rows, p.b.matrix.columns, p.a.matrix.columns);
 }
 
 int64_t vector_scratch_bytes(const MatrixProduct& p) {
-  if (is_row_times_rows(p)) return row_scratch_bytes(p);
+  if (is_row_times_rows(p)) return blas_scratch_bytes(p);
   if (!is_half(p.dtype)) return cuda_engine().run_scratch_bytes(vector_program(p), vector_launch(p, p.c, p.dtype));
   const Launch launch = vector_launch(p, packed_sums(p, nullptr), DType::float32);
   return rounded_allocation(results(p) * itemsize(DType::float32)) +
@@ -149,7 +149,7 @@ int64_t vector_scratch_bytes(const MatrixProduct& p) {
 void multiply_row_by_rows(const MatrixProduct& p, const ExecContext& context) {
   const MatrixView &a = p.a.matrix, &b = p.b.matrix, &c = p.c.matrix;
   CudaStream& stream = cuda_stream(context.stream);
-  const int64_t bytes = row_scratch_bytes(p);
+  const int64_t bytes = blas_scratch_bytes(p);
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   const auto multiply = [&](auto routine, auto one) {
@@ -301,10 +301,6 @@ void multiply_integers(const MatrixProduct& p, const ExecContext& context) {
 }
 
 // ---- Floating point ----
-
-int64_t blas_scratch_bytes(const MatrixProduct& p) {
-  return workspace_bytes(p.dtype, p.a.matrix.rows, p.b.matrix.columns, p.a.matrix.columns);
-}
 
 void multiply_floats(const MatrixProduct& p, const ExecContext& context) {
   check_view(p.a.matrix, "a"), check_view(p.b.matrix, "b"), check_view(p.c.matrix, "c");
