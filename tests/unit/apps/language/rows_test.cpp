@@ -13,7 +13,7 @@
 #include "quarry/apps/quarry/display.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/ufuncs.h"
-#include "tests/support/cpu_runtime.h"
+#include "tests/support/runtime_on.h"
 #include "tests/support/source_file.h"
 
 namespace quarry::apps::expression {

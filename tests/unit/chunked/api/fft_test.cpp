@@ -10,20 +10,13 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/runtime_on.h"
 
 namespace quarry {
 namespace {
 
 using ::testing::HasSubstr;
 using namespace names;
-
-RuntimeOptions on(local::DeviceKind device) {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = "64MiB";
-  options.threads = 2;
-  return options;
-}
 
 NdArray numbers(const Dims& shape) { return local::random::default_rng(11).normal(0., 1., Ints(shape)); }
 Array cut(const NdArray& array, const Dims& chunk) { return Array::from_local(array).rechunk(chunk); }
@@ -55,7 +48,7 @@ Stages stages_of(const Array& array) {
 
 class Fourier : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
-  const Runtime runtime_{on(GetParam())};
+  const Runtime runtime_{testing::runtime_on(GetParam())};
 };
 INSTANTIATE_TEST_SUITE_P(All, Fourier, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
                          [](const auto& info) { return std::string(local::name(info.param)); });
@@ -176,7 +169,7 @@ void expect_parseval(const Array& x, const Array& spectrum, int64_t points) {
 
 // Columns of an array of rows, four times what a rank may hold: no task takes all of its rows.
 TEST(FourierInLittleMemory, BothAxesAndLongLines) {
-  RuntimeOptions options = on(local::DeviceKind::cpu);
+  RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
   options.memory = "4MiB";
   const Runtime runtime(options);
   const ChunkPolicyScope small({.chunks = {}, .target_bytes = 64 << 10});
@@ -187,7 +180,7 @@ TEST(FourierInLittleMemory, BothAxesAndLongLines) {
 }
 
 TEST(FourierInLittleMemory, ChunksAreCutToFitTheBudget) {
-  RuntimeOptions options = on(local::DeviceKind::cpu);
+  RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
   options.memory = "32MiB";
   const Runtime runtime(options);
   const Array x = random::default_rng(5).normal(0., 1., {4096, 1024});

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/local.h"
+#include "tests/support/runtime_on.h"
 #include "tests/support/temp_dir.h"
 
 namespace quarry {
@@ -18,13 +18,6 @@ using ::testing::HasSubstr;
 
 class Files : public ::testing::Test {
  protected:
-  Files() {
-    RuntimeOptions options;
-    options.device = local::DeviceKind::cpu;
-    options.memory = "16MiB";
-    options.threads = 2;
-    runtime_.emplace(options);
-  }
   void write(const std::string& name, const NdArray& array) { Array::from_local(array).to_hdf5(folder_ / name, "/x"); }
   template <class F>
   std::string error_of(F&& call) {
@@ -36,7 +29,7 @@ class Files : public ::testing::Test {
     return "no error";
   }
   const test::TempDir folder_;
-  std::optional<Runtime> runtime_;
+  const Runtime runtime_{testing::runtime_on(local::DeviceKind::cpu, "16MiB")};
 };
 
 TEST_F(Files, FollowEachOtherInTheOrderOfTheirNames) {

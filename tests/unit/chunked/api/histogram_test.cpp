@@ -9,10 +9,10 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
-#include "tests/support/cpu_runtime.h"
 #include "tests/support/cuts.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_expressions.h"
+#include "tests/support/runtime_on.h"
 
 namespace quarry {
 namespace {

@@ -8,6 +8,7 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/runtime_on.h"
 
 namespace quarry {
 namespace {
@@ -15,14 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace names;
-
-RuntimeOptions on(local::DeviceKind device, const char* memory = "64MiB") {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = memory;
-  options.threads = 2;
-  return options;
-}
 
 NdArray numbers(const Dims& shape) { return local::random::default_rng(5).normal(0., 1., Ints(shape)); }
 Array cut(const NdArray& array, const Dims& chunk) { return Array::from_local(array).rechunk(chunk); }
@@ -46,7 +39,7 @@ void expect_close(const Array& got, const NdArray& expected, double bound = 1e-1
 
 class Matrices : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
-  const Runtime runtime_{on(GetParam())};
+  const Runtime runtime_{testing::runtime_on(GetParam())};
 };
 INSTANTIATE_TEST_SUITE_P(All, Matrices, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
                          [](const auto& info) { return std::string(local::name(info.param)); });
@@ -173,7 +166,7 @@ TEST_P(Matrices, ErrorsOfValuesNameFunctionAndChunk) {
 
 // A matrix of several chunks that no task may hold is refused by its size and the budget.
 TEST(MatricesInLittleMemory, AreRefusedWithBothNumbers) {
-  const Runtime runtime(on(local::DeviceKind::cpu, "16MiB"));
+  const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu, "16MiB"));
   const Array x = zeros({2000, 2000}).rechunk({100, 2000}) + eye(2000);
   const std::string message = message_of<local::NotSupported>([&] { linalg::inv(x).to_host(); });
   EXPECT_THAT(message, AllOf(HasSubstr("linalg.inv works on arrays of one chunk"), HasSubstr("61.0 MiB"),
@@ -186,7 +179,7 @@ TEST(MatricesInLittleMemory, AreRefusedWithBothNumbers) {
 // Tasks take what their trial said, and no more: most functions take more than three times what they read and make.
 TEST(MatricesInLittleMemory, TakeWhatTheirTrialSaid) {
   for (const int64_t n : {2, 40, 200}) {
-    const Runtime runtime(on(local::DeviceKind::cpu, "64MiB"));
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu, "64MiB"));
     const NdArray x = numbers({3, n, n}), b = numbers({n, 3});
     const Array a = cut(x, {2, n, n}), spd = matmul(a, matrix_transpose(a)) + eye(n);
     const NdArray one = local::matmul(x, local::matrix_transpose(x)) + local::eye(n);

@@ -7,6 +7,7 @@
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
 #include "tests/support/one_liners.h"
+#include "tests/support/runtime_on.h"
 
 namespace {
 
@@ -34,19 +35,11 @@ quarry::test::LineValue line_value(const T& value) {
   return value;
 }
 
-qy::RuntimeOptions on(ql::DeviceKind device) {
-  qy::RuntimeOptions options;
-  options.device = device;
-  options.memory = "64MiB";
-  options.threads = 2;
-  return options;
-}
-
 class ChunkedOneLiners : public testing::TestWithParam<ql::DeviceKind> {};
 
 TEST_P(ChunkedOneLiners, MeanWhatNumPyMeans) {
   if (!ql::available(GetParam())) GTEST_SKIP() << "no such device here";
-  const qy::Runtime runtime(on(GetParam()));
+  const qy::Runtime runtime(quarry::testing::runtime_on(GetParam()));
   quarry::test::OneLiners lines("chunked");
   const Arrays arrays;
   [[maybe_unused]] const auto& [x, y, a, v, w, k, n, z, m] = arrays;
@@ -87,7 +80,7 @@ A repaired(A x) {
 
 TEST_P(ChunkedOneLiners, OneTemplateTakesBothKinds) {
   if (!ql::available(GetParam())) GTEST_SKIP() << "no such device here";
-  const qy::Runtime runtime(on(GetParam()));
+  const qy::Runtime runtime(quarry::testing::runtime_on(GetParam()));
   const ql::NdArray local = ql::sin(ql::arange(12.)).reshape(4, 3);
   const qy::Array chunked = cut(local, {2, 2});
   EXPECT_TRUE(ql::allclose(standardised(local), standardised(chunked).to_host(), 1e-13, 1e-13));

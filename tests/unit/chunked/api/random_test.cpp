@@ -12,6 +12,7 @@
 #include "tests/support/evaluate.h"
 #include "tests/support/on_devices.h"
 #include "tests/support/random_expressions.h"
+#include "tests/support/runtime_on.h"
 
 namespace quarry {
 namespace {
@@ -105,10 +106,7 @@ class GeneratorOnDevices : public test::OnDevice {};
 QUARRY_ON_EVERY_DEVICE(GeneratorOnDevices);
 
 TEST_P(GeneratorOnDevices, GivesTheLocalNumbersOnAnyChunks) {
-  RuntimeOptions options;
-  options.device = GetParam();
-  options.memory = "256MiB";
-  const Runtime runtime(options);
+  const Runtime runtime(testing::runtime_on(GetParam(), "256MiB"));
   // A GPU compiles a kernel for every distribution and form of its parameters.
   const std::vector<Dims> shapes = GetParam() == local::DeviceKind::cuda
                                        ? std::vector<Dims>{{}, {37, 11}}

@@ -10,6 +10,7 @@
 #include "quarry/local/local.h"
 #include "tests/support/cuts.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/runtime_on.h"
 
 namespace quarry {
 namespace {
@@ -22,14 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 Array numbers(int64_t n, int64_t chunk) { return Array::from_local(ops::arange(n)).rechunk({chunk}); }
-
-RuntimeOptions on(local::DeviceKind device) {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = "64MiB";
-  options.threads = 2;
-  return options;
-}
 
 // The same index for both kinds of array.
 struct BothTerms {
@@ -138,7 +131,7 @@ std::pair<std::optional<NdArray>, std::string> outcome(const F& call) {
 class Assigned : public ::testing::TestWithParam<local::DeviceKind> {};
 
 TEST_P(Assigned, RandomIndicesMeanWhatTheyMeanOnWholeArrays) {
-  const Runtime runtime(on(GetParam()));
+  const Runtime runtime(testing::runtime_on(GetParam()));
   const int draws = GetParam() == local::DeviceKind::cpu ? 900 : 150;
   int compared = 0, refused = 0;
   for (int seed = 0; seed < draws; ++seed) {
@@ -194,7 +187,7 @@ TEST_P(Assigned, RandomIndicesMeanWhatTheyMeanOnWholeArrays) {
 }
 
 TEST_P(Assigned, RandomUpdatesMeanWhatTheyMeanOnWholeArrays) {
-  const Runtime runtime(on(GetParam()));
+  const Runtime runtime(testing::runtime_on(GetParam()));
   int compared = 0;
   for (unsigned seed = 0; seed < 120; ++seed) {
     Draw draw(1000 + seed);
