@@ -54,14 +54,17 @@ QUARRY_BINARY(fmod)
 QUARRY_BINARY(copysign)
 #undef QUARRY_UNARY
 #undef QUARRY_BINARY
-// These leave the sign alone, a variable of the C library that all threads share.
+// These leave the sign alone, a variable of the C library that all threads share. They are declared here, since the
+// inline functions of <math.h> would be compiled for several instruction sets.
+extern "C" float lgammaf_r(float x, int* sign) noexcept;
+extern "C" double lgamma_r(double x, int* sign) noexcept;
 QUARRY_FN float lgamma(float x) {
   int sign;
-  return __builtin_lgammaf_r(x, &sign);
+  return lgammaf_r(x, &sign);
 }
 QUARRY_FN double lgamma(double x) {
   int sign;
-  return __builtin_lgamma_r(x, &sign);
+  return lgamma_r(x, &sign);
 }
 QUARRY_FN float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 QUARRY_FN double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }

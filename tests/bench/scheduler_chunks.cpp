@@ -151,7 +151,7 @@ void resident_row(const SchedulerOptions& options, const Ceilings& ceilings, int
     const RunStatistics before = job.runtime.statistics();
     constexpr int kRepeats = 15;
     const double seconds = median_seconds(kRepeats, [&] { elementwise_sum(x, summed); });
-    const auto tasks = static_cast<double>((job.runtime.statistics().tasks - before.tasks) / kRepeats);
+    const auto tasks = static_cast<double>(job.runtime.statistics().tasks - before.tasks) / kRepeats;
     const double rate = static_cast<double>(bytes) / seconds;
     const std::string size =
         chunk_bytes >= kMiB ? fmt::format("{} MiB", chunk_bytes / kMiB) : fmt::format("{} KiB", chunk_bytes >> 10);

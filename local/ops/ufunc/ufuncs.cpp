@@ -122,7 +122,7 @@ NdArray nan_to_num(const NdArray& x, bool copy, const Arg& nan, const std::optio
   const ExecContext context = context_for(x.device());
   if (!is_inexact(x.dtype())) return copy ? x.copy(context) : x;
   const double largest = limits(x.dtype()).largest, infinity = std::numeric_limits<double>::infinity();
-  const NdArray result = copy ? NdArray(x.shape(), x.dtype(), context) : x;
+  NdArray result = copy ? NdArray(x.shape(), x.dtype(), context) : x;
   const auto replace = [&](const NdArray& from, const NdArray& to, bool pairs) {
     Fused f;
     const V v = f.input(from);
