@@ -490,8 +490,9 @@ namespace given {
 Array grown(const Dims& shape, DType dtype = DType::float32, int64_t by = 1) {
   return zeros(shape, dtype) + Scalar(by);
 }
-Array averaged(const Array& a, bool keepdims) { return keepdims ? a : negative(a); }
-Array swapped(const Array& a, double ord, bool keepdims) { return keepdims ? a : a * Scalar(ord); }
+// These are only asked for their signatures.
+[[maybe_unused]] Array averaged(const Array& a, bool keepdims) { return keepdims ? a : negative(a); }
+[[maybe_unused]] Array swapped(const Array& a, double ord, bool keepdims) { return keepdims ? a : a * Scalar(ord); }
 }  // namespace given
 
 // None for a parameter that is not optional is the function's default, and nothing can follow it.

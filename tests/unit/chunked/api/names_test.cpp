@@ -41,15 +41,23 @@ void add(Results& results, const char* text, const F& make) {
   }
 }
 
+// The parameters of the functions that run the rows.
+#define ARRAYS                                                                                                 \
+  const auto &x, const auto &y, const auto &b, const auto &i, const auto &q, const auto &c, const auto &t,     \
+      const auto &v, const auto &w, const auto &k, const auto &n, const auto &u, const auto &f, const auto &s, \
+      const auto &e, const auto &o
+
 Results local_results() {
   const Arrays arrays;
-  [[maybe_unused]] const auto& [x, y, b, i, q, c, t, v, w, k, n, u, f, s, e, o] = arrays.tie();
   Results results;
+  const auto run = [&](ARRAYS) {
 #define N ql
 #define ROW(text, ...) add(results, text, [&] { return LineValue(__VA_ARGS__); });
 #include "tests/unit/chunked/api/names.def"
 #undef ROW
 #undef N
+  };
+  std::apply(run, arrays.tie());
   return results;
 }
 
@@ -61,7 +69,7 @@ LineValue host_value(const T& value) {
 
 // Chunks of an array: number 0 is whole, 1 one element each, others are random.
 qy::Array cut(const ql::NdArray& array, int chunks, std::mt19937& random) {
-  const qy::Array whole = qy::Array::from_local(array);
+  qy::Array whole = qy::Array::from_local(array);
   if (chunks == 0) return whole;
   std::vector<quarry::AxisChunks> axes;
   for (const int64_t extent : array.shape()) {
@@ -78,16 +86,19 @@ Results chunked_results(int chunks, unsigned seed) {
   const Arrays arrays;
   std::mt19937 random(seed);
   const auto cut_all = [&](const auto&... each) { return std::tuple(cut(each, chunks, random)...); };
-  const auto all = std::apply(cut_all, arrays.tie());
-  [[maybe_unused]] const auto& [x, y, b, i, q, c, t, v, w, k, n, u, f, s, e, o] = all;
   Results results;
+  const auto run = [&](ARRAYS) {
 #define N qy
 #define ROW(text, ...) add(results, text, [&] { return host_value(__VA_ARGS__); });
 #include "tests/unit/chunked/api/names.def"
 #undef ROW
 #undef N
+  };
+  std::apply(run, std::apply(cut_all, arrays.tie()));
   return results;
 }
+
+#undef ARRAYS
 
 class ChunkedNames : public testing::TestWithParam<ql::DeviceKind> {};
 

@@ -243,7 +243,7 @@ TEST(Generator, RefusesWhatTheLocalOneRefuses) {
   QUARRY_REFUSED(g.choice(3, 5, true, A{0.5, 0.5, 0.5}))
   QUARRY_REFUSED(g.advance(-100))
 #undef QUARRY_REFUSED
-  EXPECT_THROW(random::Generator(local::Sobol32()), local::NotSupported);
+  EXPECT_THROW(random::Generator{local::Sobol32()}, local::NotSupported);
   EXPECT_THROW(random::default_rng(-1), local::InvalidArgument);
   const testing::SmallChunks small(64);
   EXPECT_THROW(c.permutation(1000), local::NotSupported);

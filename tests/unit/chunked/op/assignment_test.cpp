@@ -158,7 +158,7 @@ TEST_P(Assigned, RandomIndicesMeanWhatTheyMeanOnWholeArrays) {
     while (of_values.size() > 0 && draw.one_in(4)) of_values.erase(0);
     const NdArray values = draw.values(of_values, draw.one_in(3) ? DType::float64 : dtype);
     const auto expected = outcome([&] {
-      const NdArray copy = whole.copy();
+      NdArray copy = whole.copy();
       ops::set(copy, terms.local, values);
       return copy;
     });
@@ -197,7 +197,7 @@ TEST_P(Assigned, RandomUpdatesMeanWhatTheyMeanOnWholeArrays) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ": shape " + local::to_string(shape) + ", index " + terms.text);
     const NdArray value = draw.values({}, DType::int64);
     const auto expected = outcome([&] {
-      const NdArray copy = whole.copy();
+      NdArray copy = whole.copy();
       ops::update(copy, terms.local, local::named_op<"multiply">(), value);
       return copy;
     });

@@ -367,7 +367,7 @@ TEST(Runtimes, PassesAreSwitchedOffByOptionOrEnvironment) {
   EXPECT_THROW(Runtime{options}, local::InvalidArgument);
   const Environment wrong("QUARRY_PASSES", "-cse,-sirk");
   try {
-    Runtime{on_cpu()};
+    const Runtime refused(on_cpu());
     ADD_FAILURE();
   } catch (const local::InvalidArgument& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("QUARRY_PASSES=-cse,-sirk: '-sirk' names no pass"));

@@ -91,8 +91,8 @@ TEST_P(Notation, LiteralsAreArrays) {
   EXPECT_EQ((ql::NdArray{1}).device().kind, GetParam());
   EXPECT_THROW((ql::NdArray{{1, 2}, {3}}), ql::InvalidArgument);
   EXPECT_THROW((ql::NdArray{{1, 2}, 3}), ql::InvalidArgument);
-  const ql::NdArray x = ql::arange(3), same{x};  // a copy of the handle
-  EXPECT_EQ(same.raw(), x.raw());
+  const ql::NdArray x = ql::arange(3);
+  EXPECT_EQ(ql::NdArray{x}.raw(), x.raw());  // a copy of the handle
   expect_text(ql::maximum(x, {1, 0, 5}), "[1 1 5]");
   expect_text(ql::add({1, 2}, {3, 4}), "[4 6]");
 }

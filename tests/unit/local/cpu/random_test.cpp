@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -109,6 +109,11 @@ std::vector<T> sample(Op op, DType dtype, const std::vector<uint64_t>& keys,
   return out;
 }
 
+template <class T>
+auto bits_of(T value) {
+  return std::bit_cast<std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>(value);
+}
+
 template <class T, class F>
 void check_samples(Op op, DType dtype, const std::vector<std::vector<T>>& parameters, const F& function) {
   constexpr size_t kCount = 3001;
@@ -122,7 +127,7 @@ void check_samples(Op op, DType dtype, const std::vector<std::vector<T>>& parame
     const std::vector<T> out = sample<T>(op, dtype, keys, constants);
     for (size_t i = 0; i < kCount; ++i) {
       const T expected = function(keys[i], given);
-      ASSERT_EQ(std::memcmp(&out[i], &expected, sizeof(T)), 0)
+      ASSERT_EQ(bits_of(out[i]), bits_of(expected))
           << name(dtype) << " operation " << static_cast<int>(op) << ": " << given[0] << " " << given.back();
     }
   }
@@ -136,7 +141,7 @@ void check_samples(Op op, DType dtype, const std::vector<std::vector<T>>& parame
     std::vector<T> given;
     for (size_t k = 0; k < count; ++k) given.push_back(varying[k][i]);
     const T expected = function(keys[i], given);
-    ASSERT_EQ(std::memcmp(&out[i], &expected, sizeof(T)), 0) << "operation " << static_cast<int>(op) << " at " << i;
+    ASSERT_EQ(bits_of(out[i]), bits_of(expected)) << "operation " << static_cast<int>(op) << " at " << i;
   }
 }
 

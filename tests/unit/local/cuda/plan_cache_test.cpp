@@ -115,7 +115,7 @@ TEST(TransformPlans, ManyLengthsFromTwoThreads) {
     for (int64_t n = 2; n < 160; ++n) {
       const NdArray x = test::arange({n}).astype(DType::float64);
       const auto sum = to_vector<std::complex<double>>(ops::fft::fft(x))[0];
-      EXPECT_NEAR(sum.real(), static_cast<double>(n * (n - 1) / 2), 1e-6) << n;
+      EXPECT_NEAR(sum.real(), static_cast<double>(n * (n - 1)) / 2, 1e-6) << n;
     }
   };
   std::thread other(transform);

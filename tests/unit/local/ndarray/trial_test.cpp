@@ -205,7 +205,7 @@ TEST(Trials, ConstantsAreKnown) {
     const NdArray list = from_vector<double>({0.25, 0.5});
     EXPECT_EQ(int64_t(widths(1, 1)), 4);
     EXPECT_EQ(to_vector<double>(list.copy()), (std::vector{0.25, 0.5}));
-    const Results results{pad(x[0], widths), quantile(x[0], list, 0)};
+    Results results{pad(x[0], widths), quantile(x[0], list, 0)};
     widths += 1;
     EXPECT_THROW(static_cast<void>(int64_t(widths(1, 1))), NeedsValue);
     NdArray other = {1, 2};

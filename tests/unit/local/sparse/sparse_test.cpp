@@ -327,7 +327,7 @@ TEST_P(Sparse, MatricesMultiplyAsMatricesAndArraysByElements) {
 
 TEST_P(Sparse, MethodsAndFunctionsOfMatricesGiveMatrices) {
   const SparseMatrix m = csc_matrix(reals({1, 2, 0, 3}).reshape({2, 2}));
-  const SparseArray a = m;
+  const SparseArray a = m;  // NOLINT(performance-unnecessary-copy-initialization): what is tested
   EXPECT_TRUE(issparse(m) && isspmatrix(m) && isspmatrix_csc(m) && !isspmatrix_csr(m));
   EXPECT_TRUE(issparse(a) && !isspmatrix(a) && !isspmatrix_csc(a));
   EXPECT_EQ(a.data().raw(), m.data().raw());
