@@ -155,7 +155,7 @@ TEST_P(Ownership, WritesToReadOnlyArraysAreRefusedWithTheReason) {
     const NdArray vector = each.vector.copy(), whole = each.matrix.copy();
     EXPECT_TRUE(vector.writeable()) << "a copy of " << each.reason;
     for (const auto& [name, write] : writers()) {
-      const std::string message = refusal([&] { write(each.vector, each.matrix); });
+      const std::string message = refusal([&, &write = write] { write(each.vector, each.matrix); });
       EXPECT_NE(message.find("read-only"), std::string::npos) << name << ", " << each.reason << ": " << message;
     }
     EXPECT_NE(refusal([&] { each.vector.fill(0); }).find(each.reason), std::string::npos) << each.reason;
@@ -165,7 +165,7 @@ TEST_P(Ownership, WritesToReadOnlyArraysAreRefusedWithTheReason) {
   // The same calls write where they may.
   for (const auto& [name, write] : writers()) {
     if (std::string_view(name) == "fft out=") continue;  // has an output of its own, read-only
-    EXPECT_EQ(refusal([&] { write(numbers({3}), numbers({3, 3})); }), "") << name;
+    EXPECT_EQ(refusal([&, &write = write] { write(numbers({3}), numbers({3, 3})); }), "") << name;
   }
 }
 

@@ -352,7 +352,7 @@ TEST_P(TrialsOfDevices, AreWhatTheyTake) {
           continue;
         }
         ++tried;
-        const auto call = [&](Arrays arrays) { return Results{function(arrays[0])}; };
+        const auto call = [&, &function = function](Arrays arrays) { return Results{function(arrays[0])}; };
         const int64_t told = trial(call, {{{shape, dtype}}}, GetParam()).peak_bytes;
         const std::string text = fmt::format("{} of {}{}", what, name(dtype), to_string(shape));
         EXPECT_GE(told, taken) << text;
