@@ -6,23 +6,12 @@
 
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/compositions.h"
 
 namespace quarry {
 
-namespace {
-
-bool fits(const Scalar& value, DType dtype) {
-  try {
-    local::check_weak_fits(value, dtype);
-  } catch (const local::InvalidArgument&) {
-    return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype) {
+Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype, local::Casting casting) {
   std::vector<local::PromotionOperand> operands;
   for (const Operand& arg : args) {
     if (arg.is_array())
@@ -30,28 +19,18 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
     else
       operands.push_back({arg.scalar().dtype(), arg.scalar().weak()});
   }
-  const local::OpTypes types = local::resolve(op, operands, dtype);
+  const local::OpTypes types = local::resolve(op, operands, dtype, casting);
+  const bool converts = dtype || casting != local::Casting::same_kind;
   std::vector<expr::NodePtr> nodes;
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].is_array()) {
-      nodes.push_back(args[i].array().node());
+      nodes.push_back(converts ? expr::cast(args[i].array().node(), types.args[i]) : args[i].array().node());
       continue;
     }
     const Scalar& scalar = args[i].scalar();
-    DType bound = scalar.dtype();
-    if (scalar.weak()) {
-      bound = types.args[i];
-      if (local::is_integer(scalar.dtype()) && local::is_integer(bound)) {
-        // A comparison with a literal beyond the array's range has an answer; everything else is Python's
-        // OverflowError.
-        if (local::info(op).rule == local::OpRule::comparison && !fits(scalar, bound))
-          bound = scalar.dtype();
-        else
-          local::check_weak_fits(scalar, bound);
-        if (op == "power"_op && i == 1 && local::kind(bound) == 'i' && scalar.as_int64() < 0)
-          throw local::InvalidArgument("Integers to negative integer powers are not allowed.");
-      }
-    }
+    const DType bound = local::literal_dtype(op, scalar, types.args[i]);
+    if (op == "power"_op && i == 1 && local::kind(bound) == 'i' && scalar.as_int64() < 0)
+      throw local::InvalidArgument("Integers to negative integer powers are not allowed.");
     nodes.push_back(expr::constant(scalar, bound));
   }
   return Array(expr::elementwise(op, std::move(nodes), dtype));
@@ -73,14 +52,16 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #include "quarry/local/program/ufunc.def"
 #undef QUARRY_OP
 
-Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high) {
-  if (low && high) {
-    const Operand args[] = {x, *low, *high};
-    return apply("clip"_op, args);
-  }
-  if (low) return maximum(x, *low);
-  if (high) return minimum(x, *high);
-  return positive(x);
+Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high,
+           std::optional<DType> dtype, local::Casting casting) {
+  const auto bounds = [&](const std::optional<Operand>& bound, bool below) {
+    return bound && (bound->is_array() || !local::compositions::bounds_nothing(x.dtype(), bound->scalar(), below));
+  };
+  const bool has_low = bounds(low, true), has_high = bounds(high, false);
+  if (has_low && has_high) return apply("clip"_op, std::array<Operand, 3>{x, *low, *high}, dtype, casting);
+  if (has_low) return apply("maximum"_op, std::array<Operand, 2>{x, *low}, dtype, casting);
+  if (has_high) return apply("minimum"_op, std::array<Operand, 2>{x, *high}, dtype, casting);
+  return apply("positive"_op, std::array<Operand, 1>{x}, dtype, casting);
 }
 
 Array astype(const Array& x, DType dtype) { return Array(expr::cast(x.node(), dtype)); }

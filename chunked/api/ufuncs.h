@@ -15,8 +15,10 @@
 
 namespace quarry {
 
-// Any operation of the table by its number; `dtype` forces the loop as NumPy's dtype= does.
-Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype = std::nullopt);
+// Any operation of the table by its number; `dtype` forces the loop as NumPy's dtype= does, and `casting` is the rule
+// by which operands are converted to it.
+Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype = std::nullopt,
+            local::Casting casting = local::Casting::same_kind);
 
 #define QUARRY_ARGS_1 const Operand& x
 #define QUARRY_ARGS_2 const Operand &x, const Operand &y
@@ -93,7 +95,8 @@ concept ChunkedCall = (ChunkedOperand<T> && ...) && (ChunkedExactly<T> || ...);
 #undef QUARRY_EXACT_3
 
 // With one bound absent: clip(x, none, 1).
-Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high);
+Array clip(const Array& x, const std::optional<Operand>& low, const std::optional<Operand>& high,
+           std::optional<DType> dtype = std::nullopt, local::Casting casting = local::Casting::same_kind);
 Array astype(const Array& x, DType dtype);  // unsafe, as NumPy's
 // To `decimals` places, halves to even. Throws TypeError for bool with decimals.
 Array round(const Array& x, int64_t decimals = 0);

@@ -61,7 +61,10 @@ struct Hasher {
 NodePtr make(Payload payload, const Dims& shape, DType dtype, Grid grid, bool generated = false,
              bool chosen_grid = false) {
   auto node = std::make_shared<Node>();
-  local::element_count(shape);  // throws where it does not fit 64 bits
+  int64_t bytes = local::element_count(shape);  // throws where it does not fit 64 bits
+  if (__builtin_mul_overflow(bytes, local::itemsize(dtype), &bytes))
+    throw InvalidArgument(fmt::format("array is too big: the shape {} of {} has more bytes than 64 bits can count",
+                                      local::to_string(shape), local::name(dtype)));
   op::Hash hash;
   hash.add(static_cast<uint64_t>(payload.index())).add(shape).add(static_cast<int>(dtype)).add(grid);
   std::visit(Hasher{hash}, payload);

@@ -304,6 +304,46 @@ void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim) 
     throw TypeError(fmt::format("{}() takes one axis or none", row.name));
 }
 
+std::pair<Axes, uint32_t> reduced_axes(Reduction reduction, const Dims& shape, const Axes& first, const Axes& named,
+                                       const ReductionGiven& given) {
+  const ReductionInfo& row = info(reduction);
+  if (!first.none() && !named.none()) throw TypeError(fmt::format("{}() got axis twice", row.name));
+  const Axes& axes = first.none() ? named : first;
+  const uint32_t mask = axes.mask(shape.size());
+  const auto refuse = [&row](bool given, bool taken, const char* keyword) {
+    if (given && !taken)
+      throw TypeError(fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
+  };
+  refuse(given.dtype, row.takes_dtype, "dtype");
+  refuse(given.ddof, row.takes_ddof, "ddof");
+  refuse(given.mean, row.takes_ddof, "mean");
+  refuse(given.initial, row.takes_initial, "initial");
+  refuse(given.where, !row.has_position, "where");
+  check_axes(reduction, axes, mask, shape.size());
+  // Means count along the axis, so that an array without axes has none, unlike sum() and others.
+  const bool counts = reduction == "mean"_reduction || row.takes_ddof;
+  if (counts && shape.size() == 0 && !given.where && !axes.none() && !axes.list().empty())
+    throw IndexError(fmt::format("axis {} is out of bounds for array of dimension 0", axes.list()[0]));
+  if (!given.initial) check_reducible(reduction, shape, mask);
+  if (given.where && !row.has_identity && !given.initial)
+    throw InvalidArgument(
+        fmt::format("reduction operation '{}' does not have an identity, so to use a where mask one has to specify "
+                    "'initial'",
+                    reducing_name(reduction)));
+  return {axes, mask};
+}
+
+ReductionDTypes reduction_dtypes(Reduction reduction, DType dtype, std::optional<DType> wanted, bool to_one) {
+  const ReductionInfo& row = info(reduction);
+  if (!wanted) return {accumulate_dtype(reduction, dtype), std::nullopt};
+  // The root of one number is rounded; that of an array has no loop of integers.
+  if (reduction == "std"_reduction && !to_one && !is_float(*wanted) && !is_complex(*wanted))
+    check_root(DType::float64, *wanted);
+  if (!is_float(*wanted) && !is_complex(*wanted) && !row.takes_initial) return {DType::float64, wanted};
+  if (row.takes_ddof && is_complex(*wanted)) return {*wanted, wanted};
+  return {*wanted, std::nullopt};
+}
+
 Reduction executed_reduction(Reduction reduction, DType accumulate, Device device) {
   if (!is_extreme(reduction) || !is_complex(accumulate) || acts_as(device) == DeviceKind::cpu) return reduction;
   return reduction == "min"_reduction ? "argmin"_reduction : "argmax"_reduction;
@@ -380,60 +420,25 @@ NdArray deliver(const char* function, const NdArray& result, const Dims& shape, 
 NdArray reduce(Reduction reduction, const NdArray& x, const Axes& given, const ReduceOptions& options) {
   const Range named(info(reduction).name);
   const ReductionInfo& row = info(reduction);
-  if (!given.none() && !options.axis.none()) throw TypeError(fmt::format("{}() got axis twice", row.name));
-  const Axes& axes = given.none() ? options.axis : given;
-  const uint32_t mask = axes.mask(x.ndim());
-  const auto refuse = [&row](bool given, bool taken, const char* keyword) {
-    if (given && !taken)
-      throw TypeError(fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
-  };
-  refuse(options.dtype.has_value(), row.takes_dtype, "dtype");
-  refuse(options.ddof != 0, row.takes_ddof, "ddof");
-  refuse(options.mean.has_value(), row.takes_ddof, "mean");
-  refuse(options.initial.has_value(), row.takes_initial, "initial");
-  refuse(options.where.has_value(), !row.has_position, "where");
-  check_axes(reduction, axes, mask, x.ndim());
-  // Means count along the axis, so that an array without axes has none, unlike sum() and others.
-  const bool counts = reduction == "mean"_reduction || row.takes_ddof;
-  if (counts && x.ndim() == 0 && !options.where && !axes.none() && !axes.list().empty())
-    throw IndexError(fmt::format("axis {} is out of bounds for array of dimension 0", axes.list()[0]));
-  DType accumulate = accumulate_dtype(reduction, x.dtype());
-  std::optional<DType> converted;  // the result of mean, var and std in an integer dtype
-  if (options.dtype) {
-    accumulate = *options.dtype;
-    if (!is_float(accumulate) && !is_complex(accumulate) && !row.takes_initial) {
-      converted = accumulate;
-      accumulate = DType::float64;
-    } else if (row.takes_ddof && is_complex(accumulate)) {
-      converted = accumulate;
-    }
-  } else if (options.out && (reduction == "sum"_reduction || reduction == "prod"_reduction)) {
-    // Accumulated in what out and the array promote to, as NumPy's ufuncs resolve the loop.
+  const ReductionGiven keywords{options.dtype.has_value(), options.ddof != 0, options.mean.has_value(),
+                                options.initial.has_value(), options.where.has_value()};
+  const auto [axes, mask] = reduced_axes(reduction, x.shape(), given, options.axis, keywords);
+  auto [accumulate, converted] = reduction_dtypes(reduction, x.dtype(), options.dtype, std::popcount(mask) == x.ndim());
+  // Accumulated in what out and the array promote to, as NumPy's ufuncs resolve the loop.
+  if (!options.dtype && options.out && (reduction == "sum"_reduction || reduction == "prod"_reduction))
     accumulate = promote_types(x.dtype(), options.out->dtype());
-  }
 
   // States have the kept axes as 1, so that they align with the space.
   const Dims kept = reduced_shape(x.shape(), mask, /*keepdims=*/true);
-  if (!options.initial) check_reducible(reduction, x.shape(), mask);
-  if (options.where && !row.has_identity && !options.initial)
-    throw InvalidArgument(
-        fmt::format("reduction operation '{}' does not have an identity, so to use a where mask one has to specify "
-                    "'initial'",
-                    reducing_name(reduction)));
-
   if (row.has_position && options.out && !can_cast(options.out->dtype(), DType::int64, Casting::safe) &&
       options.out->shape() == reduced_shape(x.shape(), mask, options.keepdims))
     throw TypeError(
         fmt::format("Cannot cast array data from dtype('{}') to dtype('int64') according to the rule 'safe'",
                     name(options.out->dtype())));
   if (reduction == "std"_reduction && options.out) check_root(real_type(accumulate), options.out->dtype());
-  // The root of one number is rounded; that of an array has no loop of integers.
-  if (reduction == "std"_reduction && converted && std::popcount(mask) < x.ndim())
-    check_root(DType::float64, *converted);
-
   std::vector<const NdArray*> arrays{&x};
   if (options.where) {
-    check_where(*options.where);
+    check_where(options.where->dtype());
     arrays.push_back(&*options.where);
   }
   if (options.out) arrays.push_back(&*options.out);

@@ -21,6 +21,20 @@ std::vector<NdArray> run_reductions(const Program& program, std::span<const NdAr
 void check_reducible(Reduction reduction, const Dims& shape, uint32_t mask);
 // Throws TypeError for more than one axis of a reduction that gives positions.
 void check_axes(Reduction reduction, const Axes& axes, uint32_t mask, int ndim);
+// Which keywords a call gives.
+struct ReductionGiven {
+  bool dtype = false, ddof = false, mean = false, initial = false, where = false;
+};
+// The axes, given first or by name, and their mask. Throws what a call of such keywords over such axes is refused with.
+std::pair<Axes, uint32_t> reduced_axes(Reduction reduction, const Dims& shape, const Axes& first, const Axes& named,
+                                       const ReductionGiven& given);
+// What values of `dtype` are accumulated in, and what the result of mean, var and std is converted to where dtype= is
+// no dtype of theirs. `to_one`: all axes are reduced. Throws TypeError for std of several numbers in integers.
+struct ReductionDTypes {
+  DType accumulate;
+  std::optional<DType> converted;
+};
+ReductionDTypes reduction_dtypes(Reduction reduction, DType dtype, std::optional<DType> wanted, bool to_one);
 // The position of an element in C order over the reduced axes of `shape`.
 ValueId reduced_position(Program& program, const Dims& shape, uint32_t mask);
 // The reduction that runs in place of `reduction`: that of positions where several NaNs among complex numbers would

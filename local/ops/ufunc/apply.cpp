@@ -227,7 +227,7 @@ std::vector<NdArray> run_general(const char* name, std::span<const Op> ops, std:
   std::vector<const NdArray*> all(inputs.arrays.begin(), inputs.arrays.begin() + static_cast<int64_t>(inputs.count));
   std::vector<Dims> shapes{inputs.shape};
   if (options.where) {
-    check_where(*options.where);
+    check_where(options.where->dtype());
     all.push_back(&*options.where);
     shapes.push_back(options.where->shape());
   }
@@ -347,19 +347,23 @@ NdArray new_result(std::span<const NdArray* const> inputs, const Dims& space, DT
   return NdArray(shape, dtype, context).transpose(std::span(back.data(), static_cast<size_t>(ndim)));
 }
 
-ValueId bind_literal(Program& program, Op op, const Scalar& scalar, DType wanted) {
-  if (!scalar.weak()) return program.constant(scalar, scalar.dtype());
+DType literal_dtype(Op op, const Scalar& scalar, DType wanted) {
+  if (!scalar.weak()) return scalar.dtype();
   if (!takes_any_literal(op))
     check_weak_fits(scalar, literal_range(op, wanted));
   else if (info(op).rule != OpRule::select && is_integer(wanted) && is_integer(scalar.dtype()) && !fits(scalar, wanted))
-    return program.constant(scalar, scalar.dtype());
-  return program.constant(scalar, wanted);
+    return scalar.dtype();
+  return wanted;
 }
 
-void check_where(const NdArray& where) {
-  if (where.dtype() != DType::bool_)
+ValueId bind_literal(Program& program, Op op, const Scalar& scalar, DType wanted) {
+  return program.constant(scalar, literal_dtype(op, scalar, wanted));
+}
+
+void check_where(DType where) {
+  if (where != DType::bool_)
     throw TypeError(fmt::format("Cannot cast array data from dtype('{}') to dtype('bool') according to the rule 'safe'",
-                                name(where.dtype())));
+                                name(where)));
 }
 
 void check_writable(const NdArray& out) {

@@ -37,11 +37,13 @@ inline std::vector<NdArray> apply(const MultiOutput& function, std::span<const A
 // axes in memory as those of the inputs, where these agree, so that neither is read or written across, else C order.
 NdArray new_result(std::span<const NdArray* const> inputs, const Dims& space, DType dtype, const ExecContext& context);
 
-// A literal among the arguments of `op` as a constant of the dtype that its loop wants. Throws InvalidArgument where it
-// does not fit.
+// The dtype as which a literal among the arguments of `op` takes part, where the loop wants one dtype. Throws
+// InvalidArgument where the literal does not fit and has no meaning beyond the range.
+DType literal_dtype(Op op, const Scalar& literal, DType wanted);
+// The literal as a constant of that dtype.
 ValueId bind_literal(Program& program, Op op, const Scalar& literal, DType wanted);
 // Throws TypeError unless the mask is bool ("Cannot cast array data from dtype('int64') to dtype('bool') ...").
-void check_where(const NdArray& where);
+void check_where(DType where);
 // Throws InvalidArgument for a read-only array, and where a write would reach one element twice.
 void check_writable(const NdArray& out);
 

@@ -8,6 +8,18 @@
 
 namespace quarry::local::compositions {
 
+// Whether a bound of clip() is a literal integer at the end of the range of an integer dtype or beyond it.
+inline bool bounds_nothing(DType dtype, const Scalar& bound, bool below) {
+  if (!is_integer(dtype) || !bound.weak() || !is_integer(bound.dtype())) return false;
+  const bool big = bound.dtype() == DType::uint64;  // above INT64_MAX
+  const int64_t value = bound.as_int64();
+  const int bits = static_cast<int>(itemsize(dtype) * 8);
+  const bool is_signed = kind(dtype) == 'i';
+  if (below) return !big && value <= (is_signed ? -(int64_t{1} << (bits - 2)) * 2 : 0);
+  if (is_signed) return big || value >= (int64_t{1} << (bits - 2)) - 1 + (int64_t{1} << (bits - 2));
+  return bits == 64 ? big && bound.as_uint64() == UINT64_MAX : big || value >= (int64_t{1} << bits) - 1;
+}
+
 // |x - y| <= atol + rtol |y|, with equal infinities.
 template <class V, class F>
 V isclose(F&& f, const V& x, const V& y, const V& rtol, const V& atol, bool equal_nan) {

@@ -197,7 +197,7 @@ NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const Reduce
   if (options.initial) check_literal(*options.initial, loop);
   const auto initial = options.initial ? std::optional(Scalar::strong(*options.initial, loop)) : std::nullopt;
   if (options.where) {
-    check_where(*options.where);
+    check_where(options.where->dtype());
     if (!identity && !initial)
       throw InvalidArgument(fmt::format(
           "reduction operation '{}' does not have an identity, so to use a where mask one has to specify 'initial'",

@@ -237,20 +237,11 @@ NdArray clip_between(const NdArray& a, const std::optional<Arg>& a_min, const st
         "Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.");
   std::optional<Arg> low = a_min ? a_min : min, high = a_max ? a_max : max;
   const UfuncOptions options{dtype, out, where, casting};
-  if (is_integer(a.dtype())) {
-    const auto outside = [&](const std::optional<Arg>& bound, bool below) {
-      if (!bound || bound->array() || !bound->scalar().weak() || !is_integer(bound->scalar().dtype())) return false;
-      const bool big = bound->scalar().dtype() == DType::uint64;  // above INT64_MAX
-      const int64_t value = bound->scalar().as_int64();
-      const int bits = static_cast<int>(a.itemsize() * 8);
-      const bool is_signed = kind(a.dtype()) == 'i';
-      if (below) return !big && value <= (is_signed ? -(int64_t{1} << (bits - 2)) * 2 : 0);
-      if (is_signed) return big || value >= (int64_t{1} << (bits - 2)) - 1 + (int64_t{1} << (bits - 2));
-      return bits == 64 ? big && bound->scalar().as_uint64() == UINT64_MAX : big || value >= (int64_t{1} << bits) - 1;
-    };
-    if (outside(low, true)) low.reset();
-    if (outside(high, false)) high.reset();
-  }
+  const auto idle = [&](const std::optional<Arg>& bound, bool below) {
+    return bound && !bound->array() && compositions::bounds_nothing(a.dtype(), bound->scalar(), below);
+  };
+  if (idle(low, true)) low.reset();
+  if (idle(high, false)) high.reset();
   if (!low && !high) return apply("positive"_op, {a}, options);
   if (!low) return apply("minimum"_op, {a, *high}, options);
   if (!high) return apply("maximum"_op, {a, *low}, options);
