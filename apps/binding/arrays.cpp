@@ -11,6 +11,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/ops/indexing/index_support.h"
 
 namespace quarry::apps::expression {
 
@@ -71,7 +72,11 @@ Operand to_operand(const Value& value) {
 
 Array to_array(const Value& value, std::optional<DType> dtype) {
   if (const Array* array = value.as<Array>()) return dtype ? array->astype(*dtype) : *array;
-  if (const std::optional<Number> number = value.number()) return full({}, to_scalar(*number, dtype), dtype);
+  if (const std::optional<Number> number = value.number()) {
+    const Scalar scalar = to_scalar(*number, dtype);
+    if (dtype) local::check_literal(scalar, *dtype);
+    return full({}, scalar, dtype);
+  }
   const SequenceValue* sequence = value.sequence();
   if (sequence == nullptr) throw TypeError("a " + type_name(value) + " is no array");
   if (holds_array(value)) {
@@ -85,18 +90,18 @@ Array to_array(const Value& value, std::optional<DType> dtype) {
   const DType type = dtype.value_or(dtype_of_numbers(numbers));
   std::vector<std::byte> bytes(numbers.size() * static_cast<size_t>(local::itemsize(type)));
   for (size_t i = 0; i < numbers.size(); ++i) {
-    local::check_weak_fits(numbers[i], type);
+    local::check_literal(numbers[i], type);
     numbers[i].store(type, bytes.data() + i * static_cast<size_t>(local::itemsize(type)));
   }
   return Array::from_local(local::from_bytes(bytes.data(), type, shape));
 }
 
-Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype) {
+Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype, local::Casting casting) {
   if (holds_large_int(args)) {
     const std::vector<Value> fitting =
         op == "cast"_op ? with_large_ints_as_floats(std::vector<Value>{args[0], DTypeValue{dtype.value()}})
                         : with_large_operands(op, args, dtype);
-    if (!holds_large_int(fitting)) return apply(op, std::span(fitting).first(args.size()), dtype);
+    if (!holds_large_int(fitting)) return apply(op, std::span(fitting).first(args.size()), dtype, casting);
   }
   std::vector<Operand> operands;
   for (const Value& arg : args) {
@@ -105,8 +110,8 @@ Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype) {
     }
     operands.push_back(to_operand(arg));
   }
-  if (op == "cast"_op) return to_array(args[0]).astype(dtype.value());
-  return quarry::apply(op, operands, dtype);
+  if (op == "cast"_op) return to_array(args[0], dtype.value());
+  return quarry::apply(op, operands, dtype, casting);
 }
 
 Value array_unary(UnaryOp op, const Value& operand) { return apply(ufunc(op), std::span(&operand, 1)); }
@@ -188,7 +193,7 @@ struct AttributeRow {
 
 const AttributeRow kAttributes[] = {
     {"T", [](const Array& a) { return Value(a.T()); }},
-    {"mT", [](const Array& a) { return Value(swapaxes(a, -1, -2)); }},
+    {"mT", [](const Array& a) { return Value(quarry::matrix_transpose(a)); }},
     {"shape", [](const Array& a) { return Value::tuple(a.shape()); }},
     {"ndim", [](const Array& a) { return Value(a.ndim()); }},
     {"size", [](const Array& a) { return Value(a.size()); }},

@@ -14,7 +14,8 @@ bool is_operand(const Value& value);
 // As np.asarray: arrays as they are, numbers 0-d, sequences of numbers or arrays stacked. Throws TypeError.
 Array to_array(const Value& value, std::optional<DType> dtype = std::nullopt);
 // Applies an elementwise operation; Python numbers stay weak. Throws TypeError, InvalidArgument.
-Value apply(local::Op op, std::span<const Value> args, std::optional<DType> dtype = std::nullopt);
+Value apply(local::Op op, std::span<const Value> args, std::optional<DType> dtype = std::nullopt,
+            local::Casting casting = local::Casting::same_kind);
 Value array_unary(UnaryOp op, const Value& operand);
 Value array_binary(BinaryOp op, const Value& left, const Value& right);
 Value array_compare(CompareOp op, const Value& left, const Value& right);

@@ -67,30 +67,32 @@ struct Convert<bool> {
   static bool fits(const Value& value) { return value.is<bool>(); }
   static bool from(const Value& value, const std::string& what, Keep&) { return to_truth(value, what); }
 };
+// The dtype of an array without axes, which is a number: one of this process, or a chunked one that is computed then.
+inline std::optional<DType> dtype_of_number(const Value& value) {
+  if (const NdArray* array = value.as<NdArray>())
+    return array->ndim() == 0 ? std::optional(array->dtype()) : std::nullopt;
+  const Array* array = value.as<Array>();
+  return array != nullptr && array->ndim() == 0 ? std::optional(array->dtype()) : std::nullopt;
+}
 template <std::integral T>
 struct Convert<T> {
   static bool fits(const Value& value) {
-    const NdArray* array = value.as<NdArray>();
-    return value.is<Int>() || value.is<bool>() ||
-           (array != nullptr && array->ndim() == 0 && local::is_integer(array->dtype()));
+    const std::optional<DType> dtype = dtype_of_number(value);
+    return value.is<Int>() || value.is<bool>() || (dtype && local::is_integer(*dtype));
   }
   static T from(const Value& value, const std::string& what, Keep&) { return static_cast<T>(to_index(value, what)); }
 };
 template <>
 struct Convert<double> {
   static bool fits(const Value& value) {
-    const NdArray* array = value.as<NdArray>();
-    return (value.number() && !value.is<std::complex<double>>()) ||
-           (array != nullptr && array->ndim() == 0 && !local::is_complex(array->dtype()));
+    const std::optional<DType> dtype = dtype_of_number(value);
+    return (value.number() && !value.is<std::complex<double>>()) || (dtype && !local::is_complex(*dtype));
   }
   static double from(const Value& value, const std::string& what, Keep&) { return to_real_number(value, what); }
 };
 template <>
 struct Convert<Scalar> {
-  static bool fits(const Value& value) {
-    const NdArray* array = value.as<NdArray>();
-    return value.number() || (array != nullptr && array->ndim() == 0);
-  }
+  static bool fits(const Value& value) { return value.number() || dtype_of_number(value); }
   static Scalar from(const Value& value, const std::string& what, Keep&) { return to_local_scalar(value, what); }
 };
 template <>

@@ -14,7 +14,12 @@ bool asks_nothing(const Parameter& parameter, const Value& value) {
   if (std::find(std::begin(kHints), std::end(kHints), parameter.name) != std::end(kHints)) return true;
   if (value.is_none()) return true;
   const auto* text = value.as<std::string>();
-  if (parameter.name == "order") return text != nullptr && (*text == "C" || *text == "K" || *text == "A");
+  if (parameter.name == "order") {
+    // Chunked arrays have no order in memory.
+    if (text != nullptr && *text != "C" && *text != "F" && *text != "K" && *text != "A")
+      throw local::InvalidArgument("order must be one of 'C', 'F', 'A', or 'K' (got '" + *text + "')");
+    return text != nullptr;
+  }
   return parameter.default_value && same_value(value, *parameter.default_value);
 }
 

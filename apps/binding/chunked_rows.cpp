@@ -2,6 +2,9 @@
 
 #include <limits>
 
+#include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/products/einsum_plan.h"
+
 namespace quarry::apps::expression::chunked_rows {
 
 using local::InvalidArgument;
@@ -42,6 +45,12 @@ Array array(const Array& object, Maybe<DType> dtype, Maybe<bool>, std::string_vi
   return quarry::reshape(result, extents);
 }
 Array asarray(const Array& a, Maybe<DType> dtype) { return cast_to(a, dtype); }
+
+Array astype_method(const Array& a, DType dtype, std::string_view order, std::string_view casting, bool, bool) {
+  is_fortran(order);
+  local::check_cast(a.dtype(), dtype, local::parse_casting(casting));
+  return quarry::astype(a, dtype);
+}
 
 Array zeros(const Ints& shape, Maybe<DType> dtype) { return quarry::zeros(dims_of(shape), or_float(dtype)); }
 Array ones(const Ints& shape, Maybe<DType> dtype) { return quarry::ones(dims_of(shape), or_float(dtype)); }
@@ -105,21 +114,29 @@ int64_t ndim(const Array& a) { return a.ndim(); }
 
 namespace {
 
-std::vector<Array> cast_all(std::vector<Array> arrays, Maybe<DType> dtype) {
-  for (Array& array : arrays) array = cast_to(array, dtype);
+std::vector<Array> cast_all(std::vector<Array> arrays, Maybe<DType> dtype, std::string_view casting) {
+  const Casting rule = local::parse_casting(casting);
+  for (Array& array : arrays) {
+    if (dtype) local::check_cast(array.dtype(), *dtype, rule);
+    array = cast_to(array, dtype);
+  }
   return arrays;
 }
 
 }  // namespace
 
-Array concatenate(const std::vector<Array>& arrays, Maybe<int64_t> axis, Maybe<DType> dtype) {
-  return quarry::concat(cast_all(arrays, dtype), axis);
+Array concatenate(const std::vector<Array>& arrays, Maybe<int64_t> axis, Maybe<DType> dtype, std::string_view casting) {
+  return quarry::concat(cast_all(arrays, dtype, casting), axis);
 }
-Array stack(const std::vector<Array>& arrays, int64_t axis, Maybe<DType> dtype) {
-  return quarry::stack(cast_all(arrays, dtype), axis);
+Array stack(const std::vector<Array>& arrays, int64_t axis, Maybe<DType> dtype, std::string_view casting) {
+  return quarry::stack(cast_all(arrays, dtype, casting), axis);
 }
-Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype) { return quarry::vstack(cast_all(tup, dtype)); }
-Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype) { return quarry::hstack(cast_all(tup, dtype)); }
+Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype, std::string_view casting) {
+  return quarry::vstack(cast_all(tup, dtype, casting));
+}
+Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype, std::string_view casting) {
+  return quarry::hstack(cast_all(tup, dtype, casting));
+}
 
 namespace {
 
@@ -161,27 +178,17 @@ Array rechunk(const Array& x, const std::variant<int64_t, std::vector<AxisExtent
   return x.rechunk(Grid(std::move(axes)));
 }
 
-namespace {
-
-Array clipped(const Array& a, const Maybe<Operand>& low, const Maybe<Operand>& high, Maybe<DType> dtype) {
-  if (!low && !high) return cast_to(a, dtype);
-  if (!low || !high) {
-    const Operand args[] = {a, low ? *low : *high};
-    return quarry::apply(low ? "maximum"_op : "minimum"_op, args, dtype);
-  }
-  const Operand args[] = {a, *low, *high};
-  return quarry::apply("clip"_op, args, dtype);
-}
-
-}  // namespace
-
 Array clip_between(const Array& a, const Maybe<Operand>& a_min, const Maybe<Operand>& a_max, const Maybe<Operand>& min,
-                   const Maybe<Operand>& max, Maybe<DType> dtype) {
-  if ((a_min && min) || (a_max && max)) throw InvalidArgument("give either a_min and a_max or min and max");
-  return clipped(a, min ? min : a_min, max ? max : a_max, dtype);
+                   const Maybe<Operand>& max, const Maybe<Array>& where, Casting casting, Maybe<DType> dtype) {
+  if ((a_min || a_max) && (min || max))
+    throw InvalidArgument(
+        "Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.");
+  const Array result = quarry::clip(a, min ? min : a_min, max ? max : a_max, dtype, casting);
+  return where ? quarry::where(*where, result, false) : result;  // elsewhere a new array has zeros
 }
-Array clip_method(const Array& a, const Maybe<Operand>& min, const Maybe<Operand>& max, Maybe<DType> dtype) {
-  return clipped(a, min, max, dtype);
+Array clip_method(const Array& a, const Maybe<Operand>& min, const Maybe<Operand>& max, const Maybe<Array>& where,
+                  Casting casting, Maybe<DType> dtype) {
+  return clip_between(a, min, max, {}, {}, where, casting, dtype);
 }
 
 Array round_to(const Array& a, int64_t decimals) { return quarry::round(a, decimals); }
@@ -198,15 +205,119 @@ std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, con
   return quarry::apply("where"_op, args);
 }
 
+namespace {
+
+// Axis by axis, or what broadcasts.
+using PadWidths = std::variant<local::ops::AxisWidths, NdArray>;
+
+}  // namespace
+
+Array pad(const Array& array, const local::ops::AxisWidths& pad_width, std::string_view mode,
+          const Maybe<NdArray>& stat_length, const Maybe<NdArray>& constant_values, const Maybe<NdArray>& end_values,
+          Maybe<std::string_view> reflect_type) {
+  return quarry::pad(array, PadWidths(pad_width), mode, {stat_length, constant_values, end_values, reflect_type});
+}
+Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, const Maybe<NdArray>& stat_length,
+          const Maybe<NdArray>& constant_values, const Maybe<NdArray>& end_values,
+          Maybe<std::string_view> reflect_type) {
+  return quarry::pad(array, PadWidths(pad_width), mode, {stat_length, constant_values, end_values, reflect_type});
+}
+
+// ---- Products ----
+
+namespace {
+
+// The operands in the dtype of the loop, where one is asked for.
+Array cast_for(const char* function, const Array& x, Maybe<DType> dtype, Casting casting) {
+  if (!dtype || x.dtype() == *dtype) return x;
+  if (!local::can_cast(x.dtype(), *dtype, casting))
+    throw local::TypeError(std::string("Cannot cast ") + function + " input from dtype('" + local::name(x.dtype()) +
+                           "') to dtype('" + local::name(*dtype) + "') with casting rule '" + local::name(casting) +
+                           "'");
+  return x.astype(*dtype);
+}
+
+std::string label_text(const local::ops::EinsumLabels& labels) {
+  std::string text;
+  for (const char letter : local::ops::letters_of(labels)) text += letter == '.' ? "..." : std::string(1, letter);
+  return text;
+}
+
+}  // namespace
+
+Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands,
+             const local::ops::EinsumOptimize&, Maybe<DType> dtype, std::string_view order, Casting casting) {
+  is_fortran(order);
+  if (operands.empty())
+    throw InvalidArgument("must specify the einstein sum subscripts string and at least one operand");
+  std::string subscripts;
+  std::vector<Array> arrays;
+  const auto add_array = [&](size_t i) {
+    const Array* array = std::get_if<Array>(&operands[i]);
+    if (array == nullptr) throw local::TypeError("einsum: argument " + std::to_string(i) + " must be an array");
+    arrays.push_back(*array);
+  };
+  const auto labels_at = [&](size_t i) {
+    if (const auto* labels = std::get_if<local::ops::EinsumLabels>(&operands[i])) return label_text(*labels);
+    // A list of integers alone was taken for an array.
+    const Array* list = std::get_if<Array>(&operands[i]);
+    if (list == nullptr || list->ndim() != 1 || (list->size() > 0 && !local::is_integer(list->dtype())))
+      throw local::TypeError("each subscript must be either an integer or an ellipsis");
+    local::ops::EinsumLabels numbers;
+    for (const int64_t number : local::to_vector<int64_t>(list->astype(DType::int64).to_host()))
+      numbers.emplace_back(number);
+    return label_text(numbers);
+  };
+  if (const auto* text = std::get_if<std::string>(&operands[0])) {
+    subscripts = *text;
+    for (size_t i = 1; i < operands.size(); ++i) add_array(i);
+  } else {
+    size_t i = 0;
+    for (; i + 1 < operands.size(); i += 2) {
+      add_array(i);
+      subscripts += (i == 0 ? "" : ",") + labels_at(i + 1);
+    }
+    if (i < operands.size()) subscripts += "->" + labels_at(i);
+  }
+  return quarry::einsum(subscripts, arrays, dtype, casting);
+}
+
+Array matmul(const Array& x1, const Array& x2, Casting casting, Maybe<DType> dtype) {
+  return quarry::matmul(cast_for("matmul", x1, dtype, casting), cast_for("matmul", x2, dtype, casting));
+}
+
+Array vecdot(const Array& x1, const Array& x2, const local::ops::CoreAxes& axes, Maybe<int64_t> axis, bool keepdims,
+             Casting casting, Maybe<DType> dtype) {
+  if (axes && axis) throw local::TypeError("cannot specify both 'axis' and 'axes'");
+  if (axes) throw local::NotSupported("vecdot() of chunked arrays takes axis, not axes");
+  const Array result =
+      quarry::vecdot(cast_for("vecdot", x1, dtype, casting), cast_for("vecdot", x2, dtype, casting), axis.value_or(-1));
+  if (!keepdims) return result;
+  // The summed axis stays where x1 has it, counted from the end.
+  const int64_t place = axis ? *axis < 0 ? *axis : *axis - x1.ndim() : -1;
+  return quarry::expand_dims(result, place);
+}
+
 namespace linalg {
 
-std::pair<Array, Array> eigh_of(const Array& a, std::string_view UPLO) {
-  if (UPLO != "L" && UPLO != "l" && UPLO != "U" && UPLO != "u")
+std::variant<EigResult, Array> eigh_of(const Array& a, const std::variant<std::string, Array>& UPLO,
+                                       const Maybe<Array>& b, Maybe<bool> lower, bool eigvals_only, int64_t type,
+                                       bool /*check_finite*/) {
+  const auto* text = std::get_if<std::string>(&UPLO);
+  const auto* second = std::get_if<Array>(&UPLO);
+  if (second && b) throw local::TypeError("eigh() got multiple values for argument 'b'");
+  if (text && *text != "L" && *text != "l" && *text != "U" && *text != "u")
     throw InvalidArgument("UPLO argument must be 'L' or 'U'");
-  const bool lower = UPLO == "L" || UPLO == "l";
-  return quarry::linalg::eigh(a, lower ? local::Triangle::lower : local::Triangle::upper);
+  const bool below = lower.value_or(!text || *text == "L" || *text == "l");
+  const EigResult result = b || second
+                               ? quarry::linalg::eigh(a, b ? *b : *second, below, type)
+                               : quarry::linalg::eigh(a, below ? local::Triangle::lower : local::Triangle::upper);
+  if (eigvals_only) return result.eigenvalues;
+  return result;
 }
-Array eigvalsh(const Array& a, std::string_view UPLO) { return eigh_of(a, UPLO).first; }
+Array eigvalsh(const Array& a, std::string_view UPLO) {
+  return std::get<Array>(eigh_of(a, std::string(UPLO), {}, {}, /*eigvals_only=*/true, 1, true));
+}
 
 }  // namespace linalg
 

@@ -37,13 +37,16 @@
 #include "quarry/chunked/api/statistics.h"
 #include "quarry/chunked/api/types.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/products/einsum.h"
+#include "quarry/local/ops/products/products.h"
 
 namespace quarry::apps::expression::chunked_rows {
 
 using namespace quarry;
 
 using local::Axes;
+using local::Casting;
 using local::Ints;
 template <class T>
 using Maybe = std::optional<T>;
@@ -72,7 +75,8 @@ inline Array from_dlpack(const Array& x) { return x; }
 
 // ---- Shapes, axes, joining ----
 
-QUARRY_ALSO(astype_method, quarry::astype)
+Array astype_method(const Array& a, DType dtype, std::string_view order, std::string_view casting, bool subok,
+                    bool copy);
 Array transpose(const Array& a, const Axes& axes);
 Array transpose_method(const Array& a, const std::vector<Axes>& axes);
 Array reshape(const Array& a, const Ints& shape, std::string_view order);
@@ -83,20 +87,30 @@ Array expand_dims(const Array& a, const Ints& axis);
 Dims shape(const Array& a);
 int64_t size(const Array& a, const Axes& axis);
 int64_t ndim(const Array& a);
-Array concatenate(const std::vector<Array>& arrays, Maybe<int64_t> axis, Maybe<DType> dtype);
-Array stack(const std::vector<Array>& arrays, int64_t axis, Maybe<DType> dtype);
-Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype);
-Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype);
+Array concatenate(const std::vector<Array>& arrays, Maybe<int64_t> axis, Maybe<DType> dtype, std::string_view casting);
+Array stack(const std::vector<Array>& arrays, int64_t axis, Maybe<DType> dtype, std::string_view casting);
+Array vstack(const std::vector<Array>& tup, Maybe<DType> dtype, std::string_view casting);
+Array hstack(const std::vector<Array>& tup, Maybe<DType> dtype, std::string_view casting);
 
 // Dask's forms of chunks: one int for every axis, or per axis one int (-1 or None: the whole axis) or the extents.
 using AxisExtents = std::variant<std::monostate, int64_t, std::vector<int64_t>>;
 Array rechunk(const Array& x, const std::variant<int64_t, std::vector<AxisExtents>>& chunks);
 
+inline Array compress_array(const Array& a, const Array& condition, Maybe<int64_t> axis) {
+  return quarry::compress(condition, a, axis);
+}
+inline std::variant<Array, ChunkedTuple> indices(const Dims& dimensions, DType dtype, bool sparse) {
+  if (!sparse) return quarry::indices(dimensions, dtype);
+  const std::vector<Array> axes = quarry::indices(dimensions, quarry::sparse_grid, dtype);
+  return ChunkedTuple(axes.begin(), axes.end());
+}
+
 // ---- Elementwise ----
 
 Array clip_between(const Array& a, const Maybe<Operand>& a_min, const Maybe<Operand>& a_max, const Maybe<Operand>& min,
-                   const Maybe<Operand>& max, Maybe<DType> dtype);
-Array clip_method(const Array& a, const Maybe<Operand>& min, const Maybe<Operand>& max, Maybe<DType> dtype);
+                   const Maybe<Operand>& max, const Maybe<Array>& where, Casting casting, Maybe<DType> dtype);
+Array clip_method(const Array& a, const Maybe<Operand>& min, const Maybe<Operand>& max, const Maybe<Array>& where,
+                  Casting casting, Maybe<DType> dtype);
 Array round_to(const Array& a, int64_t decimals);
 std::variant<Array, ChunkedTuple> where_or_nonzero(const Operand& condition, const Maybe<Operand>& x,
                                                    const Maybe<Operand>& y);
@@ -178,18 +192,19 @@ QUARRY_QUANTILES(nanpercentile)
 QUARRY_QUANTILES(nanquantile)
 #undef QUARRY_QUANTILES
 
-// einsum("ij,jk", a, b); NumPy's other form, with lists of labels, is local's.
-inline Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands) {
-  const auto* subscripts = operands.empty() ? nullptr : std::get_if<std::string>(&operands[0]);
-  if (subscripts == nullptr) throw local::NotSupported("einsum() of chunked arrays takes subscripts as a string");
-  std::vector<Array> arrays;
-  for (size_t i = 1; i < operands.size(); ++i) {
-    const Array* array = std::get_if<Array>(&operands[i]);
-    if (array == nullptr) throw local::TypeError("einsum() takes arrays behind the subscripts");
-    arrays.push_back(*array);
-  }
-  return quarry::einsum(*subscripts, arrays);
-}
+Array pad(const Array& array, const local::ops::AxisWidths& pad_width, std::string_view mode,
+          const Maybe<NdArray>& stat_length, const Maybe<NdArray>& constant_values, const Maybe<NdArray>& end_values,
+          Maybe<std::string_view> reflect_type);
+Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, const Maybe<NdArray>& stat_length,
+          const Maybe<NdArray>& constant_values, const Maybe<NdArray>& end_values,
+          Maybe<std::string_view> reflect_type);
+
+// einsum("ij,jk", a, b), or every operand followed by its labels, and those of the result.
+Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands,
+             const local::ops::EinsumOptimize& optimize, Maybe<DType> dtype, std::string_view order, Casting casting);
+Array matmul(const Array& x1, const Array& x2, Casting casting, Maybe<DType> dtype);
+Array vecdot(const Array& x1, const Array& x2, const local::ops::CoreAxes& axes, Maybe<int64_t> axis, bool keepdims,
+             Casting casting, Maybe<DType> dtype);
 
 inline std::variant<Array, std::pair<Array, Array>> linspace(const Operand& start, const Operand& stop, int64_t num,
                                                              bool endpoint, bool retstep, Maybe<DType> dtype,
@@ -241,7 +256,9 @@ inline Array vector_norm(const Array& x, const Axes& axis, bool keepdims, const 
   if (ord && number == nullptr) throw local::InvalidArgument("vector_norm(): ord must be a number");
   return quarry::linalg::vector_norm(x, axis, number == nullptr ? 2.0 : *number, keepdims);
 }
-std::pair<Array, Array> eigh_of(const Array& a, std::string_view UPLO);
+std::variant<EigResult, Array> eigh_of(const Array& a, const std::variant<std::string, Array>& UPLO,
+                                       const Maybe<Array>& b, Maybe<bool> lower, bool eigvals_only, int64_t type,
+                                       bool check_finite);
 Array eigvalsh(const Array& a, std::string_view UPLO);
 }  // namespace linalg
 

@@ -6,6 +6,7 @@
 #include "quarry/apps/binding/large_ints.h"
 #include "quarry/apps/binding/table_names.h"
 #include "quarry/apps/binding/tables.h"
+#include "quarry/apps/binding/ufunc_calls.h"
 #include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -20,12 +21,6 @@ using local::Reduction;
 using local::TypeError;
 
 namespace {
-
-DType letter_dtype(char letter) {
-  const std::optional<DType> dtype = local::parse_dtype(std::string_view(&letter, 1));
-  if (!dtype) throw InvalidArgument("there is no dtype '" + std::string(1, letter) + "'");
-  return *dtype;
-}
 
 // out=: an array, or a tuple of as many as there are results.
 std::optional<NdArray> out_of(const Value& value) {
@@ -60,66 +55,15 @@ local::UfuncOptions ufunc_options(const Arguments& args) {
   return options;
 }
 
-// signature=: "ff->f", "dd" or a tuple of dtypes and None, inputs first. Nothing for an output that is left open.
-std::vector<std::optional<DType>> signature_of(const Value& value, size_t inputs, size_t outputs) {
-  std::vector<std::optional<DType>> types;
-  if (const auto* text = value.as<std::string>()) {
-    if (text->size() > 1 && text->find("->") == std::string::npos && text->size() != inputs)
-      throw InvalidArgument("the signature " + repr(*text) + " does not name the types of all operands");
-    for (const char letter : *text) {
-      if (letter == '-' || letter == '>') continue;
-      types.emplace_back(letter_dtype(letter));
-    }
-  } else if (const SequenceValue* tuple = value.sequence(); tuple != nullptr && !tuple->is_list) {
-    for (const Value& item : tuple->items) types.push_back(dtype_of(item));
-  } else {
-    throw TypeError("the signature object to ufunc must be a string or a tuple, not " + type_name(value));
-  }
-  if (types.size() == inputs) types.resize(inputs + outputs);
-  if (types.size() == 1) throw TypeError("a type-tuple of one type does not say what it is of; use dtype=");
-  if (types.size() != inputs + outputs)
-    throw InvalidArgument("a type-tuple must be specified of length 1 or " + std::to_string(inputs + outputs));
-  return types;
-}
-
-// The operands in the dtypes that the signature asks for.
 Value apply_signature(Op op, const Arguments& args) {
-  const auto arity = static_cast<size_t>(local::info(op).arity);
   local::UfuncOptions options = ufunc_options(args);
-  if (options.dtype) throw TypeError("cannot specify both 'signature' and 'dtype'");
-  const std::vector<std::optional<DType>> wanted = signature_of(args["signature"], arity, 1);
-  const auto no_loop = [&]() -> Value {
-    throw TypeError("No loop matching the specified signature and casting was found for ufunc " +
-                    std::string(local::info(op).name));
-  };
-  const bool inputs_open =
-      std::none_of(wanted.begin(), wanted.end() - 1, [](const auto& type) { return type.has_value(); });
-  if (inputs_open) {
-    options.dtype = wanted.back();
-    return apply_local(op, std::span(args.values()).first(arity), options);
-  }
-  std::vector<Value> operands;
-  std::vector<local::PromotionOperand> types;
-  for (size_t i = 0; i < arity; ++i) {
-    const NdArray given = to_ndarray(args.values()[i]);
-    const bool weak = args.values()[i].number().has_value();
-    const DType type = wanted[i].value_or(given.dtype());
-    const bool truth = local::info(op).rule == local::OpRule::logical;  // is taken of any dtype
-    if (!weak && !truth && !local::can_cast(given.dtype(), type, options.casting))
-      throw TypeError("Cannot cast ufunc '" + std::string(local::info(op).name) + "' input " + std::to_string(i) +
-                      " from dtype('" + local::name(given.dtype()) + "') to dtype('" + local::name(type) +
-                      "') with casting rule '" + local::name(options.casting) + "'");
-    operands.emplace_back(weak ? to_ndarray(args.values()[i], type) : given.astype(type));
-    types.push_back({type, false});
-  }
-  const local::OpTypes found = local::resolve(op, types, std::nullopt, local::Casting::unsafe);
-  for (size_t i = 0; i < arity; ++i) {
-    if (found.args[i] != types[i].dtype) return no_loop();
-  }
-  if (wanted.back() && *wanted.back() != found.result) return no_loop();
-  if (options.casting == local::Casting::no || options.casting == local::Casting::equiv)
-    options.casting = local::Casting::safe;
-  return apply_local(op, operands, options);
+  const SignedCall<NdArray> call = signed_call<NdArray>(
+      op, args, options.dtype, options.casting, [](const Value& value, std::optional<DType> dtype) {
+        return dtype && value.number() ? to_ndarray(value, *dtype) : to_ndarray(value);
+      });
+  options.dtype = call.dtype;
+  options.casting = call.casting;
+  return apply_local(op, call.operands, options);
 }
 
 Handler ufunc_handler(Op op) {
@@ -165,14 +109,6 @@ Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions&
 }
 
 namespace {
-
-local::Axes axes_of(const Value& value) {
-  if (const SequenceValue* sequence = value.sequence(); sequence != nullptr && sequence->is_list) {
-    throw TypeError("'list' object cannot be interpreted as an integer: axis must be None, an int or a tuple of ints");
-  }
-  Keep keep;
-  return Convert<local::Axes>::from(value, "axis", keep);
-}
 
 Value reduce_by(Op op, const Arguments& args) {
   Keep keep;

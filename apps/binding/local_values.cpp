@@ -178,9 +178,16 @@ std::vector<Value> items_of(const Value& value, const std::string& what) {
   return items;
 }
 
+std::optional<NdArray> number_array(const Value& value) {
+  if (const NdArray* array = value.as<NdArray>()) return *array;
+  const Array* array = value.as<Array>();
+  if (array == nullptr || array->ndim() != 0) return std::nullopt;
+  return array->to_host();
+}
+
 int64_t to_index(const Value& value, const std::string& what) {
-  const NdArray* array = value.as<NdArray>();
-  if (array == nullptr) return to_int64(value, what);
+  const std::optional<NdArray> array = number_array(value);
+  if (!array) return to_int64(value, what);
   if (array->ndim() != 0 || !local::is_integer(array->dtype())) {
     throw TypeError("only integer scalar arrays can be converted to a scalar index: " + what + " is an array of " +
                     local::name(array->dtype()) + " of shape " + local::to_string(array->shape()));
@@ -205,8 +212,8 @@ std::vector<int64_t> to_indices(const Value& value, const std::string& what) {
 }
 
 double to_real_number(const Value& value, const std::string& what) {
-  const NdArray* array = value.as<NdArray>();
-  if (array == nullptr) return to_double(value, what);
+  const std::optional<NdArray> array = number_array(value);
+  if (!array) return to_double(value, what);
   if (array->ndim() != 0 || local::is_complex(array->dtype())) {
     throw TypeError(what + " must be a real number, not an array of " + local::name(array->dtype()) + " of shape " +
                     local::to_string(array->shape()));
@@ -224,8 +231,8 @@ bool to_truth(const Value& value, const std::string& what) {
 
 Scalar to_local_scalar(const Value& value, const std::string& what) {
   if (const std::optional<Number> number = value.number()) return to_scalar(*number);
-  const NdArray* array = value.as<NdArray>();
-  if (array == nullptr || array->size() != 1) throw TypeError(what + " must be a number, not " + type_name(value));
+  const std::optional<NdArray> array = number_array(value);
+  if (!array || array->size() != 1) throw TypeError(what + " must be a number, not " + type_name(value));
   return array->item();
 }
 

@@ -24,6 +24,9 @@ std::string local_repr(const Value& value);
 // anything else, InvalidArgument for a chunked array of very many parts.
 std::vector<Value> items_of(const Value& value, const std::string& what);
 // An int or a 0-d array of integers, as operator.index takes it. Throws TypeError.
+// The array that stands for a number: one of this process, or a chunked one without axes, which is computed (blocking,
+// collective). Nothing where the value is neither.
+std::optional<NdArray> number_array(const Value& value);
 int64_t to_index(const Value& value, const std::string& what);
 // The ints of a sequence or of a 1-d array of integers.
 std::vector<int64_t> to_indices(const Value& value, const std::string& what);

@@ -3,6 +3,7 @@
 
 #include "quarry/apps/binding/both.h"
 #include "quarry/apps/binding/table_names.h"
+#include "quarry/apps/binding/ufunc_calls.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 
@@ -38,16 +39,25 @@ Handler ufunc_handler(std::vector<Op> outputs) {
   return [outputs = std::move(outputs)](const Arguments& args, Session&) -> Value {
     const auto arity = static_cast<size_t>(local::info(outputs[0]).arity);
     const std::span<const Value> operands = std::span(args.values()).first(arity);
-    std::optional<DType> dtype;
     const bool has_options = args.given_from(arity);
+    SignedCall<Array> call{{operands.begin(), operands.end()}, std::nullopt};
     if (has_options) {
       refuse_out(args);
-      refuse(args, {"casting", "order", "subok", "signature"});
-      dtype = to_optional_dtype(args["dtype"], "dtype");
+      refuse(args, {"order", "subok"});
+      Keep keep;
+      call.casting = Convert<local::Casting>::from(args["casting"], "casting", keep);
+      call.dtype = to_optional_dtype(args["dtype"], "dtype");
+      if (outputs.size() > 1) {
+        refuse(args, {"signature"});
+      } else if (!args["signature"].is_none()) {
+        call =
+            signed_call<Array>(outputs[0], args, call.dtype, call.casting,
+                               [](const Value& value, std::optional<DType> dtype) { return to_array(value, dtype); });
+      }
     }
     std::vector<Value> results;
     for (const Op op : outputs) {
-      Value result = apply(op, operands, dtype);
+      Value result = apply(op, call.operands, call.dtype, call.casting);
       results.push_back(has_options ? masked(args, result) : std::move(result));
     }
     return results.size() == 1 ? results[0] : Value::tuple(std::move(results));
@@ -76,8 +86,9 @@ Handler reduction_handler(Reduction reduction) {
       const bool* all = args["where"].as<bool>();
       if (all == nullptr || !*all) options.where = Convert<Array>::from(args["where"], name + "where", keep);
     }
-    return reduce(reduction, to_array(args.values()[0]), Convert<Axes>::from(args["axis"], name + "axis", keep),
-                  options);
+    if (row.has_position && args["axis"].sequence() != nullptr)
+      throw local::TypeError("axis must be an integer, not a " + type_name(args["axis"]));
+    return reduce(reduction, to_array(args.values()[0]), axes_of(args["axis"]), options);
   };
 }
 

@@ -13,6 +13,12 @@ std::optional<Value> Library::constant(std::string_view name) const {
   if (name == "inf") return Value(std::numeric_limits<double>::infinity());
   if (name == "nan") return Value(std::numeric_limits<double>::quiet_NaN());
   if (name == "newaxis") return Value(None{});
+  if (name == "euler_gamma") return Value(0.57721566490153286060651209008240243);
+  // The names of abstract dtypes, for issubdtype().
+  for (const std::string_view kind :
+       {"generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating", "complexfloating"}) {
+    if (name == kind) return Value(std::string(kind));
+  }
   return std::nullopt;
 }
 

@@ -208,7 +208,6 @@ void check_update(local::Op op, DType result, DType target) {
 Array assigned(const Array& x, std::span<const IndexTerm> terms, const Operand& given) {
   const IndexParts parts = parts_of(x, terms);
   const local::BasicIndex basic = local::resolve_index(parts.basic, x.shape());
-  if (!given.is_array()) local::check_literal(given.scalar(), x.dtype());
   const Array value = as_array(given, x.dtype());
   if (parts.integers_only && value.ndim() > 0) throw InvalidArgument("setting an array element with a sequence.");
   if (!parts.has_arrays) return assigned_basic(x, basic, value);
@@ -290,7 +289,6 @@ Array put_along_axis(const Array& given, const Array& given_indices, const Opera
           fmt::format("shape mismatch: indices of shape {} do not broadcast to {}, the shape of the array but for axis "
                       "{}",
                       local::to_string(indices.shape()), local::to_string(shape), along));
-  if (!given_values.is_array()) local::check_literal(given_values.scalar(), arr.dtype());
   const Array values = fitted(as_array(given_values, arr.dtype()), shape);
   if (arr.size() == 0 || local::element_count(shape) == 0) return given;
   std::vector<AxisChunks> cuts = arr.chunks().axes();

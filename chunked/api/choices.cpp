@@ -27,8 +27,10 @@ Array first_true(const std::vector<Array>& conditions, const std::vector<Operand
   for (const Operand& choice : all) shapes.push_back(shape_of(choice));
   for (const Array& condition : conditions) shapes.push_back(condition.shape());
   const DType dtype = promoted(all);
-  Array result = as_array(otherwise, dtype);
-  for (size_t i = conditions.size(); i-- > 0;) result = where(conditions[i], as_array(choices[i], dtype), result);
+  // A literal out of range wraps, as in where().
+  const auto typed_choice = [dtype](const Operand& choice) { return as_array(choice).astype(dtype); };
+  Array result = typed_choice(otherwise);
+  for (size_t i = conditions.size(); i-- > 0;) result = where(conditions[i], typed_choice(choices[i]), result);
   return broadcast_to(result, local::broadcast_shapes(shapes));
 }
 

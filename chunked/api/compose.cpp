@@ -8,6 +8,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/indexing/index_support.h"
 
 namespace quarry::compose {
 
@@ -28,7 +29,9 @@ Array as_array(const Operand& operand) {
   return operand.is_array() ? operand.array() : constant({}, operand.scalar(), operand.scalar().dtype());
 }
 Array as_array(const Operand& operand, DType dtype) {
-  return operand.is_array() ? operand.array().astype(dtype) : constant({}, operand.scalar(), dtype);
+  if (operand.is_array()) return operand.array().astype(dtype);
+  local::check_literal(operand.scalar(), dtype);
+  return constant({}, operand.scalar(), dtype);
 }
 
 Array positions(const Dims& shape, int axis, DType dtype) { return Array(expr::index(shape, axis)).astype(dtype); }

@@ -25,7 +25,7 @@ DType promoted(std::span<const Array> arrays);
 
 // A number becomes a 0-d array of its dtype, or of the one given.
 Array as_array(const Operand& operand);
-Array as_array(const Operand& operand, DType dtype);
+Array as_array(const Operand& operand, DType dtype);  // InvalidArgument for a literal that does not fit
 
 // The positions along an axis of an array of `shape`. They take no storage.
 Array positions(const Dims& shape, int axis, DType dtype = DType::int64);

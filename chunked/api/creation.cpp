@@ -39,7 +39,9 @@ Array from_dlpack(const NdArray& x) { return Array::from_local(x); }
 Array full(const Dims& shape, const Operand& value, std::optional<DType> dtype) {
   check_shape(shape);
   if (value.is_array()) return broadcast_to(asarray(value, dtype), shape);
-  return compose::constant(shape, value.scalar(), dtype.value_or(value.scalar().dtype()));
+  const DType type = dtype.value_or(value.scalar().dtype());
+  local::check_weak_fits(value.scalar(), type);
+  return compose::constant(shape, value.scalar(), type);
 }
 Array zeros(const Dims& shape, DType dtype) { return full(shape, 0, dtype); }
 Array ones(const Dims& shape, DType dtype) { return full(shape, 1, dtype); }
@@ -62,7 +64,7 @@ Array empty_like(const Array& a, std::optional<DType> dtype, const std::optional
 Array arange(const Scalar& start, const Scalar& stop, const Scalar& step, std::optional<DType> dtype) {
   const local::PromotionOperand operands[] = {
       {start.dtype(), start.weak()}, {stop.dtype(), stop.weak()}, {step.dtype(), step.weak()}};
-  const DType type = dtype.value_or(local::result_type(operands));
+  const DType type = dtype.value_or(local::promote_types(local::result_type(operands), DType::int64));
   int64_t count = 0;
   const bool integers =
       !compose::is_inexact(start.dtype()) && !compose::is_inexact(stop.dtype()) && !compose::is_inexact(step.dtype());
@@ -82,6 +84,10 @@ Array arange(const Scalar& start, const Scalar& stop, const Scalar& step, std::o
   }
   if (type == DType::bool_ && count > 2)
     throw local::TypeError("arange() is only supported for booleans when the result has at most length 2.");
+  const Scalar next =
+      integers ? Scalar(start.as_int64() + step.as_int64()) : Scalar(start.as_double() + step.as_double());
+  if (count > 0) local::check_weak_fits(start, type);
+  if (count > 1) local::check_weak_fits(next, type);
   // As NumPy: the difference of the first two elements, in the result's dtype, is what counts.
   if (integers && local::is_integer(type)) return positions(count, type) * typed(step, type) + typed(start, type);
   if (type == DType::bool_) return (positions(count, DType::int64) * step + start).astype(type);

@@ -4,10 +4,16 @@
 
 #include <concepts>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "quarry/chunked/api/operand.h"
 
 namespace quarry {
+
+// Elements before and after by axis.
+using AxisWidths = std::vector<std::pair<int64_t, std::pair<int64_t, int64_t>>>;
 
 // NumPy's keyword arguments of pad().
 struct PadOptions {
@@ -41,8 +47,11 @@ delete_(const Array& arr, Position position, std::optional<int64_t> axis = std::
 Array delete_(const Array& arr, const Array& positions, std::optional<int64_t> axis = std::nullopt);
 
 // pad(x, 1), pad(x, {1, 2}) for every axis, pad(x, {{1, 1}, {0, 2}}) axis by axis. Modes constant, edge, linear_ramp,
-// maximum, mean, minimum, reflect, symmetric, wrap, empty (zeros); lazy. Throws as the local pad(), and NotSupported
-// for the median.
+// maximum, mean, median, minimum, reflect, symmetric, wrap, empty (zeros); lazy but for the median, which is computed
+// at the call (blocking, collective). Widths axis by axis are pairs of an axis and its two sides. Throws as the local
+// pad().
+Array pad(const Array& array, const std::variant<AxisWidths, NdArray>& pad_width, std::string_view mode = "constant",
+          const PadOptions& options = {});
 Array pad(const Array& array, const NdArray& pad_width, std::string_view mode = "constant",
           const PadOptions& options = {});
 Array pad(const Array& array, int64_t pad_width, std::string_view mode = "constant", const PadOptions& options = {});

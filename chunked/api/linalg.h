@@ -115,7 +115,10 @@ Array eigvals(const Array& a);
 // Integers become float64. One device computes a matrix: it and twice its bytes of workspace must fit. Throws
 // LinAlgError for what is not square, TypeError for a matrix of 16-bit floats; the computation throws
 // InvalidArgument for NaN, infinity, or where the solver does not converge.
-std::pair<Array, Array> eigh(const Array& a, Triangle triangle = Triangle::lower);
+EigResult eigh(const Array& a, Triangle triangle = Triangle::lower);
+// The generalized problem, as scipy.linalg.eigh(): a v = w b v (type 1), a b v = w v (2), b a v = w v (3), with a
+// positive definite b. Stacks of both broadcast.
+EigResult eigh(const Array& a, const Array& b, bool lower = true, int64_t type = 1);
 
 // ---- Numbers about a matrix ----
 

@@ -300,7 +300,16 @@ Array matrix_rank(const Array& A, const std::optional<Operand>& tol, bool hermit
   return applied(std::move(call))[0];
 }
 
-std::pair<Array, Array> eigh(const Array& a, Triangle triangle) {
+EigResult eigh(const Array& a, const Array& b, bool lower, int64_t type) {
+  const std::vector<Array> found =
+      applied({"eigh", {{a}, {b}}, op::Hash().add(lower).add(type), [lower, type](Arrays given) {
+                 const ops::EighResult parts = ops::eigh(given[0], given[1], lower, type, /*check_finite=*/false);
+                 return Results{parts.eigenvalues, parts.eigenvectors};
+               }});
+  return {found[0], found[1]};
+}
+
+EigResult eigh(const Array& a, Triangle triangle) {
   check_square(a);
   if (a.ndim() > 2) {
     const char* uplo = triangle == Triangle::lower ? "L" : "U";

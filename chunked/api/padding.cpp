@@ -7,6 +7,7 @@
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/insertion.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
@@ -92,6 +93,7 @@ class PaddedAxis {
     const ReduceOptions keep{.keepdims = true};
     const Array value = mode == Mode::maximum   ? max(chunk, axis_, keep)
                         : mode == Mode::minimum ? min(chunk, axis_, keep)
+                        : mode == Mode::median  ? median(chunk, axis_, {}, false, /*keepdims=*/true)
                                                 : mean(chunk, axis_, keep);
     return local::is_integer(middle_.dtype()) && local::is_float(value.dtype()) ? rint(value) : value;
   }
@@ -103,14 +105,14 @@ class PaddedAxis {
 
 }  // namespace
 
-Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, const PadOptions& options) {
+Array pad(const Array& array, const std::variant<AxisWidths, NdArray>& pad_width, std::string_view mode,
+          const PadOptions& options) {
   const int ndim = array.ndim();
   const std::vector<Widths> widths = widths_of(pad_width, ndim);
   const Mode how = parse_mode(mode, {{"stat_length", options.stat_length.has_value()},
                                      {"constant_values", options.constant_values.has_value()},
                                      {"end_values", options.end_values.has_value()},
                                      {"reflect_type", options.reflect_type.has_value()}});
-  if (how == Mode::median) throw local::NotSupported("pad: mode 'median' of chunked arrays");
   const Dims shape = padded_shape(array.shape(), widths, how);
   const Scalar zero = typed(0, array.dtype());
   const auto pairs = [&](const std::optional<NdArray>& values) {
@@ -135,6 +137,9 @@ Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, c
   return result;
 }
 
+Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, const PadOptions& options) {
+  return pad(array, std::variant<AxisWidths, NdArray>(pad_width), mode, options);
+}
 Array pad(const Array& array, int64_t pad_width, std::string_view mode, const PadOptions& options) {
   return pad(array, local::from_vector<int64_t>({pad_width}, {1}), mode, options);
 }

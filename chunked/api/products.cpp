@@ -266,11 +266,24 @@ Array cross(const Array& a, const Array& b, int64_t axisa, int64_t axisb, int64_
   return stack(elements, axisc);
 }
 
-Array einsum(std::string_view subscripts, const std::vector<Array>& operands) {
+Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::optional<DType> wanted,
+             local::Casting casting) {
   std::vector<Dims> shapes;
   for (const Array& operand : operands) shapes.push_back(operand.shape());
   const local::ops::EinsumTerms terms = local::ops::parse_einsum(std::string(subscripts), shapes);
-  const DType dtype = promoted(operands);
+  const auto has_all = [&](const std::string& letters) {
+    return std::all_of(letters.begin(), letters.end(),
+                       [&](char letter) { return terms.output.find(letter) != std::string::npos; });
+  };
+  // Without a sum one operand stays what it is, whatever dtype is asked for, as NumPy's view.
+  const bool is_view = operands.size() == 1 && has_all(terms.inputs[0]);
+  const DType dtype = is_view ? operands[0].dtype() : wanted.value_or(promoted(operands));
+  for (const Array& operand : operands)
+    if (!local::can_cast(operand.dtype(), dtype, casting) && !is_view)
+      throw local::TypeError(
+          fmt::format("Iterator operand required copying or buffering: dtype('{}') does not cast to "
+                      "dtype('{}') by the rule '{}'",
+                      local::name(operand.dtype()), local::name(dtype), local::name(casting)));
   std::vector<Term> left;
   for (size_t i = 0; i < operands.size(); ++i)
     left.push_back(without_repeats(operands[i].astype(dtype), terms.inputs[i], terms));

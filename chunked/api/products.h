@@ -39,7 +39,8 @@ Array cross(const Array& a, const Array& b, int64_t axisa = -1, int64_t axisb = 
 
 // einsum("ij,jk->ik", a, b): all of NumPy's subscripts. Three or more operands are contracted in pairs, in an order
 // found greedily whose intermediates are not larger than the largest operand or the result.
-Array einsum(std::string_view subscripts, const std::vector<Array>& operands);
+Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::optional<DType> dtype = std::nullopt,
+             local::Casting casting = local::Casting::safe);
 template <class... Arrays>
 requires(sizeof...(Arrays) > 0 && (std::is_convertible_v<const Arrays&, Array> && ...)) Array
     einsum(std::string_view subscripts, const Arrays&... operands) {

@@ -11,6 +11,9 @@
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/indexing/index_support.h"
+#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/ufuncs.h"
 
 namespace quarry {
 namespace {
@@ -139,10 +142,19 @@ Array argwhere(const Array& a) {
   return stack(nonzero(a), -1);
 }
 
-Array take(const Array& a, const NdArray& indices, std::optional<int64_t> axis) {
+Array take(const Array& a, const NdArray& given, std::optional<int64_t> axis, std::string_view mode) {
+  const local::IndexMode how = local::parse_index_mode(mode);
   const Array x = axis && a.ndim() > 0 ? a : ravel(a);
   const int along = axis ? local::normalize_axis(*axis, x.ndim()) : 0;
   const int64_t extent = x.shape()[along];
+  // An empty list is float64.
+  NdArray indices = given.size() == 0 || given.dtype() == DType::bool_ ? given.astype(DType::int64) : given;
+  if (how != local::IndexMode::raise && indices.size() > 0 && local::is_integer(indices.dtype())) {
+    if (extent == 0) throw IndexError("cannot do a non-empty take from an empty axes.");
+    indices = indices.astype(DType::int64);
+    indices = how == local::IndexMode::wrap ? local::apply("remainder"_op, {indices, extent})
+                                            : local::ops::clip_between(indices, 0, extent - 1);
+  }
   Array result = joined(Array(algo::taken(x.node(), along, checked_positions(indices, along, extent))), along,
                         x.chunks().axis(along).largest());
   if (indices.ndim() == 1) return result;
@@ -152,8 +164,8 @@ Array take(const Array& a, const NdArray& indices, std::optional<int64_t> axis) 
   return reshape(result, shape);
 }
 
-Array take(const Array& a, const Array& indices, std::optional<int64_t> axis) {
-  return take(a, settle(std::span(&indices, 1), {}).values[0], axis);
+Array take(const Array& a, const Array& indices, std::optional<int64_t> axis, std::string_view mode) {
+  return take(a, settle(std::span(&indices, 1), {}).values[0], axis, mode);
 }
 
 Array take_along_axis(const Array& given, const Array& given_indices, std::optional<int64_t> axis) {
@@ -165,7 +177,12 @@ Array take_along_axis(const Array& given, const Array& given_indices, std::optio
   const int along = local::normalize_axis(axis.value_or(0), arr.ndim());
   Dims of_arr = arr.shape(), of_indices = indices.shape();
   of_arr[along] = of_indices[along] = 1;
-  of_arr = of_indices = local::broadcast_shapes(of_arr, of_indices);
+  try {
+    of_arr = of_indices = local::broadcast_shapes(of_arr, of_indices);
+  } catch (const local::InvalidArgument&) {
+    throw IndexError(fmt::format("shape mismatch: indexing arrays could not be broadcast together with shapes {} {}",
+                                 local::compact_shape(arr.shape()), local::compact_shape(indices.shape())));
+  }
   of_arr[along] = arr.shape()[along];
   of_indices[along] = indices.shape()[along];
   return Array(

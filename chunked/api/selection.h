@@ -41,8 +41,8 @@ Array flatnonzero(const Array& a);
 // index, axis and size, TypeError for indices that are no integers. Collective and blocking, unless the indices are
 // local. Memory: a task holds a chunk of the result, what it takes of other ranks, and the chunks of its own rank that
 // it takes from.
-Array take(const Array& a, const Array& indices, std::optional<int64_t> axis = {});
-Array take(const Array& a, const NdArray& indices, std::optional<int64_t> axis = {});
+Array take(const Array& a, const Array& indices, std::optional<int64_t> axis = {}, std::string_view mode = "raise");
+Array take(const Array& a, const NdArray& indices, std::optional<int64_t> axis = {}, std::string_view mode = "raise");
 // The elements that argsort, argmin ... along the axis name; the other axes broadcast. Lazy: computing throws
 // IndexError for positions outside. Without an axis over flattened arrays. Memory: a task holds whole lines along the
 // axis.

@@ -73,29 +73,14 @@ Subscripts from_text(const EinsumOperands& operands) {
   return result;
 }
 
-// Labels 0 to 51 as letters, in the order that their numbers have.
 std::string from_numbers(const EinsumOperands::value_type& list) {
-  constexpr const char* kNoLabel = "each subscript must be either an integer or an ellipsis";
+  if (const EinsumLabels* given = std::get_if<EinsumLabels>(&list)) return letters_of(*given);
+  const NdArray* array = std::get_if<NdArray>(&list);
+  if (!array || array->ndim() != 1 || (array->size() > 0 && !is_integer(array->dtype())))
+    throw TypeError("each subscript must be either an integer or an ellipsis");
   EinsumLabels numbers;
-  if (const EinsumLabels* given = std::get_if<EinsumLabels>(&list)) {
-    numbers = *given;
-  } else {
-    const NdArray* array = std::get_if<NdArray>(&list);
-    if (!array || array->ndim() != 1 || (array->size() > 0 && !is_integer(array->dtype()))) throw TypeError(kNoLabel);
-    for (int64_t label : to_vector<int64_t>(array->astype(DType::int64))) numbers.emplace_back(label);
-  }
-  std::string labels;
-  for (const auto& number : numbers) {
-    const int64_t* label = std::get_if<int64_t>(&number);
-    if (!label) {
-      if (labels.find(kEllipsis) != std::string::npos) fail("each subscripts list may have one ellipsis");
-      labels += kEllipsis;
-      continue;
-    }
-    if (*label < 0 || *label >= 52) fail("subscript is not within the valid range [0, 52)");
-    labels += static_cast<char>(*label < 26 ? 'A' + *label : 'a' + (*label - 26));
-  }
-  return labels;
+  for (int64_t label : to_vector<int64_t>(array->astype(DType::int64))) numbers.emplace_back(label);
+  return letters_of(numbers);
 }
 
 Subscripts from_lists(const EinsumOperands& operands) {
@@ -433,6 +418,21 @@ EinsumTerms terms_of(Subscripts subscripts, std::vector<Dims> shapes) {
 }
 
 }  // namespace
+
+std::string letters_of(const EinsumLabels& numbers) {
+  std::string letters;
+  for (const auto& number : numbers) {
+    const int64_t* label = std::get_if<int64_t>(&number);
+    if (!label) {
+      if (letters.find(kEllipsis) != std::string::npos) fail("each subscripts list may have one ellipsis");
+      letters += kEllipsis;
+      continue;
+    }
+    if (*label < 0 || *label >= 52) fail("subscript is not within the valid range [0, 52)");
+    letters += static_cast<char>(*label < 26 ? 'A' + *label : 'a' + (*label - 26));
+  }
+  return letters;
+}
 
 EinsumTerms parse_einsum(const EinsumOperands& operands) {
   if (operands.empty() || (operands.size() == 1 && std::holds_alternative<std::string>(operands[0])))

@@ -23,6 +23,9 @@ struct EinsumTerms {
 EinsumTerms parse_einsum(const EinsumOperands& operands);
 EinsumTerms parse_einsum(const std::string& subscripts, const std::vector<Dims>& shapes);
 
+// Labels 0 to 51 as letters, in the order that their numbers have, and '.' for an ellipsis.
+std::string letters_of(const EinsumLabels& numbers);
+
 // The positions that each step takes out of the list of terms; its result goes to the end.
 using ContractionPath = std::vector<std::vector<int64_t>>;
 

@@ -22,7 +22,7 @@ TEST(LoweringOrder, OperandsOfALateProductRunLate) {
   const Array x(
       expr::source(std::make_shared<testing::MemoryDataset>("/x", Dims{524288, 512}, DType::float64, Dims{8192, 64})));
   const Array z = (x - mean(x, 0)) / std(x, 0);
-  const Array vectors = linalg::eigh(matmul(z.T(), z)).second;
+  const Array vectors = linalg::eigh(matmul(z.T(), z)).eigenvectors;
   const Array scores = matmul(z, vectors);
   const plan::Plan plan = plan::make_plan({scores.node()}, {});
   exec::Sink sink;
