@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -50,24 +51,57 @@ def median_seconds(call, synchronize=lambda: None, each=0.04, most_calls=1000, b
     return statistics.median(batch(count) for _ in range(batches))
 
 
-class BenchLocal:
-    """bench_local as a co-process: one request a line, one JSON object a line back."""
+class Ended(Exception):
+    """A co-process that ended, or was ended because it took too long."""
 
-    def __init__(self, build, device, threads, env=None):
-        command = [f"{build}/bin/bench_local", device, str(threads)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=env)
 
-    def ask(self, *fields):
+class CoProcess:
+    """A program that takes a request a line, its fields separated by tabs, and answers each with a line: a JSON object."""
+
+    def __init__(self, command, env=None, cores=None):
+        """`cores`: those that it may use."""
+        pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, preexec_fn=pin)
+        self.rest = b""
+
+    def ask(self, *fields, limit=None):
+        """The answer. Raises Ended where none comes, or not in `limit` seconds."""
+        end = None if limit is None else time.monotonic() + limit
         try:
-            self.process.stdin.write("\t".join(fields) + "\n")
+            self.process.stdin.write("\t".join(str(field) for field in fields).encode() + b"\n")
             self.process.stdin.flush()
-            line = self.process.stdout.readline()
         except BrokenPipeError:
-            line = ""
-        if not line:
-            sys.exit(f"{self.process.args[0]} ended at {fields}")
-        return json.loads(line)
+            raise Ended(f"{self.process.args[0]} has ended") from None
+        while True:
+            while b"\n" not in self.rest:
+                if not select.select([self.process.stdout], [], [], None if end is None else max(0, end - time.monotonic()))[0]:
+                    self.kill()
+                    raise Ended(f"more than {limit:.0f} s")
+                part = os.read(self.process.stdout.fileno(), 1 << 16)
+                if not part:
+                    raise Ended(f"{self.process.args[0]} ended with status {self.process.wait()}")
+                self.rest += part
+            line, _, self.rest = self.rest.partition(b"\n")
+            if line.startswith(b"{"):  # not what a library prints
+                return json.loads(line)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+class BenchLocal(CoProcess):
+    """bench_local; ends this process where it fails."""
+
+    def __init__(self, build, device, threads, env=None):
+        super().__init__([f"{build}/bin/bench_local", device, str(threads)], env)
+
+    def ask(self, *fields):
+        try:
+            return super().ask(*fields)
+        except Ended as error:
+            sys.exit(f"{error} at {fields}")

@@ -1,0 +1,171 @@
+// Times expressions over chunked arrays, as a co-process of scripts/bench/chunked: one request a line on standard
+// input, its fields separated by tabs, one JSON object a line on standard output. Under mpirun rank 0 reads and
+// answers.
+//   open NAME FILE OBJECT           a lazy array over a data set
+//   set NAME EXPR                   a lazy variable
+//   keep NAME EXPR                  a variable that is computed and kept
+//   value EXPR COUNT FILE           builds and computes EXPR so often, the values being wanted on the host:
+//                                   {"seconds": [each]}; FILE is an HDF5 file for the last values, or empty
+//   persist EXPR COUNT              the same, the results staying where they are computed
+//   store EXPR COUNT FILE CHUNKS    the same, written as a new file; CHUNKS of the file: "1024,16", or empty
+//   build EXPR COUNT                builds EXPR so often and computes nothing
+//   explain EXPR                    {"seconds": of planning, "text": the plan}
+//   peak                            {"bytes": that were resident at most}
+//   clear                           forgets all variables
+// The options of the Runtime come from the environment (QUARRY_DEVICE, QUARRY_THREADS, QUARRY_MEMORY, ...).
+// usage: bench_chunked < requests
+#include <sys/resource.h>
+
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "quarry/apps/language/evaluator.h"
+#include "quarry/apps/language/parser.h"
+#include "quarry/apps/quarry/script.h"
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/comm/communicator.h"
+
+namespace quarry {
+namespace {
+
+using apps::expression::Environment;
+using apps::expression::Source;
+using apps::expression::Value;
+using nlohmann::json;
+using Fields = std::vector<std::string>;
+
+Fields fields_of(const std::string& line) {
+  Fields fields;
+  for (size_t begin = 0; begin <= line.size();) {
+    const size_t end = std::min(line.find('\t', begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return fields;
+}
+
+class Bench {
+ public:
+  explicit Bench(Runtime& runtime) : runtime_(runtime) {}
+  json answer(const Fields& fields);
+
+ private:
+  Value evaluated(const std::string& text) {
+    const Source source{text, "", 0};
+    return evaluate(source, *apps::expression::parse(source), environment_);
+  }
+  std::vector<StoreItem> items(const std::string& text) { return apps::store_items("/result", evaluated(text)); }
+  // Seconds of each call, from when all ranks begin.
+  json times(const std::string& count, const std::function<void()>& call) {
+    std::vector<double> seconds;
+    for (int i = 0; i < std::stoi(count); ++i) {
+      runtime_.communicator().barrier();
+      const auto begin = std::chrono::steady_clock::now();
+      call();
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return {{"seconds", seconds}};
+  }
+  json value(const Fields& fields);
+
+  Runtime& runtime_;
+  Environment environment_;
+};
+
+std::vector<Array> arrays_of(const std::vector<StoreItem>& items) {
+  std::vector<Array> arrays;
+  arrays.reserve(items.size());
+  for (const StoreItem& item : items) arrays.push_back(item.array);
+  return arrays;
+}
+
+json Bench::value(const Fields& fields) {
+  std::vector<StoreItem> last;
+  std::vector<NdArray> values;
+  json found = times(fields.at(2), [&] {
+    last = items(fields[1]);
+    values = to_host(arrays_of(last));
+  });
+  if (fields.at(3).empty()) return found;
+  for (size_t i = 0; i < last.size(); ++i) last[i].array = Array::from_local(values[i]);
+  store(fields[3], last, {.overwrite = true});
+  return found;
+}
+
+json Bench::answer(const Fields& fields) {
+  const std::string& request = fields[0];
+  if (request == "open") {
+    environment_.variables.insert_or_assign(fields.at(1), open_hdf5(fields.at(2), fields.at(3)));
+  } else if (request == "set") {
+    environment_.variables.insert_or_assign(fields.at(1), evaluated(fields.at(2)));
+  } else if (request == "keep") {
+    environment_.variables.insert_or_assign(fields.at(1), items(fields.at(2)).at(0).array.persist());
+  } else if (request == "value") {
+    return value(fields);
+  } else if (request == "persist") {
+    return times(fields.at(2), [&] { persist(arrays_of(items(fields[1]))); });
+  } else if (request == "store") {
+    StoreOptions options{.overwrite = true};
+    if (!fields.at(4).empty()) {
+      Dims chunks;
+      std::istringstream words(fields[4]);
+      for (std::string extent; std::getline(words, extent, ',');) chunks.push_back(std::stoll(extent));
+      options.chunks = chunks;
+    }
+    return times(fields.at(2), [&] { store(fields[3], items(fields[1]), options); });
+  } else if (request == "build") {
+    return times(fields.at(2), [&] { items(fields[1]); });
+  } else if (request == "explain") {
+    const std::vector<Array> arrays = arrays_of(items(fields.at(1)));
+    std::string text;
+    json found = times("1", [&] { text = explain(arrays); });
+    return {{"seconds", found["seconds"][0]}, {"text", text}};
+  } else if (request == "peak") {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    constexpr int64_t kKibibyte = 1024;
+    return {{"bytes", usage.ru_maxrss * kKibibyte}};
+  } else if (request == "clear") {
+    environment_.variables.clear();
+  } else {
+    throw local::InvalidArgument("no request '" + request + "'");
+  }
+  return json::object();
+}
+
+int run(int argc, char** argv) {
+  Runtime runtime(argc, argv);
+  Bench bench(runtime);
+  const bool root = runtime.rank() == 0;
+  // Of an ended input an empty line, which is no request.
+  for (std::string line;; line.clear()) {
+    if (root) std::getline(std::cin, line);
+    line = runtime.communicator().broadcast_string(line, /*root=*/0);
+    if (line.empty()) return 0;
+    json reply;
+    try {
+      reply = bench.answer(fields_of(line));
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      reply = {{"error", text.substr(0, text.find('\n'))}};
+    }
+    if (root) std::cout << reply.dump() << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace quarry
+
+int main(int argc, char** argv) {
+  try {
+    return quarry::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "bench_chunked: " << error.what() << "\n";
+    return 1;
+  }
+}
