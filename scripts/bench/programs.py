@@ -71,27 +71,33 @@ class CoProcess:
             self.process.stdin.write("\t".join(str(field) for field in fields).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise Ended(f"{self.process.args[0]} has ended") from None
+            raise Ended(self.ended()) from None
         while True:
             while b"\n" not in self.rest:
                 if not select.select([self.process.stdout], [], [], None if end is None else max(0, end - time.monotonic()))[0]:
-                    self.kill()
+                    self.process.kill()
+                    self.ended()
                     raise Ended(f"more than {limit:.0f} s")
                 part = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not part:
-                    raise Ended(f"{self.process.args[0]} ended with status {self.process.wait()}")
+                    raise Ended(self.ended())
                 self.rest += part
             line, _, self.rest = self.rest.partition(b"\n")
             if line.startswith(b"{"):  # not what a library prints
                 return json.loads(line)
 
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+    def ended(self):
+        """Waits for the end; says how it was."""
+        self.close()
+        return f"{os.path.basename(str(self.process.args[0]))} ended with status {self.process.returncode}"
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
         self.process.wait()
+        self.process.stdout.close()
 
 
 class BenchLocal(CoProcess):

@@ -1,6 +1,7 @@
 """What scripts/bench and scripts/performance_pages make of figures. usage: scripts_test.py"""
 
 import argparse
+import ast
 import importlib.machinery
 import importlib.util
 import json
@@ -11,9 +12,15 @@ import sys
 import tempfile
 import unittest
 
+import h5py
+import numpy as np
+
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "bench"))
+import chunked_gpu_rows
+import chunked_rows
+import chunked_sides
 import record
 
 
@@ -68,6 +75,79 @@ class Rows(unittest.TestCase):
     def test_a_recorder_leaves_out_where_things_lie(self):
         words = ["--json", "/tmp/x.json", "--only", "fft", "--build=/opt/b", "--merge"]
         self.assertEqual(record.command_words(words), ["--only", "fft"])
+
+
+class Chunked(unittest.TestCase):
+    def test_every_workload_has_a_peer_and_the_reverse(self):
+        peer = ast.parse((ROOT / "scripts/bench/chunked_dask.py").read_text())
+        calls = [node for node in ast.walk(peer) if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("row", "simple")]
+        theirs = [call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)]
+        self.assertEqual(sorted(theirs), sorted(row.name for row in chunked_rows.ROWS))
+        self.assertGreaterEqual(len(theirs), 25)
+
+    def test_every_workload_names_arrays_that_are_made(self):
+        for size in chunked_rows.SIZES.values():
+            shapes = chunked_rows.shapes(size)
+            for row in chunked_rows.ROWS:
+                for name in row.arrays.split():
+                    self.assertGreater(min(shapes[name]), 0, row.name)
+
+    def test_made_arrays_are_the_same_in_any_blocks_and_of_their_kind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, shape in (("n", (64, 512)), ("c", (64, 512)), ("k", (1000,)), ("w", (24, 10, 20))):
+                path = pathlib.Path(folder) / f"{name}.h5"
+                chunked_rows.make(path, name, shape)
+                with h5py.File(path) as file:
+                    x = file["x"][...]
+                    self.assertEqual((x.shape, file["x"].compression), (shape, "gzip" if name == "c" else None))
+                self.assertEqual(x.dtype.kind, "i" if name == "k" else "f")
+                self.assertEqual(np.isnan(x).any(), name == "n")
+
+    def test_other_values_are_found(self):
+        def differ(ours, theirs, tolerance=1e-9):
+            return chunked_sides.difference([np.asarray(ours)], [np.asarray(theirs)], tolerance)
+
+        x = np.linspace(-3, 3, 1 << 21).reshape(1 << 12, -1)
+        self.assertIsNone(differ(x, x))
+        self.assertIsNone(differ(x + 2e-9, x))
+        self.assertIn("differs", differ(x + 4e-9, x))
+        for place in (0, -1):
+            other = x.copy()
+            other[place, place] += 1
+            self.assertIn("differs", differ(other, x))
+        nan = x.copy()
+        nan[0, 0] = np.nan
+        self.assertEqual(differ(nan, x), "NaN elsewhere")
+        self.assertEqual(differ(x, nan), "NaN elsewhere")
+        self.assertIsNone(differ(nan, nan))
+        self.assertIn("differs", differ(np.inf, 1.0))
+        self.assertIn("shape", differ(x[0], x))
+        self.assertIn("2 results for 1", chunked_sides.difference([x, x], [x], 0))
+        self.assertIsNone(differ([], []))
+        self.assertIsNone(differ([True], [True], 0))
+        self.assertIn("differs", differ([True], [False], 0))
+        self.assertIn("differs", differ(0.1, 0.0))
+
+    def test_bytes_that_passes_move(self):
+        rows = {row.name: row for row in chunked_gpu_rows.ROWS}
+        self.assertEqual(len(rows), len(chunked_gpu_rows.ROWS))
+        self.assertEqual(rows["sum"].moved_bytes(1 << 20), 8 << 20)
+        self.assertEqual(rows["sqrt(x*x + y*y) + x"].moved_bytes(1 << 20), 3 * 8 << 19)
+        self.assertEqual(rows["Black-Scholes, calls and puts"].results(), ["call", "put"])
+        self.assertEqual(rows["mean and std, axis 0"].results(), [rows["mean and std, axis 0"].expression])
+        self.assertEqual(chunked_gpu_rows.made("i * 2", (2, 3)), "(lambda i: i * 2)(arange(6)).reshape((2, 3))")
+
+    def test_a_process_that_ends_or_hangs_is_a_failed_row(self):
+        text = "import sys, time\nfor line in sys.stdin:\n    if 'hang' in line: time.sleep(60)\n    if 'end' in line: sys.exit(3)\n    print('noise')\n    print('{\"a\": 1}', flush=True)\n"
+        side = chunked_sides.Side([sys.executable, "-c", text], None)
+        self.addCleanup(side.close)
+        self.assertEqual(side.ask("x"), {"a": 1})
+        with self.assertRaisesRegex(chunked_sides.Failed, "status 3"):
+            side.ask("end")
+        self.assertEqual(side.ask("x"), {"a": 1})
+        with self.assertRaisesRegex(chunked_sides.Failed, "more than 0 s"):
+            side.ask("hang", limit=0.2)
+        self.assertEqual(side.ask("x", limit=30), {"a": 1})
 
 
 class Pages(unittest.TestCase):
