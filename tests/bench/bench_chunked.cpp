@@ -11,6 +11,7 @@
 //   build EXPR COUNT                builds EXPR so often and computes nothing
 //   explain EXPR                    {"seconds": of planning, "text": the plan}
 //   peak                            {"bytes": that were resident at most}
+//   moved                           {"read", "written", "spilled", "restored": bytes so far, of all ranks}
 //   clear                           forgets all variables
 // The options of the Runtime come from the environment (QUARRY_DEVICE, QUARRY_THREADS, QUARRY_MEMORY, ...).
 // usage: bench_chunked < requests
@@ -130,6 +131,12 @@ json Bench::answer(const Fields& fields) {
     getrusage(RUSAGE_SELF, &usage);
     constexpr int64_t kKibibyte = 1024;
     return {{"bytes", usage.ru_maxrss * kKibibyte}};
+  } else if (request == "moved") {
+    const RunStatistics so_far = runtime_.total_statistics();
+    return {{"read", so_far.read_bytes},
+            {"written", so_far.written_bytes},
+            {"spilled", so_far.spilled_bytes},
+            {"restored", so_far.restored_bytes}};
   } else if (request == "clear") {
     environment_.variables.clear();
   } else {
