@@ -29,7 +29,7 @@ class GpuTable:
         self.rates = {}
 
     def quarry(self, ranks=1, **settings):
-        return Quarry(self.options.build, {"QUARRY_DEVICE": self.options.device, "QUARRY_MEMORY": MEMORY if self.cuda else "2GiB"} | settings, ranks=ranks)
+        return Quarry(self.options.build, {"QUARRY_DEVICE": self.options.device, "QUARRY_MEMORY": MEMORY if self.cuda else "512MiB"} | settings, ranks=ranks)
 
     def ours(self, side, row):
         """Median seconds of the row."""
