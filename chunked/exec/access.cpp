@@ -115,6 +115,20 @@ Dims space_strides(const plan::AccessMap& map, const Dims& strides) {
   return result;
 }
 
+Placed place_of(const plan::Input& input, const Dims& offset, const Region& box, const Access& access) {
+  if (!input.is_window() || access.region.elements() == 0)
+    return {access.offset, space_strides(input.map, access.strides)};
+  const Region view = input.map.region(box, input.shape.size());
+  Dims strides = access.strides;
+  int64_t bytes = access.offset;
+  for (int d = 0; d < strides.size(); ++d) {
+    if (input.reach[d] == 0) continue;
+    bytes += (view.start[d] + offset[d] - access.region.start[d]) / input.pitch[d] * strides[d];
+    strides[d] *= view.step[d] / input.pitch[d];
+  }
+  return {bytes, space_strides(input.map, strides)};
+}
+
 std::vector<Region> linear_regions(const Dims& shape, int64_t begin, int64_t end) {
   std::vector<Region> regions;
   const int ndim = shape.size();

@@ -43,6 +43,14 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region);
 // Strides over a stage's space of data laid out with `strides` per array axis.
 Dims space_strides(const plan::AccessMap& map, const Dims& strides);
 
+// Where the first element for a box of a stage's space is in what an access brought, in bytes, and the strides over the
+// space: of the view of a window that begins `offset` behind the first one, or of an input that is one view.
+struct Placed {
+  int64_t offset;
+  Dims strides;
+};
+Placed place_of(const plan::Input& input, const Dims& offset, const Region& box, const Access& access);
+
 // C-order regions of `shape` that together are the elements [begin, end) of its linear order; each is contiguous in
 // that order.
 std::vector<Region> linear_regions(const Dims& shape, int64_t begin, int64_t end);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Draft {
   std::unique_ptr<PlannedArrays> arrays;
   std::vector<std::vector<int>> groups;  // of arrays: each becomes a stage
   Plan plan;
+  std::string did;  // what the pass that runs changed, for explain()
 };
 
 struct Pass {
@@ -36,6 +38,7 @@ struct Pass {
   std::string_view what;  // it does, for messages and documentation
   bool optional;          // plans without it are slower, but right
   void (*run)(Draft& draft);
+  bool makes_stages = false;  // runs again where chunks get smaller
 };
 // In the order in which they run. A pass that runs several times has as many rows.
 std::span<const Pass> passes();
@@ -59,5 +62,11 @@ std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots);
 
 // A stage per group of planned arrays.
 void make_stages(Draft& draft);
+
+// Views of one array that differ only in where they begin are read as one (offsets.cpp).
+void share_offsets(Draft& draft);
+
+// Takes stages that nobody reads, and that are no results, out of a plan.
+void drop_unread(Plan& plan);
 
 }  // namespace quarry::plan

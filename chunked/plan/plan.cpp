@@ -26,10 +26,53 @@ int64_t largest_task_bytes(const Plan& plan) {
 
 // --- what the rows of the table run ---
 
-void cse(Draft& draft) { draft.roots = eliminate_common(draft.roots); }
-void views(Draft& draft) { draft.roots = push_views(draft.roots); }
-void syrk(Draft& draft) { draft.roots = detect_syrk(draft.roots); }
-void materialise(Draft& draft) { draft.materialised = choose_materialised(draft.roots); }
+// How many nodes are of a kind.
+template <class IsOne>
+int64_t count_nodes(const Draft& draft, IsOne is_one) {
+  const std::vector<NodePtr> nodes = expr::topological(draft.roots);
+  return std::ranges::count_if(nodes, [&](const NodePtr& node) { return is_one(*node); });
+}
+
+std::string plural(int64_t count, std::string_view one, std::string_view more) {
+  return fmt::format("{} {}", count, count == 1 ? one : more);
+}
+
+void cse(Draft& draft) {
+  const auto any = [](const expr::Node& /*node*/) { return true; };
+  const int64_t before = count_nodes(draft, any);
+  draft.roots = eliminate_common(draft.roots);
+  if (const int64_t fewer = before - count_nodes(draft, any); fewer > 0)
+    draft.did = plural(fewer, "node is computed once", "nodes are computed once");
+}
+
+void views(Draft& draft) {
+  // A view that did not move is the same node.
+  std::set<uint64_t> before;
+  const auto is_view = [](const expr::Node& node) { return node.as<expr::View>() != nullptr; };
+  for (const NodePtr& node : expr::topological(draft.roots))
+    if (is_view(*node)) before.insert(node->hash);
+  draft.roots = push_views(draft.roots);
+  const int64_t moved =
+      count_nodes(draft, [&](const expr::Node& node) { return is_view(node) && !before.contains(node.hash); });
+  if (moved > 0) draft.did = plural(moved, "view nearer to the sources", "views nearer to the sources");
+}
+
+void syrk(Draft& draft) {
+  const auto is_syrk = [](const expr::Node& node) {
+    const auto* product = node.as<expr::MatMul>();
+    return product != nullptr && product->syrk;
+  };
+  const int64_t before = count_nodes(draft, is_syrk);
+  draft.roots = detect_syrk(draft.roots);
+  if (const int64_t more = count_nodes(draft, is_syrk) - before; more > 0)
+    draft.did = plural(more, "product reads its matrix once", "products read their matrix once");
+}
+
+void materialise(Draft& draft) {
+  draft.materialised = choose_materialised(draft.roots);
+  if (!draft.materialised.empty())
+    draft.did = plural(std::ssize(draft.materialised), "intermediate is stored", "intermediates are stored");
+}
 
 void arrays(Draft& draft) {
   draft.arrays = std::make_unique<PlannedArrays>(draft.roots, draft.materialised, draft.options, draft.room);
@@ -37,7 +80,12 @@ void arrays(Draft& draft) {
   for (int array = 0; array < std::ssize(draft.arrays->all()); ++array) draft.groups.push_back({array});
 }
 
-void siblings(Draft& draft) { draft.groups = group_arrays(draft.arrays->all()); }
+void siblings(Draft& draft) {
+  const size_t before = draft.groups.size();
+  draft.groups = group_arrays(draft.arrays->all());
+  if (draft.groups.size() < before)
+    draft.did = fmt::format("{} arrays are made by {} stages", before, draft.groups.size());
+}
 
 // Makes the stages anew, in smaller chunks, where the largest task exceeds its part of the budget.
 void fit(Draft& draft) {
@@ -49,8 +97,7 @@ void fit(Draft& draft) {
   smaller.room = std::max<int64_t>(room, 1);
   smaller.materialised = draft.materialised;
   for (const Pass& pass : passes())
-    if ((pass.run == arrays || pass.run == siblings || pass.run == make_stages) && is_on(pass, options))
-      pass.run(smaller);
+    if (pass.makes_stages && is_on(pass, options)) pass.run(smaller);
   const int64_t bytes = largest_task_bytes(smaller.plan);
   if (bytes >= wanted) return;  // the user's chunks, or what cannot be cut
   draft.plan = std::move(smaller.plan);
@@ -58,9 +105,11 @@ void fit(Draft& draft) {
       fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
                   local::format_bytes(options.memory_bytes), local::format_bytes(bytes), local::format_bytes(wanted));
   local::log(local::LogLevel::info, draft.plan.note);
+  draft.did = draft.plan.note;
 }
 
 constexpr bool kOptional = true, kRequired = false;
+constexpr bool kStages = true;  // of arrays of some chunks
 constexpr Pass kPasses[] = {
     {"cse", "equal subexpressions are computed once", kOptional, cse},
     {"views", "views move towards the sources, so that less is read", kOptional, views},
@@ -68,9 +117,10 @@ constexpr Pass kPasses[] = {
     {"syrk", "a.T @ a reads a once and computes half", kOptional, syrk},
     {"cse", "of what the products left", kOptional, cse},
     {"materialise", "small or costly intermediates that several stages read are stored", kOptional, materialise},
-    {"arrays", "every array that is stored gets its chunks", kRequired, arrays},
-    {"siblings", "arrays made from the same data become one stage", kOptional, siblings},
-    {"stages", "stages get their programs", kRequired, make_stages},
+    {"arrays", "every array that is stored gets its chunks", kRequired, arrays, kStages},
+    {"siblings", "arrays made from the same data become one stage", kOptional, siblings, kStages},
+    {"stages", "stages get their programs", kRequired, make_stages, kStages},
+    {"offsets", "views of an array that begin elsewhere are read together", kOptional, share_offsets, kStages},
     {"fit", "chunks are halved where tasks do not fit the memory budget", kOptional, fit},
 };
 
@@ -118,8 +168,9 @@ Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& opt
     if (!is_on(pass, options)) continue;
     const local::TraceScope trace(fmt::format("pass {}", pass.name), "plan");
     const int64_t begin_ns = local::trace_clock_ns();
+    draft.did.clear();
     pass.run(draft);
-    times.push_back({pass.name, static_cast<double>(local::trace_clock_ns() - begin_ns) * 1e-9});
+    times.push_back({pass.name, static_cast<double>(local::trace_clock_ns() - begin_ns) * 1e-9, draft.did});
   }
   // Ranks with other passes would run other stages.
   for (const std::string& name : options.passes_off)
@@ -150,6 +201,13 @@ std::string describe_passes(const Plan& plan) {
   std::string text;
   for (const PassTime& pass : plan.passes)
     text += fmt::format("{}{} {:.3g} ms", text.empty() ? "" : ", ", pass.name, pass.seconds * kMilli);
+  return text;
+}
+
+std::string describe_changes(const Plan& plan) {
+  std::string text;
+  for (const PassTime& pass : plan.passes)
+    if (!pass.did.empty()) text += fmt::format("pass {}: {}\n", pass.name, pass.did);
   return text;
 }
 

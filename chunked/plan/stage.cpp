@@ -30,7 +30,21 @@ Region AccessMap::region(const Region& box, int array_ndim) const {
   return region;
 }
 
+Region Input::region(const Region& box) const {
+  Region region = map.region(box, shape.size());
+  if (!is_window() || region.elements() == 0) return region;
+  for (int d = 0; d < region.ndim(); ++d) {
+    if (reach[d] == 0) continue;
+    const int64_t first = region.start[d], last = first + region.step[d] * (region.count[d] - 1);
+    region.start[d] = std::min(first, last);
+    region.count[d] = (std::max(first, last) + reach[d] - region.start[d]) / pitch[d] + 1;
+    region.step[d] = pitch[d];
+  }
+  return region;
+}
+
 int64_t Input::region_bytes(const Dims& box) const {
+  if (is_window()) return region(Region::box(Dims::filled(box.size(), 0), box)).elements() * local::itemsize(dtype);
   int64_t elements = 1;
   for (size_t d = 0; d < map.axes.size(); ++d)
     if (map.axes[d].source >= 0) elements *= box[static_cast<int>(d)];

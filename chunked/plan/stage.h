@@ -43,8 +43,14 @@ struct Input {
   local::DType dtype;
   Dims shape;  // of the array
   Grid grid;   // of the array (dataset: the chunks it is read in)
+  // A window: several views that differ only in where they begin, read together. Per axis of the array: elements from
+  // the first view's beginning, which the map says, to the last one's; and the distance of the elements that are read.
+  // Empty: one view.
+  Dims reach = {}, pitch = {};
 
-  // Of the array that a box of the space reads.
+  bool is_window() const { return reach.size() > 0; }
+  // Of the array that a box (steps 1) of the space reads, over the array's axes.
+  Region region(const Region& box) const;
   int64_t region_bytes(const Dims& box) const;
   // The same where it is a data set, else 0.
   int64_t file_bytes(const Dims& box) const { return array.kind == ArrayRef::Kind::dataset ? region_bytes(box) : 0; }
@@ -65,7 +71,8 @@ struct Stage;
 //   file_bytes(stage) that it reads from files
 
 // Inputs of kind stage or stored: what a chunk of the stage's grid reads lies inside one chunk of the input's
-// grid (an Assemble sees to it). Data sets: whatever the map says is read, over any number of file chunks.
+// grid (an Assemble sees to it), but for windows, which may reach over any. Data sets: whatever the map says is read,
+// over any number of file chunks.
 //
 // A fused program over every chunk of `grid`; elementwise outputs have the space's shape and grid. Reductions run over
 // `reduce_axes`, states of the chunks combine along the fixed tree (DESIGN 8) and are finalised into arrays of the kept
@@ -73,6 +80,13 @@ struct Stage;
 struct Fused {
   local::Program program;
   std::vector<Input> inputs;
+  // What an input of the program is: one of `inputs`, of a window the view that begins so many elements behind the
+  // first one along each axis of the array.
+  struct Slot {
+    int input = 0;
+    Dims offset = {};
+  };
+  std::vector<Slot> slots;  // per input of the program; empty: they are `inputs`
   struct ReductionOutput {
     int reduction;  // in program.reductions()
     double ddof = 0;
@@ -81,6 +95,8 @@ struct Fused {
   uint32_t reduce_axes = 0;
   std::vector<ReductionOutput> reductions;
   // outputs of the stage: program outputs first, then one per reduction.
+
+  Slot slot(int number) const { return slots.empty() ? Slot{number} : slots[static_cast<size_t>(number)]; }
 
   static constexpr bool kStreams = true;
   std::string_view kind() const { return reductions.empty() ? "map" : "reduce"; }
@@ -154,6 +170,7 @@ struct Stage {
 struct PassTime {
   std::string_view name;
   double seconds;
+  std::string did;  // what it changed; empty: nothing
 };
 
 // An expression may be computed by several stages (z in z.T @ z and, after the eigenvectors are known, in z @ vectors),
@@ -182,5 +199,7 @@ Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& opt
 std::string describe(const Plan& plan);
 // "cse 0.1 ms, views 0.2 ms": the passes that made it, and how long they took.
 std::string describe_passes(const Plan& plan);
+// "pass offsets: 3 views that begin elsewhere ...\n": a line for each pass that changed something.
+std::string describe_changes(const Plan& plan);
 
 }  // namespace quarry::plan

@@ -223,6 +223,7 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   PlanSummary summary;
   summary.stages = plan::describe(plan);
   summary.passes = plan::describe_passes(plan);
+  summary.changes = plan::describe_changes(plan);
   for (const plan::Stage& stage : plan.stages) {
     summary.chunks += stage.grid.count();
     summary.each.push_back(summary_of(stage));
@@ -248,11 +249,11 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
 std::string describe(const PlanSummary& summary) {
   const auto with_unit = [](int64_t bytes) { return fmt::format("{} bytes ({})", bytes, local::format_bytes(bytes)); };
   return fmt::format(
-      "{}{}chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\npasses: {}\nleast budget: {} per rank\n"
+      "{}{}chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\npasses: {}\n{}least budget: {} per rank\n"
       "given budget: {} per rank{}\n",
       summary.stages, summary.stages.ends_with('\n') ? "" : "\n", local::format_count(summary.chunks),
       local::format_count(summary.tasks), local::format_bytes(summary.read_bytes),
-      local::format_bytes(summary.write_bytes), summary.passes, with_unit(summary.least_bytes),
+      local::format_bytes(summary.write_bytes), summary.passes, summary.changes, with_unit(summary.least_bytes),
       with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }
 

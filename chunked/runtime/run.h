@@ -28,7 +28,8 @@ struct StageSummary {
 struct PlanSummary {
   std::string stages;  // one line per stage
   std::vector<StageSummary> each;
-  std::string passes;  // of the planner, with their times
+  std::string passes;   // of the planner, with their times
+  std::string changes;  // what they changed, a line for each that did
   int64_t chunks = 0, tasks = 0;
   int64_t read_bytes = 0, write_bytes = 0;
   int64_t least_bytes = 0;   // per rank

@@ -174,13 +174,30 @@ class PlanEvaluator {
     return mapped(base, input.map.axes, input.map.fixed, shape);
   }
 
+  // The input number `slot` of a fused program over the space.
+  NdArray slot_value(const plan::Fused& fused, int slot, const Dims& shape) {
+    const plan::Fused::Slot from = fused.slot(slot);
+    plan::Input input = fused.inputs[static_cast<size_t>(from.input)];
+    if (!input.is_window()) {
+      QUARRY_CHECK(from.offset.size() == 0);
+      return whole(input, shape);
+    }
+    for (int d = 0; d < from.offset.size(); ++d) {
+      QUARRY_CHECK(from.offset[d] >= 0 && from.offset[d] <= input.reach[d] && from.offset[d] % input.pitch[d] == 0);
+    }
+    for (auto& axis : input.map.axes)
+      if (axis.source >= 0) axis.start += from.offset[axis.source];
+    for (auto& [axis, position] : input.map.fixed) position += from.offset[axis];
+    return whole(input, shape);
+  }
+
   static local::Operand operand(const NdArray& array) { return {array.raw(), array.strides()}; }
 
   void run_fused(const plan::Stage& stage, const plan::Fused& fused, std::vector<NdArray>& outputs) {
     local::Engine& engine = local::engine(local::kCpu);
     const local::ExecContext& context = local::current_context();
     std::vector<NdArray> inputs;
-    for (const plan::Input& input : fused.inputs) inputs.push_back(whole(input, stage.shape));
+    for (int slot = 0; slot < fused.program.inputs(); ++slot) inputs.push_back(slot_value(fused, slot, stage.shape));
     QUARRY_CHECK(fused.program.outputs().size() + fused.reductions.size() == outputs.size());
     // States of each kept chunk so far, by reduction and field.
     std::unordered_map<int64_t, std::vector<std::vector<NdArray>>> states;
@@ -195,7 +212,8 @@ class PlanEvaluator {
       launch.index_offset = box.start;
       launch.reduce_axes = fused.reduce_axes;
       for (size_t k = 0; k < inputs.size(); ++k) {
-        check_inside_one_chunk(fused.inputs[k], fused.inputs[k].map.region(box, fused.inputs[k].shape.size()));
+        const plan::Input& input = fused.inputs[static_cast<size_t>(fused.slot(static_cast<int>(k)).input)];
+        if (!input.is_window()) check_inside_one_chunk(input, input.region(box));
         launch.inputs.push_back(operand(box_of(inputs[k], box)));
       }
       for (size_t k = 0; k < fused.program.outputs().size(); ++k)

@@ -233,6 +233,22 @@ inline OperatorCall windows(Choices& choices) {
           {ops::sliding_window_view(x, window).copy(), ops::sliding_window_view(x, shape[1], 1).copy()}};
 }
 
+// Slices of what another stage makes, that begin elsewhere.
+inline OperatorCall shifted_slices(Choices& choices) {
+  local::Dims shape = choices.shape(2);
+  for (int64_t& extent : shape) extent += 3;
+  const NdArray x = choices.values(shape, choices.dtype());
+  const Array made =
+      map_blocks([](const NdArray& chunk) { return ops::multiply(chunk, 3); }, choices.cut(x), {}, {.identity = 2});
+  const local::Slice low{{}, -2, {}}, middle{1, -1, {}}, high{2, {}, {}};
+  const auto differences = [&](const auto& a) {
+    return a[{middle, low}] + a[{middle, high}] + a[{low, middle}] + a[{high, middle}] - a[{middle, middle}] * 4;
+  };
+  const NdArray expected = differences(ops::multiply(x, 3));
+  const Array result = differences(made);
+  return {{result, sum(result, 0)}, {expected, local::sum(expected, 0)}};
+}
+
 inline OperatorCall coarsened(Choices& choices) {
   const int64_t m = choices.pick(0, 6), n = choices.pick(0, 9), factor = choices.pick(1, 4);
   const NdArray x = choices.values({3 * m, n * factor + choices.pick(0, factor - 1)}, DType::float64);
@@ -577,6 +593,7 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"apply_gufunc", rows::gufuncs},
       {"sliding_window_view", rows::windows},
       {"coarsen", rows::coarsened},
+      {"slices", rows::shifted_slices},
       {"apply_along_axis", rows::lines},
       {"reduction", rows::folds},
       {"cumsum", rows::sums},

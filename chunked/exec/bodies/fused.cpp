@@ -88,12 +88,12 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
     const bool packed = input.array.kind == plan::ArrayRef::Kind::dataset;
     const bool straight = input.map.axes == plan::AccessMap::identity(stage.grid.ndim()).axes;
-    return straight && input.map.fixed.empty() && (packed || input.grid == stage.grid);
+    return straight && input.map.fixed.empty() && !input.is_window() && (packed || input.grid == stage.grid);
   });
   int64_t largest = 0;
   for (size_t i = 0; i < fused_.inputs.size(); ++i) {
     const plan::Input& input = fused_.inputs[i];
-    if (input.array.kind != plan::ArrayRef::Kind::dataset) continue;
+    if (input.array.kind != plan::ArrayRef::Kind::dataset || input.is_window()) continue;
     const int64_t elements = local::element_count(input.shape);
     if (elements > largest) {
       largest = elements;
@@ -103,6 +103,8 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
+  for (int slot = 0; slot < fused_.program.inputs() && streamed_ >= 0; ++slot)
+    if (fused_.slot(slot).input == streamed_) streamed_slot_ = slot;
 }
 
 std::string FusedBody::name(int64_t index) const {
@@ -111,12 +113,18 @@ std::string FusedBody::name(int64_t index) const {
 
 Region FusedBody::input_region(int input, int64_t chunk) const {
   const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
-  return in.map.region(stage_.grid.chunk(chunk), in.shape.size());
+  return in.region(stage_.grid.chunk(chunk));
 }
 
 Access FusedBody::access(int input, int64_t chunk) const {
   const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
   return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, owners_);
+}
+
+Placed FusedBody::placed(int slot, int64_t chunk) const {
+  const plan::Fused::Slot from = fused_.slot(slot);
+  return place_of(fused_.inputs[static_cast<size_t>(from.input)], from.offset, stage_.grid.chunk(chunk),
+                  access(from.input, chunk));
 }
 
 Dims FusedBody::kept_shape(const Dims& shape) const {
@@ -144,9 +152,8 @@ local::Launch FusedBody::launch(int64_t chunk) const {
   local::Launch launch;
   launch.shape = box.count;
   launch.index_offset = box.start;
-  for (size_t i = 0; i < fused_.inputs.size(); ++i) {
-    launch.inputs.push_back({nullptr, space_strides(fused_.inputs[i].map, access(static_cast<int>(i), chunk).strides)});
-  }
+  for (int slot = 0; slot < fused_.program.inputs(); ++slot)
+    launch.inputs.push_back({nullptr, placed(slot, chunk).strides});
   for (local::ValueId value : fused_.program.outputs()) {
     launch.outputs.push_back(
         {nullptr, local::contiguous_strides(box.count, local::itemsize(fused_.program.dtype(value)))});
@@ -188,13 +195,14 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
   } else {
     launch = this->launch(chunk);
   }
-  size_t arrived = 0;
-  for (size_t i = 0; i < fused_.inputs.size(); ++i) {
-    if (static_cast<int>(i) == streamed_) continue;
-    const int64_t offset = aligned_ ? 0 : access(static_cast<int>(i), chunk).offset;
-    launch.inputs[i].data = static_cast<std::byte*>(inputs[arrived++].data) + offset;
+  QUARRY_CHECK(inputs.size() + (streamed_ >= 0 ? 1 : 0) == fused_.inputs.size());
+  for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
+    const int input = fused_.slot(slot).input;
+    if (input == streamed_) continue;
+    const int64_t offset = aligned_ ? 0 : placed(slot, chunk).offset;
+    const auto arrived = static_cast<size_t>(streamed_ >= 0 && input > streamed_ ? input - 1 : input);
+    launch.inputs[static_cast<size_t>(slot)].data = static_cast<std::byte*>(inputs[arrived].data) + offset;
   }
-  QUARRY_CHECK(arrived == inputs.size());
   for (size_t o = 0; o < launch.outputs.size(); ++o) launch.outputs[o].data = outputs[o].data;
   if (combine_.empty()) return launch;
   if (same) {
@@ -266,10 +274,10 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
           return static_cast<std::byte*>(operand.data) + offset;
         };
         for (size_t i = 0; i < whole.inputs.size(); ++i) {
-          if (static_cast<int>(i) != streamed_) piece_launch.inputs[i].data = shifted(whole.inputs[i]);
+          if (static_cast<int>(i) != streamed_slot_) piece_launch.inputs[i].data = shifted(whole.inputs[i]);
         }
-        piece_launch.inputs[static_cast<size_t>(streamed_)] = {const_cast<std::byte*>(piece.data),
-                                                               space_strides(input.map, piece.strides)};
+        piece_launch.inputs[static_cast<size_t>(streamed_slot_)] = {const_cast<std::byte*>(piece.data),
+                                                                    space_strides(input.map, piece.strides)};
         for (size_t o = 0; o < whole.outputs.size(); ++o) piece_launch.outputs[o].data = shifted(whole.outputs[o]);
         if (combine_.empty()) {
           engine.run(fused_.program, piece_launch, run.context);
@@ -286,7 +294,8 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
           local::Launch nothing = whole;
           for (int d = 0; d < ndim; ++d)
             if (fused_.reduce_axes >> d & 1) nothing.shape[d] = 0;
-          nothing.inputs[static_cast<size_t>(streamed_)] = piece_launch.inputs[static_cast<size_t>(streamed_)];
+          nothing.inputs[static_cast<size_t>(streamed_slot_)] =
+              piece_launch.inputs[static_cast<size_t>(streamed_slot_)];
           engine.run(fused_.program, nothing, run.context);
           initialised = true;
         }

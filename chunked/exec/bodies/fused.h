@@ -29,8 +29,9 @@ class FusedBody : public scheduler::TaskBody {
 
   const plan::Stage& stage() const { return stage_; }
   const local::Program& program() const { return fused_.program; }
-  int file_input() const { return file_input_; }  // the number of the largest data set that it reads, or -1
-  int streamed() const { return streamed_; }      // the same where it reads it itself, on the CPU; else -1
+  // The number of the largest data set that it reads but for windows, or -1.
+  int file_input() const { return file_input_; }
+  int streamed() const { return streamed_; }  // the same where it reads it itself, on the CPU; else -1
   // Whether chunks of one shape have the same launch but for addresses and positions.
   bool aligned() const { return aligned_ && streamed_ < 0; }
   // Whether chunk i of the stage reads chunk i of the input as it lies.
@@ -48,6 +49,7 @@ class FusedBody : public scheduler::TaskBody {
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
+  Placed placed(int slot, int64_t chunk) const;  // of an input of the program
 
   const plan::Stage& stage_;
   const plan::Fused& fused_;
@@ -55,6 +57,7 @@ class FusedBody : public scheduler::TaskBody {
   Ownership owners_;
   local::Device device_;
   int file_input_ = -1, streamed_ = -1;
+  int streamed_slot_ = -1;               // the input of the program that it is
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction
 };

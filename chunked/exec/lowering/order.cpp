@@ -24,6 +24,8 @@ namespace {
 // Whether a chunk may read chunks anywhere.
 bool gathers(const plan::Stage& stage) {
   const auto* applied = std::get_if<plan::Applied>(&stage.work);
+  if (const auto* fused = std::get_if<plan::Fused>(&stage.work))
+    return std::ranges::any_of(fused->inputs, &plan::Input::is_window);
   return std::holds_alternative<plan::Assemble>(stage.work) || (applied != nullptr && applied->streams());
 }
 
@@ -82,7 +84,7 @@ bool Order::waits(const plan::Input& input, int phase) const {
 int64_t Order::latest_in_phase(const plan::Input& input, const Region& box, int phase) {
   if (!waits(input, phase)) return 0;
   int64_t latest = 0;
-  for (const ChunkRegion& part : chunk_regions(input.grid, input.map.region(box, input.shape.size())))
+  for (const ChunkRegion& part : chunk_regions(input.grid, input.region(box)))
     latest = std::max(latest, progress(input.array.stage, part.chunk));
   return latest;
 }

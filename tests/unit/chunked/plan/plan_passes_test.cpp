@@ -302,6 +302,9 @@ TEST(Passes, EachChangesThePlanThatItIsFor) {
   EXPECT_EQ(plan_without("-views", {few}).stages[0].shape, (Dims{1000, 8}));
   const Array broadcast = x / sqrt(var(x, 0) + 1e-9);
   EXPECT_LT(stages(plan_without("-materialise", {broadcast})), stages(plan_of({broadcast})));
+  const Array cut = matmul(x, x.T()).rechunk({100, 1000});
+  const Array steps = cut[{Slice{1, {}, {}}}] - cut[{Slice{{}, -1, {}}}];
+  EXPECT_LT(stages(plan_of({steps})), stages(plan_without("-offsets", {steps})));
   const int64_t small = 1 << 20;
   EXPECT_FALSE(plan_without("", {sum(big, 0)}, small).note.empty());
   EXPECT_TRUE(plan_without("-fit", {sum(big, 0)}, small).note.empty());
@@ -327,10 +330,47 @@ TEST(Passes, AWrongNameIsAnErrorThatListsThem) {
       plan::parse_passes(text);
       ADD_FAILURE() << text;
     } catch (const local::InvalidArgument& error) {
-      EXPECT_NE(std::string(error.what()).find("cse, views, syrk, materialise, siblings, fit"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("cse, views, syrk, materialise, siblings, offsets, fit"),
+                std::string::npos)
           << error.what();
     }
   }
+}
+
+// --- shared offsets ---
+
+const plan::Fused& only_fused(const plan::Plan& plan) {
+  EXPECT_EQ(plan.stages.size(), 1u) << describe(plan);
+  return std::get<plan::Fused>(plan.stages.at(0).work);
+}
+
+TEST(PassOffsets, ViewsThatBeginElsewhereAreOneInput) {
+  const Array x = dataset("/x", {1000, 8}, Dims{100, 8});
+  const plan::Plan plan = plan_of({x[{Slice{{}, -2, {}}}] + x[{Slice{2, {}, {}}}] * x[{Slice{1, -1, {}}}]});
+  const plan::Fused& fused = only_fused(plan);
+  ASSERT_EQ(fused.inputs.size(), 1u);
+  EXPECT_EQ(fused.program.inputs(), 3);
+  EXPECT_EQ(fused.inputs[0].reach, (Dims{2, 0}));
+  EXPECT_EQ(fused.inputs[0].region(Region::box({100, 0}, {50, 8})).start, (Dims{100, 0}));
+  EXPECT_EQ(fused.inputs[0].region(Region::box({100, 0}, {50, 8})).count, (Dims{52, 8}));
+  EXPECT_NE(describe_changes(plan).find("pass offsets: 3 views"), std::string::npos) << describe_changes(plan);
+}
+
+TEST(PassOffsets, ViewsFurtherApartThanAChunkStayApart) {
+  const Array x = dataset("/x", {1000}).rechunk({100});
+  const auto distance = [&](int64_t by) {
+    return only_fused(plan_of({x[{Slice{{}, -by, {}}}] + x[{Slice{by, {}, {}}}]})).inputs.size();
+  };
+  EXPECT_EQ(distance(1), 1u);
+  EXPECT_EQ(distance(100), 1u);
+  EXPECT_EQ(distance(101), 2u);
+}
+
+TEST(PassOffsets, OtherAxesStepsAndArraysStayApart) {
+  const Array x = dataset("/x", {100, 100}), y = dataset("/y", {100, 100});
+  EXPECT_EQ(only_fused(plan_of({x + x.T()})).inputs.size(), 2u);
+  EXPECT_EQ(only_fused(plan_of({x[{Slice{0, 50, {}}}] + x[{Slice{0, 100, 2}}]})).inputs.size(), 2u);
+  EXPECT_EQ(only_fused(plan_of({x[{Slice{1, {}, {}}}] + y[{Slice{{}, -1, {}}}]})).inputs.size(), 2u);
 }
 
 // --- chunks ---

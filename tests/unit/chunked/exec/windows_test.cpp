@@ -1,0 +1,220 @@
+// Views of one array that begin elsewhere are read together: values, bits and bytes with and without the pass.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/local.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
+#include "tests/support/operator_rows.h"
+#include "tests/support/temp_dir.h"
+
+namespace quarry {
+namespace {
+
+using local::full_slice;
+using local::Slice;
+using testing::Choices;
+
+RuntimeOptions on(local::DeviceKind device, const char* off, const char* memory = "64MiB") {
+  RuntimeOptions options;
+  options.device = device;
+  options.memory = memory;
+  if (device != local::DeviceKind::cpu) options.host_memory = memory;
+  options.threads = 2;
+  options.passes = off;
+  return options;
+}
+
+struct Measured {
+  std::vector<NdArray> values;
+  int64_t read_bytes = 0;
+};
+using Make = std::function<std::vector<Array>()>;
+Measured measured(const RuntimeOptions& options, const Make& make) {
+  const Runtime runtime(options);
+  const std::vector<Array> arrays = make();
+  const int64_t before = runtime.statistics().read_bytes;
+  Measured result{to_host(arrays)};
+  result.read_bytes = runtime.statistics().read_bytes - before;
+  return result;
+}
+
+void expect_same(const std::vector<NdArray>& a, const std::vector<NdArray>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].shape(), b[i].shape());
+    ASSERT_EQ(a[i].dtype(), b[i].dtype());
+    EXPECT_EQ(std::memcmp(a[i].copy().raw(), b[i].copy().raw(), static_cast<size_t>(a[i].nbytes())), 0)
+        << "result " << i << "\n"
+        << a[i].repr() << "\n"
+        << b[i].repr();
+  }
+}
+
+// A file with the array in /x.
+class File {
+ public:
+  explicit File(const NdArray& x) {
+    const Runtime runtime(on(local::DeviceKind::cpu, ""));
+    store(path(), {{"/x", Array::from_local(x)}});
+  }
+  std::string path() const { return dir_ / "x.h5"; }
+  Array open() const { return open_hdf5(path(), "/x"); }
+
+ private:
+  test::TempDir dir_;
+};
+
+class Windows : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
+  }
+};
+
+TEST_P(Windows, OfAnAxisAreReadOnceAndTheirHalos) {
+  constexpr int64_t n = 10000, kChunk = 1000, kItem = 8;
+  const NdArray values = local::sin(local::arange(static_cast<double>(n)));
+  const File file(values);
+  const Make make = [&] {
+    const Array x = file.open().rechunk({kChunk});
+    return std::vector{x[{Slice{{}, -2, {}}}] - 2.0 * x[{Slice{1, -1, {}}}] + x[{Slice{2, {}, {}}}]};
+  };
+  const Measured shared = measured(on(GetParam(), ""), make), apart = measured(on(GetParam(), "-offsets"), make);
+  EXPECT_EQ(shared.read_bytes, (n - 2 + 2 * (n / kChunk)) * kItem);
+  EXPECT_EQ(apart.read_bytes, 3 * (n - 2) * kItem);
+  expect_same(shared.values, apart.values);
+}
+
+TEST_P(Windows, OfThreeAxesAreReadOnceAndTheirHalos) {
+  constexpr int64_t n = 40, kItem = 8;
+  const NdArray values = local::sin(local::arange(static_cast<double>(n * n * n))).reshape({n, n, n});
+  const File file(values);
+  const Slice inner{1, -1, {}}, low{{}, -2, {}}, high{2, {}, {}};
+  const Make make = [&] {
+    const Array x = file.open().rechunk({20, 20, 20});
+    Array sum = -6.0 * x[{inner, inner, inner}];
+    for (const Slice& side : {low, high})
+      sum = sum + x[{side, inner, inner}] + x[{inner, side, inner}] + x[{inner, inner, side}];
+    return std::vector{sum};
+  };
+  const Measured shared = measured(on(GetParam(), ""), make), apart = measured(on(GetParam(), "-offsets"), make);
+  EXPECT_EQ(shared.read_bytes, 8 * 21 * 21 * 21 * kItem);
+  EXPECT_GT(apart.read_bytes, 6 * 38 * 38 * 38 * kItem);
+  expect_same(shared.values, apart.values);
+}
+
+TEST_P(Windows, OfAnExpressionReadWhatItReadsOnce) {
+  constexpr int64_t n = 4000, kItem = 8;
+  const File file(local::sin(local::arange(static_cast<double>(n))));
+  const Make make = [&] {
+    const Array x = exp(file.open().rechunk({500})) * 3.0;
+    return std::vector{sum(square(x[{Slice{1, {}, {}}}] - x[{Slice{{}, -1, {}}}]))};
+  };
+  const Measured shared = measured(on(GetParam(), ""), make), apart = measured(on(GetParam(), "-offsets"), make);
+  EXPECT_EQ(shared.read_bytes, (n - 1 + 8) * kItem);
+  EXPECT_EQ(apart.read_bytes, 2 * (n - 1) * kItem);
+  EXPECT_TRUE(testing::close(shared.values[0], apart.values[0], 1e-12, 0));
+}
+
+TEST_P(Windows, OfStepsAndFixedPositionsAreOneBox) {
+  constexpr int64_t n = 600, kItem = 8;
+  const File file(local::arange(static_cast<double>(n * 4)).reshape({n, 4}));
+  const Make make = [&] {
+    const Array x = file.open().rechunk({100, 4});
+    const Slice even{{}, {}, 2}, odd{1, {}, 2};
+    return std::vector{x[{even}] + x[{odd}], x[{full_slice, 0}] * 2.0 + x[{full_slice, 1}]};
+  };
+  const Measured shared = measured(on(GetParam(), ""), make), apart = measured(on(GetParam(), "-offsets"), make);
+  EXPECT_EQ(shared.read_bytes, (n * 4 + n * 2) * kItem);
+  expect_same(shared.values, apart.values);
+}
+
+// Random shifts, steps and cuts, offsets longer than chunks among them, of files, stored arrays, expressions and
+// results of other stages.
+TEST_P(Windows, HaveTheValuesOfSeparateViews) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Choices choices(seed);
+    const int ndim = static_cast<int>(choices.pick(1, 3));
+    Dims extents, shape;
+    std::vector<int64_t> steps;
+    for (int d = 0; d < ndim; ++d) {
+      shape.push_back(choices.pick(0, 9) == 0 ? choices.pick(0, 1) : choices.pick(2, 9));
+      steps.push_back(choices.pick(0, 2) == 0 ? choices.pick(0, 1) == 0 ? -choices.pick(1, 3) : choices.pick(2, 3) : 1);
+      extents.push_back(shape[d] * std::abs(steps.back()) + choices.pick(0, 6));
+    }
+    const NdArray values = choices.values(extents, choices.dtype());
+    const File file(values);
+    const Grid grid = choices.grid(extents);
+    const int64_t source = choices.pick(0, 4);
+    std::vector<std::vector<local::IndexItem>> views(static_cast<size_t>(choices.pick(2, 5)));
+    for (auto& view : views) {
+      for (int d = 0; d < ndim; ++d) {
+        const int64_t step = steps[static_cast<size_t>(d)], length = std::max<int64_t>(shape[d], 1);
+        const int64_t span = (length - 1) * std::abs(step), room = std::max<int64_t>(extents[d] - 1 - span, 0);
+        const int64_t low = choices.pick(0, room);
+        const int64_t start = step > 0 ? low : low + span, stop = start + step * shape[d];
+        view.emplace_back(Slice{start, stop < 0 ? std::optional<int64_t>() : stop, step});
+        if (shape[d] == 0) view.back() = Slice{0, 0, {}};
+      }
+    }
+    const auto combined = [&](const auto& x) {
+      auto total = x[views[0]] * 2;
+      for (size_t v = 1; v < views.size(); ++v) total = total + x[views[v]] * static_cast<int64_t>(v);
+      return total;
+    };
+    const Make make = [&] {
+      Array x = file.open();
+      if (source == 1) x = Array::from_local(values);
+      x = x.rechunk(grid);
+      if (source == 2) x = x.persist();
+      if (source == 3) x = x * 3;
+      if (source == 4) x = map_blocks([](const NdArray& chunk) { return local::multiply(chunk, 3); }, x);
+      const Array total = combined(x);
+      return std::vector{total, sum(total, 0), sum(total), x[views[0]]};
+    };
+    const NdArray x = source >= 3 ? local::multiply(values, 3) : values;
+    const NdArray total = combined(x);
+    const std::vector<NdArray> expected{total, local::sum(total, 0), local::sum(total), x[views[0]]};
+    const Measured shared = measured(on(GetParam(), ""), make), apart = measured(on(GetParam(), "-offsets"), make);
+    EXPECT_LE(shared.read_bytes, apart.read_bytes);
+    expect_same(shared.values, apart.values);
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(testing::close(shared.values[i], expected[i].astype(shared.values[i].dtype()), 1e-6, 1e-6))
+          << i << "\n"
+          << shared.values[i].repr() << "\n"
+          << expected[i].repr();
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Windows, ABudgetThatIsTooSmallIsRefusedWithOneThatWorks) {
+  constexpr int64_t n = 200000;
+  const Make make = [] {
+    const Array x = (arange(static_cast<double>(n)) * 0.5).rechunk({n / 4}).persist();
+    return std::vector{sum(square(x[{Slice{2, {}, {}}}] - x[{Slice{{}, -2, {}}}]))};
+  };
+  const Measured enough = measured(on(GetParam(), ""), make);
+  const char* memory = GetParam() == local::DeviceKind::cpu ? "900KiB" : "1MiB";
+  int64_t least = 0;
+  try {
+    expect_same(measured(on(GetParam(), "", memory), make).values, enough.values);
+  } catch (const local::BudgetError& error) {
+    least = error.least_bytes();
+  }
+  if (least == 0) return;  // it is enough
+  RuntimeOptions options = on(GetParam(), "");
+  options.memory = std::to_string(least);
+  expect_same(measured(options, make).values, enough.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Windows, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry
