@@ -3,8 +3,9 @@
 // For a line of n chunks c_0 ... c_(n-1): every chunk's total is the last element of its own scan; the carry of chunk i
 // is the fold of the totals before it, in order; y = carry + scan of the chunk. Totals and carries have an element per
 // chunk and line, so x is read twice and y written once, and no two chunks are in one task. The same totals are what
-// the last elements of chunks are made of, so sums of positive numbers ascend across chunks too. Bits depend on the
-// chunks alone. An axis of one chunk is one scan per chunk.
+// the last elements of chunks are made of, so sums of positive numbers ascend across chunks too. Where the order of
+// the operations makes no difference (integers, extremes, truth), totals are folds per chunk, which fuse with what x is
+// computed from. Bits depend on the chunks alone. An axis of one chunk is one scan per chunk.
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/expr/build.h"
@@ -31,6 +32,7 @@ struct Scan {
   std::function<NdArray(const NdArray&)> scan_totals;  // of the results of that
   // A carry, of length 1 along the axis, with a scan, which may be overwritten.
   std::function<NdArray(const NdArray&, const NdArray&)> combine;
+  std::optional<local::Reduction> fold = {};  // that gives the last element of a chunk's scan exactly
 };
 
 // Positions [start, stop) along an axis.
@@ -64,14 +66,18 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
     return op::ArraySpec{shape, scan.dtype, std::move(made), /*chosen_grid=*/true};
   };
   const AxisChunks each(count, 1);
-  MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
-  totals.bytes_per_element = scan.bytes_per_element;
-  totals.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace&) {
-    const NdArray chunk = scan.scan(arrays[0]);
-    const int64_t n = chunk.shape()[axis];
-    return std::vector<NdArray>{part(chunk, axis, n - 1, n)};
+  const auto total_of_chunks = [&] {
+    if (scan.fold) return expr::fold_chunks(*scan.fold, arg, uint32_t{1} << axis, grid, scan.dtype);
+    MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
+    totals.bytes_per_element = scan.bytes_per_element;
+    totals.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace&) {
+      const NdArray chunk = scan.scan(arrays[0]);
+      const int64_t n = chunk.shape()[axis];
+      return std::vector<NdArray>{part(chunk, axis, n - 1, n)};
+    };
+    return map(std::move(totals), {arg})[0];
   };
-  const NodePtr total = map(std::move(totals), {arg})[0];
+  const NodePtr total = total_of_chunks();
 
   std::vector<Along> line = along;
   line[static_cast<size_t>(axis)] = Along::whole();
@@ -93,6 +99,15 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
     return std::vector<NdArray>{place.coordinates[axis] == 0 ? chunk : scan.combine(arrays[1], chunk)};
   };
   return map(std::move(sums), {arg, carry})[0];
+}
+
+// The reduction that gives the same in any order of the operations, if there is one.
+std::optional<local::Reduction> exact_fold(local::Op op, DType dtype) {
+  const std::optional<local::Reduction> fold = local::reduction_of(op);
+  const bool is_extreme = op == "maximum"_op || op == "minimum"_op;
+  const bool is_exact = is_extreme || dtype == DType::bool_ || local::is_integer(dtype);
+  if (!fold || !is_exact || local::result_dtype(*fold, dtype) != dtype) return {};
+  return fold;
 }
 
 // Every NaN becomes the last element before it that is none.
@@ -120,6 +135,7 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<DTy
   scan.scan_totals = [op, axis, dtype = scan.dtype](const NdArray& x) {
     return ops::ufunc_accumulate(op, x, axis, dtype);
   };
+  if (!skip_nan) scan.fold = exact_fold(op, scan.dtype);
   scan.combine = [op, dtype = scan.dtype](const NdArray& carry, const NdArray& chunk) {
     return local::apply(op, {carry, chunk}, local::UfuncOptions{.dtype = dtype, .out = chunk});
   };

@@ -10,7 +10,6 @@
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
-#include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
 
 namespace quarry::algo {
@@ -143,14 +142,7 @@ class Reordered final : public Chunkwise {
 }  // namespace
 
 NodePtr true_counts(const NodePtr& mask) {
-  const AxisChunks& cuts = mask->grid.axis(0);
-  const Grid each({AxisChunks(cuts.count(), 1)});
-  MapSpec spec{"count_nonzero", 0, {{Along::following(0, cuts)}}, {{each.shape(), DType::int64, each}}, nullptr, {}};
-  spec.bytes_per_element = kPositionBytes;
-  spec.function = [](std::span<const NdArray> arrays, const ChunkPlace&) {
-    return std::vector<NdArray>{local::reduce("count_nonzero"_reduction, arrays[0]).reshape({1})};
-  };
-  return map(std::move(spec), {mask})[0];
+  return expr::fold_chunks("count_nonzero"_reduction, mask, /*axes=*/1, mask->grid);
 }
 
 NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts) {

@@ -41,7 +41,7 @@ struct Hasher {
   }
   void operator()(const Reduce& n) const {
     h.add(static_cast<int>(n.reduction)).add(n.arg->hash).add(static_cast<uint64_t>(n.axes));
-    h.add(static_cast<int>(n.accumulate)).add(n.ddof);
+    h.add(static_cast<int>(n.accumulate)).add(n.ddof).add(n.chunks ? n.chunks->hash() : 0);
   }
   void operator()(const View& n) const {
     h.add(n.arg->hash);
@@ -228,6 +228,26 @@ NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes, st
   const DType dtype = accumulate ? *accumulate : local::accumulate_dtype(reduction, arg->dtype);
   return make(Reduce{reduction, arg, axes, dtype, ddof}, shape, local::result_dtype(reduction, dtype),
               Grid(std::move(kept)), false, arg->chosen_grid);
+}
+
+NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axes, const Grid& cuts,
+                    std::optional<DType> accumulate, double ddof) {
+  const local::ReductionInfo& row = local::info(reduction);
+  QUARRY_CHECK(cuts.shape() == arg->shape && axes != 0);
+  std::vector<AxisChunks> made = cuts.axes();
+  for (int d = 0; d < cuts.ndim(); ++d) {
+    if (!(axes >> d & 1)) continue;
+    const int64_t count = cuts.axis(d).count();
+    for (int64_t i = 0; i < count; ++i)
+      if (cuts.axis(d).size(i) == 0 && !row.has_identity)
+        throw InvalidArgument(fmt::format("{} of an empty chunk, which has no identity", row.name));
+    made[static_cast<size_t>(d)] = AxisChunks(count, 1);
+  }
+  Grid grid(std::move(made));
+  const Dims shape = grid.shape();
+  const DType dtype = accumulate ? *accumulate : local::accumulate_dtype(reduction, arg->dtype);
+  return make(Reduce{reduction, arg, axes, dtype, ddof, cuts}, shape, local::result_dtype(reduction, dtype),
+              std::move(grid), false, /*chosen_grid=*/true);
 }
 
 NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,

@@ -31,6 +31,12 @@ NodePtr cast(const NodePtr& arg, local::DType dtype);
 NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes,
                std::optional<local::DType> accumulate = std::nullopt, double ddof = 0);
 
+// The same of every chunk of `cuts`, which cut arg: axes stay, those of `axes` with an element per chunk. Nothing is
+// merged; positions count from the beginning of arg. The cuts are kept, whatever the budget. Throws InvalidArgument for
+// an empty chunk where the reduction has no identity.
+NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axes, const Grid& cuts,
+                    std::optional<local::DType> accumulate = std::nullopt, double ddof = 0);
+
 // Composes with a view below; gives `arg` itself where nothing changes.
 NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
              const Dims& shape);

@@ -76,7 +76,10 @@ NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
           [&](const Constant&) { return node; },
           [&](const Index&) { return node; },
           [&](const Elementwise& n) { return elementwise(n.op, args, n.loop); },
-          [&](const Reduce& n) { return reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof); },
+          [&](const Reduce& n) {
+            return n.chunks ? fold_chunks(n.reduction, args[0], n.axes, *n.chunks, n.accumulate, n.ddof)
+                            : reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof);
+          },
           [&](const View& n) { return view(args[0], n.axes, n.fixed, node->shape); },
           [&](const Rechunk&) { return rechunk(args[0], node->grid); },
           [&](const MatMul& n) { return n.syrk ? matmul(args[0], args[0], true) : matmul(args[0], args[1]); },
@@ -207,7 +210,7 @@ void append(const NodePtr& node, size_t limit, std::string& text) {
                    std::string axes;
                    for (int d = 0; d < n.arg->shape.size(); ++d)
                      if (n.axes >> d & 1) axes += (axes.empty() ? "" : " ") + std::to_string(d);
-                   call(local::info(n.reduction).name, {n.arg}, ", axis=" + axes);
+                   call(local::info(n.reduction).name, {n.arg}, ", axis=" + axes + (n.chunks ? ", per chunk" : ""));
                  },
                  [&](const View& n) {
                    append(n.arg, limit, text);

@@ -57,6 +57,9 @@ struct Reduce {
   uint32_t axes;  // bit per axis of arg; the result has the others (keepdims is a View around it)
   local::DType accumulate;
   double ddof = 0;
+  // Set: a fold per chunk. The result has an element for each of these chunks of arg along the reduced axes, which
+  // stay.
+  std::optional<Grid> chunks = {};
 };
 // Basic slicing, newaxis, integer axes, transpose and broadcast_to in one affine map; views of views compose.
 struct View {

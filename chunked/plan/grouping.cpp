@@ -18,7 +18,7 @@ bool joins(const PlannedArray& a, const PlannedArray& b) {
       !(a.grid == b.grid))
     return false;
   return a.kind != PlannedArray::Kind::reduction || b.kind != PlannedArray::Kind::reduction ||
-         a.reduce_axes == b.reduce_axes;
+         (a.reduce_axes == b.reduce_axes && a.per_chunk == b.per_chunk);
 }
 
 std::vector<Group> make_groups(const std::vector<PlannedArray>& arrays) {

@@ -18,7 +18,8 @@ struct PlannedArray {
   NodePtr node;  // output: the value; reduction: the Reduce node
   Grid grid;     // of the space
   uint32_t reduce_axes = 0;
-  bool operand = false;  // of a matrix product: dies with its consumer, never shares a stage
+  bool per_chunk = false;  // reduction: a fold per chunk
+  bool operand = false;    // of a matrix product: dies with its consumer, never shares a stage
   std::shared_ptr<Stage> stage;
   std::vector<Input> inputs;  // for dependencies and sharing
   std::vector<Stage::Output> outputs;

@@ -66,7 +66,8 @@ std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots) {
       if (fuses(*node))
         for (int i = 0; i < mine.reader_count; ++i) f.read_by(mine.readers[i]);
       else if (reduce)
-        f.read_by((uint64_t{reduce->axes} << 32 | static_cast<uint64_t>(local::element_count(arg->shape))) * 2);
+        f.read_by((uint64_t{reduce->axes} << 32 | static_cast<uint64_t>(local::element_count(arg->shape))) * 2 +
+                  (reduce->chunks ? 1 : 0));
       else
         f.read_by(node->hash * 2 + 1);
     }

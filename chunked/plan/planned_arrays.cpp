@@ -238,8 +238,13 @@ Input PlannedArrays::reduction(const NodePtr& node, const expr::Reduce& reduce) 
   planned.node = node;
   planned.reduce_axes = reduce.axes;
   const std::vector<Input> leaves = leaves_of(reduce.arg, /*compute_top=*/false);
-  planned.grid = fitting(*reduce.arg, leaves, /*reduces=*/true);
+  planned.per_chunk = reduce.chunks.has_value();
+  planned.grid = planned.per_chunk ? *reduce.chunks : fitting(*reduce.arg, leaves, /*reduces=*/true);
   for (const Input& leaf : leaves) planned.inputs.push_back(fitted(leaf, planned.grid));
+  if (planned.per_chunk) {
+    planned.outputs = {{node->shape, node->dtype, node->grid}};
+    return output_of(add(std::move(planned)));
+  }
   std::vector<AxisChunks> kept;
   for (int d = 0; d < planned.grid.ndim(); ++d)
     if (!(reduce.axes >> d & 1)) kept.push_back(planned.grid.axis(d));

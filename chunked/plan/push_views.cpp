@@ -176,6 +176,7 @@ class Pusher {
   // The node with its axes sliced, pushed into its arguments; null where the kind of node has no such form.
   NodePtr slice(const NodePtr& node, const Slicing& slicing) {
     if (const auto* n = node->as<expr::Reduce>()) {
+      if (n->chunks) return nullptr;
       op::Slices slices;
       size_t next = 0;
       for (int d = 0; d < n->arg->shape.size(); ++d) {

@@ -76,7 +76,7 @@ struct Stage;
 //
 // A fused program over every chunk of `grid`; elementwise outputs have the space's shape and grid. Reductions run over
 // `reduce_axes`, states of the chunks combine along the fixed tree (DESIGN 8) and are finalised into arrays of the kept
-// axes (with keepdims reinstated by views above).
+// axes (with keepdims reinstated by views above); folds per chunk are not combined, and keep their axes.
 struct Fused {
   local::Program program;
   std::vector<Input> inputs;
@@ -93,15 +93,16 @@ struct Fused {
     local::DType dtype;  // of the result
   };
   uint32_t reduce_axes = 0;
+  bool per_chunk = false;  // the states of each chunk are finalised by themselves: chunk i of the outputs is chunk i's
   std::vector<ReductionOutput> reductions;
   // outputs of the stage: program outputs first, then one per reduction.
 
   Slot slot(int number) const { return slots.empty() ? Slot{number} : slots[static_cast<size_t>(number)]; }
 
   static constexpr bool kStreams = true;
-  std::string_view kind() const { return reductions.empty() ? "map" : "reduce"; }
+  std::string_view kind() const { return reductions.empty() ? "map" : per_chunk ? "fold" : "reduce"; }
   std::vector<const Input*> reads() const;
-  bool is_barrier(int output) const { return output >= static_cast<int>(program.outputs().size()); }
+  bool is_barrier(int output) const { return !per_chunk && output >= static_cast<int>(program.outputs().size()); }
   int64_t task_bytes(const Stage& stage) const;
   int64_t file_bytes(const Stage& stage) const;
 };

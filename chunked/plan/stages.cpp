@@ -131,6 +131,7 @@ Stage fused_stage(PlannedArrays& arrays, const std::vector<int>& group, int numb
       std::vector<local::ValueId> args{emitter.emit(reduce->arg, identity)};
       if (local::info(reduce->reduction).has_position) args.push_back(emitter.position(reduce->axes));
       fused.reduce_axes = reduce->axes;
+      fused.per_chunk = planned.per_chunk;
       fused.reductions.push_back(
           {static_cast<int>(fused.program.reductions().size()), reduce->ddof, planned.node->dtype});
       fused.program.reduce(reduce->reduction, args, reduce->accumulate);

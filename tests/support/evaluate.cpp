@@ -90,6 +90,15 @@ class NodeEvaluator {
       local::ReduceOptions options;
       options.ddof = n->ddof;
       if (n->accumulate != local::accumulate_dtype(n->reduction, n->arg->dtype)) options.dtype = n->accumulate;
+      if (n->chunks) {
+        options.keepdims = true;
+        NdArray folds(node.shape, node.dtype);
+        for (int64_t i = 0; i < n->chunks->count(); ++i) {
+          const NdArray chunk = box_of(at(n->arg), n->chunks->chunk(i));
+          box_of(folds, node.grid.chunk(i)).assign(local::reduce(n->reduction, chunk, local::Axes(axes), options));
+        }
+        return folds;
+      }
       const bool all = static_cast<int>(axes.size()) == n->arg->shape.size();
       return local::reduce(n->reduction, at(n->arg), all ? local::Axes() : local::Axes(axes), options);
     }
@@ -238,6 +247,14 @@ class PlanEvaluator {
       }
       engine.run(fused.program, launch, context);
       if (part.empty()) continue;
+      if (fused.per_chunk) {
+        for (size_t r = 0; r < part.size(); ++r) {
+          NdArray& output = outputs[fused.program.outputs().size() + r];
+          const NdArray to = box_of(output, stage.outputs[fused.program.outputs().size() + r].grid.chunk(i));
+          to.assign(finalized(fused, r, part[r], kept).reshape(to.shape()));
+        }
+        continue;
+      }
       auto& known = states[kept_grid.flat(kept_at)];
       if (known.empty()) {
         known = part;
@@ -253,14 +270,17 @@ class PlanEvaluator {
     for (auto& [chunk, fields] : states) {
       const Region box = kept_grid.chunk(chunk);
       for (size_t r = 0; r < fields.size(); ++r) {
-        const auto& output = fused.reductions[r];
-        const auto& reduction = fused.program.reductions()[static_cast<size_t>(output.reduction)];
-        const local::Program finalize =
-            local::finalize_program(reduction.reduction, reduction.accumulate, output.ddof, output.dtype);
-        const NdArray result = run_program(finalize, fields[r], box.count)[0];
-        box_of(outputs[fused.program.outputs().size() + r], box).assign(result);
+        box_of(outputs[fused.program.outputs().size() + r], box).assign(finalized(fused, r, fields[r], box.count));
       }
     }
+  }
+
+  NdArray finalized(const plan::Fused& fused, size_t number, const std::vector<NdArray>& fields, const Dims& shape) {
+    const auto& output = fused.reductions[number];
+    const auto& reduction = fused.program.reductions()[static_cast<size_t>(output.reduction)];
+    const local::Program finalize =
+        local::finalize_program(reduction.reduction, reduction.accumulate, output.ddof, output.dtype);
+    return run_program(finalize, fields, shape)[0];
   }
 
   std::vector<NdArray> run_program(const local::Program& program, const std::vector<NdArray>& inputs,

@@ -90,7 +90,7 @@ class Expressions {
 
   Array step() {
     const Array x = any();
-    switch (pick(0, 15)) {
+    switch (pick(0, 16)) {
       case 0:
       case 1:
         return x + any();
@@ -145,9 +145,28 @@ class Expressions {
         return x.rechunk(chunk);
       }
       case 14:
+        return fold(x);
+      case 15:
         return x.ndim() > 0 ? matmul(x, chance(0.4) && x.ndim() == 2 ? x.T() : any()) : x;
       default:
         return where(x > 0, x, any());
+    }
+  }
+
+  // A fold of every chunk of random cuts.
+  Array fold(const Array& x) {
+    if (x.ndim() == 0) return x;
+    std::vector<AxisChunks> cuts;
+    for (const int64_t extent : x.shape()) cuts.emplace_back(extent, pick(1, std::max<int64_t>(extent, 1)));
+    const auto axes = static_cast<uint32_t>(pick(1, (int64_t{1} << x.ndim()) - 1));
+    const Grid grid(std::move(cuts));
+    switch (pick(0, 2)) {
+      case 0:
+        return Array(expr::fold_chunks("sum"_reduction, x.node(), axes, grid));
+      case 1:
+        return Array(expr::fold_chunks("max"_reduction, x.node(), axes, grid));
+      default:
+        return Array(expr::fold_chunks("count_nonzero"_reduction, x.node(), axes, grid));
     }
   }
 

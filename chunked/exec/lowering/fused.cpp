@@ -1,6 +1,7 @@
 // Fused programs: one task per chunk of the stage's space makes the elementwise outputs and the states of the
 // reductions. States are merged along the fixed tree (tree.h): every segment on the rank that owns its first leaf,
-// every node above on the rank of its left end, results on the owners of their chunks.
+// every node above on the rank of its left end, results on the owners of their chunks. Those of folds per chunk are
+// finalised where they are.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -381,6 +382,28 @@ void lower_stealing(Builder& builder, FusedBody& body) {
   }
 }
 
+// The states of every own chunk become elements of the results.
+void lower_folds(Builder& builder, const FusedBody& body) {
+  const plan::Stage& stage = builder.stage();
+  const auto& fused = std::get<plan::Fused>(stage.work);
+  const auto elements = [&body](int64_t chunk) {
+    return local::element_count(body.kept_shape(body.stage().grid.chunk_shape(chunk)));
+  };
+  const auto [number, finalize] = builder.add_body<FinalizeBody>(stage, builder.device(), elements);
+  const int first_output = static_cast<int>(fused.program.outputs().size());
+  const auto [first, last] = builder.owned(stage.grid.count());
+  std::vector<BlockId> produced;
+  for (int64_t chunk = first; chunk < last; ++chunk) {
+    produced.clear();
+    for (size_t r = 0; r < fused.reductions.size(); ++r) {
+      const int64_t bytes = elements(chunk) * local::itemsize(fused.reductions[r].dtype);
+      produced.push_back(builder.add_output(first_output + static_cast<int>(r), chunk, bytes));
+    }
+    builder.add_compute(number, chunk, {builder.progress(chunk), kFinalize}, {finalize->scratch_bytes(chunk), 0},
+                        {builder.block(builder.key(kLeaf, chunk))}, produced);
+  }
+}
+
 void lower_work(Builder& builder, const plan::Fused& fused) {
   const plan::Stage& stage = builder.stage();
   const int rank = builder.context().rank;
@@ -389,7 +412,8 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
   const auto [first, last] = builder.owned(stage.grid.count());
   std::optional<Reductions> reductions;
   const bool may_move = is_stealable(builder, *body);
-  if (!fused.reductions.empty()) reductions.emplace(builder, *body).lower_shared(may_move);
+  const bool folds = fused.per_chunk && !fused.reductions.empty();
+  if (!fused.reductions.empty() && !folds) reductions.emplace(builder, *body).lower_shared(may_move);
   std::vector<BlockId> inputs, produced;
   Sizes sizes(*body, stage.grid);
   int32_t leaf = number;
@@ -439,6 +463,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
   }
   if (movable) lower_stealing(builder, *body);
   if (reductions) reductions->lower();
+  if (folds) lower_folds(builder, *body);
 }
 
 }  // namespace quarry::exec

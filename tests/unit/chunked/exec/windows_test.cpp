@@ -176,7 +176,7 @@ TEST_P(Windows, HaveTheValuesOfSeparateViews) {
       if (source == 3) x = x * 3;
       if (source == 4) x = map_blocks([](const NdArray& chunk) { return local::multiply(chunk, 3); }, x);
       const Array total = combined(x);
-      return std::vector{total, sum(total, 0), sum(total), x[views[0]]};
+      return std::vector<Array>{total, sum(total, 0), sum(total), x[views[0]]};
     };
     const NdArray x = source >= 3 ? local::multiply(values, 3) : values;
     const NdArray total = combined(x);
