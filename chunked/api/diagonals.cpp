@@ -11,6 +11,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry {
@@ -36,24 +37,6 @@ Array triangle(const Array& m, int64_t k, bool lower) {
   return lower ? where(inside, m, zero) : where(inside, zero, m);
 }
 
-// What maximum() leaves of any element.
-Scalar lowest(DType dtype) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  if (local::is_complex(dtype)) return typed(std::complex<double>(-infinity, -infinity), dtype);
-  if (local::is_float(dtype)) return typed(-infinity, dtype);
-  if (dtype == DType::bool_) return typed(false, dtype);
-  const bool is_signed = local::kind(dtype) == 'i' && dtype >= DType::int8 && dtype <= DType::int64;
-  return is_signed ? typed(std::numeric_limits<int64_t>::min() >> (64 - 8 * local::itemsize(dtype)), dtype)
-                   : typed(0, dtype);
-}
-
-// The diagonal of the square matrices in the last two axes: the maximum of each row, in which all others are lowest.
-Array main_diagonal(const Array& squares) {
-  const int64_t n = squares.shape(-1);
-  const Array on = positions({n, n}, 0) == positions({n, n}, 1);
-  return max(where(on, squares, lowest(squares.dtype())), -1);
-}
-
 }  // namespace
 
 Array eye(int64_t rows, std::optional<int64_t> columns, int64_t k, DType dtype) {
@@ -74,31 +57,19 @@ Array diagonal(const Array& a, int64_t offset, int64_t axis1, int64_t axis2) {
   if (a.ndim() < 2) throw InvalidArgument("diag requires an array of at least two dimensions");
   const int first = local::normalize_axis(axis1, a.ndim()), second = local::normalize_axis(axis2, a.ndim());
   if (first == second) throw InvalidArgument(fmt::format("axis1 and axis2 cannot be the same: {}", first));
-  const Array matrices = moveaxis(a, {first, second}, {-2, -1});
-  const int rows_axis = a.ndim() - 2, columns_axis = a.ndim() - 1;
-  const int64_t rows = matrices.shape(-2), columns = matrices.shape(-1);
+  const int64_t rows = a.shape()[first], columns = a.shape()[second];
   offset = std::clamp(offset, -rows, columns);
   const int64_t count =
       std::max<int64_t>(offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns), 0);
   const int64_t row = std::max<int64_t>(-offset, 0), column = std::max<int64_t>(offset, 0);
   if (count == 0) {
-    Dims shape(matrices.shape().begin(), matrices.shape().end() - 1);
-    return constant(with_extent(shape, rows_axis, 0), 0, a.dtype());
+    Dims shape;
+    for (int d = 0; d < a.ndim(); ++d)
+      if (d != first && d != second) shape.push_back(a.shape()[d]);
+    shape.push_back(0);
+    return constant(shape, 0, a.dtype());
   }
-  // Square blocks along the diagonal, ending where chunks of rows end, but at most kBlocks of them.
-  constexpr int64_t kBlocks = 64;
-  const AxisChunks& chunks = matrices.chunks().axis(rows_axis);
-  const int64_t begin = chunks.find(row), end = chunks.find(row + count - 1) + 1;
-  const int64_t together = (end - begin + kBlocks - 1) / kBlocks;
-  std::vector<Array> parts;
-  int64_t done = 0;
-  for (int64_t chunk = begin; chunk < end; chunk += together) {
-    const int64_t stop = std::min(chunks.start(std::min(chunk + together, end)) - row, count);
-    const Array block = arrange::part(matrices, rows_axis, row + done, stop - done);
-    parts.push_back(main_diagonal(arrange::part(block, columns_axis, column + done, stop - done)));
-    done = stop;
-  }
-  return joined(parts, rows_axis);
+  return Array(expr::diagonal(a.node(), first, second, row, column, count));
 }
 
 Array diag(const Array& v, int64_t k) {

@@ -14,9 +14,8 @@ Array tri(int64_t N, std::optional<int64_t> M = std::nullopt, int64_t k = 0, DTy
 Array tril(const Array& m, int64_t k = 0);
 Array triu(const Array& m, int64_t k = 0);
 
-// The elements at (i, i + offset) of two axes, as the last axis. Reads at most 1/64 of the matrix where that has as
-// many chunks along it, and the blocks on the diagonal where it has fewer. Throws InvalidArgument for fewer than two
-// dimensions and for equal axes.
+// The elements at (i, i + offset) of two axes, as the last axis. Of a file only they are read, or where its chunks are
+// compressed those that hold them. Throws InvalidArgument for fewer than two dimensions and for equal axes.
 Array diagonal(const Array& a, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1);
 // A matrix with v on diagonal k, or that diagonal of a matrix.
 Array diag(const Array& v, int64_t k = 0);

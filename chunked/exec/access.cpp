@@ -106,12 +106,64 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
   return access;
 }
 
+Access resolve(const plan::Input& input, const Region& box, int rank, const Ownership& owners) {
+  const int64_t itemsize = local::itemsize(input.dtype);
+  Access access = resolve(input.array, input.grid, itemsize, input.region(box), rank, owners);
+  if (input.map.beside.empty() || access.kind != Access::Kind::read || access.region.elements() == 0) return access;
+  for (size_t d = 0; d < input.map.axes.size(); ++d) {
+    std::vector<int> axes{input.map.axes[d].source};
+    for (const auto& [at, axis] : input.map.beside)
+      if (at == static_cast<int>(d)) axes.push_back(axis.source);
+    if (axes.size() > 1) access.together.push_back(std::move(axes));
+  }
+  Dims count = access.region.count;
+  for (const std::vector<int>& axes : access.together)
+    for (const int axis : axes) count[axis] = 1;
+  access.strides = local::contiguous_strides(count, itemsize);
+  int64_t bytes = local::element_count(count) * itemsize;
+  for (size_t g = access.together.size(); g-- > 0;) {
+    for (const int axis : access.together[g]) access.strides[axis] = 0;
+    const int lead = access.together[g][0];
+    access.strides[lead] = bytes;
+    bytes *= access.region.count[lead];
+  }
+  return access;
+}
+
+std::vector<Region> parts_of(const plan::Input& input, const Region& box) {
+  constexpr int64_t kMostColumns = 64;  // the box around what another rank sends has as many
+  if (input.map.beside.empty() || input.array.kind == plan::ArrayRef::Kind::dataset) return {box};
+  std::vector<Region> parts{box};
+  for (const auto& [d, beside] : input.map.beside) {
+    const expr::View::Axis* const axes[] = {&input.map.axes[static_cast<size_t>(d)], &beside};
+    std::vector<Region> cut;
+    for (const Region& part : parts) {
+      for (int64_t done = 0; done < part.count[d];) {
+        int64_t count = std::min(part.count[d] - done, kMostColumns);
+        for (const expr::View::Axis* axis : axes) {
+          const AxisChunks& cuts = input.grid.axis(axis->source);
+          const int64_t first = axis->start + axis->step * (part.start[d] + done), chunk = cuts.find(first);
+          while (cuts.find(first + axis->step * (count - 1)) != chunk) --count;
+        }
+        Region piece = part;
+        piece.start[d] += done;
+        piece.count[d] = count;
+        cut.push_back(std::move(piece));
+        done += count;
+      }
+    }
+    parts = std::move(cut);
+  }
+  return parts;
+}
+
 Dims space_strides(const plan::AccessMap& map, const Dims& strides) {
   Dims result = Dims::filled(static_cast<int>(map.axes.size()));
   for (int d = 0; d < result.size(); ++d) {
     const int source = map.axes[static_cast<size_t>(d)].source;
     result[d] = source < 0 ? 0 : strides[source];
   }
+  for (const auto& [d, axis] : map.beside) result[d] += strides[axis.source];
   return result;
 }
 

@@ -25,11 +25,20 @@ struct Access {
   Dims chunk_shape;               // chunk, receive
   int64_t offset = 0;             // bytes from the block's start to the region's first element
   Dims strides;                   // bytes per axis of the array, for unit moves inside the region
+  // read: axes that move together, of a diagonal; the first one of a group is the outermost of what is read, the others
+  // have stride 0.
+  std::vector<std::vector<int>> together = {};
 };
 
 // Where region `region` of an array with this grid is, seen from `rank`.
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
                const Ownership& owners);
+
+// The same of what a box of a stage's space reads of an input.
+Access resolve(const plan::Input& input, const Region& box, int rank, const Ownership& owners);
+// A box of the space in parts: what each reads of a diagonal lies inside one chunk, of few columns; other maps give the
+// box.
+std::vector<Region> parts_of(const plan::Input& input, const Region& box);
 
 // The chunks of `grid` that a region touches, each with the part of the region in it: `offset` is its place in the
 // region (in region coordinates).

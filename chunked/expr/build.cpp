@@ -47,6 +47,7 @@ struct Hasher {
     h.add(n.arg->hash);
     for (const View::Axis& axis : n.axes) h.add(axis.source).add(axis.start).add(axis.step);
     for (const auto& [axis, position] : n.fixed) h.add(axis).add(position);
+    for (const auto& [axis, with] : n.beside) h.add(axis).add(with.source).add(with.start).add(with.step);
   }
   void operator()(const Rechunk& n) const { h.add(n.arg->hash); }
   void operator()(const MatMul& n) const { h.add(n.a->hash).add(n.b->hash).add(n.syrk); }
@@ -253,7 +254,7 @@ NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axe
 NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
              const Dims& shape) {
   QUARRY_CHECK(static_cast<int>(axes.size()) == shape.size());
-  if (const View* below = arg->as<View>()) {
+  if (const View* below = arg->as<View>(); below != nullptr && below->beside.empty()) {
     for (View::Axis& axis : axes) {
       if (axis.source < 0) continue;
       const View::Axis& inner = below->axes[static_cast<size_t>(axis.source)];
@@ -295,6 +296,27 @@ NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::
   if (arg->generated) grid = default_grid(shape, arg->dtype);
   return make(View{arg, std::move(axes), std::move(fixed)}, shape, arg->dtype, std::move(grid), arg->generated,
               arg->chosen_grid);
+}
+
+NodePtr diagonal(const NodePtr& arg, int row_axis, int column_axis, int64_t row, int64_t column, int64_t count) {
+  QUARRY_CHECK(row_axis != column_axis && row + count <= arg->shape[row_axis] &&
+               column + count <= arg->shape[column_axis]);
+  View made{arg, {}, {}};
+  Dims shape;
+  std::vector<AxisChunks> chunks;
+  for (int d = 0; d < arg->shape.size(); ++d) {
+    if (d == row_axis || d == column_axis) continue;
+    made.axes.push_back({d, 0, 1});
+    shape.push_back(arg->shape[d]);
+    chunks.push_back(arg->grid.axis(d));
+  }
+  made.axes.push_back({row_axis, row, 1});
+  made.beside.emplace_back(shape.size(), View::Axis{column_axis, column, 1});
+  shape.push_back(count);
+  if (const Constant* value = arg->as<Constant>()) return constant(value->value, arg->dtype, shape);
+  chunks.push_back(view_chunks(arg->grid.axis(row_axis), row, 1, count));
+  Grid grid = arg->generated ? default_grid(shape, arg->dtype) : Grid(std::move(chunks));
+  return make(std::move(made), shape, arg->dtype, std::move(grid), arg->generated, arg->chosen_grid);
 }
 
 NodePtr transpose(const NodePtr& arg, std::span<const int64_t> order) {

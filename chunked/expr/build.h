@@ -40,6 +40,8 @@ NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axe
 // Composes with a view below; gives `arg` itself where nothing changes.
 NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
              const Dims& shape);
+// Elements [i, ..., j] with i = row + x, j = column + x of two axes, x in [0, count), as the last axis. Inside arg.
+NodePtr diagonal(const NodePtr& arg, int row_axis, int column_axis, int64_t row, int64_t column, int64_t count);
 NodePtr transpose(const NodePtr& arg, std::span<const int64_t> axes);  // a permutation
 NodePtr broadcast_to(const NodePtr& arg, const Dims& shape);           // shapes agree
 NodePtr insert_axes(const NodePtr& arg, uint32_t axes);                // bit per axis of the result that is new

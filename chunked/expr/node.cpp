@@ -80,7 +80,12 @@ NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
             return n.chunks ? fold_chunks(n.reduction, args[0], n.axes, *n.chunks, n.accumulate, n.ddof)
                             : reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof);
           },
-          [&](const View& n) { return view(args[0], n.axes, n.fixed, node->shape); },
+          [&](const View& n) {
+            if (n.beside.empty()) return view(args[0], n.axes, n.fixed, node->shape);
+            const auto& [axis, column] = n.beside[0];
+            const View::Axis& row = n.axes[static_cast<size_t>(axis)];
+            return diagonal(args[0], row.source, column.source, row.start, column.start, node->shape[axis]);
+          },
           [&](const Rechunk&) { return rechunk(args[0], node->grid); },
           [&](const MatMul& n) { return n.syrk ? matmul(args[0], args[0], true) : matmul(args[0], args[1]); },
           [&](const Apply& n) { return apply(n.op, args); },
@@ -139,7 +144,7 @@ std::string view_text(const View& view, const Node& node) {
   std::string text;
   const int ndim = view.arg->shape.size();
   int last = -1;
-  bool ordered = true;
+  bool ordered = view.beside.empty();
   for (const View::Axis& axis : view.axes) {
     if (axis.source < 0) continue;
     ordered = ordered && axis.source > last;
@@ -160,6 +165,8 @@ std::string view_text(const View& view, const Node& node) {
       text += axis.source < 0 ? fmt::format("new({})", node.shape[static_cast<int>(i)])
                               : fmt::format("{}[{}]", axis.source, slice(axis, node.shape[static_cast<int>(i)]));
     }
+    for (const auto& [axis, with] : view.beside)
+      text += fmt::format(" with {}[{}]", with.source, slice(with, node.shape[axis]));
     for (const auto& [axis, position] : view.fixed) text += fmt::format(", {}={}", axis, position);
     return "{" + text + "}";
   }

@@ -61,7 +61,8 @@ struct Reduce {
   // stay.
   std::optional<Grid> chunks = {};
 };
-// Basic slicing, newaxis, integer axes, transpose and broadcast_to in one affine map; views of views compose.
+// Basic slicing, newaxis, integer axes, transpose and broadcast_to in one affine map; views of views compose, but for
+// diagonals.
 struct View {
   struct Axis {
     int source = -1;  // axis of arg; -1: new or broadcast
@@ -69,8 +70,9 @@ struct View {
     friend bool operator==(const Axis&, const Axis&) = default;
   };
   NodePtr arg;
-  std::vector<Axis> axes;                      // one per axis of the result (its shape holds the counts)
-  std::vector<std::pair<int, int64_t>> fixed;  // (axis of arg, position) for axes of arg that no result axis maps
+  std::vector<Axis> axes;                         // one per axis of the result (its shape holds the counts)
+  std::vector<std::pair<int, int64_t>> fixed;     // (axis of arg, position) for axes of arg that no result axis maps
+  std::vector<std::pair<int, Axis>> beside = {};  // diagonals: (axis of the result, an axis of arg that follows it too)
 };
 // The same array under other chunks (the node's grid).
 struct Rechunk {

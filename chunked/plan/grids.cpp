@@ -42,6 +42,7 @@ void stretch(int64_t& length, const NodePtr& node, int axis) {
 }  // namespace
 
 bool inside_one_chunk(const Input& input, const Grid& space) {
+  if (!input.map.beside.empty() && input.grid.count() > 1) return false;
   for (int d = 0; d < space.ndim(); ++d) {
     const View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
     if (axis.source < 0) continue;

@@ -8,7 +8,8 @@
 
 namespace quarry::plan {
 
-// Whether every chunk of the space reads one chunk of the input only.
+// Whether every chunk of the space reads one chunk of the input only. Of a diagonal: whether there is one only, since a
+// chunk of another rank would come whole.
 bool inside_one_chunk(const Input& input, const Grid& space);
 
 // Automatic chunks of a space, halved while what a task reads and makes exceeds `room` bytes (0: unlimited). An output

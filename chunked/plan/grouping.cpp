@@ -69,7 +69,9 @@ bool same_array(const ArrayRef& a, const ArrayRef& b) {
          a.stored == b.stored;
 }
 
-bool same_map(const AccessMap& a, const AccessMap& b) { return a.axes == b.axes && a.fixed == b.fixed; }
+bool same_map(const AccessMap& a, const AccessMap& b) {
+  return a.axes == b.axes && a.fixed == b.fixed && a.beside == b.beside;
+}
 
 std::vector<std::vector<int>> group_arrays(const std::vector<PlannedArray>& arrays) {
   const std::vector<Group> groups = make_groups(arrays);

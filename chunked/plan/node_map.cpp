@@ -29,6 +29,11 @@ NodeMap viewed_map(const View& view, const NodeMap& map) {
     result[static_cast<size_t>(axis.source)] = {map[i].space, axis.start + axis.step * map[i].start,
                                                 map[i].space < 0 ? 1 : axis.step * map[i].step};
   }
+  for (const auto& [i, axis] : view.beside) {
+    const NodeAxis& mapped = map[static_cast<size_t>(i)];
+    result[static_cast<size_t>(axis.source)] = {mapped.space, axis.start + axis.step * mapped.start,
+                                                mapped.space < 0 ? 1 : axis.step * mapped.step};
+  }
   for (const auto& [axis, position] : view.fixed) result[static_cast<size_t>(axis)] = {-1, position, 1};
   return result;
 }
@@ -37,10 +42,13 @@ AccessMap access_map(const NodeMap& map, int space_ndim) {
   AccessMap access;
   access.axes.resize(static_cast<size_t>(space_ndim));
   for (size_t d = 0; d < map.size(); ++d) {
+    const View::Axis axis{static_cast<int>(d), map[d].start, map[d].step};
     if (map[d].space < 0)
-      access.fixed.emplace_back(static_cast<int>(d), map[d].start);
+      access.fixed.emplace_back(axis.source, axis.start);
+    else if (View::Axis& first = access.axes[static_cast<size_t>(map[d].space)]; first.source < 0)
+      first = axis;
     else
-      access.axes[static_cast<size_t>(map[d].space)] = {static_cast<int>(d), map[d].start, map[d].step};
+      access.beside.emplace_back(map[d].space, axis);
   }
   return access;
 }

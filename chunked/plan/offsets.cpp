@@ -28,6 +28,7 @@ struct Viewed {
 
 // The view of a view. False where the outer one sees an axis that the inner one broadcasts.
 bool compose(const AccessMap& inner, const AccessMap& outer, AccessMap& made) {
+  if (!inner.beside.empty() || !outer.beside.empty()) return false;
   made = {{}, inner.fixed};
   for (const View::Axis& axis : outer.axes) {
     if (axis.source < 0) {
@@ -61,6 +62,7 @@ Viewed under_copy(const Plan& plan, const Input& input, int number) {
 // Whether the maps differ in positions only.
 bool are_shifted(const Input& a, const Input& b) {
   if (!same_array(a.array, b.array) || a.dtype != b.dtype || a.map.fixed.size() != b.map.fixed.size()) return false;
+  if (!a.map.beside.empty() || !b.map.beside.empty()) return false;
   for (size_t d = 0; d < a.map.axes.size(); ++d)
     if (a.map.axes[d].source != b.map.axes[d].source || a.map.axes[d].step != b.map.axes[d].step) return false;
   return std::ranges::equal(a.map.fixed, b.map.fixed, {}, &std::pair<int, int64_t>::first,

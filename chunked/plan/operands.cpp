@@ -15,6 +15,7 @@ constexpr int64_t kSmallOperandBytes = int64_t{64} << 20;  // kept rather than c
 // Whether a product reads the view itself: whole axes, batch axes in order, at most the last two swapped.
 bool strips(const View& view, const Dims& shape) {
   const int nd = shape.size(), base = view.arg->shape.size();
+  if (!view.beside.empty()) return false;
   for (int d = 0; d < nd; ++d) {
     const View::Axis& axis = view.axes[static_cast<size_t>(d)];
     if (axis.source < 0) {

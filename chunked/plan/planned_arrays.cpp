@@ -147,7 +147,7 @@ Input PlannedArrays::readable(const NodePtr& node, bool any_byte_order) {
   if (file && file->dataset->info().swapped && !any_byte_order) return produce(node, std::nullopt);  // which converts
   Input input = array_of(base);
   input.map = access_map(map, node->shape.size());
-  return input;
+  return input.is_box() ? input : produce(node, std::nullopt);
 }
 
 // Every array that the expression reads over its space.
@@ -194,6 +194,8 @@ Input PlannedArrays::fitted(const Input& input, const Grid& grid) {
       map.axes.push_back({});
       continue;
     }
+    for (auto& [at, beside] : viewed.map.beside)
+      if (at == d) at = static_cast<int>(axes.size());
     map.axes.push_back({static_cast<int>(axes.size()), 0, 1});
     axes.push_back(grid.axis(d));
     viewed.map.axes.push_back(axis);

@@ -38,13 +38,19 @@ class Pusher {
       arg = std::move(next);
     }
     NodePtr result = expr::with_arguments(node, args);
-    if (const View* view = result->as<View>()) result = push(view->arg, view->axes, view->fixed, result->shape);
+    if (const View* view = movable(result)) result = push(view->arg, view->axes, view->fixed, result->shape);
     rewritten_[node.get()] = result;
     keep_.push_back(node);
     return result;
   }
 
  private:
+  // Diagonals stay where they are: emitting an expression composes them (node_map.h).
+  static const View* movable(const NodePtr& node) {
+    const View* view = node->as<View>();
+    return view != nullptr && view->beside.empty() ? view : nullptr;
+  }
+
   bool shared(const NodePtr& node) const {
     const auto found = uses_.find(node.get());
     return found != uses_.end() && found->second > 1;
@@ -74,7 +80,7 @@ class Pusher {
     }
     if (const auto* n = arg->as<View>()) {
       NodePtr composed = expr::view(arg, std::move(axes), std::move(fixed), shape);
-      const View* view = composed->as<View>();
+      const View* view = movable(composed);
       if (!view) return composed;
       return view->arg->as<View>() || view->arg == n->arg ? composed : push(view->arg, view->axes, view->fixed, shape);
     }
@@ -141,7 +147,7 @@ class Pusher {
       if (!(used >> d & 1)) mine_fixed.emplace_back(d, 0);
     if (mine.empty() && arg->shape.size() == 0) return arg;
     NodePtr viewed = expr::view(arg, mine, mine_fixed, extents);
-    if (const View* view = viewed->as<View>()) return push(view->arg, view->axes, view->fixed, extents);
+    if (const View* view = movable(viewed)) return push(view->arg, view->axes, view->fixed, extents);
     return viewed;
   }
 
@@ -169,7 +175,7 @@ class Pusher {
       shape.push_back(slices[d].count);
     }
     const NodePtr viewed = expr::view(node, std::move(axes), {}, shape);
-    const View* view = viewed->as<View>();
+    const View* view = movable(viewed);
     return view ? push(view->arg, view->axes, view->fixed, shape) : viewed;
   }
 

@@ -23,6 +23,11 @@ Region AccessMap::region(const Region& box, int array_ndim) const {
     region.count[axis.source] = box.count[static_cast<int>(d)];
     region.step[axis.source] = axis.step;
   }
+  for (const auto& [d, axis] : beside) {
+    region.start[axis.source] = axis.start + axis.step * box.start[d];
+    region.count[axis.source] = box.count[d];
+    region.step[axis.source] = axis.step;
+  }
   for (const auto& [source, position] : fixed) region.start[source] = position;
   // A box that is empty along a broadcast axis reads nothing, though no array axis says so.
   if (box.elements() == 0)

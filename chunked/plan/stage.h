@@ -32,6 +32,8 @@ struct ArrayRef {
 struct AccessMap {
   std::vector<expr::View::Axis> axes;          // one per axis of the space; source -1: broadcast
   std::vector<std::pair<int, int64_t>> fixed;  // array axes no space axis maps
+  // Diagonals: (axis of the space, an array axis that follows it beside its source). The region is the box around them.
+  std::vector<std::pair<int, expr::View::Axis>> beside = {};
   static AccessMap identity(int ndim);
   // The part of the array that a box (steps 1) of the space reads: a region over the *array's* axes, steps as mapped.
   Region region(const Region& box, int array_ndim) const;
@@ -49,6 +51,8 @@ struct Input {
   Dims reach = {}, pitch = {};
 
   bool is_window() const { return reach.size() > 0; }
+  // Whether a box of the space reads elements that make a box of the array.
+  bool is_box() const { return !is_window() && map.beside.empty(); }
   // Of the array that a box (steps 1) of the space reads, over the array's axes.
   Region region(const Region& box) const;
   int64_t region_bytes(const Dims& box) const;

@@ -29,7 +29,8 @@ NdArray read_whole(const io::Dataset& dataset) {
 
 // Element x of the result is array[m(x)].
 NdArray mapped(const NdArray& array, const std::vector<expr::View::Axis>& axes,
-               const std::vector<std::pair<int, int64_t>>& fixed, const Dims& shape) {
+               const std::vector<std::pair<int, int64_t>>& fixed, const Dims& shape,
+               const std::vector<std::pair<int, expr::View::Axis>>& beside = {}) {
   Dims strides = Dims::filled(shape.size());
   int64_t offset = array.offset();
   if (local::element_count(shape) > 0) {
@@ -37,6 +38,10 @@ NdArray mapped(const NdArray& array, const std::vector<expr::View::Axis>& axes,
       const auto& axis = axes[static_cast<size_t>(d)];
       if (axis.source < 0) continue;
       strides[d] = array.strides()[axis.source] * axis.step;
+      offset += array.strides()[axis.source] * axis.start;
+    }
+    for (const auto& [d, axis] : beside) {
+      strides[d] += array.strides()[axis.source] * axis.step;
       offset += array.strides()[axis.source] * axis.start;
     }
     for (const auto& [axis, position] : fixed) offset += array.strides()[axis] * position;
@@ -102,7 +107,7 @@ class NodeEvaluator {
       const bool all = static_cast<int>(axes.size()) == n->arg->shape.size();
       return local::reduce(n->reduction, at(n->arg), all ? local::Axes() : local::Axes(axes), options);
     }
-    if (const auto* n = node.as<expr::View>()) return mapped(at(n->arg), n->axes, n->fixed, node.shape);
+    if (const auto* n = node.as<expr::View>()) return mapped(at(n->arg), n->axes, n->fixed, node.shape, n->beside);
     if (const auto* n = node.as<expr::Rechunk>()) return at(n->arg);
     if (const auto* n = node.as<expr::MatMul>()) {
       const NdArray b = at(n->b);
@@ -180,7 +185,7 @@ class PlanEvaluator {
     const NdArray base = array(input.array);
     QUARRY_CHECK(base.shape() == input.shape && base.dtype() == input.dtype);
     QUARRY_CHECK(static_cast<int>(input.map.axes.size()) == shape.size());
-    return mapped(base, input.map.axes, input.map.fixed, shape);
+    return mapped(base, input.map.axes, input.map.fixed, shape, input.map.beside);
   }
 
   // The input number `slot` of a fused program over the space.

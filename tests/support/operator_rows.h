@@ -249,6 +249,16 @@ inline OperatorCall shifted_slices(Choices& choices) {
   return {{result, sum(result, 0)}, {expected, local::sum(expected, 0)}};
 }
 
+inline OperatorCall diagonals(Choices& choices) {
+  const NdArray x = choices.values(choices.shape(3), choices.dtype());
+  const Array made =
+      map_blocks([](const NdArray& chunk) { return ops::multiply(chunk, 3); }, choices.cut(x), {}, {.identity = 2});
+  const NdArray tripled = ops::multiply(x, 3);
+  const int64_t first = choices.pick(0, 2), second = (first + choices.pick(1, 2)) % 3, offset = choices.pick(-4, 4);
+  return {{diagonal(made, offset, first, second), trace(made, offset, first, second)},
+          {ops::diagonal(tripled, offset, first, second), ops::trace(tripled, offset, first, second)}};
+}
+
 inline OperatorCall coarsened(Choices& choices) {
   const int64_t m = choices.pick(0, 6), n = choices.pick(0, 9), factor = choices.pick(1, 4);
   const NdArray x = choices.values({3 * m, n * factor + choices.pick(0, factor - 1)}, DType::float64);
@@ -594,6 +604,7 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"sliding_window_view", rows::windows},
       {"coarsen", rows::coarsened},
       {"slices", rows::shifted_slices},
+      {"diagonals", rows::diagonals},
       {"apply_along_axis", rows::lines},
       {"reduction", rows::folds},
       {"cumsum", rows::sums},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/random.h"
@@ -90,7 +91,7 @@ class Expressions {
 
   Array step() {
     const Array x = any();
-    switch (pick(0, 16)) {
+    switch (pick(0, 17)) {
       case 0:
       case 1:
         return x + any();
@@ -147,6 +148,8 @@ class Expressions {
       case 14:
         return fold(x);
       case 15:
+        return x.ndim() > 1 ? diagonal(x, pick(-3, 3), 0, pick(1, x.ndim() - 1)) : x;
+      case 16:
         return x.ndim() > 0 ? matmul(x, chance(0.4) && x.ndim() == 2 ? x.T() : any()) : x;
       default:
         return where(x > 0, x, any());

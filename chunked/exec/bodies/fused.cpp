@@ -88,12 +88,12 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
     const bool packed = input.array.kind == plan::ArrayRef::Kind::dataset;
     const bool straight = input.map.axes == plan::AccessMap::identity(stage.grid.ndim()).axes;
-    return straight && input.map.fixed.empty() && !input.is_window() && (packed || input.grid == stage.grid);
+    return straight && input.map.fixed.empty() && input.is_box() && (packed || input.grid == stage.grid);
   });
   int64_t largest = 0;
   for (size_t i = 0; i < fused_.inputs.size(); ++i) {
     const plan::Input& input = fused_.inputs[i];
-    if (input.array.kind != plan::ArrayRef::Kind::dataset || input.is_window()) continue;
+    if (input.array.kind != plan::ArrayRef::Kind::dataset || !input.is_box()) continue;
     const int64_t elements = local::element_count(input.shape);
     if (elements > largest) {
       largest = elements;
@@ -118,7 +118,7 @@ Region FusedBody::input_region(int input, int64_t chunk) const {
 
 Access FusedBody::access(int input, int64_t chunk) const {
   const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
-  return resolve(in.array, in.grid, local::itemsize(in.dtype), input_region(input, chunk), rank_, owners_);
+  return resolve(in, stage_.grid.chunk(chunk), rank_, owners_);
 }
 
 Placed FusedBody::placed(int slot, int64_t chunk) const {

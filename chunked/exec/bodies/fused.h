@@ -29,7 +29,7 @@ class FusedBody : public scheduler::TaskBody {
 
   const plan::Stage& stage() const { return stage_; }
   const local::Program& program() const { return fused_.program; }
-  // The number of the largest data set that it reads but for windows, or -1.
+  // The number of the largest data set that it reads by boxes (Input::is_box), or -1.
   int file_input() const { return file_input_; }
   int streamed() const { return streamed_; }  // the same where it reads it itself, on the CPU; else -1
   // Whether chunks of one shape have the same launch but for addresses and positions.

@@ -71,12 +71,144 @@ std::vector<Region> split(const Region& region, int64_t itemsize, int64_t bytes,
 }  // namespace
 
 std::string ReadBody::name(int64_t index) const {
-  return fmt::format("read {}[{}]", dataset_->info().object, place(regions_[static_cast<size_t>(index)]));
+  return fmt::format("read {}[{}]", dataset_->info().object, place(boxes_[static_cast<size_t>(index)].region));
 }
 
-int64_t ReadBody::scratch_bytes(const Region& region, const local::Device& device) const {
-  const int64_t bytes = dataset_->read_scratch_bytes(region);
-  return device.kind == local::DeviceKind::cpu ? bytes : 0;  // else it is staging memory
+int64_t ReadBody::Box::elements() const {
+  int64_t elements = region.elements();
+  for (const std::vector<int>& axes : together)
+    for (size_t i = 1; i < axes.size(); ++i) elements /= std::max<int64_t>(region.count[axes[i]], 1);
+  return elements;
+}
+
+// The elements of a diagonal one after the other, each with all of what the other axes hold. Elements are read one by
+// one; where chunks of the file are decoded, those inside one are read as a box.
+class ReadBody::Diagonal {
+ public:
+  Diagonal(const io::Dataset& dataset, const Box& box) : dataset_(dataset), region_(box.region), ties_(box.together) {
+    Dims count = region_.count;
+    for (const std::vector<int>& axes : ties_)
+      for (const int axis : axes) count[axis] = 1;
+    unit_bytes_ = local::element_count(count) * local::itemsize(dataset.info().dtype);
+    for (const std::vector<int>& axes : ties_) units_ *= region_.count[axes[0]];
+    if (!dataset.info().filters.empty() && dataset.info().chunks && ties_.size() == 1) {
+      most_ = INT64_MAX;
+      for (const int axis : ties_[0]) most_ = std::min(most_, (*dataset.info().chunks)[axis]);
+      most_ = std::min(most_, units_);
+    }
+  }
+  int64_t unit_bytes() const { return unit_bytes_; }
+  int64_t units() const { return units_; }
+
+  int64_t scratch_bytes() const {
+    const Region largest = box(0, most_);
+    const int64_t read = dataset_.read_scratch_bytes(largest);
+    return most_ > 1
+               ? align_up(largest.elements() * local::itemsize(dataset_.info().dtype), local::kAllocationAlignment) +
+                     read
+               : read;
+  }
+  // Units [first, first + count) into host memory.
+  void read(int64_t first, int64_t count, std::byte* to, std::span<std::byte> scratch) const {
+    for (int64_t done = 0; done < count;) {
+      const int64_t together = std::min(count - done, until_cut(first + done));
+      const Region region = box(first + done, together);
+      if (together == 1) {
+        dataset_.read(region, to, scratch);
+      } else {
+        const int64_t itemsize = local::itemsize(dataset_.info().dtype);
+        const int64_t bytes = align_up(region.elements() * itemsize, local::kAllocationAlignment);
+        dataset_.read(region, scratch.data(), scratch.subspan(static_cast<size_t>(bytes)));
+        pick(region, scratch.data(), to);
+      }
+      done += together;
+      to += together * unit_bytes_;
+    }
+  }
+
+ private:
+  // Around some units.
+  Region box(int64_t unit, int64_t count) const {
+    Region region = region_;
+    for (size_t g = ties_.size(); g-- > 0;) {
+      const int64_t extent = region_.count[ties_[g][0]], at = unit % extent;
+      unit /= extent;
+      for (const int axis : ties_[g]) {
+        region.start[axis] += at * region.step[axis];
+        region.count[axis] = count;
+      }
+    }
+    return region;
+  }
+  // Units that may be read as a box.
+  int64_t until_cut(int64_t unit) const {
+    if (most_ == 1) return 1;
+    int64_t count = most_;
+    for (const int axis : ties_[0]) {
+      const int64_t step = region_.step[axis], chunk = (*dataset_.info().chunks)[axis];
+      const int64_t at = region_.start[axis] + unit * step;
+      count = std::min(count, step > 0 ? (chunk - 1 - at % chunk) / step + 1 : at % chunk / -step + 1);
+    }
+    return count;
+  }
+  // The units of a box of them.
+  void pick(const Region& region, const std::byte* from, std::byte* to) const {
+    const int64_t itemsize = local::itemsize(dataset_.info().dtype);
+    const Dims strides = local::contiguous_strides(region.count, itemsize);
+    Dims count = region.count;
+    int64_t step = 0;
+    for (const int axis : ties_[0]) {
+      count[axis] = 1;
+      step += strides[axis];
+    }
+    const int64_t units = region.count[ties_[0][0]], elements = local::element_count(count);
+    const Dims inner = local::contiguous_strides(count, 1);
+    for (int64_t unit = 0; unit < units; ++unit) {
+      for (int64_t e = 0; e < elements; ++e, to += itemsize) {
+        int64_t offset = unit * step;
+        for (int d = 0; d < count.size(); ++d) offset += e / inner[d] % count[d] * strides[d];
+        std::memcpy(to, from + offset, static_cast<size_t>(itemsize));
+      }
+    }
+  }
+
+  const io::Dataset& dataset_;
+  const Region& region_;
+  const std::vector<std::vector<int>>& ties_;
+  int64_t unit_bytes_ = 0, units_ = 1, most_ = 1;
+};
+
+int64_t ReadBody::scratch_bytes(const Box& box, const local::Device& device) const {
+  if (device.kind != local::DeviceKind::cpu || box.region.elements() == 0) return 0;  // it is staging memory
+  return box.together.empty() ? dataset_->read_scratch_bytes(box.region) : Diagonal(*dataset_, box).scratch_bytes();
+}
+
+void ReadBody::run(scheduler::TaskRun& run) {
+  const Box& box = boxes_[static_cast<size_t>(run.index)];
+  if (box.together.empty())
+    read(box.region, run);
+  else if (box.region.elements() > 0)
+    read(Diagonal(*dataset_, box), run);
+}
+
+void ReadBody::read(const Diagonal& diagonal, scheduler::TaskRun& run) const {
+  auto* const block = static_cast<std::byte*>(run.outputs[0].data);
+  const int64_t scratch_bytes = diagonal.scratch_bytes();
+  if (run.context.device.kind == local::DeviceKind::cpu) {
+    auto* scratch = static_cast<std::byte*>(run.context.memory->allocate(scratch_bytes, run.context.stream));
+    diagonal.read(0, diagonal.units(), block, {scratch, static_cast<size_t>(scratch_bytes)});
+    return;
+  }
+  const int64_t piece = staging_piece_bytes(*executor_) / std::max<int64_t>(diagonal.unit_bytes(), 1);
+  const int64_t together = std::clamp<int64_t>(piece, 1, diagonal.units());
+  const int64_t part_bytes = align_up(together * diagonal.unit_bytes(), local::kAllocationAlignment);
+  const Staging staging(*executor_, part_bytes + scratch_bytes);
+  for (int64_t done = 0; done < diagonal.units() && !run.is_cancelled(); done += together) {
+    const int64_t count = std::min(together, diagonal.units() - done);
+    diagonal.read(done, count, staging.data(), {staging.data() + part_bytes, static_cast<size_t>(scratch_bytes)});
+    run.context.stream->copy(block + done * diagonal.unit_bytes(), staging.data(), count * diagonal.unit_bytes());
+    run.context.stream->synchronize();
+  }
 }
 
 void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {

@@ -20,21 +20,30 @@ class ReadBody : public scheduler::TaskBody {
  public:
   ReadBody(std::shared_ptr<io::Dataset> dataset, scheduler::Executor* executor)
       : dataset_(std::move(dataset)), executor_(executor) {}
-  // The index of the task that reads `region`. Before the run only.
-  int64_t add(const Region& region) {
-    regions_.push_back(region);
-    return static_cast<int64_t>(regions_.size()) - 1;
+  // A region, or of axes that move together (Access::together) the diagonals in it.
+  struct Box {
+    Region region;
+    std::vector<std::vector<int>> together = {};
+    int64_t elements() const;
+  };
+  // The index of the task that reads a box. Before the run only.
+  int64_t add(Box box) {
+    boxes_.push_back(std::move(box));
+    return static_cast<int64_t>(boxes_.size()) - 1;
   }
   std::string name(int64_t index) const override;
-  void run(scheduler::TaskRun& run) override { read(regions_[static_cast<size_t>(run.index)], run); }
+  void run(scheduler::TaskRun& run) override;
   // A region that need not be one of those added, into the first output of `run`.
   void read(const Region& region, scheduler::TaskRun& run) const;
-  int64_t scratch_bytes(const Region& region, const local::Device& device) const;
+  int64_t scratch_bytes(const Box& box, const local::Device& device) const;
 
  private:
+  class Diagonal;
+  void read(const Diagonal& diagonal, scheduler::TaskRun& run) const;
+
   std::shared_ptr<io::Dataset> dataset_;
   scheduler::Executor* executor_;
-  std::vector<Region> regions_;
+  std::vector<Box> boxes_;
 };
 
 // Fetches hyperslabs from other ranks.

@@ -1,6 +1,7 @@
 #include "quarry/chunked/exec/lowering/builder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -123,13 +124,14 @@ BlockId Builder::receive(int from, const BlockKey& key, const Hyperslab& hypersl
   return received;
 }
 
-BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Region& region, local::DType dtype) {
+BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype) {
   auto& [number, body] = read_bodies_[dataset.get()];
   if (!body) std::tie(number, body) = add_body<ReadBody>(dataset, context_.executor);
-  const int64_t bytes = region.elements() * local::itemsize(dtype);
+  const ReadBody::Box box{access.region, access.together};
+  const int64_t bytes = box.elements() * local::itemsize(dtype);
   const BlockId packed = add_block(bytes);
-  add_transfer(TaskKind::read, QueueKind::io, number, body->add(region),
-               {body->scratch_bytes(region, context_.device), bytes}, {}, packed);
+  add_transfer(TaskKind::read, QueueKind::io, number, body->add(box),
+               {body->scratch_bytes(box, context_.device), bytes}, {}, packed);
   result_->read_bytes += bytes;
   return packed;
 }
@@ -168,7 +170,7 @@ std::optional<BlockId> Builder::whole_chunk(const plan::Input& input, int64_t ch
 BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
   switch (access.kind) {
     case Access::Kind::read:
-      return read(input.array.dataset, access.region, input.dtype);
+      return read(input.array.dataset, access, input.dtype);
     case Access::Kind::chunk:
       return chunk_block(input.array, access.chunk);
     case Access::Kind::receive:
@@ -185,9 +187,9 @@ BlockId Builder::prefetch_shared(const plan::Input& input, const Access& access)
   if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::receive) return prefetch(input, access);
   const void* array = input.array.dataset.get();
   if (input.array.kind == plan::ArrayRef::Kind::stored) array = input.array.stored.get();
-  const std::string memo = fmt::format("{}/{}/{}/{}/{}/{}", array, input.array.stage, input.array.output,
+  const std::string memo = fmt::format("{}/{}/{}/{}/{}/{}/{}", array, input.array.stage, input.array.output,
                                        local::to_string(access.region.start), local::to_string(access.region.count),
-                                       local::to_string(access.region.step));
+                                       local::to_string(access.region.step), fmt::join(access.strides, ","));
   if (const auto found = shared_.find(memo); found != shared_.end()) return found->second;
   return shared_.emplace(memo, prefetch(input, access)).first->second;
 }

@@ -108,7 +108,7 @@ class Builder {
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
   scheduler::BlockId receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                              bool keep = false);
-  scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Region& region, local::DType dtype);
+  scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype);
   scheduler::BlockId gather(const plan::Input& input, const Region& region);
   std::string label_of(const plan::ArrayRef& array) const;
 

@@ -1,6 +1,7 @@
 #include "quarry/chunked/exec/lowering/copies.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace quarry::exec {
 
@@ -14,11 +15,22 @@ std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int
   std::vector<CopySegment> segments;
   for (const CopyRegion& part : parts) {
     const plan::Input& input = *part.input;
+    const bool is_diagonal = !input.map.beside.empty();
+    if (const std::vector<Region> boxes = is_diagonal ? parts_of(input, part.box) : std::vector<Region>();
+        boxes.size() > 1) {
+      for (const Region& box : boxes) {
+        CopyRegion one{part.input, box, part.offset, part.strides};
+        for (int d = 0; d < box.ndim(); ++d) one.offset += (box.start[d] - part.box.start[d]) * part.strides[d];
+        std::vector<CopySegment> more = copy_segments({one}, rank, owners);
+        std::ranges::move(more, std::back_inserter(segments));
+      }
+      continue;
+    }
     const int64_t itemsize = local::itemsize(input.dtype);
     const Region region = input.map.region(part.box, input.shape.size());
     if (region.elements() == 0) continue;
     if (input.array.kind == plan::ArrayRef::Kind::dataset) {
-      CopySegment segment{resolve(input.array, input.grid, itemsize, region, rank, owners),
+      CopySegment segment{resolve(input, part.box, rank, owners),
                           part.box.count,
                           {},
                           part.strides,

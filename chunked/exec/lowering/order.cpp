@@ -84,8 +84,14 @@ bool Order::waits(const plan::Input& input, int phase) const {
 int64_t Order::latest_in_phase(const plan::Input& input, const Region& box, int phase) {
   if (!waits(input, phase)) return 0;
   int64_t latest = 0;
-  for (const ChunkRegion& part : chunk_regions(input.grid, input.region(box)))
-    latest = std::max(latest, progress(input.array.stage, part.chunk));
+  const auto look = [&](const Region& part) {
+    for (const ChunkRegion& overlap : chunk_regions(input.grid, input.region(part)))
+      latest = std::max(latest, progress(input.array.stage, overlap.chunk));
+  };
+  if (input.map.beside.empty())
+    look(box);
+  else
+    std::ranges::for_each(parts_of(input, box), look);
   return latest;
 }
 

@@ -1,10 +1,13 @@
 // What make_plan makes of typical graphs: how many stages, what they read, where they are cut.
 #include <gtest/gtest.h>
 
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
@@ -60,6 +63,37 @@ TEST_F(PlanStages, SiblingReductionsShareOnePass) {
   EXPECT_EQ(fused(plan, 0).inputs.size(), 1u);
   EXPECT_EQ(fused(plan, 0).reductions.size(), 3u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(plan.results[static_cast<size_t>(i)].output, i);
+}
+
+TEST_F(PlanStages, AFoldPerChunkFusesWithItsExpression) {
+  const Array x = dataset("/x", {1 << 20}).rechunk({1 << 18}), mask = x * x > 0.5;
+  const Array counts(algo::true_counts(mask.node()));
+  const Plan alone = plan_of({counts});
+  ASSERT_EQ(alone.stages.size(), 1u);
+  EXPECT_EQ(alone.stages[0].kind(), "fold");
+  EXPECT_EQ(fused(alone, 0).inputs[0].array.kind, plan::ArrayRef::Kind::dataset);
+  EXPECT_EQ(alone.stages[0].outputs[0].shape, (Dims{4}));
+  EXPECT_EQ(alone.stages[0].outputs[0].grid.count(), 4);
+  EXPECT_FALSE(alone.stages[0].is_barrier(0));
+  // With the mask it is one pass; a reduction over all chunks is another one.
+  EXPECT_EQ(plan_of({mask, counts}).stages.size(), 1u);
+  EXPECT_EQ(plan_of({sum(x), counts}).stages.size(), 2u);
+}
+
+TEST_F(PlanStages, TotalsOfAnExactScanAreFolds) {
+  const Array x = dataset("/x", {1 << 20}, std::nullopt, DType::int32).rechunk({1 << 18});
+  const auto folds = [](const Plan& plan) {
+    return std::ranges::count_if(plan.stages, [](const plan::Stage& stage) { return stage.kind() == "fold"; });
+  };
+  EXPECT_EQ(folds(plan_of({cumsum(x * 2, 0)})), 1);
+  EXPECT_EQ(folds(plan_of({cumsum(x * 0.5, 0)})), 0);  // its totals are those of the scan
+}
+
+TEST_F(PlanStages, ADiagonalReadsNElements) {
+  const Array x = dataset("/x", {1000, 1000});
+  const Plan plan = plan_of({diagonal(x * 2 + 1)});
+  ASSERT_EQ(plan.stages.size(), 1u);
+  EXPECT_EQ(plan.stages[0].file_bytes(), 8000);
 }
 
 TEST_F(PlanStages, ADependentReductionWaits) {
