@@ -77,8 +77,8 @@ class AssignSlices final : public Assignment {
     if (part.is_touched) needs.push_back({1, part.values});
   }
 
-  void run(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
-           std::span<const NdArray> outputs) const override {
+  void make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
+                  std::span<const NdArray> outputs) const override {
     const Part part = part_of(call, chunk);
     const NdArray& result = outputs[0];
     if (!part.is_covered) result.assign(pieces[0]);
@@ -246,8 +246,8 @@ class AssignPositions final : public Assignment {
     const int64_t bytes = entries(chunk).second * static_cast<int64_t>(sizeof(int64_t));
     return std::max(copy_bytes(call, chunk), static_cast<int64_t>(axes_.size()) * local::rounded_allocation(bytes));
   }
-  void run(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
-           std::span<const NdArray> outputs) const override {
+  void make_chunk(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
+                  std::span<const NdArray> outputs) const override {
     outputs[0].assign(pieces[0]);
     const auto [first, count] = entries(chunk);
     if (count == 0) return;
@@ -314,8 +314,8 @@ class AssignMasked final : public Assignment {
     return std::max(copy_bytes(call, chunk),
                     is_reached ? local::rounded_allocation(box.count[axis_] * kPerElement + kSmall) : 0);
   }
-  void run(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
-           std::span<const NdArray> outputs) const override {
+  void make_chunk(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
+                  std::span<const NdArray> outputs) const override {
     outputs[0].assign(pieces[0]);
     if (entries(chunk).second == 0) return;
     const NdArray positions = local::ops::flatnonzero(pieces[1]);

@@ -8,16 +8,14 @@
 
 namespace quarry::algo {
 
-// What derives says what is read (needs), what else the task takes (scratch_bytes), and how a chunk is made.
+// What derives says what is read (needs), what else the task takes (scratch_bytes), and how a chunk is made
+// (make_chunk).
 class Chunkwise : public op::Operator {
  public:
-  // `pieces` are arrays over the boxes of needs(), in order, read-only; `outputs` over the chunk of each output.
-  virtual void run(const op::Call& call, int64_t chunk, std::span<const op::NdArray> pieces,
-                   std::span<const op::NdArray> outputs) const = 0;
-
+  bool makes_chunks() const final { return true; }
   bool is_chunked() const final { return true; }
   bool streams() const final { return true; }
-  // Chunk by chunk, as run() may depend on the chunk.
+  // Chunk by chunk, as make_chunk() may depend on the chunk.
   std::vector<op::NdArray> local(std::span<const op::NdArray> arguments) const final;
   void local_into(std::span<const op::NdArray> arguments, std::span<const op::NdArray> outputs) const final;
   void lower(exec::Builder& builder, const plan::Applied& stage) const final;

@@ -105,8 +105,8 @@ class Map final : public Chunkwise {
   // The box of an argument for a chunk.
   Box box(const op::Call& call, size_t argument, int64_t chunk) const;
   ChunkPlace place(const op::Call& call, int64_t chunk) const;
-  void run(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
-           std::span<const NdArray> outputs) const override;
+  void make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
+                  std::span<const NdArray> outputs) const override;
 
  private:
   int64_t function_bytes(const op::Call& call, int64_t chunk, std::span<const op::ArraySpec> boxes,
@@ -336,8 +336,8 @@ NdArray part_of(const NdArray& array, const std::vector<Run>& piece) {
   return array.restrided(shape, array.strides(), offset);
 }
 
-void Map::run(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
-              std::span<const NdArray> outputs) const {
+void Map::make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
+                     std::span<const NdArray> outputs) const {
   const ChunkPlace where = place(call, chunk);
   std::vector<NdArray> arguments;
   size_t next = 0;

@@ -106,8 +106,8 @@ class Reordered final : public Chunkwise {
     const int64_t elements = result_.grid.chunk_elements(chunk), bytes = elements * local::itemsize(result_.dtype);
     return local::rounded_allocation(bytes + op::estimated_peak_bytes(2 * bytes) + 2 * elements * kPositionBytes);
   }
-  void run(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
-           std::span<const NdArray> outputs) const override {
+  void make_chunk(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
+                  std::span<const NdArray> outputs) const override {
     const AxisChunks& cuts = result_.grid.axis(axis_);
     const int64_t at = result_.grid.coordinates(chunk)[axis_];
     std::vector<int64_t> next(static_cast<size_t>(source_.count()), 0);  // of each source chunk's run

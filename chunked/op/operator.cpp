@@ -35,6 +35,11 @@ void Operator::needs(const Call& call, int64_t /*chunk*/, std::vector<Need>& nee
     needs.push_back({static_cast<int>(i), Region::whole(call.arguments[i].shape)});
 }
 
+void Operator::make_chunk(const Call& /*call*/, int64_t /*chunk*/, std::span<const NdArray> /*pieces*/,
+                          std::span<const NdArray> /*outputs*/) const {
+  QUARRY_CHECK(!"an operator that makes chunks says how");
+}
+
 void Operator::lower(exec::Builder& /*builder*/, const plan::Applied& /*stage*/) const {
   QUARRY_CHECK(!"an operator that is chunked says how it is lowered");
 }

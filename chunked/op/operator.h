@@ -109,6 +109,12 @@ class Operator {
   virtual void needs(const Call& call, int64_t chunk, std::vector<Need>& needs) const;
   // What that task takes beside needs and outputs.
   virtual int64_t scratch_bytes(const Call& /*call*/, int64_t /*chunk*/) const { return 0; }
+  // Whether make_chunk() is there. Elementwise work before and behind such an operator can run in its tasks.
+  virtual bool makes_chunks() const { return false; }
+  // Chunk `chunk` of the outputs by local functions, in current_context(): `pieces` are arrays over the boxes of
+  // needs(), in order, read-only.
+  virtual void make_chunk(const Call& call, int64_t chunk, std::span<const NdArray> pieces,
+                          std::span<const NdArray> outputs) const;
   // Whether it only moves bytes, and so takes data of files in any byte order.
   virtual bool copies() const { return false; }
   // For views of the result that are to reach the arguments; null where there is no such form.

@@ -56,6 +56,9 @@ std::vector<NodePtr> push_views(const std::vector<NodePtr>& roots);
 // A product of a matrix's conjugate transpose with the matrix becomes one that reads the matrix once.
 std::vector<NodePtr> detect_syrk(const std::vector<NodePtr>& roots);
 
+// Sums of products of arrays that broadcast against each other become products of matrices (contractions.cpp).
+std::vector<NodePtr> find_contractions(const std::vector<NodePtr>& roots);
+
 // Which elementwise nodes get storage of their own between stages (see materialise.cpp for the rule), besides the
 // roots.
 std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots);
@@ -65,6 +68,14 @@ void make_stages(Draft& draft);
 
 // Views of one array that differ only in where they begin are read as one (offsets.cpp).
 void share_offsets(Draft& draft);
+
+// Data sets that several stages read at the same time are read once (reads.cpp).
+void share_reads(Draft& draft);
+
+// Elementwise work before and behind operators that make their chunks one by one runs in their tasks
+// (task_fusion.cpp).
+void fuse_prologues(Draft& draft);
+void fuse_epilogues(Draft& draft);
 
 // Takes stages that nobody reads, and that are no results, out of a plan.
 void drop_unread(Plan& plan);

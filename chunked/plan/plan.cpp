@@ -57,6 +57,16 @@ void views(Draft& draft) {
   if (moved > 0) draft.did = plural(moved, "view nearer to the sources", "views nearer to the sources");
 }
 
+void contractions(Draft& draft) {
+  const auto is_product = [](const expr::Node& node) { return node.as<expr::MatMul>() != nullptr; };
+  const int64_t before = count_nodes(draft, is_product);
+  const std::vector<NodePtr> found = find_contractions(draft.roots);
+  if (found == draft.roots) return;
+  draft.roots = push_views(found);
+  draft.did =
+      plural(count_nodes(draft, is_product) - before, "sum is a product of matrices", "sums are products of matrices");
+}
+
 void syrk(Draft& draft) {
   const auto is_syrk = [](const expr::Node& node) {
     const auto* product = node.as<expr::MatMul>();
@@ -114,6 +124,7 @@ constexpr Pass kPasses[] = {
     {"cse", "equal subexpressions are computed once", kOptional, cse},
     {"views", "views move towards the sources, so that less is read", kOptional, views},
     {"cse", "of what the views left", kOptional, cse},
+    {"contractions", "sums of products become products of matrices", kOptional, contractions},
     {"syrk", "a.T @ a reads a once and computes half", kOptional, syrk},
     {"cse", "of what the products left", kOptional, cse},
     {"materialise", "small or costly intermediates that several stages read are stored", kOptional, materialise},
@@ -121,6 +132,10 @@ constexpr Pass kPasses[] = {
     {"siblings", "arrays made from the same data become one stage", kOptional, siblings, kStages},
     {"stages", "stages get their programs", kRequired, make_stages, kStages},
     {"offsets", "views of an array that begin elsewhere are read together", kOptional, share_offsets, kStages},
+    {"reads", "data sets that several stages read at the same time are read once", kOptional, share_reads, kStages},
+    {"prologues", "elementwise work before an operator runs in its tasks", kOptional, fuse_prologues, kStages},
+    {"epilogues", "elementwise work and reductions behind an operator run in its tasks", kOptional, fuse_epilogues,
+     kStages},
     {"fit", "chunks are halved where tasks do not fit the memory budget", kOptional, fit},
 };
 

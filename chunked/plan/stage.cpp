@@ -83,19 +83,26 @@ int64_t output_bytes(const Stage& stage) {
 std::vector<const Input*> Fused::reads() const {
   std::vector<const Input*> all;
   all.reserve(inputs.size());
-  for (const Input& input : inputs) all.push_back(&input);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (arrives(i)) all.push_back(&inputs[i]);
+  for (const auto& applied : made) {
+    const std::vector<const Input*> below = applied->reads();
+    all.insert(all.end(), below.begin(), below.end());
+  }
   return all;
 }
 
 int64_t Fused::task_bytes(const Stage& stage) const {
   int64_t bytes = output_bytes(stage);
   for (const Input& input : inputs) bytes += input.region_bytes(stage.grid.largest());
+  for (const auto& applied : made) bytes += applied->chunk_bytes(largest_chunk(stage.grid));
   return bytes;
 }
 
 int64_t Fused::file_bytes(const Stage& stage) const {
   int64_t bytes = 0;
   for (const Input& input : inputs) bytes += input.file_bytes(stage.shape);
+  for (const auto& applied : made) bytes += applied->file_bytes(stage);
   return bytes;
 }
 
@@ -128,23 +135,48 @@ int64_t MatMul::task_bytes(const Stage& stage) const {
 std::vector<const Input*> Applied::reads() const {
   std::vector<const Input*> all;
   all.reserve(inputs.size());
-  for (const Input& input : inputs) all.push_back(&input);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (const Fused* work = prologue(static_cast<int>(i))) {
+      const std::vector<const Input*> below = work->reads();
+      all.insert(all.end(), below.begin(), below.end());
+    } else {
+      all.push_back(&inputs[i]);
+    }
+  }
   return all;
+}
+
+int64_t Applied::chunk_bytes(int64_t chunk) const {
+  std::vector<op::Need> needs;
+  op->needs(call, chunk, needs);
+  int64_t bytes = op->scratch_bytes(call, chunk);
+  for (const op::Need& need : needs) {
+    const auto argument = static_cast<size_t>(need.argument);
+    if (const Fused* work = prologue(need.argument)) {
+      bytes += local::element_count(need.box.count) * local::itemsize(call.arguments[argument].dtype);
+      for (const Input& input : work->inputs) bytes += input.region_bytes(need.box.count);
+    } else {
+      bytes += inputs[argument].region_bytes(need.box.count);
+    }
+  }
+  return bytes;
 }
 
 int64_t Applied::task_bytes(const Stage& stage) const {
   if (one_chunk) return op->local_task_bytes(call);
-  const int64_t chunk = largest_chunk(stage.grid);
-  std::vector<op::Need> needs;
-  op->needs(call, chunk, needs);
-  int64_t bytes = output_bytes(stage) + op->scratch_bytes(call, chunk);
-  for (const op::Need& need : needs) bytes += inputs[static_cast<size_t>(need.argument)].region_bytes(need.box.count);
-  return bytes;
+  return output_bytes(stage) + chunk_bytes(largest_chunk(stage.grid));
 }
 
 int64_t Applied::file_bytes(const Stage& /*stage*/) const {
   int64_t bytes = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) bytes += inputs[i].file_bytes(call.arguments[i].shape);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Dims& shape = call.arguments[i].shape;
+    if (const Fused* work = prologue(static_cast<int>(i))) {
+      for (const Input& input : work->inputs) bytes += input.file_bytes(shape);
+    } else {
+      bytes += inputs[i].file_bytes(shape);
+    }
+  }
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,9 +20,10 @@
 
 namespace quarry::plan {
 
-// An array that a plan holds chunk-wise: output number `output` of stage `stage`, or a data set, or a persisted array.
+// An array that a plan holds chunk-wise: output number `output` of stage `stage`, or a data set, or a persisted array;
+// or one that exists inside a task only: that output of operator number `stage` of Fused::made.
 struct ArrayRef {
-  enum class Kind : uint8_t { stage, dataset, stored } kind = Kind::stage;
+  enum class Kind : uint8_t { stage, dataset, stored, made } kind = Kind::stage;
   int stage = -1, output = 0;
   std::shared_ptr<io::Dataset> dataset;
   std::shared_ptr<exec::StoredArray> stored;
@@ -83,6 +85,8 @@ struct Stage;
 // axes (with keepdims reinstated by views above); folds per chunk are not combined, and keep their axes.
 struct Fused {
   local::Program program;
+  // Operators that make chunk i of inputs of kind made, which have the space's chunks, in the task for chunk i.
+  std::vector<std::shared_ptr<struct Applied>> made;
   std::vector<Input> inputs;
   // What an input of the program is: one of `inputs`, of a window the view that begins so many elements behind the
   // first one along each axis of the array.
@@ -102,6 +106,9 @@ struct Fused {
   // outputs of the stage: program outputs first, then one per reduction.
 
   Slot slot(int number) const { return slots.empty() ? Slot{number} : slots[static_cast<size_t>(number)]; }
+
+  // Inputs that arrive as blocks or are read from a file.
+  bool arrives(size_t input) const { return inputs[input].array.kind != ArrayRef::Kind::made; }
 
   static constexpr bool kStreams = true;
   std::string_view kind() const { return reductions.empty() ? "map" : per_chunk ? "fold" : "reduce"; }
@@ -142,7 +149,17 @@ struct Applied {
   std::vector<Input> inputs;
   op::Call call;
   bool one_chunk = false;  // one task calls local_into()
+  // Per argument, or empty: elementwise work, with one output, over the argument's axes. It computes the boxes that a
+  // task needs; the input of that number is not read.
+  std::vector<std::optional<Fused>> prologues = {};
 
+  const Fused* prologue(int argument) const {
+    if (prologues.empty()) return nullptr;
+    const std::optional<Fused>& work = prologues[static_cast<size_t>(argument)];
+    return work ? &*work : nullptr;
+  }
+  // That the task for a chunk takes beside the outputs.
+  int64_t chunk_bytes(int64_t chunk) const;
   bool streams() const { return op->streams() && !one_chunk; }
   std::string_view kind() const { return op->name(); }
   std::vector<const Input*> reads() const;

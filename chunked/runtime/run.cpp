@@ -194,6 +194,8 @@ StageSummary summary_of(const plan::Stage& stage) {
       case plan::ArrayRef::Kind::stored:
         add_once(summary.data, "stored " + local::to_string(input->shape));
         break;
+      case plan::ArrayRef::Kind::made:
+        break;
     }
   }
   return summary;

@@ -155,11 +155,7 @@ class PlanEvaluator {
       } else if (const auto* product = std::get_if<plan::MatMul>(&stage.work)) {
         run_product(stage, *product, outputs[0]);
       } else {
-        const auto& applied = std::get<plan::Applied>(stage.work);
-        std::vector<NdArray> args;
-        for (size_t i = 0; i < applied.inputs.size(); ++i)
-          args.push_back(whole(applied.inputs[i], applied.call.arguments[i].shape));
-        applied.op->local_into(args, outputs);
+        run_applied(std::get<plan::Applied>(stage.work), outputs);
       }
     }
     std::vector<NdArray> results;
@@ -176,6 +172,8 @@ class PlanEvaluator {
         return read_whole(*ref.dataset);
       case plan::ArrayRef::Kind::stored:
         return exec::host_value(*ref.stored);
+      case plan::ArrayRef::Kind::made:
+        return made_[static_cast<size_t>(ref.stage)][static_cast<size_t>(ref.output)];
     }
     __builtin_unreachable();
   }
@@ -207,7 +205,32 @@ class PlanEvaluator {
 
   static local::Operand operand(const NdArray& array) { return {array.raw(), array.strides()}; }
 
+  void run_applied(const plan::Applied& applied, std::vector<NdArray>& outputs) {
+    std::vector<NdArray> args;
+    for (size_t i = 0; i < applied.inputs.size(); ++i) {
+      const Dims& shape = applied.call.arguments[i].shape;
+      const plan::Fused* prologue = applied.prologue(static_cast<int>(i));
+      if (prologue == nullptr) {
+        args.push_back(whole(applied.inputs[i], shape));
+        continue;
+      }
+      std::vector<NdArray> inputs;
+      for (int slot = 0; slot < prologue->program.inputs(); ++slot)
+        inputs.push_back(slot_value(*prologue, slot, shape));
+      args.push_back(run_program(prologue->program, inputs, shape)[0]);
+    }
+    applied.op->local_into(args, outputs);
+  }
+
   void run_fused(const plan::Stage& stage, const plan::Fused& fused, std::vector<NdArray>& outputs) {
+    made_.clear();
+    for (const auto& applied : fused.made) {
+      std::vector<NdArray> made;
+      for (const op::ArraySpec& output : applied->call.outputs) made.emplace_back(output.shape, output.dtype);
+      QUARRY_CHECK(applied->call.outputs[0].grid.count() == stage.grid.count());
+      run_applied(*applied, made);
+      made_.push_back(std::move(made));
+    }
     local::Engine& engine = local::engine(local::kCpu);
     const local::ExecContext& context = local::current_context();
     std::vector<NdArray> inputs;
@@ -335,6 +358,7 @@ class PlanEvaluator {
   }
 
   std::vector<std::vector<NdArray>> outputs_;
+  std::vector<std::vector<NdArray>> made_;  // in the tasks of the stage that runs
 };
 
 }  // namespace

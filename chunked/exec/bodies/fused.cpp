@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/exec/bodies/aggregate.h"
 #include "quarry/chunked/exec/bodies/operand.h"
+#include "quarry/chunked/exec/bodies/scratch_pool.h"
 
 namespace quarry::exec {
 namespace {
@@ -86,7 +87,8 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
       device_(device),
       combine_(combine_programs(fused_.program)) {
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
-    const bool packed = input.array.kind == plan::ArrayRef::Kind::dataset;
+    using Kind = plan::ArrayRef::Kind;
+    const bool packed = input.array.kind == Kind::dataset || input.array.kind == Kind::made;
     const bool straight = input.map.axes == plan::AccessMap::identity(stage.grid.ndim()).axes;
     return straight && input.map.fixed.empty() && input.is_box() && (packed || input.grid == stage.grid);
   });
@@ -100,6 +102,9 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
       file_input_ = static_cast<int>(i);
     }
   }
+  for (const auto& applied : fused_.made) makers_.emplace_back(*applied, rank, owners, device);
+  // Operators see whole chunks.
+  if (!makers_.empty()) file_input_ = -1;
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
@@ -170,6 +175,12 @@ local::Launch FusedBody::launch(int64_t chunk) const {
 int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const local::Launch whole = launch(chunk);
   int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
+  int64_t making = 0;
+  for (const ChunkMaker& maker : makers_) {
+    bytes += maker.output_bytes(chunk);
+    making = std::max(making, maker.scratch_bytes(chunk));
+  }
+  bytes += local::rounded_allocation(making);
   if (streamed_ < 0) return bytes;
   // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.
   constexpr int64_t kPieceMargin = 64 << 10;
@@ -229,15 +240,56 @@ void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
 }
 
 void FusedBody::run(scheduler::TaskRun& run) {
+  if (makers_.empty()) {
+    run_with(run, run.inputs);
+    return;
+  }
+  int64_t bytes = 0, making = 0;
+  for (const ChunkMaker& maker : makers_) {
+    bytes += maker.output_bytes(run.index);
+    making = std::max(making, maker.scratch_bytes(run.index));
+  }
+  ScratchPool scratch(run.context, bytes + local::rounded_allocation(making));
+  const local::ExecContext context = scratch.context();
+  const local::DeviceScope scope(context);
+  size_t arrived = 0;
+  for (size_t i = 0; i < fused_.inputs.size(); ++i) arrived += fused_.arrives(i) ? 1 : 0;
+  std::vector<std::vector<local::NdArray>> made;
+  std::span<const scheduler::BlockView> blocks = run.inputs;
+  blocks = blocks.subspan(arrived);
+  for (const ChunkMaker& maker : makers_) {
+    const size_t count = maker.count_inputs(run.index);
+    made.push_back(maker.outputs(run.index));
+    maker.make(run.index, blocks.first(count), made.back(), context);
+    blocks = blocks.subspan(count);
+  }
+  std::vector<scheduler::BlockView> inputs;
+  arrived = 0;
+  for (size_t i = 0; i < fused_.inputs.size(); ++i) {
+    const plan::ArrayRef& array = fused_.inputs[i].array;
+    if (fused_.arrives(i)) {
+      inputs.push_back(run.inputs[arrived++]);
+    } else {
+      const local::NdArray& chunk = made[static_cast<size_t>(array.stage)][static_cast<size_t>(array.output)];
+      inputs.push_back({chunk.raw(), chunk.nbytes()});
+    }
+  }
+  run_with(run, inputs);
+}
+
+void FusedBody::run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs) {
   if (streamed_ < 0 || stage_.grid.chunk_elements(run.index) == 0) {
-    scheduler::TaskRun* const one = &run;
-    run_batch({&one, 1});
+    Batch& batch = Batch::mine();
+    const size_t outputs = fused_.program.outputs().size();
+    void* const states = combine_.empty() ? nullptr : run.outputs[outputs].data;
+    add(batch, run.index, inputs, run.outputs.first(outputs), states, run.context);
+    batch.run(fused_.program);
     return;
   }
   Batch& batch = Batch::mine();
   const size_t outputs = fused_.program.outputs().size();
   void* const states = combine_.empty() ? nullptr : run.outputs[outputs].data;
-  run_streamed(run, run.index, add(batch, run.index, run.inputs, run.outputs.first(outputs), states, run.context));
+  run_streamed(run, run.index, add(batch, run.index, inputs, run.outputs.first(outputs), states, run.context));
 }
 
 void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole) {

@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/bodies/batch.h"
+#include "quarry/chunked/exec/bodies/chunk.h"
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/local/program/engine.h"
@@ -13,14 +14,14 @@
 
 namespace quarry::exec {
 
-// One chunk of a fused stage. Inputs: one block per plan input, except the streamed one, which is read from its file
-// piece by piece while computing (CPU).
+// One chunk of a fused stage. Inputs: one block per plan input that arrives, except the streamed one, which is read
+// from its file piece by piece while computing (CPU); then what the operators read that make the other inputs.
 class FusedBody : public scheduler::TaskBody {
  public:
   FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  bool supports_batching() const override { return streamed_ < 0; }
+  bool supports_batching() const override { return streamed_ < 0 && makers_.empty(); }
   void run_batch(std::span<scheduler::TaskRun* const> runs) override;
   // Adds chunk `chunk` to a batch of the stage's program.
   local::Launch& add(Batch& batch, int64_t chunk, std::span<const scheduler::BlockView> inputs,
@@ -39,6 +40,8 @@ class FusedBody : public scheduler::TaskBody {
     const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
     return aligned_ && in.array.kind != plan::ArrayRef::Kind::dataset;
   }
+  // Of the operators that make inputs in the task.
+  const std::vector<ChunkMaker>& makers() const { return makers_; }
   Access access(int input, int64_t chunk) const;
   Region input_region(int input, int64_t chunk) const;
   int64_t scratch_bytes(int64_t chunk) const;
@@ -46,6 +49,7 @@ class FusedBody : public scheduler::TaskBody {
   Dims kept_shape(const Dims& shape) const;  // extents of the axes that are not reduced
 
  private:
+  void run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs);
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
@@ -60,6 +64,7 @@ class FusedBody : public scheduler::TaskBody {
   int streamed_slot_ = -1;               // the input of the program that it is
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction
+  std::vector<ChunkMaker> makers_;       // per operator of fused_.made
 };
 
 }  // namespace quarry::exec

@@ -10,6 +10,7 @@
 #include "quarry/chunked/exec/bodies/fused.h"
 #include "quarry/chunked/exec/bodies/stealing.h"
 #include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/chunked/exec/lowering/chunks.h"
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/local/base/error.h"
@@ -81,7 +82,7 @@ class Sizes {
  public:
   Sizes(const FusedBody& body, const Grid& grid) : body_(body), grid_(grid) {}
   int64_t scratch_bytes(int64_t chunk) {
-    if (!body_.aligned()) return body_.scratch_bytes(chunk);
+    if (!body_.aligned() || !body_.makers().empty()) return body_.scratch_bytes(chunk);
     look(chunk);
     if (scratch_bytes_ < 0) scratch_bytes_ = body_.scratch_bytes(chunk);
     return scratch_bytes_;
@@ -198,7 +199,7 @@ class Reductions {
   int64_t leaves_per_task() const {
     const LoweringContext& context = builder_.context();
     if (context.device.kind == local::DeviceKind::cpu || context.memory_bytes == 0) return 0;
-    if (!fused_.program.outputs().empty() || tree_.leaves <= kSegments) return 0;
+    if (!fused_.program.outputs().empty() || !fused_.made.empty() || tree_.leaves <= kSegments) return 0;
     const int64_t elements = local::element_count(stage_.grid.largest());
     int64_t bytes = 0;
     for (const plan::Input& input : fused_.inputs) bytes += elements * local::itemsize(input.dtype);
@@ -439,6 +440,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     int64_t traffic = 0;
     for (size_t i = 0; i < fused.inputs.size(); ++i) {
       const plan::Input& input = fused.inputs[i];
+      if (!fused.arrives(i)) continue;
       if (static_cast<int>(i) == body->streamed()) {
         traffic += body->input_region(static_cast<int>(i), chunk).elements() * local::itemsize(input.dtype);
         builder.result().read_bytes += traffic;
@@ -451,6 +453,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
       }
       inputs.push_back(prefetch(builder, *body, input, static_cast<int>(i), chunk));
     }
+    for (const ChunkMaker& maker : body->makers()) prefetch_chunk(builder, maker, chunk, inputs);
     const int64_t elements = stage.grid.chunk_elements(chunk);
     for (int o = 0; o < outputs; ++o) {
       const local::DType dtype = fused.program.dtype(fused.program.outputs()[static_cast<size_t>(o)]);

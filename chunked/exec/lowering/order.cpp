@@ -25,7 +25,7 @@ namespace {
 bool gathers(const plan::Stage& stage) {
   const auto* applied = std::get_if<plan::Applied>(&stage.work);
   if (const auto* fused = std::get_if<plan::Fused>(&stage.work))
-    return std::ranges::any_of(fused->inputs, &plan::Input::is_window);
+    return !fused->made.empty() || std::ranges::any_of(fused->inputs, &plan::Input::is_window);
   return std::holds_alternative<plan::Assemble>(stage.work) || (applied != nullptr && applied->streams());
 }
 
@@ -106,18 +106,26 @@ int64_t Order::latest_input(int s, int64_t chunk, int phase) {
   const auto look = [&](const plan::Input& input, const Region& box) {
     latest = std::max(latest, latest_in_phase(input, box, phase));
   };
+  const auto look_at_needs = [&](const plan::Applied& work) {
+    std::vector<op::Need> needs;
+    work.op->needs(work.call, chunk, needs);
+    for (const op::Need& need : needs) {
+      if (const plan::Fused* prologue = work.prologue(need.argument))
+        for (const plan::Input& input : prologue->inputs) look(input, need.box);
+      else
+        look(work.inputs[static_cast<size_t>(need.argument)], need.box);
+    }
+  };
   const auto look_at_chunk = [&](const auto& work) {
     using Work = std::decay_t<decltype(work)>;
     if constexpr (std::is_same_v<Work, plan::Fused>) {
       const Region box = stage.grid.chunk(chunk);
       for (const plan::Input& input : work.inputs) look(input, box);
+      for (const auto& made : work.made) look_at_needs(*made);
     } else if constexpr (std::is_same_v<Work, plan::Assemble>) {
       look(work.input, stage.grid.chunk(chunk));
     } else if constexpr (std::is_same_v<Work, plan::Applied>) {
-      if (!work.streams()) return;
-      std::vector<op::Need> needs;
-      work.op->needs(work.call, chunk, needs);
-      for (const op::Need& need : needs) look(work.inputs[static_cast<size_t>(need.argument)], need.box);
+      if (work.streams()) look_at_needs(work);
     } else {
       static_assert(!Work::kStreams, "what do the chunks of this kind of stage read?");
     }
@@ -132,8 +140,10 @@ int64_t Order::progress(int s, int64_t chunk) {
   const int64_t own = chunk < kShortDivision ? (chunk << 32) / count
                                              : static_cast<int64_t>((static_cast<__int128>(chunk) << 32) / count);
   if (const auto* fused = std::get_if<plan::Fused>(&stage(s).work)) {
-    const auto waiting = [&](const plan::Input& input) { return waits(input, phase(s)); };
-    if (std::ranges::none_of(fused->inputs, waiting)) return own;
+    const auto waiting = [&](const plan::Input* input) { return waits(*input, phase(s)); };
+    if (std::ranges::none_of(fused->inputs, waiting, [](const plan::Input& input) { return &input; }) &&
+        (fused->made.empty() || std::ranges::none_of(fused->reads(), waiting)))
+      return own;
   }
   auto& memo = progress_[static_cast<size_t>(s)];
   if (const auto found = memo.find(chunk); found != memo.end()) return found->second;

@@ -1,6 +1,7 @@
 // Each pass before and after, as text.
 #include <gtest/gtest.h>
 
+#include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
@@ -192,6 +193,15 @@ plan::Plan plan_of(std::initializer_list<Array> arrays, int64_t memory = 0) {
   return plan::make_plan(roots, options);
 }
 
+plan::Plan plan_without(const std::string& off, const std::vector<Array>& arrays, int64_t memory_bytes = 0) {
+  std::vector<NodePtr> roots;
+  for (const Array& array : arrays) roots.push_back(array.node());
+  plan::PlanOptions options;
+  options.memory_bytes = memory_bytes;
+  options.passes_off = plan::parse_passes(off);
+  return plan::make_plan(roots, options);
+}
+
 class PassGrids : public testing::CpuChunks {};
 class PassBudget : public testing::CpuChunks {};
 
@@ -271,20 +281,11 @@ TEST(PassSiblings, OutputsAndReductionsOfOneSpace) {
 
 TEST(PassSiblings, NotOverOtherAxesOrOtherData) {
   const Array x = dataset("/x", {1000, 8}), y = dataset("/y", {1000, 8});
-  EXPECT_EQ(plan_of({sum(x, 0), sum(x, 1)}).stages.size(), 2u);
+  EXPECT_EQ(plan_without("-reads", {sum(x, 0), sum(x, 1)}).stages.size(), 2u);
   EXPECT_EQ(plan_of({sum(x, 0), sum(y, 0)}).stages.size(), 2u);
 }
 
 // --- the table of passes ---
-
-plan::Plan plan_without(const std::string& off, const std::vector<Array>& arrays, int64_t memory_bytes = 0) {
-  std::vector<NodePtr> roots;
-  for (const Array& array : arrays) roots.push_back(array.node());
-  plan::PlanOptions options;
-  options.memory_bytes = memory_bytes;
-  options.passes_off = plan::parse_passes(off);
-  return plan::make_plan(roots, options);
-}
 
 TEST(Passes, EachChangesThePlanThatItIsFor) {
   const Array x = dataset("/x", {1000, 8}), big = dataset("/big", {1 << 20, 8});
@@ -302,9 +303,18 @@ TEST(Passes, EachChangesThePlanThatItIsFor) {
   EXPECT_EQ(plan_without("-views", {few}).stages[0].shape, (Dims{1000, 8}));
   const Array broadcast = x / sqrt(var(x, 0) + 1e-9);
   EXPECT_LT(stages(plan_without("-materialise", {broadcast})), stages(plan_of({broadcast})));
-  const Array cut = matmul(x, x.T()).rechunk({100, 1000});
-  const Array steps = cut[{Slice{1, {}, {}}}] - cut[{Slice{{}, -1, {}}}];
+  const auto itself = [](const NdArray& chunk) { return chunk; };
+  const Array made = map_blocks(itself, x.rechunk({100, 8}), {}, {.dtypes = {DType::float64}});
+  const Array steps = made[{Slice{1, {}, {}}}] - made[{Slice{{}, -1, {}}}];
   EXPECT_LT(stages(plan_of({steps})), stages(plan_without("-offsets", {steps})));
+  const Array product = sum(dataset("/l", {50, 40, 1}) * dataset("/r", {1, 40, 30}), 1);
+  EXPECT_TRUE(has(plan_of({product}), "matmul"));
+  EXPECT_FALSE(has(plan_without("-contractions", {product}), "matmul"));
+  EXPECT_EQ(plan_of({sum(x, 0), sum(x, 1)}).stages[0].label, "read /x");
+  EXPECT_EQ(stages(plan_without("-reads", {sum(x, 0), sum(x, 1)})), 2u);
+  const Array mapped = map_blocks(itself, x * 2, {}, {.dtypes = {DType::float64}});
+  EXPECT_LT(stages(plan_of({mapped})), stages(plan_without("-prologues", {mapped})));
+  EXPECT_LT(stages(plan_of({mapped + 1})), stages(plan_without("-epilogues", {mapped + 1})));
   const int64_t small = 1 << 20;
   EXPECT_FALSE(plan_without("", {sum(big, 0)}, small).note.empty());
   EXPECT_TRUE(plan_without("-fit", {sum(big, 0)}, small).note.empty());
@@ -317,7 +327,7 @@ TEST(Passes, AreNamedTimedAndPartOfTheHash) {
   EXPECT_EQ(without.passes.size(), plan::passes().size() - 4);
   for (const plan::PassTime& pass : all.passes) EXPECT_GE(pass.seconds, 0);
   const std::string text = describe_passes(without);
-  EXPECT_TRUE(text.starts_with("syrk ")) << text;
+  EXPECT_TRUE(text.starts_with("contractions ")) << text;
   EXPECT_EQ(text.find("cse"), std::string::npos) << text;
   EXPECT_NE(all.hash, without.hash);
 }
@@ -330,8 +340,10 @@ TEST(Passes, AWrongNameIsAnErrorThatListsThem) {
       plan::parse_passes(text);
       ADD_FAILURE() << text;
     } catch (const local::InvalidArgument& error) {
-      EXPECT_NE(std::string(error.what()).find("cse, views, syrk, materialise, siblings, offsets, fit"),
-                std::string::npos)
+      EXPECT_NE(
+          std::string(error.what())
+              .find("cse, views, contractions, syrk, materialise, siblings, offsets, reads, prologues, epilogues, fit"),
+          std::string::npos)
           << error.what();
     }
   }

@@ -1,0 +1,217 @@
+// Elementwise work beside operators runs in their tasks, and data that several stages want is read once: values, bits
+// and bytes with and without these passes.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/plan/passes.h"
+#include "quarry/chunked/runtime/run.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/local.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/operator_rows.h"
+#include "tests/support/runtime_on.h"
+#include "tests/support/temp_dir.h"
+
+namespace quarry {
+namespace {
+
+using testing::Choices;
+
+class TaskFusion : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  struct Measured {
+    std::vector<NdArray> values;
+    int64_t read_bytes = 0;
+    std::vector<std::string> kinds;  // of the stages
+  };
+  Measured measured(const char* off, const std::function<std::vector<Array>()>& make,
+                    const char* memory = "64MiB") const {
+    RuntimeOptions options = testing::runtime_on(GetParam(), memory);
+    options.passes = off;
+    const Runtime runtime(options);
+    const std::vector<Array> arrays = make();
+    Measured result;
+    exec::Nodes nodes;
+    for (const Array& array : arrays) nodes.push_back(array.node());
+    for (const plan::Stage& stage : exec::make_plan(nodes).stages) result.kinds.emplace_back(stage.kind());
+    const int64_t before = runtime.statistics().read_bytes;
+    result.values = to_host(arrays);
+    result.read_bytes = runtime.statistics().read_bytes - before;
+    return result;
+  }
+  static void expect_same(const Measured& a, const Measured& b) {
+    ASSERT_EQ(a.values.size(), b.values.size());
+    for (size_t i = 0; i < a.values.size(); ++i) {
+      ASSERT_EQ(a.values[i].shape(), b.values[i].shape());
+      EXPECT_EQ(
+          std::memcmp(a.values[i].copy().raw(), b.values[i].copy().raw(), static_cast<size_t>(a.values[i].nbytes())), 0)
+          << i << "\n"
+          << a.values[i].repr() << "\n"
+          << b.values[i].repr();
+    }
+  }
+};
+
+using Kinds = std::vector<std::string>;
+
+TEST_P(TaskFusion, WorkBeforeAndBehindAMapIsPartOfItsStage) {
+  const test::TempDir dir;
+  const std::string file = dir / "x.h5";
+  {
+    const Runtime runtime(testing::runtime_on(GetParam()));
+    store(file, {{"/x", sin(arange(6000.0))}});
+  }
+  const auto make = [&] {
+    const Array x = open_hdf5(file, "/x").rechunk({1000});
+    const Array sorted = map_blocks([](const NdArray& chunk) { return local::sort(chunk); }, exp(x) * 2 + 1, {},
+                                    {.dtypes = {DType::float64}, .identity = 4});
+    return std::vector<Array>{sum(sqrt(sorted)), sorted * 3};
+  };
+  const Measured both = measured("", make), before = measured("-epilogues", make),
+                 none = measured("-prologues,-epilogues", make);
+  EXPECT_EQ(both.kinds, Kinds{"reduce"});
+  EXPECT_EQ(before.kinds.size(), 2u);
+  EXPECT_EQ(none.kinds.size(), 3u);
+  expect_same(both, none);
+  expect_same(before, none);
+  EXPECT_EQ(both.read_bytes, 6000 * 8);
+}
+
+TEST_P(TaskFusion, ScansReadExpressionsWithoutStoringThem) {
+  const test::TempDir dir;
+  const std::string file = dir / "x.h5";
+  {
+    const Runtime runtime(testing::runtime_on(GetParam()));
+    store(file, {{"/x", sin(arange(6000.0))}});
+  }
+  const auto make = [&] { return std::vector<Array>{cumsum(exp(open_hdf5(file, "/x").rechunk({1000})), 0)}; };
+  const Measured fused = measured("", make), stored = measured("-prologues,-epilogues", make);
+  EXPECT_EQ(fused.kinds, (Kinds{"add.accumulate totals", "add.accumulate carries", "add.accumulate"}));
+  EXPECT_EQ(fused.read_bytes, 2 * 6000 * 8);
+  expect_same(fused, stored);
+}
+
+TEST_P(TaskFusion, LinesThatEveryTaskReadsAreStored) {
+  const auto make = [] {
+    const Array x = arange(400.0).rechunk({100}) * 0.5;
+    const Array every[] = {
+        blockwise([](const NdArray& part, const NdArray& all) { return local::add(part, local::sum(all)); }, "i",
+                  {{x, "i"}, {exp(x * 1e-3).rechunk({100}), "j"}}, {}, {.dtypes = {DType::float64}, .identity = 5})};
+    return std::vector<Array>{every[0]};
+  };
+  expect_same(measured("", make), measured("-prologues,-epilogues", make));
+}
+
+TEST_P(TaskFusion, RandomMapsHaveTheSameBits) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto make = [&] {
+      Choices choices(seed);
+      const int ndim = static_cast<int>(choices.pick(1, 3));
+      const NdArray values = choices.values(choices.shape(ndim), DType::float64);
+      const Grid grid = choices.grid(values.shape());
+      Array x = Array::from_local(values).rechunk(grid);
+      if (choices.pick(0, 1) == 0) x = x.rechunk(choices.grid(values.shape())).persist().rechunk(grid);
+      Array y = sqrt(abs(x)) + 1;
+      if (choices.pick(0, 2) == 0) y = y.rechunk(choices.grid(values.shape()));
+      Array made;
+      switch (choices.pick(0, 2)) {
+        case 0:
+          made = map_blocks([](const NdArray& a, const NdArray& b) { return local::multiply(a, b); }, {y, x * 2 - 1},
+                            {}, {.identity = 6});
+          break;
+        case 1:
+          made = map_overlap([](const NdArray& a) { return local::multiply(a, 2); }, y,
+                             {.depth = {choices.pick(0, 3)}, .boundary = {{Edge::reflect}}}, {.identity = 7});
+          break;
+        default:
+          made = cumsum(y, choices.pick(0, ndim - 1));
+      }
+      const Array behind = made * 0.5 + x;
+      return std::vector<Array>{behind, sum(behind, 0), max(made - 1), made};
+    };
+    const auto some = [&] {
+      std::vector<Array> arrays = make();
+      arrays.pop_back();
+      return arrays;
+    };
+    try {
+      expect_same(measured("", make), measured("-prologues,-epilogues", make));
+      expect_same(measured("", some), measured("-prologues,-epilogues", some));
+      expect_same(measured("", some, "2MiB"), measured("-prologues,-epilogues", some));
+    } catch (const local::InvalidArgument&) {
+      continue;  // the largest element of nothing
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(TaskFusion, ReductionsOverSeveralAxesReadOnce) {
+  const test::TempDir dir;
+  const std::string file = dir / "x.h5";
+  {
+    const Runtime runtime(testing::runtime_on(GetParam()));
+    store(file, {{"/x", reshape(arange(60000.0), {300, 200})}});
+  }
+  const auto make = [&] {
+    const Array x = open_hdf5(file, "/x").rechunk({50, 200});
+    return std::vector<Array>{sum(x, 0), mean(x, 1), var(x), max(x * 2)};
+  };
+  const Measured once = measured("", make), often = measured("-reads", make);
+  EXPECT_EQ(once.read_bytes, 60000 * 8);
+  EXPECT_EQ(often.read_bytes, 3 * 60000 * 8);
+  for (size_t i = 0; i < once.values.size(); ++i)
+    EXPECT_TRUE(testing::close(once.values[i], often.values[i], 1e-12, 1e-12)) << i;
+  // What waits for another one reads again.
+  const auto wait = [&] {
+    const Array x = open_hdf5(file, "/x").rechunk({50, 200});
+    return std::vector<Array>{sum(square(x - mean(x, 0)), 1)};
+  };
+  EXPECT_EQ(measured("", wait).read_bytes, 2 * 60000 * 8);
+}
+
+TEST_P(TaskFusion, MeanAndVarianceReadOnce) {
+  const test::TempDir dir;
+  const std::string file = dir / "x.h5";
+  {
+    const Runtime runtime(testing::runtime_on(GetParam()));
+    store(file, {{"/x", reshape(arange(60000.0), {300, 200})}});
+  }
+  const auto make = [&] {
+    const Array x = open_hdf5(file, "/x").rechunk({50, 200});
+    return std::vector<Array>{mean(x, 0), var(x, 0), sum(sqrt(x), 0) / std(x, 0)};
+  };
+  EXPECT_EQ(measured("", make).read_bytes, 60000 * 8);
+}
+
+TEST_P(TaskFusion, SumsOfProductsAreProductsOfMatrices) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Choices choices(seed);
+    const int64_t batch = choices.pick(1, 3), m = choices.pick(0, 9), k = choices.pick(0, 9), n = choices.pick(1, 9);
+    const NdArray a = choices.values({batch, m, 1, k}, DType::float64), b = choices.values({n, k}, DType::float64);
+    const NdArray c = choices.values({batch, k, n}, DType::float64);
+    const uint64_t cuts = seed;
+    const auto make = [&] {
+      Choices again(cuts);
+      const Array x = again.cut(a), y = again.cut(b), z = again.cut(c);
+      return std::vector<Array>{sum(x * y, -1), sum(reshape(x, {batch, m, k, 1}) * expand_dims(z, 1), 2),
+                                sum(x * (y + 1), -1, {.keepdims = true}), sum(x * y, {2, 3})};
+    };
+    const Measured products = measured("", make), plain = measured("-contractions", make);
+    for (size_t i = 0; i < plain.values.size(); ++i) {
+      EXPECT_EQ(products.values[i].shape(), plain.values[i].shape());
+      EXPECT_TRUE(testing::close(products.values[i], plain.values[i], 1e-9, 1e-9)) << i;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TaskFusion, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry
