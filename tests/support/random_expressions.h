@@ -6,16 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/random.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/scans.h"
+#include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/ufunc/apply.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry::testing {
@@ -91,7 +95,7 @@ class Expressions {
 
   Array step() {
     const Array x = any();
-    switch (pick(0, 17)) {
+    switch (pick(0, 21)) {
       case 0:
       case 1:
         return x + any();
@@ -150,10 +154,32 @@ class Expressions {
       case 15:
         return x.ndim() > 1 ? diagonal(x, pick(-3, 3), 0, pick(1, x.ndim() - 1)) : x;
       case 16:
+        return x.ndim() > 0 ? map_blocks(
+                                  [](const local::NdArray& chunk) {
+                                    return local::apply("add"_op, {chunk, chunk});
+                                  },
+                                  x, {}, {.dtypes = {x.dtype()}, .identity = 8})
+                            : x;
+      case 17:
+        return x.ndim() > 0 ? cumsum(x, pick(0, x.ndim() - 1)) : x;
+      case 18:
+        return x.ndim() > 0 && x.size() > 0 ? boolean_index(x, x > pick(-3, 3)) : x;
+      case 19:
+        return x.ndim() > 0 ? taken(x, static_cast<int>(pick(0, x.ndim() - 1))) : x;
+      case 20:
         return x.ndim() > 0 ? matmul(x, chance(0.4) && x.ndim() == 2 ? x.T() : any()) : x;
       default:
         return where(x > 0, x, any());
     }
+  }
+
+  // Elements of an axis at random positions.
+  Array taken(const Array& x, int axis) {
+    const int64_t extent = x.shape()[axis];
+    if (extent == 0) return x;
+    std::vector<int64_t> positions;
+    for (int64_t i = pick(1, 6); i > 0; --i) positions.push_back(pick(-extent, extent - 1));
+    return take(x, local::from_vector(positions), axis);
   }
 
   // A fold of every chunk of random cuts.

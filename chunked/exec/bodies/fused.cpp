@@ -102,9 +102,15 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
       file_input_ = static_cast<int>(i);
     }
   }
+  const auto in_memory = [](const plan::Input& input) {
+    return input.array.kind == plan::ArrayRef::Kind::stage || input.array.kind == plan::ArrayRef::Kind::stored;
+  };
+  splits_ = combine_.empty() && std::ranges::all_of(fused_.inputs, in_memory) &&
+            std::ranges::any_of(fused_.inputs, &plan::Input::is_window);
   for (const auto& applied : fused_.made) makers_.emplace_back(*applied, rank, owners, device);
   // Operators see whole chunks.
   if (!makers_.empty()) file_input_ = -1;
+  splits_ = splits_ && makers_.empty();
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
@@ -124,6 +130,57 @@ Region FusedBody::input_region(int input, int64_t chunk) const {
 Access FusedBody::access(int input, int64_t chunk) const {
   const plan::Input& in = fused_.inputs[static_cast<size_t>(input)];
   return resolve(in, stage_.grid.chunk(chunk), rank_, owners_);
+}
+
+Access FusedBody::access(int input, const Region& part) const {
+  return resolve(fused_.inputs[static_cast<size_t>(input)], part, rank_, owners_);
+}
+
+// The largest box in which every window lies inside one chunk of its array, then what is left of the chunk axis by
+// axis. The whole chunk where that box would be small.
+std::vector<Region> FusedBody::parts(int64_t chunk) const {
+  const Region whole = stage_.grid.chunk(chunk);
+  if (!splits_ || whole.elements() == 0) return {whole};
+  Region inner = whole;
+  for (const plan::Input& input : fused_.inputs) {
+    if (!input.is_window()) continue;
+    for (int d = 0; d < whole.ndim(); ++d) {
+      const expr::View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
+      if (axis.source < 0) continue;
+      const AxisChunks& cuts = input.grid.axis(axis.source);
+      if (cuts.count() == 1) continue;
+      if (axis.step != 1 || input.pitch[axis.source] != 1) return {whole};
+      const int64_t reach = input.reach[axis.source], end = inner.start[d] + inner.count[d];
+      const int64_t home = cuts.find(axis.start + inner.start[d] + (inner.count[d] + reach) / 2);
+      const int64_t low = std::max(inner.start[d], cuts.start(home) - axis.start);
+      const int64_t high = std::min(end, cuts.start(home + 1) - axis.start - reach);
+      if (high <= low) return {whole};
+      inner.start[d] = low;
+      inner.count[d] = high - low;
+    }
+    for (const auto& [axis, position] : input.map.fixed) {
+      const AxisChunks& cuts = input.grid.axis(axis);
+      if (cuts.find(position) != cuts.find(position + input.reach[axis])) return {whole};
+    }
+  }
+  if (inner.elements() < whole.elements() / 2) return {whole};
+  std::vector<Region> parts{inner};
+  Region rest = whole;
+  for (int d = 0; d < whole.ndim(); ++d) {
+    const int64_t low = inner.start[d] - rest.start[d], high = rest.count[d] - low - inner.count[d];
+    const auto add = [&](int64_t start, int64_t count) {
+      if (count == 0) return;
+      Region part = rest;
+      part.start[d] = start;
+      part.count[d] = count;
+      parts.push_back(std::move(part));
+    };
+    add(rest.start[d], low);
+    add(inner.start[d] + inner.count[d], high);
+    rest.start[d] = inner.start[d];
+    rest.count[d] = inner.count[d];
+  }
+  return parts;
 }
 
 Placed FusedBody::placed(int slot, int64_t chunk) const {
@@ -175,6 +232,7 @@ local::Launch FusedBody::launch(int64_t chunk) const {
 int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const local::Launch whole = launch(chunk);
   int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
+  if (splits_) bytes *= std::ssize(parts(chunk));
   int64_t making = 0;
   for (const ChunkMaker& maker : makers_) {
     bytes += maker.output_bytes(chunk);
@@ -229,10 +287,41 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
   return launch;
 }
 
+void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
+  const Region whole = stage_.grid.chunk(run.index);
+  std::span<const scheduler::BlockView> blocks = run.inputs;
+  for (const Region& part : parts(run.index)) {
+    local::Launch& launch = batch.add(run.context);
+    launch = {};
+    launch.shape = part.count;
+    launch.index_offset = part.start;
+    for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
+      const plan::Fused::Slot from = fused_.slot(slot);
+      const plan::Input& input = fused_.inputs[static_cast<size_t>(from.input)];
+      Placed placed = place_of(input, from.offset, part, access(from.input, part));
+      launch.inputs.push_back({static_cast<std::byte*>(blocks[static_cast<size_t>(from.input)].data) + placed.offset,
+                               std::move(placed.strides)});
+    }
+    blocks = blocks.subspan(fused_.inputs.size());
+    for (size_t o = 0; o < fused_.program.outputs().size(); ++o) {
+      Dims strides =
+          local::contiguous_strides(whole.count, local::itemsize(fused_.program.dtype(fused_.program.outputs()[o])));
+      int64_t offset = 0;
+      for (int d = 0; d < whole.ndim(); ++d) offset += (part.start[d] - whole.start[d]) * strides[d];
+      launch.outputs.push_back({static_cast<std::byte*>(run.outputs[o].data) + offset, std::move(strides)});
+    }
+  }
+  QUARRY_CHECK(blocks.empty());
+}
+
 void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   const size_t outputs = fused_.program.outputs().size();
   for (const scheduler::TaskRun* run : runs) {
+    if (splits_) {
+      add_parts(batch, *run);
+      continue;
+    }
     void* const states = combine_.empty() ? nullptr : run->outputs[outputs].data;
     add(batch, run->index, run->inputs, run->outputs.first(outputs), states, run->context);
   }
@@ -240,6 +329,11 @@ void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
 }
 
 void FusedBody::run(scheduler::TaskRun& run) {
+  if (splits_) {
+    scheduler::TaskRun* const one = &run;
+    run_batch({&one, 1});
+    return;
+  }
   if (makers_.empty()) {
     run_with(run, run.inputs);
     return;

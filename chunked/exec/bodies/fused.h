@@ -43,6 +43,12 @@ class FusedBody : public scheduler::TaskBody {
   // Of the operators that make inputs in the task.
   const std::vector<ChunkMaker>& makers() const { return makers_; }
   Access access(int input, int64_t chunk) const;
+  // Of elementwise stages over windows in memory: the boxes of a chunk that are computed one by one, so that what lies
+  // inside one chunk of the array is read where it is; only what the others read is put together first. A task's inputs
+  // are those of each box in turn, all of them.
+  bool splits() const { return splits_; }
+  std::vector<Region> parts(int64_t chunk) const;
+  Access access(int input, const Region& part) const;
   Region input_region(int input, int64_t chunk) const;
   int64_t scratch_bytes(int64_t chunk) const;
   int64_t state_bytes(int64_t chunk) const;
@@ -50,6 +56,7 @@ class FusedBody : public scheduler::TaskBody {
 
  private:
   void run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs);
+  void add_parts(Batch& batch, const scheduler::TaskRun& run) const;
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
@@ -61,7 +68,8 @@ class FusedBody : public scheduler::TaskBody {
   Ownership owners_;
   local::Device device_;
   int file_input_ = -1, streamed_ = -1;
-  int streamed_slot_ = -1;               // the input of the program that it is
+  int streamed_slot_ = -1;  // the input of the program that it is
+  bool splits_ = false;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction
   std::vector<ChunkMaker> makers_;       // per operator of fused_.made

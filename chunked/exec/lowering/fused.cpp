@@ -438,7 +438,11 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     inputs.clear();
     produced.clear();
     int64_t traffic = 0;
-    for (size_t i = 0; i < fused.inputs.size(); ++i) {
+    for (const Region& part : body->splits() ? body->parts(chunk) : std::vector<Region>()) {
+      for (size_t i = 0; i < fused.inputs.size(); ++i)
+        inputs.push_back(builder.prefetch_shared(fused.inputs[i], body->access(static_cast<int>(i), part)));
+    }
+    for (size_t i = 0; i < fused.inputs.size() && !body->splits(); ++i) {
       const plan::Input& input = fused.inputs[i];
       if (!fused.arrives(i)) continue;
       if (static_cast<int>(i) == body->streamed()) {
