@@ -187,7 +187,8 @@ BlockId Builder::prefetch_shared(const plan::Input& input, const Access& access)
   if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::receive) return prefetch(input, access);
   const void* array = input.array.dataset.get();
   if (input.array.kind == plan::ArrayRef::Kind::stored) array = input.array.stored.get();
-  const std::string memo = fmt::format("{}/{}/{}/{}/{}/{}/{}", array, input.array.stage, input.array.output,
+  // Not with other stages: what a later phase wants is read again rather than kept until then.
+  const std::string memo = fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", stage_, array, input.array.stage, input.array.output,
                                        local::to_string(access.region.start), local::to_string(access.region.count),
                                        local::to_string(access.region.step), fmt::join(access.strides, ","));
   if (const auto found = shared_.find(memo); found != shared_.end()) return found->second;
