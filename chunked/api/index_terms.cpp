@@ -2,17 +2,49 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <set>
+
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/expr/node.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/index_support.h"
+#include "quarry/local/program/op.h"
 
 namespace quarry {
 
 using local::IndexError;
 
 namespace {
+
+// What an array is computed from by elementwise work alone, by the hashes of the nodes, and what that costs per
+// element; none where there is other work.
+struct Leaves {
+  std::set<uint64_t> hashes;
+  int64_t cost = 0;
+};
+std::optional<Leaves> leaves_of(const expr::NodePtr& top) {
+  Leaves leaves;
+  for (const expr::NodePtr& node : expr::topological(std::span(&top, 1))) {
+    if (const auto* elementwise = node->as<expr::Elementwise>())
+      leaves.cost += local::info(elementwise->op).cost;
+    else if (node->as<expr::Source>() != nullptr || node->as<expr::Stored>() != nullptr)
+      leaves.hashes.insert(node->hash);
+    else if (!node->as<expr::View>() && !node->as<expr::Rechunk>() && !node->generated)
+      return {};
+  }
+  return leaves;
+}
+
+// Whether computing `again` in the tasks that compute `beside` reads nothing more and costs little.
+bool reads_no_more(const expr::NodePtr& again, const expr::NodePtr& beside) {
+  constexpr int64_t kCheap = 64;  // as in plan/materialise.cpp
+  const std::optional<Leaves> mine = leaves_of(again), others = leaves_of(beside);
+  return mine && others && mine->cost <= kCheap && std::ranges::includes(others->hashes, mine->hashes);
+}
 
 bool is_mask(const Array& array) { return array.dtype() == DType::bool_; }
 
@@ -134,9 +166,11 @@ std::vector<int64_t> checked_positions(const NdArray& indices, int axis, int64_t
   return positions;
 }
 
-MaskCounts counted(const Array& given, const AxisChunks& cuts) {
+MaskCounts counted(const Array& given, const AxisChunks& cuts, const Array* beside) {
   const Array mask = given.rechunk(Grid({cuts}));
   const Array counts(algo::true_counts(mask.node()));
+  if (beside != nullptr && reads_no_more(mask.node(), beside->node()))
+    return {mask, local::to_vector<int64_t>(settle(std::span(&counts, 1), {}).values[0])};
   const Settled settled = settle(std::span(&counts, 1), std::span(&mask, 1));
   return {settled.kept[0], local::to_vector<int64_t>(settled.values[0])};
 }

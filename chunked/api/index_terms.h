@@ -45,11 +45,12 @@ std::vector<int64_t> checked_positions(const NdArray& indices, int axis, int64_t
 
 // A mask of one axis with its number of true elements per chunk.
 struct MaskCounts {
-  Array mask;  // kept
+  Array mask;  // kept, or computed again
   std::vector<int64_t> counts;
 };
-// With the cuts of an axis that is as long. Collective, blocking.
-MaskCounts counted(const Array& mask, const AxisChunks& cuts);
+// With the cuts of an axis that is as long. The mask is kept, unless it is cheap elementwise work on what `beside`, which
+// will be read with it, is computed from as well. Collective, blocking.
+MaskCounts counted(const Array& mask, const AxisChunks& cuts, const Array* beside = nullptr);
 
 // What an axis of the array became in a view by basic terms; -1: none.
 int axis_in_view(const local::BasicIndex& basic, int axis);

@@ -39,7 +39,7 @@ Array joined(const Array& x, int axis, int64_t usual) {
 // By a mask that is as long as the axis.
 Array selected(const Array& x, const Array& mask, int axis) {
   const AxisChunks& cuts = x.chunks().axis(axis);
-  const auto [kept, counts] = counted(mask, cuts);
+  const auto [kept, counts] = counted(mask, cuts, &x);
   return joined(Array(algo::selected(x.node(), kept.node(), axis, counts)), axis, cuts.largest());
 }
 

@@ -3,6 +3,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/runtime/run.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/operator_rows.h"
@@ -70,6 +71,15 @@ TEST_P(Folds, OfAMaskReadItsFileOnce) {
   const Array some = x[square(x) > 0.25];
   EXPECT_EQ(runtime.statistics().read_bytes - before, n * kItem);
   EXPECT_EQ(some.size(), count_nonzero(square(x) > 0.25).item<int64_t>());
+  // The mask is computed again from what is read for the elements, and nothing is stored.
+  const plan::Plan plan = exec::make_plan({sum(some).node()});
+  EXPECT_EQ(plan.stages.size(), 1u) << plan::describe(plan);
+  const int64_t counted = runtime.statistics().read_bytes;
+  const double expected = sum(where(square(x) > 0.25, x, 0.0)).item<double>();
+  const int64_t summed = runtime.statistics().read_bytes;
+  EXPECT_NEAR(sum(some).item<double>(), expected, 1e-9);
+  EXPECT_EQ(summed - counted, n * kItem);
+  EXPECT_EQ(runtime.statistics().read_bytes - summed, n * kItem);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Folds, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
