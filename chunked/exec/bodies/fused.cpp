@@ -77,6 +77,14 @@ int64_t merge_scratch_bytes(const std::vector<local::Program>& combine, const Ag
 
 Dims contiguous_elements(const Dims& shape) { return local::contiguous_strides(shape, 1); }
 
+// What gives all states of a launch the identity: it reduces nothing.
+local::Launch identity_launch(const local::Launch& whole) {
+  local::Launch nothing = whole;
+  for (int d = 0; d < nothing.shape.size(); ++d)
+    if (whole.reduce_axes >> d & 1) nothing.shape[d] = 0;
+  return nothing;
+}
+
 }  // namespace
 
 FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device)
@@ -245,6 +253,7 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const auto& dataset = fused_.inputs[static_cast<size_t>(streamed_)].array.dataset;
   const int64_t elements = local::element_count(kept_shape(whole.shape));
   const AggregateLayout layout(fused_.program, elements);
+  if (!combine_.empty()) bytes = std::max(bytes, run_scratch_bytes(device_, fused_.program, identity_launch(whole)));
   bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
   bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
@@ -437,9 +446,7 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
           return;
         }
         if (!initialised) {  // pieces cover the kept axes in parts: begin with the identity everywhere
-          local::Launch nothing = whole;
-          for (int d = 0; d < ndim; ++d)
-            if (fused_.reduce_axes >> d & 1) nothing.shape[d] = 0;
+          local::Launch nothing = identity_launch(whole);
           nothing.inputs[static_cast<size_t>(streamed_slot_)] =
               piece_launch.inputs[static_cast<size_t>(streamed_slot_)];
           engine.run(fused_.program, nothing, run.context);

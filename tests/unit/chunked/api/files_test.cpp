@@ -57,6 +57,16 @@ TEST_F(Files, AlongAnyAxisAndOfSeveralDtypes) {
   EXPECT_TRUE(local::array_equal(x.to_host(), whole.astype(DType::float32)));
 }
 
+// A chunk is read in pieces; states of all rows are made before the first, which takes more than a piece does.
+TEST_F(Files, ReductionsOfManyRowsStateTheirScratch) {
+  const NdArray whole = local::arange(16384. * 48).reshape({16384, 48});
+  write("x.h5", whole);
+  const Array x = open_hdf5(folder_ / "x.h5", "/x").rechunk({16384, 48});
+  EXPECT_TRUE(local::array_equal(sum(x, 1).to_host(), local::sum(whole, 1)));
+  EXPECT_TRUE(local::array_equal(max(x, 1).to_host(), local::max(whole, 1)));
+  EXPECT_TRUE(local::allclose(std(x, 1).to_host(), local::std(whole, 1)));
+}
+
 TEST_F(Files, MistakesNameTheFile) {
   write("a.h5", local::ones({2, 3}));
   write("b.h5", local::ones({2, 4}));
