@@ -218,15 +218,18 @@ class Recorder:
         partial.rename(self.path)
 
 
+PLACES = ("--json", "--build", "--data", "--peer-path")
+
+
 def command_words(words):
-    """A command's arguments without the paths of this machine: where the build lies and where the record goes."""
+    """A command's arguments without the paths of this machine: where the build and the peer lie and where the record goes."""
     kept, skip = [], False
     for word in words:
         if skip or word == "--merge":
             skip = False
-        elif word in ("--json", "--build", "--data"):
+        elif word in PLACES:
             skip = True
-        elif not word.startswith(("--json=", "--build=", "--data=")):
+        elif not word.startswith(tuple(f"{place}=" for place in PLACES)):
             kept.append(os.path.basename(word) if word.startswith("/") else word)
     return kept
 

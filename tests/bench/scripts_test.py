@@ -73,7 +73,7 @@ class Rows(unittest.TestCase):
             record.merged(of("old"), of("new") | {"machine": {"cpu": "b"}})
 
     def test_a_recorder_leaves_out_where_things_lie(self):
-        words = ["--json", "/tmp/x.json", "--only", "fft", "--build=/opt/b", "--merge"]
+        words = ["--json", "/tmp/x.json", "--peer-path", "/tmp/p", "--only", "fft", "--build=/opt/b", "--merge"]
         self.assertEqual(record.command_words(words), ["--only", "fft"])
 
 
