@@ -22,8 +22,8 @@ namespace quarry::local::cpu {
     static const Loops table = [] {     \
       Loops loops{};                    \
       register_integers(loops);         \
-      register_floats(loops);           \
       register_complex(loops);          \
+      register_floats(loops);           \
       register_casts(loops);            \
       register_random(loops);           \
       register_sums(loops);             \

@@ -104,6 +104,26 @@ void power_loop(void* out, const void* const* args, int64_t n) {
   }
 }
 
+// Absolute values of complex numbers by F, the hypotenuse of vectors. It takes the place of the loop that calls libm for
+// each, so it is registered after the loops over complex numbers.
+template <class F>
+void complex_absolute_loop(void* out, const void* const* args, int64_t n) {
+  using T = typename F::element;
+  constexpr int64_t kPart = 256;
+  const auto* z = static_cast<const T*>(args[0]);
+  T* r = static_cast<T*>(out);
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = n - begin < kPart ? n - begin : kPart;
+    T re[kPart], im[kPart];
+    for (int64_t i = 0; i < count; ++i) {
+      re[i] = z[2 * (begin + i)];
+      im[i] = z[2 * (begin + i) + 1];
+    }
+    const void* const part[] = {re, im};
+    vector_loop<F>(r + begin, part, count);
+  }
+}
+
 #define QUARRY_VECTOR_FUNCTIONS(unary, careful, binary)                                                               \
   unary(exp2, exp2, u10) careful(expm1, expm1, u10) unary(log, log, u10) unary(log2, log2, u10)                       \
       unary(log10, log10, u10) careful(log1p, log1p, u10) unary(sin, sin, u10) unary(cos, cos, u10)                   \
@@ -384,6 +404,8 @@ void register_floats(Loops& loops) {
       vector_loop_to_the_end<name##_d, row_##name>;                        \
   loops.op[static_cast<int>(Op::name)][static_cast<int>(DType::float32)] = vector_loop_to_the_end<name##_f, row_##name>;
   QUARRY_VECTOR_FUNCTIONS(QUARRY_REGISTER, QUARRY_REGISTER_CAREFUL, QUARRY_REGISTER)
+  loops.op[static_cast<int>(Op::absolute)][static_cast<int>(DType::complex128)] = complex_absolute_loop<hypot_d>;
+  loops.op[static_cast<int>(Op::absolute)][static_cast<int>(DType::complex64)] = complex_absolute_loop<hypot_f>;
   loops.op[static_cast<int>(Op::power)][static_cast<int>(DType::float64)] = power_loop<power_d>;
   loops.op[static_cast<int>(Op::power)][static_cast<int>(DType::float32)] = power_loop<power_f>;
   loops.op[static_cast<int>(Op::float_power)][static_cast<int>(DType::float64)] = power_loop<float_power_d>;
