@@ -2,7 +2,7 @@
 // a box with a halo, in which every view has its place. Arrays in memory are put together once for each chunk of the
 // stage; the copies of single views that were planned (Assemble) go where nobody else reads them.
 //
-// Views become one window as long as it holds no more elements than they do one by one, for the stage's largest chunk.
+// Views become one window as long as it holds no more elements than they do one by one, over all chunks of the stage.
 // So views that are further apart than a chunk is long stay apart. Windows are read as blocks: what a stage reads
 // while it computes (bodies/fused.h) has no halo.
 #include <fmt/format.h>
@@ -110,16 +110,38 @@ Input window_of(const std::vector<Viewed>& views, const std::vector<size_t>& mem
   return window;
 }
 
+// The elements that the chunks of a stage read of a window, or of a view, together.
+double elements_read(const Input& window, const Grid& grid) {
+  double elements = 1;
+  for (int d = 0; d < grid.ndim(); ++d) {
+    const View::Axis& axis = window.map.axes[static_cast<size_t>(d)];
+    const AxisChunks& chunks = grid.axis(d);
+    if (axis.source < 0) {
+      elements *= static_cast<double>(chunks.count());
+      continue;
+    }
+    const int64_t step = axis.step < 0 ? -axis.step : axis.step, reach = window.reach[axis.source];
+    int64_t along = 0;
+    for (int64_t i = 0; i < chunks.count(); ++i)
+      if (const int64_t n = chunks.size(i); n > 0)
+        along += reach == 0 ? n : (step * (n - 1) + reach) / window.pitch[axis.source] + 1;
+    elements *= static_cast<double>(along);
+  }
+  for (const auto& [axis, position] : window.map.fixed)
+    elements *= static_cast<double>(window.reach[axis] / window.pitch[axis] + 1);
+  return elements;
+}
+
 struct Windows {
   std::vector<Viewed> views;
   std::vector<std::vector<size_t>> groups;  // of views, each read together
 };
 
 // Joins groups as long as a window holds no more than its parts.
-void join(Windows& windows, const Dims& box) {
+void join(Windows& windows, const Grid& grid) {
   std::vector<std::vector<size_t>>& groups = windows.groups;
-  const auto bytes = [&](const std::vector<size_t>& members) {
-    return window_of(windows.views, members).region_bytes(box);
+  const auto elements = [&](const std::vector<size_t>& members) {
+    return elements_read(window_of(windows.views, members), grid);
   };
   const auto shifted = [&](size_t a, size_t b) {
     return are_shifted(windows.views[groups[a][0]].input, windows.views[groups[b][0]].input);
@@ -132,7 +154,7 @@ void join(Windows& windows, const Dims& box) {
         if (!shifted(a, b)) continue;
         std::vector<size_t> both = groups[a];
         both.insert(both.end(), groups[b].begin(), groups[b].end());
-        if (bytes(both) > bytes(groups[a]) + bytes(groups[b])) continue;
+        if (elements(both) > elements(groups[a]) + elements(groups[b])) continue;
         groups[a] = std::move(both);
         groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(b--));
         changed = true;
@@ -158,7 +180,7 @@ int share(const Plan& plan, const Stage& stage, Fused& fused) {
     windows.views.push_back(under_copy(plan, fused.inputs[i], static_cast<int>(i)));
     windows.groups.push_back({i});
   }
-  join(windows, stage.grid.largest());
+  join(windows, stage.grid);
   if (std::ranges::none_of(windows.groups, [&](const auto& members) { return is_worth_it(windows, members); })) {
     return 0;
   }
@@ -189,33 +211,6 @@ int share(const Plan& plan, const Stage& stage, Fused& fused) {
 }
 
 }  // namespace
-
-// Stages that nobody reads and that are no results.
-void drop_unread(Plan& plan) {
-  const auto count = static_cast<int>(plan.stages.size());
-  std::vector<bool> used(plan.stages.size(), false);
-  const auto use = [&](const ArrayRef& array) {
-    if (array.kind == ArrayRef::Kind::stage) used[static_cast<size_t>(array.stage)] = true;
-  };
-  for (const ArrayRef& result : plan.results) use(result);
-  for (int s = count - 1; s >= 0; --s)
-    if (used[static_cast<size_t>(s)])
-      for (const Input* input : std::as_const(plan.stages[static_cast<size_t>(s)]).reads()) use(input->array);
-  std::vector<int> numbers(plan.stages.size(), -1);
-  std::vector<Stage> kept;
-  for (int s = 0; s < count; ++s) {
-    if (!used[static_cast<size_t>(s)]) continue;
-    numbers[static_cast<size_t>(s)] = static_cast<int>(kept.size());
-    kept.push_back(std::move(plan.stages[static_cast<size_t>(s)]));
-  }
-  const auto renumber = [&](ArrayRef& array) {
-    if (array.kind == ArrayRef::Kind::stage) array.stage = numbers[static_cast<size_t>(array.stage)];
-  };
-  plan.stages = std::move(kept);
-  for (Stage& stage : plan.stages)
-    for (Input* input : stage.reads()) renumber(input->array);
-  for (ArrayRef& result : plan.results) renumber(result);
-}
 
 void share_offsets(Draft& draft) {
   Plan& plan = draft.plan;

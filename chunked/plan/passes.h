@@ -79,5 +79,7 @@ void fuse_epilogues(Draft& draft);
 
 // Takes stages that nobody reads, and that are no results, out of a plan.
 void drop_unread(Plan& plan);
+// Whether an output of the stage is one.
+bool is_result(const Plan& plan, size_t stage);
 
 }  // namespace quarry::plan

@@ -194,6 +194,38 @@ Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& opt
   return std::move(draft.plan);
 }
 
+void drop_unread(Plan& plan) {
+  const auto count = static_cast<int>(plan.stages.size());
+  std::vector<bool> used(plan.stages.size(), false);
+  const auto use = [&](const ArrayRef& array) {
+    if (array.kind == ArrayRef::Kind::stage) used[static_cast<size_t>(array.stage)] = true;
+  };
+  for (const ArrayRef& result : plan.results) use(result);
+  for (int s = count - 1; s >= 0; --s)
+    if (used[static_cast<size_t>(s)])
+      for (const Input* input : std::as_const(plan.stages[static_cast<size_t>(s)]).reads()) use(input->array);
+  std::vector<int> numbers(plan.stages.size(), -1);
+  std::vector<Stage> kept;
+  for (int s = 0; s < count; ++s) {
+    if (!used[static_cast<size_t>(s)]) continue;
+    numbers[static_cast<size_t>(s)] = static_cast<int>(kept.size());
+    kept.push_back(std::move(plan.stages[static_cast<size_t>(s)]));
+  }
+  const auto renumber = [&](ArrayRef& array) {
+    if (array.kind == ArrayRef::Kind::stage) array.stage = numbers[static_cast<size_t>(array.stage)];
+  };
+  plan.stages = std::move(kept);
+  for (Stage& stage : plan.stages)
+    for (Input* input : stage.reads()) renumber(input->array);
+  for (ArrayRef& result : plan.results) renumber(result);
+}
+
+bool is_result(const Plan& plan, size_t stage) {
+  return std::ranges::any_of(plan.results, [&](const ArrayRef& result) {
+    return result.kind == ArrayRef::Kind::stage && result.stage == static_cast<int>(stage);
+  });
+}
+
 std::string describe(const Plan& plan) {
   std::string text;
   for (size_t s = 0; s < plan.stages.size(); ++s) {

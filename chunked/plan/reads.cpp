@@ -1,6 +1,7 @@
 // A data set that several stages would read in the same chunks, and at the same time, is read once: a stage of its own
 // brings its chunks, which die when all of those stages have read them. sum(x, 0) and sum(x, 1) are such stages, while
-// sum(x - mean(x)) has to wait for the mean, and reads the file again rather than keep all of it.
+// sum(x - mean(x)) has to wait for the mean, and reads the file again rather than keep all of it. Elementwise stages
+// count where they are results: others may run later than they could (chunked/exec/lowering/order.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ void share_reads(Draft& draft) {
   std::vector<std::vector<Read>> groups;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const auto* fused = std::get_if<Fused>(&plan.stages[s].work);
-    if (fused == nullptr) continue;
+    if (fused == nullptr || (fused->reductions.empty() && !is_result(plan, s))) continue;
     for (size_t i = 0; i < fused->inputs.size(); ++i) {
       const Input& input = fused->inputs[i];
       if (!reads_by_chunks(plan.stages[s], input) || input.array.dataset->info().swapped) continue;

@@ -33,12 +33,6 @@ std::vector<std::vector<Reader>> readers_of(const Plan& plan) {
   return readers;
 }
 
-bool is_result(const Plan& plan, size_t stage) {
-  return std::ranges::any_of(plan.results, [&](const ArrayRef& result) {
-    return result.kind == ArrayRef::Kind::stage && result.stage == static_cast<int>(stage);
-  });
-}
-
 bool is_identity(const Input& input) {
   return input.is_box() && input.map.fixed.empty() && input.map.axes == AccessMap::identity(input.shape.size()).axes;
 }
