@@ -1,11 +1,13 @@
-// A data set that several stages would read in the same chunks, and at the same time, is read once: a stage of its own
-// brings its chunks, which die when all of those stages have read them. sum(x, 0) and sum(x, 1) are such stages, while
-// sum(x - mean(x)) has to wait for the mean, and reads the file again rather than keep all of it. Elementwise stages
-// count where they are results: others may run later than they could (chunked/exec/lowering/order.cpp).
+// A data set that several stages would read in the same chunks, and at the same time (they wait for the same stages),
+// is read once: a stage of its own brings its chunks, which die when all of those stages have read them. sum(x, 0) and
+// sum(x, 1) are such stages, while sum(x - mean(x)) has to wait for the mean, and reads the file again rather than keep
+// all of it. Elementwise stages count where they are results: others may run later than they could
+// (chunked/exec/lowering/order.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "quarry/chunked/plan/grouping.h"
 #include "quarry/chunked/plan/passes.h"
@@ -19,17 +21,12 @@ struct Read {
   size_t input;
 };
 
-// How many barriers come before each stage.
-std::vector<int> barriers_before(const Plan& plan) {
-  std::vector<int> before(plan.stages.size(), 0);
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    for (const Input* input : plan.stages[s].reads()) {
-      if (input->array.kind != ArrayRef::Kind::stage) continue;
-      const auto from = static_cast<size_t>(input->array.stage);
-      before[s] = std::max(before[s], before[from] + (plan.stages[from].is_barrier(input->array.output) ? 1 : 0));
-    }
-  }
-  return before;
+// The stages that a stage reads. Those that read the same ones run at the same time.
+std::set<int> producers_of(const Stage& stage) {
+  std::set<int> producers;
+  for (const Input* input : stage.reads())
+    if (input->array.kind == ArrayRef::Kind::stage) producers.insert(input->array.stage);
+  return producers;
 }
 
 // Chunk i of the stage reads chunk i of the data set in the same cuts.
@@ -56,7 +53,6 @@ Stage reading_stage(const Stage& like, const Input& input) {
 
 void share_reads(Draft& draft) {
   Plan& plan = draft.plan;
-  const std::vector<int> before = barriers_before(plan);
   std::vector<std::vector<Read>> groups;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const auto* fused = std::get_if<Fused>(&plan.stages[s].work);
@@ -68,7 +64,7 @@ void share_reads(Draft& draft) {
         const Stage& first = plan.stages[group[0].stage];
         const Input& other = std::get<Fused>(first.work).inputs[group[0].input];
         return same_array(other.array, input.array) && first.grid == plan.stages[s].grid &&
-               before[group[0].stage] == before[s];
+               producers_of(first) == producers_of(plan.stages[s]);
       };
       const auto known = std::ranges::find_if(groups, same);
       if (known == groups.end())
