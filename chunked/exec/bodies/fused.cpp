@@ -241,12 +241,7 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const local::Launch whole = launch(chunk);
   int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
   if (splits_) bytes *= std::ssize(parts(chunk));
-  int64_t making = 0;
-  for (const ChunkMaker& maker : makers_) {
-    bytes += maker.output_bytes(chunk);
-    making = std::max(making, maker.scratch_bytes(chunk));
-  }
-  bytes += local::rounded_allocation(making);
+  bytes += making_bytes(chunk);
   if (streamed_ < 0) return bytes;
   // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.
   constexpr int64_t kPieceMargin = 64 << 10;
@@ -257,6 +252,15 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
   bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
+}
+
+int64_t FusedBody::making_bytes(int64_t chunk) const {
+  int64_t made = 0, scratch = 0;
+  for (const ChunkMaker& maker : makers_) {
+    made += maker.output_bytes(chunk);
+    scratch = std::max(scratch, maker.scratch_bytes(chunk));
+  }
+  return made + local::rounded_allocation(scratch);
 }
 
 local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const scheduler::BlockView> inputs,
@@ -347,12 +351,7 @@ void FusedBody::run(scheduler::TaskRun& run) {
     run_with(run, run.inputs);
     return;
   }
-  int64_t bytes = 0, making = 0;
-  for (const ChunkMaker& maker : makers_) {
-    bytes += maker.output_bytes(run.index);
-    making = std::max(making, maker.scratch_bytes(run.index));
-  }
-  ScratchPool scratch(run.context, bytes + local::rounded_allocation(making));
+  ScratchPool scratch(run.context, making_bytes(run.index));
   const local::ExecContext context = scratch.context();
   const local::DeviceScope scope(context);
   size_t arrived = 0;

@@ -56,6 +56,7 @@ class FusedBody : public scheduler::TaskBody {
 
  private:
   void run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs);
+  int64_t making_bytes(int64_t chunk) const;  // that the makers take, with what they make
   void add_parts(Batch& batch, const scheduler::TaskRun& run) const;
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);

@@ -48,6 +48,14 @@ TEST_F(Explain, NamesStagesWhatTheyReadAndWhatWaits) {
     EXPECT_THAT(text, HasSubstr(word));
 }
 
+TEST_F(Explain, SaysWhatPassesChanged) {
+  const Array x = ones({1000, 8}).rechunk({100, 8}), y = map_blocks([](const NdArray&chunk) { return chunk; }, x + 1);
+  const std::string text = explain(y[{Slice{1, {}, {}}}] - y[{Slice{{}, -1, {}}}] + 0 * (x[0] + x[0]));
+  EXPECT_THAT(text, HasSubstr("\npass cse: "));
+  EXPECT_THAT(text, HasSubstr("\npass offsets: 2 views that begin elsewhere are read in windows, "));
+  EXPECT_THAT(text, HasSubstr("\npass prologues: 1 elementwise stage runs in the tasks of the operators that read it"));
+}
+
 TEST_F(Explain, AnArrayThatNoMemoryHolds) {
   const Array x = zeros({1000000, 1000000});
   EXPECT_EQ(x.size(), 1000000000000);

@@ -20,6 +20,20 @@ namespace {
 
 using testing::Choices;
 
+// A file with an array in /x.
+class File {
+ public:
+  explicit File(const std::function<Array()>& values) {
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu));
+    store(path_, {{"/x", values()}});
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  const test::TempDir dir_;
+  std::string path_ = dir_ / "x.h5";
+};
+
 class TaskFusion : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
   struct Measured {
@@ -58,12 +72,8 @@ class TaskFusion : public ::testing::TestWithParam<local::DeviceKind> {
 using Kinds = std::vector<std::string>;
 
 TEST_P(TaskFusion, WorkBeforeAndBehindAMapIsPartOfItsStage) {
-  const test::TempDir dir;
-  const std::string file = dir / "x.h5";
-  {
-    const Runtime runtime(testing::runtime_on(GetParam()));
-    store(file, {{"/x", sin(arange(6000.0))}});
-  }
+  const File source([] { return sin(arange(6000.0)); });
+  const std::string& file = source.path();
   const auto make = [&] {
     const Array x = open_hdf5(file, "/x").rechunk({1000});
     const Array sorted = map_blocks([](const NdArray& chunk) { return local::sort(chunk); }, exp(x) * 2 + 1, {},
@@ -81,12 +91,8 @@ TEST_P(TaskFusion, WorkBeforeAndBehindAMapIsPartOfItsStage) {
 }
 
 TEST_P(TaskFusion, ScansReadExpressionsWithoutStoringThem) {
-  const test::TempDir dir;
-  const std::string file = dir / "x.h5";
-  {
-    const Runtime runtime(testing::runtime_on(GetParam()));
-    store(file, {{"/x", sin(arange(6000.0))}});
-  }
+  const File source([] { return sin(arange(6000.0)); });
+  const std::string& file = source.path();
   const auto make = [&] { return std::vector<Array>{cumsum(exp(open_hdf5(file, "/x").rechunk({1000})), 0)}; };
   const Measured fused = measured("", make), stored = measured("-prologues,-epilogues", make);
   EXPECT_EQ(fused.kinds, (Kinds{"add.accumulate totals", "add.accumulate carries", "add.accumulate"}));
@@ -150,12 +156,8 @@ TEST_P(TaskFusion, RandomMapsHaveTheSameBits) {
 }
 
 TEST_P(TaskFusion, ReductionsOverSeveralAxesReadOnce) {
-  const test::TempDir dir;
-  const std::string file = dir / "x.h5";
-  {
-    const Runtime runtime(testing::runtime_on(GetParam()));
-    store(file, {{"/x", reshape(arange(60000.0), {300, 200})}});
-  }
+  const File source([] { return reshape(arange(60000.0), {300, 200}); });
+  const std::string& file = source.path();
   const auto make = [&] {
     const Array x = open_hdf5(file, "/x").rechunk({50, 200});
     return std::vector<Array>{sum(x, 0), mean(x, 1), var(x), max(x * 2)};
@@ -174,12 +176,8 @@ TEST_P(TaskFusion, ReductionsOverSeveralAxesReadOnce) {
 }
 
 TEST_P(TaskFusion, MeanAndVarianceReadOnce) {
-  const test::TempDir dir;
-  const std::string file = dir / "x.h5";
-  {
-    const Runtime runtime(testing::runtime_on(GetParam()));
-    store(file, {{"/x", reshape(arange(60000.0), {300, 200})}});
-  }
+  const File source([] { return reshape(arange(60000.0), {300, 200}); });
+  const std::string& file = source.path();
   const auto make = [&] {
     const Array x = open_hdf5(file, "/x").rechunk({50, 200});
     return std::vector<Array>{mean(x, 0), var(x, 0), sum(sqrt(x), 0) / std(x, 0)};
