@@ -50,7 +50,7 @@ struct Progress {
 struct Statistics {
   int64_t tasks = 0;
   int64_t spilled_bytes = 0;      // written to the next tier down, host and disk together
-  int64_t restored_bytes = 0;     // brought back to the compute tier
+  int64_t restored_bytes = 0;     // brought back to the compute tier, or visited on disk
   int64_t peak_memory_bytes = 0;  // compute tier, reserved
   int64_t peak_host_bytes = 0;
   double busy_seconds[kQueueCount] = {};

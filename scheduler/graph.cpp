@@ -88,6 +88,7 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   Task task{};
   task.kind = decl.kind;
   task.queue = decl.queue;
+  task.visits = decl.visits;
   task.body = decl.body;
   task.index = decl.index;
   task.position = decl.position;
@@ -112,7 +113,9 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   }
   in_order_ = in_order_ && (id == 0 || tasks_[static_cast<size_t>(id - 1)].position <= task.position);
   traffic_bytes_ += task.traffic_bytes;
-  least_bytes_ = std::max(least_bytes_, needed_bytes(task));
+  const int64_t needed = needed_bytes(task);
+  if (largest_ < 0 || needed > least_bytes_) largest_ = id;
+  least_bytes_ = std::max(least_bytes_, needed);
   tasks_.push_back(task);
   return id;
 }
@@ -122,6 +125,7 @@ int64_t Graph::needed_bytes(const Task& task) {
   constexpr size_t kFew = 8;
   int64_t bytes = charged_bytes(task.scratch_bytes);
   for (const BlockId output : outputs(task)) bytes += charged_bytes(block(output).bytes);
+  if (task.visits) return bytes;
   std::span<const BlockId> once = inputs(task);
   if (once.size() > kFew) {
     distinct_.assign(once.begin(), once.end());

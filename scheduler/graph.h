@@ -59,6 +59,9 @@ struct TaskDecl {
   int64_t traffic_bytes = 0;  // read, written or moved; for progress and trace
   std::span<const BlockId> inputs;
   std::span<const BlockId> outputs;
+  // Its inputs are read in whichever tier they lie when it runs (TaskRun::read_visited): they cost it nothing, and may
+  // be moved away for others until then.
+  bool visits = false;
 };
 
 class Graph {
@@ -90,10 +93,13 @@ class Graph {
   int64_t body_count() const { return static_cast<int64_t>(bodies_.size()); }
   int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }
   int64_t traffic_bytes() const { return traffic_bytes_; }  // of all tasks
+  // The first of those that need least_workable_bytes(); -1 where there is no task.
+  TaskId largest_task() const { return largest_; }
 
   struct Task {
     TaskKind kind;
     QueueKind queue;
+    bool visits;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;
     int64_t edges_begin;  // into edges_: inputs, then outputs
@@ -131,6 +137,7 @@ class Graph {
 
   // Noted of every task as it is added, when what it names is in the cache.
   int64_t least_bytes_ = 0, traffic_bytes_ = 0;
+  TaskId largest_ = -1;
   bool in_order_ = true;  // positions ascend, and every input had its producer; else it must be found out
   std::vector<BlockId> distinct_;
   Parts<Task> tasks_;
@@ -159,8 +166,8 @@ class Consumers {
 // What a block or a task's scratch costs in the budget: its bytes rounded up to the allocation alignment.
 inline int64_t charged_bytes(int64_t bytes) { return local::align_up(bytes, local::kAllocationAlignment); }
 
-// The compute-tier bytes that the graph needs at least: the largest task's inputs, outputs and scratch together, as
-// charged (all else can be spilled).
+// The compute-tier bytes that the graph needs at least: the largest task's inputs, unless it visits them, outputs and
+// scratch together, as charged (all else can be spilled).
 int64_t least_workable_bytes(const Graph& graph);
 
 }  // namespace quarry::scheduler

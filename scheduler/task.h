@@ -30,7 +30,8 @@ const char* name(QueueKind queue);
 using BlockId = int64_t;
 using TaskId = int64_t;
 
-// A block's memory during a task, in the compute tier (device memory on a GPU, host memory on the CPU).
+// A block's memory during a task, in the compute tier (device memory on a GPU, host memory on the CPU); an input that
+// is visited may also lie in pinned host memory, or on disk: then there is no data here.
 struct BlockView {
   void* data = nullptr;
   int64_t bytes = 0;
@@ -58,6 +59,9 @@ class TaskRun {
   virtual std::shared_ptr<Completion> defer() = 0;
   // Whether the run is being cancelled; long tasks ask now and then and return early.
   virtual bool is_cancelled() const = 0;
+  // Of a task that visits its inputs (TaskDecl::visits): a part of one that is on disk, to host memory. Blocks. Throws
+  // IoError.
+  virtual void read_visited(size_t input, int64_t offset, int64_t bytes, void* to) = 0;
 };
 
 // The code of a family of tasks (one per stage), shared by all its instances. run() is called from several threads at

@@ -66,7 +66,7 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     int64_t need = charged_bytes(task.scratch_bytes);
     for (const BlockId output : graph_->outputs(task)) need += charged_bytes(graph_->block(output).bytes);
     ++stamp_;
-    for (const BlockId input : graph_->inputs(task)) {
+    for (const BlockId input : pinned_inputs(task)) {
       BlockRecord& r = blocks_.table.of(input);
       if (r.resident || r.stamp == stamp_) continue;
       r.stamp = stamp_;
@@ -74,7 +74,8 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     }
     head_need_ = need;
     if (!blocks_.reserve(need)) {
-      if (!blocks_.evict_for(need, order, is_busy())) return false;
+      // What it visits itself may go too, after all else.
+      if (!blocks_.evict_for(need, task.visits ? order - 1 : order, is_busy())) return false;
       continue;
     }
     void* scratch = nullptr;
@@ -98,7 +99,7 @@ bool Admission::place(const Graph::Task& task, void** scratch) {
     placed_.emplace_back(nullptr, charged_bytes(graph_->block(output).bytes));
   }
   ++stamp_;
-  for (const BlockId input : graph_->inputs(task)) {
+  for (const BlockId input : pinned_inputs(task)) {
     BlockRecord& r = blocks_.table.of(input);
     if (r.resident || r.stamp == stamp_) continue;
     r.stamp = stamp_;
@@ -158,19 +159,23 @@ void Admission::admit(TaskId id, int64_t order, void* scratch) {
   }
   for (const BlockId input : graph_->inputs(task)) {
     BlockRecord& r = table.of(input);
-    if (!r.resident) {
+    if (task.visits) {
+      blocks_.add_visitor(r);
+    } else if (!r.resident) {
       r.resident = true;
       if (on_device_) r.data = placed_[placed++].first;
       r.waiting = 0;
       blocks_.queue_restore(table.index_of(input), order);
     }
-    ++r.pins;
+    if (!task.visits) ++r.pins;
     ++r.cursor;
-    if (!r.available) {
+    // What is in a tier below stays there for who visits it.
+    if (!r.available && r.resident) {
       ++r.waiting;
       ++live.pending;
     }
     blocks_.note_last_use(r);
+    if (task.visits) blocks_.release_if_unused(table.index_of(input));  // it may go before it is visited
   }
   if (live.pending == 0) live_.make_ready(index);
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <exception>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,10 @@ class Admission {
   bool may_admit();
   bool try_admit(TaskId task, int64_t order);
   bool place(const Graph::Task& task, void** scratch);
+  // Those that it needs in the compute tier.
+  std::span<const BlockId> pinned_inputs(const Graph::Task& task) const {
+    return task.visits ? std::span<const BlockId>() : graph_->inputs(task);
+  }
   void admit(TaskId task, int64_t order, void* scratch);
   std::exception_ptr out_of_memory(TaskId task);
   TaskId task_at(int64_t order) const { return order_.empty() ? order : order_[static_cast<size_t>(order)]; }

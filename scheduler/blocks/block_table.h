@@ -34,8 +34,11 @@ struct BlockState {
   bool keep : 1 = false;         // becomes stored when the run succeeds
   bool stored : 1 = false;
   bool has_extras : 1 = false;  // has been in a tier below, or has an event: what BlockRecord adds may be set
+  bool visited : 1 = false;     // BlockRecord::visitors is not 0
   int64_t charge() const { return charged_bytes(bytes); }  // in the budget
-  bool is_unused() const { return produced && !pins && !busy && cursor == end && !remote && !keep && !stored; }
+  bool is_unused() const {
+    return produced && !pins && !visited && !busy && cursor == end && !remote && !keep && !stored;
+  }
   bool is_evictable() const { return resident && produced && available && !pins && !busy; }
 };
 static_assert(sizeof(BlockState) == 64);
@@ -48,6 +51,7 @@ struct alignas(64) BlockRecord : BlockState {
   local::Reservation host_reserved;
   std::shared_ptr<local::DeviceEvent> event;  // device kinds: after which the data is there
   int stream = -1;                            // that it was recorded on
+  int32_t visitors = 0;                       // inputs of admitted tasks that visit it and are not done
   uint64_t stamp = 0;                         // of the admission attempt that counted it last
 };
 
@@ -83,6 +87,7 @@ class BlockTable {
     const uint32_t generation = r.generation + 1;
     static_cast<BlockState&>(r) = BlockState{};
     r.generation = generation;
+    r.visitors = 0;
     records_.remove(index);
   }
 
@@ -90,6 +95,7 @@ class BlockTable {
   // The place in the order of admission of the next task that reads the block and is not admitted.
   int64_t next_use(const BlockState& r) const {
     if (r.cursor < r.end) return consumers_[r.cursor];
+    if (r.visited) return 0;  // by its last readers, which are admitted: it goes with them
     // When another rank comes for it is not known here: sooner than what nothing in this run reads.
     return r.remote > 0 ? kNever - 1 : kNever;
   }

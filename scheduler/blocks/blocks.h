@@ -56,14 +56,15 @@ class Blocks {
   }
   // Counts it where the admitted tasks are its last readers.
   void note_last_use(BlockRecord& r) {
-    if (r.in_last_use || r.cursor != r.end || r.remote || r.keep || r.stored || (r.produced && !r.pins)) return;
+    if (r.in_last_use || r.cursor != r.end || r.remote || r.keep || r.stored) return;
+    const bool frees = r.visited && r.resident && !r.spilling;
+    if (r.produced && !r.pins && !frees) return;
     r.in_last_use = true;
     freed_soon_bytes_ += r.charge();
   }
   // Gives back what it has in every tier.
   void remove(int32_t index) {
     BlockRecord& r = table[index];
-    if (r.in_last_use) freed_soon_bytes_ -= r.charge();
     drop_resident(r);
     if (r.has_extras) drop_extras(r);
     table.remove(index);
@@ -71,10 +72,23 @@ class Blocks {
   // From the compute tier, and from the pinned one.
   void drop_resident(BlockRecord& r) {
     const int64_t charge = r.charge();
+    if (r.in_last_use) freed_soon_bytes_ -= charge;
+    r.in_last_use = false;
     if (r.data && charge > 0) tiers_.deallocate(r.data, charge);
     r.data = nullptr;
     if (r.resident) release(charge);
     r.resident = r.available = false;
+  }
+  // An admitted task is to read it where it lies.
+  void add_visitor(BlockRecord& r) {
+    ++r.visitors;
+    r.visited = true;
+  }
+  // The same for one that has begun to, see begin_read().
+  void end_visit(int32_t index) {
+    BlockRecord& r = table[index];
+    r.visited = --r.visitors > 0;
+    end_read(index);
   }
   void drop_host(BlockRecord& r);
 

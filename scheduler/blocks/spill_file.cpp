@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -98,6 +99,8 @@ SpillFile::Slot SpillFile::reserve(int64_t bytes) {
 
 void SpillFile::write(Slot& slot, int64_t offset, const void* data, int64_t bytes) {
   QUARRY_CHECK(slot && offset % kPieceBytes == 0 && offset >= 0 && offset + bytes <= slot.bytes);
+  static std::atomic<uint64_t> writings{0};
+  slot.writing = ++writings;
   const char* from = static_cast<const char*>(data);
   for (int64_t done = 0; done < bytes; done += kPieceBytes) {
     slot.checksums[static_cast<size_t>((offset + done) / kPieceBytes)] =
@@ -120,7 +123,13 @@ void SpillFile::write(Slot& slot, int64_t offset, const void* data, int64_t byte
 
 void SpillFile::read(const Slot& slot, int64_t offset, int64_t bytes, void* to) const {
   QUARRY_CHECK(slot && offset >= 0 && bytes >= 0 && offset + bytes <= slot.bytes);
-  std::vector<char> partial;  // a piece that is not wanted whole, to verify it all the same
+  // A piece that is not wanted whole is verified all the same.
+  struct Piece {
+    uint64_t writing = 0;  // 0: none
+    int64_t begin = 0;
+    std::vector<char> bytes;
+  };
+  static thread_local Piece partial;
   char* out = static_cast<char*>(to);
   const int64_t end = offset + bytes;
   for (int64_t at = offset; at < end;) {
@@ -133,9 +142,14 @@ void SpillFile::read(const Slot& slot, int64_t offset, int64_t bytes, void* to) 
     if (whole) {
       length = end == slot.bytes ? end - at : (end - at) / kPieceBytes * kPieceBytes;
       wanted = length = std::min(length, kCallBytes);
+    } else if (partial.writing == slot.writing && partial.begin == begin) {
+      std::memcpy(target, partial.bytes.data() + (at - begin), static_cast<size_t>(wanted));
+      at += wanted;
+      continue;
     } else {
-      partial.resize(static_cast<size_t>(length));
-      target = partial.data();
+      partial.writing = 0;
+      partial.bytes.resize(static_cast<size_t>(length));
+      target = partial.bytes.data();
     }
     for (int64_t done = 0; done < length;) {
       const ssize_t got = pread(file_, target + done, static_cast<size_t>(length - done), slot.offset + begin + done);
@@ -154,7 +168,11 @@ void SpillFile::read(const Slot& slot, int64_t offset, int64_t bytes, void* to) 
                         slot.offset + begin + done));
       }
     }
-    if (!whole) std::memcpy(out + (at - offset), target + (at - begin), static_cast<size_t>(wanted));
+    if (!whole) {
+      std::memcpy(out + (at - offset), target + (at - begin), static_cast<size_t>(wanted));
+      partial.writing = slot.writing;
+      partial.begin = begin;
+    }
     at += wanted;
   }
 }

@@ -23,6 +23,7 @@ class SpillFile {
     int64_t offset = -1;
     int64_t bytes = 0;
     std::vector<uint64_t> checksums;  // one per piece
+    uint64_t writing = 0;             // which one of this process filled it last
     explicit operator bool() const { return offset >= 0; }
   };
 
@@ -39,7 +40,8 @@ class SpillFile {
   // Writes [offset, offset + bytes) of the block; offset is a multiple of kPieceBytes and so is bytes, unless it ends
   // the block. Throws IoError ("no space left" when the disk is full); the slot is then still reserved.
   void write(Slot& slot, int64_t offset, const void* data, int64_t bytes);
-  // Any part of a block that was written. Throws IoError when the disk fails or the data is not what was written.
+  // Any part of a block that was written. A piece of which a thread reads several parts one after the other is read
+  // once. Throws IoError when the disk fails or the data is not what was written.
   void read(const Slot& slot, int64_t offset, int64_t bytes, void* to) const;
   void release(Slot& slot) noexcept;
   int64_t used_bytes() const;

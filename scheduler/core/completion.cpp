@@ -18,6 +18,13 @@ std::shared_ptr<Completion> ExecutorTaskRun::defer() {
   return completion;
 }
 
+// The block stays where it is as long as it is being read, and a slot does not change.
+void ExecutorTaskRun::read_visited(size_t input, int64_t offset, int64_t bytes, void* to) {
+  QUARRY_CHECK(input < visited.size() && visited[input] != nullptr);
+  core.tiers_.spill.read(visited[input]->slot, offset, bytes, to);
+  visited_bytes += bytes;
+}
+
 bool ExecutorTaskRun::is_cancelled() const { return core.stopping_.load(std::memory_order_relaxed); }
 
 TaskCompletion::~TaskCompletion() {
@@ -80,12 +87,17 @@ void Core::complete(int32_t index) {
   }
   for (const BlockId input : graph_->inputs(task)) {
     const int32_t read = blocks_.table.index_of(input);
-    if (--blocks_.table[read].pins == 0) blocks_.release_if_unused(read);
+    if (task.visits) {
+      blocks_.end_visit(read);
+    } else if (--blocks_.table[read].pins == 0) {
+      blocks_.release_if_unused(read);
+    }
   }
   if (!error) {
     ++progress_.tasks_done;
     progress_.bytes_done += task.traffic_bytes;
     ++statistics_.tasks;
+    statistics_.restored_bytes += live.run->visited_bytes;
   }
   if (local::tracing()) trace_task(live, begin_ns, end_ns, error);
   const TaskId id = live.task;

@@ -164,6 +164,7 @@ void Core::run(Graph& graph) {
     std::string message =
         fmt::format("the plan needs at least {} bytes of memory per rank; the budget is {} bytes", least + held, limit);
     if (held > 0) message += fmt::format(", of which {} are in use and cannot be moved away", held);
+    if (const TaskId task = graph.largest_task(); task >= 0) message += "; most for " + graph.task_name(task);
     throw local::BudgetError(message, least + held);
   }
 
@@ -284,8 +285,8 @@ void Core::end_run() {
     if (r.resident && !r.available) blocks_.drop_resident(r);
     r.block = -1;
     r.cursor = r.end = 0;
-    r.waiting = r.pins = r.remote = 0;
-    r.keep = r.in_last_use = false;
+    r.waiting = r.pins = r.remote = r.visitors = 0;
+    r.keep = r.in_last_use = r.visited = false;
     blocks_.release_if_unused(index);
   });
   blocks_.end_run();

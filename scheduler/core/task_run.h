@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/scheduler/blocks/block_table.h"
 #include "quarry/scheduler/blocks/scratch.h"
 #include "quarry/scheduler/task.h"
 
@@ -35,10 +36,13 @@ class ExecutorTaskRun final : public TaskRun {
   explicit ExecutorTaskRun(Core& core);
   std::shared_ptr<Completion> defer() override;
   bool is_cancelled() const override;
+  void read_visited(size_t input, int64_t offset, int64_t bytes, void* to) override;
 
   Core& core;
   Scratch scratch;
   std::vector<BlockView> input_views, output_views;
+  std::vector<const BlockRecord*> visited;  // per input that is visited: where it is on disk only, else null
+  int64_t visited_bytes = 0;                // read from there
   std::vector<std::pair<std::shared_ptr<local::DeviceEvent>, int>> waits;  // events of the inputs and their streams
   std::shared_ptr<TaskCompletion> completion;
   bool deferred = false;

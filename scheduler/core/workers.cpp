@@ -114,6 +114,9 @@ bool Core::take_back(Worker& worker) {
     for (BlockView& view : run.output_views) {
       if (!on_device_ && view.data && view.bytes > 0) tiers_.small_blocks.put(view.data, charged_bytes(view.bytes));
     }
+    if (const Graph::Task& task = graph_->task(live.task); task.visits) {
+      for (const BlockId input : graph_->inputs(task)) blocks_.end_read(blocks_.table.index_of(input));
+    }
     live.run = nullptr;
     live.open = 0;
     if (stopping_) {
@@ -240,6 +243,8 @@ void Core::prepare(Worker& worker, int32_t index) {
   run.waits.clear();
   run.input_views.clear();
   run.output_views.clear();
+  run.visited.clear();
+  run.visited_bytes = 0;
   slot.task = &task;
   slot.expected_ns = live_.expected_ns(index);
   const bool to_host = worker.bounce && (task.kind == TaskKind::write || task.kind == TaskKind::send);
@@ -248,9 +253,13 @@ void Core::prepare(Worker& worker, int32_t index) {
 
   const int stream_number = worker.first_stream + static_cast<int>(slot.stream);
   for (const BlockId input : graph_->inputs(task)) {
-    const BlockRecord& r = blocks_.table.of(input);
-    run.input_views.push_back({r.data, r.bytes});
-    if (on_device_ && r.event && r.stream != stream_number) run.waits.emplace_back(r.event, r.stream);
+    BlockRecord& r = blocks_.table.of(input);
+    const bool is_below = task.visits && !(r.resident && r.available);
+    run.input_views.push_back({is_below ? r.host : r.data, r.bytes});
+    if (on_device_ && !is_below && r.event && r.stream != stream_number) run.waits.emplace_back(r.event, r.stream);
+    if (!task.visits) continue;
+    blocks_.begin_read(r);
+    run.visited.push_back(is_below && r.host == nullptr ? &r : nullptr);
   }
   for (const BlockId output : graph_->outputs(task)) {
     const BlockRecord& r = blocks_.table.of(output);

@@ -55,6 +55,9 @@ class ChunkRun final : public scheduler::TaskRun {
     throw local::InternalError("a part of a task cannot be deferred");
   }
   bool is_cancelled() const override { return whole_.is_cancelled(); }
+  void read_visited(size_t /*input*/, int64_t /*offset*/, int64_t /*bytes*/, void* /*to*/) override {
+    throw local::InternalError("a part of a task visits no blocks");
+  }
 
  private:
   const scheduler::TaskRun& whole_;

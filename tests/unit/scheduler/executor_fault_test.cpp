@@ -120,31 +120,33 @@ TEST_P(ExecutorFaultTest, EveryOperationAtEveryKindOfTask) {
 }
 
 TEST_P(ExecutorFaultTest, RandomGraphsWithAFaultAnywhere) {
-  const RandomGraph plan(8, 200, 600, 0.05);
-  Graph graph;
-  plan.build(graph);
-  Fault fault;
-  const auto executor = Executor::create(config(least_workable_bytes(graph), fault));
-  for (const Operation operation : {Operation::allocate, Operation::spill, Operation::restore}) {
-    fault.operation = operation;
-    fault.calls = 0;
-    expect_right(*executor, plan);
-    const int64_t calls = fault.calls;
-    EXPECT_GT(calls, 0);
-    for (int64_t call = 0; call < calls; call += std::max<int64_t>(1, calls / 12)) {
-      Graph failing;
-      plan.build(failing);
-      fault.left = call;
-      // Another order of moves may have fewer of them.
-      try {
-        executor->run(failing);
-      } catch (const local::Error& e) {
-        EXPECT_THAT(e.what(), HasSubstr("for the test"));
-        EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+  for (const double visits : {0.0, 0.5}) {
+    const RandomGraph plan(8, 200, 600, 0.05, visits);
+    Graph graph;
+    plan.build(graph);
+    Fault fault;
+    const auto executor = Executor::create(config(least_workable_bytes(graph), fault));
+    for (const Operation operation : {Operation::allocate, Operation::spill, Operation::restore}) {
+      fault.operation = operation;
+      fault.calls = 0;
+      expect_right(*executor, plan);
+      const int64_t calls = fault.calls;
+      EXPECT_GT(calls, 0);
+      for (int64_t call = 0; call < calls; call += std::max<int64_t>(1, calls / 12)) {
+        Graph failing;
+        plan.build(failing);
+        fault.left = call;
+        // Another order of moves may have fewer of them.
+        try {
+          executor->run(failing);
+        } catch (const local::Error& e) {
+          EXPECT_THAT(e.what(), HasSubstr("for the test"));
+          EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+        }
+        fault.left = -1;
       }
-      fault.left = -1;
+      expect_right(*executor, plan);
     }
-    expect_right(*executor, plan);
   }
 }
 

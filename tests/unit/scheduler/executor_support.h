@@ -57,9 +57,20 @@ class Mix final : public TaskBody {
   void run(TaskRun& run) override {
     std::vector<BlockView> inputs(run.inputs.begin(), run.inputs.end());
     std::vector<BlockView> outputs(run.outputs.begin(), run.outputs.end());
+    // What it visits on disk is read in two parts.
+    const auto visited = std::make_shared<std::vector<std::vector<char>>>();
+    visited->reserve(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].data != nullptr) continue;
+      std::vector<char>& read = visited->emplace_back(static_cast<size_t>(inputs[i].bytes));
+      const int64_t half = inputs[i].bytes / 3;
+      run.read_visited(i, 0, half, read.data());
+      run.read_visited(i, half, inputs[i].bytes - half, read.data() + half);
+      inputs[i].data = read.data();
+    }
     const int64_t scratch_bytes = run.context.memory->acquired_bytes();
     void* scratch = scratch_bytes > 0 ? run.context.memory->allocate(scratch_bytes, run.context.stream) : nullptr;
-    run.context.stream->host_callback([index = run.index, inputs, outputs, scratch, scratch_bytes] {
+    run.context.stream->host_callback([index = run.index, inputs, outputs, scratch, scratch_bytes, visited] {
       if (scratch) std::memset(scratch, 0xA5, static_cast<size_t>(scratch_bytes));
       mix(index, inputs, outputs);
     });
@@ -74,13 +85,14 @@ struct RandomGraph {
     int64_t scratch;
     QueueKind queue;
     TaskKind kind;
+    bool visits;
   };
   std::vector<int64_t> bytes;  // of the blocks
   std::vector<Task> tasks;
   std::vector<bool> keep;
 
-  RandomGraph(uint32_t seed, int task_count, int64_t most_words, double keep_share = 0.1) {
-    std::mt19937 random(seed);
+  RandomGraph(uint32_t seed, int task_count, int64_t most_words, double keep_share = 0.1, double visit_share = 0) {
+    std::mt19937 random(seed), visits(seed + 1);
     for (int t = 0; t < task_count; ++t) {
       Task task{};
       task.index = t;
@@ -100,6 +112,7 @@ struct RandomGraph {
       task.scratch = random() % 3 == 0 ? static_cast<int64_t>(random() % 4) * 512 : 0;
       task.queue = static_cast<QueueKind>(random() % 4);
       task.kind = random() % 5 == 0 ? TaskKind::write : TaskKind::compute;
+      task.visits = visits() % 1000 < visit_share * 1000;
       tasks.push_back(std::move(task));
     }
   }
@@ -136,6 +149,7 @@ struct RandomGraph {
       decl.traffic_bytes = 8;
       decl.inputs = inputs;
       decl.outputs = outputs;
+      decl.visits = task.visits;
       graph.add_task(decl);
     }
   }
@@ -162,6 +176,7 @@ struct Decl {
   QueueKind queue = QueueKind::compute;
   TaskKind kind = TaskKind::compute;
   int64_t scratch = 0;
+  bool visits = false;
 };
 // Positions in the order of adding.
 inline TaskId add(Graph& graph, const Decl& d) {
@@ -173,6 +188,7 @@ inline TaskId add(Graph& graph, const Decl& d) {
   task.inputs = d.inputs;
   task.outputs = d.outputs;
   task.scratch_bytes = d.scratch;
+  task.visits = d.visits;
   return graph.add_task(task);
 }
 

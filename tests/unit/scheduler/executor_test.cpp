@@ -53,6 +53,71 @@ TEST_P(ExecutorTest, RandomGraphsEqualThePlainLoopAtEveryBudget) {
   }
 }
 
+TEST_P(ExecutorTest, RandomGraphsWithVisitsEqualThePlainLoopAtEveryBudget) {
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
+    for (const double share : {0.3, 1.0}) {
+      const RandomGraph plan(seed, 200, 600, 0.1, share);
+      Graph graph;
+      plan.build(graph);
+      const int64_t least = least_workable_bytes(graph);
+      for (const int64_t budget : {least, least + 256, least * 2, least * 5, int64_t{64} << 20}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget << " least " << least);
+        expect_reference(plan, config_for(GetParam(), budget));
+      }
+    }
+  }
+}
+
+// Blocks of which a task reads parts need no memory for it, and what was visited last goes with the visit.
+TEST_P(ExecutorTest, VisitedInputsCostNothing) {
+  constexpr int64_t kBytes = 200 << 10;  // more than one checksum covers
+  constexpr int kBlocks = 8;
+  ExecutorConfig config = config_for(GetParam(), kBytes + 512);
+  const auto executor = Executor::create(config);
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < kBlocks; ++i) {
+    blocks.push_back(graph.add_block(kBytes));
+    add(graph, {.body = body, .outputs = {blocks.back()}});
+  }
+  const BlockId first = graph.add_block(kBytes, 0, true), second = graph.add_block(kBytes, 0, true);
+  add(graph, {.body = body, .inputs = blocks, .outputs = {first}, .scratch = 512, .visits = true});
+  add(graph, {.body = body, .inputs = blocks, .outputs = {second}, .scratch = 512, .visits = true});
+  EXPECT_EQ(least_workable_bytes(graph), kBytes + 512);
+  executor->run(graph);
+  std::vector<std::vector<uint64_t>> words(kBlocks + 2, std::vector<uint64_t>(kBytes / 8));
+  std::vector<BlockView> views;
+  for (auto& block : words) views.push_back({block.data(), kBytes});
+  const std::vector<BlockView> sources(views.begin(), views.begin() + kBlocks);
+  for (int i = 0; i < kBlocks; ++i) mix(i, {}, {views[static_cast<size_t>(i)]});
+  mix(kBlocks, sources, {views[kBlocks]});
+  mix(kBlocks + 1, sources, {views[kBlocks + 1]});
+  EXPECT_EQ(words_of(*executor, *executor->stored_block(first)), words[kBlocks]);
+  EXPECT_EQ(words_of(*executor, *executor->stored_block(second)), words[kBlocks + 1]);
+  EXPECT_LE(executor->statistics().peak_memory_bytes, config.memory_bytes);
+  // Every block is written at most once.
+  EXPECT_LE(executor->statistics().spilled_bytes, (kBlocks + 2) * 2 * kBytes);
+}
+
+// Where there is room, what is visited stays, and tasks that visit run side by side.
+TEST_P(ExecutorTest, VisitsDoNotSpillWhereThereIsRoom) {
+  const auto executor = Executor::create(config_for(GetParam(), 64 << 10));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 8; ++i) {
+    blocks.push_back(graph.add_block(4096));
+    add(graph, {.body = body, .outputs = {blocks.back()}});
+  }
+  for (int i = 0; i < 64; ++i)
+    add(graph, {.body = body, .inputs = blocks, .outputs = {graph.add_block(4096)}, .visits = true});
+  executor->run(graph);
+  EXPECT_EQ(executor->statistics().spilled_bytes, 0);
+  EXPECT_EQ(executor->statistics().restored_bytes, 0);
+  EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+}
+
 TEST_P(ExecutorTest, LargeBlocksSpillInManyPieces) {
   const RandomGraph plan(77, 60, 40000, 0.3);  // up to 320 KB
   Graph graph;

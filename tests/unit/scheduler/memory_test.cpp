@@ -170,6 +170,28 @@ TEST(SpillFile, PartsComeBackAsWritten) {
   EXPECT_EQ(file.used_bytes(), 0);
 }
 
+TEST(SpillFile, PartsOfAPieceAreThoseOfTheLastWriting) {
+  SpillFile file(::testing::TempDir(), -1);
+  const std::vector<char> data = noise(2 * SpillFile::kPieceBytes, 1), other = noise(2 * SpillFile::kPieceBytes, 2);
+  SpillFile::Slot slot = file.reserve(std::ssize(data));
+  const auto expect_parts = [&](const std::vector<char>& written) {
+    for (const int64_t offset : {int64_t{5}, int64_t{700}, SpillFile::kPieceBytes - 3, SpillFile::kPieceBytes + 9}) {
+      char back[6] = {};
+      file.read(slot, offset, sizeof back, back);
+      EXPECT_TRUE(std::equal(back, back + sizeof back, written.begin() + offset)) << offset;
+    }
+  };
+  file.write(slot, 0, data.data(), std::ssize(data));
+  expect_parts(data);
+  file.write(slot, 0, other.data(), std::ssize(other));
+  expect_parts(other);
+  // Another block in the same place.
+  file.release(slot);
+  slot = file.reserve(std::ssize(data));
+  file.write(slot, 0, data.data(), std::ssize(data));
+  expect_parts(data);
+}
+
 TEST(SpillFile, SpaceIsReused) {
   SpillFile file(::testing::TempDir(), 10 * 4096);
   std::vector<SpillFile::Slot> slots;
