@@ -1,6 +1,7 @@
 #include "quarry/chunked/exec/access.h"
 
 #include "quarry/chunked/exec/stored_array.h"
+#include "quarry/chunked/plan/grids.h"
 
 namespace quarry::exec {
 namespace {
@@ -10,6 +11,20 @@ std::pair<int64_t, int64_t> span_of(const Region& region, int axis) {
   const int64_t first = region.start[axis];
   const int64_t last = first + (region.count[axis] - 1) * region.step[axis];
   return {std::min(first, last), std::max(first, last)};
+}
+
+// Whether a part of an own chunk comes by itself.
+bool is_packed(const Access& access, int64_t itemsize, OwnParts parts) {
+  const int64_t chunk = local::element_count(access.chunk_shape), part = local::element_count(access.cover_count);
+  switch (parts) {
+    case OwnParts::whole_if_large:
+      return plan::is_taken_out(chunk * itemsize, part * itemsize);
+    case OwnParts::packed:
+      return part < chunk;
+    case OwnParts::whole:
+      return false;
+  }
+  __builtin_unreachable();
 }
 
 }  // namespace
@@ -57,7 +72,7 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
 }
 
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
-               const Ownership& owners) {
+               const Ownership& owners, OwnParts parts) {
   Access access;
   access.region = region;
   const int ndim = region.ndim();
@@ -83,23 +98,19 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
   access.chunk_shape = chunk.count;
   const bool everywhere = array.kind == plan::ArrayRef::Kind::stored && array.stored->replicated();
   access.owner = everywhere ? rank : owners.owner(access.chunk, grid.count());
-  Dims layout = chunk.count;
-  Dims origin = chunk.start;
-  if (access.owner == rank) {
-    access.kind = Access::Kind::chunk;
-  } else {
-    access.kind = Access::Kind::receive;
-    access.cover_start = Dims::filled(ndim);
-    access.cover_count = Dims::filled(ndim);
-    for (int d = 0; d < ndim; ++d) {
-      const auto [low, high] = span_of(region, d);
-      access.cover_start[d] = low - chunk.start[d];
-      access.cover_count[d] = high - low + 1;
-      origin[d] = low;
-    }
-    layout = access.cover_count;
+  access.cover_start = Dims::filled(ndim);
+  access.cover_count = Dims::filled(ndim);
+  for (int d = 0; d < ndim; ++d) {
+    const auto [low, high] = span_of(region, d);
+    access.cover_start[d] = low - chunk.start[d];
+    access.cover_count[d] = high - low + 1;
   }
-  access.strides = local::contiguous_strides(layout, itemsize);
+  const bool as_it_lies = access.owner == rank && (everywhere || !is_packed(access, itemsize, parts));
+  access.kind = as_it_lies ? Access::Kind::chunk : Access::Kind::box;
+  Dims origin = chunk.start;
+  if (!as_it_lies)
+    for (int d = 0; d < ndim; ++d) origin[d] += access.cover_start[d];
+  access.strides = local::contiguous_strides(as_it_lies ? chunk.count : access.cover_count, itemsize);
   for (int d = 0; d < ndim; ++d) {
     access.offset += (region.start[d] - origin[d]) * access.strides[d];
     access.strides[d] *= region.step[d];

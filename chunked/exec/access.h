@@ -12,17 +12,17 @@ namespace quarry::exec {
 
 struct Access {
   enum class Kind : uint8_t {
-    read,     // the region, packed, read from a data set
-    chunk,    // inside one chunk that this rank holds
-    receive,  // inside one chunk of another rank: the covering hyperslab, packed
-    gather,   // over several chunks: the region, packed, copied together from them
+    read,    // the region, packed, read from a data set
+    chunk,   // inside one chunk that this rank holds: the chunk
+    box,     // inside one chunk, of any rank: the covering hyperslab, packed
+    gather,  // over several chunks: the region, packed, copied together from them
   };
   Kind kind = Kind::chunk;
   Region region;                  // of the array
-  int64_t chunk = 0;              // chunk, receive
-  int owner = 0;                  // receive
-  Dims cover_start, cover_count;  // receive: the covering hyperslab inside the chunk
-  Dims chunk_shape;               // chunk, receive
+  int64_t chunk = 0;              // chunk, box
+  int owner = 0;                  // chunk, box
+  Dims cover_start, cover_count;  // chunk, box: the covering hyperslab inside the chunk
+  Dims chunk_shape;               // chunk, box
   int64_t offset = 0;             // bytes from the block's start to the region's first element
   Dims strides;                   // bytes per axis of the array, for unit moves inside the region
   // read: axes that move together, of a diagonal; the first one of a group is the outermost of what is read, the others
@@ -30,9 +30,15 @@ struct Access {
   std::vector<std::vector<int>> together = {};
 };
 
+// What a task that reads a part of a chunk of its own rank has of it.
+enum class OwnParts : uint8_t {
+  whole_if_large,  // the part alone where it is much smaller than the chunk (plan::is_taken_out())
+  packed,          // the part alone
+  whole,           // the chunk
+};
 // Where region `region` of an array with this grid is, seen from `rank`.
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
-               const Ownership& owners);
+               const Ownership& owners, OwnParts parts = OwnParts::whole_if_large);
 
 // The same of what a box of a stage's space reads of an input.
 Access resolve(const plan::Input& input, const Region& box, int rank, const Ownership& owners);

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "quarry/chunked/exec/bodies/operand.h"
+#include "quarry/chunked/exec/device_pack.h"
+#include "quarry/chunked/plan/grids.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
-
-std::string CopyBody::name(int64_t index) const { return fmt::format("copy {}[{}]", label_, index); }
 
 namespace {
 
@@ -28,7 +30,109 @@ local::Launch copy_launch(const CopySegment& segment, void* from, void* to) {
   return launch;
 }
 
+// The bytes of the block from the first to the last that a segment of some elements reads.
+struct Span {
+  int64_t begin, bytes;
+};
+Span span_of(const CopySegment& segment) {
+  Span span{segment.access.offset, local::itemsize(segment.dtype)};
+  for (int d = 0; d < segment.count.size(); ++d) {
+    const int64_t reach = (segment.count[d] - 1) * segment.source_strides[d];
+    span.begin += std::min<int64_t>(reach, 0);
+    span.bytes += std::abs(reach);
+  }
+  return span;
+}
+
+// Whether the bytes of the span are those of the output, one after the other.
+bool lies_alike(const CopySegment& segment) {
+  if (segment.swapped || segment.conjugate) return false;
+  for (int d = 0; d < segment.count.size(); ++d)
+    if (segment.count[d] > 1 && segment.source_strides[d] != segment.strides[d]) return false;
+  const Span span = span_of(segment);
+  return span.begin == segment.access.offset &&
+         span.bytes == local::element_count(segment.count) * local::itemsize(segment.dtype);
+}
+
+// The first or the second half along an axis.
+CopySegment half_of(const CopySegment& segment, int axis, bool second) {
+  CopySegment half = segment;
+  const int64_t middle = segment.count[axis] / 2;
+  half.count[axis] = second ? segment.count[axis] - middle : middle;
+  if (!second) return half;
+  half.access.offset += middle * segment.source_strides[axis];
+  half.offset += middle * segment.strides[axis];
+  return half;
+}
+
+// Copies segments of one task out of the blocks that it visits, on the CPU.
+class Visit {
+ public:
+  explicit Visit(scheduler::TaskRun& run) : run_(run), staging_bytes_(plan::copy_staging_bytes(run.outputs[0].bytes)) {}
+
+  void copy(const CopySegment& segment, size_t input) {
+    if (local::element_count(segment.count) == 0) return;
+    if (void* const data = run_.inputs[input].data; data != nullptr) {
+      copy_from(segment, data);
+    } else {
+      copy_from_disk(segment, input);
+    }
+  }
+
+ private:
+  void copy_from(const CopySegment& segment, void* block) {
+    local::engine(run_.context.device)
+        .run(copy_program(segment), copy_launch(segment, block, run_.outputs[0].data), run_.context);
+  }
+
+  void copy_from_disk(const CopySegment& segment, size_t input) {
+    const Span span = span_of(segment);
+    if (lies_alike(segment)) {
+      run_.read_visited(input, span.begin, span.bytes, static_cast<std::byte*>(run_.outputs[0].data) + segment.offset);
+      return;
+    }
+    if (span.bytes <= staging_bytes_) {
+      if (staging_ == nullptr) {
+        staging_ = static_cast<std::byte*>(run_.context.memory->allocate(staging_bytes_, run_.context.stream));
+      }
+      run_.read_visited(input, span.begin, span.bytes, staging_);
+      CopySegment staged = segment;
+      staged.access.offset -= span.begin;
+      copy_from(staged, staging_);
+      return;
+    }
+    // Along the axis whose elements are farthest apart, so that halves are of bytes that lie together.
+    int axis = -1;
+    for (int d = 0; d < segment.count.size(); ++d) {
+      if (segment.count[d] == 1) continue;
+      if (axis < 0 || std::abs(segment.source_strides[d]) > std::abs(segment.source_strides[axis])) axis = d;
+    }
+    QUARRY_CHECK(axis >= 0);
+    copy_from_disk(half_of(segment, axis, /*second=*/false), input);
+    copy_from_disk(half_of(segment, axis, /*second=*/true), input);
+  }
+
+  scheduler::TaskRun& run_;
+  const int64_t staging_bytes_;
+  std::byte* staging_ = nullptr;  // given back when the task ends
+};
+
+CopySegment segment_of(const PullBody::Pull& pull) {
+  const Hyperslab& hyperslab = pull.hyperslab;
+  CopySegment segment{{},
+                      hyperslab.count,
+                      local::contiguous_strides(hyperslab.shape, hyperslab.itemsize),
+                      local::contiguous_strides(hyperslab.count, hyperslab.itemsize),
+                      0,
+                      pull.dtype};
+  for (int d = 0; d < hyperslab.count.size(); ++d)
+    segment.access.offset += hyperslab.start[d] * segment.source_strides[d];
+  return segment;
+}
+
 }  // namespace
+
+std::string CopyBody::name(int64_t index) const { return fmt::format("copy {}[{}]", label_, index); }
 
 int64_t CopyBody::scratch_bytes(const std::vector<CopySegment>& segments, const local::Device& device) {
   int64_t bytes = 0;
@@ -37,13 +141,54 @@ int64_t CopyBody::scratch_bytes(const std::vector<CopySegment>& segments, const 
   return bytes;
 }
 
+int64_t CopyBody::visit_scratch_bytes(const std::vector<CopySegment>& segments, const local::Device& device,
+                                      int64_t output_bytes) {
+  return scratch_bytes(segments, device) + plan::copy_staging_bytes(output_bytes);
+}
+
 void CopyBody::run(scheduler::TaskRun& run) {
   const std::vector<CopySegment> segments = segments_(run.index);
   QUARRY_CHECK(segments.size() == run.inputs.size());
-  local::Engine& engine = local::engine(run.context.device);
-  for (size_t i = 0; i < segments.size(); ++i) {
-    engine.run(copy_program(segments[i]), copy_launch(segments[i], run.inputs[i].data, run.outputs[0].data),
-               run.context);
+  Visit visit(run);
+  for (size_t i = 0; i < segments.size(); ++i) visit.copy(segments[i], i);
+}
+
+std::string PullBody::name(int64_t index) const {
+  const Pull& pull = pulls_[static_cast<size_t>(index)];
+  return fmt::format("take {} out of {}[{}]", local::to_string(pull.hyperslab.count), pull.label, pull.chunk);
+}
+
+int64_t PullBody::scratch_bytes(const Pull& pull, const local::Device& device) {
+  if (device.kind != local::DeviceKind::cpu) return 0;
+  return CopyBody::visit_scratch_bytes({segment_of(pull)}, device,
+                                       local::element_count(pull.hyperslab.count) * pull.hyperslab.itemsize);
+}
+
+void PullBody::run(scheduler::TaskRun& run) {
+  const Pull& pull = pulls_[static_cast<size_t>(run.index)];
+  if (run.context.device.kind != local::DeviceKind::cpu) {
+    run_on_device(run, pull.hyperslab);
+    return;
+  }
+  Visit(run).copy(segment_of(pull), 0);
+}
+
+void PullBody::run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab) const {
+  auto* const to = static_cast<std::byte*>(run.outputs[0].data);
+  local::DeviceStream& stream = *run.context.stream;
+  if (run.inputs[0].data != nullptr) {
+    pack_on_device(hyperslab, run.inputs[0].data, to, stream);
+    return;
+  }
+  const HyperslabRuns runs(hyperslab);
+  const int64_t piece = local::memory_policy::staging_piece_bytes(executor_->host_budget().limit_bytes());
+  const local::Buffer staging(std::min(piece, std::max<int64_t>(runs.bytes(), 1)), executor_->staging(), nullptr);
+  for (int64_t begin = 0; begin < runs.bytes(); begin += staging.bytes()) {
+    const int64_t bytes = std::min(staging.bytes(), runs.bytes() - begin);
+    runs.read(begin, bytes, static_cast<std::byte*>(staging.data()), {},
+              [&](int64_t offset, int64_t count, void* part) { run.read_visited(0, offset, count, part); });
+    stream.copy(to + begin, staging.data(), bytes);
+    stream.synchronize();
   }
 }
 

@@ -1,11 +1,15 @@
-// Blocks copied together into one.
+// Blocks copied together into one, and parts taken out of blocks. On the CPU these tasks visit the blocks that they
+// read (scheduler::TaskDecl::visits): of a block on disk they read what they copy and no more than the pieces that the
+// spill file keeps checksums of, straight to its place where it lies there as it lies on disk.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quarry/chunked/exec/access.h"
+#include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/scheduler/task.h"
 
@@ -33,10 +37,39 @@ class CopyBody : public scheduler::TaskBody {
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
   static int64_t scratch_bytes(const std::vector<CopySegment>& segments, const local::Device& device);
+  // The same for tasks that visit.
+  static int64_t visit_scratch_bytes(const std::vector<CopySegment>& segments, const local::Device& device,
+                                     int64_t output_bytes);
 
  private:
   std::string label_;
   std::function<std::vector<CopySegment>(int64_t)> segments_;
+};
+
+// Takes hyperslabs out of blocks, packed. Its tasks visit their one input.
+class PullBody : public scheduler::TaskBody {
+ public:
+  struct Pull {
+    Hyperslab hyperslab;
+    local::DType dtype;
+    std::string label;  // of the array
+    int64_t chunk;
+  };
+  // The executor is where its tasks run; null when only planning.
+  explicit PullBody(scheduler::Executor* executor) : executor_(executor) {}
+  int64_t add(Pull pull) {
+    pulls_.push_back(std::move(pull));
+    return static_cast<int64_t>(pulls_.size()) - 1;
+  }
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  static int64_t scratch_bytes(const Pull& pull, const local::Device& device);
+
+ private:
+  void run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab) const;
+
+  scheduler::Executor* executor_;
+  std::vector<Pull> pulls_;
 };
 
 }  // namespace quarry::exec

@@ -7,6 +7,7 @@
 
 #include "quarry/chunked/exec/lowering/copies.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
 
@@ -25,8 +26,8 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
   }
 }
 
-// Transfer tasks (reads, receives, uploads, gathers) move to just before the first task that needs them, since several
-// may share one.
+// Transfer tasks (reads, receives, pulls, uploads, gathers) move to just before the first task that needs them, since
+// several may share one.
 std::unique_ptr<Lowered> Builder::finish() {
   scheduler::Graph& graph = result_->graph;
   std::vector<int64_t> needed(static_cast<size_t>(graph.block_count()), INT64_MAX);
@@ -63,7 +64,7 @@ void Builder::add_task(TaskKind kind, QueueKind queue, int32_t body, int64_t ind
                        const std::vector<BlockId>& inputs, const std::vector<BlockId>& outputs) {
   const int64_t position = order_.position(stage_, priority.progress, priority.depth);
   result_->graph.add_task(
-      {kind, queue, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs});
+      {kind, queue, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs, cost.visits});
   is_transfer_.push_back(false);
 }
 
@@ -93,6 +94,14 @@ std::string Builder::label_of(const plan::ArrayRef& array) const {
 
 // --- what a task reads ---
 
+// On a device, one kernel more for each part costs more time than memory that is there; in less of it, or when the
+// least is asked for, tasks have the parts.
+CopyRules Builder::copy_rules() const {
+  const bool on_cpu = device().kind == local::DeviceKind::cpu;
+  return {context_.rank, context_.owners, on_cpu,
+          on_cpu ? 0 : context_.memory_bytes / local::memory_policy::kTasksInBudget};
+}
+
 // A chunk that this rank holds.
 BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   const BlockKey key = key_of(array, chunk);
@@ -109,10 +118,23 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   return uploaded;
 }
 
+namespace {
+
+// Of a part of a block that several tasks may read.
+std::string name_of(const BlockKey& key, const Hyperslab& hyperslab) {
+  return fmt::format("{}/{}/{}/{}/{}", key.stage, key.part, key.chunk, local::to_string(hyperslab.start),
+                     local::to_string(hyperslab.count));
+}
+
+Hyperslab hyperslab_of(const plan::Input& input, const Access& access) {
+  return {access.chunk_shape, access.cover_start, access.cover_count, local::itemsize(input.dtype)};
+}
+
+}  // namespace
+
 BlockId Builder::receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                          bool keep) {
-  const std::string memo = fmt::format("{}/{}/{}/{}/{}", key.stage, key.part, key.chunk,
-                                       local::to_string(hyperslab.start), local::to_string(hyperslab.count));
+  const std::string memo = name_of(key, hyperslab);
   if (const auto found = received_.find(memo); found != received_.end()) return found->second;
   if (!receive_body_) std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
   const int64_t bytes = local::element_count(hyperslab.count) * hyperslab.itemsize;
@@ -122,6 +144,22 @@ BlockId Builder::receive(int from, const BlockKey& key, const Hyperslab& hypersl
   result_->fetches.push_back({from, key});
   received_.emplace(memo, received);
   return received;
+}
+
+// A part of a chunk of this rank, taken out of it in whichever tier it lies: the chunk itself costs the task nothing.
+BlockId Builder::pull(const plan::Input& input, const Access& access) {
+  const Hyperslab hyperslab = hyperslab_of(input, access);
+  const std::string memo = name_of(key_of(input.array, access.chunk), hyperslab);
+  if (const auto found = received_.find(memo); found != received_.end()) return found->second;
+  if (!pull_body_) std::tie(pull_number_, pull_body_) = add_body<PullBody>(context_.executor);
+  const int64_t bytes = local::element_count(hyperslab.count) * hyperslab.itemsize;
+  const BlockId from = chunk_block(input.array, access.chunk), part = add_block(bytes);
+  PullBody::Pull taken{hyperslab, input.dtype, label_of(input.array), access.chunk};
+  const int64_t scratch = PullBody::scratch_bytes(taken, context_.device);
+  add_transfer(TaskKind::copy, QueueKind::io, pull_number_, pull_body_->add(std::move(taken)),
+               {scratch, bytes, /*visits=*/true}, {from}, part);
+  received_.emplace(memo, part);
+  return part;
 }
 
 BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype) {
@@ -146,9 +184,10 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   }
   const Region box = Region::box(Dims::filled(region.ndim()), region.count);
   const int64_t itemsize = local::itemsize(input.dtype);
-  auto segments = [gathered, box, itemsize, rank = context_.rank, owners = context_.owners](int64_t) {
-    return copy_segments({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rank, owners);
+  auto segments = [gathered, box, itemsize, rules = copy_rules()](int64_t) {
+    return copy_segments({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rules);
   };
+  if (copy_rules().room > 0) result_->grouped = true;
   const std::vector<CopySegment> now = segments(0);
   std::vector<BlockId> inputs;
   inputs.reserve(now.size());
@@ -156,8 +195,7 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   const int64_t bytes = box.elements() * itemsize;
   const BlockId packed = add_block(bytes);
   const int32_t number = add_body<CopyBody>(label_of(input.array), segments).first;
-  add_transfer(TaskKind::copy, QueueKind::compute, number, 0, {CopyBody::scratch_bytes(now, context_.device), bytes},
-               inputs, packed);
+  add_transfer(TaskKind::copy, QueueKind::compute, number, 0, copy_cost(now, bytes), inputs, packed);
   return packed;
 }
 
@@ -173,9 +211,9 @@ BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
       return read(input.array.dataset, access, input.dtype);
     case Access::Kind::chunk:
       return chunk_block(input.array, access.chunk);
-    case Access::Kind::receive:
-      return receive(access.owner, key_of(input.array, access.chunk),
-                     {access.chunk_shape, access.cover_start, access.cover_count, local::itemsize(input.dtype)},
+    case Access::Kind::box:
+      if (mine(access.owner)) return pull(input, access);
+      return receive(access.owner, key_of(input.array, access.chunk), hyperslab_of(input, access),
                      label_of(input.array));
     case Access::Kind::gather:
       break;
@@ -184,7 +222,7 @@ BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
 }
 
 BlockId Builder::prefetch_shared(const plan::Input& input, const Access& access) {
-  if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::receive) return prefetch(input, access);
+  if (access.kind == Access::Kind::chunk || access.kind == Access::Kind::box) return prefetch(input, access);
   const void* array = input.array.dataset.get();
   if (input.array.kind == plan::ArrayRef::Kind::stored) array = input.array.stored.get();
   // Not with other stages: what a later phase wants is read again rather than kept until then.

@@ -1,5 +1,5 @@
 // One rank's graph while it is built: blocks with their keys, tasks with their places in the order, and the tasks that
-// bring what others read (reads, receives, uploads, gathers), each made once.
+// bring what others read (reads, receives, pulls, uploads, gathers), each made once.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/chunked/exec/bodies/copy.h"
 #include "quarry/chunked/exec/bodies/transfer.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/lowering/order.h"
@@ -20,6 +21,14 @@ namespace quarry::exec {
 inline constexpr uint32_t kLeaf = 1u << 16;     // states of one chunk
 inline constexpr uint32_t kSegment = 2u << 16;  // merged states of one segment
 inline constexpr uint32_t kTree = 3u << 16;     // + level
+
+// How tasks that only copy read chunks of their own rank.
+struct CopyRules {
+  int rank = 0;
+  Ownership owners;
+  bool visits = false;  // in place; else parts of them, unless all is held in `room` bytes
+  int64_t room = 0;
+};
 
 class Builder {
  public:
@@ -69,12 +78,19 @@ class Builder {
   };
   struct Cost {
     int64_t scratch_bytes = 0, traffic_bytes = 0;
+    bool visits = false;  // its inputs cost nothing (scheduler::TaskDecl)
   };
   // Task `index` of a body, on the compute queue.
   void add_compute(int32_t body, int64_t index, Priority priority, Cost cost,
                    const std::vector<scheduler::BlockId>& inputs, const std::vector<scheduler::BlockId>& outputs,
                    scheduler::TaskKind kind = scheduler::TaskKind::compute) {
     add_task(kind, scheduler::QueueKind::compute, body, index, priority, cost, inputs, outputs);
+  }
+  CopyRules copy_rules() const;
+  // What a task costs that copies segments, found by the rules, to so many bytes.
+  Cost copy_cost(const std::vector<CopySegment>& segments, int64_t bytes) const {
+    if (!copy_rules().visits) return {CopyBody::scratch_bytes(segments, device()), bytes};
+    return {CopyBody::visit_scratch_bytes(segments, device(), bytes), bytes, /*visits=*/true};
   }
   void add_task(scheduler::TaskKind kind, scheduler::QueueKind queue, int32_t body, int64_t index, Priority priority,
                 Cost cost, const std::vector<scheduler::BlockId>& inputs,
@@ -108,6 +124,7 @@ class Builder {
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
   scheduler::BlockId receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                              bool keep = false);
+  scheduler::BlockId pull(const plan::Input& input, const Access& access);
   scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype);
   scheduler::BlockId gather(const plan::Input& input, const Region& region);
   std::string label_of(const plan::ArrayRef& array) const;
@@ -123,6 +140,8 @@ class Builder {
   std::unordered_map<std::string, scheduler::BlockId> received_, shared_;
   ReceiveBody* receive_body_ = nullptr;
   int32_t receive_number_ = -1;
+  PullBody* pull_body_ = nullptr;
+  int32_t pull_number_ = -1;
   std::unordered_map<const io::Dataset*, std::pair<int32_t, ReadBody*>> read_bodies_;
 };
 

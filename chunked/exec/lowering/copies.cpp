@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <tuple>
 
 namespace quarry::exec {
 
@@ -11,7 +13,10 @@ CopyRegion copy_region(const plan::Stage& stage, int64_t chunk) {
   return {&input, box, 0, local::contiguous_strides(box.count, local::itemsize(input.dtype))};
 }
 
-std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners) {
+namespace {
+
+std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners,
+                                       OwnParts own) {
   std::vector<CopySegment> segments;
   for (const CopyRegion& part : parts) {
     const plan::Input& input = *part.input;
@@ -44,7 +49,7 @@ std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int
       continue;
     }
     for (ChunkRegion& overlap : chunk_regions(input.grid, region)) {
-      CopySegment segment{resolve(input.array, input.grid, itemsize, overlap.region, rank, owners),
+      CopySegment segment{resolve(input.array, input.grid, itemsize, overlap.region, rank, owners, own),
                           part.box.count,
                           {},
                           part.strides,
@@ -66,13 +71,39 @@ std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int
   return segments;
 }
 
+// What a task holds of own chunks, each once.
+int64_t own_bytes(const std::vector<CopySegment>& segments) {
+  std::set<std::tuple<const void*, int, int64_t>> seen;
+  int64_t bytes = 0;
+  for (const CopySegment& segment : segments) {
+    if (segment.access.kind != Access::Kind::chunk) continue;
+    const plan::ArrayRef& array = segment.input->array;
+    if (!seen.emplace(array.stored.get(), array.stage * 64 + array.output, segment.access.chunk).second) continue;
+    bytes += local::element_count(segment.access.chunk_shape) * local::itemsize(segment.dtype);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, const CopyRules& rules) {
+  if (!rules.visits && rules.room == 0) return segments_with(parts, rules.rank, rules.owners, OwnParts::packed);
+  std::vector<CopySegment> whole = segments_with(parts, rules.rank, rules.owners, OwnParts::whole);
+  int64_t held = own_bytes(whole);
+  for (const CopyRegion& part : parts) held += part.box.elements() * local::itemsize(part.input->dtype);
+  if (rules.visits || held <= rules.room) return whole;
+  return segments_with(parts, rules.rank, rules.owners, OwnParts::packed);
+}
+
 void lower_copies(Builder& builder, CopyRegions regions) {
   const plan::Stage& stage = builder.stage();
   const Grid& grid = stage.outputs[0].grid;
-  auto segments = [regions = std::move(regions), rank = builder.context().rank, owners = builder.context().owners](
-                      int64_t chunk) { return copy_segments(regions(chunk), rank, owners); };
+  auto segments = [regions = std::move(regions), rules = builder.copy_rules()](int64_t chunk) {
+    return copy_segments(regions(chunk), rules);
+  };
   const int32_t number = builder.add_body<CopyBody>(stage.label, segments).first;
   const auto [first, last] = builder.owned(grid.count());
+  if (builder.copy_rules().room > 0) builder.result().grouped = true;
   for (int64_t chunk = first; chunk < last; ++chunk) {
     const std::vector<CopySegment> now = segments(chunk);
     std::vector<scheduler::BlockId> inputs;
@@ -80,9 +111,8 @@ void lower_copies(Builder& builder, CopyRegions regions) {
     for (const CopySegment& segment : now) inputs.push_back(builder.prefetch(*segment.input, segment.access));
     const int64_t bytes = grid.chunk_elements(chunk) * local::itemsize(stage.outputs[0].dtype);
     const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
-    builder.add_compute(number, chunk, {builder.progress(chunk), kMain},
-                        {CopyBody::scratch_bytes(now, builder.device()), bytes}, inputs, {output},
-                        scheduler::TaskKind::copy);
+    builder.add_compute(number, chunk, {builder.progress(chunk), kMain}, builder.copy_cost(now, bytes), inputs,
+                        {output}, scheduler::TaskKind::copy);
   }
 }
 

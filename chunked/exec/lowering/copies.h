@@ -21,8 +21,8 @@ struct CopyRegion {
 using CopyRegions = std::function<std::vector<CopyRegion>(int64_t chunk)>;
 // The only part of one chunk of an Assemble stage.
 CopyRegion copy_region(const plan::Stage& stage, int64_t chunk);
-// The same, cut at the chunks of the inputs; in the order of the parts.
-std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners);
+// The same, cut at the chunks of the inputs; in the order of the parts. Of own chunks the task has what the rules say.
+std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, const CopyRules& rules);
 // Adds a task for each own chunk of the builder's stage, which has one output.
 void lower_copies(Builder& builder, CopyRegions regions);
 

@@ -61,7 +61,7 @@ struct Lowered {
   std::vector<std::shared_ptr<StoredArray>> stored;        // that the plan reads, the same order on every rank
   std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
-  bool grouped = false;  // some chunks share a task, which needs more memory at once than one of them
+  bool grouped = false;  // some tasks take more memory at once than they would in a smaller budget
 };
 
 // `plan` must outlive the graph.

@@ -96,7 +96,7 @@ TEST(Resolve, FindsEveryElementInOwnAndInReceivedChunks) {
     const Region chunk = grid.chunk(access.chunk);
     EXPECT_EQ(access.kind == Access::Kind::chunk, Ownership(3).owner(access.chunk, grid.count()) == 0);
     Region layout = chunk;
-    if (access.kind == Access::Kind::receive) {
+    if (access.kind == Access::Kind::box) {
       for (int d = 0; d < 2; ++d) {
         EXPECT_LE(access.cover_start[d] + access.cover_count[d], chunk.count[d]);
         layout.start[d] = chunk.start[d] + access.cover_start[d];
@@ -113,7 +113,7 @@ TEST(Resolve, FindsEveryElementInOwnAndInReceivedChunks) {
       }
   }
   EXPECT_GT(seen[Access::Kind::chunk], 50);
-  EXPECT_GT(seen[Access::Kind::receive], 50);
+  EXPECT_GT(seen[Access::Kind::box], 50);
   EXPECT_GT(seen[Access::Kind::gather], 50);
 }
 
