@@ -1,9 +1,11 @@
 #include "quarry/chunked/plan/stage.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/tree.h"
 #include "quarry/chunked/plan/grids.h"
 
 namespace quarry::plan {
@@ -68,12 +70,59 @@ int64_t largest_chunk(const Grid& grid) {
   return grid.flat(at);
 }
 
+int64_t largest_bytes(const Stage::Output& output) {
+  return largest_chunk_bytes(output.grid, local::itemsize(output.dtype));
+}
+
 // Of the largest chunk of every output together.
 int64_t output_bytes(const Stage& stage) {
   int64_t bytes = 0;
-  for (const Stage::Output& output : stage.outputs)
-    bytes += largest_chunk_bytes(output.grid, local::itemsize(output.dtype));
+  for (const Stage::Output& output : stage.outputs) bytes += largest_bytes(output);
   return bytes;
+}
+
+bool on_cpu(const Stage& stage) { return stage.device == local::DeviceKind::cpu; }
+
+// What a task has of an input of which it reads a box, where one rank owns everything: the chunk that it lies in, or
+// the box, which another task has brought.
+struct Part {
+  int64_t bytes = 0;
+  int64_t bringing_bytes = 0;  // of that task
+};
+
+// The input that a task on the CPU computes on while it reads it (ADR 3).
+const Input* largest_file(const std::vector<Input>& inputs) {
+  const Input* largest = nullptr;
+  for (const Input& input : inputs) {
+    if (input.array.kind != ArrayRef::Kind::dataset || local::element_count(input.shape) == 0) continue;
+    if (largest == nullptr || local::element_count(input.shape) > local::element_count(largest->shape))
+      largest = &input;
+  }
+  return largest;
+}
+
+// Of a task that makes so many bytes, copied out of blocks in which it reads as many or fewer.
+int64_t copy_bytes(const Stage& stage, int64_t made, int64_t read) {
+  return made + (on_cpu(stage) ? copy_staging_bytes(made) : read);
+}
+
+Part part_of(const Stage& stage, const Input& input, const Region& box) {
+  const Region region = input.map.region(box, input.shape.size());
+  const int64_t packed = region.elements() * local::itemsize(input.dtype);
+  if (packed == 0) return {};
+  if (input.array.kind == ArrayRef::Kind::dataset)
+    return {packed, packed + (on_cpu(stage) ? input.array.dataset->read_scratch_bytes(region) : 0)};
+  int64_t chunk = local::itemsize(input.dtype), part = chunk;
+  for (int d = 0; d < region.ndim(); ++d) {
+    const int64_t first = region.start[d], last = first + (region.count[d] - 1) * region.step[d];
+    const AxisChunks& cuts = input.grid.axis(d);
+    const int64_t at = cuts.find(first);
+    if (cuts.find(last) != at) return {packed, copy_bytes(stage, packed, packed)};  // put together
+    chunk *= cuts.size(at);
+    part *= std::abs(last - first) + 1;
+  }
+  if (!is_taken_out(chunk, part)) return {chunk, 0};
+  return {part, on_cpu(stage) ? copy_bytes(stage, part, 0) : part};
 }
 
 }  // namespace
@@ -93,10 +142,31 @@ std::vector<const Input*> Fused::reads() const {
 }
 
 int64_t Fused::task_bytes(const Stage& stage) const {
-  int64_t bytes = output_bytes(stage);
-  for (const Input& input : inputs) bytes += input.region_bytes(stage.grid.largest());
+  constexpr int64_t kMerged = 10;  // states that a task merges, with what it makes of them
+  const Region box = stage.grid.chunk(largest_chunk(stage.grid));
+  int64_t bytes = 0, most = 0, states = 0, kept = 1;
+  for (size_t i = 0; i < program.outputs().size(); ++i) bytes += largest_bytes(stage.outputs[i]);
+  for (int d = 0; d < box.ndim(); ++d)
+    if (!(reduce_axes >> d & 1)) kept *= box.count[d];
+  for (const local::ProgramReduction& r : program.reductions())
+    for (const local::DType dtype : local::state_dtypes(r.reduction, r.accumulate))
+      states += kept * local::itemsize(dtype);
+  bytes += states;
+  const Input* const streamed = on_cpu(stage) ? largest_file(inputs) : nullptr;
+  for (const Input& input : inputs) {
+    if (&input == streamed) {
+      constexpr int64_t kPieceMargin = 64 << 10;
+      bytes +=
+          input.array.dataset->visit_scratch_bytes(input.map.region(box, input.shape.size())) + kPieceMargin + states;
+      continue;
+    }
+    const Part part = part_of(stage, input, box);
+    bytes += part.bytes;
+    most = std::max(most, part.bringing_bytes);
+  }
   for (const auto& applied : made) bytes += applied->chunk_bytes(largest_chunk(stage.grid));
-  return bytes;
+  const int64_t merging = stage.grid.count() > 1 ? kMerged * states : 0;
+  return std::max({bytes, most, merging});
 }
 
 int64_t Fused::file_bytes(const Stage& stage) const {
@@ -108,7 +178,9 @@ int64_t Fused::file_bytes(const Stage& stage) const {
 
 // --- Assemble ---
 
-int64_t Assemble::task_bytes(const Stage& stage) const { return 2 * output_bytes(stage); }
+int64_t Assemble::task_bytes(const Stage& stage) const {
+  return copy_bytes(stage, output_bytes(stage), input.region_bytes(stage.grid.largest()));
+}
 
 int64_t Assemble::file_bytes(const Stage& stage) const { return input.file_bytes(stage.shape); }
 
@@ -120,14 +192,15 @@ std::vector<const Input*> MatMul::reads() const {
 }
 
 int64_t MatMul::task_bytes(const Stage& stage) const {
-  int64_t bytes = 2 * output_bytes(stage);
-  // A task takes several chunks of k where there are many.
+  // A task takes several chunks of k where there are many. It adds to what another one has made, or adds two of them.
   const expr::View::Axis& k = b.map.axes[static_cast<size_t>(stage.shape.size()) - 2];
   const AxisChunks& steps = b.grid.axis(k.source);
   const int64_t together = products_in_task(steps.extent(), std::max<int64_t>(steps.largest(), 1));
+  const int64_t made = output_bytes(stage);
+  int64_t bytes = steps.count() > kSegments * together ? 2 * made : made;
   for (const Input* input : reads())
     bytes += together * largest_chunk_bytes(input->grid, local::itemsize(input->dtype));
-  return bytes;
+  return std::max(bytes, steps.count() > together ? 3 * made : 0);
 }
 
 // --- Applied ---
@@ -164,7 +237,27 @@ int64_t Applied::chunk_bytes(int64_t chunk) const {
 
 int64_t Applied::task_bytes(const Stage& stage) const {
   if (one_chunk) return op->local_task_bytes(call);
-  return output_bytes(stage) + chunk_bytes(largest_chunk(stage.grid));
+  const int64_t chunk = largest_chunk(stage.grid);
+  std::vector<op::Need> needs;
+  op->needs(call, chunk, needs);
+  int64_t read = 0, most = 0;
+  for (const op::Need& need : needs) {
+    if (const Fused* work = prologue(need.argument)) {
+      read += local::element_count(need.box.count) *
+              local::itemsize(call.arguments[static_cast<size_t>(need.argument)].dtype);
+      for (const Input& input : work->inputs) read += input.region_bytes(need.box.count);
+      continue;
+    }
+    const Input& input = inputs[static_cast<size_t>(need.argument)];
+    const Part part = part_of(stage, input, need.box);
+    read += op->copies() ? input.region_bytes(need.box.count) : part.bytes;
+    // Who copies takes boxes across chunks as the parts that they are.
+    const bool is_brought = !op->copies() || input.array.kind == ArrayRef::Kind::dataset;
+    if (is_brought) most = std::max(most, part.bringing_bytes);
+  }
+  const int64_t made = output_bytes(stage);
+  const int64_t bytes = op->copies() ? copy_bytes(stage, made, read) : made + op->scratch_bytes(call, chunk) + read;
+  return std::max(bytes, most);
 }
 
 int64_t Applied::file_bytes(const Stage& /*stage*/) const {

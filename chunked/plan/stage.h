@@ -72,8 +72,9 @@ struct Stage;
 //   reads()           all that it reads, each once
 //   is_barrier(o)     whether output `o` is complete only when all chunks of the stage were read
 //   kStreams          whether chunk i of what is no barrier follows the chunks that chunk i reads (Applied: streams())
-//   task_bytes(stage) of the largest task: its inputs and outputs for one chunk. An estimate; the executor has the last
-//                     word
+//   task_bytes(stage) of the largest task: what it reads, makes and takes beside that for one chunk, where one rank
+//   owns
+//                     everything. What programs take as scratch is left out: the executor has the last word
 //   file_bytes(stage) that it reads from files
 
 // Inputs of kind stage or stored: what a chunk of the stage's grid reads lies inside one chunk of the input's
@@ -179,6 +180,7 @@ struct Stage {
     Grid grid;
   };
   std::vector<Output> outputs;
+  local::DeviceKind device = local::DeviceKind::cpu;  // that its tasks run on
 
   // Of its kind of work.
   std::string_view kind() const;

@@ -171,8 +171,10 @@ void make_stages(Draft& draft) {
     plan.stages.push_back(std::move(stage));
   }
   QUARRY_CHECK(stage_outputs.size() == arrays.all().size());  // making stages planned no more arrays
-  for (Stage& stage : plan.stages)
+  for (Stage& stage : plan.stages) {
+    stage.device = draft.options.device;
     for (Input* input : stage.reads()) settle(input->array, stage_outputs);
+  }
   for (const Input& result : arrays.results()) {
     plan.results.push_back(result.array);
     settle(plan.results.back(), stage_outputs);

@@ -27,10 +27,20 @@ local::RankMemory rank_memory(Runtime& runtime) {
       config.io_threads,  runtime.is_stealing()};
 }
 
-void throw_budget(int64_t given, int64_t least) {
+std::string largest_task(const scheduler::Graph& graph, Runtime& runtime) {
+  const scheduler::TaskId task = graph.largest_task();
+  const int64_t mine = scheduler::least_workable_bytes(graph);
+  int64_t most[] = {mine};
+  runtime.communicator().all_reduce(most, comm::ReduceOp::max);
+  int64_t first[] = {mine == most[0] ? runtime.rank() : runtime.size()};
+  runtime.communicator().all_reduce(first, comm::ReduceOp::min);
+  return runtime.communicator().broadcast_string(task < 0 ? "" : graph.task_name(task), static_cast<int>(first[0]));
+}
+
+void throw_budget(int64_t given, int64_t least, const std::string& task) {
   throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least "
-                                       "that works with these chunks is {} bytes",
-                                       given, least),
+                                       "that works with these chunks is {} bytes, for {}",
+                                       given, least, task.empty() ? "no task at all" : task),
                            least);
 }
 
@@ -40,7 +50,7 @@ void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
   if (least[0] <= given[0]) return;
-  throw_budget(given[0], least[0]);
+  throw_budget(given[0], least[0], largest_task(graph, runtime));
 }
 
 int64_t least_that_works(const std::function<bool(int64_t bytes)>& works, int64_t failing, int64_t guess) {

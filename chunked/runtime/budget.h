@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/memory/shares.h"
@@ -20,7 +21,11 @@ local::RankMemory rank_memory(Runtime& runtime);
 // budget. Collective.
 void check_budget(const scheduler::Graph& graph, Runtime& runtime);
 
-[[noreturn]] void throw_budget(int64_t given, int64_t least);
+// The name of the task that needs most, of all ranks; the same on every rank. Collective.
+std::string largest_task(const scheduler::Graph& graph, Runtime& runtime);
+
+// `task` is what needs so much.
+[[noreturn]] void throw_budget(int64_t given, int64_t least, const std::string& task);
 
 // A number of bytes that works, within 1/64 of one that does not, from one that does not (`failing`) and a first guess:
 // the guess is raised by a quarter until it works, then the distance is halved.

@@ -41,6 +41,7 @@ plan::ArrayRef stage_of(plan::Plan& plan, const plan::ArrayRef& array, const exp
 plan::Plan plan_with(const plan::PlanOptions& options, const Nodes& nodes) {
   plan::Plan plan = plan::make_plan(nodes, options);
   for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
+  for (plan::Stage& stage : plan.stages) stage.device = options.device;
   return plan;
 }
 
@@ -140,8 +141,9 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   return kept;
 }
 
-// The least bytes per rank of the plan that is made for a budget of `memory_bytes`. Collective.
-int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes) {
+// The least bytes per rank of the plan that is made for a budget of `memory_bytes`, and which task needs them.
+// Collective.
+std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes) {
   Runtime& runtime = Runtime::current();
   plan::PlanOptions options = plan_options();
   const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
@@ -155,7 +157,7 @@ int64_t least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes
   const auto lowered = lower(plan, sinks, context);
   int64_t least[] = {least_budget(lowered->graph, runtime)};
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
-  return least[0];
+  return {least[0], largest_task(lowered->graph, runtime)};
 }
 
 }  // namespace
@@ -210,9 +212,16 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
   } catch (const local::BudgetError& error) {
     // The plan for a larger budget may have larger chunks and need more, so it is made anew for each budget tried.
     const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
-    const auto works = [&](int64_t bytes) { return least_bytes_of_plan(nodes, write, bytes) <= bytes; };
+    std::string task;  // of the least that has worked
+    const auto works = [&](int64_t bytes) {
+      auto [least, largest] = least_bytes_of_plan(nodes, write, bytes);
+      if (least > bytes) return false;
+      task = std::move(largest);
+      return true;
+    };
     const int64_t given = Runtime::current().memory_bytes();
-    throw_budget(given, least_that_works(works, given, error.least_bytes()));
+    const int64_t least = least_that_works(works, given, error.least_bytes());
+    throw_budget(given, least, task);
   }
 }
 
