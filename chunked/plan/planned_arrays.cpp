@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/plan/rechunk.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::plan {
 
@@ -73,6 +76,7 @@ Input PlannedArrays::array_of(const NodePtr& node) {
   if (const auto found = arrays_.find(node.get()); found != arrays_.end()) return found->second;
   Input made;
   if (const auto* n = node->as<expr::Source>()) {
+    sources_.emplace(n->dataset.get(), node);
     made = {{ArrayRef::Kind::dataset, -1, 0, n->dataset, nullptr},
             AccessMap::identity(node->shape.size()),
             node->dtype,
@@ -128,9 +132,14 @@ Input PlannedArrays::produce(const NodePtr& node, const std::optional<Grid>& gri
 
 Input PlannedArrays::make_in(const NodePtr& node, const std::optional<Grid>& grid) {
   const auto [base, map] = under_views(node);
-  // Data sets are copied by a program: it also converts byte order.
-  if (!is_stored_whole(*base) || base->as<expr::Source>()) return fused_output(node, grid);
+  if (!is_stored_whole(*base)) return fused_output(node, grid);
   Input input = array_of(base);
+  if (base->as<expr::Source>()) {
+    input.map = access_map(map, node->shape.size());
+    const Grid wanted = grid ? *grid : fitting(*node, {input});
+    // Data sets are copied by a program: it also converts byte order.
+    return stages_to(input, wanted).size() == 1 ? fused_output(node, wanted) : gathered(input, wanted);
+  }
   const bool identity = map == identity_map(base->shape.size()) && base->shape == node->shape;
   const Grid wanted = grid ? *grid : identity && !node->as<expr::Rechunk>() ? input.grid : fitting(*node, {});
   if (identity && input.array.kind == ArrayRef::Kind::stage && input.grid == wanted) return input;
@@ -183,7 +192,8 @@ std::vector<Input> PlannedArrays::leaves_of(const NodePtr& top, bool compute_top
 }
 
 Input PlannedArrays::fitted(const Input& input, const Grid& grid) {
-  if (input.array.kind == ArrayRef::Kind::dataset || inside_one_chunk(input, grid)) return input;
+  const bool is_file = input.array.kind == ArrayRef::Kind::dataset;
+  if (is_file ? is_read_at_once(input, grid) : inside_one_chunk(input, grid)) return input;
   std::vector<AxisChunks> axes;
   Input viewed = input;
   viewed.map.axes.clear();
@@ -200,16 +210,104 @@ Input PlannedArrays::fitted(const Input& input, const Grid& grid) {
     axes.push_back(grid.axis(d));
     viewed.map.axes.push_back(axis);
   }
-  Input made = gathered(viewed, Grid(std::move(axes)));
+  const Grid cut(std::move(axes));
+  if (is_file && stages_to(viewed, cut).size() == 1) return input;
+  Input made = gathered(viewed, cut);
   made.map = std::move(map);
   return made;
 }
 
-// An Assemble of a view of one array.
+namespace {
+
+// The cuts of an array's axis as an axis that is mapped to it has them.
+AxisChunks seen_through(const View::Axis& axis, int64_t extent, const AxisChunks& cuts) {
+  if (axis.source < 0 || extent == 0) return {extent, std::max<int64_t>(extent, 1)};
+  if (axis.start == 0 && axis.step == 1 && extent == cuts.extent()) return cuts;
+  std::vector<int64_t> extents;
+  for (int64_t i = 0; i < extent;) {
+    const int64_t position = axis.start + i * axis.step, chunk = cuts.find(position);
+    int64_t count = extent - i;
+    if (axis.step > 0) count = std::min(count, (cuts.start(chunk + 1) - 1 - position) / axis.step + 1);
+    if (axis.step < 0) count = std::min(count, (position - cuts.start(chunk)) / -axis.step + 1);
+    extents.push_back(count);
+    i += count;
+  }
+  return AxisChunks(extents);
+}
+
+RechunkSource source_of(const Input& input, const Dims& shape, bool spills) {
+  RechunkSource source;
+  source.kind = spills ? RechunkSource::Kind::spilled : RechunkSource::Kind::memory;
+  Grid cuts = input.grid;
+  if (input.array.kind == ArrayRef::Kind::dataset) {
+    const io::DatasetInfo& info = input.array.dataset->info();
+    source.kind = info.filters.empty() ? RechunkSource::Kind::file : RechunkSource::Kind::decoded;
+    Dims chunk = info.chunks ? *info.chunks : input.shape;
+    for (int64_t& extent : chunk) extent = std::max<int64_t>(extent, 1);
+    cuts = Grid::regular(input.shape, chunk);
+  }
+  std::vector<AxisChunks> axes;
+  for (int d = 0; d < shape.size(); ++d) {
+    const View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
+    axes.push_back(seen_through(axis, shape[d], axis.source < 0 ? AxisChunks() : cuts.axis(axis.source)));
+    source.order.push_back(d);
+  }
+  source.grid = Grid(std::move(axes));
+  std::ranges::stable_sort(source.order, {}, [&](int d) { return input.map.axes[static_cast<size_t>(d)].source; });
+  return source;
+}
+
+}  // namespace
+
+// The grids in which a view of an array goes to chunks of `grid`.
+std::vector<Grid> PlannedArrays::stages_to(const Input& input, const Grid& grid) const {
+  constexpr int64_t kSmallBytes = int64_t{32} << 20;  // copied before a stage more has begun
+  // Pinned memory is below a device's, and disk only below that.
+  constexpr int64_t kTiersOfDevice = 8;
+  const bool on_cpu = options_.device == local::DeviceKind::cpu;
+  const int64_t itemsize = local::itemsize(input.dtype), memory = options_.memory_bytes;
+  const Dims shape = grid.shape();
+  const int64_t bytes = local::element_count(shape) * itemsize;
+  if (memory == 0 || bytes == 0) return {grid};
+  const bool spills = bytes / (on_cpu ? 1 : kTiersOfDevice) > memory;
+  const RechunkSource source = source_of(input, shape, spills);
+  if (!spills && bytes < kSmallBytes && source.kind != RechunkSource::Kind::decoded) return {grid};
+  const int64_t room = std::max<int64_t>(memory / local::memory_policy::kTasksInBudget / (on_cpu ? 1 : 2), 1);
+  return plan_rechunk(source, grid, {itemsize, room, spills});
+}
+
+// A view of a file in chunks of `grid`.
+Input PlannedArrays::read(const Input& input, const Grid& grid) {
+  const NodePtr source = sources_.at(input.array.dataset.get());
+  const NodePtr node = expr::view(source, input.map.axes, input.map.fixed, grid.shape());
+  for (const Input& leaf : leaves_of(node, /*compute_top=*/true)) read_at_once_.emplace_back(leaf, grid);
+  return fused_output(node, grid);
+}
+
+bool PlannedArrays::is_read_at_once(const Input& input, const Grid& grid) const {
+  return std::ranges::any_of(read_at_once_, [&](const auto& known) {
+    return same_array(known.first.array, input.array) && same_map(known.first.map, input.map) && known.second == grid;
+  });
+}
+
+// A view of one array in chunks of `grid`, by as many stages as pay.
 Input PlannedArrays::gathered(const Input& input, const Grid& grid) {
   for (const Gathered& known : gathered_)
     if (same_array(known.input.array, input.array) && same_map(known.input.map, input.map) && known.grid == grid)
       return output_of(known.planned);
+  const std::vector<Grid> grids = stages_to(input, grid);
+  Input made = input;
+  for (size_t i = 0; i < grids.size(); ++i) {
+    const std::string label =
+        grids.size() == 1 ? "rechunk" : fmt::format("rechunk, step {} of {}", i + 1, grids.size());
+    const bool reads_file = made.array.kind == ArrayRef::Kind::dataset;
+    made = reads_file ? read(made, grids[i]) : assembled(made, grids[i], label);
+  }
+  gathered_.push_back({input, grid, made.array.stage});
+  return made;
+}
+
+Input PlannedArrays::assembled(const Input& input, const Grid& grid, const std::string& label) {
   const Dims shape = grid.shape();
   PlannedArray planned;
   planned.kind = PlannedArray::Kind::other;
@@ -217,10 +315,8 @@ Input PlannedArrays::gathered(const Input& input, const Grid& grid) {
   planned.inputs = {input};
   planned.outputs = {{shape, input.dtype, grid}};
   planned.stage->work = Assemble{input};
-  planned.stage->label = "rechunk";
-  const int number = add(std::move(planned));
-  gathered_.push_back({input, grid, number});
-  return output_of(number);
+  planned.stage->label = label;
+  return output_of(add(std::move(planned)));
 }
 
 Input PlannedArrays::fused_output(const NodePtr& node, const std::optional<Grid>& grid) {

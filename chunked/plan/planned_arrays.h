@@ -61,6 +61,10 @@ class PlannedArrays {
   Input readable(const NodePtr& node, bool any_byte_order);
   std::vector<Input> leaves_of(const NodePtr& top, bool compute_top);
   Input gathered(const Input& input, const Grid& grid);
+  Input assembled(const Input& input, const Grid& grid, const std::string& label);
+  Input read(const Input& input, const Grid& grid);
+  bool is_read_at_once(const Input& input, const Grid& grid) const;
+  std::vector<Grid> stages_to(const Input& input, const Grid& grid) const;
   Input fused_output(const NodePtr& node, const std::optional<Grid>& grid);
   Input reduction(const NodePtr& node, const expr::Reduce& reduce);
   Input applied(const NodePtr& node, const expr::Apply& n);
@@ -76,6 +80,8 @@ class PlannedArrays {
   std::unordered_map<const expr::Node*, Input> arrays_;
   std::unordered_map<const expr::Node*, std::vector<std::pair<std::optional<Grid>, Input>>> produced_;
   std::vector<Gathered> gathered_;
+  std::unordered_map<const io::Dataset*, NodePtr> sources_;
+  std::vector<std::pair<Input, Grid>> read_at_once_;  // files, in the chunks that are asked for
   std::vector<PlannedArray> planned_;
   std::vector<Input> results_;
   std::vector<NodePtr> keep_;  // nodes whose addresses are keys

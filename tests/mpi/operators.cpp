@@ -1,5 +1,6 @@
 // Every operator on several ranks: what it means on whole arrays, and the bits that one rank would give, chunk by
 // chunk.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,6 +8,7 @@
 #include "tests/support/evaluate.h"
 #include "tests/support/mpi_job.h"
 #include "tests/support/operator_rows.h"
+#include "tests/support/random_grids.h"
 
 namespace quarry {
 namespace {
@@ -57,6 +59,34 @@ TEST(OperatorBits, SumsOfPrefixesDoNotDependOnRanks) {
   // Sums of positive numbers ascend, across chunks too.
   const local::NdArray steps = local::diff(values[1]);
   EXPECT_GE(local::min(steps).item<double>(), 0);
+}
+
+// Arrays on disk, on all ranks, to any other chunks in little more than three of them.
+TEST(Rechunk, AnyGridToAnyGridOnRanks) {
+  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    for (uint32_t seed = 100; seed < 112; ++seed) {
+      testing::Draw draw(seed);
+      const Dims shape = draw.shape();
+      const Grid from = draw.grid(shape), to = draw.grid(shape);
+      constexpr int64_t kMessages = 256 << 10;
+      const int64_t memory =
+          3 * std::max(largest_chunk_bytes(from, 8), largest_chunk_bytes(to, 8)) + (48 << 10) + kMessages;
+      SCOPED_TRACE(fmt::format("seed {}: {} to {} of {} in {} bytes", seed, from.to_string(), to.to_string(),
+                               local::to_string(shape), memory));
+      RuntimeOptions options;
+      options.device = device;
+      options.memory = std::to_string(memory);
+      if (device != local::DeviceKind::cpu) options.host_memory = "2MiB";
+      options.threads = 1;
+      const Runtime runtime(options);
+      const Array expected = testing::numbers(shape), stored = expected.rechunk(from).persist();
+      const Array made = stored.rechunk(to).persist();
+      EXPECT_EQ(made.chunks(), to);
+      EXPECT_TRUE(quarry::all(made == expected).item<bool>());
+      EXPECT_TRUE(
+          all(transpose(stored).rechunk(draw.grid(transpose(stored).shape())) == transpose(expected)).item<bool>());
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Operators, ::testing::ValuesIn(testing::operator_rows()),
