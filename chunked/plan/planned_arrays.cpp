@@ -156,7 +156,10 @@ Input PlannedArrays::readable(const NodePtr& node, bool any_byte_order) {
   if (file && file->dataset->info().swapped && !any_byte_order) return produce(node, std::nullopt);  // which converts
   Input input = array_of(base);
   input.map = access_map(map, node->shape.size());
-  return input.is_box() ? input : produce(node, std::nullopt);
+  if (!input.is_box()) return produce(node, std::nullopt);
+  // Parts are read one by one, unless that takes much longer than whole chunks of the cuts that the node asks for.
+  if (node->as<expr::Rechunk>() && stages_to(input, node->grid).size() > 1) return gathered(input, node->grid);
+  return input;
 }
 
 // Every array that the expression reads over its space.

@@ -26,7 +26,7 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
       for (const Region& box : boxes) {
         CopyRegion one{part.input, box, part.offset, part.strides};
         for (int d = 0; d < box.ndim(); ++d) one.offset += (box.start[d] - part.box.start[d]) * part.strides[d];
-        std::vector<CopySegment> more = copy_segments({one}, rank, owners);
+        std::vector<CopySegment> more = segments_with({one}, rank, owners, own);
         std::ranges::move(more, std::back_inserter(segments));
       }
       continue;
