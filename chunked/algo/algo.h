@@ -28,10 +28,6 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<loc
 // Every NaN becomes the last element before it along the axis that is none.
 NodePtr push(const NodePtr& arg, int axis);
 
-// The same array for tasks that each read one chunk of `boxes`, which cut its shape: in pieces, where they would hold
-// much more of its chunks than that.
-NodePtr in_pieces(const NodePtr& arg, const Grid& boxes);
-
 // Selections (select.cpp). Of a 1-d mask, one count per chunk:
 NodePtr true_counts(const NodePtr& mask);
 // What a 1-d mask with the chunks of that axis selects; `counts` as true_counts() gives them.

@@ -7,7 +7,6 @@
 #include <numbers>
 #include <string>
 
-#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/compose.h"
@@ -96,6 +95,16 @@ DType result_dtype(const Array& a, const Kind& kind, const Request& request, con
   return local::trial(function, std::span(&element, 1), local::DeviceKind::cpu).results[0].dtype;
 }
 
+// The array for tasks that each read one chunk of `boxes`. What is stored may be brought there in several stages; what
+// is not is computed in chunks that the planner may cut further.
+Array in_boxes(const Array& a, const Grid& boxes) {
+  const expr::Node* node = a.node().get();
+  for (const auto* view = node->as<expr::View>(); view != nullptr; view = node->as<expr::View>())
+    node = view->arg.get();
+  const bool is_computed = node->as<expr::Elementwise>() || node->as<expr::Constant>() || node->as<expr::Index>();
+  return is_computed || boxes == a.chunks() ? a : a.rechunk(boxes);
+}
+
 // In one stage: the axes are whole in every chunk.
 Array in_one_stage(const Array& a, const Stage& stage) {
   const DType dtype = result_dtype(a, stage.kind, stage.request, stage.norm);
@@ -141,7 +150,7 @@ Array in_one_stage(const Array& a, const Stage& stage) {
     const NdArray result = stage.kind.local(arrays[0], stage.request, stage.norm);
     return std::vector<NdArray>{stage.finish ? stage.finish(result, place.outputs[0]) : result};
   };
-  return Array(algo::map(std::move(spec), {algo::in_pieces(a.node(), Grid(std::move(boxes)))})[0]);
+  return Array(algo::map(std::move(spec), {in_boxes(a, Grid(std::move(boxes))).node()})[0]);
 }
 
 // ---- Long lines ----
@@ -199,13 +208,7 @@ Array in_four_steps(const Array& a, int axis, int64_t n1, bool inverse, const Ow
   columns.identity = op::Hash().add(n).value;
   const Array turned = in_one_stage(reshape(a, split), columns);
   const Array both = in_one_stage(turned, {kind, {{axis + 1}, {n2}}, norm});
-  // Consecutive results lie in columns.
-  const int64_t most = std::max<int64_t>(usual_bytes() / (n1 * local::itemsize(both.dtype())), 1);
-  std::vector<AxisChunks> columns_of = both.chunks().axes();
-  columns_of[static_cast<size_t>(axis)] = AxisChunks(n1, n1);
-  columns_of[static_cast<size_t>(axis) + 1] = AxisChunks(n2, most);
-  const Array pieces(algo::in_pieces(both.node(), Grid(std::move(columns_of))));
-  return reshape(swapaxes(pieces, axis, axis + 1), a.shape());
+  return reshape(swapaxes(both, axis, axis + 1), a.shape());
 }
 
 // Cut off or filled up with zeros.

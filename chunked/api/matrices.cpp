@@ -78,7 +78,7 @@ Array with_whole_core(const Argument& argument) {
   axes = limited_grid(Grid(std::move(axes)), bytes, most).axes();
   axes.insert(axes.end(), core.begin(), core.end());
   const Grid cut(std::move(axes));
-  return Array(algo::in_pieces(array.node(), cut)).rechunk(cut);
+  return array.rechunk(cut);
 }
 
 // The signature that apply_gufunc() takes: every core axis by a name of its own, as the function has checked them.

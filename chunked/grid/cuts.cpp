@@ -1,6 +1,5 @@
 #include "quarry/chunked/grid/cuts.h"
 
-#include <algorithm>
 #include <iterator>
 #include <set>
 
@@ -15,16 +14,6 @@ AxisChunks common_cuts(const AxisChunks& a, const AxisChunks& b) {
   std::vector<int64_t> extents;
   for (auto at = starts.begin(); std::next(at) != starts.end(); ++at) extents.push_back(*std::next(at) - *at);
   return AxisChunks(extents);
-}
-
-int64_t most_overlapped(const AxisChunks& boxes, const AxisChunks& chunks) {
-  int64_t most = 0;
-  for (int64_t i = 0; i < boxes.count(); ++i) {
-    if (boxes.size(i) == 0) continue;
-    const int64_t first = chunks.find(boxes.start(i)), last = chunks.find(boxes.start(i + 1) - 1);
-    most = std::max(most, chunks.start(last + 1) - chunks.start(first));
-  }
-  return most;
 }
 
 }  // namespace quarry

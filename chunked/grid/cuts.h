@@ -7,7 +7,5 @@ namespace quarry {
 
 // All cuts of two axes of equal extent; one of a single chunk adds none.
 AxisChunks common_cuts(const AxisChunks& a, const AxisChunks& b);
-// The most elements that the chunks of `chunks` have together which a chunk of `boxes` overlaps; of equal extent.
-int64_t most_overlapped(const AxisChunks& boxes, const AxisChunks& chunks);
 
 }  // namespace quarry

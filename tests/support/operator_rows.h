@@ -423,12 +423,6 @@ inline OperatorCall indices(Choices& choices) {
            ops::get(x, {all, mask, all}), ops::get(x, {rest, row}), ops::get(x, {added, a, all, c, all})}};
 }
 
-inline OperatorCall boxes_by_pieces(Choices& choices) {
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 8});
-  const NdArray x = choices.values(choices.shape(3), choices.dtype());
-  return {{Array(algo::in_pieces(choices.cut(x).node(), choices.grid(x.shape()))) + 1}, {ops::add(x, 1)}};
-}
-
 inline OperatorCall spectra(Choices& choices) {
   local::Dims shape = choices.shape(3);
   const int axis = static_cast<int>(choices.pick(0, 2)), other = (axis + static_cast<int>(choices.pick(1, 2))) % 3;
@@ -615,7 +609,6 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"nonzero", rows::positions},
       {"take", rows::takes},
       {"index", rows::indices},
-      {"pieces", rows::boxes_by_pieces},
       {"fft", rows::spectra},
       {"fft_of_long_lines", rows::long_spectra},
       {"linalg", rows::matrices},
