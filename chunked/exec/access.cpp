@@ -76,8 +76,8 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
   Access access;
   access.region = region;
   const int ndim = region.ndim();
-  const bool is_packed = array.kind == plan::ArrayRef::Kind::dataset || array.kind == plan::ArrayRef::Kind::made;
-  if (is_packed || region.elements() == 0) {
+  const bool comes_packed = array.kind == plan::ArrayRef::Kind::dataset || array.kind == plan::ArrayRef::Kind::made;
+  if (comes_packed || region.elements() == 0) {
     // Nothing is read of an empty region; a packed block of no bytes stands for it.
     access.kind = array.kind == plan::ArrayRef::Kind::dataset ? Access::Kind::read : Access::Kind::gather;
     access.strides = local::contiguous_strides(region.count, itemsize);
