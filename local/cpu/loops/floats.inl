@@ -104,8 +104,8 @@ void power_loop(void* out, const void* const* args, int64_t n) {
   }
 }
 
-// Absolute values of complex numbers by F, the hypotenuse of vectors. It takes the place of the loop that calls libm for
-// each, so it is registered after the loops over complex numbers.
+// Absolute values of complex numbers by F, the hypotenuse of vectors. It takes the place of the loop that calls libm
+// for each, so it is registered after the loops over complex numbers.
 template <class F>
 void complex_absolute_loop(void* out, const void* const* args, int64_t n) {
   using T = typename F::element;
