@@ -1,5 +1,5 @@
-// What somebody writes by hand for the workloads of chunked_gpu_rows.py: one kernel for each pass over the data, elements two by two.
-// Compiled by NVRTC through CuPy (chunked_cupy.py). Sizes are in elements; n and columns are even.
+// What somebody writes by hand for the workloads of chunked_gpu_rows.py: one kernel for each pass over the data,
+// elements two by two. Compiled by NVRTC through CuPy (chunked_cupy.py). Sizes are in elements; n and columns are even.
 
 typedef long long Size;
 
@@ -15,17 +15,17 @@ __device__ double block_sum(double value) {
 
 __device__ double chain(double x) { return sqrt(x * x + 1) * exp(-x); }
 
-#define REDUCTION(name, f)                                                                    \
-  extern "C" __global__ void name(const double2* x, Size n, double* result) {                 \
-    double first = 0, second = 0;                                                             \
-    const Size step = Size(gridDim.x) * blockDim.x;                                           \
+#define REDUCTION(name, f)                                                                                 \
+  extern "C" __global__ void name(const double2* x, Size n, double* result) {                              \
+    double first = 0, second = 0;                                                                          \
+    const Size step = Size(gridDim.x) * blockDim.x;                                                        \
     _Pragma("unroll 4") for (Size i = Size(blockIdx.x) * blockDim.x + threadIdx.x; i < n / 2; i += step) { \
-      const double2 v = x[i];                                                                 \
-      first += f(v.x);                                                                        \
-      second += f(v.y);                                                                       \
-    }                                                                                         \
-    const double sum = block_sum(first + second);                                             \
-    if (threadIdx.x == 0) atomicAdd(result, sum);                                             \
+      const double2 v = x[i];                                                                              \
+      first += f(v.x);                                                                                     \
+      second += f(v.y);                                                                                    \
+    }                                                                                                      \
+    const double sum = block_sum(first + second);                                                          \
+    if (threadIdx.x == 0) atomicAdd(result, sum);                                                          \
   }
 REDUCTION(sum, )
 REDUCTION(mean_chain, chain)
@@ -50,8 +50,7 @@ __device__ double2 price_of(double price, double strike, double years) {
   const double width = 0.3 * sqrt(years);
   const double d1 = (log(price / strike) + (0.02 + 0.5 * 0.3 * 0.3) * years) / width, d2 = d1 - width;
   const double discounted = strike * exp(-0.02 * years);
-  return make_double2(price * normcdf(d1) - discounted * normcdf(d2),
-                      discounted * normcdf(-d2) - price * normcdf(-d1));
+  return make_double2(price * normcdf(d1) - discounted * normcdf(d2), discounted * normcdf(-d2) - price * normcdf(-d1));
 }
 
 extern "C" __global__ void black_scholes(const double2* price, const double2* strike, const double2* years,
