@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "quarry/local/ops/fuse/fused.h"
+#include "quarry/local/ops/fuse/fusing.h"
+#include "quarry/local/ops/reduction/missing.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/ufuncs.h"
@@ -33,47 +35,28 @@ NdArray total(Reduction reduction, int neutral, const NdArray& a, const Axes& ax
   if (options.where || options.initial || options.out) return reduce(reduction, replaced(a, neutral), axis, options);
   const DType accumulate = options.dtype.value_or(a.dtype());
   const uint32_t mask = axis.mask(a.ndim());
-  Fused f;
+  Fusing f;
   const auto x = f.input(a);
-  const ValueId value[] = {f.id(f.cast(f("where"_op, f("isnan"_op, x), neutral, x), accumulate))};
-  f.program().reduce(reduction, value, accumulate);
-  const NdArray state = run_reductions(f.program(), f.inputs(), a.shape(), mask, f.context())[0];
+  const NdArray state = f.reduce(a.shape(), mask, {missing::total(f, reduction, x, f("isnan"_op, x), accumulate)})[0];
   return deliver(info(reduction).name, state.dtype() == accumulate ? state : state.astype(accumulate), a.shape(), mask,
                  options.keepdims, {});
 }
 
-// The reductions of a program over a.
-std::vector<NdArray> states_of(Fused& f, const NdArray& a, uint32_t mask) {
-  return run_reductions(f.program(), f.inputs(), a.shape(), mask, f.context());
-}
-void add_reduction(Fused& f, Reduction reduction, const Fused::Value& x) {
-  const ValueId value[] = {f.id(x)};
-  f.program().reduce(reduction, value, f.dtype(x));
-}
-
 const Scalar kNan = std::numeric_limits<double>::quiet_NaN();
-
-// What no element of min (`low`: of max) is beyond.
-Scalar worst_of(DType dtype, bool low) {
-  const double infinity = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-  return is_complex(dtype) ? Scalar(std::complex<double>(infinity, infinity)) : Scalar(infinity);
-}
 
 NdArray extreme(Reduction reduction, const NdArray& a, const Axes& axis, const ReduceOptions& options) {
   if (!has_nan(a.dtype())) return reduce(reduction, a, axis, options);
-  const bool low = reduction == "max"_reduction;
-  const char* const function = low ? "fmax" : "fmin";
+  const char* const function = reduction == "max"_reduction ? "fmax" : "fmin";
   const uint32_t mask = axis.mask(a.ndim());
   if (a.size() == 0 && !options.initial && element_count(reduced_shape(a.shape(), mask, true)) != 0)
     throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity", function));
-  const Scalar worst = worst_of(a.dtype(), low);
+  const Scalar worst = missing::worst_of(reduction, a.dtype());
   // A slice of nothing but NaN stays NaN: an initial value always beats it.
   if (!options.initial && !options.where && a.size() > 0 && !is_complex(a.dtype())) {
-    Fused f;
+    Fusing f;
     const auto x = f.input(a), missing = f("isnan"_op, x);
-    add_reduction(f, reduction, f("where"_op, missing, worst, x));
-    add_reduction(f, "all"_reduction, missing);
-    const std::vector<NdArray> states = states_of(f, a, mask);
+    const std::vector<NdArray> states =
+        f.reduce(a.shape(), mask, {missing::extreme(f, reduction, x, missing, worst), missing::none(f, missing)});
     return deliver(function, apply("where"_op, {states[1], kNan, states[0]}), a.shape(), mask, options.keepdims,
                    options.out);
   }
@@ -95,7 +78,7 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
   options.keepdims = keepdims;
   options.out = out;
   if (!has_nan(a.dtype())) return reduce(reduction, a, axes, options);
-  const Scalar worst = worst_of(a.dtype(), reduction == "argmax"_reduction);
+  const Scalar worst = missing::worst_of(reduction, a.dtype());
   const auto check = [](const NdArray& empty) {
     if (item_or(reduce("any"_reduction, empty), false).as_bool()) throw InvalidArgument("All-NaN slice encountered");
   };
@@ -104,15 +87,12 @@ NdArray position(Reduction reduction, const NdArray& a, std::optional<int64_t> a
     const bool flat = !axis && a.ndim() > 1 && a.is_contiguous();  // one axis is its own position
     const NdArray source = flat ? a.reshape({a.size()}) : a;
     const uint32_t over = flat ? 1u : mask;
-    Fused f;
+    Fusing f;
     const auto x = f.input(source), missing = f("isnan"_op, x);
-    const ValueId value[] = {f.id(f("where"_op, missing, worst, x)),
-                             reduced_position(f.program(), source.shape(), over)};
-    f.program().reduce(reduction, value, a.dtype());
-    add_reduction(f, "all"_reduction, missing);
-    const std::vector<NdArray> states = states_of(f, source, over);
-    check(states[2]);
-    return deliver(info(reduction).name, states[1], a.shape(), mask, keepdims, {});
+    const std::vector<NdArray> states =
+        f.reduce(source.shape(), over, {missing::extreme(f, reduction, x, missing, worst), missing::none(f, missing)});
+    check(states[1]);
+    return deliver(info(reduction).name, states[0], a.shape(), mask, keepdims, {});
   }
   if (a.size() > 0) check(reduce("all"_reduction, apply("isnan"_op, {a}), axes));
   return reduce(reduction, replaced(a, is_complex(a.dtype()) ? Scalar(worst.as_double()) : worst), axes, options);
@@ -124,11 +104,10 @@ struct Sum {
   NdArray count;  // int64
 };
 Sum sum_of_numbers(const NdArray& a, uint32_t mask, DType accumulate) {
-  Fused f;
-  const auto x = f.input(a), present = f("logical_not"_op, f("isnan"_op, x));
-  add_reduction(f, "sum"_reduction, f("where"_op, present, f.cast(x, accumulate), Scalar::strong(0, accumulate)));
-  add_reduction(f, "count_nonzero"_reduction, present);
-  const std::vector<NdArray> states = states_of(f, a, mask);
+  Fusing f;
+  const auto x = f.input(a), missing = f("isnan"_op, x);
+  const std::vector<NdArray> states = f.reduce(
+      a.shape(), mask, {missing::total(f, "sum"_reduction, x, missing, accumulate), missing::count(f, missing)});
   return {states[0], states[1]};
 }
 NdArray mean_of_numbers(const Sum& sum) {
@@ -139,13 +118,9 @@ NdArray mean_of_numbers(const Sum& sum) {
 NdArray variance_of_numbers(Reduction reduction, const NdArray& a, uint32_t mask, DType wide, double ddof) {
   const DType real = real_type(wide);
   const Sum sum = sum_of_numbers(a, mask, wide);
-  Fused f;
-  const auto x = f.input(a), missing = f("isnan"_op, x);
-  const auto distance = f("subtract"_op, f.cast(x, wide), f.input(mean_of_numbers(sum)));
-  auto squared = f("square"_op, f("real"_op, distance));
-  if (is_complex(wide)) squared = f("add"_op, squared, f("square"_op, f("imag"_op, distance)));
-  add_reduction(f, "sum"_reduction, f("where"_op, missing, Scalar::strong(0, real), squared));
-  const NdArray total = states_of(f, a, mask)[0];
+  Fusing f;
+  const auto x = f.input(a), center = f.input(mean_of_numbers(sum));
+  const NdArray total = f.reduce(a.shape(), mask, {missing::squares(f, x, f("isnan"_op, x), center, wide)})[0];
   Fused last;
   const auto freedom = last("subtract"_op, last.cast(last.input(sum.count), real), Scalar::strong(ddof, real));
   auto result = last("divide"_op, last.input(total), last("maximum"_op, freedom, Scalar::strong(0, real)));
