@@ -5,7 +5,7 @@
 //   const ql::NdArray x = ql::arange(5), y = ql::cumsum(ql::sqrt(x) + 1);
 //
 // The functions are in local/api/, one header per chapter; sub-namespaces are NumPy's and SciPy's: ql::linalg, ql::fft,
-// ql::random, ql::sparse. Names that are keywords of C++ end in an underscore (delete_, bool_).
+// ql::random, ql::ma, ql::sparse. Names that are keywords of C++ end in an underscore (delete_, bool_).
 #pragma once
 
 #include "quarry/local/api/creation.h"
@@ -14,6 +14,7 @@
 #include "quarry/local/api/host.h"
 #include "quarry/local/api/indexing.h"
 #include "quarry/local/api/linalg.h"
+#include "quarry/local/api/ma.h"
 #include "quarry/local/api/manipulation.h"
 #include "quarry/local/api/math.h"
 #include "quarry/local/api/names.h"
