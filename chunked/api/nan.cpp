@@ -6,11 +6,13 @@
 #include <limits>
 
 #include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/fusing.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/reduction/missing.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/types/types.h"
 
@@ -34,12 +36,13 @@ Array checked_mask(const Array& a, const Array& where) {
   return broadcast_to(where, a.shape());
 }
 
-// The elements that take part.
-Array valid(const Array& a, const std::optional<Array>& where) {
-  if (!has_nan(a)) return where ? checked_mask(a, *where) : broadcast_to(full({}, true), a.shape());
-  const Array numbers = logical_not(isnan(a));
-  return where ? logical_and(numbers, checked_mask(a, *where)) : numbers;
+// The elements that do not take part.
+Operand left_out(const Array& a, const std::optional<Array>& where) {
+  if (!has_nan(a)) return where ? logical_not(checked_mask(a, *where)) : broadcast_to(full({}, false), a.shape());
+  return where ? logical_or(isnan(a), logical_not(checked_mask(a, *where))) : isnan(a);
 }
+
+Array shaped(const Array& kept, const Axes& axis, bool keepdims) { return keepdims ? kept : squeeze(kept, axis); }
 
 Array with_first(const Array& result, const std::optional<Scalar>& initial, local::Op op) {
   if (!initial) return result;
@@ -47,18 +50,17 @@ Array with_first(const Array& result, const std::optional<Scalar>& initial, loca
   return apply(op, args);
 }
 
-Array total(local::Reduction reduction, int neutral, const Array& a, const Axes& axis, std::optional<DType> dtype,
-            bool keepdims, const std::optional<Scalar>& initial, const std::optional<Array>& where) {
-  const Array used = has_nan(a) || where ? quarry::where(valid(a, where), a, Scalar::strong(neutral, a.dtype())) : a;
-  const Array result = reduce(reduction, used, axis, {.dtype = dtype, .keepdims = keepdims});
+Array total(local::Reduction reduction, const Array& a, const Axes& axis, std::optional<DType> dtype, bool keepdims,
+            const std::optional<Scalar>& initial, const std::optional<Array>& where) {
+  Array result = reduce(reduction, a, axis, {.dtype = dtype, .keepdims = keepdims});
+  if (has_nan(a) || where) {
+    Fusing f;
+    const Operand x = a;
+    const Array sum = f.reduce(a.shape(), axis.mask(a.ndim()),
+                               {local::missing::total(f, reduction, x, left_out(a, where), result.dtype())})[0];
+    result = shaped(sum.dtype() == result.dtype() ? sum : sum.astype(result.dtype()), axis, keepdims);
+  }
   return with_first(result, initial, *local::find_op(local::info(reduction).ufunc));
-}
-
-// What no element of min (`low`: of max) is beyond.
-Scalar worst_of(DType dtype, bool low) {
-  const double infinity = low ? -kInfinity : kInfinity;
-  return Scalar::strong(local::is_complex(dtype) ? Scalar(std::complex<double>(infinity, infinity)) : Scalar(infinity),
-                        dtype);
 }
 
 Array extreme(const char* function, local::Reduction reduction, const Array& a, const Axes& axis, bool keepdims,
@@ -79,9 +81,8 @@ Array extreme(const char* function, local::Reduction reduction, const Array& a, 
   }
   const ReduceOptions keep{.keepdims = keepdims};
   if (!has_nan(a) && !where) return with_first(reduce(reduction, a, axis, keep), initial, *local::find_op(row.ufunc));
-  const bool low = reduction == "max"_reduction;
-  const Scalar worst = initial ? Scalar::strong(*initial, a.dtype()) : worst_of(a.dtype(), low);
-  const Array result = reduce(reduction, quarry::where(valid(a, where), a, worst), axis, keep);
+  const Scalar worst = initial ? Scalar::strong(*initial, a.dtype()) : local::missing::worst_of(reduction, a.dtype());
+  const Array result = reduce(reduction, quarry::where(left_out(a, where), worst, a), axis, keep);
   if (initial) return with_first(result, initial, *local::find_op(row.ufunc));
   return quarry::where(all(isnan(a), axis, keep), Scalar::strong(kNan, a.dtype()), result);
 }
@@ -109,15 +110,16 @@ void check_inexact(const Array& a, std::optional<DType> dtype) {
 struct Sum {
   Array value, count;
 };
-Sum sum_of(const Array& a, const Array& present, const Axes& axis, DType accumulate) {
-  const DType wide = local::widened(accumulate);
-  const ReduceOptions options{.dtype = wide, .keepdims = true};
-  const Array value = quarry::where(present, a.astype(accumulate).astype(wide), Scalar::strong(0, wide));
-  return {sum(value, axis, options), count_nonzero(present, axis, {.keepdims = true})};
+Sum sum_of(const Array& a, const Operand& missing, const Axes& axis, DType accumulate) {
+  Fusing f;
+  const Operand x = f.cast(a, accumulate);
+  const std::vector<Array> parts =
+      f.reduce(a.shape(), axis.mask(a.ndim()),
+               {local::missing::total(f, "sum"_reduction, x, missing, local::widened(accumulate)),
+                local::missing::count(f, missing)});
+  return {parts[0], parts[1]};
 }
 Array mean_of(const Sum& sum) { return sum.value / sum.count.astype(local::real_type(sum.value.dtype())); }
-
-Array shaped(const Array& kept, const Axes& axis, bool keepdims) { return keepdims ? kept : squeeze(kept, axis); }
 
 // NumPy's dtype of means and variances.
 DType inexact(const Array& a, std::optional<DType> dtype) {
@@ -134,14 +136,12 @@ Array spread(local::Reduction reduction, const Array& a, const Axes& axis, std::
     throw local::NotSupported(
         fmt::format("{}() in {} with where or mean", local::info(reduction).name, local::name(accumulate)));
   const DType wide = local::widened(accumulate), real_dtype = local::real_type(wide);
-  const Array present = valid(a, where);
-  const Sum parts = sum_of(a, present, axis, wide);
-  const Array center = mean ? mean->astype(wide) : mean_of(parts);
-  const Array distance = a.astype(wide) - center;
-  Array squared = square(real(distance));
-  if (local::is_complex(wide)) squared = squared + square(imag(distance));
+  const Operand missing = left_out(a, where), x = a;
+  const Sum parts = sum_of(a, missing, axis, wide);
+  const Operand center = mean ? *mean : mean_of(parts);
+  Fusing f;
   const Array sum_of_squares =
-      sum(quarry::where(present, squared, Scalar::strong(0, real_dtype)), axis, {.keepdims = true});
+      f.reduce(a.shape(), axis.mask(a.ndim()), {local::missing::squares(f, x, missing, center, wide)})[0];
   const Array freedom = parts.count.astype(real_dtype) - Scalar::strong(ddof, real_dtype);
   Array result = sum_of_squares / maximum(freedom, Scalar::strong(0, real_dtype));
   if (reduction == "std"_reduction) result = sqrt(result);
@@ -182,12 +182,12 @@ Array ptp(const Array& a, const Axes& axis, const std::optional<Array>& out, boo
 Array nansum(const Array& a, const Axes& axis, std::optional<DType> dtype, const std::optional<Array>& out,
              bool keepdims, const std::optional<Scalar>& initial, const std::optional<Array>& where) {
   refuse_out("nansum", out);
-  return total("sum"_reduction, 0, a, axis, dtype, keepdims, initial, where);
+  return total("sum"_reduction, a, axis, dtype, keepdims, initial, where);
 }
 Array nanprod(const Array& a, const Axes& axis, std::optional<DType> dtype, const std::optional<Array>& out,
               bool keepdims, const std::optional<Scalar>& initial, const std::optional<Array>& where) {
   refuse_out("nanprod", out);
-  return total("prod"_reduction, 1, a, axis, dtype, keepdims, initial, where);
+  return total("prod"_reduction, a, axis, dtype, keepdims, initial, where);
 }
 Array nanmin(const Array& a, const Axes& axis, const std::optional<Array>& out, bool keepdims,
              const std::optional<Scalar>& initial, const std::optional<Array>& where) {
@@ -213,7 +213,7 @@ Array nanmean(const Array& a, const Axes& axis, std::optional<DType> dtype, cons
   check_inexact(a, dtype);
   if (!has_nan(a) && !where) return reduce("mean"_reduction, a, axis, {.dtype = dtype, .keepdims = keepdims});
   const DType accumulate = inexact(a, dtype);
-  const Array mean = mean_of(sum_of(a, valid(a, where), axis, accumulate));
+  const Array mean = mean_of(sum_of(a, left_out(a, where), axis, accumulate));
   return shaped(mean.astype(accumulate), axis, keepdims);
 }
 Array nanvar(const Array& a, const Axes& axis, std::optional<DType> dtype, const std::optional<Array>& out, double ddof,
