@@ -29,6 +29,8 @@ struct OutputSpec {
   std::vector<Filter> filters;  // deflate, shuffle, fletcher32
   std::map<std::string, Attribute> attributes;
   std::optional<OutputText> text = {};  // then shape and dtype do not count
+  // What stands for missing elements: the attribute `_FillValue`, of the data set's dtype and one element, as netCDF's.
+  std::optional<local::Scalar> fill_value = {};
 };
 
 // Writes regions of one created data set; obtained from OutputFile::writer() on the creating rank, by deserialize()

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/runtime/runtime.h"
@@ -60,9 +61,13 @@ void check_shape(const io::DatasetInfo& info, const io::DatasetInfo& first, int6
     if (d != axis && info.shape[d] != first.shape[d]) fail(fmt::format("they differ along axis {}", d));
 }
 
-}  // namespace
+// An array, and what the data set says of it; of several files the first.
+struct Opened {
+  Array array;
+  io::DatasetInfo info;
+};
 
-Array open_hdf5(const std::string& file, const std::string& object) {
+Opened opened(const std::string& file, const std::string& object) {
   comm::Communicator& communicator = Runtime::current().communicator();
   std::shared_ptr<io::Dataset> dataset;
   std::string layout;
@@ -78,10 +83,10 @@ Array open_hdf5(const std::string& file, const std::string& object) {
   comm::agree(communicator, error, /*plan_hash=*/0);
   layout = communicator.broadcast_string(layout, 0);
   if (!dataset) dataset = io::Dataset::deserialize(layout);
-  return Array(expr::source(dataset));
+  return {Array(expr::source(dataset)), dataset->info()};
 }
 
-Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis) {
+Opened opened(const std::string& pattern, const std::string& object, int64_t axis) {
   comm::Communicator& communicator = Runtime::current().communicator();
   const auto ranks = static_cast<size_t>(communicator.size()), rank = static_cast<size_t>(communicator.rank());
   std::vector<std::string> files;
@@ -118,7 +123,23 @@ Array open_hdf5(const std::string& pattern, const std::string& object, int64_t a
     check_shape(dataset->info(), first, axis);
     parts.emplace_back(expr::source(dataset));
   }
-  return parts.size() == 1 ? parts.front() : concatenate(parts, axis);
+  return {parts.size() == 1 ? parts.front() : concatenate(parts, axis), first};
+}
+
+}  // namespace
+
+Array open_hdf5(const std::string& file, const std::string& object) { return opened(file, object).array; }
+Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis) {
+  return opened(pattern, object, axis).array;
+}
+
+ma::MaskedArray ma::open_hdf5(const std::string& file, const std::string& object) {
+  const Opened found = opened(file, object);
+  return masked_missing(found.array, missing_values(found.info.attributes));
+}
+ma::MaskedArray ma::open_hdf5(const std::string& pattern, const std::string& object, int64_t axis) {
+  const Opened found = opened(pattern, object, axis);
+  return masked_missing(found.array, missing_values(found.info.attributes));
 }
 
 }  // namespace quarry

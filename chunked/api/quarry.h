@@ -16,6 +16,7 @@
 #include "quarry/chunked/api/insertion.h"
 #include "quarry/chunked/api/joining.h"
 #include "quarry/chunked/api/linalg.h"
+#include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nan.h"
 #include "quarry/chunked/api/partitions.h"

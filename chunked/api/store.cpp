@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
@@ -127,15 +128,18 @@ Array aligned(const Array& array, const Dims& file_chunks) {
 
 }  // namespace
 
-void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options) {
+namespace {
+
+void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const bool creator = runtime.rank() == 0;
 
   std::vector<io::OutputSpec> specs;
   std::vector<Array> arrays;
-  for (const StoreItem& item : items) {
+  for (const auto& [item, fill_value] : items) {
     io::OutputSpec spec{item.path, item.array.shape(), item.array.dtype(), {}, {}, {}};
+    spec.fill_value = fill_value;
     if (item.array.ndim() > 0) {
       if (options.chunks && options.chunks->size() == item.array.ndim()) spec.chunks = options.chunks;
       spec.filters = options.filters;
@@ -218,6 +222,17 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
   }
   comm::agree(communicator, error, plan.hash);
   for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
+}
+
+}  // namespace
+
+void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options) {
+  std::vector<ma::FilledItem> all;
+  for (const StoreItem& item : items) all.push_back({item});
+  store_items(file, all, options);
+}
+void ma::store(const std::string& file, const std::vector<FilledItem>& items, const StoreOptions& options) {
+  store_items(file, items, options);
 }
 
 void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options) {

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
 
 #include "quarry/io/hdf5/describe.h"
@@ -139,6 +141,15 @@ Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& s
   Handle dataset = check_handle(H5Dcreate2(parent, path.c_str(), type, space, links, create, H5P_DEFAULT), context);
   if (spec.text) write_text(dataset, type, *spec.text, context);
   write_attributes(dataset, spec.attributes);
+  if (spec.fill_value) {
+    constexpr hsize_t kOne = 1;
+    std::array<std::byte, 16> value{};
+    spec.fill_value->store(spec.dtype, value.data());
+    const Handle one = check_handle(H5Screate_simple(1, &kOne, nullptr), context);
+    const Handle attribute =
+        check_handle(H5Acreate2(dataset, "_FillValue", type, one, H5P_DEFAULT, H5P_DEFAULT), context);
+    check_call(H5Awrite(attribute, type, value.data()), context);
+  }
   return dataset;
 }
 
