@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "quarry/apps/binding/large_ints.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/library.h"
 #include "quarry/chunked/api/assignment.h"
 #include "quarry/chunked/api/creation.h"
@@ -97,6 +98,7 @@ Array to_array(const Value& value, std::optional<DType> dtype) {
 }
 
 Value apply(Op op, std::span<const Value> args, std::optional<DType> dtype, local::Casting casting) {
+  if (std::optional<Value> masked = MaskedLibrary<ma::Chunked>::ufunc(op, args)) return *std::move(masked);
   if (holds_large_int(args)) {
     const std::vector<Value> fitting =
         op == "cast"_op ? with_large_ints_as_floats(std::vector<Value>{args[0], DTypeValue{dtype.value()}})

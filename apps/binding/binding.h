@@ -288,7 +288,9 @@ struct Convert<std::variant<T...>> {
   }
 };
 
-// Results as values.
+// Results as values. A type that is none of those below specialises ToValue, with a function of().
+template <class T>
+struct ToValue {};
 template <class T>
 concept NamedTuple = requires(const T& value) {
   T::kFields;
@@ -318,6 +320,8 @@ Value to_value(T&& result) {
                 std::is_same_v<Plain, Value> || std::is_same_v<Plain, std::complex<double>> ||
                 std::is_same_v<Plain, std::string> || std::is_same_v<Plain, local::Slice>) {
     return Value(std::forward<T>(result));
+  } else if constexpr (requires { ToValue<Plain>::of(result); }) {
+    return ToValue<Plain>::of(result);
   } else if constexpr (std::is_integral_v<Plain>) {
     return Value(Int{result});
   } else if constexpr (std::is_floating_point_v<Plain>) {
@@ -411,6 +415,7 @@ std::vector<Row> fft_rows();
 std::vector<Row> special_rows();
 std::vector<Row> random_rows();
 std::vector<Row> chunks_rows();
+std::vector<Row> masked_rows();
 const std::vector<Row>& all_rows();
 
 }  // namespace quarry::apps::expression

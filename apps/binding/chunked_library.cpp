@@ -1,4 +1,5 @@
 #include "quarry/apps/binding/arrays.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/binding/tables.h"
 #include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
@@ -36,6 +37,9 @@ void add_draws(Registry& registry) {
   }
 }
 
+using Masked = MaskedLibrary<ma::Chunked>;
+bool is_masked(const Value& value) { return masked_in<ma::Chunked>(value) != nullptr; }
+
 class ChunkedLibrary final : public Library {
  public:
   ChunkedLibrary() {
@@ -47,6 +51,7 @@ class ChunkedLibrary final : public Library {
     for (const char* name : {"conj", "conjugate"})
       registry_.add_method(name, "(self, /)", conjugated, "Complex conjugates.", Memory::streams);
     add_methods_of_functions(registry_);
+    add_masked_ufuncs<ma::Chunked>(registry_);
     for (const char* name : {"blocks", "partitions", "vindex"}) registry_.add_subscript(name);
     for (const std::string& name : registry_.function_names()) {
       for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
@@ -59,23 +64,35 @@ class ChunkedLibrary final : public Library {
   bool is_module(std::string_view name) const override {
     return name == "s_" || name == "scipy" || modules_.contains(name);
   }
-  bool is_array(const Value& value) const override { return value.is<Array>(); }
-  bool is_operand(const Value& value) const override { return expression::is_operand(value); }
+  std::optional<Value> constant(std::string_view name) const override {
+    if (std::optional<Value> masked = masked_constant(name, /*is_local=*/false)) return masked;
+    return Library::constant(name);
+  }
+  bool is_array(const Value& value) const override { return value.is<Array>() || is_masked(value); }
+  bool is_operand(const Value& value) const override { return expression::is_operand(value) || is_masked(value); }
+  const Function* method(const Value& array, std::string_view name) const override {
+    return is_masked(array) ? masked_method(registry_, name) : registry_.method(name);
+  }
   Value unary(UnaryOp op, const Value& operand) const override { return array_unary(op, operand); }
   Value binary(BinaryOp op, const Value& left, const Value& right) const override {
+    if (op == BinaryOp::matmul && (is_masked(left) || is_masked(right)))
+      throw local::NotSupported("@ of masked arrays; ma.dot() takes masked elements as 0");
     return array_binary(op, left, right);
   }
   Value compare(CompareOp op, const Value& left, const Value& right) const override {
     return array_compare(op, left, right);
   }
   Value subscript(const Value& array, const Value& index) const override {
-    return array_subscript(*array.as<Array>(), index);
+    if (is_masked(array)) return Masked::subscript(array, index);
+    return array_subscript(*array.as<Array>(), plain_index(index));
   }
   Value assign(const Value& array, const Value& index, std::optional<BinaryOp> update,
                const Value& value) const override {
-    return array_assign(*array.as<Array>(), index, update, value);
+    if (is_masked(array)) return Masked::assign(array, index, update, value);
+    return array_assign(*array.as<Array>(), plain_index(index), update, value);
   }
   std::optional<Value> attribute(const Value& array, std::string_view name) const override {
+    if (is_masked(array)) return Masked::attribute(array, name);
     return array_attribute(*array.as<Array>(), name);
   }
   std::vector<std::string> attribute_names() const override { return array_attribute_names(); }
@@ -83,11 +100,12 @@ class ChunkedLibrary final : public Library {
     return ufunc_attribute(function, name);
   }
   Value convert(const DTypeValue& type, const Value& value) const override {
+    if (is_masked(value)) return Masked::convert(type, value);
     return apply("cast"_op, std::span(&value, 1), type.dtype);
   }
 
   std::optional<bool> truth(const Value& array) const override {
-    if (array.as<Array>()->ndim() == 0) return std::nullopt;
+    if (!is_masked(array) && array.as<Array>()->ndim() == 0) return std::nullopt;
     throw local::InvalidArgument(
         "the truth value of an array is not known before it is computed; use &, |, ~ or where(), any(), all()");
   }

@@ -1,3 +1,4 @@
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/binding/tables.h"
 #include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
@@ -114,6 +115,9 @@ const AttributeRow kAttributes[] = {
     {"device", [](const NdArray& a) { return Value(local::to_string(a.device())); }},
 };
 
+using Masked = MaskedLibrary<local::ma::Local>;
+bool is_masked(const Value& value) { return masked_in<local::ma::Local>(value) != nullptr; }
+
 class LocalLibrary final : public Library {
  public:
   LocalLibrary() {
@@ -123,21 +127,28 @@ class LocalLibrary final : public Library {
     add_python_functions(registry_);
     add_local_builtins(registry_);
     add_builtins(registry_);
+    add_masked_ufuncs<local::ma::Local>(registry_);
     add_local_methods(registry_);
     add_methods_of_functions(registry_);
   }
 
   const Registry& registry() const override { return registry_; }
 
-  std::optional<Value> constant(std::string_view name) const override { return Library::constant(name); }
+  std::optional<Value> constant(std::string_view name) const override {
+    if (std::optional<Value> masked = masked_constant(name, /*is_local=*/true)) return masked;
+    return Library::constant(name);
+  }
 
   bool is_module(std::string_view name) const override {
     return name == "s_" || name == "linalg" || name == "fft" || name == "random" || name == "lib" || name == "scipy" ||
-           name == "special" || name == "stride_tricks";
+           name == "special" || name == "stride_tricks" || name == "ma";
   }
 
-  bool is_array(const Value& value) const override { return value.is<NdArray>(); }
-  bool is_operand(const Value& value) const override { return is_local_operand(value); }
+  bool is_array(const Value& value) const override { return value.is<NdArray>() || is_masked(value); }
+  bool is_operand(const Value& value) const override { return is_local_operand(value) || is_masked(value); }
+  const Function* method(const Value& array, std::string_view name) const override {
+    return is_masked(array) ? masked_method(registry_, name) : registry_.method(name);
+  }
 
   Value unary(UnaryOp op, const Value& operand) const override {
     return apply_local(ufunc(op), std::span(&operand, 1));
@@ -146,6 +157,8 @@ class LocalLibrary final : public Library {
     const Value args[] = {left, right};
     if (op != BinaryOp::matmul) return apply_local(ufunc(op), args);
     const Function* matmul = registry_.function("matmul");
+    if (is_masked(left) || is_masked(right))
+      throw local::NotSupported("@ of masked arrays; ma.dot() takes masked elements as 0");
     if (matmul == nullptr) return local::linalg::matmul(to_ndarray(left), to_ndarray(right));
     Session session;
     return matmul->handler(bind(*matmul, {left, right}, {}), session);
@@ -155,21 +168,25 @@ class LocalLibrary final : public Library {
     return apply_local(ufunc(op), args);
   }
   Value subscript(const Value& array, const Value& index) const override {
-    return local_subscript(*array.as<NdArray>(), index);
+    if (is_masked(array)) return Masked::subscript(array, index);
+    return local_subscript(*array.as<NdArray>(), plain_index(index));
   }
   Value assign(const Value& array, const Value& index, std::optional<BinaryOp> update,
                const Value& value) const override {
+    if (is_masked(array)) return Masked::assign(array, index, update, value);
     const NdArray& target = *array.as<NdArray>();
     if (!is_local_operand(value)) throw TypeError("an array's elements cannot be a " + type_name(value));
     Keep keep;
     if (update)
-      local::ops::update(target, index_terms(index), ufunc(*update), Convert<local::Arg>::from(value, "value", keep));
+      local::ops::update(target, index_terms(plain_index(index)), ufunc(*update),
+                         Convert<local::Arg>::from(value, "value", keep));
     else
-      local_assign(target, index, value);
+      local_assign(target, plain_index(index), value);
     return array;
   }
 
   std::optional<Value> attribute(const Value& array, std::string_view name) const override {
+    if (is_masked(array)) return Masked::attribute(array, name);
     for (const AttributeRow& row : kAttributes) {
       if (row.name == name) return row.get(*array.as<NdArray>());
     }
@@ -186,6 +203,7 @@ class LocalLibrary final : public Library {
   }
 
   Value convert(const DTypeValue& type, const Value& value) const override {
+    if (is_masked(value)) return Masked::convert(type, value);
     if (!type.python_type) return to_ndarray(value, type.dtype);
     const NdArray array = to_ndarray(value);
     if (type.dtype == DType::bool_) return *truth(array);
@@ -202,6 +220,7 @@ class LocalLibrary final : public Library {
   }
 
   std::optional<bool> truth(const Value& value) const override {
+    if (is_masked(value)) return Masked::truth(value);
     const NdArray& array = *value.as<NdArray>();
     if (array.size() == 1) return array.item().as_bool();
     throw InvalidArgument(array.size() == 0 ? "The truth value of an empty array is ambiguous. Use `array.size > 0` "

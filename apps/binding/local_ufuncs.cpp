@@ -4,9 +4,11 @@
 #include <cmath>
 
 #include "quarry/apps/binding/large_ints.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/binding/table_names.h"
 #include "quarry/apps/binding/tables.h"
 #include "quarry/apps/binding/ufunc_calls.h"
+#include "quarry/apps/language/library.h"
 #include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -95,6 +97,11 @@ std::vector<std::optional<NdArray>> outs_of(const Arguments& args) {
 }  // namespace
 
 Value apply_local(Op op, std::span<const Value> args, const local::UfuncOptions& options) {
+  if (any_masked<local::ma::Local>(args)) {
+    if (options.out || options.where || options.dtype)
+      throw local::NotSupported("out=, where= and dtype= of ufuncs over masked arrays");
+    return *MaskedLibrary<local::ma::Local>::ufunc(op, args);
+  }
   if (holds_large_int(args)) {
     const std::vector<Value> fitting = with_large_operands(op, args, options.dtype);
     if (!holds_large_int(fitting)) return apply_local(op, fitting, options);
@@ -216,7 +223,10 @@ void add_local_ufuncs(Registry& registry) {
 namespace {
 
 Handler reduction_handler(Reduction reduction) {
-  return [reduction](const Arguments& args, Session&) -> Value {
+  return [reduction](const Arguments& args, Session& session) -> Value {
+    if (std::optional<Value> masked =
+            MaskedLibrary<local::ma::Local>::reduction(local_library().registry(), args, session))
+      return *std::move(masked);
     const local::ReductionInfo& row = local::info(reduction);
     const bool is_count = reduction == "count_nonzero"_reduction;  // without `out` and `where`
     local::ReduceOptions options;

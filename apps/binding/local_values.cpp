@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/apps/binding/masked.h"
 #include "quarry/local/ndarray/print.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -137,6 +138,7 @@ NdArray to_ndarray(const Value& value, std::optional<DType> dtype) {
 
 std::string local_repr(const Value& value) {
   return repr(value, [](const Value& item) {
+    if (const LocalMasked* masked = masked_in<local::ma::Local>(item)) return masked_repr(*masked);
     const NdArray& array = *item.as<NdArray>();
     if (array.ndim() > 0) return array.repr();
     if (local::print_options().legacy <= local::PrintLegacy::v1_25) return array.to_string();
@@ -148,6 +150,7 @@ std::string local_repr(const Value& value) {
 
 std::string local_text(const Value& value) {
   if (const NdArray* array = value.as<NdArray>()) return array->to_string();
+  if (const LocalMasked* masked = masked_in<local::ma::Local>(value)) return masked_text(*masked);
   if (const auto* text = value.as<std::string>()) return *text;
   if (const auto* dtype = value.as<DTypeValue>()) return local::name(dtype->dtype);
   return local_repr(value);

@@ -2,8 +2,10 @@
 #include "quarry/apps/binding/tables.h"
 
 #include "quarry/apps/binding/both.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/binding/table_names.h"
 #include "quarry/apps/binding/ufunc_calls.h"
+#include "quarry/apps/language/library.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 
@@ -65,7 +67,10 @@ Handler ufunc_handler(std::vector<Op> outputs) {
 }
 
 Handler reduction_handler(Reduction reduction) {
-  return [reduction](const Arguments& args, Session&) -> Value {
+  return [reduction](const Arguments& args, Session& session) -> Value {
+    if (std::optional<Value> masked =
+            MaskedLibrary<ma::Chunked>::reduction(chunked_library().registry(), args, session))
+      return *std::move(masked);
     const local::ReductionInfo& row = local::info(reduction);
     const std::string name = args.function().name + "(): ";
     refuse_out(args);

@@ -9,7 +9,7 @@ using local::TypeError;
 
 namespace {
 
-bool is_array(const Value& value) { return value.is<Array>() || value.is<local::NdArray>(); }
+bool is_array(const Value& value) { return value.is<Array>() || value.is<local::NdArray>() || value.is<MaskedValue>(); }
 
 constexpr int64_t kMostItems = 1 << 20;
 

@@ -375,7 +375,7 @@ class Evaluator {
       if (std::optional<Value> value = at(node.name_span, [&] { return library_.attribute(object, node.name); })) {
         return *value;
       }
-      if (const Function* method = library_.registry().method(node.name)) {
+      if (const Function* method = library_.method(object, node.name)) {
         return FunctionValue{method, std::make_shared<const Value>(object)};
       }
       std::vector<std::string> names = library_.attribute_names();
@@ -462,6 +462,9 @@ class Evaluator {
     const std::string prefix = top ? "" : module.name + ".";
     if (const Function* function = library_.registry().function(prefix + node.name)) {
       return FunctionValue{function, nullptr};
+    }
+    if (!top) {
+      if (std::optional<Value> value = library_.constant(prefix + node.name)) return *value;
     }
     if (top) {
       if (std::optional<Value> value = library_.constant(node.name)) return *value;
@@ -584,8 +587,10 @@ class Evaluator {
       for (size_t i = 0; i < args.values().size(); ++i) {
         inner.insert_or_assign(args.function().parameters[i].name, args.values()[i]);
       }
-      const bool is_local = std::any_of(args.values().begin(), args.values().end(),
-                                        [](const Value& value) { return value.is<local::NdArray>(); });
+      const bool is_local = std::any_of(args.values().begin(), args.values().end(), [](const Value& value) {
+        const auto* masked = value.as<MaskedValue>();
+        return value.is<local::NdArray>() || (masked != nullptr && masked->local);
+      });
       const Library& library = is_local ? local_library() : *environment->library;
       return Evaluator(source, *environment, library, std::move(inner)).run(*body);
     };

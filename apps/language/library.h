@@ -36,6 +36,8 @@ class Library {
                        const Value& value) const = 0;
   virtual std::optional<Value> attribute(const Value& array, std::string_view name) const = 0;
   virtual std::vector<std::string> attribute_names() const = 0;
+  // A method of such an array; null if unknown.
+  virtual const Function* method(const Value&, std::string_view name) const { return registry().method(name); }
   // Of a function: add.nin.
   virtual std::optional<Value> function_attribute(std::string_view, std::string_view) const { return std::nullopt; }
   // dtype(value) and, for Python's types, int(value) of an array; numbers of Python's types are the evaluator's.

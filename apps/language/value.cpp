@@ -92,6 +92,7 @@ struct TypeName {
   std::string operator()(const ModuleValue&) const { return "module"; }
   std::string operator()(const GeneratorValue&) const { return "Generator"; }
   std::string operator()(const SeedSequenceValue&) const { return "SeedSequence"; }
+  std::string operator()(const MaskedValue&) const { return "MaskedArray"; }
   std::string operator()(const Array&) const { return "array"; }
   std::string operator()(const local::NdArray&) const { return "array"; }
 };
@@ -140,7 +141,7 @@ std::string repr(const Value& value, const std::function<std::string(const Value
     }
     return text + "}";
   }
-  if (value.is<Array>() || value.is<local::NdArray>()) return array(value);
+  if (value.is<Array>() || value.is<local::NdArray>() || value.is<MaskedValue>()) return array(value);
   if (const auto* dtype = value.as<DTypeValue>()) return "dtype('" + text_of(*dtype) + "')";
   if (const auto* slice = value.as<local::Slice>()) {
     return "slice(" + bound(slice->start) + ", " + bound(slice->stop) + ", " + bound(slice->step) + ")";

@@ -21,6 +21,14 @@ class SeedSequence;
 namespace quarry::random {
 class Generator;
 }  // namespace quarry::random
+namespace quarry::local::ma {
+struct Local;
+template <class Kind>
+class BasicMaskedArray;
+}  // namespace quarry::local::ma
+namespace quarry::ma {
+struct Chunked;
+}  // namespace quarry::ma
 
 namespace quarry::apps::expression {
 
@@ -61,12 +69,19 @@ struct SeedSequenceValue {
   std::shared_ptr<local::SeedSequence> sequence;
 };
 
+// A masked array of one process or a chunked one. Copies of the value share it, as Python's names do.
+struct MaskedValue {
+  std::shared_ptr<local::ma::BasicMaskedArray<local::ma::Local>> local = nullptr;
+  std::shared_ptr<local::ma::BasicMaskedArray<ma::Chunked>> chunked = nullptr;
+  bool is_word = false;  // ma.masked
+};
+
 class Value {
  public:
   using Variant =
       std::variant<None, bool, Int, double, std::complex<double>, std::string, Bytes, EllipsisValue, DTypeValue,
                    local::Slice, std::shared_ptr<const SequenceValue>, std::shared_ptr<const DictValue>, FunctionValue,
-                   ModuleValue, GeneratorValue, SeedSequenceValue, Array, local::NdArray>;
+                   ModuleValue, GeneratorValue, SeedSequenceValue, MaskedValue, Array, local::NdArray>;
   Value() = default;
   template <class T>
   requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)

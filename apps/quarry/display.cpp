@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/apps/binding/masked.h"
 #include "quarry/chunked/api/manipulation.h"
 
 namespace quarry::apps {
@@ -28,10 +29,29 @@ std::string array_repr(const Array& array, const NdArray& shown) {
   return std::string("np.") + local::name(array.dtype()) + "(" + shown.to_string() + ")";
 }
 
+using expression::ChunkedMasked;
+const ChunkedMasked* masked_in(const Value& value) { return expression::masked_in<ma::Chunked>(value); }
+
+// What is shown of a masked array, of the next parts.
+local::ma::MaskedArray shown_masked(const ChunkedMasked& array, const std::vector<NdArray>& shown, size_t& next) {
+  const NdArray& data = shown[next++];
+  std::optional<NdArray> mask;
+  if (array.mask_or_none()) mask = shown[next++];
+  return {data, mask, array.given_fill_value()};
+}
+
+std::string masked_str(const ChunkedMasked& array, const local::ma::MaskedArray& shown) {
+  return array.size() > kThreshold ? local::ma::summary_string(shown, array.shape()) : shown.to_string();
+}
+
 }  // namespace
 
 void collect_arrays(const Value& value, std::vector<Array>& arrays) {
   if (const Array* array = value.as<Array>()) arrays.push_back(*array);
+  if (const ChunkedMasked* masked = masked_in(value)) {
+    arrays.push_back(masked->data());
+    if (masked->mask_or_none()) arrays.push_back(*masked->mask_or_none());
+  }
   if (const expression::SequenceValue* sequence = value.sequence()) {
     for (const Value& item : sequence->items) collect_arrays(item, arrays);
   }
@@ -63,12 +83,19 @@ std::vector<std::string> display(std::span<const Value> values) {
   for (const Value& value : values) {
     if (const Array* array = value.as<Array>()) {
       texts.push_back(array_str(*array, shown[next++]));
+    } else if (const ChunkedMasked* masked = masked_in(value)) {
+      texts.push_back(masked_str(*masked, shown_masked(*masked, shown, next)));
     } else if (const auto* text = value.as<std::string>()) {
       texts.push_back(*text);
     } else if (const auto* dtype = value.as<expression::DTypeValue>()) {
       texts.emplace_back(local::name(dtype->dtype));
     } else {
-      texts.push_back(repr(value, [&](const Value& item) { return array_repr(*item.as<Array>(), shown[next++]); }));
+      texts.push_back(repr(value, [&](const Value& item) {
+        const ChunkedMasked* masked = masked_in(item);
+        if (masked == nullptr) return array_repr(*item.as<Array>(), shown[next++]);
+        const local::ma::MaskedArray part = shown_masked(*masked, shown, next);
+        return masked->size() > kThreshold ? masked_str(*masked, part) : expression::masked_repr(part);
+      }));
     }
   }
   return texts;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/display.h"
@@ -32,10 +33,14 @@ std::vector<Array> shown_arrays(std::span<const Value> values) {
 }
 
 // A file, or several whose names match a pattern, one after the other along axis 0.
-Array opened(const Input& input) {
+Value opened(const Input& input, bool masked) {
   std::error_code none;
   const bool is_pattern = input.file.find_first_of("*?[") != std::string::npos;
-  if (is_pattern && !std::filesystem::exists(input.file, none)) return open_hdf5(input.file, input.object, /*axis=*/0);
+  if (is_pattern && !std::filesystem::exists(input.file, none)) {
+    if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, /*axis=*/0));
+    return open_hdf5(input.file, input.object, /*axis=*/0);
+  }
+  if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object));
   return open_hdf5(input.file, input.object);
 }
 
@@ -45,7 +50,8 @@ class Evaluation {
 
   int run() {
     environment_.other = {&expression::local_library(), "--local has it"};
-    for (const Input& input : parse_inputs(options_.inputs)) environment_.variables.emplace(input.name, opened(input));
+    for (const Input& input : parse_inputs(options_.inputs))
+      environment_.variables.emplace(input.name, opened(input, options_.masked));
     warn_of_unused_chunks();
     environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
@@ -71,8 +77,9 @@ class Evaluation {
     if (!job_.root() || !chunks || environment_.variables.empty()) return;
     const bool used =
         std::ranges::any_of(environment_.variables, [&](const std::pair<const std::string, Value>& variable) {
-          const auto* array = variable.second.as<Array>();
-          return array == nullptr || array->ndim() == chunks->size();
+          std::vector<Array> arrays;
+          collect_arrays(variable.second, arrays);
+          return arrays.empty() || arrays[0].ndim() == chunks->size();
         });
     if (used) return;
     fmt::print(stderr,
@@ -116,21 +123,21 @@ class Evaluation {
 
   int store_values(const std::vector<ScriptResult>& results) {
     const FileObject output = parse_output(options_.output);
-    std::vector<StoreItem> items;
+    std::vector<ma::FilledItem> items;
     for (const ScriptResult& result : results) {
-      const std::vector<StoreItem> parts = store_items(output_path(result.name, output.object), result.value);
+      const std::vector<ma::FilledItem> parts = store_items(output_path(result.name, output.object), result.value);
       items.insert(items.end(), parts.begin(), parts.end());
     }
     std::vector<std::string> paths;
     std::set<std::string> seen;
-    for (const StoreItem& item : items) {
+    for (const auto& [item, fill_value] : items) {
       if (!seen.insert(item.path).second) throw InvalidArgument("two results would be stored as " + item.path);
       paths.push_back(item.path);
     }
     const StoreOptions store_options = options_.common.store(options_.overwrite);
     job_.on_root([&] { check_output(output.file, paths, options_.overwrite); });
     std::vector<Array> arrays;
-    for (const StoreItem& item : items) arrays.push_back(item.array);
+    for (const auto& [item, fill_value] : items) arrays.push_back(item.array);
     const std::string& title = options_.script.empty() ? options_.expression : options_.script;
     if (options_.common.plan()) {
       job_.print_plan(title, arrays, /*write=*/true);
@@ -138,7 +145,7 @@ class Evaluation {
     }
     if (!options_.keep_going) job_.note_plan(title, arrays, /*write=*/true);
     if (!options_.keep_going) {
-      store(output.file, items, store_options);
+      ma::store(output.file, items, store_options);
       return 0;
     }
     return store_what_works(output.file, results, output.object, store_options);
@@ -147,13 +154,13 @@ class Evaluation {
   // Together if that works; else each result by itself, so that the failing ones are known.
   int store_what_works(const std::string& file, const std::vector<ScriptResult>& results, const std::string& object,
                        const StoreOptions& store_options) {
-    std::vector<StoreItem> all, good;
+    std::vector<ma::FilledItem> all, good;
     for (const ScriptResult& result : results) {
-      const std::vector<StoreItem> parts = store_items(output_path(result.name, object), result.value);
+      const std::vector<ma::FilledItem> parts = store_items(output_path(result.name, object), result.value);
       all.insert(all.end(), parts.begin(), parts.end());
     }
     try {
-      store(file, all, store_options);
+      ma::store(file, all, store_options);
       return 0;
     } catch (const local::Cancelled&) {
       throw;
@@ -162,8 +169,8 @@ class Evaluation {
     int status = 0;
     for (const ScriptResult& result : results) {
       try {
-        std::vector<StoreItem> parts = store_items(output_path(result.name, object), result.value);
-        for (StoreItem& part : parts) part.array = part.array.persist();
+        std::vector<ma::FilledItem> parts = store_items(output_path(result.name, object), result.value);
+        for (auto& [part, fill_value] : parts) part.array = part.array.persist();
         good.insert(good.end(), parts.begin(), parts.end());
       } catch (const local::Cancelled&) {
         throw;
@@ -173,7 +180,7 @@ class Evaluation {
         status = kFailureStatus;
       }
     }
-    if (!good.empty()) store(file, good, store_options);
+    if (!good.empty()) ma::store(file, good, store_options);
     return status;
   }
 
@@ -206,7 +213,13 @@ RunCommand add_eval_command(CLI::App& parser) {
       ->type_name("NAME=FILE:/PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("-o,--output", options->output, "Where the result is stored (default path /result)")
+  command->add_flag("--masked", options->masked,
+                    "Inputs are masked arrays, by their attributes _FillValue, missing_value, valid_min, valid_max and "
+                    "valid_range");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Where the result is stored (default path /result); a masked one with its fill value in place of "
+                   "masked elements, and as the attribute _FillValue")
       ->type_name("FILE[:/PATH]");
   command->add_option("-f,--file", options->script, "Statements `name = EXPR`, one a line; all are computed together")
       ->type_name("SCRIPT");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "quarry/apps/binding/local_values.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/failure.h"
@@ -31,6 +32,7 @@ struct LocalItem {
   std::string path;
   std::optional<NdArray> array;
   std::optional<io::OutputText> text = {};
+  std::optional<local::Scalar> fill_value = {};  // of a masked array
 };
 
 // str, bytes, and a dtype as its name.
@@ -46,8 +48,9 @@ bool is_split(const Value& value) {
   const expression::SequenceValue* sequence = value.sequence();
   if (sequence == nullptr) return false;
   if (!sequence->is_list || !sequence->fields.empty()) return true;
-  return std::any_of(sequence->items.begin(), sequence->items.end(),
-                     [](const Value& item) { return item.is<NdArray>() || text_of(item) || is_split(item); });
+  return std::any_of(sequence->items.begin(), sequence->items.end(), [](const Value& item) {
+    return item.is<NdArray>() || item.is<expression::MaskedValue>() || text_of(item) || is_split(item);
+  });
 }
 
 void collect_items(const std::string& path, const Value& value, std::vector<LocalItem>& items) {
@@ -65,6 +68,12 @@ void collect_items(const std::string& path, const Value& value, std::vector<Loca
     items.push_back({path, std::nullopt, text});
     return;
   }
+  if (const auto* masked = expression::masked_in<local::ma::Local>(value)) {
+    std::optional<local::Scalar> fill_value;
+    if (masked->mask_or_none()) fill_value = local::Scalar::strong(masked->fill_value(), masked->dtype());
+    items.push_back({path, masked->filled(), std::nullopt, fill_value});
+    return;
+  }
   if (!expression::is_local_operand(value)) {
     throw local::TypeError("the result is a " + type_name(value) + ", which cannot be stored");
   }
@@ -72,16 +81,15 @@ void collect_items(const std::string& path, const Value& value, std::vector<Loca
 }
 
 // A file's data set, whole, on the current device.
-NdArray read_input(const Input& input) {
-  const std::shared_ptr<io::Dataset> dataset = io::Dataset::open(input.file, input.object);
-  const io::DatasetInfo& info = dataset->info();
+NdArray read_whole(const io::Dataset& dataset) {
+  const io::DatasetInfo& info = dataset.info();
   const local::Region region = local::Region::whole(info.shape);
-  std::vector<std::byte> scratch(static_cast<size_t>(dataset->read_scratch_bytes(region)));
+  std::vector<std::byte> scratch(static_cast<size_t>(dataset.read_scratch_bytes(region)));
   const local::ExecContext host = local::default_context(local::kCpu);
   const NdArray array(info.shape, info.dtype, host);
   if (array.size() == 0) return array.to(local::current_context().device);
-  dataset->read(region, array.raw(), scratch);
-  if (dataset->info().swapped) {
+  dataset.read(region, array.raw(), scratch);
+  if (dataset.info().swapped) {
     const auto part = static_cast<size_t>(local::itemsize(local::real_type(info.dtype)));
     auto* bytes = static_cast<char*>(array.raw());
     for (int64_t at = 0; at < array.nbytes(); at += static_cast<int64_t>(part)) {
@@ -89,6 +97,14 @@ NdArray read_input(const Input& input) {
     }
   }
   return array.to(local::current_context().device);
+}
+
+// Masked by its attributes, if wanted.
+Value read_input(const Input& input, bool masked) {
+  const std::shared_ptr<io::Dataset> dataset = io::Dataset::open(input.file, input.object);
+  const NdArray array = read_whole(*dataset);
+  if (!masked) return array;
+  return expression::masked_value(local::ma::masked_missing(array, ma::missing_values(dataset->info().attributes)));
 }
 
 void reject(const local::OptionValue& value) {
@@ -105,7 +121,7 @@ class LocalEvaluation {
 
   int run() {
     for (const Input& input : parse_inputs(options_.inputs))
-      environment_.variables.emplace(input.name, read_input(input));
+      environment_.variables.emplace(input.name, read_input(input, options_.masked));
     return options_.script.empty() ? run_expression() : run_script();
   }
 
@@ -155,7 +171,8 @@ class LocalEvaluation {
       if (item.text)
         specs.push_back({item.path, {}, DType::uint8, std::nullopt, {}, {}, item.text});
       else
-        specs.push_back({item.path, item.array->shape(), item.array->dtype(), std::nullopt, {}, {}});
+        specs.push_back(
+            {item.path, item.array->shape(), item.array->dtype(), std::nullopt, {}, {}, {}, item.fill_value});
     }
     if (how.chunks || !how.filters.empty()) throw InvalidArgument("--out-chunks and --out-filter are not for --local");
     check_output(output.file, paths, options_.overwrite);

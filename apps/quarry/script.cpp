@@ -4,6 +4,7 @@
 #include <map>
 
 #include "quarry/apps/binding/arrays.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/parser.h"
 
 namespace quarry::apps {
@@ -13,24 +14,25 @@ using expression::Value;
 namespace {
 
 bool holds_array(const Value& value) {
-  if (value.is<Array>()) return true;
+  if (value.is<Array>() || value.is<expression::MaskedValue>()) return true;
   const expression::SequenceValue* sequence = value.sequence();
   return sequence != nullptr && std::any_of(sequence->items.begin(), sequence->items.end(), holds_array);
 }
 
 }  // namespace
 
-std::vector<StoreItem> store_items(const std::string& path, const Value& value) {
+std::vector<ma::FilledItem> store_items(const std::string& path, const Value& value) {
   if (const expression::SequenceValue* tuple = value.sequence();
       tuple != nullptr && (!tuple->is_list || holds_array(value))) {
     if (tuple->items.empty()) throw local::TypeError("an empty tuple has nothing to store");
-    std::vector<StoreItem> items;
+    std::vector<ma::FilledItem> items;
     for (size_t i = 0; i < tuple->items.size(); ++i) {
-      const std::vector<StoreItem> inner = store_items(path + "." + std::to_string(i), tuple->items[i]);
+      const std::vector<ma::FilledItem> inner = store_items(path + "." + std::to_string(i), tuple->items[i]);
       items.insert(items.end(), inner.begin(), inner.end());
     }
     return items;
   }
+  if (const auto* masked = expression::masked_in<ma::Chunked>(value)) return {ma::filled_item(path, *masked)};
   if (value.is<std::string>() || value.is<expression::Bytes>() || value.is<expression::DTypeValue>()) {
     throw local::TypeError("the result is a " + type_name(value) +
                            ", which chunked results do not store; eval --local -o stores it as an HDF5 string");
@@ -38,7 +40,7 @@ std::vector<StoreItem> store_items(const std::string& path, const Value& value) 
   if (!expression::is_operand(value)) {
     throw local::TypeError("the result is a " + type_name(value) + ", which cannot be stored");
   }
-  return {{path, expression::to_array(value)}};
+  return {{{path, expression::to_array(value)}}};
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/apps/language/evaluator.h"
+#include "quarry/chunked/api/ma.h"
 
 namespace quarry::apps {
 
@@ -26,7 +27,7 @@ Script evaluate_script(const std::string& path, const std::string& text, express
                        bool keep_going, const CheckStorable& check);
 
 // A value as the arrays it is stored as: `path`, or for tuples and lists `path.0`, `path.1` and so on. Throws TypeError
-// for what no array can hold.
-std::vector<StoreItem> store_items(const std::string& path, const expression::Value& value);
+// for what no array can hold. A masked array is filled, and its fill value noted.
+std::vector<ma::FilledItem> store_items(const std::string& path, const expression::Value& value);
 
 }  // namespace quarry::apps

@@ -178,7 +178,7 @@ def error_kind(error):
         return "index"
     if isinstance(error, TypeError):
         return "type"
-    if isinstance(error, (ValueError, OverflowError, ZeroDivisionError)):
+    if isinstance(error, (ValueError, OverflowError, ZeroDivisionError, np.ma.MaskError)):
         return "value"
     raise error
 
@@ -187,6 +187,12 @@ def stored(value):
     """A value as a file holds it (format.py)."""
     if value is None:
         return Parts(b"\0")
+    if value is np.ma.masked:
+        return Parts(b"\6")
+    if isinstance(value, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(value)
+        data = np.where(mask, np.zeros((), value.dtype), value.data)
+        return b"\5" + pooled(np.ascontiguousarray(data).reshape(data.shape)) + pooled(np.ascontiguousarray(mask).reshape(mask.shape))
     if isinstance(value, np.ndarray | np.generic):
         value = np.asarray(value)
         if value.dtype.name not in DTYPES:

@@ -11,7 +11,8 @@ A call is u8 kind (see Kind), then what the kind needs.
     A result is u8 tag: 0 arrays (u8 count, then arrays), 1 TypeError, 2 ValueError, 3 IndexError.
 An expression is its text, u8 number of inputs, (name, u32 pool array) each; f64 ulp, norm, atol; u8 error (0: none,
 1 TypeError, 2 ValueError, 3 IndexError, 4 AxisError) and without one the value: u8 tag, then
-    0 None: nothing, 1 array: u32 pool array, 2 str: string, 3 dtype: u8, 4 sequence: u32 count, that many values.
+    0 None: nothing, 1 array: u32 pool array, 2 str: string, 3 dtype: u8, 4 sequence: u32 count, that many values,
+    5 masked array: u32 pool arrays data (0 where masked) and mask, 6 ma.masked: nothing.
 A table is rows until the end: u32 number of fields, a string each.
 
 In Python a record is Parts: raw bytes between arrays, which are in the pool or inline. So records can be compared with
@@ -260,6 +261,10 @@ class Decoder:
                 return Parts(tag + self.raw(1))
             case 4:
                 return tag + self.counted("<I", self.value)
+            case 5:
+                return tag + self.pooled() + self.pooled()
+            case 6:
+                return Parts(tag)
         raise ValueError(f"a value with tag {tag[0]}")
 
     def expression(self):
