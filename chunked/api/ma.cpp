@@ -19,6 +19,7 @@
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/device/range.h"
 #include "quarry/local/ops/reduction/missing.h"
 #include "quarry/local/ops/ufunc/compositions.h"
 

@@ -203,13 +203,22 @@ MaskedArray masked_missing(const MaskedArray& a, const local::ma::MissingValues&
 Array getdata(const MaskedArray& a) { return a.data(); }
 Array getmaskarray(const MaskedArray& arr) { return arr.mask(); }
 Array filled(const MaskedArray& a, const std::optional<Operand>& fill_value) { return a.filled(fill_value); }
-Array compressed(const MaskedArray& x) { return x.compressed(); }
+Array compressed(const MaskedArray& x) {
+  const local::Range named("ma.compressed");
+  return x.compressed();
+}
 void set_fill_value(MaskedArray& a, const std::optional<Scalar>& fill_value) { a.set_fill_value(fill_value); }
-bool is_masked(const MaskedArray& x) { return x.is_masked(); }
+bool is_masked(const MaskedArray& x) {
+  const local::Range named("ma.is_masked");
+  return x.is_masked();
+}
 Array count_masked(const MaskedArray& arr, const Axes& axis) {
   return functions::reduce("count_nonzero"_reduction, arr.mask(), axis, {});
 }
-std::vector<Array> nonzero(const MaskedArray& a) { return a.nonzero(); }
+std::vector<Array> nonzero(const MaskedArray& a) {
+  const local::Range named("ma.nonzero");
+  return a.nonzero();
+}
 
 MaskedArray apply(Op op, std::span<const Operand> args) { return local::ma::MaskedOperators<Kind>::apply(op, args); }
 
@@ -275,6 +284,7 @@ MaskedArray dot(const MaskedArray& a, const MaskedArray& b) {
 }
 
 bool allequal(const MaskedArray& a, const MaskedArray& b, bool fill_value) {
+  const local::Range named("ma.allequal");
   const Operand args[] = {a, b};
   const MaskedArray same = apply("equal"_op, args);
   if (!same.mask_or_none() || fill_value)

@@ -7,6 +7,7 @@
 #include <limits>
 #include <ostream>
 
+#include "quarry/local/device/range.h"
 #include "quarry/local/ndarray/print.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/index_support.h"

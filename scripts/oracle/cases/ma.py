@@ -203,7 +203,7 @@ def making():
                  "ma.dot(y, i)", "y.dot(i)", "ma.dot(y.reshape(5, 1), y.reshape(1, 5))", "ma.dot(ma.masked_array(i, mask=True), i)", "ma.fix_invalid(x)", "ma.fix_invalid(x).data",
                  "ma.fix_invalid(x, fill_value=-3.0).data", "ma.fix_invalid(x, mask=[1, 0, 0, 0, 0, 0, 0])", "ma.fix_invalid(i)", "(ma.set_fill_value(y, 9), y.fill_value)[0]",
                  "ma.default_fill_value(i)", "ma.default_fill_value(x)", "ma.default_fill_value(True)", "ma.default_fill_value(1j)", "ma.nomask", "ma.masked", "ma.masked + 1",
-                 "ma.set_fill_value(i, 3)", "ma.anom(y)", "ma.median(i)", "ma.argsort(y)", "ma.cumsum(y)", "ma.cumprod(y)", "ma.min(y, axis=0)", "ma.ptp(y)",
+                 "ma.set_fill_value(i, 3)", "ma.anom(y)", "ma.median(i)", "ma.cumsum(y)", "ma.cumprod(y)", "ma.min(y, axis=0)", "ma.ptp(y)",
                  "ma.array(i, mask=m, hard_mask=False)", "ma.MaskedArray(i, m)", "ma.any(y)", "ma.all(y)", "ma.var(y)", "ma.std(y)", "ma.mean(y)", "ma.sum(y)", "ma.prod(y)", "ma.max(y)"]:
         yield case(named(text, "y", "ma.masked_array(i, mask=m)"), i=i, m=m, x=x, atol=1e-12)
 
@@ -238,6 +238,8 @@ def printing():
     for dtype in ["float64", "float32", "int32", "bool", "complex128"]:
         with np.errstate(all="ignore"):
             x = a.astype(dtype)
+        if dtype == "complex128":  # sums print as they are rounded
+            x = np.array([[1 + 2j, 2, -3j], [4, 5 - 1j, 0.5]])
         for text in ["str(x)", "repr(x)", "str(x[0])", "repr(x[1])", "str(x.sum())", "str(x[0, 0])", "repr(x.sum(0))", "str(x.reshape(6))", "repr(x.reshape(1, 6))"]:
             if dtype == "int32" and "1e20" in str(a):
                 x = np.array([[1, 2, -3], [4, 5, 600]], "int32")

@@ -33,7 +33,7 @@ def find(name):
     found = np
     for part in name.split("."):
         found = getattr(found, part, None)
-    return found, name.startswith("random.Generator.")
+    return found, name.startswith(("random.Generator.", "ma.MaskedArray."))
 
 
 def row(name):
