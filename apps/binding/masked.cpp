@@ -173,7 +173,8 @@ void add_masked_ufuncs(Registry& registry) {
             args.values()[i], args.function().name + "(): " + args.function().parameters[i].name, keep));
       return decayed_value(local::ma::MaskedOperators<K>::apply(op, operands));
     };
-    registry.add_function(std::string("ma.") + name, is_unary ? "(a)" : "(a, b)", handler,
+    const char* const signature = is_unary ? "(a)" : std::string_view(name).ends_with("_shift") ? "(a, n)" : "(a, b)";
+    registry.add_function(std::string("ma.") + name, signature, handler,
                           "The ufunc; masks are united, and what is outside of its domain is masked.",
                           std::is_same_v<K, ma::Chunked> ? Memory::streams : Memory::unknown);
   }

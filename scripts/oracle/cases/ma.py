@@ -222,9 +222,10 @@ def parts():
                          "x[:1].squeeze()", "x.take([0, 5, 3])", "x.take([2, 0], axis=1)", "x.repeat(2, axis=1)", "x.repeat(3)", "x.diagonal()", "x.trace()", "x.copy()",
                          "x.compress([True, False, True], axis=0)", "x.compressed()", "x.nonzero()", "x.filled()", "x.count(1)", "ma.transpose(x, (2, 0, 1))", "ma.reshape(x, (2, 12))",
                          "ma.ravel(x)", "ma.take(x, [1, 2], axis=0)", "x.astype('complex64')"]:
-                if text == "x.trace()" and dtype == "bool" or text == "x.filled()" and dtype == "int16":
+                # numpy.ma's trace() of integers is float64 by accident (astype(None)).
+                if text == "x.trace()" and dtype != "float64" or text == "x.filled()" and dtype == "int16":
                     continue
-                    yield case(named(text, "x", "ma.masked_array(a, mask=m)"), a=each, m=m, b=mask_of((3, 4, 2), 12), ulp=4, atol=1e-13)
+                yield case(named(text, "x", "ma.masked_array(a, mask=m)"), a=each, m=m, b=mask_of((3, 4, 2), 12), ulp=4, atol=1e-13)
     for text in ["x[9]", "x[:, 9]", "x[0, 0, 0, 0]", "x.reshape(5, 5)", "x.transpose(0, 0, 1)", "x.take([99])", "x.squeeze(0)", "x[[9]]", "x.filled(x[:2].data)", "x.sum(5)", "x + x[:2]"]:
         yield case(named(text, "x", "ma.masked_array(x, mask=m)"), x=x, m=m)
     s, k = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 0.5]), np.array([0, 1, 0, 0, 1, 0], "bool")
@@ -241,7 +242,7 @@ def printing():
         if dtype == "complex128":  # sums print as they are rounded
             x = np.array([[1 + 2j, 2, -3j], [4, 5 - 1j, 0.5]])
         for text in ["str(x)", "repr(x)", "str(x[0])", "repr(x[1])", "str(x.sum())", "str(x[0, 0])", "repr(x.sum(0))", "str(x.reshape(6))", "repr(x.reshape(1, 6))"]:
-            if dtype == "int32" and "1e20" in str(a):
+            if dtype == "int32":
                 x = np.array([[1, 2, -3], [4, 5, 600]], "int32")
             yield case(named(text, "x", "ma.masked_array(x, mask=m)"), x=x, m=m)
     for text in ["str(ma.masked_array(x))", "repr(ma.masked_array(x))", "str(ma.masked_array(arange(30), mask=arange(30) % 3 == 0))", "str(ma.masked)", "repr(ma.masked)",

@@ -21,6 +21,8 @@ def default(value):
         return "-"
     if value is np._NoValue:
         return "?"
+    if isinstance(value, np.bool):  # ma.nomask
+        return repr(bool(value))
     if isinstance(value, type):
         return f"dtype('{np.dtype(value).name}')"
     return repr(value)

@@ -2,6 +2,7 @@
 // of tests/oracle/signature_differences.txt.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -117,9 +118,12 @@ TEST(Signatures, AreNumPys) {
     std::vector<Described> numpys;
     for (const std::string& field : std::span(row).subspan(1))
       numpys.push_back({field[0], field.substr(2, field.find(' ', 2) - 2), field.substr(field.find(' ', 2) + 1)});
+    // numpy.ma passes "*args, **kwargs" on to the plain functions.
+    const auto is_kind = [](char kind) { return [kind](const Described& p) { return p.kind == kind; }; };
+    if (name.starts_with("ma.") && std::any_of(numpys.begin(), numpys.end(), is_kind('w')))
+      numpys.erase(std::remove_if(numpys.begin(), numpys.end(), is_kind('v')), numpys.end());
     ++count;
-    const bool has_self =
-        is_method || name.starts_with("random.Generator.") || name.starts_with("ma.MaskedArray.");
+    const bool has_self = is_method || name.starts_with("random.Generator.") || name.starts_with("ma.MaskedArray.");
     for (const auto& [parameter, what] : differences(parameters_of(*function, has_self), numpys))
       EXPECT_TRUE(allowed(parameter)) << name << function->signature << ": " << parameter << " " << what;
   }
