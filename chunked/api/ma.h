@@ -6,7 +6,10 @@
 //   const ql::ma::MaskedArray means = qy::ma::to_host(x.mean(0));
 #pragma once
 
+#include <iosfwd>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,7 @@ struct Chunked {
   using IndexTerm = quarry::IndexTerm;
   using Fusing = quarry::Fusing;
   static const Array* array_of(const Operand& operand) { return operand.is_array() ? &operand.array() : nullptr; }
+  static bool same(const Array& a, const Array& b) { return a.node() == b.node(); }
   template <class... Terms>
   static std::vector<IndexTerm> index_terms(const Terms&... terms) {
     std::vector<IndexTerm> index;

@@ -1,6 +1,13 @@
 // Masked arrays of one process: quarry::local::ma, NumPy's numpy.ma.
 #pragma once
 
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/ops/fuse/fusing.h"
 #include "quarry/local/ops/indexing/elements.h"
@@ -15,6 +22,10 @@ struct Local {
   using IndexTerm = local::IndexTerm;
   using Fusing = local::Fusing;
   static const NdArray* array_of(const Arg& arg) { return arg.array(); }
+  // Whether both are known to have the same elements, as x and x + 1 have one mask.
+  static bool same(const NdArray& a, const NdArray& b) {
+    return a.buffer() == b.buffer() && a.offset() == b.offset() && a.shape() == b.shape() && a.strides() == b.strides();
+  }
   template <class... Terms>
   static std::vector<IndexTerm> index_terms(const Terms&... terms) {
     std::vector<IndexTerm> index;

@@ -85,6 +85,7 @@ std::optional<ArrayOf<K>> united(std::span<const BasicMaskedOperand<K>> args, co
       mask = *arg.mask();
       continue;
     }
+    if (K::same(*mask, *arg.mask())) continue;
     const typename K::Operand both[] = {*mask, *arg.mask()};
     mask = functions::apply("logical_or"_op, both);
   }
@@ -379,8 +380,18 @@ BasicMaskedArray<K> BasicMaskedArray<K>::std(const Axes& axis, const Options& op
 
 template <class K>
 BasicMaskedArray<K> BasicMaskedArray<K>::ptp(const Axes& axis, const Options& options) const {
-  const BasicMaskedArray high = max(axis, options), low = min(axis, options);
-  return MaskedOperators<K>::apply("subtract"_op, {high, low});
+  if (!mask_) return MaskedOperators<K>::apply("subtract"_op, {max(axis, options), min(axis, options)});
+  const uint32_t axes = axis.mask(ndim());
+  typename K::Fusing f;
+  const ValueOf<K> x = f.input(data_), missing = f.input(*mask_);
+  const auto extreme = [&](Reduction reduction) {
+    return missing::extreme(f, reduction, x, missing, missing::worst_of(reduction, dtype()));
+  };
+  const std::vector<Array> parts =
+      f.reduce(shape(), axes, {extreme("max"_reduction), extreme("min"_reduction), missing::none(f, missing)});
+  const typename K::Operand range[] = {parts[0], parts[1]};
+  return BasicMaskedArray(without_axes<K>(functions::apply("subtract"_op, range), shape(), axes, options.keepdims),
+                          without_axes<K>(parts[2], shape(), axes, options.keepdims));
 }
 
 template <class K>

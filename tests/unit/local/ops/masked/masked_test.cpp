@@ -156,6 +156,7 @@ TEST(MaskedArray, AReductionIsOnePassOverDataAndMask) {
   m.mean(1);
   m.var(1);
   m.argmax();
+  m.ptp(1);
   EXPECT_LT(counted.peak_bytes(), x.size() / 2);  // half of what even a mask would take
 }
 
