@@ -20,18 +20,7 @@ namespace {
 
 using expression::chunked_library;
 using expression::local_library;
-using expression::SequenceValue;
 using local::DeviceKind;
-
-// The value with arrays of one process in place of chunked ones.
-ExpressionValue whole(const ExpressionValue& value) {
-  if (const Array* array = value.as<Array>()) return array->to_host();
-  const SequenceValue* sequence = value.sequence();
-  if (sequence == nullptr) return value;
-  std::vector<ExpressionValue> items;
-  for (const ExpressionValue& item : sequence->items) items.push_back(whole(item));
-  return sequence->is_list ? ExpressionValue::list(std::move(items)) : ExpressionValue::tuple(std::move(items));
-}
 
 Array cut_anyhow(const local::NdArray& array, std::mt19937& random) {
   constexpr int64_t kMostOfOne = 40;  // chunks of one element
@@ -116,7 +105,7 @@ TEST_P(ChunkedOracle, AnswersAsNumPy) {
     ++cases;
     std::mt19937 random(static_cast<unsigned>(number));
     const auto given = [&](const local::NdArray& array) { return cut_anyhow(array, random); };
-    const std::string wrong = outcome(reader, one, {&chunked_library(), given, whole, /*other_sums=*/true});
+    const std::string wrong = outcome(reader, one, {&chunked_library(), given, localised, /*other_sums=*/true});
     if (wrong.empty()) continue;
     if (differences.allows(one.expression + ": " + wrong))
       ++known;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "quarry/apps/binding/local_values.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/lexer.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/local_eval.h"
@@ -41,6 +42,12 @@ Expected read_expected(Reader& reader) {
       break;
     case Expected::Kind::array:
       result.array = reader.number<uint32_t>();
+      break;
+    case Expected::Kind::masked_array:
+      result.array = reader.number<uint32_t>();
+      result.mask = reader.number<uint32_t>();
+      break;
+    case Expected::Kind::masked:
       break;
     case Expected::Kind::text:
       result.text = reader.text();
@@ -103,8 +110,29 @@ class Comparison {
         }
         return "";
       }
+      case Expected::Kind::masked: {
+        const LocalMasked* masked = masked_in<local::ma::Local>(got);
+        const bool is_masked = masked != nullptr && masked->ndim() == 0 && masked->mask().item().as_bool();
+        return is_masked ? "" : "got a " + type_name(got) + ", expected masked";
+      }
+      case Expected::Kind::masked_array:
       case Expected::Kind::array:
         break;
+    }
+    if (const LocalMasked* masked = masked_in<local::ma::Local>(got)) {
+      // Without a mask it is as good as plain.
+      if (want.kind == Expected::Kind::masked_array) {
+        const std::string text = array_difference(masked->mask().to(kCpu), reader_.pool()[want.mask]);
+        if (!text.empty()) return "mask: " + text;
+      } else if (masked->is_masked()) {
+        return "got masked elements";
+      }
+      return array_difference(masked->filled(local::ma::Operand(0)).to(kCpu), reader_.pool()[want.array]);
+    }
+    if (want.kind == Expected::Kind::masked_array) {
+      const HostArray& mask = reader_.pool()[want.mask];
+      for (int64_t i = 0; i < mask.size(); ++i)
+        if (*mask.element(i) != 0) return "got no masked elements";
     }
     if (!is_local_operand(got) || got.sequence() != nullptr) return "got a " + type_name(got) + ", expected an array";
     return array_difference(to_ndarray(got).to(kCpu), reader_.pool()[want.array]);
@@ -204,6 +232,17 @@ Case read_case(Reader& reader) {
 
 std::string difference(const Reader& reader, const Case& one, const ExpressionValue& got) {
   return Comparison(reader, one).difference(got, one.expected);
+}
+
+ExpressionValue localised(const ExpressionValue& value) {
+  if (const auto* array = value.as<quarry::Array>()) return array->to_host();
+  if (const ChunkedMasked* masked = masked_in<quarry::ma::Chunked>(value))
+    return masked_value(quarry::ma::to_host(*masked));
+  const SequenceValue* sequence = value.sequence();
+  if (sequence == nullptr) return value;
+  std::vector<ExpressionValue> items;
+  for (const ExpressionValue& item : sequence->items) items.push_back(localised(item));
+  return sequence->is_list ? ExpressionValue::list(std::move(items)) : ExpressionValue::tuple(std::move(items));
 }
 
 std::string short_text(std::string text) {

@@ -21,8 +21,8 @@ std::vector<unsigned char> load_cases(const std::string& chapter);
 
 // As format.py says.
 struct Expected {
-  enum class Kind : uint8_t { none, array, text, dtype, sequence } kind = Kind::none;
-  uint32_t array = 0;  // of the pool
+  enum class Kind : uint8_t { none, array, text, dtype, sequence, masked_array, masked } kind = Kind::none;
+  uint32_t array = 0, mask = 0;  // of the pool
   std::string text;
   local::DType dtype{};
   std::vector<Expected> items;
@@ -49,6 +49,9 @@ struct Way {
 };
 // What went wrong, or nothing.
 std::string outcome(const oracle::Reader& reader, const Case& one, const Way& way);
+
+// The value with arrays of one process in place of chunked ones, which are computed.
+ExpressionValue localised(const ExpressionValue& value);
 
 // The first line of a text, cut to a length that fits a line.
 std::string short_text(std::string text);

@@ -16,6 +16,7 @@
 #include <set>
 
 #include "quarry/apps/binding/local_values.h"
+#include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/apps/language/lexer.h"
 #include "quarry/apps/language/parser.h"
@@ -168,10 +169,15 @@ std::string other_shape(const Reader& reader, const ExpressionValue& got, const 
       if (!text.empty()) return fmt::format("item {}: {}", i, text);
     }
   }
-  if (want.kind != Expected::Kind::array) return "";
+  if (want.kind != Expected::Kind::array && want.kind != Expected::Kind::masked_array) return "";
+  const HostArray& expected = reader.pool()[want.array];
+  if (const LocalMasked* masked = masked_in<local::ma::Local>(got)) {
+    if (masked->dtype() == expected.dtype && masked->shape() == expected.shape) return "";
+    return fmt::format("got {}{}, expected {}{}", local::name(masked->dtype()), to_string(masked->shape()),
+                       local::name(expected.dtype), to_string(expected.shape));
+  }
   if (!is_local_operand(got) || got.sequence() != nullptr) return "got a " + type_name(got) + ", expected an array";
   const NdArray array = to_ndarray(got);
-  const HostArray& expected = reader.pool()[want.array];
   if (array.dtype() == expected.dtype && array.shape() == expected.shape) return "";
   return fmt::format("got {}{}, expected {}{}", local::name(array.dtype()), to_string(array.shape()),
                      local::name(expected.dtype), to_string(expected.shape));
