@@ -36,6 +36,5 @@
 #include "quarry/local/ndarray/transfer.h"
 #include "quarry/local/ndarray/trial.h"
 #include "quarry/local/ops/fuse/fuse.h"
-#include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/sparse/sparse.h"
 #include "quarry/local/tools/benchmark.h"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/memory/budget.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/scheduler/graph.h"

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/scheduler/task.h"

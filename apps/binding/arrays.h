@@ -5,6 +5,7 @@
 #include <span>
 
 #include "quarry/apps/language/function.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
 namespace quarry::apps::expression {

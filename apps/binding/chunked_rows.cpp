@@ -4,6 +4,7 @@
 
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/products/einsum_plan.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::apps::expression::chunked_rows {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quarry/apps/language/value.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
 namespace quarry::apps::expression {

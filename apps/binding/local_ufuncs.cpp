@@ -12,6 +12,7 @@
 #include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 #include "quarry/local/ops/ufunc/operators.h"
 

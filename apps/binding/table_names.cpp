@@ -22,6 +22,7 @@ namespace {
 bool is_ufunc(Op op) {
   const local::OpInfo& row = local::info(op);
   switch (row.rule) {
+    case OpRule::part:
     case OpRule::cast:
     case OpRule::random:
     case OpRule::bounded:
@@ -37,9 +38,6 @@ bool is_ufunc(Op op) {
     case OpRule::scale:
     case OpRule::storage:
       break;
-  }
-  for (const local::MultiOutput& multi : local::multi_outputs()) {
-    if (std::string(row.name).starts_with(std::string(multi.name) + "_")) return false;
   }
   return op != "clip"_op;
 }

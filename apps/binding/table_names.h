@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
 namespace quarry::apps::expression {

@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   ql::Device other = ql::kCpu;
   if (options.device == ql::kCpu)
     other = {ql::DeviceKind::emulated, 0};
-  else if (ql::backend(options.device.kind).device_count() > 1)
+  else if (ql::device_count(options.device.kind) > 1)
     other = {options.device.kind, 1};
   const ql::DeviceScope scope(options.device);
   const ql::NdArray x = ql::arange(static_cast<double>(options.size)), y = x.to(other);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/apps/language/function.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
 namespace quarry::apps::expression {

@@ -4,6 +4,7 @@
 
 #include "quarry/apps/binding/masked.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::apps {
 

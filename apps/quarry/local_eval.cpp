@@ -14,6 +14,7 @@
 #include "quarry/chunked/runtime/resolve_options.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/output.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/policy.h"
 #include "quarry/local/memory/slab_pool.h"
 

@@ -5,6 +5,7 @@
 
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::apps {

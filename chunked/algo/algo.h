@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/chunked/expr/node.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry::algo {

@@ -13,6 +13,7 @@
 
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/chunk_function.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::algo {
 

@@ -14,6 +14,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/scans/scans.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 
 namespace quarry::algo {

@@ -38,12 +38,16 @@ class IndexTerm;
 class Operand;  // chunked/api/operand.h
 class View;
 
+namespace detail {
+
 // What may stand between the brackets of x(...): positions, slices, arrays of positions or of bools, and lists of such
 // arrays, as nonzero() gives.
 template <class T>
 concept ArrayTerms = std::is_base_of_v<std::vector<Array>, T>;
 template <class T>
-concept ChunkedIndexLike = local::BasicTerm<T> || ArrayTerms<T> || std::is_constructible_v<IndexTerm, const T&>;
+concept ChunkedIndexLike = local::detail::BasicTerm<T> || ArrayTerms<T> || std::is_constructible_v<IndexTerm, const T&>;
+
+}  // namespace detail
 
 // Methods: local/ndarray/methods.h. They are lazy.
 class Array : public local::ArrayMethods<Array, Array> {
@@ -62,9 +66,9 @@ class Array : public local::ArrayMethods<Array, Array> {
   static Array from_local(const NdArray& array);
 
   const Dims& shape() const;
-  int64_t shape(int64_t axis) const { return shape()[local::normalize_axis(axis, ndim())]; }
+  int64_t shape(int64_t axis) const { return shape()[local::detail::normalize_axis(axis, ndim())]; }
   int ndim() const { return shape().size(); }
-  int64_t size() const { return local::element_count(shape()); }
+  int64_t size() const { return local::detail::element_count(shape()); }
   DType dtype() const;
   int64_t nbytes() const { return size() * local::itemsize(dtype()); }
   const Grid& chunks() const;
@@ -78,15 +82,15 @@ class Array : public local::ArrayMethods<Array, Array> {
   // x(0, _), x(slice(1, -1), newaxis), x(rows, 2), x(mask); with one term also x[3], x[mask]. With arrays and masks
   // they are index() (selection.h), collective and blocking. Of a variable a View or Elements, which can be assigned
   // to: x(mask) = 0., x(_, 0) += y.
-  template <ChunkedIndexLike... Terms>
+  template <detail::ChunkedIndexLike... Terms>
   requires(sizeof...(Terms) > 0) auto operator()(const Terms&... terms) const&;
-  template <ChunkedIndexLike... Terms>
+  template <detail::ChunkedIndexLike... Terms>
   requires(sizeof...(Terms) > 0) auto operator()(const Terms&... terms) &;
-  template <ChunkedIndexLike Term>
+  template <detail::ChunkedIndexLike Term>
   auto operator[](const Term& term) const& {
     return (*this)(term);
   }
-  template <ChunkedIndexLike Term>
+  template <detail::ChunkedIndexLike Term>
   auto operator[](const Term& term) & {
     return (*this)(term);
   }
@@ -125,7 +129,7 @@ class Array : public local::ArrayMethods<Array, Array> {
   T item() const {
     return to_host().item<T>();
   }
-  template <local::Literal T>
+  template <local::detail::Literal T>
   operator T() const {
     return item<T>();
   }
@@ -143,7 +147,7 @@ class Array : public local::ArrayMethods<Array, Array> {
 class IndexTerm {
  public:
   using Variant = std::variant<int64_t, Slice, local::NewAxis, local::Ellipsis, Array>;
-  template <local::BasicTerm T>
+  template <local::detail::BasicTerm T>
   IndexTerm(const T& term) {
     if constexpr (std::is_integral_v<T>)
       value_ = static_cast<int64_t>(term);
@@ -164,7 +168,12 @@ class IndexTerm {
 // x[index] and x with x[index] = value (selection.h, assignment.h).
 Array index(const Array& x, std::span<const IndexTerm> terms);
 Array assigned(const Array& x, std::span<const IndexTerm> terms, const Operand& value);
-Array updated(const Array& x, std::span<const IndexTerm> terms, local::Op op, const Operand& value);
+
+namespace detail {
+
+Array updated(const Array& x, std::span<const IndexTerm> terms, local::detail::Op op, const Operand& value);
+
+}  // namespace detail
 
 // What a basic index of a variable gives: an array, and a place for values in the expression that makes it.
 //   x[0] = y;             // x names a new array; y broadcasts and is cast
@@ -259,19 +268,19 @@ inline View Array::operator[](std::span<const local::IndexItem> index) & {
 inline View Array::operator[](std::initializer_list<local::IndexItem> index) & {
   return (*this)[std::span<const local::IndexItem>(index.begin(), index.size())];
 }
-template <ChunkedIndexLike... Terms>
+template <detail::ChunkedIndexLike... Terms>
 requires(sizeof...(Terms) > 0) auto Array::operator()(const Terms&... terms) const& {
-  if constexpr ((local::BasicTerm<Terms> && ...)) {
-    const local::IndexItem items[] = {local::index_item(terms)...};
+  if constexpr ((local::detail::BasicTerm<Terms> && ...)) {
+    const local::IndexItem items[] = {local::detail::index_item(terms)...};
     return (*this)[std::span<const local::IndexItem>(items)];
   } else {
     return index(*this, detail::index_terms(terms...));
   }
 }
-template <ChunkedIndexLike... Terms>
+template <detail::ChunkedIndexLike... Terms>
 requires(sizeof...(Terms) > 0) auto Array::operator()(const Terms&... terms) & {
-  if constexpr ((local::BasicTerm<Terms> && ...)) {
-    const local::IndexItem items[] = {local::index_item(terms)...};
+  if constexpr ((local::detail::BasicTerm<Terms> && ...)) {
+    const local::IndexItem items[] = {local::detail::index_item(terms)...};
     return (*this)[std::span<const local::IndexItem>(items)];
   } else {
     return Elements(*this, detail::index_terms(terms...));

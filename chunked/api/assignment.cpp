@@ -222,7 +222,7 @@ Array assigned(const Array& x, std::span<const IndexTerm> terms, const Operand& 
   return assigned_basic(x, basic, changed);
 }
 
-Array updated(const Array& x, std::span<const IndexTerm> terms, local::Op op, const Operand& value) {
+Array detail::updated(const Array& x, std::span<const IndexTerm> terms, local::Op op, const Operand& value) {
   const IndexParts parts = parts_of(x, terms);
   const Array* mask = leading_mask(parts, terms.size());
   const Operand with_all[] = {x, value};

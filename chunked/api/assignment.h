@@ -25,12 +25,18 @@ Array assigned(const Array& x, std::span<const IndexTerm> terms, const Operand& 
 inline Array assigned(const Array& x, std::initializer_list<IndexTerm> terms, const Operand& value) {
   return assigned(x, std::span<const IndexTerm>(terms.begin(), terms.size()), value);
 }
+
+namespace detail {
+
 // x with x[index] op= value: repeated positions count once. Throws TypeError where the result does not cast to x's
 // dtype by same_kind.
-Array updated(const Array& x, std::span<const IndexTerm> terms, local::Op op, const Operand& value);
-inline Array updated(const Array& x, std::initializer_list<IndexTerm> terms, local::Op op, const Operand& value) {
+Array updated(const Array& x, std::span<const IndexTerm> terms, local::detail::Op op, const Operand& value);
+inline Array updated(const Array& x, std::initializer_list<IndexTerm> terms, local::detail::Op op,
+                     const Operand& value) {
   return updated(x, std::span<const IndexTerm>(terms.begin(), terms.size()), op, value);
 }
+
+}  // namespace detail
 
 // arr with values at the positions along an axis that argsort, argmin ... name; the other axes broadcast, the values
 // to the indices. Without an axis of the flattened array. Lazy: computing throws IndexError for positions outside.

@@ -27,7 +27,7 @@
 namespace quarry {
 
 // What a function of chunks is made of, from callables of one to four arrays or a span, with or without a place.
-using BlockFunction = ChunkFunction;
+using BlockFunction = detail::ChunkFunction;
 namespace detail {
 template <class R>
 std::vector<NdArray> as_results(R&& result) {
@@ -56,6 +56,8 @@ concept TakesArrays = []<size_t... I>(std::index_sequence<I...>) {
 void check_count(size_t given, size_t wanted);  // throws InvalidArgument
 }  // namespace detail
 
+namespace detail {
+
 template <class F>
 BlockFunction block_function(F f) {
   if constexpr (std::is_convertible_v<F, BlockFunction>) {
@@ -79,6 +81,8 @@ BlockFunction block_function(F f) {
     };
   }
 }
+
+}  // namespace detail
 
 // About a function, whatever it is used for.
 struct BlockOptions {
@@ -109,12 +113,12 @@ Array map_blocks(BlockFunction function, std::span<const Array> arrays, const Ma
 template <class F>
 Array map_blocks(F function, std::initializer_list<Array> arrays, const MapBlocksOptions& how = {},
                  const BlockOptions& options = {}) {
-  return map_blocks(block_function(std::move(function)), std::span<const Array>(arrays.begin(), arrays.size()), how,
-                    options);
+  return map_blocks(detail::block_function(std::move(function)), std::span<const Array>(arrays.begin(), arrays.size()),
+                    how, options);
 }
 template <class F>
 Array map_blocks(F function, const Array& array, const MapBlocksOptions& how = {}, const BlockOptions& options = {}) {
-  return map_blocks(block_function(std::move(function)), std::span<const Array>(&array, 1), how, options);
+  return map_blocks(detail::block_function(std::move(function)), std::span<const Array>(&array, 1), how, options);
 }
 
 struct BlockwiseOptions {
@@ -132,7 +136,7 @@ Array blockwise(BlockFunction function, const std::string& out, std::span<const 
 template <class F>
 Array blockwise(F function, const std::string& out, std::initializer_list<Indexed> arguments,
                 const BlockwiseOptions& how = {}, const BlockOptions& options = {}) {
-  return blockwise(block_function(std::move(function)), out,
+  return blockwise(detail::block_function(std::move(function)), out,
                    std::span<const Indexed>(arguments.begin(), arguments.size()), how, options);
 }
 
@@ -151,7 +155,7 @@ Array map_overlap(BlockFunction function, const Array& array, const MapOverlapOp
                   const BlockOptions& options = {});
 template <class F>
 Array map_overlap(F function, const Array& array, const MapOverlapOptions& how, const BlockOptions& options = {}) {
-  return map_overlap(block_function(std::move(function)), array, how, options);
+  return map_overlap(detail::block_function(std::move(function)), array, how, options);
 }
 
 struct GufuncOptions {
@@ -165,7 +169,7 @@ std::vector<Array> apply_gufunc(BlockFunction function, const std::string& signa
 template <class F>
 std::vector<Array> apply_gufunc(F function, const std::string& signature, std::initializer_list<Array> arrays,
                                 const GufuncOptions& how = {}, const BlockOptions& options = {}) {
-  return apply_gufunc(block_function(std::move(function)), signature,
+  return apply_gufunc(detail::block_function(std::move(function)), signature,
                       std::span<const Array>(arrays.begin(), arrays.size()), how, options);
 }
 

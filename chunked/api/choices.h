@@ -24,7 +24,7 @@ class Piece {
  public:
   template <class F>
   requires std::is_invocable_v<F, Array> Piece(F function) : value_(std::function<Array(const Array&)>(function)) {}
-  template <local::Literal T>
+  template <local::detail::Literal T>
   Piece(T value) : value_(Scalar(value)) {}
   const std::variant<std::function<Array(const Array&)>, Scalar>& value() const { return value_; }
 

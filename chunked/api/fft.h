@@ -14,12 +14,15 @@
 
 #include "quarry/chunked/api/array.h"
 
+namespace quarry::detail {
+inline std::vector<int64_t> last_two() { return {-2, -1}; }
+}  // namespace quarry::detail
+
 namespace quarry::fft {
 
 // "backward" (which none means: the inverse divides by the number of points), "ortho" or "forward".
 using Norm = std::optional<std::string_view>;
 using Lengths = std::optional<std::vector<int64_t>>;
-inline std::vector<int64_t> last_two() { return {-2, -1}; }
 
 // `n` cuts the axis off or fills it up with zeros. Throw InvalidArgument for lengths below 1 and another norm,
 // IndexError for axes, TypeError for a complex input where a real one is wanted.
@@ -39,9 +42,9 @@ Array fftn(const Array& a, const Lengths& s = {}, const Lengths& axes = {}, Norm
 Array ifftn(const Array& a, const Lengths& s = {}, const Lengths& axes = {}, Norm norm = {});
 Array rfftn(const Array& a, const Lengths& s = {}, const Lengths& axes = {}, Norm norm = {});
 Array irfftn(const Array& a, const Lengths& s = {}, const Lengths& axes = {}, Norm norm = {});
-Array fft2(const Array& a, const Lengths& s = {}, const Lengths& axes = last_two(), Norm norm = {});
-Array ifft2(const Array& a, const Lengths& s = {}, const Lengths& axes = last_two(), Norm norm = {});
-Array rfft2(const Array& a, const Lengths& s = {}, const Lengths& axes = last_two(), Norm norm = {});
-Array irfft2(const Array& a, const Lengths& s = {}, const Lengths& axes = last_two(), Norm norm = {});
+Array fft2(const Array& a, const Lengths& s = {}, const Lengths& axes = detail::last_two(), Norm norm = {});
+Array ifft2(const Array& a, const Lengths& s = {}, const Lengths& axes = detail::last_two(), Norm norm = {});
+Array rfft2(const Array& a, const Lengths& s = {}, const Lengths& axes = detail::last_two(), Norm norm = {});
+Array irfft2(const Array& a, const Lengths& s = {}, const Lengths& axes = detail::last_two(), Norm norm = {});
 
 }  // namespace quarry::fft

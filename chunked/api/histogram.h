@@ -18,7 +18,7 @@ namespace quarry {
 
 // NumPy's keyword arguments of histograms.
 struct HistogramOptions {
-  local::NamedOnly only_by_name = local::NamedOnly();
+  local::detail::NamedOnly only_by_name = local::detail::NamedOnly();
   std::optional<std::pair<Scalar, Scalar>> range = std::nullopt;  // {{0, 1}}
   std::optional<bool> density = std::nullopt;
   std::optional<Array> weights = std::nullopt;

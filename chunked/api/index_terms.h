@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry {
 

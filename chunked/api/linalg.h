@@ -11,7 +11,7 @@
 
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/api/linalg.h"
-#include "quarry/local/program/engine.h"
+#include "quarry/local/program/triangle.h"
 
 namespace quarry {
 

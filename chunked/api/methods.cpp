@@ -2,6 +2,7 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/rows.h"
 
 namespace quarry::functions {
@@ -10,10 +11,10 @@ using quarry::conjugate;
 using quarry::flatten;
 using quarry::matrix_transpose;
 using quarry::ravel;
-using quarry::reduce;
 using quarry::round;
 using quarry::squeeze;
 using quarry::swapaxes;
+using quarry::detail::reduce;
 Array clip(const Array& x, const std::optional<Scalar>& low, const std::optional<Scalar>& high) {
   return quarry::clip(x, low ? std::optional<Operand>(*low) : std::nullopt,
                       high ? std::optional<Operand>(*high) : std::nullopt);

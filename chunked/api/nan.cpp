@@ -14,7 +14,9 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/reduction/missing.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/types/types.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry {
 namespace {

@@ -17,7 +17,7 @@ class Operand {
   Operand(const Array& array) : array_(array), is_array_(true) {}
   Operand(const Elements& elements) : Operand(elements.value()) {}
   Operand(const Scalar& scalar) : scalar_(scalar) {}
-  template <local::Literal T>
+  template <local::detail::Literal T>
   Operand(T value) : scalar_(value) {}
   Operand(std::initializer_list<local::ArrayLiteral> list) : Operand(Array(list)) {}
   // An array of one process, the same on every rank, as one chunk.

@@ -15,6 +15,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/statistics/order.h"
 #include "quarry/local/ops/statistics/statistics.h"
 #include "quarry/local/ops/statistics/support.h"

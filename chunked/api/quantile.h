@@ -23,7 +23,7 @@ Array nanmedian(const Array& a, const Axes& axis = {}, const std::optional<Array
 
 // NumPy's keyword arguments of quantiles. Weights are for arrays of at most a chunk: NotSupported for larger ones.
 struct QuantileOptions {
-  local::NamedOnly only_by_name = local::NamedOnly();
+  local::detail::NamedOnly only_by_name = local::detail::NamedOnly();
   std::optional<Array> out = std::nullopt;
   std::string_view method = "linear";
   bool keepdims = false;

@@ -27,7 +27,6 @@
 #include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/sets.h"
-#include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/statistics.h"
 #include "quarry/chunked/api/types.h"

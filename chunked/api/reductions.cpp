@@ -11,7 +11,8 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/reduction/reduce.h"
-#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/reduction/states.h"
+#include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry {
 
@@ -82,7 +83,7 @@ struct Reducer {
 
 }  // namespace
 
-Array reduce(Reduction reduction, const Array& x, const Axes& given, const ReduceOptions& options) {
+Array detail::reduce(Reduction reduction, const Array& x, const Axes& given, const ReduceOptions& options) {
   const local::ReductionInfo& row = local::info(reduction);
   if (options.out)
     throw local::TypeError(fmt::format("{}() of chunked arrays takes no 'out': they are never written", row.name));

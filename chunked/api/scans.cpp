@@ -10,6 +10,7 @@
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 
 namespace quarry {

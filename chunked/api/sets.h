@@ -35,7 +35,7 @@ std::vector<Array> unique(const Array& ar, const UniqueParts& parts, std::option
 Array unique(const Array& ar, std::optional<int64_t> axis = std::nullopt, bool equal_nan = true);
 // auto [values, counts] = unique(x, return_counts): behind the values first positions in the flattened array, the
 // places of its elements among the values (lazy: reads the array again, a task holds all values), and counts.
-template <local::UniqueWord... Words>
+template <local::detail::UniqueWord... Words>
 requires(sizeof...(Words) > 0) auto unique(const Array& ar, Words...) {
   const std::vector<Array> all =
       detail::unique(ar,

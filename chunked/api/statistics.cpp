@@ -15,6 +15,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/types/types.h"
 
@@ -170,7 +171,7 @@ Array moment(const Array& a, int64_t order, const Axes& axis, std::optional<DTyp
   return total / Scalar::strong(static_cast<double>(count) - ddof, local::real_type(type));
 }
 
-Array restored_axis(const Array& result, const Array& before, int64_t axis) {
+Array detail::restored_axis(const Array& result, const Array& before, int64_t axis) {
   if (result.ndim() == before.ndim()) return result;
   if (result.ndim() + 1 != before.ndim())
     throw InvalidArgument("function is not returning an array of the correct shape");

@@ -40,15 +40,20 @@ Array corrcoef(const Array& x, const std::optional<Array>& y = std::nullopt, boo
 Array moment(const Array& a, int64_t order, const Axes& axis = {}, std::optional<DType> dtype = std::nullopt,
              bool keepdims = false, double ddof = 0);
 
+namespace detail {
+
 // func(array, axis) for each of the axes in turn; where it takes the axis away, it comes back with length 1.
 Array restored_axis(const Array& result, const Array& before, int64_t axis);
+
+}  // namespace detail
+
 template <class F>
 requires std::is_invocable_r_v<Array, F, Array, int64_t> Array apply_over_axes(F func, const Array& a,
                                                                                const local::Ints& axes) {
   Array value = a;
   for (int64_t axis : axes.values()) {
     if (axis < 0) axis += a.ndim();
-    value = restored_axis(func(value, axis), value, axis);
+    value = detail::restored_axis(func(value, axis), value, axis);
   }
   return value;
 }

@@ -6,12 +6,12 @@
 
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
-#include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/results.h"
 #include "quarry/local/ops/ufunc/compositions.h"
 
 namespace quarry {
 
-Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype, local::Casting casting) {
+Array detail::apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype, local::Casting casting) {
   std::vector<local::PromotionOperand> operands;
   for (const Operand& arg : args) {
     if (arg.is_array())
@@ -77,8 +77,14 @@ Array round(const Array& x, int64_t decimals) {
 
 std::pair<Array, Array> divmod(const Operand& x, const Operand& y) { return {floor_divide(x, y), remainder(x, y)}; }
 
-std::pair<Array, Array> modf(const Operand& x) { return {modf_fraction(x), modf_integer(x)}; }
+std::pair<Array, Array> modf(const Operand& x) {
+  const Operand args[] = {x};
+  return {apply("modf_fraction"_op, args), apply("modf_integer"_op, args)};
+}
 
-std::pair<Array, Array> frexp(const Operand& x) { return {frexp_mantissa(x), frexp_exponent(x)}; }
+std::pair<Array, Array> frexp(const Operand& x) {
+  const Operand args[] = {x};
+  return {apply("frexp_mantissa"_op, args), apply("frexp_exponent"_op, args)};
+}
 
 }  // namespace quarry

@@ -15,10 +15,14 @@
 
 namespace quarry {
 
+namespace detail {
+
 // Any operation of the table by its number; `dtype` forces the loop as NumPy's dtype= does, and `casting` is the rule
 // by which operands are converted to it.
-Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dtype = std::nullopt,
+Array apply(local::detail::Op op, std::span<const Operand> args, std::optional<DType> dtype = std::nullopt,
             local::Casting casting = local::Casting::same_kind);
+
+}  // namespace detail
 
 #define QUARRY_ARGS_1 const Operand& x
 #define QUARRY_ARGS_2 const Operand &x, const Operand &y
@@ -56,31 +60,35 @@ Array apply(local::Op op, std::span<const Operand> args, std::optional<DType> dt
 #undef QUARRY_ALIAS_2
 #undef QUARRY_ALIAS_3
 
+namespace detail {
+
 // The same for arguments whose types are arrays and numbers exactly, so that log(x) and pow(x, 2) without a namespace
 // are these functions and not those of C, to whose double an array of one element would convert.
 template <class T>
 concept ChunkedExactly = std::is_base_of_v<Array, T> || std::is_same_v<T, Elements>;
 template <class T>
-concept ChunkedOperand = ChunkedExactly<T> || local::Literal<T> || std::is_same_v<T, Scalar>;
+concept ChunkedOperand = ChunkedExactly<T> || local::detail::Literal<T> || std::is_same_v<T, Scalar>;
 template <class... T>
 concept ChunkedCall = (ChunkedOperand<T> && ...) && (ChunkedExactly<T> || ...);
-#define QUARRY_EXACT_1(text, alias)                 \
-  template <class X>                                \
-  requires ChunkedCall<X> Array alias(const X& x) { \
-    const Operand args[] = {x};                     \
-    return apply(local::named_op<text>(), args);    \
+
+}  // namespace detail
+#define QUARRY_EXACT_1(text, alias)                              \
+  template <class X>                                             \
+  requires detail::ChunkedCall<X> Array alias(const X& x) {      \
+    const Operand args[] = {x};                                  \
+    return detail::apply(local::detail::named_op<text>(), args); \
   }
-#define QUARRY_EXACT_2(text, alias)                                \
-  template <class X, class Y>                                      \
-  requires ChunkedCall<X, Y> Array alias(const X& x, const Y& y) { \
-    const Operand args[] = {x, y};                                 \
-    return apply(local::named_op<text>(), args);                   \
+#define QUARRY_EXACT_2(text, alias)                                        \
+  template <class X, class Y>                                              \
+  requires detail::ChunkedCall<X, Y> Array alias(const X& x, const Y& y) { \
+    const Operand args[] = {x, y};                                         \
+    return detail::apply(local::detail::named_op<text>(), args);           \
   }
-#define QUARRY_EXACT_3(text, alias)                                               \
-  template <class X, class Y, class Z>                                            \
-  requires ChunkedCall<X, Y, Z> Array alias(const X& x, const Y& y, const Z& z) { \
-    const Operand args[] = {x, y, z};                                             \
-    return apply(local::named_op<text>(), args);                                  \
+#define QUARRY_EXACT_3(text, alias)                                                       \
+  template <class X, class Y, class Z>                                                    \
+  requires detail::ChunkedCall<X, Y, Z> Array alias(const X& x, const Y& y, const Z& z) { \
+    const Operand args[] = {x, y, z};                                                     \
+    return detail::apply(local::detail::named_op<text>(), args);                          \
   }
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
   QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(#name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, #name, aliases)
@@ -110,11 +118,11 @@ std::pair<Array, Array> frexp(const Operand& x);
   inline Array operator symbol(const Array& x, const Array& y) { return name(x, y); }  \
   inline Array operator symbol(const Array& x, const Scalar& y) { return name(x, y); } \
   inline Array operator symbol(const Scalar& x, const Array& y) { return name(x, y); } \
-  template <local::Literal T>                                                          \
+  template <local::detail::Literal T>                                                  \
   Array operator symbol(const Array& x, const T& y) {                                  \
     return name(x, Scalar(y));                                                         \
   }                                                                                    \
-  template <local::Literal T>                                                          \
+  template <local::detail::Literal T>                                                  \
   Array operator symbol(const T& x, const Array& y) {                                  \
     return name(Scalar(x), y);                                                         \
   }

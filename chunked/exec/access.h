@@ -7,6 +7,7 @@
 
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
+#include "quarry/local/memory/buffer.h"
 
 namespace quarry::exec {
 

@@ -15,6 +15,7 @@
 
 #include "quarry/chunked/exec/fetch.h"
 #include "quarry/chunked/exec/service_messages.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/local/memory/policy.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/chunked/expr/node.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::expr {
 

@@ -13,6 +13,7 @@
 #include "quarry/chunked/grid/grid.h"
 #include "quarry/chunked/op/operator.h"
 #include "quarry/io/dataset.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/program.h"
 

@@ -31,8 +31,12 @@ struct ChunkPlace {
   std::vector<Region> arguments;  // what it reads of each argument, halos included: positions beyond edges count on
 };
 
+namespace detail {
+
 // Of read-only arrays, in the context that is current; gives arrays of the outputs' dtypes and the chunk's shapes.
 using ChunkFunction =
     std::function<std::vector<local::NdArray>(std::span<const local::NdArray>, const ChunkPlace& place)>;
+
+}  // namespace detail
 
 }  // namespace quarry

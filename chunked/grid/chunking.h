@@ -14,12 +14,17 @@ namespace quarry {
 inline constexpr int64_t kCpuChunkBytes = int64_t{16} << 20;
 inline constexpr int64_t kGpuChunkBytes = int64_t{64} << 20;
 
+namespace detail {
+
 // What a Runtime chose; the same on every rank.
 struct ChunkPolicy {
   local::DeviceKind device = local::DeviceKind::cpu;
   std::optional<Dims> chunks;  // RuntimeOptions::chunks: taken by every array of as many axes (-1: the whole axis)
   int64_t target_bytes = 0;    // instead of the constants above, for tests on small data; 0: those
 };
+
+}  // namespace detail
+
 // That of the Runtime that is current on this thread (Runtime::current()), or of a ChunkPolicyScope inside it; where
 // there is neither, the default one.
 const ChunkPolicy& chunk_policy();

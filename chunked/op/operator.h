@@ -15,6 +15,7 @@
 
 #include "quarry/chunked/grid/grid.h"
 #include "quarry/chunked/op/hash.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::exec {

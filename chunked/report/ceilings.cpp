@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "quarry/comm/communicator.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
 

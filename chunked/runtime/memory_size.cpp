@@ -12,7 +12,7 @@
 
 namespace quarry {
 
-int64_t parse_size(const std::string& text, int64_t free_bytes) { return local::parse_size(text, free_bytes); }
+int64_t detail::parse_size(const std::string& text, int64_t free_bytes) { return local::parse_size(text, free_bytes); }
 
 namespace {
 
@@ -96,6 +96,6 @@ int64_t bytes_given_by_slurm() {
   return mib == 0 || mib * kMiB >= static_cast<double>(kAll) ? kAll : static_cast<int64_t>(mib * kMiB);
 }
 
-int64_t free_host_bytes() { return std::min(free_host_bytes_below(""), bytes_given_by_slurm()); }
+int64_t detail::free_host_bytes() { return std::min(free_host_bytes_below(""), bytes_given_by_slurm()); }
 
 }  // namespace quarry

@@ -1,14 +1,15 @@
 #include "quarry/chunked/runtime/progress.h"
 
+#include "quarry/local/base/detail.h"
 #include "quarry/scheduler/task.h"
 
 namespace quarry {
 
 static_assert(kQueueCount == scheduler::kQueueCount);
 
-const char* queue_name(int queue) { return scheduler::name(static_cast<scheduler::QueueKind>(queue)); }
+const char* detail::queue_name(int queue) { return scheduler::name(static_cast<scheduler::QueueKind>(queue)); }
 
-Progress total(std::span<const Progress> ranks) {
+Progress detail::total(std::span<const Progress> ranks) {
   Progress all;
   for (const Progress& one : ranks) {
     all.tasks_done += one.tasks_done;

@@ -6,9 +6,13 @@
 
 namespace quarry {
 
+namespace detail {
+
 // Queues of tasks, each with threads of its own: "io", "compute", "worker", "comm".
 inline constexpr int kQueueCount = 4;
 const char* queue_name(int queue);
+
+}  // namespace detail
 
 // Of one rank, or the sum of several.
 struct Progress {
@@ -18,12 +22,16 @@ struct Progress {
   int64_t host_used = 0, host_limit = 0;          // pinned memory; GPU kinds
   int64_t disk_used = 0;                          // spill file
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the Runtime was made
-  double busy_seconds[kQueueCount] = {};          // the same
+  double busy_seconds[detail::kQueueCount] = {};  // the same
   int64_t active = 0;                             // ranks that are running a computation
   int64_t stolen_chunks = 0;                      // computed for other ranks since the Runtime was made
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
+namespace detail {
+
 Progress total(std::span<const Progress> ranks);
+
+}  // namespace detail
 
 }  // namespace quarry

@@ -10,7 +10,7 @@
 
 #include "quarry/chunked/runtime/progress.h"
 #include "quarry/local/base/shape.h"
-#include "quarry/local/device/device.h"
+#include "quarry/local/device/kind.h"
 
 namespace quarry::comm {
 class Communicator;
@@ -24,7 +24,11 @@ class Executor;
 
 namespace quarry {
 
+namespace detail {
+
 struct ChunkPolicy;  // chunked/grid/chunking.h
+
+}  // namespace detail
 
 // Each field is a row of local/base/options.def, which `quarry help options` prints: what a value may be, the variable
 // of the environment that an empty field takes, and the default where that is empty too. All ranks alike but for
@@ -46,18 +50,22 @@ struct RuntimeOptions {
   bool from_command_line = false;           // messages name options as there: --memory
 };
 
+namespace detail {
+
 // Bytes of "1536", "256MiB", "1.5 GiB", "512 MB", "50%" (of `free_bytes`). Throws InvalidArgument.
 int64_t parse_size(const std::string& text, int64_t free_bytes);
 // What the ranks of this node may still take: memory limits of the cgroups, of the machine and of Slurm's --mem,
 // whichever is least.
 int64_t free_host_bytes();
 
+}  // namespace detail
+
 // Totals since the Runtime was made, over this rank. On the CPU both peaks are the compute tier's.
 struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
   int64_t stolen_chunks = 0;  // computed for other ranks
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
-  double queue_busy_seconds[kQueueCount] = {};
+  double queue_busy_seconds[detail::kQueueCount] = {};
 };
 
 class Runtime {
@@ -123,7 +131,7 @@ class RuntimeScope {
 
  private:
   Runtime* before_;
-  const ChunkPolicy* policy_before_;
+  const detail::ChunkPolicy* policy_before_;
 };
 
 }  // namespace quarry

@@ -8,6 +8,7 @@
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/object_header.h"
 #include "quarry/io/hdf5/types.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
 namespace {

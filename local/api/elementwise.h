@@ -31,6 +31,8 @@ namespace quarry::local {
 #undef QUARRY_NAME
 #undef QUARRY_SPECIAL_NAME
 
+namespace detail {
+
 // The same for arguments whose types are arrays and numbers exactly, so that log(x) and pow(x, 2) without a namespace
 // are these functions and not those of C, to whose double an array of one element would convert.
 template <class T>
@@ -40,16 +42,20 @@ concept OperandValue = ArrayValue<T> || Literal<T> || std::is_same_v<T, Scalar>;
 template <class... T>
 concept ArrayCall = (OperandValue<T> && ...) && (ArrayValue<T> || ...);
 
+}  // namespace detail
+
 #define QUARRY_EXACT_1(text, alias) \
   template <class X>                \
-  requires ArrayCall<X> NdArray alias(const X& x) { return apply(named_op<text>(), {Arg(x)}); }
-#define QUARRY_EXACT_2(text, alias) \
-  template <class X, class Y>       \
-  requires ArrayCall<X, Y> NdArray alias(const X& x, const Y& y) { return apply(named_op<text>(), {Arg(x), Arg(y)}); }
-#define QUARRY_EXACT_3(text, alias)                                               \
-  template <class X, class Y, class Z>                                            \
-  requires ArrayCall<X, Y, Z> NdArray alias(const X& x, const Y& y, const Z& z) { \
-    return apply(named_op<text>(), {Arg(x), Arg(y), Arg(z)});                     \
+  requires detail::ArrayCall<X> NdArray alias(const X& x) { return detail::apply(detail::named_op<text>(), {Arg(x)}); }
+#define QUARRY_EXACT_2(text, alias)                                        \
+  template <class X, class Y>                                              \
+  requires detail::ArrayCall<X, Y> NdArray alias(const X& x, const Y& y) { \
+    return detail::apply(detail::named_op<text>(), {Arg(x), Arg(y)});      \
+  }
+#define QUARRY_EXACT_3(text, alias)                                                       \
+  template <class X, class Y, class Z>                                                    \
+  requires detail::ArrayCall<X, Y, Z> NdArray alias(const X& x, const Y& y, const Z& z) { \
+    return detail::apply(detail::named_op<text>(), {Arg(x), Arg(y), Arg(z)});             \
   }
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \
   QUARRY_PUBLIC(rule, QUARRY_EXACT_##arity(#name, name)) QUARRY_EACH(QUARRY_EXACT_##arity, #name, aliases)
@@ -110,9 +116,9 @@ using ops::sinc;
 // NumPy's np.add.reduce(x): ql::ufunc::add.reduce(x). The objects are called like the functions of their names.
 namespace ufunc {
 
-template <RowName name>
+template <detail::RowName name>
 struct Ufunc {
-  static Op op() { return named_op<name>(); }
+  static detail::Op op() { return detail::named_op<name>(); }
   // See local/ops/ufunc/methods.h and, for at(), local/ops/indexing/indexing.h.
   NdArray reduce(const NdArray& array, const Axes& axis = Axes(0), const ReduceOptions& options = {}) const {
     return ops::ufunc_reduce(op(), array, axis, options);
@@ -128,7 +134,7 @@ struct Ufunc {
                    const std::optional<NdArray>& out = {}) const {
     return ops::ufunc_reduceat(op(), array, indices, axis, dtype, out);
   }
-  template <IndexLike Index>
+  template <detail::IndexLike Index>
   void at(const NdArray& array, const Index& index, const std::optional<Arg>& value = std::nullopt) const {
     std::vector<IndexTerm> terms;
     detail::append_terms(terms, index);
@@ -136,7 +142,7 @@ struct Ufunc {
   }
   template <class... Args>
   NdArray operator()(const Args&... args) const {
-    return apply(op(), {Arg(args)...});
+    return detail::apply(op(), {Arg(args)...});
   }
 };
 

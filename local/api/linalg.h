@@ -89,7 +89,7 @@ inline NdArray norm(const NdArray& x, std::optional<double> ord = std::nullopt, 
                     bool keepdims = false) {
   return ops::norm(x, ord ? ops::NormOrder(*ord) : std::nullopt, axis, keepdims);
 }
-template <Literal T>
+template <detail::Literal T>
 NdArray norm(const NdArray& x, T ord, const Axes& axis = {}, bool keepdims = false) {  // 0 is no null pointer
   return norm(x, std::optional<double>(static_cast<double>(ord)), axis, keepdims);
 }

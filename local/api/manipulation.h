@@ -98,7 +98,7 @@ requires std::is_integral_v<Position> || std::is_same_v<Position, Slice> NdArray
 insert(const NdArray& arr, Position position, const NdArray& values, std::optional<int64_t> axis = std::nullopt) {
   return ops::insert(arr, position, values, axis);
 }
-template <Literal Value, class Position>
+template <detail::Literal Value, class Position>
 requires std::is_integral_v<Position> || std::is_same_v<Position, Slice> NdArray
 insert(const NdArray& arr, Position position, Value value, std::optional<int64_t> axis = std::nullopt) {
   return ops::insert(arr, position, NdArray{value}[0], axis);

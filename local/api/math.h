@@ -106,7 +106,7 @@ class Piece {
   template <class F>
   requires std::is_invocable_v<F, NdArray> Piece(F function)
       : value_(ArrayFunction([function](std::span<const NdArray> args) -> NdArray { return function(args[0]); })) {}
-  template <Literal T>
+  template <detail::Literal T>
   Piece(T value) : value_(Arg(value)) {}
   const std::variant<ArrayFunction, Arg>& value() const { return value_; }
 

@@ -38,15 +38,20 @@ struct ReturnCounts {};
 inline constexpr ReturnIndex return_index{}, return_indices{};
 inline constexpr ReturnInverse return_inverse{};
 inline constexpr ReturnCounts return_counts{};
+
+namespace detail {
+
 template <class T>
 concept UniqueWord =
     std::is_same_v<T, ReturnIndex> || std::is_same_v<T, ReturnInverse> || std::is_same_v<T, ReturnCounts>;
+
+}  // namespace detail
 
 // The sorted distinct elements, of all or slice by slice along an axis.
 inline NdArray unique(const NdArray& ar, std::optional<int64_t> axis = std::nullopt, bool equal_nan = true) {
   return std::get<NdArray>(ops::unique(ar, false, false, false, axis, equal_nan));
 }
-template <UniqueWord... Words>
+template <detail::UniqueWord... Words>
 requires(sizeof...(Words) > 0) auto unique(const NdArray& ar, Words...) {
   const ArrayTuple all = std::get<ArrayTuple>(ops::unique(ar, (std::is_same_v<Words, ReturnIndex> || ...),
                                                           (std::is_same_v<Words, ReturnInverse> || ...),

@@ -33,7 +33,7 @@ inline std::pair<NdArray, NdArray> average(const NdArray& a, const Axes& axis, c
 
 // NumPy's keyword arguments of quantiles.
 struct QuantileOptions {
-  NamedOnly only_by_name = NamedOnly();
+  detail::NamedOnly only_by_name = detail::NamedOnly();
   std::optional<NdArray> out = std::nullopt;
   std::string_view method = "linear";
   bool keepdims = false;
@@ -52,7 +52,7 @@ QUARRY_QUANTILE(nanquantile)
 
 // NumPy's keyword arguments of histograms.
 struct HistogramOptions {
-  NamedOnly only_by_name = NamedOnly();
+  detail::NamedOnly only_by_name = detail::NamedOnly();
   ops::BinRange range = std::nullopt;  // {{0, 1}}
   std::optional<bool> density = std::nullopt;
   std::optional<NdArray> weights = std::nullopt;

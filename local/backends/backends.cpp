@@ -73,7 +73,7 @@ const CudaLibrary& cuda_library() {
 
 }  // namespace
 
-Backend& backend(DeviceKind kind) {
+Backend& detail::backend(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::cpu:
       return cpu_backend();
@@ -101,13 +101,15 @@ MemorySharing* memory_sharing(DeviceKind kind) {
   throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
 }
 
-bool available(DeviceKind kind) {
+int device_count(DeviceKind kind) {
   try {
-    return backend(kind).device_count() > 0;
+    return backend(kind).device_count();
   } catch (const std::exception&) {
-    return false;
+    return 0;
   }
 }
+
+bool available(DeviceKind kind) { return device_count(kind) > 0; }
 
 Engine& engine(Device device) {
   switch (device.kind) {

@@ -1,5 +1,6 @@
 #include "quarry/local/base/axes.h"
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::local {

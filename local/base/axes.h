@@ -54,6 +54,8 @@ class Size : public std::optional<Ints> {
   Size(std::initializer_list<int64_t> shape) : std::optional<Ints>(Ints(shape)) {}
 };
 
+namespace detail {
+
 // The first member of options: it has no value that an argument could give, so braces without names are never options.
 struct NamedOnly {
   explicit NamedOnly() = default;
@@ -74,5 +76,7 @@ struct BasicReduceOptions {
   std::optional<ArrayType> where = std::nullopt;  // bool, broadcast: the elements that take part
   std::optional<ArrayType> mean = std::nullopt;   // var, std: the mean with keepdims, where it is known already
 };
+
+}  // namespace detail
 
 }  // namespace quarry::local

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/dtype_text.h"
 #include "quarry/local/base/error.h"
 
@@ -89,14 +90,14 @@ bool is_integer(DType dtype) { return kind(dtype) == 'i' || kind(dtype) == 'u'; 
 bool is_float(DType dtype) { return kind(dtype) == 'f'; }
 bool is_complex(DType dtype) { return kind(dtype) == 'c'; }
 
-DType real_type(DType dtype) {
+DType detail::real_type(DType dtype) {
   if (dtype == DType::complex64) return DType::float32;
   if (dtype == DType::complex128) return DType::float64;
   return dtype;
 }
 
-bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-DType widened(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+bool detail::is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+DType detail::widened(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 namespace {
 
@@ -243,7 +244,7 @@ DType result_type(std::span<const PromotionOperand> operands) {
   }
 }
 
-void check_weak_fits(const Scalar& value, DType dtype) {
+void detail::check_weak_fits(const Scalar& value, DType dtype) {
   if (!value.weak() || !is_integer(value.dtype()) || !is_integer(dtype)) return;
   const bool value_unsigned = value.dtype() == DType::uint64;
   const int bits = static_cast<int>(itemsize(dtype) * 8);

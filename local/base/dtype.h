@@ -18,6 +18,9 @@ enum class DType : uint8_t {
 #include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
 };
+
+namespace detail {
+
 inline constexpr int kDTypeCount = 15;
 
 template <DType>
@@ -38,8 +41,33 @@ struct dtype_of;
   };
 #include "quarry/local/base/dtype.def"
 #undef QUARRY_DTYPE
+
+// What C++ programs write as a number.
 template <class T>
-inline constexpr DType dtype_of_v = dtype_of<T>::value;
+concept Literal =
+    std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<double>> || std::is_same_v<T, std::complex<float>>;
+
+DType real_type(DType dtype);  // complex64 -> float32, complex128 -> float64, others themselves
+bool is_half(DType dtype);     // float16 or bfloat16
+DType widened(DType dtype);    // float32 for these two, whose values are computed in it, others themselves
+
+// Calls f.template operator()<T>() with the C++ type of `dtype`.
+template <class F>
+decltype(auto) dispatch(DType dtype, F&& f) {
+  switch (dtype) {
+#define QUARRY_DTYPE(name, text, type, kind, compute) \
+  case DType::name:                                   \
+    return f.template operator()<type>();
+#include "quarry/local/base/dtype.def"
+#undef QUARRY_DTYPE
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace detail
+
+template <class T>
+inline constexpr DType dtype_of_v = detail::dtype_of<T>::value;
 
 int64_t itemsize(DType dtype);
 const char* name(DType dtype);
@@ -47,20 +75,12 @@ char kind(DType dtype);        // 'b', 'i', 'u', 'f' or 'c', as NumPy's dtype.ki
 bool is_integer(DType dtype);  // signed or unsigned, not bool
 bool is_float(DType dtype);
 bool is_complex(DType dtype);
-DType real_type(DType dtype);  // complex64 -> float32, complex128 -> float64, others themselves
-bool is_half(DType dtype);     // float16 or bfloat16
-DType widened(DType dtype);    // float32 for these two, whose values are computed in it, others themselves
 // By NumPy's name ("float64", also the aliases "float", "int", "complex", "f8", "<f8" ...); nothing if unknown.
 std::optional<DType> parse_dtype(std::string_view text);
 
 enum class Casting : uint8_t { no, equiv, safe, same_kind, unsafe };
 bool can_cast(DType from, DType to, Casting casting);
 const char* name(Casting casting);
-
-// What C++ programs write as a number.
-template <class T>
-concept Literal =
-    std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<double>> || std::is_same_v<T, std::complex<float>>;
 
 // A number with a dtype. A weak scalar is a C++ or Python literal: it adapts to the arrays it meets (NEP 50). A strong
 // one has the dtype it names.
@@ -119,29 +139,21 @@ class Scalar {
 // gives where that is no float16.
 DType promote_types(DType a, DType b);
 
+namespace detail {
+
 // One operand of a promotion: an array's or strong scalar's dtype, or a weak literal's kind.
 struct PromotionOperand {
   DType dtype;
   bool weak = false;
 };
-// NumPy 2's result_type under NEP 50 (weak literals: bool < int < float < complex; alone they are bool, int64, float64,
-// complex128).
-DType result_type(std::span<const PromotionOperand> operands);
 // Throws InvalidArgument (Python's OverflowError) when a weak integer literal does not fit the integer dtype it adapts
 // to.
 void check_weak_fits(const Scalar& value, DType dtype);
 
-// Calls f.template operator()<T>() with the C++ type of `dtype`.
-template <class F>
-decltype(auto) dispatch(DType dtype, F&& f) {
-  switch (dtype) {
-#define QUARRY_DTYPE(name, text, type, kind, compute) \
-  case DType::name:                                   \
-    return f.template operator()<type>();
-#include "quarry/local/base/dtype.def"
-#undef QUARRY_DTYPE
-  }
-  __builtin_unreachable();
-}
+}  // namespace detail
+
+// NumPy 2's result_type under NEP 50 (weak literals: bool < int < float < complex; alone they are bool, int64, float64,
+// complex128).
+DType result_type(std::span<const detail::PromotionOperand> operands);
 
 }  // namespace quarry::local

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::local {
 
-ErrorRecord to_record(const std::exception_ptr& exception) {
+ErrorRecord detail::to_record(const std::exception_ptr& exception) {
   QUARRY_CHECK(exception != nullptr);
   try {
     std::rethrow_exception(exception);
@@ -21,7 +23,7 @@ ErrorRecord to_record(const std::exception_ptr& exception) {
   }
 }
 
-void throw_record(const ErrorRecord& record) {
+void detail::throw_record(const ErrorRecord& record) {
   switch (record.code) {
     case ErrorCode::invalid_argument:
       throw InvalidArgument(record.message);
@@ -53,7 +55,7 @@ void throw_record(const ErrorRecord& record) {
   throw InternalError(record.message);
 }
 
-void check_failed(const char* expression, const char* file, int line) {
+void detail::check_failed(const char* expression, const char* file, int line) {
   throw InternalError(fmt::format("internal error: {} does not hold ({}:{})", expression, file, line));
 }
 

@@ -25,12 +25,22 @@ enum class ErrorCode : int32_t {
   needs_value,     // an array of shape and dtype alone was read
 };
 
+namespace detail {
+
 // An error as plain data, so that it can be sent to other ranks and thrown there as the same type.
 struct ErrorRecord {
   ErrorCode code = ErrorCode::internal;
   std::string message;
   int64_t detail = 0;  // BudgetError: least workable bytes
 };
+// The record of any exception; one that is not an Error becomes `internal` with its what().
+ErrorRecord to_record(const std::exception_ptr& exception);
+// Throws the record as the exception type it was made from.
+[[noreturn]] void throw_record(const ErrorRecord& record);
+
+[[noreturn]] void check_failed(const char* expression, const char* file, int line);
+
+}  // namespace detail
 
 class Error : public std::runtime_error {
  public:
@@ -109,15 +119,8 @@ class InternalError : public Error {
   explicit InternalError(const std::string& message) : Error(ErrorCode::internal, message) {}
 };
 
-// The record of any exception; one that is not an Error becomes `internal` with its what().
-ErrorRecord to_record(const std::exception_ptr& exception);
-// Throws the record as the exception type it was made from.
-[[noreturn]] void throw_record(const ErrorRecord& record);
-
-[[noreturn]] void check_failed(const char* expression, const char* file, int line);
-
 }  // namespace quarry::local
 
 // A broken invariant of quarry itself, never the user's mistake: throws InternalError naming the place.
 #define QUARRY_CHECK(expression) \
-  ((expression) ? static_cast<void>(0) : ::quarry::local::check_failed(#expression, __FILE__, __LINE__))
+  ((expression) ? static_cast<void>(0) : ::quarry::local::detail::check_failed(#expression, __FILE__, __LINE__))

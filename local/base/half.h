@@ -6,6 +6,7 @@
 #include <cstdint>
 
 namespace quarry::local {
+namespace detail {
 
 constexpr float half_bits_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
@@ -38,11 +39,13 @@ constexpr uint16_t float_to_half_bits(float f) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
+}  // namespace detail
+
 struct float16 {
   uint16_t bits = 0;
   float16() = default;
-  constexpr explicit float16(float value) : bits(float_to_half_bits(value)) {}
-  constexpr operator float() const { return half_bits_to_float(bits); }
+  constexpr explicit float16(float value) : bits(detail::float_to_half_bits(value)) {}
+  constexpr operator float() const { return detail::half_bits_to_float(bits); }
 };
 
 struct bfloat16 {

@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::local {
 
 enum class LogLevel { trace, debug, info, warn, error };

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::local {
 
 // How many edits make one word of the other: letters changed, added or removed, or neighbours swapped. Letters are

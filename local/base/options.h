@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/shape.h"
 
 namespace quarry::local {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::local {
@@ -31,7 +32,7 @@ void Dims::erase(int position) {
   resize(size_ - 1);
 }
 
-int64_t element_count(const Dims& shape) {
+int64_t detail::element_count(const Dims& shape) {
   int64_t count = 1;
   bool overflow = false;
   for (int64_t extent : shape) {
@@ -43,7 +44,7 @@ int64_t element_count(const Dims& shape) {
   return count;
 }
 
-Dims contiguous_strides(const Dims& shape, int64_t itemsize) {
+Dims detail::contiguous_strides(const Dims& shape, int64_t itemsize) {
   Dims strides = Dims::filled(shape.size());
   // Unsigned: an array without elements may have extents whose product does not fit; its strides mean nothing.
   uint64_t step = static_cast<uint64_t>(itemsize);
@@ -79,7 +80,7 @@ Dims broadcast_shapes(const Dims& a, const Dims& b) {
   return broadcast_shapes(both);
 }
 
-int normalize_axis(int64_t axis, int ndim) {
+int detail::normalize_axis(int64_t axis, int ndim) {
   if (axis < -ndim || axis >= ndim)
     throw IndexError(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
   return static_cast<int>(axis < 0 ? axis + ndim : axis);
@@ -91,7 +92,7 @@ std::string to_string(const Dims& dims) {
   return text + (dims.size() == 1 ? ",)" : ")");
 }
 
-std::string compact_shape(const Dims& shape) {
+std::string detail::compact_shape(const Dims& shape) {
   std::string text = to_string(shape);
   std::erase(text, ' ');
   return text;

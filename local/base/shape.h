@@ -83,19 +83,24 @@ class Dims {
   std::unique_ptr<int64_t[]> heap_;  // capacity kMaxDims, set once size exceeds kInline
 };
 
+namespace detail {
+
 // Product of the extents (1 for 0-d); throws InvalidArgument if it does not fit int64.
 int64_t element_count(const Dims& shape);
 // C-order strides in bytes for elements of `itemsize` bytes.
 Dims contiguous_strides(const Dims& shape, int64_t itemsize);
+// An axis in [-ndim, ndim) as one in [0, ndim); throws IndexError naming axis and ndim.
+int normalize_axis(int64_t axis, int ndim);
+// "(3,4)" as NumPy's C code writes shapes in messages.
+std::string compact_shape(const Dims& shape);
+
+}  // namespace detail
+
 // NumPy's broadcast of two or more shapes; throws InvalidArgument that names all shapes.
 Dims broadcast_shapes(std::span<const Dims> shapes);
 Dims broadcast_shapes(const Dims& a, const Dims& b);
-// An axis in [-ndim, ndim) as one in [0, ndim); throws IndexError naming axis and ndim.
-int normalize_axis(int64_t axis, int ndim);
 // "(3, 4)" as Python prints a tuple.
 std::string to_string(const Dims& dims);
-// "(3,4)" as NumPy's C code writes shapes in messages.
-std::string compact_shape(const Dims& shape);
 
 // A strided box of an array: element i along axis d is start[d] + i * step[d], i in [0, count[d]). step may be
 // negative.
@@ -107,7 +112,7 @@ struct Region {
   static Region whole(const Dims& shape);
   static Region box(const Dims& start, const Dims& count);  // step 1
   int ndim() const { return count.size(); }
-  int64_t elements() const { return element_count(count); }
+  int64_t elements() const { return detail::element_count(count); }
   bool contiguous_steps() const;  // every step is 1
   friend bool operator==(const Region&, const Region&) = default;
 };

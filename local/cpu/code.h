@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/cpu/loops.h"
 #include "quarry/local/program/program.h"
 

@@ -1,6 +1,7 @@
 // Users' kernels on the CPU: C++ around their snippets, compiled by the system's compiler, run in the shared arena.
 #pragma once
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/kernels.h"
 
 namespace quarry::local {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
 namespace quarry::local::cpu {

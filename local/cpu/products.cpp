@@ -11,6 +11,7 @@
 #include "quarry/local/cpu/linalg.h"
 #include "quarry/local/cpu/matrix.h"
 #include "quarry/local/cpu/sliding.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/local/memory/scratch.h"
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/sparse_factors.h"
 
 namespace quarry::local::cpu {

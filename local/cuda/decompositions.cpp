@@ -17,6 +17,7 @@
 #include "quarry/local/cuda/matrix.h"
 #include "quarry/local/cuda/small_matrices.h"
 #include "quarry/local/cuda/stream.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/memory/scratch.h"
 

@@ -1,6 +1,7 @@
 // Users' kernels on a GPU: CUDA C++ around their snippets, and CUDA source of their own.
 #pragma once
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/cuda/compiler.h"
 #include "quarry/local/program/kernels.h"
 

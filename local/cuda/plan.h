@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/cuda/layout.h"
 #include "quarry/local/program/program.h"
 

@@ -115,13 +115,13 @@ std::unique_ptr<DeviceGraph> DeviceStream::end_capture() {
   throw NotSupported(fmt::format("{} captures no graphs", to_string(device())));
 }
 
-bool capturing() { return captures > 0; }
+bool detail::capturing() { return captures > 0; }
 
-void refuse_in_capture(std::string_view what, std::string_view why) {
+void detail::refuse_in_capture(std::string_view what, std::string_view why) {
   if (capturing()) throw InvalidArgument(fmt::format("{} inside the capture of a graph: {}", what, why));
 }
 
-void refuse_slab_in_capture(int64_t bytes) {
+void detail::refuse_slab_in_capture(int64_t bytes) {
   if (!capturing()) return;  // the text costs
   refuse_in_capture(fmt::format("allocating {} bytes from the device", bytes),
                     "the pool has too little memory; call the function once before, which leaves the pool enough");
@@ -164,7 +164,7 @@ class EventStore {
 
 }  // namespace
 
-std::shared_ptr<DeviceEvent> record_event(const std::shared_ptr<StreamLife>& life) {
+std::shared_ptr<DeviceEvent> detail::record_event(const std::shared_ptr<StreamLife>& life) {
   const StreamPin pin(life);
   if (pin.get() == nullptr) return nullptr;
   const Device device = pin.get()->device();

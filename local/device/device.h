@@ -1,40 +1,23 @@
-// Devices, streams and events, and the backend that a device kind plugs in.
+// Streams and events of devices, and the backend that a device kind plugs in.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "quarry/local/base/detail.h"
+#include "quarry/local/device/kind.h"
+
 namespace quarry::local {
 
-enum class DeviceKind : uint8_t {
-  cpu,
-  cuda,
-  emulated,  // tests: a pretend GPU in host memory with asynchronous streams and random delays
-  trial,  // arrays have shape, dtype and addresses, but no data; what is asked for is counted (local/ndarray/trial.h)
-};
+class Engine;          // local/program/engine.h
+class MemoryResource;  // local/memory/memory_resource.h
 
-struct Device {
-  DeviceKind kind = DeviceKind::cpu;
-  int index = 0;
-  friend bool operator==(const Device&, const Device&) = default;
-};
-inline constexpr Device kCpu{};
-// The trial device that stands for a kind: its index says for which one.
-constexpr Device trial_of(DeviceKind kind) { return {DeviceKind::trial, static_cast<int>(kind)}; }
-// By which functions choose their method: the kind, or the one that a trial stands for.
-constexpr DeviceKind acts_as(const Device& device) {
-  return device.kind == DeviceKind::trial ? static_cast<DeviceKind>(device.index) : device.kind;
-}
-std::string to_string(const Device& device);  // "cpu", "cuda:0", "emulated:0", "trial:cpu"
-const char* name(DeviceKind kind);
-// Of the kinds that programs run on: not of "trial".
-std::optional<DeviceKind> parse_device_kind(std::string_view text);
+namespace detail {
 
 struct DeviceInfo {
   std::string name;
@@ -55,7 +38,7 @@ class DeviceEvent {
 };
 
 class DeviceStream;
-class CaptureLog;  // local/memory/memory_resource.h
+class CaptureLog;  // local/memory/buffer.h
 
 // Says whether a stream is still there, and lives as long as anyone asks.
 class StreamLife {
@@ -160,9 +143,6 @@ std::shared_ptr<DeviceEvent> record_event(const std::shared_ptr<StreamLife>& lif
 
 enum class StreamRole : uint8_t { compute, to_device, to_host };
 
-class Engine;          // local/program/engine.h
-class MemoryResource;  // local/memory/memory_resource.h
-
 // What a device kind provides. One object per kind and process, made at first use.
 class Backend {
  public:
@@ -197,7 +177,6 @@ class Backend {
 // Throws DeviceError, with the reason, where the kind cannot be used (no GPU, no driver, no libquarry_cuda beside
 // libquarry_local).
 Backend& backend(DeviceKind kind);
-// Whether backend(kind) would succeed and has at least one device; never throws.
-bool available(DeviceKind kind);
 
+}  // namespace detail
 }  // namespace quarry::local

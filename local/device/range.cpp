@@ -6,6 +6,7 @@
 
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/options.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::local {
 namespace {
@@ -54,9 +55,9 @@ Range::~Range() {
   if (open.depth < kNamedRanges) open.names[static_cast<size_t>(open.depth)] = nullptr;
 }
 
-RangeNames current_ranges() { return open_ranges.names; }
+RangeNames detail::current_ranges() { return open_ranges.names; }
 
-std::string to_string(const RangeNames& names) {
+std::string detail::to_string(const RangeNames& names) {
   std::string text;
   for (const char* name : names) {
     if (name == nullptr) break;

@@ -5,9 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "quarry/local/device/device.h"
+#include "quarry/local/device/kind.h"
 
 namespace quarry::local {
+namespace detail {
+class Backend;  // local/device/device.h
+}
 
 // Names the calling thread's work for its lifetime. Ranges nest. The functions of quarry open one of their own, so that
 // a range of the caller's is seen as "layer 1 / matmul". Costs some nanoseconds where ranges are not shown.
@@ -22,14 +25,18 @@ class Range {
   Range& operator=(const Range&) = delete;
 
  private:
-  Backend* shown_by_ = nullptr;
+  detail::Backend* shown_by_ = nullptr;
 };
+
+namespace detail {
 
 // The names of the calling thread's ranges, outermost first; those further in than `kNamedRanges` are left out.
 inline constexpr int kNamedRanges = 3;
 using RangeNames = std::array<const char*, kNamedRanges>;  // null where there are fewer
 RangeNames current_ranges();
 std::string to_string(const RangeNames& names);  // "layer 1 / matmul"; empty for none
+
+}  // namespace detail
 
 // Shows ranges that begin from now on to the profilers that the device kind knows: NVTX ranges (Nsight Systems) for
 // cuda; events of the trace (local/base/trace.h) for emulated. None by default; the environment variable QUARRY_NVTX=1
@@ -46,7 +53,7 @@ class ProfilerScope {
   ProfilerScope& operator=(const ProfilerScope&) = delete;
 
  private:
-  Backend& backend_;
+  detail::Backend& backend_;
 };
 
 }  // namespace quarry::local

@@ -6,6 +6,7 @@
 #include "quarry/local/cpu/cpu_engine.h"
 #include "quarry/local/cpu/kernels.h"
 #include "quarry/local/cpu/sparse.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/program/relayed_engine.h"
 
 namespace quarry::local {

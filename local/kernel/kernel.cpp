@@ -5,7 +5,9 @@
 #include "quarry/local/kernel/signature.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/results.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/kernel_text.h"
 
@@ -82,12 +84,14 @@ std::shared_ptr<const KernelSignature> reduction_signature(const std::string& na
 
 template <class Options>
 SnippetKernel<Options>::SnippetKernel(std::shared_ptr<const KernelSignature> signature, KernelCode code)
-    : signature_(std::move(signature)), codes_(std::make_shared<KernelCodes>()), code_(std::move(code)) {}
+    : signature_(std::move(signature)),
+      codes_(std::make_shared<KernelCodes>()),
+      code_(std::make_shared<const KernelCode>(std::move(code))) {}
 
 template <class Options>
 void SnippetKernel<Options>::check_one_output() const {
   if (signature_->outputs() != 1)
-    throw InvalidArgument(fmt::format("kernel '{}' has {} outputs: use call()", code_.name, signature_->outputs()));
+    throw InvalidArgument(fmt::format("kernel '{}' has {} outputs: use call()", code_->name, signature_->outputs()));
 }
 
 template class SnippetKernel<ElementwiseOptions>;
@@ -104,16 +108,16 @@ std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const Ele
   Dims space = bound.shape(/*outputs=*/true);
   if (options.size) {
     if (bound.has_elements())
-      throw InvalidArgument(fmt::format("kernel '{}': size is for calls whose arrays are all raw", code_.name));
+      throw InvalidArgument(fmt::format("kernel '{}': size is for calls whose arrays are all raw", code_->name));
     if (*options.size < 0)
-      throw InvalidArgument(fmt::format("kernel '{}': the size {} is negative", code_.name, *options.size));
+      throw InvalidArgument(fmt::format("kernel '{}': the size {} is negative", code_->name, *options.size));
     space = Dims{*options.size};
   } else if (bound.has_raw() && !bound.has_elements()) {
     throw InvalidArgument(
-        fmt::format("kernel '{}': the size of the loop is undecided: every array is raw, so give size", code_.name));
+        fmt::format("kernel '{}': the size of the loop is undecided: every array is raw, so give size", code_->name));
   }
   const ExecContext context = context_for(bound.device());
-  const std::shared_ptr<const KernelCode> found = codes_->get(bound.key(), [&] { return typed(code_, bound); });
+  const std::shared_ptr<const KernelCode> found = codes_->get(bound.key(), [&] { return typed(*code_, bound); });
   const KernelCode& code = *found;
   std::vector<const NdArray*> elements;  // the inputs that take part element by element
   for (size_t p = 0; p < signature_->inputs(); ++p)
@@ -125,10 +129,10 @@ std::vector<NdArray> ElementwiseKernel::run(std::span<const Arg> args, const Ele
     const bool raw = code.parameters[p].kind == KernelParameter::Kind::raw;
     if (given == nullptr && raw)
       throw InvalidArgument(
-          fmt::format("kernel '{}': the raw output '{}' must be given", code_.name, code.parameters[p].name));
+          fmt::format("kernel '{}': the raw output '{}' must be given", code_->name, code.parameters[p].name));
     if (given != nullptr && !raw && !(given->shape() == space))
       throw InvalidArgument(fmt::format("kernel '{}': output '{}' has shape {}, the arguments broadcast to {}",
-                                        code_.name, code.parameters[p].name, to_string(given->shape()),
+                                        code_->name, code.parameters[p].name, to_string(given->shape()),
                                         to_string(space)));
     outputs.push_back(given != nullptr ? *given : new_result(elements, space, code.parameters[p].dtype, context));
   }
@@ -150,17 +154,17 @@ std::vector<NdArray> ReductionKernel::run(std::span<const Arg> args, const Reduc
   BoundArguments bound(*signature_, args);
   if (!bound.has_elements())
     throw InvalidArgument(
-        fmt::format("kernel '{}' has nothing to reduce: no input is an array, but for raw ones", code_.name));
+        fmt::format("kernel '{}' has nothing to reduce: no input is an array, but for raw ones", code_->name));
   const Dims space = bound.shape(/*outputs=*/false);
   const uint32_t mask = options.axis.mask(space.size());
   const Dims kept = reduced_shape(space, mask, /*keepdims=*/true);
   const Dims shape = reduced_shape(space, mask, options.keepdims);
-  if (code_.identity.empty() && element_count(space) == 0 && element_count(kept) != 0)
-    throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity", code_.name));
+  if (code_->identity.empty() && element_count(space) == 0 && element_count(kept) != 0)
+    throw InvalidArgument(fmt::format("zero-size array to reduction operation {} which has no identity", code_->name));
   const ExecContext context = context_for(bound.device());
   const std::shared_ptr<const KernelCode> found = codes_->get(bound.key(), [&] {
-    KernelCode made = typed(code_, bound);
-    made.reduce_type = reduce_type_of(code_.reduce_type, bound, made.parameters, signature_->inputs());
+    KernelCode made = typed(*code_, bound);
+    made.reduce_type = reduce_type_of(code_->reduce_type, bound, made.parameters, signature_->inputs());
     return made;
   });
   const KernelCode& code = *found;
@@ -168,7 +172,7 @@ std::vector<NdArray> ReductionKernel::run(std::span<const Arg> args, const Reduc
   for (size_t p = signature_->inputs(); p < code.parameters.size(); ++p) {
     const NdArray* given = bound.array(p);
     if (given != nullptr && !(given->shape() == shape))
-      throw InvalidArgument(fmt::format("kernel '{}': output '{}' has shape {}, the result {}", code_.name,
+      throw InvalidArgument(fmt::format("kernel '{}': output '{}' has shape {}, the result {}", code_->name,
                                         code.parameters[p].name, to_string(given->shape()), to_string(shape)));
     outputs.push_back(given != nullptr ? *given : NdArray(shape, code.parameters[p].dtype, context));
     Dims strides;

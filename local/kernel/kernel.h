@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "quarry/local/ops/arguments.h"
-#include "quarry/local/program/kernels.h"
+#include "quarry/local/program/kernel_facts.h"
 
 namespace quarry::local {
 
@@ -36,8 +36,11 @@ struct KernelOptions {
                                           // float where this has 16 bits
 };
 
+namespace detail {
+struct KernelCode;      // local/program/kernels.h
 class KernelCodes;      // signature.h
 class KernelSignature;  // signature.h
+}  // namespace detail
 
 // What kernels made of snippets have in common: declared parameters, and how they are called.
 //
@@ -63,16 +66,16 @@ class SnippetKernel {
   }
 
  protected:
-  SnippetKernel(std::shared_ptr<const KernelSignature> signature, KernelCode code);
+  SnippetKernel(std::shared_ptr<const detail::KernelSignature> signature, detail::KernelCode code);
   SnippetKernel(const SnippetKernel&) = default;
   SnippetKernel(SnippetKernel&&) noexcept = default;
   SnippetKernel& operator=(const SnippetKernel&) = default;
   SnippetKernel& operator=(SnippetKernel&&) noexcept = default;
   ~SnippetKernel() = default;
 
-  std::shared_ptr<const KernelSignature> signature_;
-  std::shared_ptr<KernelCodes> codes_;
-  KernelCode code_;  // without types
+  std::shared_ptr<const detail::KernelSignature> signature_;
+  std::shared_ptr<detail::KernelCodes> codes_;
+  std::shared_ptr<const detail::KernelCode> code_;  // without types
 
  private:
   virtual std::vector<NdArray> run(std::span<const Arg> args, const Options& options) const = 0;

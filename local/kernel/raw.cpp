@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "quarry/local/kernel/kernel.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/kernel_text.h"

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/program/kernels.h"
 
@@ -24,6 +25,8 @@ struct DeclaredParameter {
   bool raw = false;
   bool output = false;
 };
+
+namespace detail {
 
 class KernelSignature {
  public:
@@ -64,6 +67,8 @@ class KernelCodes {
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const KernelCode>> codes_;
 };
+
+}  // namespace detail
 
 // Throws InvalidArgument unless `name` is an identifier of C++.
 void check_kernel_name(const std::string& name);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {

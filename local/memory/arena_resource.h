@@ -1,6 +1,7 @@
 // A memory resource over a given piece of memory.
 #pragma once
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {

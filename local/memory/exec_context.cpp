@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {

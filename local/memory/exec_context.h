@@ -1,16 +1,21 @@
 // Where work runs: device, stream and memory, and the calling thread's current device.
 #pragma once
 
-#include "quarry/local/device/device.h"
+#include "quarry/local/device/kind.h"
 
 namespace quarry::local {
+
+class MemoryResource;  // local/memory/memory_resource.h
+namespace detail {
+class DeviceStream;  // local/device/device.h
+}
 
 // Where an operation below the public API runs: passed to every one of them.
 struct ExecContext {
   Device device;
-  DeviceStream* stream = nullptr;    // work is queued here; on the CPU it is done when the call returns
-  MemoryResource* memory = nullptr;  // results and scratch come from here
-  int threads = 0;                   // CPU: 1 runs in the calling thread; 0 uses the whole shared arena
+  detail::DeviceStream* stream = nullptr;  // work is queued here; on the CPU it is done when the call returns
+  MemoryResource* memory = nullptr;        // results and scratch come from here
+  int threads = 0;                         // CPU: 1 runs in the calling thread; 0 uses the whole shared arena
 };
 
 // This thread's context for eager calls: the CPU with the default host pool unless a DeviceScope changed it.

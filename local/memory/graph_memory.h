@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::local {
 namespace {
 

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 
-#include "quarry/local/device/device.h"
+#include "quarry/local/device/kind.h"
 
 namespace quarry::local {
 
 class MemoryResource;
+namespace detail {
+class MemoryHooks;
+}
 
 struct MemoryEvent {
   const MemoryResource* pool = nullptr;
@@ -45,10 +48,12 @@ class MemoryHookScope {
   MemoryHookScope& operator=(const MemoryHookScope&) = delete;
 
  private:
-  friend class MemoryHooks;
+  friend class detail::MemoryHooks;
   MemoryHook& hook_;
   MemoryHookScope* const outer_;
 };
+
+namespace detail {
 
 // For pools: calls the thread's hooks.
 class MemoryHooks {
@@ -60,5 +65,7 @@ class MemoryHooks {
  private:
   static void call_from(const MemoryHookScope* scope, Callback callback, const MemoryEvent& event);
 };
+
+}  // namespace detail
 
 }  // namespace quarry::local

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry::local {

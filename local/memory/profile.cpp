@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "quarry/local/base/callstack.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/sizes.h"
 
 namespace quarry::local {

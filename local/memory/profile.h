@@ -55,7 +55,7 @@ class MemoryProfile final : public MemoryHook {
  private:
   struct Key {
     std::vector<uintptr_t> stack;
-    RangeNames ranges;
+    detail::RangeNames ranges;
     bool operator<(const Key& other) const { return std::tie(stack, ranges) < std::tie(other.stack, other.ranges); }
   };
   struct Bytes {

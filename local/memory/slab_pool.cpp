@@ -9,6 +9,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::local {
 namespace {

@@ -13,6 +13,10 @@
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {
+namespace detail {
+class Backend;      // local/device/device.h
+class DeviceEvent;  // local/device/device.h
+}  // namespace detail
 
 struct PoolStatistics {
   int64_t requested_bytes = 0;      // what the holders of memory asked for
@@ -73,8 +77,8 @@ class SlabPool final : public MemoryResource {
   SlabPool& operator=(const SlabPool&) = delete;
 
   Device device() const override { return device_; }
-  void* allocate(int64_t bytes, DeviceStream* stream) override;
-  void deallocate(void* data, int64_t bytes, DeviceStream* stream) noexcept override;
+  void* allocate(int64_t bytes, detail::DeviceStream* stream) override;
+  void deallocate(void* data, int64_t bytes, detail::DeviceStream* stream) noexcept override;
   int64_t used_bytes() const override;
   int64_t acquired_bytes() const override;
   int64_t peak_bytes() const override;
@@ -110,15 +114,15 @@ class SlabPool final : public MemoryResource {
   };
   struct Use {
     uint64_t stream;  // its id
-    std::shared_ptr<DeviceEvent> event;
+    std::shared_ptr<detail::DeviceEvent> event;
   };
   struct Block {
     char* data = nullptr;
     int64_t bytes = 0;
     int64_t requested = 0;
     Slab* slab = nullptr;
-    RangeNames holder{};        // used: the ranges that it was allocated in
-    Block* previous = nullptr;  // neighbours in the slab
+    detail::RangeNames holder{};  // used: the ranges that it was allocated in
+    Block* previous = nullptr;    // neighbours in the slab
     Block* next = nullptr;
     bool free = false;      // in a set of free blocks
     bool binned = false;    // free, in a bin
@@ -141,10 +145,10 @@ class SlabPool final : public MemoryResource {
 
   enum class Pages : uint8_t { device, lazy, pinned };
   SlabPool(Device device, DeviceKind kind, int64_t slab_bytes, int64_t limit_bytes, Pages pages);
-  void* take(int64_t bytes, DeviceStream* stream);
-  void give_back(void* data, DeviceStream* stream) noexcept;
-  Block* take_from_bin(int64_t bytes, DeviceStream* stream);
-  bool put_into_bin(Block* block, const DeviceStream* stream);
+  void* take(int64_t bytes, detail::DeviceStream* stream);
+  void give_back(void* data, detail::DeviceStream* stream) noexcept;
+  Block* take_from_bin(int64_t bytes, detail::DeviceStream* stream);
+  bool put_into_bin(Block* block, const detail::DeviceStream* stream);
   void empty_bins();
   MemoryEvent event_of(int64_t requested, int64_t bytes, void* data) const;
   void check_limit_settable() const;
@@ -154,8 +158,8 @@ class SlabPool final : public MemoryResource {
   void* acquire(int64_t bytes);
   void release_slab(const Slab& slab) noexcept;
   void add_slab(int64_t bytes, bool touched);
-  Block* find(FreeSet& set, int64_t bytes, DeviceStream* stream);
-  Block* find_or_grow(int64_t bytes, DeviceStream* stream, int64_t requested);
+  Block* find(FreeSet& set, int64_t bytes, detail::DeviceStream* stream);
+  Block* find_or_grow(int64_t bytes, detail::DeviceStream* stream, int64_t requested);
   bool grow(int64_t bytes);
   void split(Block* block, int64_t bytes);
   void insert_free(Block* block);  // merges it with its neighbours
@@ -166,11 +170,11 @@ class SlabPool final : public MemoryResource {
   bool free_unused_slabs();
   Block* make_block();
   // Null where there is no event to be had: then the stream's work is done.
-  std::shared_ptr<DeviceEvent> recorded_event(DeviceStream& stream) noexcept;
+  std::shared_ptr<detail::DeviceEvent> recorded_event(detail::DeviceStream& stream) noexcept;
   FreeSet& set_of(const Block* block) { return block->touched ? touched_ : untouched_; }
 
   const Device device_;
-  Backend& backend_;
+  detail::Backend& backend_;
   const int64_t slab_bytes_;
   int64_t limit_;
   const Pages pages_;
@@ -179,7 +183,7 @@ class SlabPool final : public MemoryResource {
   int64_t allocations_ = 0, acquisitions_ = 0;
   int64_t touched_free_ = 0;
   int64_t binned_bytes_ = 0, binned_blocks_ = 0;
-  std::vector<std::pair<Device, std::unique_ptr<DeviceEvent>>> idle_events_;
+  std::vector<std::pair<Device, std::unique_ptr<detail::DeviceEvent>>> idle_events_;
   std::pmr::unsynchronized_pool_resource nodes_;
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::deque<Block> storage_;

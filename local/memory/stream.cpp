@@ -42,6 +42,9 @@ Stream::Stream(Device device, int priority) {
   stream_ = backend(device.kind).create_stream_of_priority(device.index, priority);
 }
 
+Device Stream::device() const { return stream_->device(); }
+void* Stream::native() const { return stream_->native(); }
+
 Stream Stream::current() {
   const ExecContext& context = current_context();
   DeviceStream* const stream = context.stream != nullptr ? context.stream : default_context(context.device).stream;

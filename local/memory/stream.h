@@ -9,6 +9,9 @@
 #include "quarry/local/memory/exec_context.h"
 
 namespace quarry::local {
+namespace detail {
+class DeviceEvent;  // local/device/device.h
+}
 
 class Event;
 class Graph;
@@ -41,8 +44,8 @@ class Stream {
   // The least urgent number, 0, and the most urgent one, which is below or the same.
   static std::pair<int, int> priorities(Device device = current_device());
 
-  Device device() const { return stream_->device(); }
-  void* native() const { return stream_->native(); }  // the cudaStream_t; null on the CPU
+  Device device() const;
+  void* native() const;  // the cudaStream_t; null on the CPU
   // Blocks until what is queued is done. Throws what failed there.
   void synchronize() const;
   // An event after what is queued now.
@@ -64,14 +67,14 @@ class Stream {
 
   // Work goes here, and memory comes from the current context or the device's default pool.
   ExecContext context() const;
-  const std::shared_ptr<DeviceStream>& handle() const { return stream_; }
+  const std::shared_ptr<detail::DeviceStream>& handle() const { return stream_; }
   friend bool operator==(const Stream& a, const Stream& b) {
     return a.device() == b.device() && a.native() == b.native();
   }
 
  private:
-  explicit Stream(std::shared_ptr<DeviceStream> stream) : stream_(std::move(stream)) {}
-  std::shared_ptr<DeviceStream> stream_;
+  explicit Stream(std::shared_ptr<detail::DeviceStream> stream) : stream_(std::move(stream)) {}
+  std::shared_ptr<detail::DeviceStream> stream_;
 };
 
 // Functions of the calling thread queue on the stream for the lifetime of the scope, on whose device new arrays live.
@@ -102,7 +105,7 @@ class Event {
  private:
   friend class Stream;
   Device device_;
-  std::shared_ptr<DeviceEvent> event_;
+  std::shared_ptr<detail::DeviceEvent> event_;
 };
 
 // Work that Stream::capture() recorded. A handle; the last one blocks until launches are done.

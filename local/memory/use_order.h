@@ -9,7 +9,7 @@
 
 #include "quarry/local/device/device.h"
 
-namespace quarry::local {
+namespace quarry::local::detail {
 
 // Work that writes runs after all earlier uses, work that reads after the last write. Another stream is ordered by an
 // event, which it waits for and the host does not; reads of several streams do not wait for one another. As long as
@@ -55,4 +55,4 @@ class UseOrder {
   std::vector<std::shared_ptr<StreamLife>> readers_;  // and the writer, which may have read too
 };
 
-}  // namespace quarry::local
+}  // namespace quarry::local::detail

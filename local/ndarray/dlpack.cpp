@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {

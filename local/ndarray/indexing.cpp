@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::local {
@@ -33,7 +34,7 @@ Dims BasicIndex::shape() const {
   return shape;
 }
 
-BasicIndex resolve_index(std::span<const IndexItem> index, const Dims& shape) {
+BasicIndex detail::resolve_index(std::span<const IndexItem> index, const Dims& shape) {
   int consumed = 0, ellipses = 0;
   for (const IndexItem& item : index) {
     if (std::holds_alternative<Ellipsis>(item)) ++ellipses;

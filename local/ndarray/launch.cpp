@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "quarry/local/memory/buffer.h"
+
 namespace quarry::local {
 
 ExecContext context_for(Device device) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ndarray/ndarray.h"
 

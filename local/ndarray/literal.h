@@ -14,7 +14,7 @@ namespace quarry::local {
 // A number, or a list of such. What takes an NdArray takes braces: percentile(x, {5, 95}), dot(a, {{0, 1}, {1, 0}}).
 class ArrayLiteral {
  public:
-  template <Literal T>
+  template <detail::Literal T>
   ArrayLiteral(T number) : number_(number) {}
   ArrayLiteral(const Scalar& number) : number_(number) {}
   ArrayLiteral(std::initializer_list<ArrayLiteral> list) : list_(list), is_list_(true) {}

@@ -26,7 +26,7 @@ struct ArrayTuple;
 template <class Self, class Value>
 class ArrayMethods {
  public:
-  using Options = BasicReduceOptions<Value>;
+  using Options = detail::BasicReduceOptions<Value>;
 
   // Reductions: over all axes, or those given. The result has the other axes, and with keepdims those of extent 1.
   //   Value sum(const Axes& axis = {}) const;

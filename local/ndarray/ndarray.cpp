@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/ndarray/launch.h"
 
@@ -123,7 +124,7 @@ void copy_across(const NdArray& to, const NdArray& from) {
 
 }  // namespace
 
-void check_element_count(int64_t count, const Dims& shape) {
+void detail::check_element_count(int64_t count, const Dims& shape) {
   if (count != element_count(shape))
     throw InvalidArgument(fmt::format("cannot reshape array of size {} into shape {}", count, to_string(shape)));
 }
@@ -152,8 +153,16 @@ bool NdArray::is_contiguous() const {
   return true;
 }
 
-void NdArray::throw_no_data() {
-  throw InvalidArgument("the array was default-constructed and never assigned: it has no data");
+Buffer& NdArray::checked_buffer() const {
+  if (!buffer_) throw InvalidArgument("the array was default-constructed and never assigned: it has no data");
+  return *buffer_;
+}
+
+void NdArray::begin_read(DeviceStream* stream) const { checked_buffer().use(stream, Access::read); }
+
+void NdArray::begin_write(DeviceStream* stream) const {
+  check_writable();
+  checked_buffer().use(stream, Access::write);
 }
 
 void* NdArray::raw() const { return static_cast<char*>(checked_buffer().data()) + offset_; }

@@ -22,6 +22,10 @@
 namespace quarry::local {
 
 class Arg;  // local/ops/arguments.h
+class View;
+namespace detail {
+class Buffer;  // local/memory/buffer.h
+}
 
 // One entry of a basic index. Slice as Python's: absent bounds mean "all the way".
 struct Slice {
@@ -32,6 +36,9 @@ struct Ellipsis {};
 using IndexItem = std::variant<int64_t, Slice, NewAxis, Ellipsis>;
 inline constexpr NewAxis newaxis{};
 inline constexpr Ellipsis ellipsis{};
+
+namespace detail {
+
 inline constexpr Slice full_slice{};
 
 // A basic index applied to a shape, for arrays of every kind: per axis of the result, the source axis (-1: newaxis),
@@ -54,8 +61,6 @@ void check_element_count(int64_t count, const Dims& shape);
 // Why an array is not to be written to.
 enum class ReadOnly : uint8_t { no, broadcast, diagonal, window, imported, requested };
 
-class View;
-
 // What stands between the brackets of x[...] and x(...): a position, a slice, an array of positions or of bools.
 template <class T>
 concept BasicTerm = (std::is_integral_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, Slice> ||
@@ -71,6 +76,8 @@ template <class T>
 concept IndexLike = BasicTerm<T> || std::is_same_v<T, bool> || std::is_convertible_v<const T&, NdArray> ||
     std::is_same_v<T, std::vector<int64_t>> || std::is_base_of_v<std::vector<NdArray>, T>;
 
+}  // namespace detail
+
 // Handle semantics as NumPy's: copying shares the data. Eager calls run in current_context() of the calling thread.
 class NdArray : public NdArrayMethods<NdArray> {
  public:
@@ -79,7 +86,7 @@ class NdArray : public NdArrayMethods<NdArray> {
   // Uninitialised, C order. Throws InvalidArgument for negative extents and more bytes than 64 bits count, OutOfMemory.
   NdArray(const Dims& shape, DType dtype, const ExecContext& context = current_context());
   // A view of a buffer, with the first element at its byte `offset_bytes`. Not checked.
-  NdArray(std::shared_ptr<Buffer> buffer, DType dtype, const Dims& shape, const Dims& strides_bytes,
+  NdArray(std::shared_ptr<detail::Buffer> buffer, DType dtype, const Dims& shape, const Dims& strides_bytes,
           int64_t offset_bytes);
   // Numbers in nested braces, {{1, 2}, {3, 4.5}}, on the current device. Blocks. Throws InvalidArgument where lists of
   // one depth differ in length.
@@ -87,14 +94,14 @@ class NdArray : public NdArrayMethods<NdArray> {
 
   DType dtype() const { return dtype_; }
   const Dims& shape() const { return shape_; }
-  int64_t shape(int64_t axis) const { return shape_[normalize_axis(axis, ndim())]; }  // throws IndexError
-  const Dims& strides() const { return strides_; }                                    // bytes
+  int64_t shape(int64_t axis) const { return shape_[detail::normalize_axis(axis, ndim())]; }  // throws IndexError
+  const Dims& strides() const { return strides_; }                                            // bytes
   int ndim() const { return shape_.size(); }
-  int64_t size() const { return element_count(shape_); }
+  int64_t size() const { return detail::element_count(shape_); }
   int64_t itemsize() const { return local::itemsize(dtype_); }
   int64_t nbytes() const { return size() * itemsize(); }
   Device device() const;
-  const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
+  const std::shared_ptr<detail::Buffer>& buffer() const { return buffer_; }
   int64_t offset() const { return offset_; }  // bytes
   bool is_contiguous() const;                 // C order, no gaps
   void* raw() const;  // address of the first element, on the array's device; only to be read from if !writeable()
@@ -109,30 +116,27 @@ class NdArray : public NdArrayMethods<NdArray> {
 
   // NumPy's flags.writeable. Views have it from their array, copies are writeable. Not so are broadcast views, what
   // ops::diagonal() and sliding_window_view() give, and memory imported read-only.
-  bool writeable() const { return read_only_ == ReadOnly::no; }
+  bool writeable() const { return read_only_ == detail::ReadOnly::no; }
   // Throws InvalidArgument for true where elements of the array share memory or the memory was imported read-only.
   void set_writeable(bool writeable);
   // Throws InvalidArgument with the reason where the array is read-only.
   void check_writable() const {
-    if (read_only_ != ReadOnly::no) throw_read_only();
+    if (read_only_ != detail::ReadOnly::no) throw_read_only();
   }
   // A view that is not to be written to.
-  NdArray as_read_only(ReadOnly reason = ReadOnly::requested) const;
+  NdArray as_read_only(detail::ReadOnly reason = detail::ReadOnly::requested) const;
 
   // Before work that reads (writes) the array is queued on `stream`, as every function does: the stream waits for work
   // on other streams that comes first. Throws InvalidArgument for an array without data, for a stream of another
   // device, and where a read-only array would be written to.
-  void begin_read(DeviceStream* stream) const { checked_buffer().use(stream, Access::read); }
-  void begin_write(DeviceStream* stream) const {
-    check_writable();
-    checked_buffer().use(stream, Access::write);
-  }
+  void begin_read(detail::DeviceStream* stream) const;
+  void begin_write(detail::DeviceStream* stream) const;
   // The value of a one-element array on any device (blocks), in the second form converted as astype() does. Throws
   // InvalidArgument for any other size.
   Scalar item() const;
   template <class T>
   T item() const {
-    if constexpr (Literal<T>) {
+    if constexpr (detail::Literal<T>) {
       return item().as<T>();
     } else {  // 16-bit floats
       T value;
@@ -141,7 +145,7 @@ class NdArray : public NdArrayMethods<NdArray> {
     }
   }
   // double m = x.mean();   if (all(x > 0)) ...
-  template <Literal T>
+  template <detail::Literal T>
   operator T() const {
     return item<T>();
   }
@@ -158,9 +162,9 @@ class NdArray : public NdArrayMethods<NdArray> {
   View operator[](std::initializer_list<IndexItem> index) const;
   // x(0, _), x(slice(1, -1), newaxis), x(rows, 2), x(mask); with one term also x[0], x[mask]. A View where every term
   // is basic, else Elements (local/ops/indexing/elements.h). Both can be assigned to: x(mask) = 0., x(_, 0) += y.
-  template <IndexLike... Terms>
+  template <detail::IndexLike... Terms>
   requires(sizeof...(Terms) > 0) auto operator()(const Terms&... terms) const;
-  template <IndexLike Term>
+  template <detail::IndexLike Term>
   auto operator[](const Term& term) const;
   // The axes in that order, by default reversed. Throws IndexError for an axis, InvalidArgument for no permutation.
   NdArray transpose(std::span<const int64_t> axes = {}) const;
@@ -205,14 +209,10 @@ class NdArray : public NdArrayMethods<NdArray> {
  private:
   void check_type(DType expected) const;
   [[noreturn]] void throw_read_only() const;
-  Buffer& checked_buffer() const {
-    if (!buffer_) throw_no_data();
-    return *buffer_;
-  }
-  [[noreturn]] static void throw_no_data();
-  std::shared_ptr<Buffer> buffer_;
+  detail::Buffer& checked_buffer() const;
+  std::shared_ptr<detail::Buffer> buffer_;
   DType dtype_ = DType::float64;
-  ReadOnly read_only_ = ReadOnly::no;
+  detail::ReadOnly read_only_ = detail::ReadOnly::no;
   Dims shape_;
   Dims strides_;
   int64_t offset_ = 0;
@@ -242,17 +242,21 @@ std::ostream& operator<<(std::ostream& out, const NdArray& array);
 // A NumPy scalar's str(): "1.5", "1e+16", "(1+2j)", "True".
 std::string to_string(const Scalar& value);
 
+namespace detail {
+
 // to_string() and repr() of an array of `shape` with more than 1000 elements, given its corners alone: of every axis
 // longer than 6 the first and the last 3 positions.
 std::string summary_string(const NdArray& corners, const Dims& shape);
 std::string summary_repr(const NdArray& corners, const Dims& shape);
+
+}  // namespace detail
 
 // An array on the current device from host data (blocks).
 NdArray from_bytes(const void* data, DType dtype, const Dims& shape);  // C order, copied
 // Throws InvalidArgument unless the shape has as many elements as there are values.
 template <class T>
 NdArray from_vector(const std::vector<T>& values, const Dims& shape) {
-  check_element_count(static_cast<int64_t>(values.size()), shape);
+  detail::check_element_count(static_cast<int64_t>(values.size()), shape);
   if constexpr (std::is_same_v<T, bool>) {  // a vector of bits
     const auto bytes = std::make_unique<bool[]>(values.size());
     std::copy(values.begin(), values.end(), bytes.get());

@@ -559,12 +559,12 @@ void set_print_options(PrintOptions options) {
   thread_options() = std::move(options);
 }
 
-std::string format_array(const NdArray& array, const PrintOptions& options, const std::string& separator,
-                         const std::string& prefix, const std::string& suffix) {
+std::string detail::format_array(const NdArray& array, const PrintOptions& options, const std::string& separator,
+                                 const std::string& prefix, const std::string& suffix) {
   return format_part(array, array.shape(), options, separator, prefix.size(), suffix.size());
 }
 
-std::string format_repr(const NdArray& array, const PrintOptions& options) {
+std::string detail::format_repr(const NdArray& array, const PrintOptions& options) {
   if (options.override_repr) return options.override_repr(array);
   return repr_of_part(array, array.shape(), options);
 }
@@ -578,11 +578,11 @@ std::string NdArray::to_string() const {
 
 std::string NdArray::repr() const { return format_repr(*this, print_options()); }
 
-std::string summary_string(const NdArray& corners, const Dims& shape) {
+std::string detail::summary_string(const NdArray& corners, const Dims& shape) {
   return format_part(corners, shape, summary_options(), " ", 0, 0);
 }
 
-std::string summary_repr(const NdArray& corners, const Dims& shape) {
+std::string detail::summary_repr(const NdArray& corners, const Dims& shape) {
   return repr_of_part(corners, shape, summary_options());
 }
 

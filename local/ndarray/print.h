@@ -55,10 +55,14 @@ class PrintScope {
   PrintOptions previous_;
 };
 
+namespace detail {
+
 // Elements are separated by `separator`; room for `prefix` and `suffix` is left on every line.
 std::string format_array(const NdArray& array, const PrintOptions& options, const std::string& separator = " ",
                          const std::string& prefix = "", const std::string& suffix = "");
 std::string format_repr(const NdArray& array, const PrintOptions& options);
+
+}  // namespace detail
 
 namespace ops {
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/ndarray/launch.h"
 

@@ -37,6 +37,6 @@ using TrialFunction = std::function<std::vector<NdArray>(std::span<const NdArray
 // (item(), selection by a mask, unique ...); NotSupported for products of sparse matrices; DeviceError where `kind` has
 // no device here, whose libraries know the scratch.
 Trial trial(const TrialFunction& function, std::span<const ArraySpec> arguments,
-            DeviceKind kind = acts_as(current_device()), int threads = 0);
+            DeviceKind kind = detail::acts_as(current_device()), int threads = 0);
 
 }  // namespace quarry::local

@@ -22,7 +22,7 @@ class Arg {
  public:
   Arg(const NdArray& array) : array_(&array) {}
   Arg(const Scalar& scalar) : scalar_(scalar) {}
-  template <Literal T>
+  template <detail::Literal T>
   Arg(T literal) : scalar_(literal) {}
   Arg(std::initializer_list<ArrayLiteral> list) : Arg(std::make_shared<const NdArray>(list)) {}
   // What stands for an array (Elements).
@@ -32,8 +32,9 @@ class Arg {
 
   const NdArray* array() const { return array_; }
   const Scalar& scalar() const { return scalar_; }
-  PromotionOperand promotion() const {
-    return array_ ? PromotionOperand{array_->dtype(), false} : PromotionOperand{scalar_.dtype(), scalar_.weak()};
+  detail::PromotionOperand promotion() const {
+    return array_ ? detail::PromotionOperand{array_->dtype(), false}
+                  : detail::PromotionOperand{scalar_.dtype(), scalar_.weak()};
   }
 
  private:
@@ -59,6 +60,6 @@ struct UfuncOptions {
   Casting casting = Casting::same_kind;
 };
 
-using ReduceOptions = BasicReduceOptions<NdArray>;
+using ReduceOptions = detail::BasicReduceOptions<NdArray>;
 
 }  // namespace quarry::local

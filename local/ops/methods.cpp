@@ -1,4 +1,5 @@
 // The methods of arrays of one process.
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/fft/fft.h"
 #include "quarry/local/ops/indexing/elements.h"
 #include "quarry/local/ops/manipulation/manipulation.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/program.h"
 
 namespace quarry::local {

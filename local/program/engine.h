@@ -7,6 +7,7 @@
 
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/program/program.h"
+#include "quarry/local/program/triangle.h"
 
 namespace quarry::local {
 
@@ -26,9 +27,6 @@ struct Launch {
   std::vector<Operand> states;   // fields of all reductions in order, strides over the space (0 on reduced axes);
                                  // written, not merged into
 };
-
-// One triangle or the whole of a symmetric (Hermitian) matrix.
-enum class Triangle : uint8_t { lower, upper };
 
 // Row-major matrix: element (i, j) at data + i * row_stride + j * column_stride (in elements); one of the strides is 1.
 struct MatrixView {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/kernels.h"
 
 namespace quarry::local {

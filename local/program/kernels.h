@@ -12,22 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/shape.h"
 #include "quarry/local/memory/exec_context.h"
+#include "quarry/local/program/kernel_facts.h"
 
 namespace quarry::local {
-
-// Source that a compiler refuses. The message quotes the user's own line; log() is all that the compiler said.
-class CompileError : public InvalidArgument {
- public:
-  CompileError(const std::string& message, std::string log) : InvalidArgument(message), log_(std::move(log)) {}
-  const std::string& log() const noexcept { return log_; }
-
- private:
-  std::string log_;
-};
 
 struct KernelParameter {
   enum class Kind : uint8_t {
@@ -48,6 +40,8 @@ struct KernelUses {
   bool complex = false;
 };
 
+namespace detail {
+
 // A kernel with all its types. Snippets are C++ over the names of the parameters (see docs/howto/user-kernels.md).
 struct KernelCode {
   std::string name;  // an identifier
@@ -65,6 +59,8 @@ struct KernelCode {
   void complete();
 };
 
+}  // namespace detail
+
 struct KernelArgument {
   void* data = nullptr;  // of arrays
   Dims shape;            // raw
@@ -76,17 +72,6 @@ struct KernelLaunch {
   Dims shape;
   uint32_t reduce_axes = 0;  // bit d: axis d
   std::vector<KernelArgument> arguments;
-};
-
-// What a CUDA kernel is and needs, in bytes, as far as the compiler tells.
-struct RawAttributes {
-  int64_t max_threads_per_block = 0;
-  int64_t registers = 0;
-  int64_t static_shared_bytes = 0;
-  int64_t local_bytes = 0;
-  int64_t const_bytes = 0;
-  int64_t max_dynamic_shared_bytes = 0;  // what a launch may ask for now
-  int64_t binary_version = 0;            // 90 for sm_90
 };
 
 struct RawLaunch {

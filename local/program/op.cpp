@@ -10,7 +10,7 @@
 #include "quarry/local/program/reduction_enum.h"
 #include "quarry/local/program/rows.h"
 
-namespace quarry::local {
+namespace quarry::local::detail {
 namespace {
 
 using R = OpInfo::Result;
@@ -339,4 +339,4 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
   return types;
 }
 
-}  // namespace quarry::local
+}  // namespace quarry::local::detail

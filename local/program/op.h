@@ -14,7 +14,7 @@
 
 #include "quarry/local/base/dtype.h"
 
-namespace quarry::local {
+namespace quarry::local::detail {
 
 enum class Op : uint16_t;        // a row of ufunc.def
 enum class Reduction : uint8_t;  // a row of reduction.def
@@ -36,6 +36,7 @@ template <RowName name>
 // What type resolution adds to "the first loop that all operands cast to safely".
 enum class OpRule : uint8_t {
   plain,
+  part,         // as plain: an output of a function with several, which is no function by itself
   no_bool,      // no loop when every operand is bool
   true_divide,  // bool and integer loops are float64
   double_only,  // float64 and complex128 only
@@ -142,11 +143,11 @@ Reduction operator""_reduction() {
   return named_reduction<name>();
 }
 
-}  // namespace quarry::local
+}  // namespace quarry::local::detail
 
-namespace quarry {
+namespace quarry::detail {
 
-using local::operator""_op;
-using local::operator""_reduction;
+using local::detail::operator""_op;
+using local::detail::operator""_reduction;
 
-}  // namespace quarry
+}  // namespace quarry::detail

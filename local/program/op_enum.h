@@ -2,9 +2,10 @@
 // "add"_op (op.h) and is not compiled again for a new row.
 #pragma once
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
-namespace quarry::local {
+namespace quarry::local::detail {
 
 enum class Op : uint16_t {
 #define QUARRY_OP(name, ...) name,
@@ -20,4 +21,4 @@ inline constexpr int kOpCount = [] {
   return rows;
 }();
 
-}  // namespace quarry::local
+}  // namespace quarry::local::detail

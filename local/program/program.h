@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/shape.h"
 #include "quarry/local/program/op.h"

@@ -2,9 +2,10 @@
 // constants; other code says "sum"_reduction (op.h) and is not compiled again for a new row.
 #pragma once
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
 
-namespace quarry::local {
+namespace quarry::local::detail {
 
 enum class Reduction : uint8_t {
 #define QUARRY_REDUCTION(name, ...) name,
@@ -20,4 +21,4 @@ inline constexpr int kReductionCount = [] {
   return rows;
 }();
 
-}  // namespace quarry::local
+}  // namespace quarry::local::detail

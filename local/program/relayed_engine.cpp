@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/program/bit_generators.h"
 #include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/indexing.h"

@@ -34,6 +34,7 @@
 #define QUARRY_PUBLIC_select(...) __VA_ARGS__
 #define QUARRY_PUBLIC_scale(...) __VA_ARGS__
 #define QUARRY_PUBLIC_storage(...) __VA_ARGS__
+#define QUARRY_PUBLIC_part(...)
 #define QUARRY_PUBLIC_cast(...)
 #define QUARRY_PUBLIC_random(...)
 #define QUARRY_PUBLIC_bounded(...)

@@ -22,6 +22,7 @@ bool Scanning::supports(Op op, DType dtype) {
       if (dtype != DType::float64 && dtype != DType::complex128) return false;
       break;
     case OpRule::plain:
+    case OpRule::part:
     case OpRule::no_bool:
     case OpRule::true_divide:
     case OpRule::comparison:

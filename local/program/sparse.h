@@ -10,7 +10,9 @@
 
 namespace quarry::local {
 
+namespace detail {
 class LuFactors;  // local/program/sparse_factors.h
+}
 struct LuMatrix;
 struct LuOptions;
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/dtype.h"
 
 namespace quarry::local {
@@ -33,6 +34,8 @@ struct LuFactor {
   std::vector<char> values;
 };
 
+namespace detail {
+
 // Pr a Pc = L U; row i of a is row row_order()[i] of Pr a, column j is column column_order()[j] of a Pc.
 class LuFactors {
  public:
@@ -45,5 +48,7 @@ class LuFactors {
   virtual LuFactor upper() const = 0;
   virtual int64_t nonzeros() const = 0;  // of both, with L's diagonal
 };
+
+}  // namespace detail
 
 }  // namespace quarry::local

@@ -103,9 +103,7 @@ SparseArray with_dense(Op op, const SparseArray& given, const NdArray& dense) {
   return a.with_data(apply(op, {a.data(), sample(dense, row_triplets(a))}));
 }
 
-}  // namespace
-
-SparseArray elementwise(Op op, const SparseArray& a, const SparseArray& b) {
+SparseArray with_sparse(Op op, const SparseArray& a, const SparseArray& b) {
   if (!(a.shape() == b.shape()))
     throw InvalidArgument(
         fmt::format("inconsistent shapes: {} and {}", local::to_string(a.shape()), local::to_string(b.shape())));
@@ -127,8 +125,6 @@ SparseArray elementwise(Op op, const SparseArray& a, const SparseArray& b) {
   const Aligned both = align(lines_of(left), lines_of(right), op == "multiply"_op || op == "logical_and"_op);
   return without_zeros(format, a.shape(), apply(op, {both.a, both.b}), both.major, both.minor);
 }
-
-namespace {
 
 SparseArray with_scalar(Op op, const SparseArray& a, const Scalar& scalar, bool scalar_first) {
   const NdArray nothing = host_zero(a.dtype());
@@ -152,20 +148,15 @@ SparseArray with_scalar(Op op, const SparseArray& a, const Scalar& scalar, bool 
   return from_dense(of(a.toarray()), result_format(a));
 }
 
-}  // namespace
-
-SparseArray elementwise(Op op, const SparseArray& a, const Scalar& b) { return with_scalar(op, a, b, false); }
-SparseArray elementwise(Op op, const Scalar& a, const SparseArray& b) { return with_scalar(op, b, a, true); }
-NdArray elementwise(Op op, const SparseArray& a, const NdArray& b) { return apply(op, {a.toarray(), b}); }
-NdArray elementwise(Op op, const NdArray& a, const SparseArray& b) { return apply(op, {a, b.toarray()}); }
-
-SparseArray elementwise(Op op, const SparseArray& a) {
+SparseArray of_stored(Op op, const SparseArray& a) {
   if (!maps_to_zero(apply(op, {host_zero(a.dtype())})))
     throw NotSupported(fmt::format("{} of a sparse matrix is not sparse", info(op).name));
   SparseArray result = a;
   result.sum_duplicates();
   return result.with_data(apply(op, {result.data()}));
 }
+
+}  // namespace
 
 SparseArray multiply(const SparseArray& a, const SparseArray& b) {
   if (a.shape() == b.shape()) return elementwise("multiply"_op, a, b);
@@ -203,3 +194,16 @@ SparseArray SparseArray::power(const Scalar& exponent, std::optional<DType> dtyp
 }
 
 }  // namespace quarry::local::sparse
+
+namespace quarry::local::detail {
+
+using sparse::SparseArray;
+
+SparseArray elementwise(Op op, const SparseArray& a, const SparseArray& b) { return sparse::with_sparse(op, a, b); }
+SparseArray elementwise(Op op, const SparseArray& a, const Scalar& b) { return sparse::with_scalar(op, a, b, false); }
+SparseArray elementwise(Op op, const Scalar& a, const SparseArray& b) { return sparse::with_scalar(op, b, a, true); }
+NdArray elementwise(Op op, const SparseArray& a, const NdArray& b) { return apply(op, {a.toarray(), b}); }
+NdArray elementwise(Op op, const NdArray& a, const SparseArray& b) { return apply(op, {a, b.toarray()}); }
+SparseArray elementwise(Op op, const SparseArray& a) { return sparse::of_stored(op, a); }
+
+}  // namespace quarry::local::detail

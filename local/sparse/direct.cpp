@@ -9,6 +9,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/sparse.h"
+#include "quarry/local/program/sparse_factors.h"
 #include "quarry/local/sparse/construct.h"
 #include "quarry/local/sparse/eigen.h"
 #include "quarry/local/sparse/products.h"

@@ -11,15 +11,18 @@
 #include <memory>
 #include <string_view>
 
-#include "quarry/local/program/sparse_factors.h"
 #include "quarry/local/sparse/sparse_matrix.h"
+
+namespace quarry::local::detail {
+class LuFactors;  // local/program/sparse_factors.h
+}
 
 namespace quarry::local::sparse::linalg {
 
 // A factorisation Pr a Pc = L U, kept for many solves.
 class SuperLU {
  public:
-  SuperLU(std::shared_ptr<const LuFactors> factors, int64_t n, DType dtype, Device device);
+  SuperLU(std::shared_ptr<const detail::LuFactors> factors, int64_t n, DType dtype, Device device);
   Dims shape() const { return {n_, n_}; }
   DType dtype() const { return dtype_; }
   int64_t nnz() const;
@@ -33,7 +36,7 @@ class SuperLU {
   NdArray perm_c() const;
 
  private:
-  std::shared_ptr<const LuFactors> factors_;
+  std::shared_ptr<const detail::LuFactors> factors_;
   int64_t n_;
   DType dtype_;
   Device device_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 #include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/support.h"

@@ -134,14 +134,14 @@ class SparseArray {
   NdArray count_nonzero(int64_t axis) const;
 
   // a[i, j] for integers, slices, integer vectors and masks of each axis; an integer leaves an axis of one element.
-  SparseArray index(const IndexTerm& row, const IndexTerm& column = IndexTerm(full_slice)) const;
+  SparseArray index(const IndexTerm& row, const IndexTerm& column = IndexTerm(detail::full_slice)) const;
   // Several pairs (rows[k], columns[k]), broadcast against each other: a dense array of values.
   NdArray values_at(const NdArray& rows, const NdArray& columns) const;
   // The elements where a mask of the matrix's shape is true, dense, in C order.
   NdArray values_where(const NdArray& mask) const;
   Scalar item(int64_t row, int64_t column) const;
   SparseArray getrow(int64_t i) const { return index(IndexTerm(i)); }
-  SparseArray getcol(int64_t j) const { return index(IndexTerm(full_slice), IndexTerm(j)); }
+  SparseArray getcol(int64_t j) const { return index(IndexTerm(detail::full_slice), IndexTerm(j)); }
   // a[i, j] = values, which broadcast to the indexed shape, dense or sparse. Where positions repeat, the last counts.
   void set(const IndexTerm& row, const IndexTerm& column, const Arg& values);
   void set(const IndexTerm& row, const IndexTerm& column, const SparseArray& values);

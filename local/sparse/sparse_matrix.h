@@ -57,7 +57,7 @@ class SparseMatrix : public SparseArray {
   SparseMatrix reshape(const Dims& shape, std::string_view order = "C") const {
     return SparseMatrix(SparseArray::reshape(shape, order));
   }
-  SparseMatrix index(const IndexTerm& row, const IndexTerm& column = IndexTerm(full_slice)) const {
+  SparseMatrix index(const IndexTerm& row, const IndexTerm& column = IndexTerm(detail::full_slice)) const {
     return SparseMatrix(SparseArray::index(row, column));
   }
   SparseMatrix dot(const SparseArray& other) const { return SparseMatrix(SparseArray::dot(other)); }
@@ -125,44 +125,52 @@ inline SparseMatrix operator*(const SparseMatrix& a, const SparseArray& b) { ret
 inline NdArray operator*(const SparseMatrix& a, const NdArray& b) { return matmul(a, b); }
 inline NdArray operator*(const NdArray& a, const SparseMatrix& b) { return matmul(a, b); }
 inline SparseMatrix operator*(const SparseMatrix& a, const Scalar& b) {
-  return SparseMatrix(elementwise("multiply"_op, a, b));
+  return SparseMatrix(detail::elementwise(detail::named_op<"multiply">(), a, b));
 }
 inline SparseMatrix operator*(const Scalar& a, const SparseMatrix& b) {
-  return SparseMatrix(elementwise("multiply"_op, a, b));
+  return SparseMatrix(detail::elementwise(detail::named_op<"multiply">(), a, b));
 }
 inline SparseMatrix operator/(const SparseMatrix& a, const Scalar& b) {
-  return SparseMatrix(elementwise("divide"_op, a, b));
+  return SparseMatrix(detail::elementwise(detail::named_op<"divide">(), a, b));
 }
 inline SparseMatrix operator/(const SparseMatrix& a, const NdArray& b) { return SparseMatrix(divide(a, b)); }
-inline SparseMatrix operator-(const SparseMatrix& a) { return SparseMatrix(elementwise("negative"_op, a)); }
-inline SparseMatrix absolute(const SparseMatrix& a) { return SparseMatrix(elementwise("absolute"_op, a)); }
+inline SparseMatrix operator-(const SparseMatrix& a) {
+  return SparseMatrix(detail::elementwise(detail::named_op<"negative">(), a));
+}
+inline SparseMatrix absolute(const SparseMatrix& a) {
+  return SparseMatrix(detail::elementwise(detail::named_op<"absolute">(), a));
+}
 #define QUARRY_SPARSE_MATRIX_OPERATOR(symbol, op)                                    \
   inline SparseMatrix operator symbol(const SparseMatrix& a, const SparseArray& b) { \
-    return SparseMatrix(elementwise(op, a, b));                                      \
+    return SparseMatrix(detail::elementwise(op, a, b));                              \
   }                                                                                  \
   inline SparseMatrix operator symbol(const SparseMatrix& a, const Scalar& b) {      \
-    return SparseMatrix(elementwise(op, a, b));                                      \
+    return SparseMatrix(detail::elementwise(op, a, b));                              \
   }                                                                                  \
   inline SparseMatrix operator symbol(const Scalar& a, const SparseMatrix& b) {      \
-    return SparseMatrix(elementwise(op, a, b));                                      \
+    return SparseMatrix(detail::elementwise(op, a, b));                              \
   }
-QUARRY_SPARSE_MATRIX_OPERATOR(+, "add"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(-, "subtract"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(==, "equal"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(!=, "not_equal"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(<, "less"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(<=, "less_equal"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(>, "greater"_op)
-QUARRY_SPARSE_MATRIX_OPERATOR(>=, "greater_equal"_op)
+QUARRY_SPARSE_MATRIX_OPERATOR(+, detail::named_op<"add">())
+QUARRY_SPARSE_MATRIX_OPERATOR(-, detail::named_op<"subtract">())
+QUARRY_SPARSE_MATRIX_OPERATOR(==, detail::named_op<"equal">())
+QUARRY_SPARSE_MATRIX_OPERATOR(!=, detail::named_op<"not_equal">())
+QUARRY_SPARSE_MATRIX_OPERATOR(<, detail::named_op<"less">())
+QUARRY_SPARSE_MATRIX_OPERATOR(<=, detail::named_op<"less_equal">())
+QUARRY_SPARSE_MATRIX_OPERATOR(>, detail::named_op<"greater">())
+QUARRY_SPARSE_MATRIX_OPERATOR(>=, detail::named_op<"greater_equal">())
 #undef QUARRY_SPARSE_MATRIX_OPERATOR
 // Without these C++ would take the operands of == in the other order.
-inline SparseArray operator==(const SparseArray& a, const SparseMatrix& b) { return elementwise("equal"_op, a, b); }
-inline SparseArray operator!=(const SparseArray& a, const SparseMatrix& b) { return elementwise("not_equal"_op, a, b); }
+inline SparseArray operator==(const SparseArray& a, const SparseMatrix& b) {
+  return detail::elementwise(detail::named_op<"equal">(), a, b);
+}
+inline SparseArray operator!=(const SparseArray& a, const SparseMatrix& b) {
+  return detail::elementwise(detail::named_op<"not_equal">(), a, b);
+}
 inline SparseMatrix operator==(const SparseMatrix& a, const SparseMatrix& b) {
-  return SparseMatrix(elementwise("equal"_op, a, b));
+  return SparseMatrix(detail::elementwise(detail::named_op<"equal">(), a, b));
 }
 inline SparseMatrix operator!=(const SparseMatrix& a, const SparseMatrix& b) {
-  return SparseMatrix(elementwise("not_equal"_op, a, b));
+  return SparseMatrix(detail::elementwise(detail::named_op<"not_equal">(), a, b));
 }
 
 // Python's a ** exponent: of an array element by element, of a matrix the product of so many. The exponent of a matrix

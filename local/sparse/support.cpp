@@ -10,6 +10,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/sorting.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 #include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/indexing.h"

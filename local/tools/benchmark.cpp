@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/exec_context.h"
 
 namespace quarry::local {
@@ -47,7 +48,7 @@ std::string line(const std::string& name, std::span<const double> seconds) {
 
 }  // namespace
 
-TimeSummary summarize(std::span<const double> seconds) {
+TimeSummary detail::summarize(std::span<const double> seconds) {
   TimeSummary summary;
   if (seconds.empty()) return summary;
   const auto count = static_cast<double>(seconds.size());

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/local/device/device.h"
+#include "quarry/local/device/kind.h"
 
 namespace quarry::local {
 
@@ -22,7 +22,12 @@ struct BenchmarkOptions {
 struct TimeSummary {
   double mean = 0, standard_deviation = 0, min = 0, max = 0;  // seconds
 };
+
+namespace detail {
+
 TimeSummary summarize(std::span<const double> seconds);  // zeros of nothing
+
+}  // namespace detail
 
 struct BenchmarkResult {
   std::string name;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/budget.h"
 #include "quarry/scheduler/blocks/spill_file.h"
 #include "quarry/scheduler/graph.h"

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/scheduler/blocks/block_memory.h"
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/budget.h"
 #include "quarry/scheduler/blocks/block_memory.h"
 #include "quarry/scheduler/blocks/spill_file.h"

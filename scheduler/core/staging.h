@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/budget.h"
 #include "quarry/local/memory/memory_resource.h"
 

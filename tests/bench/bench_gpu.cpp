@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/local/program/decompositions.h"

@@ -21,6 +21,7 @@
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "tests/bench/kernel_calls.h"
 

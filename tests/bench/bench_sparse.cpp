@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quarry/local/cpu/cpu_engine.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "quarry/local/sparse/sparse.h"

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/program/engine.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::local {

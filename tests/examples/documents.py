@@ -50,9 +50,10 @@ def squeezed(text):
 
 
 def namespace_of(header):
-    """The first namespace that the header opens."""
-    opened = re.search(r"^namespace ([\w:]+) \{", (SOURCE / header).read_text(), re.M)
-    return opened[1] if opened else "quarry"
+    """The first namespace that the header opens for more than declarations of internals."""
+    opened = re.findall(r"^namespace ([\w:]+) \{", (SOURCE / header).read_text(), re.M)
+    public = [name for name in opened if not name.endswith("detail")]
+    return (public or [name.removesuffix("::detail") for name in opened] or ["quarry"])[0]
 
 
 def program(fragments):

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ndarray/ndarray.h"
 #include "tests/support/source_file.h"
 

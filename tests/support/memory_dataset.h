@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/io/dataset.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::testing {

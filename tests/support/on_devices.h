@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/ndarray/ndarray.h"
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
 

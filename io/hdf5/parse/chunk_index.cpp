@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "quarry/io/hdf5/parse/parser.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
 namespace {

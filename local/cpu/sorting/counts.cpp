@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/arena.h"
 #include "quarry/local/memory/memory_resource.h"

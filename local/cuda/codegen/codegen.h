@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/cuda/codegen/program_text.h"
 #include "quarry/local/cuda/compiler.h"
 #include "quarry/local/cuda/plan.h"

@@ -14,6 +14,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/numerical/gufunc.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/results.h"
 #include "quarry/local/program/transforms.h"
 
 namespace quarry::local::ops::fft {

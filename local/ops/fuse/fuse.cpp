@@ -10,7 +10,9 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/results.h"
 #include "quarry/local/program/program.h"
 
 namespace quarry::local {
@@ -88,7 +90,7 @@ void copy_values(const Program& from, std::span<const ValueId> roots, const Dims
 }  // namespace
 
 // What one run of the callable recorded.
-class Trace {
+class detail::Trace {
  public:
   struct Reduced {
     Reduction reduction{};

@@ -28,7 +28,9 @@
 
 namespace quarry::local {
 
+namespace detail {
 class Trace;  // fuse.cpp
+}
 
 namespace ops {
 
@@ -44,10 +46,10 @@ class Traced {
   Traced astype(DType dtype) const;  // as NdArray's: without a casting rule
 
  private:
-  friend class local::Trace;
-  Trace* trace_ = nullptr;  // null: a literal that has not met an array yet
-  int id_ = -1;             // value of the trace's program
-  int reduction_ = -1;      // or this reduction of it
+  friend class detail::Trace;
+  detail::Trace* trace_ = nullptr;  // null: a literal that has not met an array yet
+  int id_ = -1;                     // value of the trace's program
+  int reduction_ = -1;              // or this reduction of it
   Scalar literal_;
   int parameter_ = -1;  // the literal is this argument of the call
 };
@@ -58,11 +60,11 @@ Traced position_of(const Traced& x);
 
 // Records one operation. Throws TypeError and InvalidArgument as apply() does, NotSupported for a value that was
 // reduced.
-Traced record(Op op, std::initializer_list<Traced> args, std::optional<DType> dtype = std::nullopt);
+Traced record(detail::Op op, std::initializer_list<Traced> args, std::optional<DType> dtype = std::nullopt);
 // The same for operators: literals among themselves stay weak.
-Traced record_operator(Op op, std::initializer_list<Traced> args);
+Traced record_operator(detail::Op op, std::initializer_list<Traced> args);
 // Throws NotSupported for options other than keepdims, dtype and ddof.
-Traced record_reduction(Reduction reduction, const Traced& x, const Axes& axes, const ReduceOptions& options);
+Traced record_reduction(detail::Reduction reduction, const Traced& x, const Axes& axes, const ReduceOptions& options);
 
 template <class T>
 concept TracedValue = std::is_same_v<T, Traced>;
@@ -76,18 +78,18 @@ concept TracedCall = (TraceOperand<T> && ...) && (TracedValue<T> || ...);
 #define QUARRY_TRACED_1(function, text)                                 \
   template <TracedValue A>                                              \
   Traced function(const A& x, const std::optional<DType>& dtype = {}) { \
-    return record(named_op<text>(), {x}, dtype);                        \
+    return record(detail::named_op<text>(), {x}, dtype);                \
   }
 #define QUARRY_TRACED_2(function, text)                                                                       \
   template <class A, class B>                                                                                 \
   requires TracedCall<A, B> Traced function(const A& x, const B& y, const std::optional<DType>& dtype = {}) { \
-    return record(named_op<text>(), {x, y}, dtype);                                                           \
+    return record(detail::named_op<text>(), {x, y}, dtype);                                                   \
   }
 #define QUARRY_TRACED_3(function, text)                                                  \
   template <class A, class B, class C>                                                   \
   requires TracedCall<A, B, C> Traced function(const A& x, const B& y, const C& z,       \
                                                const std::optional<DType>& dtype = {}) { \
-    return record(named_op<text>(), {x, y, z}, dtype);                                   \
+    return record(detail::named_op<text>(), {x, y, z}, dtype);                           \
   }
 #define QUARRY_TRACED_ALIAS_1(text, alias) QUARRY_TRACED_1(alias, text)
 #define QUARRY_TRACED_ALIAS_2(text, alias) QUARRY_TRACED_2(alias, text)
@@ -109,22 +111,22 @@ concept TracedCall = (TraceOperand<T> && ...) && (TracedValue<T> || ...);
 
 template <class A, class B>
 requires TracedCall<A, B> std::pair<Traced, Traced> divmod(const A& x, const B& y) {
-  return {record("floor_divide"_op, {x, y}), record("remainder"_op, {x, y})};
+  return {record(detail::named_op<"floor_divide">(), {x, y}), record(detail::named_op<"remainder">(), {x, y})};
 }
 template <TracedValue A>
 std::pair<Traced, Traced> modf(const A& x) {
-  return {record("modf_fraction"_op, {x}), record("modf_integer"_op, {x})};
+  return {record(detail::named_op<"modf_fraction">(), {x}), record(detail::named_op<"modf_integer">(), {x})};
 }
 template <TracedValue A>
 std::pair<Traced, Traced> frexp(const A& x) {
-  return {record("frexp_mantissa"_op, {x}), record("frexp_exponent"_op, {x})};
+  return {record(detail::named_op<"frexp_mantissa">(), {x}), record(detail::named_op<"frexp_exponent">(), {x})};
 }
 
 // The reductions. They end a traced callable: nothing can be done to their results in it.
 #define QUARRY_REDUCING(name, function)                                                   \
   template <TracedValue A>                                                                \
   Traced function(const A& x, const Axes& axes = {}, const ReduceOptions& options = {}) { \
-    return record_reduction(named_reduction<#name>(), x, axes, options);                  \
+    return record_reduction(detail::named_reduction<#name>(), x, axes, options);          \
   }
 #define QUARRY_REDUCTION(name, aliases, ...) QUARRY_REDUCING(name, name) QUARRY_EACH(QUARRY_REDUCING, name, aliases)
 #include "quarry/local/program/reduction.def"
@@ -134,7 +136,7 @@ std::pair<Traced, Traced> frexp(const A& x) {
 #define QUARRY_OPERATOR(symbol, name)                                        \
   template <class A, class B>                                                \
   requires TracedCall<A, B> Traced operator symbol(const A& x, const B& y) { \
-    return record_operator(named_op<#name>(), {x, y});                       \
+    return record_operator(detail::named_op<#name>(), {x, y});               \
   }
 #define QUARRY_COMPARISON QUARRY_OPERATOR
 #include "quarry/local/ops/ufunc/operators.def"
@@ -142,18 +144,20 @@ std::pair<Traced, Traced> frexp(const A& x) {
 #undef QUARRY_OPERATOR
 template <TracedValue A>
 Traced operator-(const A& x) {
-  return record_operator("negative"_op, {x});
+  return record_operator(detail::named_op<"negative">(), {x});
 }
 template <TracedValue A>
 Traced operator+(const A& x) {
-  return record_operator("positive"_op, {x});
+  return record_operator(detail::named_op<"positive">(), {x});
 }
 template <TracedValue A>
 Traced operator~(const A& x) {
-  return record_operator("invert"_op, {x});
+  return record_operator(detail::named_op<"invert">(), {x});
 }
 
 }  // namespace ops
+
+namespace detail {
 
 // What a fused function keeps from call to call. Copies share it; thread-safe.
 class FusionCache {
@@ -208,6 +212,8 @@ struct FusedResult<std::array<ops::Traced, N>> {
   }
 };
 
+}  // namespace detail
+
 template <class F>
 class Fusion {
  public:
@@ -225,7 +231,7 @@ class Fusion {
     std::vector<NdArray> results = cache_.run(list, [this](const std::vector<ops::Traced>& traced) {
       return flatten(call(traced, std::index_sequence_for<Args...>{}));
     });
-    return FusedResult<Returned>::of(std::move(results));
+    return detail::FusedResult<Returned>::of(std::move(results));
   }
   int64_t traces() const { return cache_.traces(); }
 
@@ -243,7 +249,7 @@ class Fusion {
   }
 
   F function_;
-  FusionCache cache_;
+  detail::FusionCache cache_;
 };
 
 // Nothing runs and nothing is traced before the first call.

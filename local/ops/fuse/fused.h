@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/ops/ufunc/operators.h"

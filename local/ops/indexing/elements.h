@@ -25,10 +25,10 @@ class Elements : public NdArrayMethods<Elements> {
     return *this;
   }
   const Elements& operator=(const Elements& other) const { return *this = Arg(other.value()); }
-#define QUARRY_OPERATOR(symbol, name)                          \
-  const Elements& operator symbol##=(const Arg& value) const { \
-    ops::update(array_, index_, named_op<#name>(), value);     \
-    return *this;                                              \
+#define QUARRY_OPERATOR(symbol, name)                              \
+  const Elements& operator symbol##=(const Arg& value) const {     \
+    ops::update(array_, index_, detail::named_op<#name>(), value); \
+    return *this;                                                  \
   }
 #include "quarry/local/ops/ufunc/operators.def"
 #undef QUARRY_OPERATOR
@@ -54,10 +54,10 @@ void append_terms(std::vector<IndexTerm>& index, const T& term) {
 
 }  // namespace detail
 
-template <IndexLike... Terms>
+template <detail::IndexLike... Terms>
 requires(sizeof...(Terms) > 0) auto NdArray::operator()(const Terms&... terms) const {
-  if constexpr ((BasicTerm<Terms> && ...)) {
-    const IndexItem items[] = {index_item(terms)...};
+  if constexpr ((detail::BasicTerm<Terms> && ...)) {
+    const IndexItem items[] = {detail::index_item(terms)...};
     return (*this)[std::span<const IndexItem>(items)];
   } else {
     std::vector<IndexTerm> index;
@@ -66,7 +66,7 @@ requires(sizeof...(Terms) > 0) auto NdArray::operator()(const Terms&... terms) c
   }
 }
 
-template <IndexLike Term>
+template <detail::IndexLike Term>
 auto NdArray::operator[](const Term& term) const {
   return (*this)(term);
 }

@@ -10,6 +10,7 @@
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/indexing/placement.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/operators.h"
 
 namespace quarry::local::ops {

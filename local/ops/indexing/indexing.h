@@ -51,16 +51,16 @@ inline void set(const NdArray& array, std::initializer_list<IndexTerm> index, co
 }
 // array[index] op= value: repeated positions do not accumulate (ufunc_at() does that). Throws TypeError where the
 // result does not cast to the array's dtype by same_kind.
-void update(const NdArray& array, std::span<const IndexTerm> index, Op op, const Arg& value);
-inline void update(const NdArray& array, std::initializer_list<IndexTerm> index, Op op, const Arg& value) {
+void update(const NdArray& array, std::span<const IndexTerm> index, detail::Op op, const Arg& value);
+inline void update(const NdArray& array, std::initializer_list<IndexTerm> index, detail::Op op, const Arg& value) {
   update(array, std::span<const IndexTerm>(index.begin(), index.size()), op, value);
 }
 // op.at(array, index, value): array[index] = op(array[index], value) one element after the other, so that repeated
 // positions accumulate; without `value` for ufuncs of one operand. Results are cast to the array's dtype. Sums of
 // floats at one position add up in an order that is not fixed on a GPU.
-void ufunc_at(Op op, const NdArray& array, std::span<const IndexTerm> index,
+void ufunc_at(detail::Op op, const NdArray& array, std::span<const IndexTerm> index,
               const std::optional<Arg>& value = std::nullopt);
-inline void ufunc_at(Op op, const NdArray& array, std::initializer_list<IndexTerm> index,
+inline void ufunc_at(detail::Op op, const NdArray& array, std::initializer_list<IndexTerm> index,
                      const std::optional<Arg>& value = std::nullopt) {
   ufunc_at(op, array, std::span<const IndexTerm>(index.begin(), index.size()), value);
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/ndarray/launch.h"
 
 namespace quarry::local {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/products/contract.h"
 #include "quarry/local/ops/products/products.h"

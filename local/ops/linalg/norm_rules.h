@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "quarry/local/base/axes.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::local::linalg {

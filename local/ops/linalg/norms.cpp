@@ -17,6 +17,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 

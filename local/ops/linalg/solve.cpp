@@ -14,6 +14,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "quarry/local/program/program.h"

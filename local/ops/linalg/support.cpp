@@ -14,6 +14,7 @@
 #include "quarry/local/ops/linalg/linalg.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/program/engine.h"

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/indexing/placement.h"
 
 namespace quarry::local::arrange {

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/indexing/placement.h"

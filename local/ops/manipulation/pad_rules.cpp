@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::local::ops::padding {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/numerical/gufunc.h"
 
 namespace quarry::local::ops {

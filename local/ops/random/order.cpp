@@ -15,6 +15,7 @@
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/operators.h"
+#include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry::local {
 

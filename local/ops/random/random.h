@@ -33,7 +33,7 @@
 
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/ops/random/seed_sequence.h"
-#include "quarry/local/program/bit_generators.h"
+#include "quarry/local/program/bit_generator.h"
 
 namespace quarry::local {
 

@@ -8,8 +8,11 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/random/words.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/results.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local {
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/random/random.h"
 #include "quarry/local/program/program.h"
 

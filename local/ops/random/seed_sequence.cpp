@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::local {

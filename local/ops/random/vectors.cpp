@@ -13,6 +13,7 @@
 #include "quarry/local/ops/scans/scans.h"
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/ufunc/operators.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local {
 

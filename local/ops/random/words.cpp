@@ -7,6 +7,7 @@
 #include <random>
 
 #include "quarry/local/ndarray/launch.h"
+#include "quarry/local/program/bit_generators.h"
 
 namespace quarry::local {
 

@@ -8,6 +8,7 @@
 #include "quarry/local/ops/fuse/fusing.h"
 #include "quarry/local/ops/reduction/missing.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/ufuncs.h"
 

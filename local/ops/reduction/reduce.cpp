@@ -12,7 +12,9 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/index_support.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/operators.h"
+#include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry::local {
 namespace {
@@ -417,7 +419,7 @@ NdArray deliver(const char* function, const NdArray& result, const Dims& shape, 
   return *out;
 }
 
-NdArray reduce(Reduction reduction, const NdArray& x, const Axes& given, const ReduceOptions& options) {
+NdArray detail::reduce(Reduction reduction, const NdArray& x, const Axes& given, const ReduceOptions& options) {
   const Range named(info(reduction).name);
   const ReductionInfo& row = info(reduction);
   const ReductionGiven keywords{options.dtype.has_value(), options.ddof != 0, options.mean.has_value(),

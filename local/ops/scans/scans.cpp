@@ -8,7 +8,9 @@
 #include "quarry/local/device/range.h"
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 
 namespace quarry::local::ops {

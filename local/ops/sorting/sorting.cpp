@@ -9,6 +9,7 @@
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/ufunc/operators.h"
 

@@ -9,6 +9,7 @@
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
 
 namespace quarry::local::ops::special {

@@ -1,5 +1,6 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/statistics/statistics.h"
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/ufunc/operators.h"

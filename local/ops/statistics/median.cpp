@@ -2,6 +2,7 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/statistics/order.h"
 #include "quarry/local/ops/statistics/statistics.h"

@@ -4,8 +4,10 @@
 
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/statistics/support.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry::local {
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/arguments.h"
 
 namespace quarry::local {

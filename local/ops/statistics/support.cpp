@@ -7,6 +7,7 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 
 namespace quarry::local {
 

@@ -1,6 +1,7 @@
 // What the functions of local/ops/statistics/statistics.h share.
 #pragma once
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ops/arguments.h"
 #include "quarry/local/program/program.h"
 

@@ -10,6 +10,7 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry::local {
 namespace {
@@ -374,7 +375,7 @@ void check_writable(const NdArray& out) {
           fmt::format("the output of shape {} is read-only: its elements share memory", to_string(out.shape())));
 }
 
-NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
+NdArray detail::apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
   const Range named(info(op).name);
   if (is_square(op, args, dtype)) return apply("square"_op, args.first(1), dtype);
   const Inputs inputs = inputs_of(op, args, dtype);
@@ -392,7 +393,7 @@ NdArray apply(Op op, std::span<const Arg> args, std::optional<DType> dtype) {
   return run(make_program(op, args, dtype));
 }
 
-NdArray apply(Op op, std::span<const Arg> args, const UfuncOptions& options) {
+NdArray detail::apply(Op op, std::span<const Arg> args, const UfuncOptions& options) {
   if (!options.where && options.casting == Casting::same_kind) {
     if (!options.out) return apply(op, args, options.dtype);
     if (!options.dtype && run_into(op, args, *options.out)) return *options.out;
@@ -401,8 +402,8 @@ NdArray apply(Op op, std::span<const Arg> args, const UfuncOptions& options) {
   return run_general(info(op).name, ops, args, options, std::span(&options.out, 1))[0];
 }
 
-std::vector<NdArray> apply(const MultiOutput& function, std::span<const Arg> args, const UfuncOptions& options,
-                           std::span<const std::optional<NdArray>> out) {
+std::vector<NdArray> detail::apply(const MultiOutput& function, std::span<const Arg> args, const UfuncOptions& options,
+                                   std::span<const std::optional<NdArray>> out) {
   if (!out.empty() && out.size() != function.outputs.size())
     throw InvalidArgument("The 'out' tuple must have exactly one entry per ufunc output");
   return run_general(function.name, function.outputs, args, options, out);

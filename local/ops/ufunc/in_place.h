@@ -10,7 +10,7 @@ namespace quarry::local {
   inline const NdArray& operator symbol##=(const NdArray& x, const Arg& y) { \
     UfuncOptions options;                                                    \
     options.out = x;                                                         \
-    apply(named_op<#name>(), {x, y}, options);                               \
+    detail::apply(detail::named_op<#name>(), {x, y}, options);               \
     return x;                                                                \
   }
 #include "quarry/local/ops/ufunc/operators.def"

@@ -9,8 +9,11 @@
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/operators.h"
+#include "quarry/local/ops/ufunc/results.h"
 #include "quarry/local/program/scanning.h"
 
 namespace quarry::local {

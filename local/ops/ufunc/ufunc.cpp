@@ -1,5 +1,7 @@
 #include "quarry/local/ops/ufunc/ufunc.h"
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::local::ops {
 namespace {
 

@@ -14,22 +14,26 @@ namespace ops {
 
 using OptionalDType = std::optional<DType>;
 
-#define QUARRY_EAGER_1(function, text)                                                                            \
-  inline NdArray function(const Arg& x, OptionalDType dtype = {}) { return apply(named_op<text>(), {x}, dtype); } \
-  inline NdArray function(const Arg& x, const UfuncOptions& options) { return apply(named_op<text>(), {x}, options); }
+#define QUARRY_EAGER_1(function, text)                                 \
+  inline NdArray function(const Arg& x, OptionalDType dtype = {}) {    \
+    return detail::apply(detail::named_op<text>(), {x}, dtype);        \
+  }                                                                    \
+  inline NdArray function(const Arg& x, const UfuncOptions& options) { \
+    return detail::apply(detail::named_op<text>(), {x}, options);      \
+  }
 #define QUARRY_EAGER_2(function, text)                                               \
   inline NdArray function(const Arg& x, const Arg& y, OptionalDType dtype = {}) {    \
-    return apply(named_op<text>(), {x, y}, dtype);                                   \
+    return detail::apply(detail::named_op<text>(), {x, y}, dtype);                   \
   }                                                                                  \
   inline NdArray function(const Arg& x, const Arg& y, const UfuncOptions& options) { \
-    return apply(named_op<text>(), {x, y}, options);                                 \
+    return detail::apply(detail::named_op<text>(), {x, y}, options);                 \
   }
 #define QUARRY_EAGER_3(function, text)                                                             \
   inline NdArray function(const Arg& x, const Arg& y, const Arg& z, OptionalDType dtype = {}) {    \
-    return apply(named_op<text>(), {x, y, z}, dtype);                                              \
+    return detail::apply(detail::named_op<text>(), {x, y, z}, dtype);                              \
   }                                                                                                \
   inline NdArray function(const Arg& x, const Arg& y, const Arg& z, const UfuncOptions& options) { \
-    return apply(named_op<text>(), {x, y, z}, options);                                            \
+    return detail::apply(detail::named_op<text>(), {x, y, z}, options);                            \
   }
 #define QUARRY_EAGER_ALIAS_1(text, alias) QUARRY_EAGER_1(alias, text)
 #define QUARRY_EAGER_ALIAS_2(text, alias) QUARRY_EAGER_2(alias, text)

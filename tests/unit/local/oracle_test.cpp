@@ -9,6 +9,7 @@
 
 #include "quarry/local/ops/linalg/hermitian.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/oracle/reader.h"
 

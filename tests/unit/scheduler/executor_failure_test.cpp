@@ -8,6 +8,8 @@
 
 #include "executor_support.h"
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::scheduler {
 namespace {
 

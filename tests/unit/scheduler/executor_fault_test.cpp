@@ -9,6 +9,8 @@
 #include "executor_support.h"
 #include "tests/support/patience.h"
 
+#include "quarry/local/base/detail.h"
+
 namespace quarry::scheduler {
 namespace {
 

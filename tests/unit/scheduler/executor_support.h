@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "quarry/local/device/device.h"
 #include "quarry/scheduler/executor.h"
 
 namespace quarry::scheduler::testing_support {

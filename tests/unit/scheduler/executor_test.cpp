@@ -10,6 +10,7 @@
 
 #include "executor_support.h"
 #include "quarry/local/base/trace.h"
+#include "quarry/local/device/device.h"
 
 namespace quarry::scheduler {
 namespace {

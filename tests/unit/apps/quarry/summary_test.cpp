@@ -1,6 +1,7 @@
 // Printing from the corners alone gives what printing the whole array gives.
 #include <gtest/gtest.h>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/ndarray/ndarray.h"
 
 namespace quarry::apps {

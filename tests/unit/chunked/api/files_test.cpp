@@ -5,6 +5,7 @@
 #include <string>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/local.h"
 #include "tests/support/runtime_on.h"

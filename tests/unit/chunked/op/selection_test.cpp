@@ -5,6 +5,7 @@
 #include <set>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/expr/node.h"
 #include "quarry/local/local.h"
 

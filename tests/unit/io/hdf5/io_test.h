@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/io/dataset.h"
+#include "quarry/local/base/detail.h"
 #include "tests/support/hdf5_file.h"
 #include "tests/support/temp_dir.h"
 

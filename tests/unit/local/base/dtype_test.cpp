@@ -1,5 +1,6 @@
 // Promotion and casting against NumPy's tables are in oracle_test.cpp.
 #include "quarry/local/base/dtype.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/dtype_text.h"
 
 #include <gtest/gtest.h>

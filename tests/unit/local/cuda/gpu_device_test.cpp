@@ -7,6 +7,7 @@
 #include "quarry/local/cuda/backend.h"
 #include "quarry/local/cuda/compiler.h"
 #include "quarry/local/cuda/engine.h"
+#include "quarry/local/memory/buffer.h"
 #include "tests/unit/local/cuda/gpu_support.h"
 
 namespace quarry::local::cuda {

@@ -2,6 +2,7 @@
 #include <complex>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/products.h"
 #include "tests/unit/local/cuda/gpu_support.h"

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/program/op_enum.h"
 #include "tests/unit/local/cuda/gpu_support.h"
 

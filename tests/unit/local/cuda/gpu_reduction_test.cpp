@@ -1,6 +1,7 @@
 // The GPU's reductions against the CPU's, their accuracy and their repeatability.
 #include <array>
 
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/program/op_enum.h"
 #include "quarry/local/program/reduction_enum.h"
 #include "tests/unit/local/cuda/gpu_support.h"

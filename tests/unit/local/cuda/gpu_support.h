@@ -14,6 +14,7 @@
 
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/shape.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/local/program/engine.h"

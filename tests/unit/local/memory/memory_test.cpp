@@ -11,6 +11,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/memory/adaptors.h"
 #include "quarry/local/memory/arena_resource.h"
+#include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/slab_pool.h"
 
 namespace quarry::local {

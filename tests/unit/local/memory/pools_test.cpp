@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/ndarray/transfer.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"

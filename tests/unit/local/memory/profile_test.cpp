@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "quarry/local/base/callstack.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/slab_pool.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/ufunc.h"

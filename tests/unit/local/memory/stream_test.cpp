@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/slab_pool.h"
 #include "quarry/local/ndarray/transfer.h"
 #include "quarry/local/ops/creation/creation.h"

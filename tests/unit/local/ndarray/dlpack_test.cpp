@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "quarry/local/device/device.h"
 #include "quarry/local/memory/stream.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"

@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "quarry/local.h"
+#include "quarry/local/memory/buffer.h"
+#include "quarry/local/ndarray/launch.h"
 #include "tests/support/on_devices.h"
 
 namespace quarry::local {

@@ -8,6 +8,7 @@
 
 #include "quarry/local/local.h"
 #include "quarry/local/program/combining.h"
+#include "quarry/local/program/engine.h"
 
 namespace quarry::local {
 namespace {

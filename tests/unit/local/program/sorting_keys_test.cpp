@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/program/sorting_dispatch.h"
 
 namespace quarry::local {

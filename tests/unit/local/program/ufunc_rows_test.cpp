@@ -5,6 +5,7 @@
 
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 #include "quarry/local/program/scanning.h"
 

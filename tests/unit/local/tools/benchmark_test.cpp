@@ -8,6 +8,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/trace.h"
+#include "quarry/local/device/device.h"
 #include "quarry/local/device/range.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/ufunc.h"

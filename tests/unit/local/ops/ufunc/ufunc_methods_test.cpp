@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"

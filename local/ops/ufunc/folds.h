@@ -1,0 +1,23 @@
+// Folds and scans of an operation along axes: what methods of ufuncs are made of.
+#pragma once
+
+#include "quarry/local/base/detail.h"
+#include "quarry/local/ops/ufunc/methods.h"
+
+namespace quarry::local {
+
+// The value of no elements, where the operation has one.
+std::optional<Scalar> identity_of(Op op, DType dtype);
+// Whether it may reduce several axes at once.
+bool is_reorderable(Op op);
+// What a reduction of `op` over values of `input` accumulates in, and its result's dtype.
+DType fold_dtype(Op op, DType input, std::optional<DType> dtype, const std::optional<NdArray>& out);
+
+// Folds along one axis of an array of `dtype`; the result has extent 1 there. Long axes of associative operations are
+// cut into parts.
+NdArray fold_axis(Op op, const NdArray& array, int axis);
+// Scans along one axis into `out`, an array of the result's dtype and the input's shape that shares no memory with
+// `array` unless element for element.
+void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out);
+
+}  // namespace quarry::local
