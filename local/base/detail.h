@@ -1,5 +1,5 @@
 // Opens the internals to the sources of the library and of its tests, which then need no detail:: before them. Never
-// included by a header that is installed (docs/adr/0022-internals-in-detail.md).
+// included by a header that is installed (docs/adr/0024-internals-in-detail.md).
 #pragma once
 
 namespace quarry::local {

@@ -3,7 +3,7 @@
 
 Every name that stands directly in a namespace of quarry must be a function of docs/functions.md, occur on
 docs/numpy.md, or stand in public_names.txt beside this file, with a reason. Names of the engine are in namespaces
-called detail, which programs do not use (docs/adr/0022-internals-in-detail.md), or in headers that are not installed.
+called detail, which programs do not use (docs/adr/0024-internals-in-detail.md), or in headers that are not installed.
 Every macro of an installed header begins with QUARRY_. A name of public_names.txt that is gone is an error too.
 
 Names are those of clang's syntax tree. Exits with 77 where there is no clang++.
