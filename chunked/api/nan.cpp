@@ -115,10 +115,8 @@ struct Sum {
 Sum sum_of(const Array& a, const Operand& missing, const Axes& axis, DType accumulate) {
   Fusing f;
   const Operand x = f.cast(a, accumulate);
-  const std::vector<Array> parts =
-      f.reduce(a.shape(), axis.mask(a.ndim()),
-               {local::missing::total(f, "sum"_reduction, x, missing, local::widened(accumulate)),
-                local::missing::count(f, missing)});
+  const std::vector<Array> parts = f.reduce(a.shape(), axis.mask(a.ndim()),
+                                            local::missing::sum_and_count(f, x, missing, local::widened(accumulate)));
   return {parts[0], parts[1]};
 }
 Array mean_of(const Sum& sum) { return sum.value / sum.count.astype(local::real_type(sum.value.dtype())); }

@@ -326,8 +326,7 @@ BasicMaskedArray<K> BasicMaskedArray<K>::mean(const Axes& axis, const Options& o
   typename K::Fusing f;
   using V = ValueOf<K>;
   const V x = f.input(data_), missing = f.input(*mask_);
-  const std::vector<Array> parts =
-      f.reduce(shape(), axes, {missing::total(f, "sum"_reduction, x, missing, accumulate), missing::count(f, missing)});
+  const std::vector<Array> parts = f.reduce(shape(), axes, missing::sum_and_count(f, x, missing, accumulate));
   typename K::Fusing last;
   const V count = last.input(parts[1]);
   V mean = last("divide"_op, last.cast(last.input(parts[0]), promote_types(accumulate, DType::float64)),

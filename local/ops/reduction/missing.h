@@ -4,6 +4,7 @@
 
 #include <complex>
 #include <limits>
+#include <vector>
 
 #include "quarry/local/program/op.h"
 #include "quarry/local/program/program.h"
@@ -21,6 +22,14 @@ auto total(F& f, Reduction reduction, const V& x, const V& missing, DType accumu
 template <class F, class V>
 auto count(F& f, const V& missing) {
   return typename F::Reduced{"count_nonzero"_reduction, f("logical_not"_op, missing), DType::bool_};
+}
+
+// Both in one, by what is there: that is quicker than by what is missing, of which count() is the opposite.
+template <class F, class V>
+std::vector<typename F::Reduced> sum_and_count(F& f, const V& x, const V& missing, DType accumulate) {
+  const V present = f("logical_not"_op, missing);
+  const V value = f("where"_op, present, f.cast(x, accumulate), V(Scalar::strong(0, accumulate)));
+  return {{"sum"_reduction, value, accumulate}, {"count_nonzero"_reduction, present, DType::bool_}};
 }
 
 // Whether there is none.

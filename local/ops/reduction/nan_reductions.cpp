@@ -107,8 +107,7 @@ struct Sum {
 Sum sum_of_numbers(const NdArray& a, uint32_t mask, DType accumulate) {
   Fusing f;
   const auto x = f.input(a), missing = f("isnan"_op, x);
-  const std::vector<NdArray> states = f.reduce(
-      a.shape(), mask, {missing::total(f, "sum"_reduction, x, missing, accumulate), missing::count(f, missing)});
+  const std::vector<NdArray> states = f.reduce(a.shape(), mask, missing::sum_and_count(f, x, missing, accumulate));
   return {states[0], states[1]};
 }
 NdArray mean_of_numbers(const Sum& sum) {
