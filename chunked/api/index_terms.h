@@ -49,8 +49,8 @@ struct MaskCounts {
   Array mask;  // kept, or computed again
   std::vector<int64_t> counts;
 };
-// With the cuts of an axis that is as long. The mask is kept, unless it is cheap elementwise work on what `beside`, which
-// will be read with it, is computed from as well. Collective, blocking.
+// With the cuts of an axis that is as long. The mask is kept, unless it is cheap elementwise work on what `beside`,
+// which will be read with it, is computed from as well. Collective, blocking.
 MaskCounts counted(const Array& mask, const AxisChunks& cuts, const Array* beside = nullptr);
 
 // What an axis of the array became in a view by basic terms; -1: none.

