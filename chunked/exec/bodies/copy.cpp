@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/chunked/exec/device_pack.h"
@@ -65,6 +66,59 @@ CopySegment half_of(const CopySegment& segment, int axis, bool second) {
   return half;
 }
 
+template <size_t kSize>
+void copy_line(const std::byte* from, int64_t from_stride, std::byte* to, int64_t stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * stride, from + i * from_stride, kSize);
+}
+
+// The elements of a segment from axis `axis` on, without a program: what that takes depends on how the elements lie,
+// and pieces of a segment lie otherwise than the whole, for which the task has scratch.
+void copy_elements(const CopySegment& segment, int axis, const std::byte* from, std::byte* to) {
+  const int64_t itemsize = local::itemsize(segment.dtype);
+  if (axis == segment.count.size()) {
+    std::memcpy(to, from, static_cast<size_t>(itemsize));
+    return;
+  }
+  const int64_t count = segment.count[axis], from_stride = segment.source_strides[axis], stride = segment.strides[axis];
+  if (axis + 1 < segment.count.size()) {
+    for (int64_t i = 0; i < count; ++i) copy_elements(segment, axis + 1, from + i * from_stride, to + i * stride);
+    return;
+  }
+  if (from_stride == itemsize && stride == itemsize) {
+    std::memcpy(to, from, static_cast<size_t>(count * itemsize));
+    return;
+  }
+  switch (itemsize) {
+    case 1:
+      copy_line<1>(from, from_stride, to, stride, count);
+      break;
+    case 2:
+      copy_line<2>(from, from_stride, to, stride, count);
+      break;
+    case 4:
+      copy_line<4>(from, from_stride, to, stride, count);
+      break;
+    case 8:
+      copy_line<8>(from, from_stride, to, stride, count);
+      break;
+    default:
+      QUARRY_CHECK(itemsize == 16);
+      copy_line<16>(from, from_stride, to, stride, count);
+      break;
+  }
+}
+
+// The other byte order, in place: of a segment of an output.
+void swap_bytes(const CopySegment& segment, int axis, std::byte* at) {
+  if (axis < segment.count.size()) {
+    for (int64_t i = 0; i < segment.count[axis]; ++i) swap_bytes(segment, axis + 1, at + i * segment.strides[axis]);
+    return;
+  }
+  const int parts = local::is_complex(segment.dtype) ? 2 : 1;
+  const int64_t bytes = local::itemsize(segment.dtype) / parts;
+  for (int part = 0; part < parts; ++part) std::reverse(at + part * bytes, at + (part + 1) * bytes);
+}
+
 // Copies segments of one task out of the blocks that it visits, on the CPU.
 class Visit {
  public:
@@ -96,9 +150,10 @@ class Visit {
         staging_ = static_cast<std::byte*>(run_.context.memory->allocate(staging_bytes_, run_.context.stream));
       }
       run_.read_visited(input, span.begin, span.bytes, staging_);
-      CopySegment staged = segment;
-      staged.access.offset -= span.begin;
-      copy_from(staged, staging_);
+      std::byte* const to = static_cast<std::byte*>(run_.outputs[0].data) + segment.offset;
+      QUARRY_CHECK(!segment.conjugate);
+      copy_elements(segment, 0, staging_ + (segment.access.offset - span.begin), to);
+      if (segment.swapped) swap_bytes(segment, 0, to);
       return;
     }
     // Along the axis whose elements are farthest apart, so that halves are of bytes that lie together.

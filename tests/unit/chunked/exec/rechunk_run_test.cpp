@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(All, Rechunk, ::testing::Values(local::DeviceKind::cpu,
                          [](const auto& info) { return std::string(local::name(info.param)); });
 
 TEST_P(Rechunk, AnyGridToAnyGridInThreeChunks) {
-  const uint32_t seeds = GetParam() == local::DeviceKind::cpu ? 24 : 6;  // whose kernels take long to queue
+  const uint32_t seeds = GetParam() == local::DeviceKind::cpu ? 60 : 6;  // whose kernels take long to queue
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     Draw draw(seed);
     const Dims shape = draw.shape();
