@@ -87,6 +87,7 @@ void run(const std::string& folder, int64_t bytes, int64_t times, int threads) {
   RunStatistics moved;
   std::string plan;
   for (int i = 0; i < kRepeats; ++i) {
+    std::remove(to.c_str());
     Runtime runtime(options_for(folder, budget, threads));
     const Array made = open_hdf5(from, "/x").rechunk(Dims{rows, together});
     if (i == 0) plan = explain(made);
