@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/plan/rechunk.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
@@ -275,8 +276,12 @@ std::vector<Grid> PlannedArrays::stages_to(const Input& input, const Grid& grid)
   const bool spills = bytes / (on_cpu ? 1 : kTiersOfDevice) > memory;
   const RechunkSource source = source_of(input, shape, spills);
   if (!spills && bytes < kSmallBytes && source.kind != RechunkSource::Kind::decoded) return {grid};
-  const int64_t room = std::max<int64_t>(memory / local::memory_policy::kTasksInBudget / (on_cpu ? 1 : 2), 1);
-  return plan_rechunk(source, grid, {itemsize, room, spills});
+  // Chunks of a few times the usual size, so that there are many of them; more where memory is large.
+  constexpr int64_t kUsualChunks = 4, kTasksAtOnce = 8;
+  const int64_t of_tasks = memory / local::memory_policy::kTasksInBudget;
+  const int64_t room =
+      std::min(of_tasks, std::max(kUsualChunks * target_chunk_bytes(options_.device), of_tasks / kTasksAtOnce));
+  return plan_rechunk(source, grid, {itemsize, std::max<int64_t>(room / (on_cpu ? 1 : 2), 1), spills});
 }
 
 // A view of a file in chunks of `grid`.

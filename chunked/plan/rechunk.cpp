@@ -12,10 +12,11 @@ namespace {
 // What reading a part or a run costs beside its bytes, as bytes that could be moved in that time.
 constexpr double kPartBytes = 16 << 10;
 constexpr double kSpilledPartBytes = 192 << 10;
-constexpr double kFileRunBytes = 16 << 10;
-constexpr double kSpilledRunBytes = 64 << 10;  // that a checksum is of, and that is read whole
-constexpr double kDecoding = 16;               // of a byte, against moving it
-constexpr int kMostSteps = 4;                  // all-to-all stages in a row
+constexpr double kFileRunBytes = 4 << 10;
+constexpr double kColdFileRunBytes = 16 << 10;  // of a file that is larger than memory, and so read from disk again
+constexpr double kSpilledRunBytes = 64 << 10;   // that a checksum is of, and that is read whole
+constexpr double kDecoding = 16;                // of a byte, against moving it
+constexpr int kMostSteps = 4;                   // all-to-all stages in a row
 
 // How the chunks of one axis overlap those of another.
 struct Overlaps {
@@ -160,9 +161,10 @@ double cost_of(const RechunkSource& from, const std::vector<Grid>& grids, const 
     const RechunkStage stage = rechunk_stage(source, grid, limits.itemsize);
     const bool is_spilled = source.kind == RechunkSource::Kind::spilled;
     const bool is_decoded = source.kind == RechunkSource::Kind::decoded;
+    const double file_run = limits.spills ? kColdFileRunBytes : kFileRunBytes;
     cost += stage.read_bytes * (is_decoded ? kDecoding : 1) +
             stage.parts * (is_spilled ? kSpilledPartBytes : kPartBytes) +
-            stage.runs * (is_spilled ? kSpilledRunBytes : kFileRunBytes);
+            stage.runs * (is_spilled ? kSpilledRunBytes : file_run);
     if (stage.most_parts > limits.most_parts) cost += kUnwanted * all;
     const bool goes_to_disk = !is_last && waits_on_disk(grid, grids[i + 1], limits);
     cost += goes_to_disk ? 2 * all : all;
