@@ -89,7 +89,8 @@ void run(const std::string& folder, int64_t bytes, int64_t times, int threads) {
   const int64_t rows = bytes / kItem / columns, budget = bytes / times;
   // Chunks of an eighth of the budget.
   const int64_t together = std::max<int64_t>(budget / 8 / (rows * kItem), 1);
-  const std::string from = folder + "/rows.h5", to = folder + "/columns.h5", other = folder + "/plain.bin";
+  const std::string from = folder + "/rows.h5", to = folder + "/columns.h5", other = folder + "/plain-spill.bin";
+  const std::string result = folder + "/plain-result.bin";
   {
     const Runtime runtime(options_for(folder, int64_t{1} << 30, threads));
     const Array position = reshape(arange(rows, DType::float64), {rows, 1}) * static_cast<double>(columns);
@@ -115,9 +116,10 @@ void run(const std::string& folder, int64_t bytes, int64_t times, int threads) {
       move(from, std::min(moved.read_bytes, bytes), block, threads, /*write=*/false);
       move(other, moved.spilled_bytes, block, threads, /*write=*/true);
       move(other, std::min(moved.restored_bytes, moved.spilled_bytes), block, threads, /*write=*/false);
-      move(other, moved.written_bytes, block, threads, /*write=*/true);
+      move(result, moved.written_bytes, block, threads, /*write=*/true);
     }));
     std::remove(other.c_str());
+    std::remove(result.c_str());
   }
   {
     const Runtime runtime(options_for(folder, int64_t{1} << 30, threads));
