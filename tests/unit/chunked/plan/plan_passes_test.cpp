@@ -228,6 +228,20 @@ TEST_F(PassGrids, ReshapesKeepChunksConsecutive) {
   EXPECT_EQ(plan.stages[1].grid.largest(), (Dims{8, 64, 4096}));
 }
 
+TEST_F(PassGrids, ReshapesKeepTheChunksOfAxesThatTheyDoNotCut) {
+  const Array x = dataset("/x", {60, 40, 100}).rechunk({20, 40, 30});
+  EXPECT_EQ(x.reshape({2400, 100}).chunks(), Grid::regular({2400, 100}, {800, 30}));
+  EXPECT_EQ(x.reshape({6, 10, 40, 100}).chunks(), Grid::regular({6, 10, 40, 100}, {2, 10, 40, 30}));
+  EXPECT_EQ(x.reshape({1, 60, 1, 4, 10, 100}).chunks(), Grid::regular({1, 60, 1, 4, 10, 100}, {1, 20, 1, 4, 10, 30}));
+  // Chunks of 20 do not end with rows of 12, and are cut anew.
+  EXPECT_EQ(x.reshape({5, 12, 40, 100}).chunks(), Grid::regular({5, 12, 40, 100}, {1, 12, 40, 30}));
+  // Chunks that cut inside consecutive elements are put together first.
+  EXPECT_EQ(x.reshape({60, 4000}).chunks(), Grid::regular({60, 4000}, {20, 1000}));
+  const Grid uneven({AxisChunks(std::vector<int64_t>{10, 45, 5}), AxisChunks(4000, 4000)});
+  EXPECT_EQ(x.reshape({60, 4000}).rechunk(uneven).reshape({12, 5, 4000}).chunks(),
+            Grid({AxisChunks(std::vector<int64_t>{2, 9, 1}), AxisChunks(5, 5), AxisChunks(4000, 4000)}));
+}
+
 TEST_F(PassBudget, HalvesAutomaticChunksAndSaysSo) {
   const Array x = dataset("/x", {524288, 512}, Dims{8192, 64});
   const plan::Plan roomy = plan_of({sum(x, 0)}, int64_t{1} << 30), tight = plan_of({sum(x, 0)}, int64_t{32} << 20);
