@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "quarry/io/attribute.h"
 #include "quarry/io/filter.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/error.h"
@@ -20,8 +21,6 @@
 namespace quarry::io {
 
 class Format;  // io/format.h
-
-using Attribute = std::variant<int64_t, double, std::string, std::vector<double>>;
 
 struct DatasetInfo {
   std::string file;    // path as given

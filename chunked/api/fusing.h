@@ -8,7 +8,7 @@
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/ops/fuse/fusing.h"
 
-namespace quarry {
+namespace quarry::detail {
 
 // As local::Fusing; what is reduced and run is fused by the planner, with all that is computed together.
 class Fusing {
@@ -31,4 +31,4 @@ class Fusing {
   static Value applied(local::Op op, std::span<const Value> args);
 };
 
-}  // namespace quarry
+}  // namespace quarry::detail

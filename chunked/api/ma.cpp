@@ -10,6 +10,7 @@
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/diagonals.h"
+#include "quarry/chunked/api/fusing.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/products.h"
@@ -19,8 +20,11 @@
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/io/dataset.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/device/range.h"
 #include "quarry/local/ops/reduction/missing.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/compositions.h"
 
 namespace quarry::ma {

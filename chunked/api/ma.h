@@ -14,10 +14,13 @@
 #include <vector>
 
 #include "quarry/chunked/api/assignment.h"
-#include "quarry/chunked/api/fusing.h"
 #include "quarry/chunked/api/operand.h"
-#include "quarry/io/dataset.h"
+#include "quarry/io/attribute.h"
 #include "quarry/local/ops/masked/masked.h"
+
+namespace quarry::detail {
+class Fusing;  // chunked/api/fusing.h
+}
 
 namespace quarry::ma {
 
@@ -29,7 +32,7 @@ struct Chunked {
   using Array = quarry::Array;
   using Operand = quarry::Operand;
   using IndexTerm = quarry::IndexTerm;
-  using Fusing = quarry::Fusing;
+  using Fusing = quarry::detail::Fusing;
   static const Array* array_of(const Operand& operand) { return operand.is_array() ? &operand.array() : nullptr; }
   static bool same(const Array& a, const Array& b) { return a.node() == b.node(); }
   template <class... Terms>
@@ -48,7 +51,6 @@ struct Chunked {
 using MaskedArray = local::ma::BasicMaskedArray<Chunked>;
 using MaskedElements = local::ma::BasicMaskedElements<Chunked>;
 using Operand = local::ma::BasicMaskedOperand<Chunked>;
-using local::Op;
 
 #include "quarry/local/ops/masked/functions.inl"
 

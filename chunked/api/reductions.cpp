@@ -12,6 +12,7 @@
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/reduction/states.h"
+#include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry {

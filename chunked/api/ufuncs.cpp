@@ -6,8 +6,9 @@
 
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"
-#include "quarry/local/ops/ufunc/results.h"
+#include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/compositions.h"
+#include "quarry/local/ops/ufunc/results.h"
 
 namespace quarry {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::testing {
 

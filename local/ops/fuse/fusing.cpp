@@ -1,5 +1,7 @@
 #include "quarry/local/ops/fuse/fusing.h"
 
+#include "quarry/local/ops/reduction/states.h"
+
 namespace quarry::local {
 
 std::vector<NdArray> Fusing::run(const std::vector<Value>& values) {

@@ -12,7 +12,7 @@
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/reduction/reduce.h"
 
-namespace quarry::local {
+namespace quarry::local::detail {
 
 // A reduction over values that are cast to `accumulate`. The arrays that Fusing::reduce() gives are of that dtype
 // (float32 for the 16-bit floats), of bools and positions of theirs. One of: sum, prod, min, max, all, any,
@@ -45,4 +45,4 @@ class Fusing {
   Fused f_;
 };
 
-}  // namespace quarry::local
+}  // namespace quarry::local::detail

@@ -54,7 +54,7 @@ std::vector<Array> nonzero(const MaskedArray& a);  // blocks; collective
 // ---- Functions of several arrays ----
 
 // Any ufunc: what MaskedOperators::apply() says.
-MaskedArray apply(Op op, std::span<const Operand> args);
+MaskedArray apply(local::detail::Op op, std::span<const Operand> args);
 // x where the condition is true, else y; masked where what is chosen is, or the condition.
 MaskedArray where(const Operand& condition, const Operand& x, const Operand& y);
 MaskedArray concatenate(const std::vector<MaskedArray>& arrays, std::optional<int64_t> axis = 0);
@@ -116,12 +116,12 @@ std::pair<MaskedArray, MaskedArray> average(const MaskedArray& a, const Axes& ax
 #define QUARRY_MASKED_1(text, name)              \
   inline MaskedArray name(const Operand& x) {    \
     const Operand args[] = {x};                  \
-    return apply(local::named_op<text>(), args); \
+    return apply(local::detail::named_op<text>(), args); \
   }
 #define QUARRY_MASKED_2(text, name)                             \
   inline MaskedArray name(const Operand& x, const Operand& y) { \
     const Operand args[] = {x, y};                              \
-    return apply(local::named_op<text>(), args);                \
+    return apply(local::detail::named_op<text>(), args);                \
   }
 #define QUARRY_MASKED_3(text, name)  // where() is above
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \

@@ -55,7 +55,7 @@ V number(const Scalar& value, DType dtype) {
   return value;
 }
 
-MaskedArray masked_where_compared(Op op, const MaskedArray& x, const Operand& value) {
+MaskedArray masked_where_compared(local::detail::Op op, const MaskedArray& x, const Operand& value) {
   const Operand args[] = {x, value};
   return masked_where(apply(op, args), x);
 }
@@ -137,7 +137,7 @@ MaskedArray masked_values(const MaskedArray& x, const Scalar& value, double rtol
   const V values = f.input(x.data());
   V is_value = f("equal"_op, values, number(value, x.dtype()));
   if (local::is_float(x.dtype()))
-    is_value = local::compositions::isclose<V>([&](Op op, const auto&... args) { return f(op, args...); }, values,
+    is_value = local::compositions::isclose<V>([&](local::detail::Op op, const auto&... args) { return f(op, args...); }, values,
                                                V(value), V(Scalar(rtol)), V(Scalar(atol)),
                                                /*equal_nan=*/false);
   MaskedArray result = with_more(x, f.run({is_value})[0]);
@@ -220,7 +220,7 @@ std::vector<Array> nonzero(const MaskedArray& a) {
   return a.nonzero();
 }
 
-MaskedArray apply(Op op, std::span<const Operand> args) { return local::ma::MaskedOperators<Kind>::apply(op, args); }
+MaskedArray apply(local::detail::Op op, std::span<const Operand> args) { return local::ma::MaskedOperators<Kind>::apply(op, args); }
 
 MaskedArray where(const Operand& condition, const Operand& x, const Operand& y) {
   Kind::Fusing f;

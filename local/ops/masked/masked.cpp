@@ -7,13 +7,16 @@
 #include <limits>
 #include <ostream>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/device/range.h"
 #include "quarry/local/ndarray/print.h"
 #include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/fuse/fusing.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/missing.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/scans/scans.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/statistics/statistics.h"

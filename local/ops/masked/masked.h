@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "quarry/local/ops/arguments.h"
-#include "quarry/local/ops/fuse/fusing.h"
 #include "quarry/local/ops/indexing/elements.h"
 #include "quarry/local/ops/masked/masked_array.h"
+
+namespace quarry::local::detail {
+class Fusing;  // local/ops/fuse/fusing.h
+}
 
 namespace quarry::local::ma {
 
@@ -20,7 +23,7 @@ struct Local {
   using Array = NdArray;
   using Operand = Arg;
   using IndexTerm = local::IndexTerm;
-  using Fusing = local::Fusing;
+  using Fusing = local::detail::Fusing;
   static const NdArray* array_of(const Arg& arg) { return arg.array(); }
   // Whether both are known to have the same elements, as x and x + 1 have one mask.
   static bool same(const NdArray& a, const NdArray& b) {
@@ -48,7 +51,7 @@ using Array = NdArray;
 
 std::ostream& operator<<(std::ostream& out, const MaskedArray& array);  // as str()
 
-// As str() of an array of `shape` with more than 1000 elements, given its corners (summary_string()).
+// As str() of an array of `shape` with more than 1000 elements, given its corners (detail::summary_string()).
 std::string summary_string(const MaskedArray& corners, const Dims& shape);
 
 extern template class BasicMaskedArray<Local>;

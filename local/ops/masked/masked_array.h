@@ -79,7 +79,7 @@ class BasicMaskedOperand {
 
 // NumPy's keyword arguments of a reduction.
 struct MaskedReduceOptions {
-  NamedOnly only_by_name = NamedOnly();
+  detail::NamedOnly only_by_name = detail::NamedOnly();
   Axes axis = {};                             // where no axis precedes the options
   std::optional<DType> dtype = std::nullopt;  // sum, prod, mean, var, std
   double ddof = 0;                            // var, std
@@ -94,19 +94,19 @@ class MaskedOperators {
 
  public:
 #define QUARRY_OPERATOR(symbol, name) \
-  friend Result operator symbol(const Operand& x, const Operand& y) { return apply(named_op<#name>(), {x, y}); }
+  friend Result operator symbol(const Operand& x, const Operand& y) { return apply(detail::named_op<#name>(), {x, y}); }
 #define QUARRY_COMPARISON QUARRY_OPERATOR
 #include "quarry/local/ops/ufunc/operators.def"
 #undef QUARRY_COMPARISON
 #undef QUARRY_OPERATOR
-  friend Result operator-(const Operand& x) { return apply("negative"_op, {x}); }
-  friend Result operator+(const Operand& x) { return apply("positive"_op, {x}); }
-  friend Result operator~(const Operand& x) { return apply("invert"_op, {x}); }
+  friend Result operator-(const Operand& x) { return apply(detail::named_op<"negative">(), {x}); }
+  friend Result operator+(const Operand& x) { return apply(detail::named_op<"positive">(), {x}); }
+  friend Result operator~(const Operand& x) { return apply(detail::named_op<"invert">(), {x}); }
 
   // Any ufunc. Masks are united. Where the function has a domain (log, sqrt, arcsin, divide, power ...), what is
   // outside and what is not finite is masked, in the same pass. The fill value is that of the first masked array.
-  static Result apply(Op op, std::span<const Operand> args);
-  static Result apply(Op op, std::initializer_list<Operand> args) {
+  static Result apply(detail::Op op, std::span<const Operand> args);
+  static Result apply(detail::Op op, std::initializer_list<Operand> args) {
     return apply(op, std::span<const Operand>(args.begin(), args.size()));
   }
 };
@@ -155,7 +155,7 @@ class BasicMaskedArray : public MaskedOperators<Kind> {
     const Scalar value = masked_item();
     return value.template as<T>();
   }
-  template <Literal T>
+  template <detail::Literal T>
   explicit operator T() const {
     return item<T>();
   }
@@ -249,7 +249,7 @@ class BasicMaskedArray : public MaskedOperators<Kind> {
   template <class F>
   BasicMaskedArray alike(F&& function) const;  // of data and of mask
   BasicMaskedArray with_fill_of(const BasicMaskedArray& other) const;
-  BasicMaskedArray reduced(Reduction reduction, const Axes& axis, const Options& options) const;
+  BasicMaskedArray reduced(detail::Reduction reduction, const Axes& axis, const Options& options) const;
   Scalar masked_item() const;
   void own_mask();
 
@@ -272,8 +272,9 @@ class BasicMaskedElements : public MaskedOperators<Kind> {
   void operator=(const BasicMaskedElements& other) && { array_->set(index_, Operand(other.value())); }
 #define QUARRY_OPERATOR(symbol, name)                                                                            \
   void operator symbol##=(const Operand& y)&& {                                                                  \
-    array_->set(index_,                                                                                          \
-                Operand(MaskedOperators<Kind>::apply(named_op<#name>(), {value(), y}).astype(array_->dtype()))); \
+    array_->set(                                                                                                 \
+        index_,                                                                                                  \
+        Operand(MaskedOperators<Kind>::apply(detail::named_op<#name>(), {value(), y}).astype(array_->dtype()))); \
   }
 #include "quarry/local/ops/ufunc/operators.def"
 #undef QUARRY_OPERATOR

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "quarry/local/base/detail.h"
