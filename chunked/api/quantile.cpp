@@ -3,16 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>
 
+#include "quarry/chunked/api/arrangement.h"
+#include "quarry/chunked/api/blocks.h"
+#include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/op/hash.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/reduction/states.h"
@@ -346,10 +353,52 @@ Array without_axes(const NdArray& result, const Array& a, uint32_t mask, int lea
   return Array::from_local(result.reshape(shape));
 }
 
+// Along one axis whose lines are short beside a chunk: of whole lines, lazily. Nothing for other arrays. `statistic`
+// gives of an array one whose last axes are gone and whose first ones, of shape `leading`, are new.
+std::optional<Array> of_whole_lines(const char* function, const Array& a, uint32_t mask, const Dims& leading,
+                                    uint64_t identity, bool keepdims,
+                                    const std::function<NdArray(const NdArray&)>& statistic) {
+  constexpr int64_t kLeastLines = 8;  // of a chunk
+  constexpr int64_t kCopies = 6;      // of a chunk that a quantile of it takes at most
+  constexpr int64_t kResultBytes = int64_t{1} << 20;
+  const int64_t most = target_chunk_bytes(chunk_policy().device);
+  if (std::popcount(mask) != 1 || a.nbytes() <= most) return std::nullopt;
+  const int axis = std::countr_zero(mask);
+  const int64_t line_bytes = a.shape()[axis] * local::itemsize(a.dtype());
+  if (line_bytes > most / kLeastLines) return std::nullopt;
+  const Array lines = moveaxis(compose::with_whole_axis(a, axis), axis, -1);
+  // What the call refuses, and the result's dtype.
+  const NdArray tried = statistic(local::ops::zeros({1, std::min<int64_t>(a.shape()[axis], 2)}, a.dtype()));
+  const int64_t count = local::element_count(leading);
+  BlockOptions options;
+  options.name = function;
+  options.identity = op::Hash().add(identity).add(std::string_view(function)).value;
+  options.dtypes = {tried.dtype()};
+  options.scratch_bytes =
+      kCopies * std::max(largest_chunk_bytes(lines.chunks(), local::itemsize(a.dtype())), line_bytes) +
+      (count + 1) * kResultBytes;
+  GufuncOptions how;
+  how.output_sizes["q"] = count;
+  const auto of_chunk = [statistic, count](const NdArray& chunk) {
+    const NdArray result = statistic(chunk);
+    Dims shape(chunk.shape().begin(), chunk.shape().end() - 1);
+    shape.insert(0, count);
+    return local::ops::moveaxis(result.reshape(shape), 0, -1);
+  };
+  Array result = moveaxis(apply_gufunc(of_chunk, "(i)->(q)", {lines}, how, options)[0], -1, 0);
+  Dims shape = leading;
+  for (const int64_t extent : local::reduced_shape(a.shape(), mask, keepdims)) shape.push_back(extent);
+  return reshape(result, shape);
+}
+
 Array median_of(const char* function, const Array& a, const Axes& axis, const std::optional<Array>& out, bool keepdims,
                 bool ignore_nan) {
   refuse_out(function, out);
   const uint32_t mask = local::axes_mask(axis, a.ndim());
+  const auto of_last_axis = [ignore_nan](const NdArray& part) {
+    return (ignore_nan ? local::ops::nanmedian : local::ops::median)(part, -1, std::nullopt, false, false);
+  };
+  if (const auto lines = of_whole_lines(function, a, mask, {}, 0, keepdims, of_last_axis)) return *lines;
   const NdArray result = in_parts(
       a, mask, 0,
       [&](const NdArray& part) {
@@ -370,13 +419,32 @@ Array quantile_of(const char* function, LocalQuantile small, const Array& a, con
   const std::optional<NdArray> host = q.is_array() ? std::optional(q.array().to_host()) : std::nullopt;
   const local::Arg wanted = host ? local::Arg(*host) : local::Arg(q.scalar());
   std::optional<NdArray> weights;
+  // NumPy forgets the quantiles of nothing.
+  const int leading = host && !(ignore_nan && a.size() == 0) ? host->ndim() : 0;
+  if (!options.weights) {
+    const std::optional<Scalar> number = host ? std::nullopt : std::optional(q.scalar());
+    const auto of_last_axis = [small, host, number, method = std::string(options.method)](const NdArray& part) {
+      const std::optional<NdArray> here = host ? std::optional(host->to(part.device())) : std::nullopt;
+      return small(part, here ? local::Arg(*here) : local::Arg(*number), -1, std::nullopt, false, method, false,
+                   std::nullopt);
+    };
+    op::Hash identity;
+    identity.add(std::string_view(options.method)).add(host.has_value());
+    if (host) {
+      identity.add(host->shape()).add(static_cast<int>(host->dtype()));
+      for (const double value : local::to_vector<double>(host->astype(DType::float64))) identity.add(value);
+    } else {
+      identity.add(number->as_double()).add(number->weak());
+    }
+    if (const auto lines = of_whole_lines(function, a, mask, leading > 0 ? host->shape() : Dims(), identity.value,
+                                          options.keepdims, of_last_axis))
+      return *lines;
+  }
   if (options.weights) {
     if (a.nbytes() > target_chunk_bytes(chunk_policy().device))
       throw local::NotSupported(fmt::format("{}() with weights of more than a chunk", function));
     weights = options.weights->to_host();
   }
-  // NumPy forgets the quantiles of nothing.
-  const int leading = host && !(ignore_nan && a.size() == 0) ? host->ndim() : 0;
   const NdArray result = in_parts(
       a, mask, leading,
       [&](const NdArray& part) {

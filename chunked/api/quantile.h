@@ -15,7 +15,8 @@
 namespace quarry {
 
 // The middle element of the sorted values, or the mean of the middle two. NaN among them is the result; nanmedian
-// leaves NaN out. `out` is a TypeError.
+// leaves NaN out. `out` is a TypeError. Along one axis whose lines are short beside a chunk all of these are lazy and
+// compute whole lines; others are computed at the call, in passes that count (blocking, collective).
 Array median(const Array& a, const Axes& axis = {}, const std::optional<Array>& out = std::nullopt,
              bool overwrite_input = false, bool keepdims = false);
 Array nanmedian(const Array& a, const Axes& axis = {}, const std::optional<Array>& out = std::nullopt,
