@@ -2,8 +2,8 @@
 // local/ops/masked/functions.inl. Lazy but where these say that a function blocks: a reduction is one pass over data
 // and mask, fused with what makes them.
 //
-//   const qy::ma::MaskedArray x = qy::ma::masked_less(data, 0);
-//   const ql::ma::MaskedArray means = qy::ma::to_host(x.mean(0));
+//   const qy::ma::MaskedArray positive = qy::ma::masked_less(qy::Array::from_local(x), 0);
+//   const ql::ma::MaskedArray means = qy::ma::to_host(positive.mean(0));
 #pragma once
 
 #include <iosfwd>

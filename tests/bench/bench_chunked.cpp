@@ -60,7 +60,11 @@ class Bench {
     const Source source{text, "", 0};
     return evaluate(source, *apps::expression::parse(source), environment_);
   }
-  std::vector<StoreItem> items(const std::string& text) { return apps::store_items("/result", evaluated(text)); }
+  std::vector<StoreItem> items(const std::string& text) {
+    std::vector<StoreItem> plain;
+    for (const ma::FilledItem& filled : apps::store_items("/result", evaluated(text))) plain.push_back(filled.item);
+    return plain;
+  }
   // Seconds of each call, from when all ranks begin.
   json times(const std::string& count, const std::function<void()>& call) {
     std::vector<double> seconds;
