@@ -80,6 +80,7 @@ class ChunkedOracle : public ::testing::TestWithParam<std::tuple<DeviceKind, std
 
 TEST_P(ChunkedOracle, AnswersAsNumPy) {
   const auto& [kind, chapter] = GetParam();
+  if (!local::available(kind)) GTEST_SKIP() << "no such device here";
   const bool cpu = kind == DeviceKind::cpu;
   RuntimeOptions options;
   options.device = kind;
@@ -125,7 +126,7 @@ std::string case_name(const ::testing::TestParamInfo<std::tuple<DeviceKind, std:
   return fmt::format("{}_{}", local::name(std::get<DeviceKind>(info.param)), chapter.empty() ? "file" : chapter);
 }
 INSTANTIATE_TEST_SUITE_P(All, ChunkedOracle,
-                         ::testing::Combine(::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
+                         ::testing::Combine(::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                                             ::testing::ValuesIn(chapters())),
                          case_name);
 
