@@ -35,8 +35,8 @@ using namespace compose;
 namespace {
 
 // Bins that are counted by as many reductions, and tables that are compared element by element: they fuse with what is
-// around them, but the plan grows with them.
-constexpr int64_t kMostSiblings = 128, kMostSteps = 32;
+// around them, but every element is compared with all.
+constexpr int64_t kMostSiblings = 8, kMostSteps = 32;
 
 // What a function gives for each chunk, `count` numbers of a dtype, added up over all chunks. Arrays are cut as the
 // first one along its first `axes` axes; other axes and arrays come whole.
@@ -174,10 +174,14 @@ Array counts_of(const Array& a, const local::BinEdges& bins, const std::optional
   std::vector<Array> arrays{a};
   if (weights) arrays.push_back((weights->ndim() == 0 ? expand_dims(*weights, 0) : *weights).astype(wide));
   const Array edges = Array::from_local(bins.edges);
-  const Array counts = summed({"histogram", 0, a.ndim(), count, wide,
-                               [](std::span<const NdArray> given, int64_t, int64_t) {
+  // Of equal bins an element's number is computed, from the outer edges.
+  local::ops::BinRange range;
+  if (bins.uniform) range = std::pair(bins.edges[{0}].item(), bins.edges[{-1}].item());
+  const Array counts = summed({"histogram", static_cast<uint64_t>(bins.uniform), a.ndim(), count, wide,
+                               [range, count](std::span<const NdArray> given, int64_t, int64_t) {
                                  std::optional<NdArray> w;
                                  if (given.size() > 2) w = given[1];
+                                 if (range) return local::ops::histogram(given[0], count, range, {}, w).first;
                                  return local::ops::histogram(given[0], given.back(), {}, {}, w).first;
                                }},
                               arrays, std::span(&edges, 1));

@@ -255,6 +255,7 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
 }
 
 int64_t FusedBody::making_bytes(int64_t chunk) const {
+  if (makers_.empty()) return 0;
   int64_t made = 0, scratch = 0;
   for (const ChunkMaker& maker : makers_) {
     made += maker.output_bytes(chunk);

@@ -101,7 +101,9 @@ TEST(ChunkedArray, PrintsWhatItIsAndComputesNothing) {
 TEST(ChunkedArray, OptionsOfReductionsSayWhatTheyAreFor) {
   const qy::Array x = qy::arange(4);
   EXPECT_THROW(x.sum(0, {.axis = 0}), ql::TypeError);
-  EXPECT_THROW(x.sum({.initial = 1}), ql::NotSupported);
+  EXPECT_THROW(x.sum({.ddof = 1}), ql::TypeError);
+  EXPECT_THROW(x.min({.where = x > 1}), ql::InvalidArgument);  // without an initial value
+  EXPECT_EQ(static_cast<int64_t>(x.sum({.initial = 1, .where = x > 1})), 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ChunkedOneLiners,
