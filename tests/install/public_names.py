@@ -68,7 +68,7 @@ def documented():
     """Names of functions, and of all that docs/numpy.md uses; without the namespace local."""
     functions = re.findall(r"^- `([\w.]+)\(", (SOURCE / "docs/functions.md").read_text(), re.M)
     known = {name.replace(".", "::") for name in functions}
-    known |= {f"ufunc::{name}" for name in known}
+    known |= {f"{namespace}::{name}" for name in known for namespace in ("ufunc", "ma")}
     for name in re.findall(r"\bq[ly]::([\w:]+)", (SOURCE / "docs/numpy.md").read_text()):
         parts = name.split("::")
         known |= {"::".join(parts[: i + 1]) for i in range(len(parts))}

@@ -90,7 +90,7 @@ TEST(ChunkFunctions, AreCalledPerChunk) {
 
 TEST(ChunkFunctions, SayWhatIsWrong) {
   constexpr Case kCases[] = {
-      {"map_blocks(lambda b: b[:2], v).sum()", "in chunk (0,): gave an array of shape (2,)"},
+      {"map_blocks(lambda b: b[:2], v).sum()", "[(0,)]: gave an array of shape (2,)"},
       {"map_blocks(lambda b: b + missing, v)", "'missing' is not defined"},
       {"map_blocks(3, v)", "func must be a function, not int"},
       {"map_blocks(lambda: 1)", "no array among the arguments"},
