@@ -174,15 +174,11 @@ Array counts_of(const Array& a, const local::BinEdges& bins, const std::optional
   std::vector<Array> arrays{a};
   if (weights) arrays.push_back((weights->ndim() == 0 ? expand_dims(*weights, 0) : *weights).astype(wide));
   const Array edges = Array::from_local(bins.edges);
-  // Of equal bins an element's number is computed, from the outer edges.
-  local::ops::BinRange range;
-  if (bins.uniform) range = std::pair(bins.edges[{0}].item(), bins.edges[{-1}].item());
   const Array counts = summed({"histogram", static_cast<uint64_t>(bins.uniform), a.ndim(), count, wide,
-                               [range, count](std::span<const NdArray> given, int64_t, int64_t) {
+                               [uniform = bins.uniform](std::span<const NdArray> given, int64_t, int64_t) {
                                  std::optional<NdArray> w;
                                  if (given.size() > 2) w = given[1];
-                                 if (range) return local::ops::histogram(given[0], count, range, {}, w).first;
-                                 return local::ops::histogram(given[0], given.back(), {}, {}, w).first;
+                                 return local::counts_in_bins(given[0].reshape({-1}), {given.back(), uniform}, w);
                                }},
                               arrays, std::span(&edges, 1));
   return weights ? counts.astype(weights->dtype()) : counts;

@@ -20,6 +20,10 @@ std::pair<Scalar, Scalar> outer_edges(const NdArray& a, const ops::BinRange& ran
 // As histogram() takes `bins` and `range`; a is real, one-dimensional and not bool.
 BinEdges bin_edges(const NdArray& a, const ops::Bins& bins, const ops::BinRange& range, bool weighted);
 
+// How many elements are in each bin, int64, or the sums of their weights, in the weights' dtype. `a` is as bin_edges()
+// takes it, on the device of the edges.
+NdArray counts_in_bins(const NdArray& a, const BinEdges& bins, const std::optional<NdArray>& weights);
+
 // The dtype that values and edges are compared in.
 DType edges_dtype(DType values, DType edges, bool uniform);
 

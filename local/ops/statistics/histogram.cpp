@@ -69,6 +69,10 @@ NdArray weighted_counts(const NdArray& a, const BinEdges& bins, const NdArray& w
 
 }  // namespace
 
+NdArray counts_in_bins(const NdArray& a, const BinEdges& bins, const std::optional<NdArray>& weights) {
+  return weights ? weighted_counts(a, bins, *weights) : count_in_bins(a, bins, std::nullopt);
+}
+
 namespace ops {
 
 ArrayPair histogram(const NdArray& a, const Bins& bins, const BinRange& range, std::optional<bool> density,
@@ -77,7 +81,7 @@ ArrayPair histogram(const NdArray& a, const Bins& bins, const BinRange& range, s
   check_weights(a, weights);
   const NdArray values = subtractable(a);
   const BinEdges edges = bin_edges(values, bins, range, weights.has_value());
-  NdArray counts = weights ? weighted_counts(values, edges, *weights) : count_in_bins(values, edges, std::nullopt);
+  NdArray counts = counts_in_bins(values, edges, weights);
   if (density.value_or(false)) {
     const NdArray widths = cast_to(diff(edges.edges), DType::float64);
     Fused fused;
