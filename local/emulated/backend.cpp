@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <random>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/options.h"
@@ -132,6 +134,7 @@ class EmulatedQueue : public std::enable_shared_from_this<EmulatedQueue> {
     const std::lock_guard lock(mutex_);
     return error_;
   }
+  bool is_of_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
  private:
   void work() {
@@ -173,6 +176,43 @@ class EmulatedQueue : public std::enable_shared_from_this<EmulatedQueue> {
   bool busy_ = false, stop_ = false;
   std::exception_ptr error_;
   std::thread thread_;  // last: uses all of the above
+};
+
+// The queues that exist. A process that exits waits for what they have: the libraries that their work calls are torn
+// down afterwards.
+class LiveQueues {
+ public:
+  static std::shared_ptr<EmulatedQueue> add(std::shared_ptr<EmulatedQueue> queue) {
+    LiveQueues& live = get();
+    const std::lock_guard lock(live.mutex_);
+    std::erase_if(live.queues_, [](const auto& old) { return old.expired(); });
+    live.queues_.push_back(queue);
+    return queue;
+  }
+
+ private:
+  static LiveQueues& get() {
+    static auto* const live = new LiveQueues;  // for arrays that outlive other statics
+    return *live;
+  }
+  LiveQueues() {
+    static_cast<void>(std::atexit([] { get().finish(); }));
+  }
+  void finish() {
+    std::vector<std::shared_ptr<EmulatedQueue>> queues;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& queue : queues_)
+        if (auto one = queue.lock()) queues.push_back(std::move(one));
+    }
+    // Work that ends the process cannot be waited for, nor what waits for it.
+    const auto ends = [](const auto& queue) { return queue->is_of_this_thread(); };
+    if (std::any_of(queues.begin(), queues.end(), ends)) return;
+    for (const auto& queue : queues) queue->wait();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<EmulatedQueue>> queues_;
 };
 
 class EmulatedGraph;
@@ -306,8 +346,8 @@ class EmulatedBackend final : public Backend {
     check_index(index);
     const uint64_t number = streams_.fetch_add(1);
     return std::make_unique<EmulatedStream>(
-        index, std::make_shared<EmulatedQueue>(static_cast<uint64_t>(options_.seed) * 1000003 + number,
-                                               options_.longest_delay_us));
+        index, LiveQueues::add(std::make_shared<EmulatedQueue>(static_cast<uint64_t>(options_.seed) * 1000003 + number,
+                                                               options_.longest_delay_us)));
   }
   // `native` is native() of a stream of ours.
   std::unique_ptr<DeviceStream> wrap_stream(int index, void* native) override {

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -192,6 +195,31 @@ TEST(Contexts, ThreadsHaveTheirOwn) {
   std::thread([&] { reused = default_context({DeviceKind::emulated, 0}).stream; }).join();
   EXPECT_NE(mine, theirs);
   EXPECT_EQ(theirs, reused);  // streams outlive threads
+}
+
+// The libraries that queued work calls are torn down after main().
+TEST(EmulatedDevice, AProcessThatEndsWaitsForQueuedWork) {
+  const auto ends_with_work = [] {
+    static auto* const stream =
+        backend(DeviceKind::emulated).create_stream(0, StreamRole::compute).release();  // as the default streams are
+    stream->host_callback([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      static_cast<void>(std::fputs("the work is done", stderr));
+    });
+    std::exit(0);
+  };
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(ends_with_work(), ::testing::ExitedWithCode(0), "the work is done");
+}
+
+TEST(EmulatedDevice, WorkMayEndTheProcess) {
+  const auto is_ended_by_work = [] {
+    const auto stream = backend(DeviceKind::emulated).create_stream(0, StreamRole::compute);
+    stream->host_callback([] { std::exit(3); });
+    stream->synchronize();
+  };
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(is_ended_by_work(), ::testing::ExitedWithCode(3), "");
 }
 
 }  // namespace
