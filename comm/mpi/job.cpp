@@ -51,6 +51,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   if (initialized) {
     check(MPI_Query_thread(&provided), "MPI_Query_thread");
   } else {
+    ucx::install_memory_hooks();
     check(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     owns_mpi_ = true;
   }

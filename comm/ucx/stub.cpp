@@ -3,6 +3,8 @@
 
 namespace quarry::comm::ucx {
 
+void install_memory_hooks() {}
+
 std::unique_ptr<UcxTransport> make_ucx_transport(int /*rank*/, int /*size*/, std::string& reason) {
   reason = "this build has no UCX (QUARRY_UCX=OFF)";
   return nullptr;

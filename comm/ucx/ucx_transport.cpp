@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <ucm/api/ucm.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -418,7 +422,31 @@ class UcpTransport : public UcxTransport {
   std::vector<std::pair<int, std::string>> lost_;
 };
 
+// By the states that the kernel shows.
+bool other_threads_sleep() {
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    if (thread.path().filename() == std::to_string(gettid())) continue;
+    std::string line;
+    std::getline(std::ifstream(thread.path() / "stat"), line);
+    const size_t name_end = line.rfind(')');
+    if (name_end != std::string::npos && name_end + 2 < line.size() && line[name_end + 2] != 'S') return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+void install_memory_hooks() {
+  // OpenBLAS's threads take memory when they start, and sleep then.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (!other_threads_sleep() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  const auto ignored = [](ucm_event_type_t, ucm_event_t*, void*) {};
+  constexpr int kEvents = UCM_EVENT_VM_MAPPED | UCM_EVENT_VM_UNMAPPED;
+  // The hooks stay when the handler goes. Without memory events (UCX_MEM_EVENTS=n) there are none.
+  if (ucm_set_event_handler(kEvents, /*priority=*/0, ignored, nullptr) == UCS_OK)
+    ucm_unset_event_handler(kEvents, ignored, nullptr);
+}
 
 std::unique_ptr<UcxTransport> make_ucx_transport(int rank, int size, std::string& reason) try {
   if (size >= (1 << kRankBits)) throw CommError(fmt::format("{} ranks are too many for a UCX tag", size));
