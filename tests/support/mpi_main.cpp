@@ -2,6 +2,7 @@
 // and a test that does not end (a rank waits for one that failed an assertion) ends the program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "quarry/comm/world/world.h"
@@ -103,6 +105,11 @@ comm::Communicator& job() { return *the_job; }
 
 int main(int argc, char** argv) {
   using namespace quarry;
+  const auto lists = [](const char* argument) { return std::string_view(argument) == "--gtest_list_tests"; };
+  if (std::any_of(argv, argv + argc, lists)) {  // without ranks
+    ::testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+  }
   test::the_job = comm::world(&argc, &argv);
   ::testing::InitGoogleTest(&argc, argv);
   const int rank = test::the_job->rank();
