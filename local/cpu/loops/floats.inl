@@ -351,11 +351,7 @@ void ndtr_loop(void* out, const void* const* args, int64_t n) {
     vector_loop<erfc_d>(e, part, count);
     T* r = static_cast<T*>(out) + begin;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) {
-      const double lost = fn::special::ndtr_argument_error(x[i], y[i]);
-      const double tail = math::fma(-lost * fn::special::kTwoBySqrtPi, exp_straight(-y[i] * y[i]), e[i]);
-      r[i] = static_cast<T>(0.5 * (y[i] > 28 ? 0 : y[i] > 0.5 ? tail : e[i]));
-    }
+    for (int64_t i = 0; i < count; ++i) r[i] = static_cast<T>(fn::special::ndtr_of_erfc(x[i], y[i], e[i]));
   }
 }
 

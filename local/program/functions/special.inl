@@ -122,12 +122,15 @@ QUARRY_FN double erfcx(double x) {
 QUARRY_FN double ndtr_argument_error(double x, double y) {
   return math::fma(-x, kSqrtHalf, -y) + x * 4.833646656726458e-17;
 }
-// erfc(-x / sqrt(2)) / 2. In the tail the rounding of the argument is put right to first order.
+// erfc(y) / 2 for y = -x / sqrt(2), where `e` is erfc(y). In the tail the rounding of y is put right to first order:
+// there the derivative of erfc(y) is -2 y erfc(y) nearly.
+QUARRY_FN double ndtr_of_erfc(double x, double y, double e) {
+  const double tail = math::fma(-2 * y * ndtr_argument_error(x, y), e, e);
+  return 0.5 * (y > 28 ? 0 : y > 0.5 ? tail : e);
+}
 QUARRY_FN double ndtr(double x) {
   const double y = -x * kSqrtHalf;
-  if (!(y > 0.5)) return 0.5 * math::erfc(y);
-  if (y > 28) return 0;
-  return 0.5 * math::fma(-ndtr_argument_error(x, y) * kTwoBySqrtPi, math::exp(-y * y), math::erfc(y));
+  return ndtr_of_erfc(x, y, math::erfc(y));
 }
 QUARRY_FN float ndtr(float x) { return static_cast<float>(ndtr(static_cast<double>(x))); }
 QUARRY_FN double log_ndtr(double x) {
