@@ -12,6 +12,7 @@
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/histogram.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/reductions.h"
@@ -144,6 +145,8 @@ class CountedRows final : public local::RankedRows {
   NdArray elements(const std::vector<std::vector<int64_t>>& ranks, const Dims& shape,
                    const std::function<size_t(size_t, size_t)>& place) const;
   void narrow(std::vector<std::vector<Search>>& rows) const;
+  void narrow_by_bins(std::vector<Search>& searches) const;
+  bool find_among_few(std::vector<Search>& searches) const;
 
   Array x_;
   DType dtype_;
@@ -237,8 +240,65 @@ std::vector<uint64_t> thresholds_of(const std::vector<Bracket>& brackets) {
   return thresholds;
 }
 
+// One pass that counts the elements of a single row in equal bins: most data are left with few elements around each
+// rank. Bins that say nothing (equal edges, one bin with nearly everything) leave the search as it is.
+void CountedRows::narrow_by_bins(std::vector<Search>& searches) const {
+  constexpr int64_t kBins = 1 << 14;
+  const NdArray ends = elements_of({low_[0], high_[0]}, x_.dtype(), {2});
+  const Scalar first = ends[{0}].item(), last = ends[{1}].item();
+  if (!std::isfinite(last.as_double() - first.as_double())) return;
+  const auto [counted, edges] = histogram(x_, kBins, {.range = {{first, last}}});
+  const Array wanted[] = {counted, edges};
+  const std::vector<NdArray> values = to_host(wanted);
+  if (values[1].dtype() != x_.dtype()) return;
+  const std::vector<int64_t> counts = local::to_vector<int64_t>(values[0]);
+  const std::vector<uint64_t> keys = keys_of(values[1]);
+  for (Search& search : searches) {
+    if (search.found) continue;
+    int64_t below = 0;
+    size_t bin = 0;
+    while (bin + 1 < counts.size() && below + counts[bin] <= search.rank) below += counts[bin++];
+    const uint64_t low = std::max(keys[bin], search.low);
+    const uint64_t high = bin + 1 < counts.size() ? std::min(keys[bin + 1] - 1, search.high) : search.high;
+    if (low > high || below + counts[bin] <= search.rank) continue;
+    search = {search.rank, low, high, below, below + counts[bin], low == high};
+  }
+}
+
+// Brings the elements of a single row that are left to every rank and sorts them, if they are few.
+bool CountedRows::find_among_few(std::vector<Search>& searches) const {
+  std::vector<Search> brackets;  // disjoint
+  int64_t count = 0;
+  for (const Search& search : searches) {
+    const auto same = [&](const Search& other) { return other.low == search.low && other.high == search.high; };
+    if (search.found || std::ranges::any_of(brackets, same)) continue;
+    brackets.push_back(search);
+    count += search.count();
+  }
+  const int64_t most = target_chunk_bytes(chunk_policy().device) / (4 * local::itemsize(x_.dtype()));
+  if (brackets.size() > kBrackets || count > most) return false;
+  if (brackets.empty()) return true;
+  std::optional<Array> inside;
+  for (const Search& bracket : brackets) {
+    const Array here = logical_and(greater_equal(x_, beside({bracket.low})), less_equal(x_, beside({bracket.high})));
+    inside = inside ? logical_or(*inside, here) : here;
+  }
+  std::vector<uint64_t> keys = keys_of(x_[*inside].to_host());
+  std::sort(keys.begin(), keys.end());
+  for (Search& search : searches) {
+    if (search.found) continue;
+    const auto begin = std::lower_bound(keys.begin(), keys.end(), search.low);
+    search.low = search.high = *(begin + (search.rank - search.below));
+    search.found = true;
+  }
+  return true;
+}
+
 void CountedRows::narrow(std::vector<std::vector<Search>>& rows) const {
+  const bool single = rows.size() == 1;
+  if (single && has_nan_ && local::itemsize(x_.dtype()) >= 4) narrow_by_bins(rows[0]);
   while (true) {
+    if (single && find_among_few(rows[0])) return;
     std::vector<std::vector<Bracket>> brackets;  // whose ends are wanted
     std::vector<std::vector<uint64_t>> thresholds;
     size_t most_brackets = 0, most_thresholds = 0;
