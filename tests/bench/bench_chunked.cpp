@@ -8,6 +8,7 @@
 //                                   {"seconds": [each]}; FILE is an HDF5 file for the last values, or empty
 //   persist EXPR COUNT              the same, the results staying where they are computed
 //   store EXPR COUNT FILE CHUNKS    the same, written as a new file; CHUNKS of the file: "1024,16", or empty
+//   traced EXPR COUNT               as `value`; {"events": of the last one on rank 0, [name, track, from, to] in us}
 //   build EXPR COUNT                builds EXPR so often and computes nothing
 //   explain EXPR                    {"seconds": of planning, "text": the plan}
 //   peak                            {"bytes": that were resident at most}
@@ -30,6 +31,7 @@
 #include "quarry/apps/quarry/script.h"
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/comm/communicator.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry {
 namespace {
@@ -77,6 +79,7 @@ class Bench {
     return {{"seconds", seconds}};
   }
   json value(const Fields& fields);
+  json traced(const Fields& fields);
 
   Runtime& runtime_;
   Environment environment_;
@@ -102,6 +105,24 @@ json Bench::value(const Fields& fields) {
   return found;
 }
 
+json Bench::traced(const Fields& fields) {
+  std::vector<local::TraceEvent> events;
+  int64_t begin = 0, end = 0;
+  times(fields.at(2), [&] {
+    local::start_tracing();
+    begin = local::trace_clock_ns();
+    to_host(arrays_of(items(fields[1])));
+    end = local::trace_clock_ns();
+    events = local::stop_tracing();
+  });
+  constexpr double kMicrosecond = 1e3;
+  const auto since = [&](int64_t ns) { return static_cast<double>(ns - begin) / kMicrosecond; };
+  json rows = json::array({{"call", "", 0., since(end)}});
+  for (const local::TraceEvent& event : events)
+    rows.push_back({event.name, event.track, since(event.begin_ns), since(event.end_ns)});
+  return {{"events", rows}};
+}
+
 json Bench::answer(const Fields& fields) {
   const std::string& request = fields[0];
   if (request == "open") {
@@ -112,6 +133,8 @@ json Bench::answer(const Fields& fields) {
     environment_.variables.insert_or_assign(fields.at(1), items(fields.at(2)).at(0).array.persist());
   } else if (request == "value") {
     return value(fields);
+  } else if (request == "traced") {
+    return traced(fields);
   } else if (request == "persist") {
     return times(fields.at(2), [&] { persist(arrays_of(items(fields[1]))); });
   } else if (request == "store") {
