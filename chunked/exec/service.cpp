@@ -1,7 +1,8 @@
 // A run's communication. One thread at a time makes progress on the network: it asks the communicator for what has
 // arrived, gives requests to the server (fetch_server.h) and replies to the client (fetch_client.h). A compute thread
 // that looks for work does it itself, so that what it waits for need not go from thread to thread and wakes nobody; a
-// thread of the service's own does it when none has for a while, and sleeps when nothing comes.
+// thread of the service's own does it when none has for a while, and sleeps when nothing comes. A run of one rank has
+// no network: it needs that thread for what it fetches from itself only.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
 // run has failed declines every fetch that it has not answered yet, so every fetch everywhere ends: with its data,
@@ -79,6 +80,7 @@ class ServiceImpl : public Service {
   void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
              std::function<void(std::exception_ptr)> done) override {
     if (owner == communicator_.rank()) {
+      std::call_once(started_, [this] { start(); });
       server_->fetch_own(key, hyperslab, to, std::move(done));
     } else {
       client_->fetch(owner, key, hyperslab, to, std::move(done));
@@ -92,7 +94,9 @@ class ServiceImpl : public Service {
   int64_t bytes_sent() const override { return server_ ? server_->bytes_sent() : 0; }
 
  private:
+  void start();
   void loop();
+  void watch();
   bool make_progress();
   bool is_relied_upon() const;
   // For the watchdog: a line for everything that this rank waits for.
@@ -124,8 +128,11 @@ class ServiceImpl : public Service {
   std::atomic<bool> running_{false};           // this rank is in run(): all its blocks are exposed
   bool failed_ = false;
   bool own_failure_ = false;
-  bool interrupted_ = false;  // of the communication thread, and of run() after it
+  bool interrupted_ = false;  // of who watches, and of run() after that
   local::ErrorRecord error_;
+  comm::Watchdog watchdog_;  // of who watches
+  std::chrono::steady_clock::time_point next_look_ = std::chrono::steady_clock::now();
+  std::once_flag started_;
   std::thread thread_;
 };
 
@@ -177,6 +184,10 @@ void ServiceImpl::open() {
     if (std::this_thread::get_id() != progress_->thread.load()) communicator_.wake();
   });
   opened_ = true;
+  if (communicator_.size() > 1) std::call_once(started_, [this] { start(); });
+}
+
+void ServiceImpl::start() {
   progress_->make_progress = [this] { return make_progress(); };
   executor_.set_idle_work([progress = progress_] {
     std::unique_lock progressing(progress->mutex, std::try_to_lock);
@@ -311,11 +322,24 @@ bool ServiceImpl::make_progress() {
 
 bool ServiceImpl::is_relied_upon() const { return local::trace_clock_ns() - progress_->made_ns < kRelianceNs; }
 
+// Interrupts, and a look at whether the run goes on.
+void ServiceImpl::watch() {
+  constexpr auto kLookPeriod = std::chrono::milliseconds(100);
+  if (interrupt_ != nullptr && interrupt_->exchange(false)) {
+    interrupted_ = true;
+    fail_local({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
+  }
+  if (const auto now = std::chrono::steady_clock::now(); running_ && now >= next_look_) {
+    next_look_ = now + kLookPeriod;
+    if (watchdog_.is_stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
+      local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
+                                                    watchdog_.seconds(), describe_waits()));
+    }
+  }
+}
+
 void ServiceImpl::loop() {
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, as long as the naps
-  constexpr auto kLookPeriod = std::chrono::milliseconds(100);
-  comm::Watchdog watchdog;
-  auto next_look = std::chrono::steady_clock::now();
   constexpr int kSpins = 40;
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
@@ -342,17 +366,7 @@ void ServiceImpl::loop() {
         fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
       }
     }
-    if (interrupt_ != nullptr && interrupt_->exchange(false)) {
-      interrupted_ = true;
-      fail_local({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
-    }
-    if (idle >= kSpins && running_ && std::chrono::steady_clock::now() >= next_look) {
-      next_look = std::chrono::steady_clock::now() + kLookPeriod;
-      if (watchdog.is_stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
-        local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
-                                                      watchdog.seconds(), describe_waits()));
-      }
-    }
+    if (communicator_.size() > 1) watch();
     if (relies) {
       idle = kSpins;
       std::this_thread::sleep_for(std::chrono::nanoseconds(kRelianceNs));
@@ -399,7 +413,12 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   running_ = true;
   communicator_.wake();
   try {
-    executor_.run(graph);
+    if (communicator_.size() > 1) {
+      executor_.run(graph);
+    } else {
+      watch();  // an interrupt since the last run
+      executor_.run(graph, [this] { watch(); });
+    }
   } catch (...) {
     // An error before the run began has not come through the handler; any other is known already.
     fail_local(local::to_record(std::current_exception()), /*cancel=*/false);

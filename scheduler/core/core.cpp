@@ -138,7 +138,7 @@ int64_t Core::unmovable_bytes(const Graph& graph) const {
   return std::max<int64_t>(bytes, 0);
 }
 
-void Core::run(Graph& graph) {
+void Core::run(Graph& graph, const std::function<void()>& watch) {
   std::vector<TaskId> order = graph.changed_order();
   Consumers consumers(graph, order);
   const int64_t least = least_workable_bytes(graph);
@@ -170,8 +170,13 @@ void Core::run(Graph& graph) {
 
   begin_run(graph, std::move(order), std::move(consumers));
   advance();
+  auto next_watch = std::chrono::steady_clock::now() + kTick;
   while (!is_run_over()) {
     guard.unlock();
+    if (const auto now = std::chrono::steady_clock::now(); watch && now >= next_watch) {
+      watch();
+      next_watch = now + kTick;
+    }
     guard.lock();
     let_compute_begin(guard);
     if (is_run_over()) break;

@@ -58,7 +58,7 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // core.cpp
-  void run(Graph& graph);
+  void run(Graph& graph, const std::function<void()>& watch);
   void cancel(const local::ErrorRecord& error);
   void clear_cancel();
   void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler);

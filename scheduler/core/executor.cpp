@@ -34,7 +34,7 @@ Executor::Executor(const ExecutorConfig& config) : core_(std::make_unique<Core>(
 
 Executor::~Executor() = default;
 
-void Executor::run(Graph& graph) { core_->run(graph); }
+void Executor::run(Graph& graph, const std::function<void()>& watch) { core_->run(graph, watch); }
 void Executor::cancel(const local::ErrorRecord& error) { core_->cancel(error); }
 void Executor::clear_cancel() { core_->clear_cancel(); }
 void Executor::set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) {
