@@ -169,7 +169,8 @@ std::vector<int64_t> checked_positions(const NdArray& indices, int axis, int64_t
 MaskCounts counted(const Array& given, const AxisChunks& cuts, const Array* beside) {
   const Array mask = given.rechunk(Grid({cuts}));
   const Array counts(algo::true_counts(mask.node()));
-  if (beside != nullptr && reads_no_more(mask.node(), beside->node()))
+  // A mask of rows is small beside them, and computing it once more would read their elements one by one.
+  if (beside != nullptr && mask.size() == beside->size() && reads_no_more(mask.node(), beside->node()))
     return {mask, local::to_vector<int64_t>(settle(std::span(&counts, 1), {}).values[0])};
   const Settled settled = settle(std::span(&counts, 1), std::span(&mask, 1));
   return {settled.kept[0], local::to_vector<int64_t>(settled.values[0])};
