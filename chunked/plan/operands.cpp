@@ -81,6 +81,11 @@ Input PlannedArrays::operand(const NodePtr& node, const Grid& grid) {
       std::swap(map.axes[map.axes.size() - 2], map.axes[map.axes.size() - 1]);
     }
   }
+  if (base->as<expr::Stored>() && base->grid == base_grid) {  // is read where it lies
+    Input input = array_of(base);
+    input.map = std::move(map);
+    return input;
+  }
   const size_t before = planned_.size();
   Input input = produce(base, base_grid);
   if (input.array.kind == ArrayRef::Kind::stage && static_cast<size_t>(input.array.stage) >= before)

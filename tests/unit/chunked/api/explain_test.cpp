@@ -56,6 +56,15 @@ TEST_F(Explain, SaysWhatPassesChanged) {
   EXPECT_THAT(text, HasSubstr("\npass prologues: 1 elementwise stage runs in the tasks of the operators that read it"));
 }
 
+TEST_F(Explain, ProductsReadPersistedArraysWhereTheyLie) {
+  const Array x = arange(8000.).reshape({1000, 8}), kept = x.persist();
+  const std::string text = explain(std::vector<Array>{matmul(kept.T(), kept), matmul(kept, ones({8, 3}).persist())});
+  EXPECT_THAT(text, HasSubstr("  0  syrk "));
+  EXPECT_THAT(text, HasSubstr("  1  matmul "));
+  EXPECT_THAT(text, HasSubstr("stage 0 reads stored (1000, 8)"));
+  EXPECT_THAT(matmul(kept.T(), kept).to_host().to_string(), matmul(x.T(), x).to_host().to_string());
+}
+
 TEST_F(Explain, AnArrayThatNoMemoryHolds) {
   const Array x = zeros({1000000, 1000000});
   EXPECT_EQ(x.size(), 1000000000000);
