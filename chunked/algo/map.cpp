@@ -302,13 +302,21 @@ int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = function_bytes_.try_emplace(shapes, 0);
   if (is_new) {
-    const auto function = [&](std::span<const NdArray> arrays) { return spec_.function(arrays, place(call, chunk)); };
+    const auto function = [&](std::span<const NdArray> arrays) {
+      if (!spec_.into) return spec_.function(arrays, place(call, chunk));
+      std::vector<NdArray> outputs;
+      for (const op::ArraySpec& output : call.outputs)
+        outputs.emplace_back(output.grid.chunk_shape(chunk), output.dtype);
+      spec_.into(arrays, place(call, chunk), outputs);
+      return outputs;
+    };
     int64_t elements = 0;
     for (const op::ArraySpec& box : boxes) elements += local::element_count(box.shape);
     for (const op::ArraySpec& output : call.outputs) elements += output.grid.chunk_elements(chunk);
     const int64_t taken = spec_.by_trial ? op::tried_peak_bytes(function, boxes, result_bytes, chunk_policy().device)
                                          : op::function_peak_bytes(function, boxes, result_bytes);
-    known->second = local::rounded_allocation(taken + elements * spec_.bytes_per_element);
+    const int64_t beside = spec_.into ? std::max<int64_t>(taken - result_bytes, 0) : taken;
+    known->second = local::rounded_allocation(beside + elements * spec_.bytes_per_element);
   }
   return known->second;
 }
@@ -353,7 +361,10 @@ void Map::make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArra
     for (const std::vector<Run>& piece : read.pieces) part_of(together, piece).assign(unrolled(pieces[next++], piece));
     arguments.push_back(together.as_read_only());
   }
-  op::assign_results(spec_.function(arguments, where), outputs);
+  if (spec_.into)
+    spec_.into(arguments, where, outputs);
+  else
+    op::assign_results(spec_.function(arguments, where), outputs);
 }
 
 }  // namespace

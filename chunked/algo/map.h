@@ -48,6 +48,9 @@ struct MapSpec {
   // Chunks may be cut further where a task does not fit the budget: the result for a part of a chunk is that part of
   // the chunk's, to the bit. Arguments follow the outputs by their own cuts, without halos.
   bool may_be_cut = false;
+  // Instead of `function`: writes the chunks of the outputs itself, so that large ones are not copied.
+  std::function<void(std::span<const local::NdArray>, const ChunkPlace&, std::span<const local::NdArray> outputs)>
+      into = nullptr;
 };
 
 // One node per output. Throws InvalidArgument where cuts and chunks do not agree. Errors inside the function name it

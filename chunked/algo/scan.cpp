@@ -26,13 +26,13 @@ using local::NdArray;
 
 struct Scan {
   std::string name;
-  int64_t bytes_per_element = 0;                       // of positions and masks on the way
-  uint64_t identity = 0;                               // of what the functions capture
-  DType dtype = DType::float64;                        // of the result
-  std::function<NdArray(const NdArray&)> scan;         // of a chunk, along the axis
-  std::function<NdArray(const NdArray&)> scan_totals;  // of the results of that
-  // A carry, of length 1 along the axis, with a scan, which may be overwritten.
-  std::function<NdArray(const NdArray&, const NdArray&)> combine;
+  int64_t bytes_per_element = 0;                                   // of positions and masks on the way
+  uint64_t identity = 0;                                           // of what the functions capture
+  DType dtype = DType::float64;                                    // of the result
+  std::function<void(const NdArray& x, const NdArray& out)> scan;  // of a chunk, along the axis
+  std::function<NdArray(const NdArray&)> scan_totals;              // of the results of that
+  // A carry, of length 1 along the axis, with a scan, in place.
+  std::function<void(const NdArray& carry, const NdArray& chunk)> combine;
   std::optional<local::Reduction> fold = {};  // that gives the last element of a chunk's scan exactly
 };
 
@@ -53,8 +53,9 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   if (count == 1) {
     MapSpec whole{scan.name, identity, {std::move(along)}, {result}, nullptr, {}};
     whole.bytes_per_element = scan.bytes_per_element;
-    whole.function = [scan](std::span<const NdArray> arrays, const ChunkPlace&) {
-      return std::vector<NdArray>{scan.scan(arrays[0])};
+    whole.by_trial = true;
+    whole.into = [scan](std::span<const NdArray> arrays, const ChunkPlace&, std::span<const NdArray> outputs) {
+      scan.scan(arrays[0], outputs[0]);
     };
     return map(std::move(whole), {arg})[0];
   }
@@ -72,7 +73,8 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
     MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
     totals.bytes_per_element = scan.bytes_per_element;
     totals.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace&) {
-      const NdArray chunk = scan.scan(arrays[0]);
+      const NdArray chunk(arrays[0].shape(), scan.dtype);
+      scan.scan(arrays[0], chunk);
       const int64_t n = chunk.shape()[axis];
       return std::vector<NdArray>{part(chunk, axis, n - 1, n)};
     };
@@ -95,9 +97,10 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   of_carry[static_cast<size_t>(axis)] = Along::following(axis, each);
   MapSpec sums{scan.name, identity, {along, of_carry}, {result}, nullptr, {}};
   sums.bytes_per_element = scan.bytes_per_element;
-  sums.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace& place) {
-    const NdArray chunk = scan.scan(arrays[0]);
-    return std::vector<NdArray>{place.coordinates[axis] == 0 ? chunk : scan.combine(arrays[1], chunk)};
+  sums.by_trial = true;
+  sums.into = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace& place, std::span<const NdArray> outputs) {
+    scan.scan(arrays[0], outputs[0]);
+    if (place.coordinates[axis] > 0) scan.combine(arrays[1], outputs[0]);
   };
   return map(std::move(sums), {arg, carry})[0];
 }
@@ -129,16 +132,20 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<DTy
   scan.name = std::string(skip_nan ? "nan" : "") + local::info(op).name + ".accumulate";
   scan.identity = op::Hash().add(static_cast<int>(op)).add(dtype ? static_cast<int>(*dtype) : -1).add(skip_nan).value;
   scan.dtype = local::fold_dtype(op, arg->dtype, dtype, {});
-  scan.scan = [op, axis, dtype = scan.dtype, skip_nan](const NdArray& x) {
-    if (!skip_nan) return ops::ufunc_accumulate(op, x, axis, dtype);
-    return op == "add"_op ? ops::nancumsum(x, axis, dtype) : ops::nancumprod(x, axis, dtype);
+  scan.scan = [op, axis, dtype = scan.dtype, skip_nan](const NdArray& x, const NdArray& out) {
+    if (!skip_nan)
+      ops::ufunc_accumulate(op, x, axis, dtype, out);
+    else if (op == "add"_op)
+      ops::nancumsum(x, axis, dtype, out);
+    else
+      ops::nancumprod(x, axis, dtype, out);
   };
   scan.scan_totals = [op, axis, dtype = scan.dtype](const NdArray& x) {
     return ops::ufunc_accumulate(op, x, axis, dtype);
   };
   if (!skip_nan) scan.fold = exact_fold(op, scan.dtype);
   scan.combine = [op, dtype = scan.dtype](const NdArray& carry, const NdArray& chunk) {
-    return local::apply(op, {carry, chunk}, local::UfuncOptions{.dtype = dtype, .out = chunk});
+    local::apply(op, {carry, chunk}, local::UfuncOptions{.dtype = dtype, .out = chunk});
   };
   return scanned(scan, arg, axis);
 }
@@ -149,9 +156,10 @@ NodePtr push(const NodePtr& arg, int axis) {
   scan.name = "push";
   scan.bytes_per_element = 3 * sizeof(int64_t);
   scan.dtype = arg->dtype;
-  scan.scan = scan.scan_totals = [axis](const NdArray& x) { return pushed(x, axis); };
+  scan.scan = [axis](const NdArray& x, const NdArray& out) { out.assign(pushed(x, axis)); };
+  scan.scan_totals = [axis](const NdArray& x) { return pushed(x, axis); };
   scan.combine = [](const NdArray& carry, const NdArray& chunk) {
-    return local::apply("where"_op, {local::apply("isnan"_op, {chunk}), carry, chunk});
+    local::apply("where"_op, {local::apply("isnan"_op, {chunk}), carry, chunk}, local::UfuncOptions{.out = chunk});
   };
   return scanned(scan, arg, axis);
 }
