@@ -23,6 +23,22 @@ std::string own_directory() {
   return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
 }
 
+// Why no GPU can be used, or nothing. The driver is asked before libquarry_cuda brings hundreds of megabytes of CUDA's
+// libraries.
+std::string why_no_gpu() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!driver) return "there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
+  const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+  if (!initialise || !count) return "libcuda.so.1 is no NVIDIA driver";
+  constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+  int devices = 0;
+  int error = initialise(0);
+  if (error == 0) error = count(&devices);
+  if (error != 0 && error != kNoDevice) return fmt::format("the NVIDIA driver cannot be used (error {})", error);
+  return devices > 0 ? std::string() : "no CUDA device is present";
+}
+
 // The outcome of the one attempt to load the library: a backend or why there is none.
 struct CudaLibrary {
   Backend* backend = nullptr;
@@ -30,6 +46,8 @@ struct CudaLibrary {
   std::string reason;
 
   CudaLibrary() {
+    reason = why_no_gpu();
+    if (!reason.empty()) return;
     void* library = nullptr;
     std::string tried;
     for (const std::string& path : {own_directory() + "libquarry_cuda.so", std::string("libquarry_cuda.so")}) {

@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -195,6 +198,16 @@ TEST(Contexts, ThreadsHaveTheirOwn) {
   std::thread([&] { reused = default_context({DeviceKind::emulated, 0}).stream; }).join();
   EXPECT_NE(mine, theirs);
   EXPECT_EQ(theirs, reused);  // streams outlive threads
+}
+
+// They take 300 MB and a quarter of a second.
+TEST(Registry, LoadsNoGpuLibrariesWithoutAGpu) {
+  if (available(DeviceKind::cuda)) GTEST_SKIP() << "there is a GPU";
+  std::ifstream maps("/proc/self/maps");
+  const std::string mapped{std::istreambuf_iterator<char>(maps), {}};
+  EXPECT_NE(mapped.find("libquarry_local"), std::string::npos);
+  for (const char* library : {"libquarry_cuda", "libcudart", "libcublas"})
+    EXPECT_EQ(mapped.find(library), std::string::npos) << library;
 }
 
 // The libraries that queued work calls are torn down after main().
