@@ -291,7 +291,7 @@ Array vecdot(const Array& x1, const Array& x2, const local::ops::CoreAxes& axes,
              Casting casting, Maybe<DType> dtype) {
   if (axes && axis) throw local::TypeError("cannot specify both 'axis' and 'axes'");
   if (axes) throw local::NotSupported("vecdot() of chunked arrays takes axis, not axes");
-  const Array result =
+  Array result =
       quarry::vecdot(cast_for("vecdot", x1, dtype, casting), cast_for("vecdot", x2, dtype, casting), axis.value_or(-1));
   if (!keepdims) return result;
   // The summed axis stays where x1 has it, counted from the end.

@@ -72,7 +72,7 @@ struct Reducer {
   // mean, var and std with an integer dtype=: sums and means are rounded to it on the way, as NumPy's are.
   Array integer_moment(Reduction reduction, DType dtype, double ddof) const {
     const Array elements = count(DType::float64);
-    const Array mean = (plain("sum"_reduction, x, dtype) / elements).astype(dtype);
+    Array mean = (plain("sum"_reduction, x, dtype) / elements).astype(dtype);
     if (reduction == "mean"_reduction) return mean;
     Array distance = x - mean;
     distance = local::is_complex(distance.dtype()) ? square(quarry::real(distance)) + square(imag(distance))

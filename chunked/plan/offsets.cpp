@@ -127,8 +127,10 @@ double elements_read(const Input& window, const Grid& grid) {
         along += reach == 0 ? n : (step * (n - 1) + reach) / window.pitch[axis.source] + 1;
     elements *= static_cast<double>(along);
   }
-  for (const auto& [axis, position] : window.map.fixed)
-    elements *= static_cast<double>(window.reach[axis] / window.pitch[axis] + 1);
+  for (const auto& [axis, position] : window.map.fixed) {
+    const int64_t along = window.reach[axis] / window.pitch[axis] + 1;
+    elements *= static_cast<double>(along);
+  }
   return elements;
 }
 

@@ -163,7 +163,7 @@ std::string repr(const MaskedArray& array) {
   if (!implied || all_masked || array.size() == 0) keys.emplace_back("dtype");
   const bool one_row = std::all_of(array.shape().begin(), array.shape().end() - (array.ndim() > 0 ? 1 : 0),
                                    [](int64_t extent) { return extent == 1; });
-  const std::string open = "masked_array(";
+  std::string open = "masked_array(";
   const auto indent = [&](const std::string& key) -> std::string {
     if (!one_row) return "  ";
     if (key == "data") return open;
@@ -180,7 +180,7 @@ std::string repr(const MaskedArray& array) {
     if (key == "mask") return mask ? format_array(*mask, print_options(), ", ", prefix, ",") : "False";
     if (key == "dtype") return name(dtype);
     const Scalar fill_value = array.fill_value();
-    const std::string number = local::to_string(fill_value);
+    std::string number = local::to_string(fill_value);
     if (fill_value.dtype() == dtype) return number;
     return std::string("np.") + name(fill_value.dtype()) + (number[0] == '(' ? number : "(" + number + ")");
   };

@@ -446,7 +446,7 @@ NdArray detail::reduce(Reduction reduction, const NdArray& x, const Axes& given,
   if (options.out) arrays.push_back(&*options.out);
   const ExecContext context = context_for(common_device(arrays));
   const bool empty = reduced_count(x.shape(), mask) == 0;
-  const auto finish = [&](const NdArray& result) {
+  const auto finish = [&, &converted = converted, &mask = mask](const NdArray& result) {
     return deliver(reducing_name(reduction), converted ? result.astype(*converted) : result, x.shape(), mask,
                    options.keepdims, options.out);
   };

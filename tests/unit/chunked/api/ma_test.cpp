@@ -21,7 +21,6 @@
 namespace quarry {
 namespace {
 
-using local::Scalar;
 using ::testing::HasSubstr;
 
 size_t count_of(const std::string& text, std::string_view what) {

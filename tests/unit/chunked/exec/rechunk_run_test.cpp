@@ -1,5 +1,6 @@
 // Any grid to any grid, in arrays that are much larger than the budget: random cuts in up to five axes, on disk, in
 // files, in filtered files. Values are their own positions.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
