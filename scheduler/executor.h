@@ -76,8 +76,8 @@ class Executor {
   // Blocks until every task is done and every remote reader has released its block; throws the first task's error, or
   // what cancel() was given, after every running task has ended. Throws BudgetError before starting anything if
   // least_workable_bytes() exceeds what is free beside stored blocks that cannot be spilled. The executor can be used
-  // again after an error; only what the failed run made is gone. `watch`: what the calling thread does some twenty times
-  // a second while it waits, with no lock held; it does not throw.
+  // again after an error; only what the failed run made is gone. `watch`: what the calling thread does some twenty
+  // times a second while it waits, with no lock held; it does not throw.
   void run(Graph& graph, const std::function<void()>& watch = nullptr);
   // From any thread: stops admitting; run() throws `error` when the running tasks have ended. Without a run, the next
   // run() throws it at once (so that a peer's failure just before run() is not lost), unless clear_cancel() comes
