@@ -267,19 +267,17 @@ void CountedRows::narrow_by_bins(std::vector<Search>& searches) const {
 
 // Brings the elements of a single row that are left to every rank and sorts them, if they are few.
 bool CountedRows::find_among_few(std::vector<Search>& searches) const {
-  std::vector<Search> brackets;  // disjoint
+  const std::vector<Bracket> brackets = brackets_of(searches);  // disjoint
+  const bool are_all = std::ranges::all_of(searches, [&](const Search& search) {
+    return search.found || std::ranges::any_of(brackets, [&](const Bracket& b) { return b.holds(search); });
+  });
   int64_t count = 0;
-  for (const Search& search : searches) {
-    const auto same = [&](const Search& other) { return other.low == search.low && other.high == search.high; };
-    if (search.found || std::ranges::any_of(brackets, same)) continue;
-    brackets.push_back(search);
-    count += search.count();
-  }
+  for (const Bracket& bracket : brackets) count += bracket.count;
   const int64_t most = target_chunk_bytes(chunk_policy().device) / (4 * local::itemsize(x_.dtype()));
-  if (brackets.size() > kBrackets || count > most) return false;
+  if (!are_all || count > most) return false;
   if (brackets.empty()) return true;
   std::optional<Array> inside;
-  for (const Search& bracket : brackets) {
+  for (const Bracket& bracket : brackets) {
     const Array here = logical_and(greater_equal(x_, beside({bracket.low})), less_equal(x_, beside({bracket.high})));
     inside = inside ? logical_or(*inside, here) : here;
   }
