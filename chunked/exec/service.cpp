@@ -94,6 +94,7 @@ class ServiceImpl : public Service {
   int64_t bytes_sent() const override { return server_ ? server_->bytes_sent() : 0; }
 
  private:
+  bool has_peers() const { return communicator_.size() > 1; }
   void start();
   void loop();
   void watch();
@@ -184,7 +185,7 @@ void ServiceImpl::open() {
     if (std::this_thread::get_id() != progress_->thread.load()) communicator_.wake();
   });
   opened_ = true;
-  if (communicator_.size() > 1) std::call_once(started_, [this] { start(); });
+  if (has_peers()) std::call_once(started_, [this] { start(); });
 }
 
 void ServiceImpl::start() {
@@ -366,7 +367,7 @@ void ServiceImpl::loop() {
         fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
       }
     }
-    if (communicator_.size() > 1) watch();
+    if (has_peers()) watch();
     if (relies) {
       idle = kSpins;
       std::this_thread::sleep_for(std::chrono::nanoseconds(kRelianceNs));
@@ -402,7 +403,7 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
   if (chosen->failed == 0) return std::nullopt;
   const int rank = static_cast<int>(chosen - all.begin());
   std::string text = communicator_.broadcast_string(error.message, rank);
-  if (communicator_.size() > 1 && static_cast<local::ErrorCode>(chosen->code) != local::ErrorCode::cancelled) {
+  if (has_peers() && static_cast<local::ErrorCode>(chosen->code) != local::ErrorCode::cancelled) {
     text += fmt::format(" [rank {}]", rank);
   }
   return local::ErrorRecord{static_cast<local::ErrorCode>(chosen->code), text, chosen->detail};
@@ -413,7 +414,7 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   running_ = true;
   communicator_.wake();
   try {
-    if (communicator_.size() > 1) {
+    if (has_peers()) {
       executor_.run(graph);
     } else {
       watch();  // an interrupt since the last run
