@@ -173,9 +173,9 @@ void Core::run(Graph& graph, const std::function<void()>& watch) {
   auto next_watch = std::chrono::steady_clock::now() + kTick;
   while (!is_run_over()) {
     guard.unlock();
-    if (const auto now = std::chrono::steady_clock::now(); watch && now >= next_watch) {
+    if (watch && std::chrono::steady_clock::now() >= next_watch) {
       watch();
-      next_watch = now + kTick;
+      next_watch = std::chrono::steady_clock::now() + kTick;
     }
     guard.lock();
     let_compute_begin(guard);
