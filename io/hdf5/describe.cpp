@@ -268,16 +268,12 @@ class Describer {
     }
     if (!(message.chunk == chunk) || (indirect_.empty() && message.itemsize != itemsize_))
       throw local::IoError("damaged: the layout message and the library disagree about the chunks");
-    if (message.index == LayoutMessage::Index::row && may_grow()) {
-      indirect_ = "chunks in a row of a shape that may grow";
-      return;
-    }
     int64_t chunk_bytes = message.itemsize;
     for (int64_t extent : chunk)
       if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
         throw local::IoError("damaged: chunks of more than 4 GiB");
     ChunkIndex index =
-        read_chunk_index(bytes, *format, message, out_.info.shape, chunk_bytes, !out_.info.filters.empty());
+        read_chunk_index(bytes, *format, message, {out_.info.shape, limits(), chunk_bytes, !out_.info.filters.empty()});
     if (!indirect_.empty()) return check_stored_sizes(index, chunk_bytes);
     out_.storage.kind = Storage::Kind::chunked;
     out_.storage.index = std::move(index);
@@ -303,11 +299,14 @@ class Describer {
     }
   }
 
-  bool may_grow() const {
+  Dims limits() const {
     const Handle space = check_handle(H5Dget_space(dataset_), "dataspace");
-    hsize_t extents[H5S_MAX_RANK], limits[H5S_MAX_RANK];
-    const int rank = check_call(H5Sget_simple_extent_dims(space, extents, limits), "dataspace");
-    return !std::equal(extents, extents + rank, limits);
+    hsize_t extents[H5S_MAX_RANK], most[H5S_MAX_RANK];
+    const int rank = check_call(H5Sget_simple_extent_dims(space, extents, most), "dataspace");
+    Dims out;
+    for (int d = 0; d < rank; ++d)
+      out.push_back(static_cast<int64_t>(std::min<hsize_t>(most[d], static_cast<hsize_t>(kUnlimited))));
+    return out;
   }
 
   const hid_t file_id_, dataset_;

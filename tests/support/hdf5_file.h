@@ -24,6 +24,8 @@ struct H5Options {
   bool shuffle = false, fletcher32 = false;
   bool compact = false;
   bool unlimited = false;
+  std::optional<local::Dims> limits = std::nullopt;  // what axes may grow to; -1: without limit
+  bool unfiltered_edges = false;
   const void* fill = nullptr;  // one element of the memory type
   bool early = false;
 };
@@ -56,6 +58,7 @@ class H5File {
     for (int d = 0; d < shape.size(); ++d) {
       extents[d] = static_cast<hsize_t>(shape[d]);
       limits[d] = options.unlimited ? H5S_UNLIMITED : extents[d];
+      if (options.limits) limits[d] = static_cast<hsize_t>((*options.limits)[d]);
     }
     const hid_t space = h5(shape.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.size(), extents, limits));
     const hid_t create = h5(H5Pcreate(H5P_DATASET_CREATE)), links = h5(H5Pcreate(H5P_LINK_CREATE));
@@ -66,6 +69,7 @@ class H5File {
       for (int d = 0; d < shape.size(); ++d) chunk[d] = static_cast<hsize_t>((*options.chunk)[d]);
       h5(H5Pset_chunk(create, shape.size(), chunk));
     }
+    if (options.unfiltered_edges) h5(H5Pset_chunk_opts(create, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS));
     if (options.shuffle) h5(H5Pset_shuffle(create));
     if (options.deflate >= 0) h5(H5Pset_deflate(create, static_cast<unsigned>(options.deflate)));
     if (options.fletcher32) h5(H5Pset_fletcher32(create));

@@ -1,8 +1,10 @@
 #include "quarry/io/hdf5/parse/chunk_index.h"
 
-#include <algorithm>
-#include <unordered_set>
+#include <fmt/format.h>
 
+#include <algorithm>
+
+#include "quarry/io/hdf5/parse/chunk_collector.h"
 #include "quarry/io/hdf5/parse/parser.h"
 #include "quarry/local/base/detail.h"
 
@@ -12,93 +14,58 @@ namespace {
 // A node is read in one piece of this guess; larger ones (trees with a larger K) in a second.
 constexpr int64_t kNodeGuess = 4096;
 
+// B-trees of version 1.
 class TreeWalk {
  public:
-  TreeWalk(const ByteSource& file, const FileFormat& format, const local::Dims& shape, const local::Dims& chunk,
-           int64_t chunk_bytes, bool filtered)
-      : file_(file),
-        format_(format),
-        shape_(shape),
-        chunk_(chunk),
-        grid_(chunk_grid(shape, chunk)),
-        chunk_bytes_(chunk_bytes),
-        filtered_(filtered) {}
+  TreeWalk(BlockReader& blocks, const FileFormat& format, const local::Dims& chunk, ChunkCollector& out)
+      : blocks_(blocks), format_(format), chunk_(chunk), out_(out) {}
 
   // Levels count down to 0 from parent to child, so depth is bounded by the level's one byte; no node is read twice.
   void node(int64_t address, int expected_level) {
-    if (!seen_.insert(address).second) damaged(fmt::format("the chunk index meets node {} twice", address));
     constexpr const char* kWhat = "a node of the chunk index";
+    const ByteSource& file = blocks_.file();
     const int64_t head_bytes = 8 + 2 * format_.offset_bytes;
-    const int64_t guess = std::max(head_bytes, std::min(kNodeGuess, file_.size() - address));
-    std::vector<std::byte> bytes = read_range(file_, address, guess, kWhat);
+    const int64_t guess = std::max(head_bytes, std::min(kNodeGuess, file.size() - address));
+    std::vector<std::byte> bytes = read_range(file, address, guess, kWhat);
     Cursor head(bytes, kWhat);
     head.signature("TREE");
     if (head.u8() != 1) damaged("a node of the chunk index is of another kind");
     const int level = head.u8();
     const int entries = head.u16();
-    if (expected_level >= 0 && level != expected_level)
-      damaged(fmt::format("a node of the chunk index has level {} instead of {}", level, expected_level));
     const int64_t key_bytes = 4 + 4 + 8 * (chunk_.size() + 1);
     const int64_t need = head_bytes + entries * (key_bytes + format_.offset_bytes);
-    node_bytes_ += need;
-    if (node_bytes_ > file_.size()) damaged("the nodes of the chunk index are larger than the file");
-    if (need > guess) bytes = read_range(file_, address, need, kWhat);
+    blocks_.count(address, need);
+    if (expected_level >= 0 && level != expected_level)
+      damaged(fmt::format("a node of the chunk index has level {} instead of {}", level, expected_level));
+    if (need > guess) bytes = read_range(file, address, need, kWhat);
     Cursor in(bytes, kWhat);
     in.skip(static_cast<size_t>(head_bytes));
     for (int i = 0; i < entries; ++i) {
-      const uint32_t stored = in.u32(), mask = in.u32();
-      local::Dims origin = local::Dims::filled(chunk_.size());
-      bool inside = true;
+      const int64_t stored = in.u32();
+      const uint32_t mask = in.u32();
+      local::Dims at = local::Dims::filled(chunk_.size());
       for (int d = 0; d < chunk_.size(); ++d) {
-        const uint64_t at = in.number(8);
-        inside = inside && at < static_cast<uint64_t>(shape_[d]);
-        origin[d] = static_cast<int64_t>(at);
+        const uint64_t origin = in.number(8), extent = static_cast<uint64_t>(chunk_[d]);
+        if (level == 0 && origin % extent != 0)
+          damaged(fmt::format("a chunk begins at {} of axis {}, not at a multiple of {}", origin, d, extent));
+        at[d] = static_cast<int64_t>(std::min<uint64_t>(origin / extent, INT64_MAX));
       }
       in.skip(8);  // the offset within an element: 0
       const int64_t child = in.address(format_);
-      if (level > 0) {
-        if (child == kNoAddress) damaged("an inner node of the chunk index has no child");
-        node(child, level - 1);
+      if (level == 0) {
+        out_.add(at, {child, stored, mask});
         continue;
       }
-      if (!inside || child == kNoAddress) continue;  // of a data set that has shrunk
-      add_chunk(origin, child, stored, mask);
+      if (child == kNoAddress) damaged("an inner node of the chunk index has no child");
+      node(child, level - 1);
     }
   }
-
-  std::vector<ChunkEntry> take() { return std::move(entries_); }
 
  private:
-  void add_chunk(const local::Dims& origin, int64_t address, uint32_t stored, uint32_t mask) {
-    int64_t number = 0;
-    for (int d = 0; d < chunk_.size(); ++d) {
-      if (origin[d] % chunk_[d] != 0)
-        damaged(fmt::format("a chunk begins at {}, not at a multiple of {}", local::to_string(origin),
-                            local::to_string(chunk_)));
-      number = number * grid_[d] + origin[d] / chunk_[d];
-    }
-    if (!filtered_ && stored != chunk_bytes_)
-      damaged(fmt::format("the chunk at {} is stored in {} bytes instead of {}", local::to_string(origin), stored,
-                          chunk_bytes_));
-    // No encoder in use grows a chunk by more than a few per cent and a few words.
-    if (filtered_ && (stored == 0 || stored > 2 * chunk_bytes_ + 4096))
-      damaged(
-          fmt::format("the chunk at {} of {} bytes is stored in {}", local::to_string(origin), chunk_bytes_, stored));
-    if (address < 0 || address > file_.size() || stored > file_.size() - address)
-      damaged(fmt::format("the chunk at {} lies outside of the file: {} bytes at {}, the file has {}",
-                          local::to_string(origin), stored, address, file_.size()));
-    entries_.push_back({number, address, stored, mask});
-  }
-
-  const ByteSource& file_;
+  BlockReader& blocks_;
   const FileFormat& format_;
-  const local::Dims &shape_, &chunk_;
-  const local::Dims grid_;
-  const int64_t chunk_bytes_;
-  const bool filtered_;
-  std::vector<ChunkEntry> entries_;
-  std::unordered_set<int64_t> seen_;
-  int64_t node_bytes_ = 0;
+  const local::Dims& chunk_;
+  ChunkCollector& out_;
 };
 
 }  // namespace
@@ -159,27 +126,51 @@ ChunkIndex ChunkIndex::deserialize(ByteReader& in, const local::Dims& shape, con
   return ChunkIndex(shape, chunk, std::move(entries));
 }
 
+namespace {
+
+void read_row(const ByteSource& file, const LayoutMessage& layout, const ChunkedShape& data, ChunkCollector& out) {
+  if (data.filtered) damaged("a chunk index that does not fit the filters");
+  const ArrayOrder order(data.limits, layout.chunk, /*unlimited=*/0);
+  if (order.count() > (file.size() - std::min(layout.address, file.size())) / data.chunk_bytes)
+    damaged(fmt::format("{} chunks of {} bytes at {} lie outside of the file's {} bytes", order.count(),
+                        data.chunk_bytes, layout.address, file.size()));
+  for (int64_t i = 0; i < order.count(); ++i)
+    out.add(order.at(i), {layout.address + i * data.chunk_bytes, data.chunk_bytes, 0});
+}
+
+}  // namespace
+
 ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, const LayoutMessage& layout,
-                            const local::Dims& shape, int64_t chunk_bytes, bool filtered) {
+                            const ChunkedShape& data) {
   const local::Dims& chunk = layout.chunk;
-  if (layout.address == kNoAddress || local::element_count(shape) == 0) return ChunkIndex(shape, chunk, {});
-  if (layout.index == LayoutMessage::Index::btree) {
-    TreeWalk walk(file, format, shape, chunk, chunk_bytes, filtered);
-    walk.node(layout.address, /*expected_level=*/-1);
-    return ChunkIndex(shape, chunk, walk.take());
+  if (layout.address == kNoAddress || local::element_count(data.shape) == 0) return ChunkIndex(data.shape, chunk, {});
+  BlockReader blocks(file);
+  ChunkCollector out(file, layout, data);
+  switch (layout.index) {
+    case LayoutMessage::Index::btree:
+      TreeWalk(blocks, format, chunk, out).node(layout.address, /*expected_level=*/-1);
+      break;
+    case LayoutMessage::Index::single: {
+      if (local::element_count(chunk_grid(data.shape, chunk)) != 1)
+        damaged("a chunk index that does not fit the chunks");
+      const int64_t bytes = data.filtered && layout.single_bytes > 0 ? layout.single_bytes : data.chunk_bytes;
+      out.add(local::Dims::filled(chunk.size(), 0), {layout.address, bytes, layout.single_mask});
+      break;
+    }
+    case LayoutMessage::Index::row:
+      read_row(file, layout, data, out);
+      break;
+    case LayoutMessage::Index::fixed_array:
+      read_fixed_array(blocks, format, layout, data, out);
+      break;
+    case LayoutMessage::Index::extensible_array:
+      read_extensible_array(blocks, format, layout, data, out);
+      break;
+    case LayoutMessage::Index::btree2:
+      read_version_2_tree(blocks, format, layout, out);
+      break;
   }
-  const int64_t count = local::element_count(chunk_grid(shape, chunk));
-  const bool single = layout.index == LayoutMessage::Index::single;
-  if (single ? count != 1 : filtered) damaged("a chunk index that does not fit the chunks");
-  const int64_t bytes = single && filtered ? layout.single_bytes : chunk_bytes;
-  if (bytes <= 0 || bytes > int64_t{UINT32_MAX} || bytes > 2 * chunk_bytes + 4096 || layout.address < 0 ||
-      layout.address > file.size() || count > (file.size() - layout.address) / bytes)
-    damaged(fmt::format("{} chunks of {} bytes at {} lie outside of the file's {} bytes", count, bytes, layout.address,
-                        file.size()));
-  std::vector<ChunkEntry> entries(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    entries[static_cast<size_t>(i)] = {i, layout.address + i * bytes, static_cast<uint32_t>(bytes), layout.single_mask};
-  return ChunkIndex(shape, chunk, std::move(entries));
+  return ChunkIndex(data.shape, chunk, out.take());
 }
 
 }  // namespace quarry::io::hdf5

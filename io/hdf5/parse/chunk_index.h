@@ -1,8 +1,7 @@
 // Where the chunks of a data set are: found without the HDF5 library by reading the object header's layout message and
-// the version-1 B-tree it points to (or, of HDF5 1.10's newer indexes, the two that are formulas: a single chunk, and
-// chunks in a row). Nothing read from the file is believed: every address, size and count is checked
-// against the file's size and the shape before use, and no node is read twice, so that a hostile file costs at most
-// time and memory proportional to its size.
+// the chunk index it points to, of any of the format's kinds. Nothing read from the file is believed: every address,
+// size and count is checked against the file's size and the shape before use, and no node is read twice, so that a
+// hostile file costs at most time and memory proportional to its size.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +30,12 @@ struct LayoutMessage {
   int64_t address = kNoAddress;  // absolute, of the raw data or of the chunk index
   local::Dims chunk;             // chunked
   int64_t itemsize = 0;          // chunked
-  enum class Index { btree, single, row };
-  Index index = Index::btree;  // chunked
-  int64_t single_bytes = 0;    // single, filtered: bytes stored; otherwise 0
-  uint32_t single_mask = 0;    // and the filters skipped
-  std::string reason;          // other: what it is
+  enum class Index { btree, single, row, fixed_array, extensible_array, btree2 };
+  Index index = Index::btree;     // chunked
+  bool unfiltered_edges = false;  // chunked: filters are not applied to chunks that pass the shape's end
+  int64_t single_bytes = 0;       // single, filtered: bytes stored; otherwise 0
+  uint32_t single_mask = 0;       // and the filters skipped
+  std::string reason;             // other: what it is
 };
 
 // Throws IoError with the reason where the header is damaged. `header` is relative to format.base.
@@ -76,9 +76,18 @@ class ChunkIndex {
 // Chunks along each axis. Throws NotSupported where they are too many to count.
 local::Dims chunk_grid(const local::Dims& shape, const local::Dims& chunk);
 
-// Reads the chunk index that a layout message of a data set of `shape` names. chunk_bytes is the size of a decoded
-// chunk; unfiltered chunks are stored in exactly that. Throws IoError with the reason.
+// Of an axis that may grow without end.
+inline constexpr int64_t kUnlimited = INT64_MAX;
+
+// What an index is read for.
+struct ChunkedShape {
+  local::Dims shape, limits;  // limits: the extents that the axes may grow to, kUnlimited at most
+  int64_t chunk_bytes = 0;    // of a decoded chunk; unfiltered ones are stored in exactly that
+  bool filtered = false;
+};
+
+// Reads the chunk index that a layout message names. Throws IoError with the reason.
 ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, const LayoutMessage& layout,
-                            const local::Dims& shape, int64_t chunk_bytes, bool filtered);
+                            const ChunkedShape& data);
 
 }  // namespace quarry::io::hdf5

@@ -1,6 +1,7 @@
 // Walks the messages of object headers of versions 1 and 2, continuation blocks included.
 #include "quarry/io/hdf5/parse/object_header.h"
 
+#include <iterator>
 #include <optional>
 
 #include "quarry/io/hdf5/parse/chunk_index.h"
@@ -28,9 +29,9 @@ LayoutMessage parse_chunked(Cursor& in, const FileFormat& format, int rank_and_i
   return out;
 }
 
-// Version 4: indexes of HDF5 1.10.
+// Versions 4 and 5: indexes of HDF5 1.10. What else describes an array or a tree is said again at its head.
 LayoutMessage parse_newer_chunked(Cursor& in, const FileFormat& format) {
-  constexpr unsigned kUnfilteredEdges = 0x01, kFilteredSingle = 0x02, kSingle = 1, kImplicit = 2;
+  constexpr unsigned kUnfilteredEdges = 0x01, kFilteredSingle = 0x02;
   LayoutMessage out;
   const unsigned flags = in.u8();
   const int rank_and_item = in.u8(), width = in.u8();
@@ -44,17 +45,27 @@ LayoutMessage parse_newer_chunked(Cursor& in, const FileFormat& format) {
     else
       out.itemsize = static_cast<int64_t>(extent);
   }
-  const unsigned index = in.u8();
-  if ((index != kSingle && index != kImplicit) || (flags & kUnfilteredEdges)) {
-    out.reason = "a chunk index of HDF5 1.10's newer format";
+  using Index = LayoutMessage::Index;
+  struct Kind {
+    Index index;
+    size_t parameter_bytes;
+  };
+  static constexpr Kind kKinds[] = {
+      {Index::single, 0}, {Index::row, 0}, {Index::fixed_array, 1}, {Index::extensible_array, 5}, {Index::btree2, 6}};
+  const unsigned number = in.u8();
+  if (number < 1 || number > std::size(kKinds)) {
+    out.reason = fmt::format("a chunk index of kind {}", number);
     return out;
   }
+  const Kind& kind = kKinds[number - 1];
   out.kind = LayoutMessage::Kind::chunked;
-  out.index = index == kSingle ? LayoutMessage::Index::single : LayoutMessage::Index::row;
-  if (index == kSingle && (flags & kFilteredSingle)) {
+  out.index = kind.index;
+  out.unfiltered_edges = flags & kUnfilteredEdges;
+  if (kind.index == Index::single && (flags & kFilteredSingle)) {
     out.single_bytes = in.length(format);
     out.single_mask = in.u32();
   }
+  in.skip(kind.parameter_bytes);
   out.address = in.address(format);
   return out;
 }
@@ -169,7 +180,7 @@ LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat&
     }
     return out;
   }
-  if (version != 3 && version != 4) {
+  if (version < 3 || version > 5) {
     out.reason = fmt::format("layout version {}", version);
     return out;
   }

@@ -301,8 +301,10 @@ TEST(WriteTest, OneFileIsInputAndOutput) {
   const std::string file = dir / "a.h5";
   const Bytes data = random_bytes(100 * 30 * 4, 8);
   {
-    H5File f(file, true);  // the newer chunk index: read through the library
-    f.write("/library", {100, 30}, H5T_STD_I32LE, H5T_STD_I32LE, data.data(), {.chunk = Dims{16, 16}});
+    H5File f(file, true);
+    const hid_t padded = h5(H5Tcopy(H5T_STD_I64LE));  // 32 bits in 8 bytes: converted by the library
+    h5(H5Tset_precision(padded, 32));
+    f.write("/library", {100, 30}, padded, H5T_STD_I32LE, data.data(), {.chunk = Dims{16, 16}});
     f.write("/direct", {100, 30}, H5T_STD_I32BE, H5T_STD_I32LE, data.data());
   }
   auto library = Dataset::open(file, "/library");
@@ -323,7 +325,7 @@ TEST(WriteTest, OneFileIsInputAndOutput) {
   output->commit();
   EXPECT_EQ(read_region(*library, Region::whole({100, 30})), data);
   library.reset();  // it holds the file open without locks, which the library does not mix with its default
-  for (const char* object : {"/o1", "/o2", "/library"}) EXPECT_EQ(library_read(file, object), data) << object;
+  for (const char* object : {"/o1", "/o2"}) EXPECT_EQ(library_read(file, object), data) << object;
 }
 
 TEST(WriteTest, PaddingOfReusedSpaceIsCleared) {
