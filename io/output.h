@@ -26,7 +26,7 @@ struct OutputSpec {
   // None: contiguous. Cut to the shape; ignored, with the filters, where the shape is 0-d. Filters need chunks; a chunk
   // has less than 4 GiB.
   std::optional<local::Dims> chunks;
-  std::vector<Filter> filters;  // deflate, shuffle, fletcher32
+  std::vector<Filter> filters;  // those that FilterKind::written marks
   std::map<std::string, Attribute> attributes;
   std::optional<OutputText> text = {};  // then shape and dtype do not count
   // What stands for missing elements: the attribute `_FillValue`, of the data set's dtype and one element, as netCDF's.

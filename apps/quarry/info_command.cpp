@@ -20,28 +20,6 @@ namespace quarry::apps {
 
 namespace {
 
-std::string filter_text(const std::vector<io::Filter>& filters) {
-  std::string text;
-  for (const io::Filter& filter : filters) {
-    text += text.empty() ? "" : ",";
-    switch (filter.kind) {
-      case io::Filter::Kind::deflate:
-        text += fmt::format("deflate:{}", filter.level);
-        break;
-      case io::Filter::Kind::shuffle:
-        text += "shuffle";
-        break;
-      case io::Filter::Kind::fletcher32:
-        text += "fletcher32";
-        break;
-      case io::Filter::Kind::other:
-        text += filter.name;
-        break;
-    }
-  }
-  return text;
-}
-
 std::string attribute_text(const io::Attribute& attribute) {
   struct Text {
     std::string operator()(int64_t value) const { return std::to_string(value); }
@@ -68,7 +46,7 @@ std::string dataset_text(const io::DatasetInfo& info) {
                                  info.swapped ? " (foreign byte order)" : "", format_bytes(bytes));
   text += info.chunks ? "  chunks " + local::to_string(*info.chunks) : "  " + info.layout;
   if (!info.filters.empty()) {
-    text += "  " + filter_text(info.filters);
+    text += "  " + io::to_string(info.filters);
     if (info.stored_bytes > 0) {
       text += fmt::format("  stored {}, ratio {:.2f}", format_bytes(info.stored_bytes),
                           static_cast<double>(bytes) / static_cast<double>(info.stored_bytes));

@@ -71,40 +71,42 @@ std::vector<std::string> split(const std::string& text, char separator) {
 std::vector<io::Filter> parse_filters(const std::string& text, const std::string& option) {
   std::vector<io::Filter> filters;
   if (text.empty() || text == "none") return filters;
+  const auto kinds = io::filter_kinds();
   for (const std::string& part : split(text, ',')) {
     const size_t colon = part.find(':');
-    const std::string name = part.substr(0, colon);
-    io::Filter filter{};
-    if (name == "deflate" || name == "gzip") {
-      filter.kind = io::Filter::Kind::deflate;
-      filter.name = "deflate";
-      constexpr int64_t kDefaultLevel = 4, kHighestLevel = 9;
-      const int64_t level = colon == std::string::npos ? kDefaultLevel : parse_integer(part.substr(colon + 1), option);
-      if (level < 0 || level > kHighestLevel)
-        throw InvalidArgument(option + ": deflate's level is 0 to 9, not " + part.substr(colon + 1));
-      filter.level = static_cast<int>(level);
-    } else if (colon == std::string::npos && name == "shuffle") {
-      filter.kind = io::Filter::Kind::shuffle;
-      filter.name = name;
-    } else if (colon == std::string::npos && name == "fletcher32") {
-      filter.kind = io::Filter::Kind::fletcher32;
-      filter.name = name;
-    } else {
-      const std::string known[] = {"deflate", "shuffle", "fletcher32"};
+    const std::string name = part.substr(0, colon) == "gzip" ? "deflate" : part.substr(0, colon);
+    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const io::FilterKind& row) {
+      return row.written && row.name == name && (row.most_level > 0 || colon == std::string::npos);
+    });
+    if (kind == kinds.end()) {
+      std::vector<std::string> known;
+      std::string list;
+      for (const io::FilterKind& row : kinds) {
+        if (!row.written) continue;
+        known.emplace_back(row.name);
+        list += (list.empty() ? "" : ", ") + known.back() + (row.most_level > 0 ? ":LEVEL" : "");
+      }
       const std::string meant = local::suggestion(name, known);
       throw InvalidArgument(option + ": unknown filter '" + local::excerpt(part) + "'" +
-                            (meant.empty() ? "; there are deflate:LEVEL, shuffle and fletcher32" : meant));
+                            (meant.empty() ? "; there are " + list : meant));
     }
+    const int64_t level = colon == std::string::npos ? kind->level : parse_integer(part.substr(colon + 1), option);
+    if (level < kind->least_level || level > kind->most_level)
+      throw InvalidArgument(
+          fmt::format("{}: {}'s level is {} to {}, not {}", option, name, kind->least_level, kind->most_level, level));
+    const io::Filter filter{kind->kind, static_cast<int>(level), name};
     for (const io::Filter& other : filters) {
       if (other.kind == filter.kind) throw InvalidArgument(option + ": the filter " + filter.name + " is named twice");
     }
     filters.push_back(filter);
   }
-  const auto rank = [](io::Filter::Kind kind) {
-    return kind == io::Filter::Kind::shuffle ? 0 : kind == io::Filter::Kind::deflate ? 1 : 2;
-  };
-  std::sort(filters.begin(), filters.end(),
-            [&](const io::Filter& a, const io::Filter& b) { return rank(a.kind) < rank(b.kind); });
+  const auto step = [](const io::Filter& filter) { return io::find_kind(filter.kind)->step; };
+  std::stable_sort(filters.begin(), filters.end(),
+                   [&](const io::Filter& a, const io::Filter& b) { return step(a) < step(b); });
+  for (size_t i = 1; i < filters.size(); ++i)
+    if (step(filters[i]) == io::FilterKind::Step::compress && step(filters[i - 1]) == step(filters[i]))
+      throw InvalidArgument(fmt::format("{}: {} and {} both compress; one of them is enough", option,
+                                        filters[i - 1].name, filters[i].name));
   return filters;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <optional>
 
+#include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/object_header.h"
 #include "quarry/io/hdf5/types.h"
@@ -15,55 +17,50 @@ namespace {
 
 using local::Dims;
 
-// Registered filters that files often name without a text.
+// Registered filters that quarry does not read itself, and files often name without a text.
 std::string filter_name(H5Z_filter_t id, const char* text) {
   struct Known {
     H5Z_filter_t id;
     const char* name;
   };
-  static constexpr Known kKnown[] = {{H5Z_FILTER_SZIP, "szip"},
-                                     {H5Z_FILTER_NBIT, "nbit"},
-                                     {H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
-                                     {307, "bzip2"},
-                                     {32000, "lzf"},
-                                     {32001, "blosc"},
-                                     {32002, "mafisc"},
-                                     {32004, "lz4"},
-                                     {32008, "bitshuffle"},
-                                     {32013, "zfp"},
-                                     {32015, "zstd"},
-                                     {32019, "jpeg"},
-                                     {32026, "blosc2"}};
+  static constexpr Known kKnown[] = {{H5Z_FILTER_NBIT, "nbit"}, {H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
+                                     {32002, "mafisc"},         {32013, "zfp"},
+                                     {32016, "fpzip"},          {32017, "sz"},
+                                     {32019, "jpeg"},           {32024, "sz3"},
+                                     {32026, "blosc2"},         {32027, "blosc2-grok"}};
   for (const Known& known : kKnown)
     if (known.id == id) return known.name;
-  return *text ? fmt::format("{} ({})", text, id) : fmt::format("filter {}", id);
+  return *text ? text : "without a name";
 }
 
 // Fills info.filters; the reasons why the chunks cannot be decoded directly, or at all.
-void describe_filters(hid_t create, int64_t itemsize, StoredDataset& out, std::string& indirect) {
+void describe_filters(hid_t create, StoredDataset& out, std::string& indirect) {
   const int count = check_call(H5Pget_nfilters(create), "filters");
   for (int i = 0; i < count; ++i) {
-    unsigned flags = 0, config = 0, values[8] = {};
+    unsigned flags = 0, config = 0, values[16] = {};
     size_t value_count = std::size(values);
     char text[80] = "";
     const H5Z_filter_t id =
         H5Pget_filter2(create, static_cast<unsigned>(i), &flags, &value_count, values, sizeof text - 1, text, &config);
     if (id < 0) throw_library_error("filters");
     Filter filter{Filter::Kind::other, 0, filter_name(id, text)};
-    if (id == H5Z_FILTER_DEFLATE)
-      filter = {Filter::Kind::deflate, value_count > 0 ? static_cast<int>(std::min(values[0], 9u)) : 6, "deflate"};
-    else if (id == H5Z_FILTER_SHUFFLE)
-      filter = {Filter::Kind::shuffle, 0, "shuffle"};
-    else if (id == H5Z_FILTER_FLETCHER32)
-      filter = {Filter::Kind::fletcher32, 0, "fletcher32"};
-    if (filter.kind == Filter::Kind::other) {
+    const Codec* const codec = find_codec_by_id(id);
+    if (codec) filter.kind = codec->kind;
+    if (id == H5Z_FILTER_SHUFFLE) filter.kind = Filter::Kind::shuffle;
+    if (id == H5Z_FILTER_FLETCHER32) filter.kind = Filter::Kind::fletcher32;
+    if (const FilterKind* const kind = find_kind(filter.kind)) {
+      filter.name = kind->name;
+      filter.values.assign(values, values + std::min(value_count, std::size(values)));
+      if (codec && kind->most_level > 0 && filter.values.size() > codec->level_at)
+        filter.level = static_cast<int>(std::min(filter.values[codec->level_at], static_cast<uint32_t>(INT_MAX)));
+    } else {
       indirect = "filter " + filter.name;
       if (H5Zfilter_avail(id) <= 0)
-        out.unreadable = fmt::format("filter {} (number {}) is not available", filter.name, id);
+        out.unreadable = fmt::format(
+            "filter {} (number {}) is not available; the HDF5 library loads it where HDF5_PLUGIN_PATH names a folder "
+            "that holds its plugin",
+            filter.name, id);
     }
-    if (filter.kind == Filter::Kind::shuffle && value_count > 0 && values[0] != static_cast<uint64_t>(itemsize) &&
-        values[0] > 1)
-      indirect = "shuffling of other items than elements";
     out.info.filters.push_back(std::move(filter));
   }
   H5Eclear2(H5E_DEFAULT);
@@ -246,7 +243,7 @@ class Describer {
     }
     info.chunks = chunk;
     std::string indirect;
-    describe_filters(create, itemsize_, out_, indirect);
+    describe_filters(create, out_, indirect);
     if (indirect_.empty()) indirect_ = indirect;
     if (!elsewhere()) find_index(chunk);
   }

@@ -1,49 +1,50 @@
 #include "quarry/io/hdf5/filters.h"
 
 #include <fmt/format.h>
-#include <libdeflate.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <memory>
+#include <functional>
 
+#include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::io::hdf5 {
 namespace {
 
-constexpr size_t kChecksumBytes = 4;
+using Step = FilterKind::Step;
 
-struct FreeDecompressor {
-  void operator()(libdeflate_decompressor* d) const { libdeflate_free_decompressor(d); }
-};
-struct FreeCompressor {
-  void operator()(libdeflate_compressor* c) const { libdeflate_free_compressor(c); }
-};
+constexpr int64_t kChecksumBytes = 4;
+constexpr int64_t kAlignment = 64;
 
-libdeflate_decompressor* decompressor() {
-  thread_local const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> instance(
-      libdeflate_alloc_decompressor());
-  if (!instance) throw local::OutOfMemory("the host has no memory left for decompression");
-  return instance.get();
+bool skipped(uint32_t mask, size_t i) { return i < 32 && (mask >> i & 1u) != 0; }
+Step step_of(const Filter& filter) { return find_kind(filter.kind)->step; }
+
+// Of a chunk that filters before `end` were applied to, none of which compresses.
+int64_t bytes_before(const std::vector<Filter>& filters, uint32_t mask, size_t end, int64_t chunk_bytes) {
+  for (size_t i = 0; i < end; ++i)
+    if (!skipped(mask, i) && step_of(filters[i]) == Step::check) chunk_bytes += kChecksumBytes;
+  return chunk_bytes;
 }
 
-libdeflate_compressor* compressor(int level) {
-  thread_local std::array<std::unique_ptr<libdeflate_compressor, FreeCompressor>, 13> instances;
-  auto& instance = instances[static_cast<size_t>(std::clamp(level, 0, 12))];
-  if (!instance) instance.reset(libdeflate_alloc_compressor(std::clamp(level, 0, 12)));
-  if (!instance) throw local::OutOfMemory("the host has no memory left for compression");
-  return instance.get();
+// What shuffle works on.
+size_t shuffled_item(const Filter& filter, int64_t itemsize) {
+  return filter.values.empty() || filter.values[0] == 0 ? static_cast<size_t>(itemsize) : filter.values[0];
 }
 
 // Files written by HDF5 before 1.6.3 on little-endian machines hold each half of the checksum byte-swapped.
 uint32_t swapped_halves(uint32_t sum) { return ((sum & 0x00ff00ffu) << 8) | ((sum >> 8) & 0x00ff00ffu); }
 
-const Filter* find(const std::vector<Filter>& filters, uint32_t mask, Filter::Kind kind) {
-  for (size_t i = 0; i < filters.size(); ++i)
-    if (filters[i].kind == kind && !(mask >> i & 1u)) return &filters[i];
-  return nullptr;
+std::span<const std::byte> without_checksum(std::span<const std::byte> bytes) {
+  uint32_t expected;
+  if (bytes.size() < sizeof expected) throw local::IoError("its checksum is missing");
+  const auto content = bytes.first(bytes.size() - sizeof expected);
+  std::memcpy(&expected, content.data() + content.size(), sizeof expected);
+  const uint32_t actual = fletcher32(content);
+  if (actual != expected && swapped_halves(actual) != expected)
+    throw local::IoError(fmt::format("its Fletcher-32 checksum is {:08x}, the file says {:08x}", actual, expected));
+  return content;
 }
 
 }  // namespace
@@ -76,93 +77,78 @@ uint32_t fletcher32(std::span<const std::byte> bytes) {
 }
 
 bool directly_decodable(const std::vector<Filter>& filters) {
-  int last = -1;
+  bool compressed = false;
   for (const Filter& filter : filters) {
-    int rank = 0;
-    switch (filter.kind) {
-      case Filter::Kind::shuffle:
-        rank = 0;
-        break;
-      case Filter::Kind::deflate:
-        rank = 1;
-        break;
-      case Filter::Kind::fletcher32:
-        rank = 2;
-        break;
-      case Filter::Kind::other:
-        return false;
-    }
-    if (rank <= last) return false;
-    last = rank;
+    const FilterKind* const kind = find_kind(filter.kind);
+    if (!kind || (compressed && kind->step != Step::check)) return false;
+    compressed = compressed || kind->step == Step::compress;
   }
   return true;
 }
 
+// Steps but the last go from one buffer to another; so does the last one where a checksum is below it.
 int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_bytes) {
-  const bool twice = find(filters, 0, Filter::Kind::shuffle) && find(filters, 0, Filter::Kind::deflate);
-  return twice ? chunk_bytes : 0;
+  const auto checks = [](const Filter& filter) { return step_of(filter) == Step::check; };
+  const auto steps = std::count_if(filters.begin(), filters.end(), std::not_fn(checks));
+  if (steps == 0) return 0;
+  const auto buffers = std::min<int64_t>(checks(filters.front()) ? steps : steps - 1, 2);
+  return buffers * local::align_up(bytes_before(filters, 0, filters.size(), chunk_bytes), kAlignment);
 }
 
 void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t itemsize,
                   std::span<const std::byte> stored, std::span<std::byte> out, std::span<std::byte> scratch) {
-  const bool shuffled = itemsize > 1 && find(filters, mask, Filter::Kind::shuffle);
+  const auto chunk_bytes = static_cast<int64_t>(out.size());
+  const auto room =
+      static_cast<size_t>(local::align_up(bytes_before(filters, 0, filters.size(), chunk_bytes), kAlignment));
   std::span<const std::byte> now = stored;
-  if (find(filters, mask, Filter::Kind::fletcher32)) {
-    if (now.size() < kChecksumBytes) throw local::IoError("its checksum is missing");
-    uint32_t expected;
-    std::memcpy(&expected, now.data() + now.size() - kChecksumBytes, sizeof expected);
-    now = now.first(now.size() - kChecksumBytes);
-    const uint32_t actual = fletcher32(now);
-    if (actual != expected && swapped_halves(actual) != expected)
-      throw local::IoError(fmt::format("its Fletcher-32 checksum is {:08x}, the file says {:08x}", actual, expected));
-  }
-  if (find(filters, mask, Filter::Kind::deflate)) {
-    const std::span<std::byte> to = shuffled ? scratch.first(out.size()) : out;
-    size_t got = 0;
-    const libdeflate_result result =
-        libdeflate_zlib_decompress(decompressor(), now.data(), now.size(), to.data(), to.size(), &got);
-    if (result == LIBDEFLATE_INSUFFICIENT_SPACE)
-      throw local::IoError(fmt::format("it inflates to more than its {} bytes", to.size()));
-    if (result != LIBDEFLATE_SUCCESS) throw local::IoError("its deflate stream is damaged");
-    now = to.first(got);
+  size_t used = 0;  // steps that went to scratch
+  for (size_t i = filters.size(); i-- > 0;) {
+    if (skipped(mask, i)) continue;
+    const Filter& filter = filters[i];
+    if (step_of(filter) == Step::check) {
+      now = without_checksum(now);
+      continue;
+    }
+    const int64_t bytes = bytes_before(filters, mask, i, chunk_bytes);
+    bool last = true;
+    for (size_t before = 0; before < i; ++before) last = last && skipped(mask, before);
+    const std::span<std::byte> to = last ? out : scratch.subspan(used++ % 2 * room).first(static_cast<size_t>(bytes));
+    if (filter.kind == Filter::Kind::shuffle) {
+      if (now.size() != to.size())
+        throw local::IoError(fmt::format("it decodes to {} bytes instead of {}", now.size(), to.size()));
+      unshuffle(now.data(), to.data(), now.size(), shuffled_item(filter, itemsize));
+      now = to;
+    } else {
+      const auto made = find_codec(filter.kind)->decode(filter.values, now, to);
+      if (!made) throw local::IoError(fmt::format("it decodes to more than its {} bytes", to.size()));
+      now = to.first(*made);
+    }
   }
   if (now.size() != out.size())
     throw local::IoError(fmt::format("it decodes to {} bytes instead of {}", now.size(), out.size()));
-  if (shuffled)
-    unshuffle(now.data(), out.data(), now.size(), static_cast<size_t>(itemsize));
-  else if (now.data() != out.data())
-    std::memcpy(out.data(), now.data(), out.size());
+  if (now.data() != out.data()) std::memcpy(out.data(), now.data(), out.size());
 }
 
 std::vector<std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize,
                                     std::vector<std::byte> chunk) {
   for (const Filter& filter : filters) {
-    switch (filter.kind) {
-      case Filter::Kind::shuffle: {
-        if (itemsize == 1) break;
-        std::vector<std::byte> to(chunk.size());
-        shuffle(chunk.data(), to.data(), chunk.size(), static_cast<size_t>(itemsize));
-        chunk = std::move(to);
-        break;
-      }
-      case Filter::Kind::deflate: {
-        libdeflate_compressor* const c = compressor(filter.level);
-        std::vector<std::byte> to(libdeflate_zlib_compress_bound(c, chunk.size()));
-        const size_t bytes = libdeflate_zlib_compress(c, chunk.data(), chunk.size(), to.data(), to.size());
-        QUARRY_CHECK(bytes > 0);
-        to.resize(bytes);
-        chunk = std::move(to);
-        break;
-      }
-      case Filter::Kind::fletcher32: {
-        const uint32_t sum = fletcher32(chunk);
-        const size_t at = chunk.size();
-        chunk.resize(at + sizeof sum);
-        std::memcpy(chunk.data() + at, &sum, sizeof sum);
-        break;
-      }
-      case Filter::Kind::other:
-        throw local::NotSupported(fmt::format("filter {} cannot be written", filter.name));
+    if (filter.kind == Filter::Kind::shuffle) {
+      const size_t item = shuffled_item(filter, itemsize);
+      if (item == 1) continue;
+      std::vector<std::byte> to(chunk.size());
+      shuffle(chunk.data(), to.data(), chunk.size(), item);
+      chunk = std::move(to);
+    } else if (filter.kind == Filter::Kind::fletcher32) {
+      const uint32_t sum = fletcher32(chunk);
+      const size_t at = chunk.size();
+      chunk.resize(at + sizeof sum);
+      std::memcpy(chunk.data() + at, &sum, sizeof sum);
+    } else {
+      const Codec* const codec = find_codec(filter.kind);
+      if (!codec || !codec->encode) throw local::NotSupported(fmt::format("filter {} cannot be written", filter.name));
+      const auto values =
+          filter.values.empty() ? codec->values(filter, itemsize, static_cast<int64_t>(chunk.size())) : filter.values;
+      chunk = codec->encode(values, chunk);
     }
   }
   return chunk;

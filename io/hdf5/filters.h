@@ -1,4 +1,4 @@
-// The filters of chunks: deflate, shuffle, fletcher32, undone and applied.
+// The filters of chunks, undone and applied.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,15 @@
 
 namespace quarry::io::hdf5 {
 
-// Whether decode_chunk() can undo them: shuffle, deflate, fletcher32, each at most once and in this order, as every
-// common writer has them.
+// Whether decode_chunk() can undo them: known ones, of which at most one compresses, and shuffling comes before that.
 bool directly_decodable(const std::vector<Filter>& filters);
 
 // Bytes of scratch that decode_chunk() wants beside `out`; the same for every chunk of the data set.
 int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_bytes);
 
 // Undoes `filters` (in the order applied when writing; bit i of `mask` says that filter i was skipped) from `stored`
-// into `out`, the whole chunk; itemsize is what shuffle works on. Scratch as decode_scratch_bytes() says.
-// Throws IoError with the reason (no file or object name).
+// into `out`, the whole chunk; itemsize is what shuffle works on where the filter does not say. Scratch as
+// decode_scratch_bytes() says. Throws IoError with the reason (no file or object name).
 void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t itemsize,
                   std::span<const std::byte> stored, std::span<std::byte> out, std::span<std::byte> scratch);
 

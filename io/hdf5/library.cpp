@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/hdf5/codecs/codec.h"
 
 namespace quarry::io::hdf5 {
 namespace {
@@ -29,6 +30,8 @@ herr_t keep_innermost(unsigned depth, const H5E_error2_t* error, void* out) {
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
   H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  static const bool registered = (register_codecs(), true);
+  static_cast<void>(registered);
 }
 
 LibraryLock::~LibraryLock() { H5Eset_auto2(H5E_DEFAULT, print_, print_data_); }

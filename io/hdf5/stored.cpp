@@ -47,6 +47,7 @@ void serialize(const StoredDataset& stored, ByteWriter& out) {
     out.put(filter.kind);
     out.put<int32_t>(filter.level);
     out.put_string(filter.name);
+    out.put_bytes(std::as_bytes(std::span(filter.values)));
   }
   out.put_string(info.layout);
   out.put(info.direct);
@@ -82,6 +83,9 @@ StoredDataset deserialize(ByteReader& in) {
     filter.kind = in.get<Filter::Kind>();
     filter.level = in.get<int32_t>();
     filter.name = in.get_string();
+    const auto values = in.get_bytes();
+    filter.values.resize(values.size() / sizeof(uint32_t));
+    if (!values.empty()) std::memcpy(filter.values.data(), values.data(), filter.values.size() * sizeof(uint32_t));
   }
   info.layout = in.get_string();
   info.direct = in.get<bool>();

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/types.h"
@@ -53,7 +54,8 @@ OutputSpec checked_spec(OutputSpec spec) {
     return spec;
   }
   for (const Filter& filter : spec.filters)
-    if (filter.kind == Filter::Kind::other) fail(fmt::format("filter {} cannot be written", filter.name));
+    if (const FilterKind* const kind = find_kind(filter.kind); !kind || !kind->written)
+      fail(fmt::format("filter {} cannot be written", filter.name));
   if (!spec.chunks) {
     if (!spec.filters.empty()) fail("filters need chunks");
     return spec;
@@ -123,18 +125,15 @@ Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& s
     check_call(H5Pset_chunk(create, rank, chunk), context);
   }
   for (const Filter& filter : spec.filters) {
-    switch (filter.kind) {
-      case Filter::Kind::deflate:
-        check_call(H5Pset_deflate(create, static_cast<unsigned>(std::clamp(filter.level, 0, 9))), context);
-        break;
-      case Filter::Kind::shuffle:
-        check_call(H5Pset_shuffle(create), context);
-        break;
-      case Filter::Kind::fletcher32:
-        check_call(H5Pset_fletcher32(create), context);
-        break;
-      case Filter::Kind::other:
-        QUARRY_CHECK(false);
+    if (filter.kind == Filter::Kind::shuffle) {
+      check_call(H5Pset_shuffle(create), context);
+    } else if (filter.kind == Filter::Kind::fletcher32) {
+      check_call(H5Pset_fletcher32(create), context);
+    } else {
+      const int64_t item = local::itemsize(spec.dtype), bytes = local::element_count(*spec.chunks) * item;
+      const Codec* const codec = find_codec(filter.kind);
+      const auto values = codec->values(filter, item, bytes);
+      check_call(H5Pset_filter(create, codec->id, H5Z_FLAG_MANDATORY, values.size(), values.data()), context);
     }
   }
   const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), context);

@@ -59,7 +59,17 @@ TEST(Options, FiltersAreInTheOrderHdf5AppliesThem) {
   EXPECT_EQ(filters[1].level, 6);
   EXPECT_EQ(filters[2].kind, io::Filter::Kind::fletcher32);
   EXPECT_THAT(parse_filters("none", "--filter"), IsEmpty());
-  for (const char* text : {"zip", "deflate:10", "deflate:x", "shuffle:1", "shuffle,shuffle", "deflate,", ","}) {
+  for (const char* const name : {"lz4", "zstd", "blosc", "gzip"}) {
+    const std::vector<io::Filter> two = parse_filters(std::string("fletcher32,") + name, "--filter");
+    ASSERT_EQ(two.size(), 2u);
+    const io::FilterKind* const kind = io::find_kind(two[0].kind);
+    EXPECT_EQ(kind->step, io::FilterKind::Step::compress);
+    EXPECT_EQ(two[0].level, kind->level);
+  }
+  EXPECT_EQ(io::to_string(parse_filters("zstd:19,shuffle,fletcher32", "--filter")), "shuffle,zstd:19,fletcher32");
+  EXPECT_EQ(io::to_string(parse_filters("lz4", "--filter")), "lz4");
+  for (const char* text : {"lzf", "lz4:1", "zstd:0", "zstd:23", "blosc:10", "zstd,deflate", "zip", "deflate:10",
+                           "deflate:x", "shuffle:1", "shuffle,shuffle", "deflate,", ","}) {
     EXPECT_THROW(parse_filters(text, "--filter"), local::InvalidArgument) << text;
   }
 }
