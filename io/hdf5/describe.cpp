@@ -9,6 +9,7 @@
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/object_header.h"
+#include "quarry/io/hdf5/pieces.h"
 #include "quarry/io/hdf5/types.h"
 #include "quarry/local/base/detail.h"
 
@@ -90,13 +91,12 @@ Dims describe_shape(hid_t dataset) {
   return shape;
 }
 
-// What reads of never-written places give, in the file's byte order; zeros where the file does not say.
-std::vector<std::byte> fill_element(hid_t create, hid_t type, int64_t itemsize, bool is_bool) {
-  std::vector<std::byte> fill(static_cast<size_t>(itemsize), std::byte{0});
+// One element as the file has it; zeros where the file does not say.
+std::vector<std::byte> fill_element(hid_t create, hid_t type, int64_t bytes) {
+  std::vector<std::byte> fill(static_cast<size_t>(bytes), std::byte{0});
   H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
   if (H5Pfill_value_defined(create, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED) return fill;
   check_call(H5Pget_fill_value(create, type, fill.data()), "fill value");
-  if (is_bool) fill[0] = static_cast<std::byte>(fill[0] != std::byte{0});
   return fill;
 }
 
@@ -130,16 +130,29 @@ class Describer {
 
   void run() {
     const Handle type = check_handle(H5Dget_type(dataset_), "type");
-    const FileType stored = describe_type(type);
+    const ElementType element = describe_element(type, out_.storage.fields);
+    const FileType& stored = element.number;
     DatasetInfo& info = out_.info;
-    info.shape = describe_shape(dataset_);
+    Storage& storage = out_.storage;
+    elements_ = describe_shape(dataset_);
+    check_size(elements_, element.bytes);
+    info.shape = with_array_axes(elements_, element.array);
     info.dtype = stored.dtype;
-    out_.storage.bitfield = stored.bitfield;
+    storage.bitfield = stored.bitfield;
+    storage.bits = stored.bits;
+    storage.record_bytes = element.bytes;
+    storage.field_offset = element.offset;
+    storage.array_axes = element.array.size();
     itemsize_ = local::itemsize(stored.dtype);
     check_size(info.shape, itemsize_);
     indirect_ = stored.conversion;
+    if (!storage.fields.empty() && (storage.bits.precision > 0 || info.dtype == local::DType::bool_))
+      indirect_ = "a field of bits is converted";
+    array_ = element.array;
     describe_layout(type);
     info.direct = indirect_.empty();
+    if (!info.direct && storage.array_axes > 0)
+      throw local::NotSupported(fmt::format("its elements are arrays, which are read directly only: {}", indirect_));
     info.library_reason = indirect_;
     if (info.direct) {
       info.swapped = stored.swapped;
@@ -153,7 +166,7 @@ class Describer {
   void describe_layout(hid_t type) {
     const Handle create = check_handle(H5Dget_create_plist(dataset_), "creation properties");
     const bool direct_type = indirect_.empty();
-    if (direct_type) out_.storage.fill = fill_element(create, type, itemsize_, out_.info.dtype == local::DType::bool_);
+    if (direct_type) set_fill(create, type);
     switch (H5Pget_layout(create)) {
       case H5D_COMPACT:
         out_.info.layout = "compact";
@@ -183,7 +196,31 @@ class Describer {
     throw_library_error("layout");
   }
 
-  int64_t total_bytes() const { return local::element_count(out_.info.shape) * itemsize_; }
+  static Dims with_array_axes(const Dims& outer, const Dims& array) {
+    Dims all = outer;
+    for (int64_t extent : array) {
+      if (all.size() == local::kMaxDims)
+        throw local::NotSupported(fmt::format("its arrays within elements make more than {} axes", local::kMaxDims));
+      all.push_back(extent);
+    }
+    return all;
+  }
+
+  // What reads of never-written places give.
+  void set_fill(hid_t create, hid_t type) {
+    Storage& storage = out_.storage;
+    const std::vector<std::byte> element = fill_element(create, type, storage.record_bytes);
+    const auto item = static_cast<size_t>(itemsize_);
+    const auto at = element.begin() + storage.field_offset;
+    storage.fill.assign(at, at + itemsize_);
+    for (int64_t i = 1; i < local::element_count(array_); ++i)
+      if (!std::equal(storage.fill.begin(), storage.fill.end(), at + i * itemsize_))
+        indirect_ = "arrays with different fill values";
+    if (out_.info.dtype == local::DType::bool_) normalize_bools(storage.fill.data(), static_cast<int64_t>(item));
+    if (storage.bits.precision > 0) widen_bits(storage.fill, itemsize_, storage.bits);
+  }
+
+  int64_t total_bytes() const { return local::element_count(elements_) * out_.storage.record_bytes; }
 
   void read_compact(hid_t type) {
     constexpr int64_t kMaxCompact = 65536;  // the format's limit
@@ -193,8 +230,10 @@ class Describer {
     storage.data.resize(static_cast<size_t>(total_bytes()));
     if (!storage.data.empty())
       check_call(H5Dread(dataset_, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, storage.data.data()), "cannot be read");
-    if (out_.info.dtype == local::DType::bool_)
-      for (std::byte& value : storage.data) value = static_cast<std::byte>(value != std::byte{0});
+    if (storage.fields.empty()) {
+      if (out_.info.dtype == local::DType::bool_) normalize_bools(storage.data.data(), total_bytes());
+      if (storage.bits.precision > 0) widen_bits(storage.data, itemsize_, storage.bits);
+    }
     out_.info.stored_bytes = total_bytes();
   }
 
@@ -232,16 +271,16 @@ class Describer {
     DatasetInfo& info = out_.info;
     hsize_t extents[H5S_MAX_RANK];
     const int rank = check_call(H5Pget_chunk(create, H5S_MAX_RANK, extents), "chunks");
-    if (rank != info.shape.size()) throw local::IoError("damaged: chunks and shape have different ranks");
+    if (rank != elements_.size()) throw local::IoError("damaged: chunks and shape have different ranks");
     Dims chunk;
-    int64_t chunk_bytes = itemsize_;
+    int64_t chunk_bytes = out_.storage.record_bytes;
     for (int d = 0; d < rank; ++d) {
       if (extents[d] == 0 || extents[d] > UINT32_MAX) throw local::IoError("damaged: a chunk dimension out of range");
       chunk.push_back(static_cast<int64_t>(extents[d]));
       if (__builtin_mul_overflow(chunk_bytes, chunk[d], &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
         throw local::IoError("damaged: chunks of more than 4 GiB");
     }
-    info.chunks = chunk;
+    info.chunks = with_array_axes(chunk, array_);
     std::string indirect;
     describe_filters(create, out_, indirect);
     if (indirect_.empty()) indirect_ = indirect;
@@ -263,17 +302,18 @@ class Describer {
         indirect_ = message.kind == LayoutMessage::Kind::other ? message.reason : "an unexpected layout message";
       return;
     }
-    if (!(message.chunk == chunk) || (indirect_.empty() && message.itemsize != itemsize_))
+    if (!(message.chunk == chunk) || (indirect_.empty() && message.itemsize != out_.storage.record_bytes))
       throw local::IoError("damaged: the layout message and the library disagree about the chunks");
     int64_t chunk_bytes = message.itemsize;
     for (int64_t extent : chunk)
       if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
         throw local::IoError("damaged: chunks of more than 4 GiB");
     ChunkIndex index =
-        read_chunk_index(bytes, *format, message, {out_.info.shape, limits(), chunk_bytes, !out_.info.filters.empty()});
+        read_chunk_index(bytes, *format, message, {elements_, limits(), chunk_bytes, !out_.info.filters.empty()});
     if (!indirect_.empty()) return check_stored_sizes(index, chunk_bytes);
     out_.storage.kind = Storage::Kind::chunked;
-    out_.storage.index = std::move(index);
+    // Arrays inside elements are not cut: chunks keep their numbers.
+    out_.storage.index = ChunkIndex(out_.info.shape, *out_.info.chunks, index.entries());
     out_.info.stored_bytes = out_.storage.index.stored_bytes();
   }
 
@@ -309,6 +349,7 @@ class Describer {
   const hid_t file_id_, dataset_;
   StoredDataset& out_;
   int64_t itemsize_ = 0;
+  Dims elements_, array_;  // the file's shape, and that of arrays inside its elements
   std::string indirect_;
   haddr_t header_ = 0;
 };
@@ -376,13 +417,30 @@ Handle open_object(hid_t file_id, const std::string& file, const std::string& ob
   return Handle(H5Oopen(file_id, object.c_str(), H5P_DEFAULT));
 }
 
+namespace {
+
+// The longest part before a colon that is an object; behind it stand fields of its compound type.
+std::pair<std::string, std::vector<std::string>> object_and_fields(hid_t file_id, const std::string& path) {
+  std::pair<std::string, std::vector<std::string>> out{path, {}};
+  for (size_t colon = path.rfind(':'); colon != std::string::npos && colon > 0 && !object_exists(file_id, out.first);
+       colon = path.rfind(':', colon - 1)) {
+    out.second.insert(out.second.begin(), out.first.substr(colon + 1));
+    out.first.resize(colon);
+  }
+  if (object_exists(file_id, out.first)) return out;
+  return {path, {}};
+}
+
+}  // namespace
+
 StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std::string& object) {
   const LibraryLock lock;
+  const auto [path, fields] = object_and_fields(file_id, object);
   const auto context = [&](const std::exception& error) {
     return fmt::format("'{}' in '{}': {}", object, file, error.what());
   };
   bool attributes_sound = true;
-  const Handle opened = open_object(file_id, file, object, &attributes_sound);
+  const Handle opened = open_object(file_id, file, path, &attributes_sound);
   if (!opened) missing_object(file_id, file, object);
   const H5I_type_t kind = H5Iget_type(opened);
   if (kind == H5I_GROUP)
@@ -392,6 +450,7 @@ StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std
   StoredDataset out;
   out.info.file = file;
   out.info.object = object;
+  out.storage.fields = fields;
   try {
     out.storage.file_bytes = ByteFile(file, ByteFile::Mode::read).size();
     Describer(file_id, opened, out).run();
@@ -403,6 +462,7 @@ StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std
   } catch (const local::IoError& error) {
     throw local::IoError(context(error));
   } catch (const local::InvalidArgument& error) {
+    if (!fields.empty()) throw local::InvalidArgument(context(error));
     throw local::IoError(context(error));
   }
   return out;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "quarry/io/hdf5/describe.h"
+#include "quarry/io/hdf5/types.h"
 #include "quarry/local/base/message.h"
 
 namespace quarry::io {
@@ -66,6 +67,8 @@ class Lister {
           entry.dataset = std::move(stored.info);
         } catch (const local::Error& error) {
           entry.note = without_context(error.what(), path);
+          out_.push_back(std::move(entry));
+          return fields(path, opened);
         }
         break;
       default:  // not our enum
@@ -107,6 +110,34 @@ class Lister {
         object(child, depth + 1);
       else
         out_.push_back({child, false, std::nullopt, describe_link(child, link.type)});
+    }
+  }
+
+  // The numbers of a data set of compounds, as data sets of their own.
+  void fields(const std::string& path, hid_t dataset) {
+    const Handle type(H5Dget_type(dataset));
+    if (type) fields_of(path, type, 1);
+  }
+  void fields_of(const std::string& path, hid_t type, int depth) {
+    constexpr int kMostDepth = 8;
+    constexpr size_t kMostFields = 1000;
+    const std::vector<std::string> names = member_names(type);
+    for (unsigned i = 0; i < std::min(names.size(), kMostFields); ++i) {
+      ObjectInfo entry;
+      entry.path = path + ":" + names[i];
+      const Handle member(H5Tget_member_type(type, i));
+      try {
+        StoredDataset stored = describe_dataset(file_id_, file_, entry.path);
+        stored.info.attributes.clear();  // the data set's
+        entry.note = stored.unreadable;
+        entry.dataset = std::move(stored.info);
+      } catch (const local::Error& error) {
+        entry.note = without_context(error.what(), entry.path);
+      }
+      const bool inner = !entry.dataset && member && depth < kMostDepth;
+      const std::string field = entry.path;
+      out_.push_back(std::move(entry));
+      if (inner) fields_of(field, member, depth + 1);
     }
   }
 

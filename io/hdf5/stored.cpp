@@ -33,6 +33,26 @@ std::vector<std::byte> to_vector(std::span<const std::byte> bytes) { return {byt
 
 }  // namespace
 
+void widen_bits(std::span<std::byte> bytes, int64_t item, const IntegerBits& bits) {
+  const auto size = static_cast<size_t>(item);
+  const int left = 64 - bits.precision;
+  for (size_t at = 0; at + size <= bytes.size(); at += size) {
+    std::byte* const element = bytes.data() + at;
+    uint64_t value = 0;
+    for (size_t b = 0; b < size; ++b)
+      value |= std::to_integer<uint64_t>(element[bits.big_endian ? size - 1 - b : b]) << 8 * b;
+    value = value >> bits.offset << left;
+    value = bits.is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> left) : value >> left;
+    std::memcpy(element, &value, size);
+  }
+}
+
+std::string object_path(const StoredDataset& stored) {
+  std::string path = stored.info.object;
+  for (const std::string& field : stored.storage.fields) path.resize(path.size() - field.size() - 1);
+  return path;
+}
+
 void serialize(const StoredDataset& stored, ByteWriter& out) {
   const DatasetInfo& info = stored.info;
   out.put_string(info.file);
@@ -65,6 +85,12 @@ void serialize(const StoredDataset& stored, ByteWriter& out) {
   out.put_bytes(storage.data);
   out.put_bytes(storage.fill);
   out.put(storage.bitfield);
+  out.put(storage.bits);
+  out.put(storage.record_bytes);
+  out.put(storage.field_offset);
+  out.put<int32_t>(storage.array_axes);
+  out.put<int32_t>(static_cast<int32_t>(storage.fields.size()));
+  for (const std::string& field : storage.fields) out.put_string(field);
   out.put(storage.file_bytes);
   out.put_string(stored.unreadable);
 }
@@ -103,6 +129,12 @@ StoredDataset deserialize(ByteReader& in) {
   storage.data = to_vector(in.get_bytes());
   storage.fill = to_vector(in.get_bytes());
   storage.bitfield = in.get<bool>();
+  storage.bits = in.get<IntegerBits>();
+  storage.record_bytes = in.get<int64_t>();
+  storage.field_offset = in.get<int64_t>();
+  storage.array_axes = in.get<int32_t>();
+  storage.fields.resize(static_cast<size_t>(in.get<int32_t>()));
+  for (std::string& field : storage.fields) field = in.get_string();
   storage.file_bytes = in.get<int64_t>();
   stored.unreadable = in.get_string();
   return stored;

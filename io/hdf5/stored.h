@@ -1,6 +1,8 @@
 // What opening a data set finds out: its description and where its bytes are.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,14 @@
 #include "quarry/io/hdf5/parse/chunk_index.h"
 
 namespace quarry::io::hdf5 {
+
+// Of an integer that fills only a part of its bytes. precision 0: it fills them.
+struct IntegerBits {
+  uint8_t offset = 0, precision = 0;  // in bits, from the lowest
+  bool is_signed = false, big_endian = false;
+};
+// Makes whole little-endian integers of `item` bytes of them, in place.
+void widen_bits(std::span<std::byte> bytes, int64_t item, const IntegerBits& bits);
 
 struct Storage {
   enum class Kind : uint8_t {
@@ -24,7 +34,12 @@ struct Storage {
   std::vector<std::byte> data;
   std::vector<std::byte> fill;  // one element in the file's byte order, for what was never written
   bool bitfield = false;        // library: a bit field read as an unsigned integer
-  int64_t file_bytes = 0;       // size of the file when it was opened
+  IntegerBits bits;
+  int64_t record_bytes = 0;         // of an element in the file: of numbers, arrays of numbers, or compounds
+  int64_t field_offset = 0;         // in it, of what is read
+  int array_axes = 0;               // last axes of the shape that belong to an element
+  std::vector<std::string> fields;  // of a compound: the name of the field that is read, and of fields in it
+  int64_t file_bytes = 0;           // size of the file when it was opened
 };
 
 struct StoredDataset {
@@ -32,6 +47,9 @@ struct StoredDataset {
   Storage storage;
   std::string unreadable;  // why reading will fail though the description is complete (a missing filter); else empty
 };
+
+// Of the data set in its file; info.object names the field too.
+std::string object_path(const StoredDataset& stored);
 
 void serialize(const StoredDataset& stored, ByteWriter& out);
 StoredDataset deserialize(ByteReader& in);

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
-#include <optional>
-#include <vector>
+
+#include "quarry/local/base/message.h"
 
 namespace quarry::io::hdf5 {
 namespace {
@@ -48,7 +50,16 @@ FileType describe_integer(hid_t type, bool is_signed) {
   const size_t size_class = bits <= 8 ? 0 : bits <= 16 ? 1 : bits <= 32 ? 2 : 3;
   out.dtype = is_signed ? kSigned[size_class] : kUnsigned[size_class];
   out.swapped = bytes > 1 && order == H5T_ORDER_BE;
-  if (!plain) out.conversion = fmt::format("{} are converted", type_name(type));
+  if (plain) return out;
+  if (!std::has_single_bit(bytes) || bytes > 8) {
+    out.conversion = fmt::format("{} are converted", type_name(type));
+    return out;
+  }
+  // As h5py, the dtype of the bytes.
+  const auto which = static_cast<size_t>(std::countr_zero(bytes));
+  out.dtype = is_signed ? kSigned[which] : kUnsigned[which];
+  out.bits = {static_cast<uint8_t>(offset), static_cast<uint8_t>(bits), is_signed, out.swapped};
+  out.swapped = false;
   return out;
 }
 
@@ -90,12 +101,17 @@ FileType describe_float(hid_t type) {
   return out;
 }
 
-// h5py's bool: an enum over one byte with FALSE = 0 and TRUE = 1.
+// h5py's bool: an enum over integers with FALSE = 0 and TRUE = 1.
 bool is_bool(hid_t type) {
-  if (H5Tget_nmembers(type) != 2 || H5Tget_size(type) != 1) return false;
+  constexpr size_t kMostBytes = 8;
+  if (H5Tget_nmembers(type) != 2 || H5Tget_size(type) > kMostBytes) return false;
+  const bool big = H5Tget_order(type) == H5T_ORDER_BE;
   for (unsigned i = 0; i < 2; ++i) {
-    int8_t value = -1;
-    if (H5Tget_member_value(type, i, &value) < 0) return false;
+    std::array<std::byte, kMostBytes> bytes{};
+    if (H5Tget_member_value(type, i, bytes.data()) < 0) return false;
+    const size_t size = H5Tget_size(type);
+    uint64_t value = 0;
+    for (size_t b = 0; b < size; ++b) value |= std::to_integer<uint64_t>(bytes[big ? size - 1 - b : b]) << 8 * b;
     const std::string name = member_name(type, i);
     if (!(name == "FALSE" && value == 0) && !(name == "TRUE" && value == 1)) return false;
   }
@@ -187,11 +203,17 @@ FileType describe_type(hid_t type) {
     case H5T_BITFIELD: {
       FileType out = describe_integer(type, false);
       if (!out.conversion.empty()) refuse(type, "the library cannot convert it");
-      out.bitfield = true;
+      out.bitfield = out.bits.precision == 0;
       return out;
     }
     case H5T_ENUM: {
-      if (is_bool(type)) return {DType::bool_, false, false, ""};
+      if (is_bool(type)) {
+        FileType out;
+        out.dtype = DType::bool_;
+        if (const size_t bytes = H5Tget_size(type); bytes != 1)
+          out.conversion = fmt::format("booleans of {} bytes are converted", bytes);
+        return out;
+      }
       const Handle base = check_handle(H5Tget_super(type), "enum type");
       if (H5Tget_class(base) != H5T_INTEGER) refuse(type);
       return describe_type(base);
@@ -267,14 +289,92 @@ Handle memory_type(DType dtype) {
   __builtin_unreachable();
 }
 
-Handle memory_type(const FileType& stored) {
-  if (!stored.bitfield) return memory_type(stored.dtype);
-  const int64_t bytes = local::itemsize(stored.dtype);
-  return check_handle(H5Tcopy(bytes == 1   ? H5T_STD_B8LE
-                              : bytes == 2 ? H5T_STD_B16LE
-                              : bytes == 4 ? H5T_STD_B32LE
-                                           : H5T_STD_B64LE),
-                      "type");
+Handle memory_type(DType dtype, bool bitfield, const std::vector<std::string>& fields) {
+  const int64_t bytes = local::itemsize(dtype);
+  Handle type = bitfield ? check_handle(H5Tcopy(bytes == 1   ? H5T_STD_B8LE
+                                                : bytes == 2 ? H5T_STD_B16LE
+                                                : bytes == 4 ? H5T_STD_B32LE
+                                                             : H5T_STD_B64LE),
+                                        "type")
+                         : memory_type(dtype);
+  for (size_t i = fields.size(); i-- > 0;) {
+    Handle around = check_handle(H5Tcreate(H5T_COMPOUND, static_cast<size_t>(bytes)), "type");
+    check_call(H5Tinsert(around, fields[i].c_str(), 0, type), "type");
+    type = std::move(around);
+  }
+  return type;
+}
+
+std::vector<std::string> member_names(hid_t type) {
+  std::vector<std::string> names;
+  if (H5Tget_class(type) != H5T_COMPOUND) return names;
+  const int members = H5Tget_nmembers(type);
+  for (int i = 0; i < members; ++i) names.push_back(member_name(type, static_cast<unsigned>(i)));
+  return names;
+}
+
+namespace {
+
+// Types whose values lie elsewhere have other sizes in memory, which the library reports, than in the file.
+bool points_elsewhere(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_STRING:
+      return H5Tis_variable_str(type) > 0;
+    case H5T_VLEN:
+    case H5T_REFERENCE:
+      return true;
+    case H5T_ARRAY:
+      return points_elsewhere(check_handle(H5Tget_super(type), "array type"));
+    case H5T_COMPOUND: {
+      const int members = H5Tget_nmembers(type);
+      for (int i = 0; i < members; ++i)
+        if (points_elsewhere(check_handle(H5Tget_member_type(type, static_cast<unsigned>(i)), "compound member")))
+          return true;
+      return false;
+    }
+    case H5T_INTEGER:
+    case H5T_FLOAT:
+    case H5T_TIME:
+    case H5T_BITFIELD:
+    case H5T_OPAQUE:
+    case H5T_ENUM:
+    case H5T_NO_CLASS:
+    case H5T_NCLASSES:
+      break;
+  }
+  return false;
+}
+
+}  // namespace
+
+ElementType describe_element(hid_t type, const std::vector<std::string>& fields) {
+  ElementType out;
+  out.bytes = static_cast<int64_t>(H5Tget_size(type));
+  Handle now = check_handle(H5Tcopy(type), "type");
+  for (const std::string& field : fields) {
+    const std::vector<std::string> names = member_names(now);
+    const auto found = std::find(names.begin(), names.end(), field);
+    if (names.empty())
+      throw local::InvalidArgument(fmt::format("there is no field '{}' in its type, {}", field, type_name(now)));
+    if (found == names.end())
+      throw local::InvalidArgument(fmt::format("there is no field '{}'{}", field, local::suggestion(field, names)));
+    const auto index = static_cast<unsigned>(found - names.begin());
+    out.offset += static_cast<int64_t>(H5Tget_member_offset(now, index));
+    now = check_handle(H5Tget_member_type(now, index), "compound member");
+  }
+  while (H5Tget_class(now) == H5T_ARRAY) {
+    hsize_t extents[H5S_MAX_RANK];
+    const int rank = check_call(H5Tget_array_dims2(now, extents), "array type");
+    for (int d = 0; d < rank; ++d) {
+      if (out.array.size() == local::kMaxDims) refuse(now, "too many axes");
+      out.array.push_back(static_cast<int64_t>(extents[d]));
+    }
+    now = check_handle(H5Tget_super(now), "array type");
+  }
+  out.number = describe_type(now);
+  if (!fields.empty() && out.number.conversion.empty() && points_elsewhere(type))
+    out.number.conversion = "a field beside variable-length ones";
+  return out;
 }
 
 }  // namespace quarry::io::hdf5

@@ -58,6 +58,11 @@ void make_samples(const std::string& file, bool latest, hsize_t user_block) {
   h5(H5Tinsert(complex, "r", 0, H5T_IEEE_F64LE));
   h5(H5Tinsert(complex, "i", 8, H5T_IEEE_F64LE));
   f.write("/complex", {10}, complex, complex, data.data());
+  const hsize_t pair[] = {2};
+  const hid_t record = h5(H5Tcreate(H5T_COMPOUND, 16));
+  h5(H5Tinsert(record, "day", 0, H5T_STD_I32LE));
+  h5(H5Tinsert(record, "prices", 4, h5(H5Tarray_create2(H5T_IEEE_F32LE, 1, pair))));
+  f.write("/g/table", {12}, record, record, data.data(), {.chunk = Dims{5}, .deflate = 1});
   const hid_t boolean = h5(H5Tenum_create(H5T_STD_I8LE));
   for (int8_t value : {0, 1}) h5(H5Tenum_insert(boolean, value ? "TRUE" : "FALSE", &value));
   f.write("/bool", {10}, boolean, boolean, data.data());
@@ -169,7 +174,7 @@ void run_mutations(bool latest, hsize_t user_block, unsigned count) {
   const std::string sample = dir / "sample.h5", place = dir / "mutated.h5";
   make_samples(sample, latest, user_block);
   const Bytes original = load(sample);
-  EXPECT_EQ(use_file(sample), 7);
+  EXPECT_EQ(use_file(sample), 9);
   if (const char* more = std::getenv("QUARRY_FUZZ_ITERATIONS")) count = static_cast<unsigned>(std::atoi(more));
   if (const char* only = std::getenv("QUARRY_FUZZ_SEED")) {  // in this process, for a debugger
     const Bytes bytes = mutated(original, static_cast<unsigned>(std::atoi(only)));

@@ -41,11 +41,23 @@ int64_t dot(const Dims& a, const Dims& b) {
 }
 
 // Bytes of a block of a valid data set; blocks of a library-only one are not used.
-int64_t block_size(const Dims& block, int64_t item) {
-  int64_t bytes = item;
-  for (int64_t extent : block)
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) return INT64_MAX;
+int64_t block_size(const Dims& block, int array_axes, int64_t record) {
+  int64_t bytes = record;
+  for (int d = 0; d < block.size() - array_axes; ++d)
+    if (__builtin_mul_overflow(bytes, block[d], &bytes)) return INT64_MAX;
   return bytes;
+}
+
+// Bytes between neighbours in a block of records, of which the last axes are arrays inside.
+Dims record_spans(const Dims& block, int array_axes, int64_t item, int64_t record) {
+  Dims spans = Dims::filled(block.size());
+  int64_t span = item;
+  for (int d = block.size() - 1; d >= 0; --d) {
+    if (d == block.size() - array_axes - 1) span = record;
+    spans[d] = span;
+    if (__builtin_mul_overflow(span, block[d], &span)) span = INT64_MAX;  // of what only the library reads
+  }
+  return spans;
 }
 
 // Reverses an axis of a C-contiguous array in place.
@@ -67,12 +79,11 @@ Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
       item_(local::itemsize(stored_.info.dtype)),
       bools_(stored_.info.dtype == local::DType::bool_),
       block_(stored_.info.chunks ? *stored_.info.chunks : stored_.info.shape),
-      spans_(local::contiguous_strides(block_, item_)),
-      block_bytes_(block_size(block_, item_)),
+      record_(stored_.storage.record_bytes),
+      spans_(record_spans(block_, stored_.storage.array_axes, item_, record_)),
+      block_bytes_(block_size(block_, stored_.storage.array_axes, record_)),
       no_spans_(Dims::filled(block_.size(), 0)) {
-  if (stored_.storage.kind == Storage::Kind::library)
-    library_ = std::make_unique<LibraryReader>(stored_.info.file, stored_.info.object, stored_.info.dtype,
-                                               stored_.storage.bitfield, stored_.info.shape);
+  if (stored_.storage.kind == Storage::Kind::library) library_ = std::make_unique<LibraryReader>(stored_);
   if (stored_.storage.kind != Storage::Kind::contiguous && stored_.storage.kind != Storage::Kind::chunked) return;
   // Now, so that the file stays the one that was described when another takes its name. What is wrong with it is said
   // when it is read: not every rank reads every file.
@@ -147,13 +158,18 @@ void Hdf5Dataset::load(int64_t offset, std::span<std::byte> to) const {
     throw local::IoError(fmt::format("'{}': {}", stored_.info.object, error.what()));
   }
   bytes_read_.fetch_add(static_cast<int64_t>(to.size()), std::memory_order_relaxed);
-  if (bools_ && !filtered()) normalize_bools(to.data(), static_cast<int64_t>(to.size()));
+  if (!filtered() && dense()) fix(to);
+}
+
+void Hdf5Dataset::fix(std::span<std::byte> elements) const {
+  if (bools_) normalize_bools(elements.data(), static_cast<int64_t>(elements.size()));
+  if (stored_.storage.bits.precision > 0) widen_bits(elements, item_, stored_.storage.bits);
 }
 
 void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::span<std::byte> to,
                          std::span<std::byte> scratch) const {
   try {
-    decode_chunk(stored_.info.filters, entry.mask, item_, {bytes, entry.bytes}, to, scratch);
+    decode_chunk(stored_.info.filters, entry.mask, record_, {bytes, entry.bytes}, to, scratch);
   } catch (const local::IoError& error) {
     Dims at = Dims::filled(block_.size());
     int64_t number = entry.number;
@@ -165,7 +181,7 @@ void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::s
     throw local::IoError(fmt::format("'{}' in '{}': damaged chunk at {}: {}", stored_.info.object, stored_.info.file,
                                      local::to_string(at), error.what()));
   }
-  if (bools_) normalize_bools(to.data(), static_cast<int64_t>(to.size()));
+  if (dense()) fix(to);
 }
 
 int64_t Hdf5Dataset::block_offset(int64_t number) const {
@@ -208,7 +224,8 @@ void Hdf5Dataset::visit_memory(const AscendingRegion& region, const Part& part, 
                                const Consume& consume) const {
   // Missing blocks are cut like stored ones; all their elements are the one fill value.
   const Dims span = scaled(spans_, region.step);
-  const std::byte* const base = block ? block + dot(part.first, spans_) : stored_.storage.fill.data();
+  const std::byte* const base =
+      block ? block + stored_.storage.field_offset + dot(part.first, spans_) : stored_.storage.fill.data();
   cut_pieces(part.count, span, item_, /*dense_from=*/0, kPieceBytes,
              [&](const Dims& index, const Dims& count, const Dims& strides) {
                place_piece(region, part.at, index, count, block ? base + dot(index, span) : base,
@@ -220,7 +237,7 @@ void Hdf5Dataset::visit_memory(const AscendingRegion& region, const Part& part, 
 void Hdf5Dataset::visit_stored(const AscendingRegion& region, const Part& part, int64_t offset,
                                std::span<std::byte> buffer, Piece& piece, const Consume& consume) const {
   const Dims span = scaled(spans_, region.step);
-  const int64_t base = offset + dot(part.first, spans_);
+  const int64_t base = offset + stored_.storage.field_offset + dot(part.first, spans_);
   const int dense = dense_axes(part.count, span, item_, kGapBytes);
   cut_pieces(part.count, span, item_, dense, static_cast<int64_t>(buffer.size()),
              [&](const Dims& index, const Dims& count, const Dims& strides) {
@@ -436,7 +453,7 @@ void Hdf5Dataset::read_filtered(const AscendingRegion& region, std::byte* to, st
   const Buffers buffers = split(scratch);
   const Dims strides = local::contiguous_strides(region.count, item_);
   // Whether a whole chunk lies in one run of the destination.
-  bool chunks_are_runs = region.unit_steps();
+  bool chunks_are_runs = region.unit_steps() && dense();
   bool outermost = true;
   for (int d = 0; d < block_.size(); ++d) {
     if (!outermost && region.count[d] != block_[d]) chunks_are_runs = false;
@@ -450,8 +467,8 @@ void Hdf5Dataset::read_filtered(const AscendingRegion& region, std::byte* to, st
         if (chunks_are_runs && part.count == block_)
           return decode(*entry, bytes, {place, static_cast<size_t>(block_bytes_)}, buffers.unshuffle);
         decode(*entry, bytes, buffers.block, buffers.unshuffle);
-        copy_box(part.count, item_, buffers.block.data() + dot(part.first, spans_), scaled(spans_, region.step), place,
-                 strides);
+        copy_box(part.count, item_, buffers.block.data() + stored_.storage.field_offset + dot(part.first, spans_),
+                 scaled(spans_, region.step), place, strides);
       });
 }
 
@@ -471,7 +488,8 @@ void Hdf5Dataset::read(const local::Region& region, void* to, std::span<std::byt
   if (ascending.empty()) return;
   const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
   auto* const out = static_cast<std::byte*>(to);
-  const bool plain = ascending.unit_steps() && !ascending.flipped();
+  const bool whole_bytes = dense() && stored_.storage.bits.precision == 0;
+  const bool plain = ascending.unit_steps() && !ascending.flipped() && whole_bytes;
   if (library_) {
     read_library(ascending, out);
   } else if (plain && !filtered() && stored_.storage.kind != Storage::Kind::memory) {

@@ -63,12 +63,17 @@ class Hdf5Dataset final : public Dataset {
   void read_library(const AscendingRegion& region, std::byte* to) const;
   void read_rows(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const;
   void read_filtered(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const;
+  // Makes stored elements of bool or of few bits those of the dtype, in place.
+  void fix(std::span<std::byte> elements) const;
+  // Whether the elements of a block follow each other without gaps.
+  bool dense() const { return stored_.storage.fields.empty(); }
   void trace_call(const char* what, const local::Region& region, int64_t begin_ns) const;
 
   const StoredDataset stored_;
   const int64_t item_;
   const bool bools_;
   const local::Dims block_;  // shape of the blocks that the file stores: chunks, or all of it
+  const int64_t record_;     // bytes of what the file calls an element
   const local::Dims spans_;  // bytes between neighbours along each axis of a block
   const int64_t block_bytes_;
   const local::Dims no_spans_;  // zeros: every element is the fill value

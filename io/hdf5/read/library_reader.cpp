@@ -7,12 +7,12 @@
 
 namespace quarry::io::hdf5 {
 
-LibraryReader::LibraryReader(std::string file, std::string object, local::DType dtype, bool bitfield, local::Dims shape)
-    : path_(std::move(file)),
-      object_(std::move(object)),
-      dtype_(dtype),
-      bitfield_(bitfield),
-      shape_(std::move(shape)) {}
+LibraryReader::LibraryReader(const StoredDataset& stored)
+    : path_(stored.info.file),
+      object_(object_path(stored)),
+      dtype_(stored.info.dtype),
+      bitfield_(stored.storage.bitfield),
+      fields_(stored.storage.fields) {}
 
 LibraryReader::~LibraryReader() {
   const LibraryLock lock;
@@ -31,7 +31,7 @@ void LibraryReader::open() {
   file_ = open_file(path_, H5F_ACC_RDONLY);
   dataset_ = open_object(file_, path_, object_);
   if (!dataset_ || H5Iget_type(dataset_) != H5I_DATASET) throw_library_error("cannot be opened");
-  type_ = memory_type(FileType{dtype_, false, bitfield_, ""});
+  type_ = memory_type(dtype_, bitfield_, fields_);
 }
 
 void LibraryReader::read(const local::Dims& low, const local::Dims& step, const local::Dims& count, void* to) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/stored.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/shape.h"
 
@@ -13,7 +14,7 @@ namespace quarry::io::hdf5 {
 // Keeps its file open from the first read on. Thread-safe.
 class LibraryReader {
  public:
-  LibraryReader(std::string file, std::string object, local::DType dtype, bool bitfield, local::Dims shape);
+  explicit LibraryReader(const StoredDataset& stored);
   ~LibraryReader();
   LibraryReader(const LibraryReader&) = delete;
   LibraryReader& operator=(const LibraryReader&) = delete;
@@ -28,7 +29,7 @@ class LibraryReader {
   const std::string path_, object_;
   const local::DType dtype_;
   const bool bitfield_;
-  const local::Dims shape_;
+  const std::vector<std::string> fields_;
   Handle file_, dataset_, type_;
 };
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/types.h"
 #include "tests/unit/io/hdf5/io_test.h"
@@ -11,6 +12,7 @@ namespace quarry::io {
 namespace {
 
 namespace fs = std::filesystem;
+using test::h5;
 
 fs::path test_data() {
   if (const char* named = std::getenv("QUARRY_TEST_DATA")) return named;
@@ -25,11 +27,26 @@ std::optional<Bytes> reference(const std::string& file, const std::string& objec
   const hdf5::Handle access = hdf5::file_access();
   const hdf5::Handle id(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access));
   if (!id) return std::nullopt;
-  const hdf5::Handle dataset(H5Dopen2(id, object.c_str(), H5P_DEFAULT));
+  std::string path = object;
+  std::vector<std::string> fields;
+  for (size_t colon; !hdf5::object_exists(id, path) && (colon = path.rfind(':')) != std::string::npos;) {
+    fields.insert(fields.begin(), path.substr(colon + 1));
+    path.resize(colon);
+  }
+  const hdf5::Handle dataset(H5Dopen2(id, path.c_str(), H5P_DEFAULT));
   const hdf5::Handle type(H5Dget_type(dataset)), space(H5Dget_space(dataset));
-  const bool bits = H5Tget_class(type) == H5T_BITFIELD;
-  const hdf5::Handle memory = hdf5::memory_type(hdf5::FileType{dtype, false, bits, ""});
-  Bytes out(static_cast<size_t>(H5Sget_simple_extent_npoints(space) * local::itemsize(dtype)));
+  const hdf5::ElementType element = hdf5::describe_element(type, fields);
+  // Around the number: arrays of it, and the compounds that it is a field of.
+  hdf5::Handle memory = hdf5::memory_type(dtype, element.number.bitfield, {});
+  std::vector<hsize_t> extents(element.array.begin(), element.array.end());
+  if (!extents.empty())
+    memory = hdf5::Handle(h5(H5Tarray_create2(memory, static_cast<unsigned>(extents.size()), extents.data())));
+  for (size_t i = fields.size(); i-- > 0;) {
+    hdf5::Handle around(h5(H5Tcreate(H5T_COMPOUND, H5Tget_size(memory))));
+    h5(H5Tinsert(around, fields[i].c_str(), 0, memory));
+    memory = std::move(around);
+  }
+  Bytes out(static_cast<size_t>(H5Sget_simple_extent_npoints(space)) * H5Tget_size(memory));
   if (H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()) < 0) return std::nullopt;
   return out;
 }

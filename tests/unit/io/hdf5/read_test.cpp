@@ -1,4 +1,7 @@
 // Data sets of every type and layout, written by the HDF5 library, read by offset.
+#include <cstddef>
+#include <numeric>
+
 #include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
@@ -331,7 +334,7 @@ TEST(ReadTest, ChunksWithSkippedFiltersAndDamagedOnes) {
   }
 }
 
-TEST(ReadTest, UnusualNumbersGoThroughTheLibrary) {
+TEST(ReadTest, UnusualNumbers) {
   const test::TempDir dir;
   const std::string file = dir / "a.h5";
   const int32_t ints[4] = {-8388608, -1, 5, 8388607};
@@ -377,12 +380,221 @@ TEST(ReadTest, UnusualNumbersGoThroughTheLibrary) {
     expect_regions(*Dataset::deserialize(dataset->serialize()), expected, 2, 7);
   };
   check("/int24", DType::int32, ints, sizeof ints, false);
-  check("/shifted", DType::int32, ints, sizeof ints, false);
+  check("/shifted", DType::int32, ints, sizeof ints, true);
   check("/fp8", DType::float32, reals, sizeof reals, false);
   check("/bits", DType::uint16, bits, sizeof bits, true);
   const int32_t values[4] = {5, 7, 7, 5};
   check("/enum", DType::int32, values, sizeof values, true);
   check("/complex", DType::complex64, reals, sizeof reals, false);
+}
+
+// Integers that fill a part of their bytes, as written byte by byte: quarry puts them together itself.
+TEST(ReadTest, IntegersOfFewerBitsThanTheirBytes) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  struct Case {
+    std::string object;
+    DType dtype;
+    Bytes expected;
+  };
+  std::vector<Case> cases;
+  {
+    H5File f(file);
+    for (const DType dtype : {DType::int8, DType::uint8, DType::int16, DType::uint16, DType::int32, DType::uint32,
+                              DType::int64, DType::uint64})
+      for (const bool big : {false, true})
+        for (const int bits : {1, 3, 8, 12, 24, 31, 40, 63})
+          for (const int offset : {0, 5}) {
+            const auto item = static_cast<int>(local::itemsize(dtype));
+            if (bits + offset > 8 * item || (bits == 8 * item && offset == 0)) continue;
+            const bool is_signed = local::name(dtype)[0] == 'i';
+            const int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0;
+            const int64_t high = is_signed ? -(low + 1) : static_cast<int64_t>((uint64_t{1} << bits) - 1);
+            Bytes stored, expected;
+            for (const int64_t value : {low, low / 2, int64_t{0}, high / 3, high}) {
+              const uint64_t field = (static_cast<uint64_t>(value) & ((uint64_t{1} << bits) - 1)) << offset;
+              for (int b = 0; b < item; ++b) {
+                stored.push_back(static_cast<std::byte>(field >> 8 * (big ? item - 1 - b : b)));
+                expected.push_back(static_cast<std::byte>(static_cast<uint64_t>(value) >> 8 * b));
+              }
+            }
+            const hid_t type = h5(H5Tcopy(test::h5_type(dtype, big)));
+            h5(H5Tset_precision(type, static_cast<size_t>(bits)));
+            h5(H5Tset_offset(type, static_cast<size_t>(offset)));
+            for (const char* const layout : {"plain", "chunked", "packed", "compact"}) {
+              const std::string object = "/" + std::string(local::name(dtype)) + (big ? "be" : "le") +
+                                         std::to_string(bits) + "_" + std::to_string(offset) + layout;
+              H5Options options;
+              options.compact = object.ends_with("compact");
+              if (!object.ends_with("plain") && !options.compact) options.chunk = Dims{2};
+              if (object.ends_with("packed")) options.deflate = 1, options.shuffle = true;
+              f.write(object, {5}, type, type, stored.data(), options);
+              cases.push_back({object, dtype, expected});
+            }
+          }
+  }
+  ASSERT_GT(cases.size(), 300u);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.object);
+    const auto dataset = Dataset::open(file, c.object);
+    EXPECT_EQ(dataset->info().dtype, c.dtype);
+    EXPECT_TRUE(dataset->info().direct);
+    expect_regions(*dataset, c.expected, 3, 7);
+    expect_regions(*Dataset::deserialize(dataset->serialize()), c.expected, 1, 8);
+  }
+}
+
+// h5py calls every enum of FALSE and TRUE bool, whatever its integers.
+TEST(ReadTest, BooleansOfAnyBase) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  const uint8_t expected[4] = {1, 0, 0, 1};
+  {
+    H5File f(file);
+    for (const DType dtype : {DType::int8, DType::uint8, DType::int16, DType::uint32, DType::int64})
+      for (const bool big : {false, true}) {
+        const hid_t base = test::h5_type(dtype, big), type = h5(H5Tenum_create(base));
+        const auto item = static_cast<size_t>(local::itemsize(dtype));
+        const auto stored = [&](uint8_t value) {
+          Bytes bytes(item);
+          bytes[big ? item - 1 : 0] = static_cast<std::byte>(value);
+          return bytes;
+        };
+        for (const uint8_t value : {0, 1}) h5(H5Tenum_insert(type, value ? "TRUE" : "FALSE", stored(value).data()));
+        Bytes data;
+        for (const uint8_t value : expected)
+          for (const std::byte byte : stored(value)) data.push_back(byte);
+        f.write("/" + std::string(local::name(dtype)) + (big ? "be" : "le"), {4}, type, type, data.data());
+      }
+  }
+  int seen = 0;
+  for (const ObjectInfo& object : list_objects(file)) {
+    if (object.is_group) continue;
+    SCOPED_TRACE(object.path);
+    ASSERT_TRUE(object.dataset.has_value()) << object.note;
+    EXPECT_EQ(object.dataset->dtype, DType::bool_);
+    Bytes bytes(4);
+    std::memcpy(bytes.data(), expected, 4);
+    expect_regions(*Dataset::open(file, object.path), bytes, 3, 7);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 10);
+}
+
+// Fields of compounds are data sets, arrays inside of elements are their last axes.
+TEST(ReadTest, FieldsOfCompoundsAndArraysInElements) {
+  struct Quote {
+    float bid, ask;
+  };
+  struct Tick {
+    int64_t day;
+    char name[5];
+    double price;
+    Quote quote;
+    int16_t sizes[3][2];
+  };
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  const Dims shape{7, 11};
+  std::vector<Tick> ticks(77);
+  for (size_t i = 0; i < ticks.size(); ++i) {
+    const auto n = static_cast<int>(i);
+    Tick& tick = ticks[i];
+    std::memset(&tick, 0, sizeof tick);
+    tick.day = 1000 + n, tick.price = n / 8.0, tick.quote = {static_cast<float>(n), static_cast<float>(-n)};
+    for (int j = 0; j < 6; ++j) tick.sizes[j / 2][j % 2] = static_cast<int16_t>(10 * n + j);
+  }
+  const Tick fill = ticks[5];
+  {
+    H5File f(file);
+    const hid_t quote = h5(H5Tcreate(H5T_COMPOUND, sizeof(Quote))), tick = h5(H5Tcreate(H5T_COMPOUND, sizeof(Tick)));
+    h5(H5Tinsert(quote, "bid", offsetof(Quote, bid), H5T_IEEE_F32LE));
+    h5(H5Tinsert(quote, "ask", offsetof(Quote, ask), H5T_IEEE_F32LE));
+    const hid_t text = h5(H5Tcopy(H5T_C_S1));
+    h5(H5Tset_size(text, 5));
+    const hsize_t extents[] = {3, 2};
+    const hid_t sizes = h5(H5Tarray_create2(H5T_STD_I16LE, 2, extents));
+    h5(H5Tinsert(tick, "day", offsetof(Tick, day), H5T_STD_I64LE));
+    h5(H5Tinsert(tick, "name", offsetof(Tick, name), text));
+    h5(H5Tinsert(tick, "price", offsetof(Tick, price), H5T_IEEE_F64LE));
+    h5(H5Tinsert(tick, "quote", offsetof(Tick, quote), quote));
+    h5(H5Tinsert(tick, "sizes", offsetof(Tick, sizes), sizes));
+    f.write("/plain", shape, tick, tick, ticks.data());
+    f.write("/chunked", shape, tick, tick, ticks.data(), {.chunk = Dims{3, 4}});
+    f.write("/packed", shape, tick, tick, ticks.data(),
+            {.chunk = Dims{3, 4}, .deflate = 1, .shuffle = true, .fletcher32 = true});
+    f.write("/compact", shape, tick, tick, ticks.data(), {.compact = true});
+    f.write("/never", shape, tick, tick, nullptr, {.chunk = Dims{3, 4}, .fill = &fill});
+    f.write("/g/a:b", {3}, H5T_STD_I64LE, H5T_STD_I64LE, ticks.data());  // a name with a colon
+    std::vector<int16_t> values(77 * 6);
+    std::iota(values.begin(), values.end(), int16_t{3});
+    for (const bool packed : {false, true}) {
+      H5Options options;
+      if (packed) options = {.chunk = Dims{3, 4}, .deflate = 1, .shuffle = true};
+      f.write(packed ? "/arrays_packed" : "/arrays", shape, sizes, sizes, values.data(), options);
+    }
+  }
+  const auto column = [&](auto&& field, const Tick* all = nullptr) {
+    Bytes bytes;
+    for (const Tick& tick : ticks) {
+      const auto value = field(all ? *all : tick);
+      const auto part = std::as_bytes(std::span(&value, 1));
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    return bytes;
+  };
+  struct Sizes {
+    int16_t values[3][2];
+  };
+  const auto sizes_of = [](const Tick& tick) {
+    Sizes out;
+    std::memcpy(&out, tick.sizes, sizeof out);
+    return out;
+  };
+  for (const char* const object : {"/plain", "/chunked", "/packed", "/compact", "/never"}) {
+    const Tick* const all = std::string(object) == "/never" ? &fill : nullptr;
+    const auto check = [&](const std::string& field, DType dtype, const Dims& whole, const Bytes& expected) {
+      SCOPED_TRACE(object + field);
+      const auto dataset = Dataset::open(file, object + field);
+      EXPECT_TRUE(dataset->info().direct) << dataset->info().library_reason;
+      EXPECT_EQ(dataset->info().dtype, dtype);
+      ASSERT_EQ(dataset->info().shape, whole);
+      expect_regions(*dataset, expected, 12, 5);
+      expect_regions(*Dataset::deserialize(dataset->serialize()), expected, 2, 6);
+    };
+    check(":day", DType::int64, shape, column([](const Tick& t) { return t.day; }, all));
+    check(":price", DType::float64, shape, column([](const Tick& t) { return t.price; }, all));
+    check(":quote:ask", DType::float32, shape, column([](const Tick& t) { return t.quote.ask; }, all));
+    if (!all) check(":sizes", DType::int16, {7, 11, 3, 2}, column(sizes_of));
+    EXPECT_NE(message_of<local::InvalidArgument>([&] {
+                Dataset::open(file, object + std::string(":prise"));
+              }).find("did you mean 'price'"),
+              std::string::npos);
+    EXPECT_NE(message_of<local::InvalidArgument>([&] {
+                Dataset::open(file, object + std::string(":day:x"));
+              }).find("no field 'x'"),
+              std::string::npos);
+    EXPECT_NE(
+        message_of<local::TypeError>([&] { Dataset::open(file, object + std::string(":name")); }).find("5-byte string"),
+        std::string::npos);
+    EXPECT_NE(message_of<local::TypeError>([&] { Dataset::open(file, object); }).find("compound of day"),
+              std::string::npos);
+  }
+  for (const char* const object : {"/arrays", "/arrays_packed"}) {
+    std::vector<int16_t> values(77 * 6);
+    std::iota(values.begin(), values.end(), int16_t{3});
+    Bytes expected(values.size() * 2);
+    std::memcpy(expected.data(), values.data(), expected.size());
+    const auto dataset = Dataset::open(file, object);
+    EXPECT_EQ(dataset->info().shape, (Dims{7, 11, 3, 2}));
+    expect_regions(*dataset, expected, 12, 5);
+  }
+  EXPECT_EQ(Dataset::open(file, "/g/a:b")->info().shape, (Dims{3}));
+  std::vector<std::string> listed;
+  for (const ObjectInfo& object : list_objects(file))
+    if (object.dataset && object.path.starts_with("/packed")) listed.push_back(object.path);
+  EXPECT_EQ(listed, (std::vector<std::string>{"/packed:day", "/packed:price", "/packed:quote:bid", "/packed:quote:ask",
+                                              "/packed:sizes"}));
 }
 
 TEST(ReadTest, ExternalVirtualAndLinkedDataSets) {

@@ -302,8 +302,9 @@ TEST(WriteTest, OneFileIsInputAndOutput) {
   const Bytes data = random_bytes(100 * 30 * 4, 8);
   {
     H5File f(file, true);
-    const hid_t padded = h5(H5Tcopy(H5T_STD_I64LE));  // 32 bits in 8 bytes: converted by the library
+    const hid_t padded = h5(H5Tcopy(H5T_STD_I64LE));  // 32 bits in 5 bytes: converted by the library
     h5(H5Tset_precision(padded, 32));
+    h5(H5Tset_size(padded, 5));
     f.write("/library", {100, 30}, padded, H5T_STD_I32LE, data.data(), {.chunk = Dims{16, 16}});
     f.write("/direct", {100, 30}, H5T_STD_I32BE, H5T_STD_I32LE, data.data());
   }
