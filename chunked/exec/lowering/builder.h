@@ -51,6 +51,8 @@ class Builder {
   // Whether output `output` of the stage outlives the run.
   bool kept(int output) const { return kept_.contains({stage_, output}); }
   int64_t progress(int64_t chunk) { return order_.progress(stage_, chunk); }
+  // Whether the progress of chunks increases with their numbers.
+  bool waits_for_none() const { return order_.waits_for_none(stage_); }
   int64_t latest(const plan::Input& input, const Region& box) { return order_.latest(stage_, input, box); }
 
   // --- blocks and tasks ---

@@ -173,13 +173,32 @@ class Reductions {
     return builder_.mine(from) ? builder_.block(key) : builder_.receive_whole(from, key, state_bytes(j), stage_.label);
   }
 
-  // A node comes after the latest of its leaves; with very many leaves, at the end of the phase.
+  // A node comes after the latest of its leaves, so that the tree is walked depth-first: no more than levels + 1 states
+  // of a result are kept at a time, beside a segment's leaves. Where finding the latest means to look at many leaves of
+  // other ranks, it comes at the end.
   int64_t node_progress(int64_t j, int level, int64_t node) {
+    if (merges_late_) return kProgressEnd;
     const int64_t from = tree_.first_leaf(level, node), to = tree_.end_leaf(level, node);
-    if (to - from > kSegments || merges_late_) return kProgressEnd;
+    // Leaves ascend in the stage's chunks.
+    if (builder_.waits_for_none()) return builder_.progress(leaf_chunk(j, to - 1));
+    const auto mine = [&](int64_t leaf) { return builder_.mine(leaf_owner(leaf_chunk(j, leaf))); };
+    if (to - from > kSegments && !(mine(from) && mine(to - 1))) return kProgressEnd;
     int64_t latest = 0;
-    for (int64_t leaf = from; leaf < to; ++leaf) latest = std::max(latest, builder_.progress(leaf_chunk(j, leaf)));
+    for (int64_t s = tree_.segment_of(from); s < tree_.segments() && tree_.first(s) < to; ++s) {
+      latest = std::max(latest, segment_progress(j, s));
+    }
     return latest;
+  }
+
+  int64_t segment_progress(int64_t j, int64_t segment) {
+    const auto [found, added] = segment_progress_.try_emplace(j * kSegments + segment, 0);
+    if (added) {
+      const int64_t end = tree_.end_leaf(0, segment);
+      for (int64_t leaf = tree_.first(segment); leaf < end; ++leaf) {
+        found->second = std::max(found->second, builder_.progress(leaf_chunk(j, leaf)));
+      }
+    }
+    return found->second;
   }
 
   // Those whose first leaf this rank owns.
@@ -356,6 +375,7 @@ class Reductions {
     int64_t latest = 0;
   };
   std::unordered_map<int64_t, Shared> shared_;
+  std::unordered_map<int64_t, int64_t> segment_progress_;  // of segments whose chunks wait for others, as shared_
   int64_t shared_leaves_ = 0;
   bool merges_late_ = false;                       // behind all leaves
   int levels_together_ = 1;                        // of the tree

@@ -3,6 +3,11 @@
 // tiles. With few tiles the work is spread along k, to where b's rows are, and partial sums travel (one tile per node
 // of the tree); with many, to the owners of the tiles, and operands travel. A SYRK computes the tiles on and above the
 // diagonal and transposes them for those below.
+//
+// The tree is walked depth-first: a pair of this rank's sums is added as soon as both are there, so that a tile has no
+// more than levels + 1 of them at a time, seven; sums of several ranks are added at the end. The tasks of a stage have
+// one depth in the order (order.h): what has the same progress runs in the order of the walk, which is the same on
+// every rank.
 #include <algorithm>
 
 #include "quarry/chunked/exec/bodies/copy.h"
@@ -116,18 +121,8 @@ class MatMulLowering {
   void lower() {
     const auto [first_own, last_own] = builder_.owned(tiles_.count());
     const int64_t first = along_k_ ? 0 : first_own, last = along_k_ ? tiles_.count() : last_own;
-    for (int64_t tile = first; tile < last; ++tile) {
-      if (mirrored(tile)) continue;
-      for (int64_t segment = 0; segment < tree_.segments(); ++segment)
-        if (builder_.mine(home(tile, segment))) multiply_segment(tile, segment);
-    }
-    for (int level = 1; level <= tree_.levels(); ++level) {
-      for (int64_t tile = first; tile < last; ++tile) {
-        if (mirrored(tile)) continue;
-        for (int64_t node = 0; 2 * node + 1 < tree_.nodes(level - 1); ++node)
-          if (builder_.mine(home(tile, node << level))) add_pair(tile, level, node);
-      }
-    }
+    for (int64_t tile = first; tile < last; ++tile)
+      if (!mirrored(tile)) add_sums(tile, tree_.levels(), 0);
     for (int64_t tile = first_own; tile < last_own; ++tile) add_result(tile);
   }
 
@@ -179,7 +174,23 @@ class MatMulLowering {
     return builder_.add_block(node_key(tile, level, node), bytes(tile), keep_ && root);
   }
 
-  void multiply_segment(int64_t tile, int64_t segment) {
+  // What this rank sums at a node and below it. Returns the latest progress of what it reads for that, or the end where
+  // other ranks sum a part.
+  int64_t add_sums(int64_t tile, int level, int64_t node) {
+    std::tie(level, node) = tree_.solid(level, node);
+    if (level == 0) return builder_.mine(home(tile, node)) ? multiply_segment(tile, node) : kProgressEnd;
+    const int64_t left = add_sums(tile, level - 1, 2 * node), right = add_sums(tile, level - 1, 2 * node + 1);
+    const int64_t latest = std::max(left, right);
+    if (!builder_.mine(home(tile, node << level))) return kProgressEnd;
+    const std::vector<BlockId> inputs{partial(tile, level - 1, 2 * node), partial(tile, level - 1, 2 * node + 1)};
+    const BlockId total = add_node(tile, level, node);
+    builder_.add_compute(sum_, tile, {latest, kChain}, {sum_body_->scratch_bytes(bytes(tile), builder_.device()), 0},
+                         inputs, {total});
+    return latest;
+  }
+
+  // Returns the latest progress of what is read for it.
+  int64_t multiply_segment(int64_t tile, int64_t segment) {
     const int64_t end = tree_.end_leaf(0, segment);
     BlockId total = -1;
     int64_t latest = 0;
@@ -187,27 +198,21 @@ class MatMulLowering {
       const int64_t count = std::min(plan::kProductsPerTask, end - k);
       works_->push_back({tile, k, count, total < 0});
       const MatMulBody::Operands task = operands_->of(tile, k, count, total < 0);
+      for (const int64_t last = k + count; k < last; ++k) {
+        latest = std::max(latest, builder_.latest(product_.b, operands_->b_box(tile, k)));
+        if (!product_.syrk) latest = std::max(latest, builder_.latest(product_.a, operands_->a_box(tile, k)));
+      }
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
         if (!task.a.empty()) inputs.push_back(builder_.prefetch(product_.syrk ? product_.b : product_.a, task.a[i]));
         inputs.push_back(builder_.prefetch(product_.b, task.b[i]));
       }
-      for (const int64_t last = k + count; k < last; ++k) {
-        latest = std::max(latest, builder_.latest(product_.b, operands_->b_box(tile, k)));
-        if (!product_.syrk) latest = std::max(latest, builder_.latest(product_.a, operands_->a_box(tile, k)));
-      }
       total = k == end ? add_node(tile, 0, segment) : builder_.add_block(bytes(tile));
       builder_.add_compute(multiply_, static_cast<int64_t>(works_->size()) - 1, {latest, kChain},
                            {multiply_body_->scratch_bytes(task), 0}, inputs, {total});
     }
-  }
-
-  void add_pair(int64_t tile, int level, int64_t node) {
-    std::vector<BlockId> inputs{partial(tile, level - 1, 2 * node), partial(tile, level - 1, 2 * node + 1)};
-    const BlockId total = add_node(tile, level, node);
-    builder_.add_compute(sum_, tile, {kProgressEnd, kTreeDepth + 2 * level},
-                         {sum_body_->scratch_bytes(bytes(tile), builder_.device()), 0}, inputs, {total});
+    return latest;
   }
 
   // A tile of the result, on its owner.

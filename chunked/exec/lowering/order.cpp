@@ -134,17 +134,20 @@ int64_t Order::latest_input(int s, int64_t chunk, int phase) {
   return latest;
 }
 
+bool Order::waits_for_none(int s) const {
+  const auto* fused = std::get_if<plan::Fused>(&stage(s).work);
+  if (fused == nullptr) return false;
+  const auto waiting = [&](const plan::Input* input) { return waits(*input, phase(s)); };
+  return std::ranges::none_of(fused->inputs, waiting, [](const plan::Input& input) { return &input; }) &&
+         (fused->made.empty() || std::ranges::none_of(fused->reads(), waiting));
+}
+
 int64_t Order::progress(int s, int64_t chunk) {
   const int64_t count = std::max<int64_t>(1, stage(s).grid.count());
   constexpr int64_t kShortDivision = int64_t{1} << 31;
   const int64_t own = chunk < kShortDivision ? (chunk << 32) / count
                                              : static_cast<int64_t>((static_cast<__int128>(chunk) << 32) / count);
-  if (const auto* fused = std::get_if<plan::Fused>(&stage(s).work)) {
-    const auto waiting = [&](const plan::Input* input) { return waits(*input, phase(s)); };
-    if (std::ranges::none_of(fused->inputs, waiting, [](const plan::Input& input) { return &input; }) &&
-        (fused->made.empty() || std::ranges::none_of(fused->reads(), waiting)))
-      return own;
-  }
+  if (waits_for_none(s)) return own;
   auto& memo = progress_[static_cast<size_t>(s)];
   if (const auto found = memo.find(chunk); found != memo.end()) return found->second;
   const int64_t value = std::max(own, latest_input(s, chunk, phase(s)));

@@ -40,6 +40,8 @@ class Order {
 
   // Of chunk `chunk` of a stage: i/n of kProgressEnd, or that of the latest chunk it reads.
   int64_t progress(int stage, int64_t chunk);
+  // Whether the chunks of a fused stage wait for no other of their phase: their progress is i/n.
+  bool waits_for_none(int stage) const;
   // The latest progress of the chunks of `input` under a box of the space of `stage`; 0 where they belong to an earlier
   // phase.
   int64_t latest(int stage, const plan::Input& input, const Region& box);
