@@ -18,34 +18,87 @@
 namespace quarry {
 namespace {
 
+// The most bytes that exist at a time when the tasks of a plan run one by one in order; kept blocks do not count, nor
+// the results of tasks of the kinds in `but`.
+int64_t most_bytes(const Array& result, std::initializer_list<scheduler::TaskKind> but = {}) {
+  const plan::Plan plan = plan::make_plan({result.node()}, {});
+  exec::Sink sink;
+  sink.array = plan.results[0];
+  const auto lowered = exec::lower(plan, {sink}, {});
+  const scheduler::Graph& graph = lowered->graph;
+  std::vector<int64_t> readers(static_cast<size_t>(graph.block_count()));
+  const std::vector<scheduler::TaskId> order = graph.admission_order();
+  for (const int64_t task : order)
+    for (const scheduler::BlockId block : graph.inputs(graph.task(task))) ++readers[static_cast<size_t>(block)];
+  const auto bytes = [&](scheduler::BlockId id) {
+    const scheduler::Graph::Block& block = graph.block(id);
+    const bool left_out =
+        block.producer >= 0 && std::ranges::find(but, graph.task(block.producer).kind) != std::end(but);
+    return block.keep || left_out ? 0 : block.bytes;
+  };
+  int64_t held = 0, most = 0;
+  for (const int64_t task : order) {
+    for (const scheduler::BlockId block : graph.outputs(graph.task(task))) held += bytes(block);
+    most = std::max(most, held);
+    for (const scheduler::BlockId block : graph.inputs(graph.task(task)))
+      if (--readers[static_cast<size_t>(block)] == 0) held -= bytes(block);
+  }
+  return most;
+}
+
 TEST(LoweringOrder, OperandsOfALateProductRunLate) {
   const Array x(
       expr::source(std::make_shared<testing::MemoryDataset>("/x", Dims{524288, 512}, DType::float64, Dims{8192, 64})));
   const Array z = (x - mean(x, 0)) / std(x, 0);
   const Array vectors = linalg::eigh(matmul(z.T(), z)).eigenvectors;
   const Array scores = matmul(z, vectors);
-  const plan::Plan plan = plan::make_plan({scores.node()}, {});
-  exec::Sink sink;
-  sink.array = plan.results[0];
-  const auto lowered = exec::lower(plan, {sink}, {});
-  // Bytes that exist after each task when tasks run one by one in order.
-  const scheduler::Graph& graph = lowered->graph;
-  std::vector<int64_t> order(static_cast<size_t>(graph.task_count()));
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return graph.task(a).position < graph.task(b).position; });
-  std::vector<int64_t> readers(static_cast<size_t>(graph.block_count()));
-  for (int64_t task : order)
-    for (scheduler::BlockId block : graph.inputs(graph.task(task))) ++readers[static_cast<size_t>(block)];
-  int64_t held = 0, most = 0;
-  for (int64_t task : order) {
-    for (scheduler::BlockId block : graph.outputs(graph.task(task)))
-      if (!graph.block(block).keep) held += graph.block(block).bytes;
-    most = std::max(most, held);
-    for (scheduler::BlockId block : graph.inputs(graph.task(task)))
-      if (--readers[static_cast<size_t>(block)] == 0 && !graph.block(block).keep) held -= graph.block(block).bytes;
+  EXPECT_LT(most_bytes(scores), int64_t{256} << 20) << "of 2 GiB of data";
+}
+
+// A tree over 64 segments, walked depth-first: six sums of finished nodes, and the one that a task adds to with the one
+// that it makes. Walked level by level, there would be 64.
+TEST(LoweringOrder, SumsOfProductsAreAddedAsSoonAsTheyAreThere) {
+  constexpr int64_t kTile = 256 * 256 * 8;
+  for (const int64_t chunks : {64, 100, 1000}) {
+    const Array x(expr::source(
+        std::make_shared<testing::MemoryDataset>("/x", Dims{128 * chunks, 256}, DType::float64, Dims{128, 256})));
+    const Array w = x.rechunk(Dims{128, 256});
+    for (const Array& product : {matmul(w.T(), w), matmul(w.T(), w + 1.)}) {
+      const int64_t most = most_bytes(product, {scheduler::TaskKind::read});
+      EXPECT_LE(most, 8 * kTile + 2 * 4 * 128 * 256 * 8) << chunks << " chunks";
+      EXPECT_GE(most, 2 * kTile);
+    }
   }
-  EXPECT_LT(most, int64_t{256} << 20) << "of 2 GiB of data";
+}
+
+// Also where all that is multiplied is there before, so that no chunk comes later than another one.
+TEST(LoweringOrder, SumsOfFinishedOperandsToo) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "256MiB";
+  options.threads = 1;
+  const Runtime runtime(options);
+  constexpr int64_t kTile = 256 * 256 * 8;
+  const Array a = zeros({512, 6400}).rechunk(Dims{128, 100}).persist().rechunk(Dims{128, 100});
+  const Array b = zeros({6400, 512}).rechunk(Dims{100, 128}).persist().rechunk(Dims{100, 128});
+  const plan::Plan plan = plan::make_plan({matmul(a, b).node()}, {});
+  EXPECT_EQ(plan.stages.back().outputs[0].grid.count(), 4);
+  EXPECT_LE(most_bytes(matmul(a, b)), 8 * kTile);
+}
+
+TEST(LoweringOrder, StatesOfLongReductionsAreMergedAsSoonAsTheyAreThere) {
+  constexpr int64_t kState = 4096 * 8;
+  for (const int64_t chunks : {64, 100, 1000}) {
+    const Array x(expr::source(
+        std::make_shared<testing::MemoryDataset>("/x", Dims{16 * chunks, 4096}, DType::float64, Dims{16, 4096})));
+    const Array rows = x.rechunk(Dims{16, 4096});
+    // Six nodes, a segment's states and the leaves that a task merges into it.
+    EXPECT_LE(most_bytes(sum(rows, 0), {scheduler::TaskKind::read}), (6 + 2 + 9) * kState) << chunks << " chunks";
+    // Of chunks that wait for others of their phase.
+    EXPECT_LE(most_bytes(sum(rows.rechunk(Dims{8, 4096}) * 2., 0), {scheduler::TaskKind::read}),
+              (6 + 2 + 9) * kState + 4 * 16 * kState)
+        << chunks << " chunks";
+  }
 }
 
 // A plan of `count` stages, each of which reads the reduction before it.
