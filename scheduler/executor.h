@@ -6,6 +6,7 @@
 // always run: there is no cycle of waits.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,9 @@ struct ExecutorConfig {
   int compute_threads = 2;  // CPU; GPUs have one
   int worker_threads = 1;
   int compute_streams = 2;  // of a GPU's compute thread: its rounds take them in turn
+  // How long who waits for memory sees nothing move before that is an error; other ranks have twenty times as long to
+  // read what they have asked for.
+  std::chrono::milliseconds patience{30'000};
   // For tests: called before memory is taken for a block and before a block is moved between tiers; what it throws is
   // what that operation throws.
   enum class Operation : uint8_t { allocate, spill, restore };
@@ -90,8 +94,10 @@ class Executor {
   // What compute threads of the CPU do again and again while they look for work, before they sleep: null for nothing.
   // It returns soon and does not throw; several threads may be in it, also for a while after it has been replaced.
   void set_idle_work(std::function<void()> work);
-  // After run(), until the next one: the kept block.
+  // After run(), until the next one or forget_blocks(): the kept block.
   std::shared_ptr<StoredBlock> stored_block(BlockId block);
+  // Those that nobody has asked for are freed, the others when their owners drop them.
+  void forget_blocks();
 
   // For the service of remote readers, during run(), from any thread. when_ready: calls back once when the block has
   // been produced (at once if it has); before run() begins it waits for that run; if the run fails, never.
@@ -121,9 +127,17 @@ class Executor {
   local::Budget& host_budget();
   // Pinned host memory from the host budget for staging (GPU kinds; plain memory from the compute budget on the CPU,
   // where tasks declare scratch instead: memory that admitted tasks hold does not make way for one of them). Waits
-  // while others hold what would do, evicting blocks where that helps; throws OutOfMemory for more than there is in all
-  // and after 30 s. What is given back with a stream is reused when the stream has come to that point.
+  // while others hold what would do, evicting blocks where that helps, as long as anything moves: a task is in a
+  // thread's hands (and does not wait for staging memory itself) or on a device, one ends, a block is moved, read or
+  // given back, data arrives. Throws OutOfMemory for more than there is in all, and when nothing has moved for
+  // config().patience. What is given back with a stream is reused when the stream has come to that point.
   local::MemoryResource& staging();
+  // On the CPU: bytes of the compute budget for host memory that the caller allocates elsewhere, waited for as staging
+  // memory is; what was kept for later blocks goes back to the system. Empty on device kinds, whose budgets are of
+  // other memory.
+  local::Reservation reserve_outside(int64_t bytes);
+  // From any thread: a part of what a deferred task waits for has come. Who waits for memory goes on waiting.
+  void note_arrival();
   // What every running and the next waiting task are, one line each: for the watchdog.
   std::string describe_waits() const;
 

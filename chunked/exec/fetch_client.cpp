@@ -113,6 +113,7 @@ FetchPtr FetchClient::find(uint32_t id) {
 void FetchClient::count_arrived(Fetch& fetch, int64_t segments) {
   fetch.arrived += segments;
   arrived_segments_ += segments;
+  link_.executor.note_arrival();
 }
 
 void FetchClient::set_error(const FetchPtr& fetch, const std::exception_ptr& error) {

@@ -16,8 +16,8 @@ constexpr int64_t kRunAheadOfDevice = 4096;
 constexpr int64_t kAdmittedTogether = 128;
 // Tasks that are admitted at a time on device kinds: the first ones are queued while others are admitted.
 constexpr int64_t kAdmittedAtATime = 64;
-// How long the next task waits for memory that others than the executor hold.
-constexpr auto kPatience = std::chrono::seconds(60);
+// Other ranks may be at a task that takes long before they read what they have asked for.
+constexpr int kPatienceWithOthers = 20;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void Admission::begin_run(const Graph& graph, std::vector<TaskId> order) {
   task_count_ = graph.task_count();
   head_ = 0;
   has_more_ = far_ahead_ = false;
-  stuck_since_ = {};
+  patience_.begin();
 }
 
 void Admission::end_run() {
@@ -54,7 +54,7 @@ std::exception_ptr Admission::admit_tasks() {
     if (!try_admit(task, head_)) {
       return live_.count() == 0 && !blocks_.is_in_use_outside() ? out_of_memory(task) : nullptr;
     }
-    stuck_since_ = {};
+    patience_.begin();
     ++head_;
   }
   return nullptr;
@@ -85,7 +85,7 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     }
     // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
     // task's own inputs. In an empty slab everything fits.
-    blocks_.release(need);
+    blocks_.unreserve(need);
     // What nothing in this run reads any more.
     if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(BlockTable::kNever - 1)) continue;
     if (live_.count() > 0 || blocks_.is_in_use_outside()) return false;
@@ -188,10 +188,9 @@ std::exception_ptr Admission::out_of_memory(TaskId task) {
     remote = remote || r.remote > 0;
   });
   const int64_t reserved = blocks_.reserved_bytes();
-  const auto now = std::chrono::steady_clock::now();
-  if (stuck_since_ == std::chrono::steady_clock::time_point{}) stuck_since_ = now;
   // Staging memory and blocks that other ranks have still to read go away by themselves.
-  if ((reserved > own || remote) && now - stuck_since_ < kPatience) return nullptr;
+  const auto limit = remote ? kPatienceWithOthers * patience_limit_ : patience_limit_;
+  if ((reserved > own || remote) && !patience_.is_over(blocks_.movements(), /*at_work=*/false, limit)) return nullptr;
   return std::make_exception_ptr(local::OutOfMemory(
       fmt::format("{} needs {} bytes more; {} of the budget of {} bytes are in use and nothing can be moved away{}",
                   graph_->task_name(task), head_need_, reserved, tiers_.memory_budget.limit_bytes(),

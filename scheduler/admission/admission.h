@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/scheduler/admission/live_tasks.h"
+#include "quarry/scheduler/admission/patience.h"
 #include "quarry/scheduler/blocks/blocks.h"
 
 namespace quarry::scheduler {
@@ -16,9 +17,14 @@ namespace quarry::scheduler {
 // Not thread-safe: the executor's lock guards it.
 class Admission {
  public:
-  // `busy_tasks`: admitted tasks that keep every thread at work.
-  Admission(Tiers& tiers, Blocks& blocks, LiveTasks& live, int64_t busy_tasks)
-      : tiers_(tiers), blocks_(blocks), live_(live), on_device_(tiers.on_device()), busy_tasks_(busy_tasks) {}
+  // `busy_tasks`: admitted tasks that keep every thread at work. `patience`: ExecutorConfig's.
+  Admission(Tiers& tiers, Blocks& blocks, LiveTasks& live, int64_t busy_tasks, std::chrono::milliseconds patience)
+      : tiers_(tiers),
+        blocks_(blocks),
+        live_(live),
+        on_device_(tiers.on_device()),
+        busy_tasks_(busy_tasks),
+        patience_limit_(patience) {}
 
   // `order`: of the graph's tasks; empty where it is the one in which they were added.
   void begin_run(const Graph& graph, std::vector<TaskId> order);
@@ -50,6 +56,7 @@ class Admission {
   LiveTasks& live_;
   const bool on_device_;
   const int64_t busy_tasks_;
+  const std::chrono::milliseconds patience_limit_;
   const Graph* graph_ = nullptr;
   std::vector<TaskId> order_;  // empty: tasks are admitted as they were added
   int64_t task_count_ = 0;
@@ -59,7 +66,7 @@ class Admission {
   bool has_more_ = false;
   uint64_t stamp_ = 0;
   std::vector<std::pair<void*, int64_t>> placed_;
-  std::chrono::steady_clock::time_point stuck_since_{};
+  Patience patience_;  // of the next task, for memory that others than the executor hold
 };
 
 }  // namespace quarry::scheduler

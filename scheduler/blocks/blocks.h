@@ -1,6 +1,7 @@
 // The life of blocks in the tiers: what they have reserved, when they are released, and which are evicted for others.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -32,7 +33,12 @@ class Blocks {
     keep_within_limit();
     return true;
   }
-  void release(int64_t bytes) { reserved_.release(bytes); }
+  void release(int64_t bytes) {
+    ++movements_;
+    unreserve(bytes);
+  }
+  // What was reserved just now and not used.
+  void unreserve(int64_t bytes) { reserved_.release(bytes); }
   // For others than blocks and scratch: all that is free for them.
   local::Reservation reserve_for_others(int64_t bytes);
   void return_unused() { reserved_.return_unused(); }
@@ -42,6 +48,11 @@ class Blocks {
   void add_freed_soon(int64_t bytes) { freed_soon_bytes_ += bytes; }
   int64_t freed_soon_bytes() const { return freed_soon_bytes_; }
   int64_t spilling_bytes() const { return spilling_bytes_; }  // freed when the spills under way are done
+
+  // Counts whatever may lead to memory being given back: bytes released, blocks moved or read, what was noted. The
+  // second is called from any thread, without the lock.
+  int64_t movements() const { return movements_ + noted_.load(std::memory_order_relaxed); }
+  void note_movement() { noted_.fetch_add(1, std::memory_order_relaxed); }
 
   // --- uses of a block ---
 
@@ -116,6 +127,7 @@ class Blocks {
   void end_move(BlockRecord& r) {
     --r.busy;
     --moves_;
+    ++movements_;
   }
   void begin_read(BlockRecord& r) {
     ++r.busy;
@@ -124,6 +136,7 @@ class Blocks {
   void end_read(int32_t index) {
     --table[index].busy;
     --reads_;
+    ++movements_;
     release_if_unused(index);
   }
 
@@ -145,6 +158,8 @@ class Blocks {
   int64_t spilling_bytes_ = 0;
   int64_t moves_ = 0;  // queued or under way
   int64_t reads_ = 0;
+  int64_t movements_ = 0;
+  std::atomic<int64_t> noted_{0};
 };
 
 }  // namespace quarry::scheduler

@@ -34,7 +34,7 @@ Core::Core(const ExecutorConfig& config)
       link_(std::make_shared<CoreLink>()),
       blocks_(tiers_, queues_[QueueKind::io]),
       live_(queues_),
-      admission_(tiers_, blocks_, live_, busy_tasks(config)),
+      admission_(tiers_, blocks_, live_, busy_tasks(config), config.patience),
       task_runs_(*this),
       events_(backend_, config.device),
       staging_(*this) {
@@ -363,6 +363,19 @@ std::shared_ptr<StoredBlock> Core::stored_block(BlockId block) {
   const auto found = kept_.find(block);
   QUARRY_CHECK(graph_ == nullptr && found != kept_.end());
   return found->second;
+}
+
+void Core::forget_blocks() {
+  decltype(kept_) kept;  // their destructors take the lock
+  const Guard guard(*this);
+  kept.swap(kept_);
+}
+
+local::Reservation Core::reserve_outside(int64_t bytes) {
+  if (on_device_) return {};
+  local::Reservation reservation = staging_.reserve(bytes);
+  tiers_.host_memory.free_unused();
+  return reservation;
 }
 
 void Core::drop_stored(int32_t index) {

@@ -64,6 +64,8 @@ class Core {
   void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler);
   void set_idle_work(std::function<void()> work);
   std::shared_ptr<StoredBlock> stored_block(BlockId block);
+  void forget_blocks();
+  local::Reservation reserve_outside(int64_t bytes);
   const ExecutorConfig& config() const { return config_; }
   Tiers& tiers() { return tiers_; }
   local::MemoryResource& staging() { return staging_; }
@@ -75,6 +77,7 @@ class Core {
   const void* lease_block(BlockId block);
   void end_lease(BlockId block);
   void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to);
+  void note_arrival() { blocks_.note_movement(); }
   // counters.cpp
   Progress progress() const;
   Statistics statistics() const;
@@ -124,6 +127,8 @@ class Core {
   void begin_run(Graph& graph, std::vector<TaskId> order, Consumers consumers);
   void end_run();
   bool is_run_over() const;
+  // Whether somebody works whose end may free memory.
+  bool is_at_work() const { return at_work_ > 0 || !issued_.empty(); }
   void synchronize_streams();
   void drop_stored(int32_t index);
   void set_error(std::exception_ptr error);  // first one wins
@@ -197,6 +202,7 @@ class Core {
 
   // Threads.
   std::vector<std::unique_ptr<Worker>> workers_;
+  int at_work_ = 0;  // threads that are at tasks or moves and do not wait for staging memory
   bool quit_ = false;
   const bool may_look_ = std::thread::hardware_concurrency() > 1;  // else it would hold up what it looks for
   std::shared_ptr<const std::function<void()>> idle_work_;

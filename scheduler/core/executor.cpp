@@ -67,6 +67,9 @@ local::Device Executor::device() const { return core_->config().device; }
 local::Budget& Executor::memory_budget() { return core_->tiers().memory_budget; }
 local::Budget& Executor::host_budget() { return core_->tiers().host_budget; }
 local::MemoryResource& Executor::staging() { return core_->staging(); }
+void Executor::forget_blocks() { core_->forget_blocks(); }
+local::Reservation Executor::reserve_outside(int64_t bytes) { return core_->reserve_outside(bytes); }
+void Executor::note_arrival() { core_->note_arrival(); }
 std::string Executor::describe_waits() const { return core_->describe_waits(); }
 
 }  // namespace quarry::scheduler

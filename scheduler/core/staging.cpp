@@ -9,17 +9,19 @@
 namespace quarry::scheduler {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 }  // namespace
+
+thread_local bool Staging::is_of_worker = false;
 
 // On the CPU: the request comes before admission; blocks are evicted for it.
 local::Reservation Staging::reserve(int64_t bytes) {
   const local::Budget& budget = core_.tiers_.memory_budget;
   StagingRequests& requests = core_.staging_requests_;
   Core::Guard guard(core_);
-  const auto begin = std::chrono::steady_clock::now();
+  core_.at_work_ -= is_of_worker ? 1 : 0;
+  Patience patience;
   bool waiting = false;
   std::exception_ptr error;
   local::Reservation reservation;
@@ -38,11 +40,13 @@ local::Reservation Staging::reserve(int64_t bytes) {
     error = std::exchange(requests.spill_error, nullptr);
     const bool hopeless =
         bytes > budget.limit_bytes() || core_.stopping_ || (!core_.graph_ && !core_.blocks_.is_moving());
-    if (error || hopeless || std::chrono::steady_clock::now() - begin > kPatience) break;
+    if (error || hopeless) break;
+    if (patience.is_over(core_.blocks_.movements(), core_.is_at_work(), core_.config_.patience)) break;
     guard.unlock();
     guard.lock();
     guard.wait_for(requests.wake, kTick);
   }
+  core_.at_work_ += is_of_worker ? 1 : 0;
   if (waiting) requests.bytes -= bytes;
   if (reservation) return reservation;
   if (error) std::rethrow_exception(error);
@@ -52,16 +56,37 @@ local::Reservation Staging::reserve(int64_t bytes) {
 
 // On device kinds: blocks in the pinned tier go to disk for it.
 local::Reservation Staging::reserve_pinned(int64_t bytes) {
+  const auto count_at_work = [this](int threads) {
+    if (!is_of_worker) return;
+    const Core::Guard guard(core_);
+    core_.at_work_ += threads;
+  };
+  // Not at work throughout: else two that wait would take each other for it.
+  count_at_work(-1);
+  try {
+    local::Reservation reservation = wait_for_pinned(bytes);
+    count_at_work(1);
+    return reservation;
+  } catch (...) {
+    count_at_work(1);
+    throw;
+  }
+}
+
+local::Reservation Staging::wait_for_pinned(int64_t bytes) {
   const local::Budget& budget = core_.tiers_.host_budget;
   StagingRequests& requests = core_.staging_requests_;
-  const auto begin = std::chrono::steady_clock::now();
+  Patience patience;
   for (;;) {
     reap(/*wait=*/false);
+    bool is_over = bytes > core_.tiers_.staging_limit_bytes();
     {
       Core::Guard guard(core_);
       if (local::Reservation reservation = core_.evict_host_for(guard, bytes, /*after_use=*/-1)) return reservation;
+      is_over = is_over || (core_.graph_ && core_.stopping_) ||
+                patience.is_over(core_.blocks_.movements(), core_.is_at_work(), core_.config_.patience);
     }
-    if (bytes > core_.tiers_.staging_limit_bytes() || std::chrono::steady_clock::now() - begin > kPatience) {
+    if (is_over) {
       throw local::OutOfMemory(
           fmt::format("staging memory: {} bytes do not fit: {} of the host budget of {} are reserved", bytes,
                       budget.reserved_bytes(), budget.limit_bytes()));
@@ -126,6 +151,7 @@ void Staging::give_back(void* data, int64_t bytes) {
     }
     core_.tiers_.host_memory.deallocate(data, bytes);
   }
+  core_.blocks_.note_movement();
   Core::Guard guard(core_);
   if (core_.staging_requests_.pinned > 0) core_.staging_requests_.wake.notify_all();
   core_.advance();

@@ -25,6 +25,9 @@ struct StagingRequests {
 
 class Staging final : public local::MemoryResource {
  public:
+  // Whether this thread is a worker of an executor; one that waits is not at work.
+  static thread_local bool is_of_worker;
+
   explicit Staging(Core& core) : core_(core) {}
   ~Staging() override;
   local::Device device() const override { return local::kCpu; }
@@ -33,6 +36,8 @@ class Staging final : public local::MemoryResource {
   int64_t used_bytes() const override;
   int64_t acquired_bytes() const override;
   int64_t peak_bytes() const override;
+  // CPU: without memory.
+  local::Reservation reserve(int64_t bytes);
 
  private:
   struct Pending {
@@ -40,8 +45,8 @@ class Staging final : public local::MemoryResource {
     int64_t bytes;
     std::shared_ptr<local::DeviceEvent> event;
   };
-  local::Reservation reserve(int64_t bytes);
   local::Reservation reserve_pinned(int64_t bytes);
+  local::Reservation wait_for_pinned(int64_t bytes);
   void give_back(void* data, int64_t bytes);
   // Reuses what was given back behind an event that has come; waits for the oldest where asked to. False if there was
   // nothing.

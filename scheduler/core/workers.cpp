@@ -24,9 +24,11 @@ constexpr auto kTakeBackAfter = std::chrono::microseconds(200);
 }  // namespace
 
 void Core::work_loop(Worker& worker) {
+  Staging::is_of_worker = true;
   Guard guard(*this);
   while (wait_for_work(guard, worker)) {
     const WorkItem item = queues_[worker.queue].pop();
+    ++at_work_;
     switch (item.job) {
       case Job::task:
         run_tasks(guard, worker, item.what);
@@ -38,6 +40,7 @@ void Core::work_loop(Worker& worker) {
         restore(guard, worker, item.what);
         break;
     }
+    --at_work_;
   }
 }
 

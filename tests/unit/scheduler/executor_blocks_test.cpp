@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 
 #include "executor_support.h"
+#include "quarry/local/memory/buffer.h"
 
 namespace quarry::scheduler {
 namespace {
@@ -266,6 +269,90 @@ TEST_P(ExecutorBlocksTest, StagingIsInsideItsBudgetAndBlocksMakeWayForIt) {
   EXPECT_EQ(staging.used_bytes(), 40 << 10);
   EXPECT_THROW(staging.allocate(1 << 20, nullptr), local::OutOfMemory);
   staging.deallocate(a, 40 << 10, nullptr);
+  std::vector<uint64_t> expected(60 * 128);
+  mix(0, {}, {{expected.data(), 60 << 10}});
+  EXPECT_EQ(words_of(*executor, *stored), expected);
+}
+
+// Of two tasks that want most of the staging memory one waits until the other has done what takes it long.
+TEST_P(ExecutorBlocksTest, StagingIsWaitedForAsLongAsATaskWorks) {
+  ExecutorConfig config = config_for(GetParam(), 64 << 10);
+  if (GetParam() != DeviceKind::cpu) config.host_bytes = (256 + 64) << 10;
+  config.patience = std::chrono::milliseconds(50);
+  const auto executor = Executor::create(config);
+  Graph graph;
+  std::atomic<int> done{0};
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+    local::MemoryResource& staging = executor->staging();
+    void* const piece = staging.allocate(40 << 10, nullptr);
+    std::this_thread::sleep_for(10 * config.patience);
+    staging.deallocate(piece, 40 << 10, nullptr);
+    ++done;
+  }));
+  for (int i = 0; i < 2; ++i) add(graph, {.body = body, .queue = QueueKind::io, .kind = TaskKind::read});
+  executor->run(graph);
+  EXPECT_EQ(done, 2);
+}
+
+// What another rank sends slowly moves too.
+TEST_P(ExecutorBlocksTest, StagingIsWaitedForAsLongAsDataArrives) {
+  ExecutorConfig config = config_for(GetParam(), 64 << 10);
+  if (GetParam() != DeviceKind::cpu) config.host_bytes = (256 + 64) << 10;
+  config.patience = std::chrono::milliseconds(200);
+  const auto executor = Executor::create(config);
+  local::MemoryResource& staging = executor->staging();
+  void* held = staging.allocate(40 << 10, nullptr);
+  std::thread sender([&] {
+    for (int i = 0; i < 40; ++i) {
+      std::this_thread::sleep_for(config.patience / 10);
+      executor->note_arrival();
+    }
+    staging.deallocate(held, 40 << 10, nullptr);
+  });
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Call>(
+      [&](TaskRun&) { staging.deallocate(staging.allocate(40 << 10, nullptr), 40 << 10, nullptr); }));
+  add(graph, {.body = body, .queue = QueueKind::io, .kind = TaskKind::read});
+  EXPECT_NO_THROW(executor->run(graph));
+  sender.join();
+}
+
+// Two that hold what the other one wants would wait for ever.
+TEST_P(ExecutorBlocksTest, StagingThatNobodyGivesBackIsAnError) {
+  ExecutorConfig config = config_for(GetParam(), 64 << 10);
+  if (GetParam() != DeviceKind::cpu) config.host_bytes = (256 + 64) << 10;
+  config.patience = std::chrono::milliseconds(100);
+  const auto executor = Executor::create(config);
+  Graph graph;
+  std::atomic<int> holding{0};
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+    local::MemoryResource& staging = executor->staging();
+    const local::Buffer first(24 << 10, staging, nullptr);
+    ++holding;
+    while (holding < 2) std::this_thread::yield();
+    const local::Buffer second(24 << 10, staging, nullptr);
+  }));
+  for (int i = 0; i < 2; ++i) add(graph, {.body = body, .queue = QueueKind::io, .kind = TaskKind::read});
+  EXPECT_THROW(executor->run(graph), local::OutOfMemory);
+}
+
+TEST_P(ExecutorBlocksTest, BlocksMakeWayForMemoryOutside) {
+  const bool cpu = GetParam() == DeviceKind::cpu;
+  const auto executor = Executor::create(config_for(GetParam(), 64 << 10));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  const BlockId kept = graph.add_block(60 << 10, 0, true);
+  add(graph, {.body = body, .outputs = {kept}});
+  executor->run(graph);
+  const auto stored = executor->stored_block(kept);
+  {
+    const local::Reservation outside = executor->reserve_outside(40 << 10);
+    EXPECT_EQ(outside.bytes(), cpu ? 40 << 10 : 0);
+    EXPECT_LE(executor->memory_budget().reserved_bytes(), 64 << 10);
+    if (cpu) {
+      EXPECT_THROW(executor->reserve_outside(40 << 10), local::OutOfMemory);
+    }
+  }
   std::vector<uint64_t> expected(60 * 128);
   mix(0, {}, {{expected.data(), 60 << 10}});
   EXPECT_EQ(words_of(*executor, *stored), expected);
