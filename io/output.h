@@ -49,8 +49,13 @@ class Writer {
   // space left on device ...": a program under a file size limit must ignore SIGXFSZ to get that). Blocks.
   virtual void write(const local::Region& region, const void* from) = 0;
   // Filtered: the encoded bytes of one whole file chunk (edge chunks padded) at chunk coordinates; the creating rank
-  // then registers them.
-  virtual std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const = 0;
+  // then registers them. `from`: `count` elements, `strides` apart (bytes). The result lies in `scratch`, which has
+  // encode_scratch_bytes(), more than two chunks; nothing else is allocated that grows with the chunk.
+  virtual std::span<const std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& strides,
+                                            const local::Dims& count, std::span<std::byte> scratch) const = 0;
+  virtual int64_t encode_scratch_bytes() const = 0;  // 0: not filtered
+  // The same of C-contiguous elements, in memory of its own.
+  std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const;
   // Sends what this process wrote to the device. commit() does it for the creating rank's node; ranks on other nodes
   // call it after their last write. Blocks. Throws IoError.
   virtual void sync() const = 0;

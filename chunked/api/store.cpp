@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
@@ -18,11 +19,11 @@
 #include "quarry/comm/communicator.h"
 #include "quarry/io/byte_file.h"
 #include "quarry/io/partial.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry {
 namespace {
 
-using exec::copy_region;
 using exec::offset_of;
 using exec::Sink;
 
@@ -90,12 +91,10 @@ std::string spool_path(const std::string& file, size_t item, int rank) {
 }
 
 // Writes the file chunks inside a chunk of the computation through the filters.
-void write_filtered(const io::Writer& writer, const Region& box, const void* data,
+void write_filtered(const io::Writer& writer, const Region& box, const void* data, std::span<std::byte> scratch,
                     const std::function<void(const Dims&, std::span<const std::byte>)>& put) {
   const Dims& file_chunk = *writer.spec().chunks;
-  const int64_t itemsize = local::itemsize(writer.spec().dtype);
-  const Dims strides = local::contiguous_strides(box.count, itemsize);
-  std::vector<std::byte> buffer;
+  const Dims strides = local::contiguous_strides(box.count, local::itemsize(writer.spec().dtype));
   Dims first = Dims::filled(box.ndim());
   for (int d = 0; d < box.ndim(); ++d) {
     QUARRY_CHECK(box.start[d] % file_chunk[d] == 0);
@@ -105,25 +104,32 @@ void write_filtered(const io::Writer& writer, const Region& box, const void* dat
   for (int64_t i = 0; i < inside.count(); ++i) {
     const Region part = inside.chunk(i);
     if (part.elements() == 0) continue;
-    buffer.resize(static_cast<size_t>(part.elements() * itemsize));
-    const auto* from = static_cast<const std::byte*>(data) + offset_of(part.start, strides);
-    copy_region(buffer.data(), local::contiguous_strides(part.count, itemsize), from, strides, part.count,
-                writer.spec().dtype);
     Dims coordinates = inside.coordinates(i);
     for (int d = 0; d < coordinates.size(); ++d) coordinates[d] += first[d];
-    put(coordinates, writer.encode(coordinates, buffer.data(), part.count));
+    const auto* from = static_cast<const std::byte*>(data) + offset_of(part.start, strides);
+    put(coordinates, writer.encode(coordinates, from, strides, part.count, scratch));
   }
 }
 
-// Chunks of the computation that hold whole file chunks.
+// Chunks of the computation that hold whole file chunks, and which the planner does not cut: where nobody chose them,
+// as many as leave room for others in the budget.
 Array aligned(const Array& array, const Dims& file_chunks) {
-  Dims chunk = array.chunks().largest();
-  for (int d = 0; d < chunk.size(); ++d) {
-    chunk[d] = std::max<int64_t>(file_chunks[d], chunk[d] / file_chunks[d] * file_chunks[d]);
-    chunk[d] = std::min(chunk[d], std::max<int64_t>(1, array.shape(d) + file_chunks[d] - 1));
+  const Dims largest = array.chunks().largest();
+  Dims times = largest, chunk = largest;  // how many of the file's
+  for (int d = 0; d < chunk.size(); ++d) times[d] = std::max<int64_t>(1, largest[d] / file_chunks[d]);
+  const int64_t room = Runtime::current().plan_bytes() / local::memory_policy::kTasksInBudget;
+  const auto bytes = [&] {
+    return local::element_count(times) * local::element_count(file_chunks) * local::itemsize(array.dtype());
+  };
+  while (!array.node()->chosen_grid && bytes() > room) {
+    int64_t& most = *std::ranges::max_element(times);
+    if (most == 1) break;
+    most = (most + 1) / 2;
   }
-  const Grid grid = Grid::regular(array.shape(), chunk);
-  return grid == array.chunks() ? array : array.rechunk(grid);
+  for (int d = 0; d < chunk.size(); ++d) {
+    chunk[d] = std::min(times[d] * file_chunks[d], std::max<int64_t>(1, array.shape(d) + file_chunks[d] - 1));
+  }
+  return array.rechunk(Grid::regular(array.shape(), chunk));
 }
 
 }  // namespace
@@ -179,15 +185,16 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
     const std::shared_ptr<io::Writer>& writer = writers[i];
     spools.push_back(std::make_unique<Spool>(spool_path(file, i, runtime.rank())));
     Spool* const spool = spools.back().get();
-    Sink sink{Sink::Kind::write, plan.results[i], {}};
+    Sink sink{Sink::Kind::write, plan.results[i]};
     if (specs[i].filters.empty()) {
-      sink.write = [writer](const Region& box, const void* data) {
+      sink.write = [writer](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
         if (box.elements() > 0) writer->write(box, data);
       };
     } else {
       sink.whole = true;
-      sink.write = [&, i, writer, spool](const Region& box, const void* data) {
-        write_filtered(*writer, box, data, [&](const Dims& chunk, std::span<const std::byte> bytes) {
+      sink.scratch_bytes = writer->encode_scratch_bytes();
+      sink.write = [&, i, writer, spool](const Region& box, const void* data, std::span<std::byte> scratch) {
+        write_filtered(*writer, box, data, scratch, [&](const Dims& chunk, std::span<const std::byte> bytes) {
           if (!output) return spool->append(chunk, bytes);
           const std::lock_guard lock(registering);
           output->write_encoded(i, chunk, bytes);

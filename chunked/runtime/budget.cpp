@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quarry/chunked/exec/service.h"
+#include "quarry/local/memory/policy.h"
 #include "quarry/scheduler/executor.h"
 
 namespace quarry::exec {
@@ -51,6 +52,41 @@ void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
   if (least[0] <= given[0]) return;
   throw_budget(given[0], least[0], largest_task(graph, runtime));
+}
+
+int64_t needed_host_bytes(const Lowered& lowered, int64_t host_bytes, Runtime& runtime) {
+  namespace policy = local::memory_policy;
+  constexpr int64_t kPageBytes = 4096;  // pinned memory is taken in pages
+  const int io_threads = runtime.executor().config().io_threads;
+  return io_threads * policy::bounce_bytes(host_bytes, io_threads) +
+         Service::staging_bytes(host_bytes, /*on_device=*/true, runtime.size()) +
+         local::align_up(lowered.staging_bytes, kPageBytes);
+}
+
+void check_host_budget(const Lowered& lowered, const std::function<int64_t(int64_t host_bytes)>& needed,
+                       Runtime& runtime) {
+  if (runtime.job_device_kind() == local::DeviceKind::cpu) return;
+  const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
+  const int64_t given = runtime.host_bytes();
+  const bool fits = !on_device || needed_host_bytes(lowered, given, runtime) <= given;
+  int64_t least[] = {0};
+  if (!fits) {
+    const auto works = [&](int64_t bytes) { return needed(bytes) <= bytes; };
+    least[0] = least_that_works(works, given, needed(given));
+  }
+  const int64_t mine = least[0];
+  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
+  if (least[0] == 0) return;
+  int64_t first[] = {mine == least[0] ? runtime.rank() : runtime.size()};
+  runtime.communicator().all_reduce(first, comm::ReduceOp::min);
+  const std::string task = lowered.most_staging < 0 ? "" : lowered.graph.task_name(lowered.most_staging);
+  const int root = static_cast<int>(first[0]);
+  throw HostBudgetError(
+      fmt::format("the computation does not fit a host budget (--host-memory) of {} bytes of rank {}; the least that "
+                  "works is {} bytes, for {}",
+                  runtime.communicator().broadcast_string(std::to_string(given), root), root, least[0],
+                  runtime.communicator().broadcast_string(task, root)),
+      least[0]);
 }
 
 int64_t least_that_works(const std::function<bool(int64_t bytes)>& works, int64_t failing, int64_t guess) {

@@ -5,7 +5,9 @@
 #include <functional>
 #include <string>
 
+#include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/local/base/error.h"
 #include "quarry/local/memory/shares.h"
 #include "quarry/scheduler/graph.h"
 
@@ -20,6 +22,20 @@ local::RankMemory rank_memory(Runtime& runtime);
 // Throws BudgetError on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's
 // budget. Collective.
 void check_budget(const scheduler::Graph& graph, Runtime& runtime);
+
+// The staging memory, in bytes of the host budget of a device, that a graph needs which was lowered for such a budget:
+// bounce buffers, messages and the largest task.
+int64_t needed_host_bytes(const Lowered& lowered, int64_t host_bytes, Runtime& runtime);
+
+// Of the host budget of a device.
+class HostBudgetError : public local::BudgetError {
+ public:
+  using BudgetError::BudgetError;
+};
+// Throws HostBudgetError on every rank, with the least that works on the rank that needs most, where a rank's host
+// budget is too small for the graph; `needed(bytes)` is needed_host_bytes() of a graph for another budget. Collective.
+void check_host_budget(const Lowered& lowered, const std::function<int64_t(int64_t host_bytes)>& needed,
+                       Runtime& runtime);
 
 // The name of the task that needs most, of all ranks; the same on every rank. Collective.
 std::string largest_task(const scheduler::Graph& graph, Runtime& runtime);

@@ -47,7 +47,7 @@ plan::Plan plan_with(const plan::PlanOptions& options, const Nodes& nodes) {
 
 std::vector<Sink> sinks_of(const plan::Plan& plan, Sink::Kind kind) {
   std::vector<Sink> sinks;
-  for (const plan::ArrayRef& result : plan.results) sinks.push_back({kind, result, {}});
+  for (const plan::ArrayRef& result : plan.results) sinks.push_back({kind, result});
   return sinks;
 }
 
@@ -68,8 +68,8 @@ int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
 }
 
 LoweringContext lowering_context(Runtime& runtime, Service* service) {
-  LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(), nullptr,
-                          service,        runtime.memory_bytes()};
+  LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(),    nullptr,
+                          service,        runtime.memory_bytes(),     runtime.host_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
   if (runtime.is_stealing()) {
     context.thieves = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kThievesOfDevice;
@@ -114,6 +114,14 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   }
   comm::agree(communicator, error, plan.hash);
   check_budget(lowered->graph, runtime);
+  check_host_budget(
+      *lowered,
+      [&](int64_t host_bytes) {
+        LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+        context.host_bytes = host_bytes;
+        return needed_host_bytes(*lower(plan, sinks, context), host_bytes, runtime);
+      },
+      runtime);
   exchange_fetches(*lowered, communicator, *service);
   allow_stealing(runtime, *service, lowered->graph);
   const auto datasets = datasets_of(plan);
@@ -138,12 +146,14 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     kept.push_back(
         std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks), &runtime.executor()));
   }
+  runtime.executor().forget_blocks();
   return kept;
 }
 
-// The least bytes per rank of the plan that is made for a budget of `memory_bytes`, and which task needs them.
-// Collective.
-std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, bool write, int64_t memory_bytes) {
+// The least bytes per rank of the plan that is made for a budget of `memory_bytes`, and which task needs them; `given`
+// are the sinks of its results. Collective.
+std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, const std::vector<Sink>& given,
+                                                    int64_t memory_bytes) {
   Runtime& runtime = Runtime::current();
   plan::PlanOptions options = plan_options();
   const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
@@ -151,7 +161,8 @@ std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, bool wri
   runtime.communicator().all_reduce(for_tasks, comm::ReduceOp::min);
   options.memory_bytes = std::max<int64_t>(for_tasks[0], 1);
   const plan::Plan plan = plan_with(options, nodes);
-  const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
+  std::vector<Sink> sinks = given;
+  for (size_t i = 0; i < sinks.size(); ++i) sinks[i].array = plan.results[i];
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
   context.memory_bytes = 0;  // chunks do not share tasks
   const auto lowered = lower(plan, sinks, context);
@@ -209,12 +220,13 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
                                                   const std::vector<Sink>& sinks) {
   try {
     return execute(plan, sinks);
+  } catch (const HostBudgetError&) {
+    throw;
   } catch (const local::BudgetError& error) {
     // The plan for a larger budget may have larger chunks and need more, so it is made anew for each budget tried.
-    const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
     std::string task;  // of the least that has worked
     const auto works = [&](int64_t bytes) {
-      auto [least, largest] = least_bytes_of_plan(nodes, write, bytes);
+      auto [least, largest] = least_bytes_of_plan(nodes, sinks, bytes);
       if (least > bytes) return false;
       task = std::move(largest);
       return true;

@@ -133,6 +133,13 @@ std::unique_ptr<OutputFile> OutputFile::create(const std::string& file, std::vec
   return format_to_write(file).create(file, std::move(specs), overwrite);
 }
 
+std::vector<std::byte> Writer::encode(const local::Dims& chunk, const void* from, const local::Dims& count) const {
+  std::vector<std::byte> scratch(static_cast<size_t>(encode_scratch_bytes()));
+  const std::span<const std::byte> encoded =
+      encode(chunk, from, local::detail::contiguous_strides(count, local::itemsize(spec().dtype)), count, scratch);
+  return {encoded.begin(), encoded.end()};
+}
+
 std::string Writer::serialize() const { return tagged(format().name(), layout()); }
 
 std::shared_ptr<Writer> Writer::deserialize(const std::string& bytes) {

@@ -129,29 +129,60 @@ void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t ite
   if (now.data() != out.data()) std::memcpy(out.data(), now.data(), out.size());
 }
 
-std::vector<std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize,
-                                    std::vector<std::byte> chunk) {
+namespace {
+
+std::vector<uint32_t> values_of(const Filter& filter, const Codec& codec, int64_t itemsize, size_t chunk_bytes) {
+  return filter.values.empty() ? codec.values(filter, itemsize, static_cast<int64_t>(chunk_bytes)) : filter.values;
+}
+
+const Codec& encoder_of(const Filter& filter) {
+  const Codec* const codec = find_codec(filter.kind);
+  if (!codec || !codec->encode) throw local::NotSupported(fmt::format("filter {} cannot be written", filter.name));
+  return *codec;
+}
+
+}  // namespace
+
+int64_t encode_scratch_bytes(const std::vector<Filter>& filters, int64_t itemsize, int64_t chunk_bytes) {
+  auto bytes = static_cast<size_t>(chunk_bytes);
+  for (const Filter& filter : filters) {
+    if (filter.kind == Filter::Kind::fletcher32) {
+      bytes += kChecksumBytes;
+    } else if (filter.kind != Filter::Kind::shuffle) {
+      const Codec& codec = encoder_of(filter);
+      bytes = codec.most_bytes(values_of(filter, codec, itemsize, bytes), bytes);
+    }
+  }
+  return 2 * static_cast<int64_t>(bytes);
+}
+
+std::span<const std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize, int64_t chunk_bytes,
+                                        std::span<std::byte> scratch) {
+  // Filters take turns between the halves.
+  const size_t half = scratch.size() / 2;
+  std::span<std::byte> now = scratch.first(static_cast<size_t>(chunk_bytes));
+  std::span<std::byte> other = scratch.last(half);
+  const auto turn = [&](size_t bytes) {
+    now = other.first(bytes);
+    other = now.data() == scratch.data() ? scratch.last(half) : scratch.first(half);
+  };
   for (const Filter& filter : filters) {
     if (filter.kind == Filter::Kind::shuffle) {
       const size_t item = shuffled_item(filter, itemsize);
       if (item == 1) continue;
-      std::vector<std::byte> to(chunk.size());
-      shuffle(chunk.data(), to.data(), chunk.size(), item);
-      chunk = std::move(to);
+      shuffle(now.data(), other.data(), now.size(), item);
+      turn(now.size());
     } else if (filter.kind == Filter::Kind::fletcher32) {
-      const uint32_t sum = fletcher32(chunk);
-      const size_t at = chunk.size();
-      chunk.resize(at + sizeof sum);
-      std::memcpy(chunk.data() + at, &sum, sizeof sum);
+      const uint32_t sum = fletcher32(now);
+      QUARRY_CHECK(now.size() + sizeof sum <= half);
+      std::memcpy(now.data() + now.size(), &sum, sizeof sum);
+      now = {now.data(), now.size() + sizeof sum};
     } else {
-      const Codec* const codec = find_codec(filter.kind);
-      if (!codec || !codec->encode) throw local::NotSupported(fmt::format("filter {} cannot be written", filter.name));
-      const auto values =
-          filter.values.empty() ? codec->values(filter, itemsize, static_cast<int64_t>(chunk.size())) : filter.values;
-      chunk = codec->encode(values, chunk);
+      const Codec& codec = encoder_of(filter);
+      turn(codec.encode(values_of(filter, codec, itemsize, now.size()), now, other));
     }
   }
-  return chunk;
+  return now;
 }
 
 }  // namespace quarry::io::hdf5

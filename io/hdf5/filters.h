@@ -22,8 +22,13 @@ int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_b
 void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t itemsize,
                   std::span<const std::byte> stored, std::span<std::byte> out, std::span<std::byte> scratch);
 
-// Applies `filters` to a whole chunk.
-std::vector<std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize, std::vector<std::byte> chunk);
+// Bytes of scratch that encode_chunk() works in; the same for every chunk of the data set.
+int64_t encode_scratch_bytes(const std::vector<Filter>& filters, int64_t itemsize, int64_t chunk_bytes);
+
+// Applies `filters` to a whole chunk, which is at the beginning of `scratch`, of as many bytes as
+// encode_scratch_bytes() says. Returns where the encoded bytes are in it.
+std::span<const std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize, int64_t chunk_bytes,
+                                        std::span<std::byte> scratch);
 
 // Byte b of element e goes to b * elements + e; bytes beyond the last whole element are copied.
 void shuffle(const std::byte* from, std::byte* to, size_t bytes, size_t itemsize);

@@ -69,7 +69,11 @@ class NumberWriter final : public io::Writer {
                    std::span(static_cast<const std::byte*>(from), bytes));
     written_ += static_cast<int64_t>(bytes);
   }
-  std::vector<std::byte> encode(const local::Dims&, const void*, const local::Dims&) const override { return {}; }
+  std::span<const std::byte> encode(const local::Dims&, const void*, const local::Dims&, const local::Dims&,
+                                    std::span<std::byte>) const override {
+    return {};
+  }
+  int64_t encode_scratch_bytes() const override { return 0; }
   void sync() const override {}
   int64_t bytes_written() const override { return written_; }
 

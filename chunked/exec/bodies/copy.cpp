@@ -219,6 +219,10 @@ int64_t PullBody::scratch_bytes(const Pull& pull, const local::Device& device) {
                                        local::element_count(pull.hyperslab.count) * pull.hyperslab.itemsize);
 }
 
+int64_t PullBody::staging_bytes(int64_t bytes, int64_t host_bytes) {
+  return std::min(local::memory_policy::staging_piece_bytes(host_bytes), std::max<int64_t>(bytes, 1));
+}
+
 void PullBody::run(scheduler::TaskRun& run) {
   const Pull& pull = pulls_[static_cast<size_t>(run.index)];
   if (run.context.device.kind != local::DeviceKind::cpu) {
@@ -236,8 +240,8 @@ void PullBody::run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab
     return;
   }
   const HyperslabRuns runs(hyperslab);
-  const int64_t piece = local::memory_policy::staging_piece_bytes(executor_->host_budget().limit_bytes());
-  const local::Buffer staging(std::min(piece, std::max<int64_t>(runs.bytes(), 1)), executor_->staging(), nullptr);
+  const local::Buffer staging(staging_bytes(runs.bytes(), executor_->host_budget().limit_bytes()), executor_->staging(),
+                              nullptr);
   for (int64_t begin = 0; begin < runs.bytes(); begin += staging.bytes()) {
     const int64_t bytes = std::min(staging.bytes(), runs.bytes() - begin);
     runs.read(begin, bytes, static_cast<std::byte*>(staging.data()), {},

@@ -64,6 +64,8 @@ class PullBody : public scheduler::TaskBody {
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
   static int64_t scratch_bytes(const Pull& pull, const local::Device& device);
+  // Of a task that takes so many bytes out of a block, on a device with that host budget.
+  static int64_t staging_bytes(int64_t bytes, int64_t host_bytes);
 
  private:
   void run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab) const;

@@ -35,15 +35,10 @@ class Staging {
   void* data_;
 };
 
-// How much one of an executor's io threads stages at a time.
-int64_t staging_piece_bytes(scheduler::Executor& executor) {
-  return local::memory_policy::staging_piece_bytes(executor.host_budget().limit_bytes());
-}
-
 // Splits a region along its outermost non-trivial axis into parts of about `bytes`, whole file chunks where the data
-// set has them.
-std::vector<Region> split(const Region& region, int64_t itemsize, int64_t bytes,
-                          const std::optional<Dims>& file_chunks) {
+// set has them; into no more than `most`, which then are the first ones. All but the first and the last are alike.
+std::vector<Region> split(const Region& region, int64_t itemsize, int64_t bytes, const std::optional<Dims>& file_chunks,
+                          size_t most = SIZE_MAX) {
   int axis = 0;
   while (axis < region.ndim() && region.count[axis] == 1) ++axis;
   const int64_t total = region.elements() * itemsize;
@@ -54,7 +49,7 @@ std::vector<Region> split(const Region& region, int64_t itemsize, int64_t bytes,
     rows = std::max(chunk, rows / chunk * chunk);
   }
   std::vector<Region> parts;
-  for (int64_t first = 0; first < region.count[axis];) {
+  for (int64_t first = 0; first < region.count[axis] && parts.size() < most;) {
     // The first part ends at a multiple of the file's chunks, so that no chunk is decoded twice.
     int64_t count = rows;
     if (first == 0 && file_chunks && region.step[axis] == 1) count -= region.start[axis] % (*file_chunks)[axis];
@@ -67,6 +62,29 @@ std::vector<Region> split(const Region& region, int64_t itemsize, int64_t bytes,
   }
   return parts;
 }
+
+using local::memory_policy::staging_piece_bytes;
+
+// How a region is read to a device: two pieces of staging memory in turn, so that one is filled from the file while the
+// other travels. Only compressed chunks have to be read whole. All of a task's staging memory is asked for at once:
+// tasks that wait for it hold none.
+struct StagedRead {
+  std::vector<Region> parts;
+  int64_t part_bytes = 0, scratch_bytes = 0;
+
+  StagedRead(const io::Dataset& dataset, const Region& region, int64_t host_bytes, size_t most_parts = SIZE_MAX) {
+    const io::DatasetInfo& info = dataset.info();
+    const int64_t itemsize = local::itemsize(info.dtype);
+    parts = split(region, itemsize, staging_piece_bytes(host_bytes), info.filters.empty() ? std::nullopt : info.chunks,
+                  most_parts);
+    for (const Region& part : parts) {
+      part_bytes = std::max(part_bytes, align_up(part.elements() * itemsize, local::kAllocationAlignment));
+      scratch_bytes = std::max(scratch_bytes, dataset.read_scratch_bytes(part));
+    }
+  }
+  size_t halves() const { return std::min<size_t>(2, parts.size()); }
+  int64_t bytes() const { return static_cast<int64_t>(halves()) * part_bytes + scratch_bytes; }
+};
 
 }  // namespace
 
@@ -99,6 +117,10 @@ class ReadBody::Diagonal {
   }
   int64_t unit_bytes() const { return unit_bytes_; }
   int64_t units() const { return units_; }
+  // That a staging piece takes.
+  int64_t staged_units(int64_t host_bytes) const {
+    return std::clamp<int64_t>(staging_piece_bytes(host_bytes) / std::max<int64_t>(unit_bytes_, 1), 1, units_);
+  }
 
   int64_t scratch_bytes() const {
     const Region largest = box(0, most_);
@@ -183,6 +205,14 @@ int64_t ReadBody::scratch_bytes(const Box& box, const local::Device& device) con
   return box.together.empty() ? dataset_->read_scratch_bytes(box.region) : Diagonal(*dataset_, box).scratch_bytes();
 }
 
+int64_t ReadBody::staging_bytes(const io::Dataset& dataset, const Box& box, int64_t host_bytes) {
+  if (box.region.elements() == 0) return 0;
+  if (box.together.empty()) return StagedRead(dataset, box.region, host_bytes, /*most_parts=*/2).bytes();
+  const Diagonal diagonal(dataset, box);
+  return align_up(diagonal.staged_units(host_bytes) * diagonal.unit_bytes(), local::kAllocationAlignment) +
+         diagonal.scratch_bytes();
+}
+
 void ReadBody::run(scheduler::TaskRun& run) {
   const Box& box = boxes_[static_cast<size_t>(run.index)];
   if (box.together.empty())
@@ -199,8 +229,7 @@ void ReadBody::read(const Diagonal& diagonal, scheduler::TaskRun& run) const {
     diagonal.read(0, diagonal.units(), block, {scratch, static_cast<size_t>(scratch_bytes)});
     return;
   }
-  const int64_t piece = staging_piece_bytes(*executor_) / std::max<int64_t>(diagonal.unit_bytes(), 1);
-  const int64_t together = std::clamp<int64_t>(piece, 1, diagonal.units());
+  const int64_t together = diagonal.staged_units(executor_->host_budget().limit_bytes());
   const int64_t part_bytes = align_up(together * diagonal.unit_bytes(), local::kAllocationAlignment);
   const Staging staging(*executor_, part_bytes + scratch_bytes);
   for (int64_t done = 0; done < diagonal.units() && !run.is_cancelled(); done += together) {
@@ -221,20 +250,11 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
     dataset_->read(region, block, {scratch, static_cast<size_t>(scratch_bytes)});
     return;
   }
-  // Two staging pieces in turn: one is filled from the file while the other travels to the device. Only compressed
-  // chunks have to be read whole. All of a task's staging memory is asked for at once: tasks that wait for it hold
-  // none.
-  const io::DatasetInfo& info = dataset_->info();
-  const std::vector<Region> parts =
-      split(region, itemsize, staging_piece_bytes(*executor_), info.filters.empty() ? std::nullopt : info.chunks);
-  int64_t part_bytes = 0, scratch_bytes = 0;
-  for (const Region& part : parts) {
-    part_bytes = std::max(part_bytes, align_up(part.elements() * itemsize, local::kAllocationAlignment));
-    scratch_bytes = std::max(scratch_bytes, dataset_->read_scratch_bytes(part));
-  }
+  const StagedRead staged(*dataset_, region, executor_->host_budget().limit_bytes());
+  const auto& [parts, part_bytes, scratch_bytes] = staged;
   local::Backend& backend = local::backend(run.context.device.kind);
-  const size_t halves_used = std::min<size_t>(2, parts.size());
-  const Staging staging(*executor_, static_cast<int64_t>(halves_used) * part_bytes + scratch_bytes);
+  const size_t halves_used = staged.halves();
+  const Staging staging(*executor_, staged.bytes());
   struct Half {
     std::byte* data;
     std::unique_ptr<local::DeviceEvent> copied;
@@ -288,25 +308,42 @@ std::string WriteBody::name(int64_t index) const {
   return fmt::format("write {}[{}]", label_, place(grid_.chunk(index)));
 }
 
+int64_t WriteBody::scratch_bytes(const local::Device& device) const {
+  return device.kind == local::DeviceKind::cpu ? scratch_bytes_ : 0;  // it is staging memory
+}
+
+std::vector<Region> WriteBody::parts(const Region& chunk, int64_t itemsize, int64_t host_bytes, size_t most) const {
+  if (whole_ || chunk.elements() == 0) return {chunk};
+  return split(chunk, itemsize, staging_piece_bytes(host_bytes), std::nullopt, most);
+}
+
+int64_t WriteBody::staging_bytes(int64_t chunk, int64_t itemsize, int64_t host_bytes) const {
+  const Region first = parts(grid_.chunk(chunk), itemsize, host_bytes, /*most=*/1).front();
+  return align_up(first.elements() * itemsize, local::kAllocationAlignment) + scratch_bytes_;
+}
+
 void WriteBody::run(scheduler::TaskRun& run) {
   const Region chunk = grid_.chunk(run.index);
+  const auto scratch_size = static_cast<size_t>(scratch_bytes_);
   if (run.context.device.kind == local::DeviceKind::cpu) {
-    write_(chunk, run.inputs[0].data);
+    void* const scratch =
+        scratch_bytes_ > 0 ? run.context.memory->allocate(scratch_bytes_, run.context.stream) : nullptr;
+    write_(chunk, run.inputs[0].data, {static_cast<std::byte*>(scratch), scratch_size});
     return;
   }
   const int64_t bytes = run.inputs[0].bytes;
   const int64_t elements = chunk.elements();
   if (elements == 0) return;
   const int64_t itemsize = bytes / elements;
-  const std::vector<Region> parts =
-      whole_ ? std::vector<Region>{chunk} : split(chunk, itemsize, staging_piece_bytes(*executor_), std::nullopt);
-  const Staging host(*executor_, parts.front().elements() * itemsize);
+  const std::vector<Region> all = parts(chunk, itemsize, executor_->host_budget().limit_bytes());
+  const int64_t most_bytes = align_up(all.front().elements() * itemsize, local::kAllocationAlignment);
+  const Staging host(*executor_, most_bytes + scratch_bytes_);
   const auto* from = static_cast<const std::byte*>(run.inputs[0].data);
-  for (const Region& part : parts) {
+  for (const Region& part : all) {
     const int64_t part_bytes = part.elements() * itemsize;
     run.context.stream->copy(host.data(), from, part_bytes);
     run.context.stream->synchronize();
-    write_(part, host.data());
+    write_(part, host.data(), {host.data() + most_bytes, scratch_size});
     from += part_bytes;
   }
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class ReadBody : public scheduler::TaskBody {
   // A region that need not be one of those added, into the first output of `run`.
   void read(const Region& region, scheduler::TaskRun& run) const;
   int64_t scratch_bytes(const Box& box, const local::Device& device) const;
+  // Of a task on a device with a host budget of so many bytes.
+  static int64_t staging_bytes(const io::Dataset& dataset, const Box& box, int64_t host_bytes);
 
  private:
   class Diagonal;
@@ -82,22 +85,30 @@ class UploadBody : public scheduler::TaskBody {
 // Hands a finished chunk to a sink, in host memory; on a GPU in parts, unless the sink wants chunks whole.
 class WriteBody : public scheduler::TaskBody {
  public:
-  WriteBody(Grid grid, std::string label, scheduler::Executor* executor, bool whole,
-            std::function<void(const Region&, const void*)> write)
+  // Of one sink. `whole` and `scratch_bytes` are what it wants, `write` what it does (lowering.h).
+  using Write = std::function<void(const Region&, const void*, std::span<std::byte> scratch)>;
+  WriteBody(Grid grid, std::string label, scheduler::Executor* executor, bool whole, int64_t scratch_bytes, Write write)
       : grid_(std::move(grid)),
         label_(std::move(label)),
         executor_(executor),
         whole_(whole),
+        scratch_bytes_(scratch_bytes),
         write_(std::move(write)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(const local::Device& device) const;
+  // Of the task of that chunk, on a device with a host budget of so many bytes.
+  int64_t staging_bytes(int64_t chunk, int64_t itemsize, int64_t host_bytes) const;
 
  private:
+  std::vector<Region> parts(const Region& chunk, int64_t itemsize, int64_t host_bytes, size_t most = SIZE_MAX) const;
+
   Grid grid_;
   std::string label_;
   scheduler::Executor* executor_;
   bool whole_;
-  std::function<void(const Region&, const void*)> write_;
+  int64_t scratch_bytes_;
+  Write write_;
 };
 
 }  // namespace quarry::exec

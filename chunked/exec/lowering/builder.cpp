@@ -158,6 +158,7 @@ BlockId Builder::pull(const plan::Input& input, const Access& access) {
   const int64_t scratch = PullBody::scratch_bytes(taken, context_.device);
   add_transfer(TaskKind::copy, QueueKind::io, pull_number_, pull_body_->add(std::move(taken)),
                {scratch, bytes, /*visits=*/true}, {from}, part);
+  note_staging([&](int64_t host_bytes) { return PullBody::staging_bytes(bytes, host_bytes); });
   received_.emplace(memo, part);
   return part;
 }
@@ -170,6 +171,7 @@ BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Access&
   const BlockId packed = add_block(bytes);
   add_transfer(TaskKind::read, QueueKind::io, number, body->add(box),
                {body->scratch_bytes(box, context_.device), bytes}, {}, packed);
+  note_staging([&](int64_t host_bytes) { return ReadBody::staging_bytes(*dataset, box, host_bytes); });
   result_->read_bytes += bytes;
   return packed;
 }

@@ -88,6 +88,14 @@ class Builder {
                    scheduler::TaskKind kind = scheduler::TaskKind::compute) {
     add_task(kind, scheduler::QueueKind::compute, body, index, priority, cost, inputs, outputs);
   }
+  // Of the last task: bytes_with(host budget) of staging memory that it wants at once, on a device.
+  void note_staging(const auto& bytes_with) {
+    if (device().kind == local::DeviceKind::cpu) return;
+    const int64_t bytes = bytes_with(context_.host_bytes);
+    if (bytes <= result_->staging_bytes) return;
+    result_->staging_bytes = bytes;
+    result_->most_staging = result_->graph.task_count() - 1;
+  }
   CopyRules copy_rules() const;
   // What a task costs that copies segments, found by the rules, to so many bytes.
   Cost copy_cost(const std::vector<CopySegment>& segments, int64_t bytes) const {

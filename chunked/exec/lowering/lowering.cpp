@@ -19,9 +19,10 @@ void lower_sink(Builder& builder, const Sink& sink) {
   const plan::Stage& stage = builder.stage();
   const auto& output = stage.outputs[static_cast<size_t>(sink.array.output)];
   int32_t number = -1;
+  WriteBody* body = nullptr;
   if (sink.kind == Sink::Kind::write)
-    number =
-        builder.add_body<WriteBody>(output.grid, stage.label, builder.context().executor, sink.whole, sink.write).first;
+    std::tie(number, body) = builder.add_body<WriteBody>(output.grid, stage.label, builder.context().executor,
+                                                         sink.whole, sink.scratch_bytes, sink.write);
   const bool late = stage.is_barrier(sink.array.output);
   const auto [first, last] = builder.owned(output.grid.count());
   for (int64_t chunk = first; chunk < last; ++chunk) {
@@ -32,7 +33,10 @@ void lower_sink(Builder& builder, const Sink& sink) {
     }
     const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
     builder.add_task(scheduler::TaskKind::write, scheduler::QueueKind::io, number, chunk,
-                     {late ? kProgressEnd : builder.progress(chunk), kSink}, {0, bytes}, {block}, {});
+                     {late ? kProgressEnd : builder.progress(chunk), kSink},
+                     {body->scratch_bytes(builder.device()), bytes}, {block}, {});
+    builder.note_staging(
+        [&](int64_t host_bytes) { return body->staging_bytes(chunk, local::itemsize(output.dtype), host_bytes); });
     result.write_bytes += bytes;
   }
 }

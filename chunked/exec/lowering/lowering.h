@@ -9,8 +9,10 @@
 // interleave, so they die young.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,9 +32,10 @@ struct Sink {
   enum class Kind : uint8_t { persist, write };
   Kind kind = Kind::persist;
   plan::ArrayRef array;
-  // write: a chunk or a part of it in host memory, C order; called from io threads.
-  std::function<void(const Region& box, const void* data)> write;
-  bool whole = false;  // write: only whole chunks (filtered files)
+  // write: a chunk or a part of it in host memory, C order, and host memory to work in; called from io threads.
+  std::function<void(const Region& box, const void* data, std::span<std::byte> scratch)> write = {};
+  bool whole = false;         // write: only whole chunks (filtered files)
+  int64_t scratch_bytes = 0;  // write: what it works in
 };
 
 // Tasks per stage that steal chunks of other ranks, on a device: each in a thread of the worker queue, so that one
@@ -46,6 +49,7 @@ struct LoweringContext {
   scheduler::Executor* executor = nullptr;  // staging; null when only planning
   Service* service = nullptr;               // fetches; null when only planning
   int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
+  int64_t host_bytes = 0;                   // device kinds: budget per rank of staging memory
   int thieves = 0;                          // tasks per stage that steal chunks of other ranks; 0: chunks stay
 };
 
@@ -61,6 +65,9 @@ struct Lowered {
   std::vector<std::shared_ptr<StoredArray>> stored;        // that the plan reads, the same order on every rank
   std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
+  // Device kinds: the most staging memory that a task wants at once, and which one.
+  int64_t staging_bytes = 0;
+  scheduler::TaskId most_staging = -1;
   bool grouped = false;  // some tasks take more memory at once than they would in a smaller budget
 };
 

@@ -78,12 +78,16 @@ std::vector<uint32_t> deflate_values(const Filter& filter, int64_t, int64_t) {
   return {static_cast<uint32_t>(std::clamp(filter.level, 0, 9))};
 }
 
-std::vector<std::byte> encode_deflate(Values values, Bytes chunk) {
-  libdeflate_compressor* const with = deflater(static_cast<int>(std::min(value_or(values, 0, 6), 9u)));
-  std::vector<std::byte> out(libdeflate_zlib_compress_bound(with, chunk.size()));
-  out.resize(libdeflate_zlib_compress(with, chunk.data(), chunk.size(), out.data(), out.size()));
-  QUARRY_CHECK(!out.empty());
-  return out;
+libdeflate_compressor* deflater(Values values) {
+  return deflater(static_cast<int>(std::min(value_or(values, 0, 6), 9u)));
+}
+
+size_t most_deflate(Values values, size_t bytes) { return libdeflate_zlib_compress_bound(deflater(values), bytes); }
+
+size_t encode_deflate(Values values, Bytes chunk, std::span<std::byte> out) {
+  const size_t bytes = libdeflate_zlib_compress(deflater(values), chunk.data(), chunk.size(), out.data(), out.size());
+  QUARRY_CHECK(bytes > 0);
+  return bytes;
 }
 
 // ---- LZ4: the chunk's bytes (8) and a block's (4), then every block behind its stored bytes (4) ----
@@ -121,34 +125,33 @@ std::optional<size_t> decode_lz4(Values, Bytes stored, std::span<std::byte> out)
 
 std::vector<uint32_t> lz4_values(const Filter&, int64_t, int64_t) { return {}; }
 
-void append_big_endian(std::vector<std::byte>& out, uint64_t value, size_t width) {
-  for (size_t i = width; i-- > 0;) out.push_back(static_cast<std::byte>(value >> 8 * i));
+void put_big_endian(std::span<std::byte> out, size_t at, uint64_t value, size_t width) {
+  for (size_t i = 0; i < width; ++i) out[at + i] = static_cast<std::byte>(value >> 8 * (width - 1 - i));
 }
 
-std::vector<std::byte> encode_lz4(Values, Bytes chunk) {
-  constexpr size_t kBlock = size_t{1} << 30;
-  const size_t block = std::clamp<size_t>(chunk.size(), 1, kBlock);
-  std::vector<std::byte> out;
-  out.reserve(kLz4Head + chunk.size() + chunk.size() / 128 + 64);
-  append_big_endian(out, chunk.size(), 8);
-  append_big_endian(out, block, 4);
+constexpr size_t kLz4Block = size_t{1} << 30;
+
+size_t most_lz4(Values, size_t bytes) { return kLz4Head + 4 * (bytes / kLz4Block + 1) + bytes; }
+
+size_t encode_lz4(Values, Bytes chunk, std::span<std::byte> out) {
+  const size_t block = std::clamp<size_t>(chunk.size(), 1, kLz4Block);
+  put_big_endian(out, 0, chunk.size(), 8);
+  put_big_endian(out, 8, block, 4);
+  size_t at = kLz4Head;
   for (size_t done = 0; done < chunk.size(); done += block) {
     const Bytes part = chunk.subspan(done, std::min(block, chunk.size() - done));
-    const size_t head = out.size();
-    append_big_endian(out, 0, 4);
-    out.resize(head + 4 + part.size());
     // Nothing where it would not become smaller: then it is stored as it is.
     int packed =
-        LZ4_compress_default(reinterpret_cast<const char*>(part.data()), reinterpret_cast<char*>(out.data() + head + 4),
+        LZ4_compress_default(reinterpret_cast<const char*>(part.data()), reinterpret_cast<char*>(out.data() + at + 4),
                              static_cast<int>(part.size()), static_cast<int>(part.size() - 1));
     if (packed <= 0) {
-      std::memcpy(out.data() + head + 4, part.data(), part.size());
+      std::memcpy(out.data() + at + 4, part.data(), part.size());
       packed = static_cast<int>(part.size());
     }
-    for (size_t i = 0; i < 4; ++i) out[head + i] = static_cast<std::byte>(static_cast<unsigned>(packed) >> 8 * (3 - i));
-    out.resize(head + 4 + static_cast<size_t>(packed));
+    put_big_endian(out, at, static_cast<uint64_t>(packed), 4);
+    at += 4 + static_cast<size_t>(packed);
   }
-  return out;
+  return at;
 }
 
 // ---- Zstandard: one frame ----
@@ -163,15 +166,15 @@ std::vector<uint32_t> zstd_values(const Filter& filter, int64_t, int64_t) {
   return {static_cast<uint32_t>(std::clamp(filter.level, 1, ZSTD_maxCLevel()))};
 }
 
-std::vector<std::byte> encode_zstd(Values values, Bytes chunk) {
+size_t most_zstd(Values, size_t bytes) { return ZSTD_compressBound(bytes); }
+
+size_t encode_zstd(Values values, Bytes chunk, std::span<std::byte> out) {
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeBy<ZSTD_freeCCtx>> context(ZSTD_createCCtx());
   if (!context) no_memory("compression");
-  std::vector<std::byte> out(ZSTD_compressBound(chunk.size()));
   const size_t bytes = ZSTD_compressCCtx(context.get(), out.data(), out.size(), chunk.data(), chunk.size(),
                                          static_cast<int>(value_or(values, 0, ZSTD_CLEVEL_DEFAULT)));
   if (ZSTD_isError(bytes)) no_memory("compression");
-  out.resize(bytes);
-  return out;
+  return bytes;
 }
 
 // ---- Blosc: its own container ----
@@ -205,19 +208,19 @@ std::vector<uint32_t> blosc_values(const Filter& filter, int64_t itemsize, int64
           BLOSC_LZ4};
 }
 
-std::vector<std::byte> encode_blosc(Values values, Bytes chunk) {
+size_t most_blosc(Values, size_t bytes) { return bytes + BLOSC_MAX_OVERHEAD; }
+
+size_t encode_blosc(Values values, Bytes chunk, std::span<std::byte> out) {
   const char* compressor = nullptr;
   if (blosc_compcode_to_compname(static_cast<int>(value_or(values, kBloscCompressor, BLOSC_LZ4)), &compressor) < 0)
     throw local::NotSupported("this Blosc library lacks the compressor that the data set names");
   if (chunk.size() > BLOSC_MAX_BUFFERSIZE) throw local::NotSupported("blosc takes chunks of less than 2 GiB");
-  std::vector<std::byte> out(chunk.size() + BLOSC_MAX_OVERHEAD);
   const int bytes = blosc_compress_ctx(static_cast<int>(value_or(values, kBloscLevel, 5)),
                                        static_cast<int>(value_or(values, kBloscShuffle, BLOSC_SHUFFLE)),
                                        value_or(values, kBloscElement, 1), chunk.size(), chunk.data(), out.data(),
                                        out.size(), compressor, /*blocksize=*/0, /*numinternalthreads=*/1);
   QUARRY_CHECK(bytes > 0);
-  out.resize(static_cast<size_t>(bytes));
-  return out;
+  return static_cast<size_t>(bytes);
 }
 
 // ---- Others that are read ----
@@ -305,15 +308,15 @@ std::optional<size_t> decode_zstd(Bytes stored, std::span<std::byte> out) {
 std::span<const Codec> codecs() {
   using Kind = Filter::Kind;
   static constexpr Codec kCodecs[] = {
-      {Kind::deflate, 1, 0, decode_deflate, unknown_bytes, deflate_values, encode_deflate},
+      {Kind::deflate, 1, 0, decode_deflate, unknown_bytes, deflate_values, most_deflate, encode_deflate},
       {Kind::szip, 4, 0, decode_szip, szip_bytes},
       {Kind::bzip2, 307, 0, decode_bzip2, unknown_bytes},
       {Kind::lzf, 32000, 0, decode_lzf, lzf_bytes},
-      {Kind::blosc, 32001, kBloscLevel, decode_blosc, blosc_bytes, blosc_values, encode_blosc},
-      {Kind::lz4, 32004, 0, decode_lz4, lz4_bytes, lz4_values, encode_lz4},
+      {Kind::blosc, 32001, kBloscLevel, decode_blosc, blosc_bytes, blosc_values, most_blosc, encode_blosc},
+      {Kind::lz4, 32004, 0, decode_lz4, lz4_bytes, lz4_values, most_lz4, encode_lz4},
       {Kind::bitshuffle, 32008, 0, decode_bitshuffle, bitshuffle_bytes},
       {Kind::zstd, 32015, 0, [](Values, Bytes stored, std::span<std::byte> out) { return decode_zstd(stored, out); },
-       zstd_bytes, zstd_values, encode_zstd},
+       zstd_bytes, zstd_values, most_zstd, encode_zstd},
   };
   return kCodecs;
 }

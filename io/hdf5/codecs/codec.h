@@ -25,9 +25,11 @@ struct Codec {
   // How many bytes that will be, where parameters or stream say so. Not to be believed.
   std::optional<uint64_t> (*decoded_bytes)(Values values, Bytes stored);
 
-  // Of those that quarry writes: the parameters of a new data set, and its encoder.
+  // Of those that quarry writes: the parameters of a new data set, the most bytes that its chunks take, and the
+  // encoder, which writes to `out` of so many bytes and gives the number of bytes.
   std::vector<uint32_t> (*values)(const Filter& filter, int64_t itemsize, int64_t chunk_bytes) = nullptr;
-  std::vector<std::byte> (*encode)(Values values, Bytes chunk) = nullptr;
+  size_t (*most_bytes)(Values values, size_t chunk_bytes) = nullptr;
+  size_t (*encode)(Values values, Bytes chunk, std::span<std::byte> out) = nullptr;
 };
 
 std::span<const Codec> codecs();

@@ -49,9 +49,9 @@ size_t filter(unsigned flags, size_t count, const unsigned* values, size_t bytes
     if (flags & H5Z_FLAG_REVERSE) {
       made = decoded(codec, {values, count}, given);
     } else {
-      const auto encoded = codec.encode({values, count}, given);
-      made = {allocated(encoded.size()), encoded.size()};
-      std::copy(encoded.begin(), encoded.end(), static_cast<std::byte*>(made.first.get()));
+      const size_t most = codec.most_bytes({values, count}, bytes);
+      made.first = allocated(most);
+      made.second = codec.encode({values, count}, given, {static_cast<std::byte*>(made.first.get()), most});
     }
     std::free(*buffer);
     *buffer = made.first.release();

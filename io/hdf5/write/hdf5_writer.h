@@ -23,7 +23,10 @@ class Hdf5Writer final : public Writer {
   const Format& format() const override { return hdf5::format(); }
   std::string layout() const override;
   void write(const local::Region& region, const void* from) override;
-  std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const override;
+  using Writer::encode;
+  std::span<const std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& strides,
+                                    const local::Dims& count, std::span<std::byte> scratch) const override;
+  int64_t encode_scratch_bytes() const override;
   void sync() const override;
   int64_t bytes_written() const override { return bytes_written_; }
   // Of a chunk that the creating rank stored.
@@ -31,6 +34,7 @@ class Hdf5Writer final : public Writer {
 
  private:
   const ByteFile& file() const;
+  int64_t chunk_bytes() const;
 
   const OutputSpec spec_;
   const StoredDataset stored_;

@@ -145,15 +145,27 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
   local::trace(std::move(event));
 }
 
-std::vector<std::byte> Hdf5Writer::encode(const Dims& chunk, const void* from, const Dims& count) const {
+int64_t Hdf5Writer::chunk_bytes() const {
+  return local::element_count(*stored_.info.chunks) * local::itemsize(stored_.info.dtype);
+}
+
+int64_t Hdf5Writer::encode_scratch_bytes() const {
+  return stored_.info.filters.empty()
+             ? 0
+             : hdf5::encode_scratch_bytes(stored_.info.filters, local::itemsize(stored_.info.dtype), chunk_bytes());
+}
+
+std::span<const std::byte> Hdf5Writer::encode(const Dims& chunk, const void* from, const Dims& strides,
+                                              const Dims& count, std::span<std::byte> scratch) const {
   const DatasetInfo& info = stored_.info;
   QUARRY_CHECK(info.chunks && chunk.size() == info.shape.size() && count.size() == info.shape.size());
-  const int64_t item = local::itemsize(info.dtype);
+  QUARRY_CHECK(static_cast<int64_t>(scratch.size()) >= encode_scratch_bytes());
   for (int d = 0; d < count.size(); ++d) QUARRY_CHECK(count[d] >= 0 && count[d] <= (*info.chunks)[d]);
-  std::vector<std::byte> bytes(static_cast<size_t>(local::element_count(*info.chunks) * item), std::byte{0});
-  copy_box(count, item, static_cast<const std::byte*>(from), local::contiguous_strides(count, item), bytes.data(),
+  const int64_t item = local::itemsize(info.dtype), bytes = chunk_bytes();
+  if (count != *info.chunks) std::memset(scratch.data(), 0, static_cast<size_t>(bytes));
+  copy_box(count, item, static_cast<const std::byte*>(from), strides, scratch.data(),
            local::contiguous_strides(*info.chunks, item));
-  return encode_chunk(info.filters, item, std::move(bytes));
+  return encode_chunk(info.filters, item, bytes, scratch);
 }
 
 void Hdf5Writer::sync() const {

@@ -71,6 +71,14 @@ Bytes chunk_of(size_t bytes, bool compressible) {
   return chunk;
 }
 
+Bytes encoded(const std::vector<Filter>& filters, const Bytes& chunk) {
+  const auto bytes = static_cast<int64_t>(chunk.size());
+  Bytes scratch(static_cast<size_t>(hdf5::encode_scratch_bytes(filters, 8, bytes)));
+  std::copy(chunk.begin(), chunk.end(), scratch.begin());
+  const auto out = hdf5::encode_chunk(filters, 8, bytes, scratch);
+  return {out.begin(), out.end()};
+}
+
 std::vector<Filter> all_of(Kind kind, int level) {
   return {{Kind::shuffle, 0, "shuffle"},
           {kind, level, std::string(find_kind(kind)->name)},
@@ -86,7 +94,7 @@ TEST(CodecsTest, WhatIsWrittenReadsBack) {
           SCOPED_TRACE(std::string(kind.name) + ":" + std::to_string(level) + " " + std::to_string(bytes));
           const Bytes chunk = chunk_of(bytes, compressible);
           for (const auto& filters : {all_of(kind.kind, level), {all_of(kind.kind, level)[1]}}) {
-            const Bytes stored = hdf5::encode_chunk(filters, 8, chunk);
+            const Bytes stored = encoded(filters, chunk);
             if (compressible && bytes > 4096 && (level > 0 || kind.most_level == 0)) {
               EXPECT_LT(stored.size(), bytes / 4);
             }
@@ -115,12 +123,12 @@ TEST(CodecsTest, AChecksumBelowTheCompressor) {
     std::vector<Filter> applied;
     for (size_t i = 0; i < filters.size(); ++i)
       if (!(mask >> i & 1u)) applied.push_back(filters[i]);
-    const Bytes stored = hdf5::encode_chunk(applied, 8, chunk);
+    const Bytes stored = encoded(applied, chunk);
     Bytes out(1000), scratch(static_cast<size_t>(hdf5::decode_scratch_bytes(filters, 1000)));
     hdf5::decode_chunk(filters, mask, 8, stored, out, scratch);
     EXPECT_EQ(out, chunk) << mask;
   }
-  Bytes stored = hdf5::encode_chunk({filters[0]}, 8, chunk);
+  Bytes stored = encoded({filters[0]}, chunk);
   stored[17] ^= std::byte{1};
   Bytes out(1000), scratch(static_cast<size_t>(hdf5::decode_scratch_bytes(filters, 1000)));
   EXPECT_NE(
