@@ -55,8 +55,11 @@ std::string Array::repr() const {
 std::ostream& operator<<(std::ostream& out, const Array& array) { return out << array.repr(); }
 
 std::vector<NdArray> to_host(std::span<const Array> arrays) {
+  const std::vector<expr::NodePtr> nodes = nodes_of(arrays);
   std::vector<NdArray> values;
-  for (const auto& stored : exec::persist(nodes_of(arrays))) values.push_back(exec::host_value(*stored));
+  std::vector<local::Reservation> reserved;
+  for (const auto& stored : exec::persist(nodes, nodes.size()))
+    values.push_back(exec::take_host_value(*stored, reserved));
   return values;
 }
 
@@ -84,9 +87,10 @@ Settled settle(std::span<const Array> values, std::span<const Array> keep) {
   for (const Array& value : values) nodes.push_back(expr::rechunk(value.node(), Grid::single(value.shape())));
   for (const Array& array : keep) nodes.push_back(array.node());
   Settled settled;
-  for (const auto& stored : exec::persist(nodes)) {
+  std::vector<local::Reservation> reserved;
+  for (const auto& stored : exec::persist(nodes, values.size())) {
     if (settled.values.size() < values.size())
-      settled.values.push_back(exec::host_value(*stored));
+      settled.values.push_back(exec::take_host_value(*stored, reserved));
     else
       settled.kept.push_back(array_of(stored));
   }

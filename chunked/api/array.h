@@ -116,7 +116,9 @@ class Array : public local::ArrayMethods<Array, Array> {
   Array topk(int64_t k, int64_t axis = -1) const;
   Array argtopk(int64_t k, int64_t axis = -1) const;
 
-  // Blocking, collective. The value on every rank, in host memory.
+  // Blocking, collective. The value on every rank, in host memory that is the caller's: the budget holds it only until
+  // it is complete. Throws BudgetError, before anything runs, where it does not fit the memory budget of every rank (on
+  // GPUs: device and host budget together); to_hdf5() writes arrays of any size.
   NdArray to_host() const;
   // Computes and keeps the chunks with their owners, in memory or spilled.
   Array persist() const;
@@ -290,7 +292,8 @@ requires(sizeof...(Terms) > 0) auto Array::operator()(const Terms&... terms) & {
 // As repr(): std::cout << x.
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
-// Several arrays in one plan: shared parts run once. Collective.
+// Several arrays in one plan: shared parts run once. Collective. to_host() throws BudgetError where the values together
+// do not fit the memory budget.
 std::vector<NdArray> to_host(std::span<const Array> arrays);
 std::vector<Array> persist(std::span<const Array> arrays);
 

@@ -28,12 +28,16 @@ class StoredArray {
   const local::NdArray& value() const { return *replicated_; }
   // Whether tasks of that executor can read it.
   bool is_in(const scheduler::Executor& executor) const { return replicated() || &executor == executor_; }
-  const std::shared_ptr<scheduler::StoredBlock>& block(int64_t chunk) const {
-    QUARRY_CHECK(chunk >= first_ && chunk - first_ < static_cast<int64_t>(blocks_.size()));
-    return blocks_[static_cast<size_t>(chunk - first_)];
-  }
+  const std::shared_ptr<scheduler::StoredBlock>& block(int64_t chunk) const { return blocks_[index_of(chunk)]; }
+  // Gives up a chunk of this rank's; nothing may ask for it afterwards.
+  void drop_block(int64_t chunk) { blocks_[index_of(chunk)].reset(); }
 
  private:
+  size_t index_of(int64_t chunk) const {
+    QUARRY_CHECK(chunk >= first_ && chunk - first_ < static_cast<int64_t>(blocks_.size()));
+    return static_cast<size_t>(chunk - first_);
+  }
+
   local::DType dtype_;
   Grid grid_;
   int64_t first_ = 0;

@@ -11,6 +11,7 @@
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/runtime/budget.h"
+#include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
@@ -280,8 +281,9 @@ std::string describe(const PlanSummary& summary) {
       with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }
 
-std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes) {
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, size_t to_host) {
   const plan::Plan plan = make_plan(nodes);
+  check_host_values(std::span(nodes).first(to_host));
   return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist));
 }
 

@@ -48,7 +48,8 @@ plan::Plan make_plan(const Nodes& nodes);
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks);
 
-// Computes the nodes in one plan and persists their chunks with their owners. Collective, blocking.
-std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes);
+// Computes the nodes in one plan and persists their chunks with their owners. The first `to_host` of them are to become
+// host values: throws BudgetError, before anything runs, where those do not fit. Collective, blocking.
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, size_t to_host = 0);
 
 }  // namespace quarry::exec
