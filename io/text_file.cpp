@@ -3,28 +3,45 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "quarry/local/base/error.h"
 
 namespace quarry::io {
 
-void write_file(const std::string& path, const std::string& content) {
-  const std::string partial = path + ".partial";
-  const auto fail = [&](const char* what) {
-    const int error = errno;
-    std::remove(partial.c_str());
-    throw local::IoError(fmt::format("{} '{}' failed: {}", what, path, std::strerror(error)));
-  };
-  std::FILE* file = std::fopen(partial.c_str(), "wb");
-  if (!file) fail("making");
-  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+TextFile::TextFile(std::string path)
+    : path_(std::move(path)), partial_(path_ + ".partial"), file_(std::fopen(partial_.c_str(), "wb")) {
+  if (!file_) fail("making");
+}
+
+TextFile::~TextFile() {
+  if (!file_) return;
+  std::fclose(file_);
+  std::remove(partial_.c_str());
+}
+
+void TextFile::fail(const char* what) {
   const int error = errno;
-  const bool closed = std::fclose(file) == 0;
-  if (!written) errno = error;
-  if (!written || !closed) fail("writing");
-  if (std::rename(partial.c_str(), path.c_str()) != 0) fail("writing");
+  if (file_) std::fclose(file_);
+  file_ = nullptr;
+  std::remove(partial_.c_str());
+  throw local::IoError(fmt::format("{} '{}' failed: {}", what, path_, std::strerror(error)));
+}
+
+void TextFile::append(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail("writing");
+}
+
+void TextFile::commit() {
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (!closed || std::rename(partial_.c_str(), path_.c_str()) != 0) fail("writing");
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  TextFile file(path);
+  file.append(content);
+  file.commit();
 }
 
 }  // namespace quarry::io

@@ -20,6 +20,7 @@
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/report/ceilings.h"
 #include "quarry/chunked/report/gather.h"
+#include "quarry/chunked/report/thinning.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/base/error.h"
@@ -67,7 +68,12 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
   report_.version = QUARRY_VERSION;
   report_.started = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
   report_.banner = runtime_->banner();
-  if (wants_trace()) local::start_tracing();
+  if (wants_trace()) {
+    // Two for reads and writes at least, one for messages, the one that starts and reports.
+    constexpr size_t kOtherThreads = 6;
+    const size_t threads = static_cast<size_t>(runtime_->threads()) + kOtherThreads;
+    local::start_tracing(std::max(report::kMostRecorded / threads, report::kLeastKept), report::thin);
+  }
   begin_ = step_begin_ = std::chrono::steady_clock::now();
   if (!dashboard) return;
   on_root([&] {

@@ -224,6 +224,14 @@ std::string tier_chart(int32_t rank, TierLevels tier, const TimeAxis& axis) {
   return svg.take();
 }
 
+namespace {
+
+std::string shown_name(const local::TraceEvent& event) {
+  return event.count > 1 ? fmt::format("{} tasks from {}", event.count, event.name) : event.name;
+}
+
+}  // namespace
+
 std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels) {
   constexpr double kRow = 14, kGap = 2, kTop = 4;
   const std::vector<Row> rows = rows_of(rank, kMostRowsPerTrack);
@@ -249,7 +257,7 @@ std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels)
       const double to = x(seconds_in(axis, event.end_ns));
       const double seconds = static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
       if (to - from >= pixels) {
-        std::string title = fmt::format("{}\n{} after {}", event.name, format_seconds(seconds),
+        std::string title = fmt::format("{}\n{} after {}", shown_name(event), format_seconds(seconds),
                                         format_seconds(seconds_in(axis, event.begin_ns)));
         if (event.bytes > 0) {
           title += fmt::format(
@@ -257,19 +265,20 @@ std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels)
               format_bytes(static_cast<int64_t>(static_cast<double>(event.bytes) / std::max(seconds, 1e-9))));
         }
         if (!event.detail.empty()) title += "\n" + event.detail;
-        rect(from, to, 1, title);
+        rect(from, to, std::min(1.0, static_cast<double>(busy_ns(event)) * 1e-9 / std::max(seconds, 1e-9)), title);
         ++i;
         continue;
       }
       // Events too short to see are drawn together, paler where the track idles between them.
       int64_t count = 0, bytes = 0;
       double busy = 0, end = from;
-      for (; i < row.events.size(); ++i, ++count) {
+      for (; i < row.events.size(); ++i) {
         const local::TraceEvent& next = *row.events[i];
         const double next_from = x(seconds_in(axis, next.begin_ns)), next_to = x(seconds_in(axis, next.end_ns));
         if (next_to - next_from >= pixels || next_from >= from + pixels) break;
-        busy += next_to - next_from;
+        busy += std::min(next_to - next_from, x(static_cast<double>(busy_ns(next)) * 1e-9) - x(0));
         bytes += next.bytes;
+        count += std::max(next.count, 1);
         end = std::max(end, next_to);
       }
       const double width = count == 1 ? end - from : std::max(end - from, pixels);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "quarry/chunked/report/thinning.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::report {
@@ -70,6 +71,7 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
 
 std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine) {
   const int size = communicator.size();
+  thin_to(mine.events, std::max(kMostGathered / static_cast<size_t>(size), kLeastKept));
   if (communicator.rank() != kRoot) {
     // Same order as on rank 0: clock, size of the part, part.
     align_clock(mine, ask_clock(communicator));

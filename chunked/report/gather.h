@@ -12,8 +12,8 @@ namespace quarry::report {
 // This rank's part: its device, budget, totals since the Runtime was made, and the events.
 RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> events);
 
-// All parts in the order of ranks, their clocks aligned with rank 0's, on rank 0; nothing on the others. Collective; no
-// plan may be running.
+// All parts in the order of ranks, their clocks aligned with rank 0's, on rank 0; nothing on the others. Of very many
+// events neighbours become one (thinning.h). Collective; no plan may be running.
 std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine);
 
 }  // namespace quarry::report

@@ -228,7 +228,7 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
     std::vector<std::pair<int64_t, int64_t>> times;
     for (const local::TraceEvent& event : rank.events) {
       if (event.track != "comm") continue;
-      ++count;
+      count += std::max(event.count, 1);
       bytes += event.bytes;
       times.emplace_back(event.begin_ns, event.end_ns);
     }
@@ -327,7 +327,7 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis, bool tra
   std::vector<std::pair<const local::TraceEvent*, int32_t>> events;
   for (const RankTrace& rank : report.ranks) {
     for (const local::TraceEvent& event : rank.events) {
-      if ((event.track == "comm") == transfers) events.emplace_back(&event, rank.rank);
+      if ((event.track == "comm") == transfers && event.count <= 1) events.emplace_back(&event, rank.rank);
     }
   }
   const auto duration = [](const auto& e) { return e.first->end_ns - e.first->begin_ns; };

@@ -72,6 +72,7 @@ void merge_calls(std::vector<local::TraceEvent>& events) {
   for (size_t i = 0; i < events.size(); ++i) {
     const local::TraceEvent& event = events[i];
     const bool transfer = event.track == "comm";
+    if (event.count > 0) continue;  // merged before
     if (!transfer && event.track != "read" && event.track != "write") continue;
     std::vector<size_t>& tasks = open[event.track];
     std::erase_if(tasks, [&](size_t t) { return events[t].end_ns < event.begin_ns; });
@@ -107,10 +108,10 @@ std::vector<TrackUse> track_uses(const RankTrace& rank) {
   for (const local::TraceEvent& event : rank.events) {
     if (event.track == scheduler::kTierTrack) continue;
     auto& [use, times] = uses[{track_order(event.track), event.track}];
-    ++use.events;
+    use.events += std::max(event.count, 1);
     use.bytes += event.bytes;
-    use.sum_seconds += static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
-    times.emplace_back(event.begin_ns, event.end_ns);
+    use.sum_seconds += static_cast<double>(busy_ns(event)) * 1e-9;
+    times.emplace_back(event.begin_ns, event.begin_ns + std::min(busy_ns(event), event.end_ns - event.begin_ns));
   }
   std::vector<TrackUse> result;
   for (auto& [key, value] : uses) {
@@ -136,7 +137,7 @@ Fetched fetched_bytes(std::span<const RankTrace> ranks) {
       fetched.bytes[static_cast<size_t>(from)][to] += event.bytes;
       if (event.detail.empty()) continue;
       auto& [times, bytes] = fetched.by_path[event.detail];
-      ++times;
+      times += std::max(event.count, 1);
       bytes += event.bytes;
     }
   }

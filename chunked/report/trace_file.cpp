@@ -22,8 +22,9 @@
 namespace quarry::report {
 namespace {
 
-constexpr uint64_t kMagic = 0x3330454341525451u;  // "QTRACE03"
+constexpr uint64_t kMagic = 0x3430454341525451u;  // "QTRACE04"
 constexpr int kMostRowsPerTrack = 256;
+constexpr size_t kPieceBytes = 1 << 20;  // of a trace that is being written
 constexpr const char* kReserved = "reserved memory";
 
 // A rank's totals and their names in a file.
@@ -120,6 +121,8 @@ std::string serialize(const RankTrace& trace) {
     events.number(event.end_ns);
     events.number(event.bytes);
     events.number(event.budget_used);
+    events.number(event.count);
+    events.number(event.busy_ns);
   }
   out.number(static_cast<int64_t>(words.size()));
   for (const std::string_view word : words) out.text(word);
@@ -146,7 +149,7 @@ RankTrace deserialize(std::string_view bytes) {
     if (id < 0 || static_cast<size_t>(id) >= words.size()) Reader::broken();
     return words[static_cast<size_t>(id)];
   };
-  trace.events.resize(static_cast<size_t>(in.count(8 + 3 * 4 + 4 * 8)));
+  trace.events.resize(static_cast<size_t>(in.count(8 + 4 * 4 + 5 * 8)));
   for (local::TraceEvent& event : trace.events) {
     event.name = in.text();
     event.track = word(in.number<int32_t>());
@@ -156,6 +159,8 @@ RankTrace deserialize(std::string_view bytes) {
     event.end_ns = in.number<int64_t>();
     event.bytes = in.number<int64_t>();
     event.budget_used = in.number<int64_t>();
+    event.count = in.number<int32_t>();
+    event.busy_ns = in.number<int64_t>();
   }
   in.end();
   return trace;
@@ -203,10 +208,14 @@ void write_trace(const std::string& path, const RunReport& report) {
       escape_json(report.banner), escape_json(report.plan), report.wall_seconds);
   out += '\n';
   auto to = std::back_inserter(out);
+  io::TextFile file(path);
   bool first = true;
   const auto separate = [&] {
     if (!first) out += ",\n";
     first = false;
+    if (out.size() < kPieceBytes) return;
+    file.append(out);
+    out.clear();
   };
   const auto counter = [&](const RankTrace& rank, const std::string& name, int64_t ns, int64_t bytes) {
     separate();
@@ -233,6 +242,7 @@ void write_trace(const std::string& path, const RunReport& report) {
             static_cast<double>(event->end_ns - event->begin_ns) * 1e-3, event->bytes);
         if (!event->detail.empty()) fmt::format_to(to, R"(,"detail":{})", escape_json(event->detail));
         if (event->budget_used >= 0) fmt::format_to(to, R"(,"reserved":{})", event->budget_used);
+        if (event->count > 1) fmt::format_to(to, R"(,"tasks":{},"busy_ns":{})", event->count, event->busy_ns);
         fmt::format_to(to, R"(,"thread":{}}}}})", event->thread);
       }
     }
@@ -245,7 +255,8 @@ void write_trace(const std::string& path, const RunReport& report) {
     }
   }
   out += "\n]}\n";
-  io::write_file(path, out);
+  file.append(out);
+  file.commit();
 }
 
 namespace {
@@ -297,6 +308,8 @@ void read_event(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event
       made.detail = args.value("detail", "");
       made.budget_used = args.value("reserved", int64_t{-1});
       made.thread = args.value("thread", 0);
+      made.count = args.value("tasks", 0);
+      made.busy_ns = args.value("busy_ns", int64_t{0});
     } else {
       made.track = scheduler::kTierTrack;
     }

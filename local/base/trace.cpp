@@ -11,10 +11,13 @@ namespace {
 struct ThreadBuffer {
   std::mutex mutex;
   std::vector<TraceEvent> events;
+  size_t most = 0;  // then they are thinned
   int32_t thread = 0;
 };
 
 std::atomic<bool> enabled{false};
+std::atomic<size_t> most_per_thread{0};
+std::atomic<void (*)(std::vector<TraceEvent>&)> thin{nullptr};
 std::mutex registry_mutex;
 std::vector<std::shared_ptr<ThreadBuffer>> registry;
 
@@ -38,8 +41,10 @@ int64_t trace_clock_ns() {
 
 bool tracing() { return enabled.load(std::memory_order_relaxed); }
 
-void start_tracing() {
+void start_tracing(size_t most, void (*thin_events)(std::vector<TraceEvent>& events)) {
   stop_tracing();
+  most_per_thread = most;
+  thin = thin_events;
   enabled = true;
 }
 
@@ -50,7 +55,8 @@ std::vector<TraceEvent> stop_tracing() {
   for (const auto& buffer : registry) {
     const std::lock_guard buffer_lock(buffer->mutex);
     std::move(buffer->events.begin(), buffer->events.end(), std::back_inserter(all));
-    buffer->events.clear();
+    std::vector<TraceEvent>().swap(buffer->events);
+    buffer->most = 0;
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const TraceEvent& a, const TraceEvent& b) { return a.begin_ns < b.begin_ns; });
@@ -63,6 +69,13 @@ void trace(TraceEvent event) {
   event.thread = buffer.thread;
   const std::lock_guard lock(buffer.mutex);
   buffer.events.push_back(std::move(event));
+  const auto fewer = thin.load();
+  if (!fewer) return;
+  if (buffer.most == 0) buffer.most = most_per_thread;
+  if (buffer.events.size() < buffer.most) return;
+  fewer(buffer.events);
+  // Where little could be left out, not soon again.
+  buffer.most = std::max<size_t>(most_per_thread, 2 * buffer.events.size());
 }
 
 TraceScope::TraceScope(std::string name, std::string track, int64_t bytes) : active_(tracing()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,11 +20,19 @@ struct TraceEvent {
   int64_t budget_used = -1;  // reserved bytes of the rank's compute tier at the end; -1 where unknown
   int32_t thread = 0;        // small number of the recording thread
   std::string detail;        // path taken (direct, library: why), transport, error
+  // Of several that were made one, the first one's name; bytes and busy_ns are their sums. 0: as it was recorded.
+  int32_t count = 0;
+  int64_t busy_ns = 0;
 };
+// How long it, or what it is made of, took.
+inline int64_t busy_ns(const TraceEvent& event) {
+  return event.count > 1 ? event.busy_ns : event.end_ns - event.begin_ns;
+}
 
 int64_t trace_clock_ns();  // steady clock
 bool tracing();
-void start_tracing();
+// A thread that has recorded `most_per_thread` events calls `thin` to leave fewer of them; null: it keeps all.
+void start_tracing(size_t most_per_thread = 0, void (*thin)(std::vector<TraceEvent>& events) = nullptr);
 // Stops and returns what all threads recorded since the start, ordered by begin_ns.
 std::vector<TraceEvent> stop_tracing();
 void trace(TraceEvent event);  // no-op unless tracing()

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "quarry/chunked/report/rows.h"
+#include "quarry/chunked/report/thinning.h"
 #include "quarry/io/text_file.h"
 #include "quarry/local/base/error.h"
 #include "quarry/scheduler/task.h"
@@ -363,6 +364,68 @@ TEST(ReadTrace, OtherFilesAreRefused) {
     io::write_file(path, whole.substr(0, length));
     EXPECT_THROW(read_trace(path), local::InvalidArgument);
   }
+}
+
+TEST(Thinning, KeepsTheSumsOfEveryTrack) {
+  RankTrace trace = sample(0, 2000);
+  merge_calls(trace.events);
+  const std::vector<TrackUse> before = track_uses(trace);
+  const size_t events = trace.events.size();
+  thin_to(trace.events, 300);
+  EXPECT_LE(trace.events.size(), 300u);
+  EXPECT_LT(trace.events.size(), events / 10);
+  const std::vector<TrackUse> after = track_uses(trace);
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(after[i].track, before[i].track);
+    EXPECT_EQ(after[i].events, before[i].events) << before[i].track;
+    EXPECT_EQ(after[i].bytes, before[i].bytes) << before[i].track;
+    EXPECT_NEAR(after[i].sum_seconds, before[i].sum_seconds, 1e-9) << before[i].track;
+  }
+  const RankTrace sent = deserialize(serialize(trace));
+  EXPECT_EQ(sent.events.front().count, trace.events.front().count);
+  EXPECT_EQ(sent.events.front().busy_ns, trace.events.front().busy_ns);
+}
+
+TEST(Thinning, OtherWaysAndOtherRanksStayApart) {
+  std::vector<local::TraceEvent> events;
+  for (int i = 0; i < 100; ++i) {
+    local::TraceEvent event;
+    event.name = "fetch (0, 0)[" + std::to_string(i) + "] from rank " + std::to_string(i % 3);
+    event.track = "comm";
+    event.begin_ns = 10 * i;
+    event.end_ns = 10 * i + 5;
+    event.bytes = 1 << i % 3;
+    event.detail = "staged";
+    events.push_back(event);
+  }
+  std::vector<RankTrace> ranks(3);
+  ranks[0].events = events;
+  const Fetched before = fetched_bytes(ranks);
+  thin_to(ranks[0].events, 3);
+  EXPECT_EQ(ranks[0].events.size(), 3u);
+  const Fetched after = fetched_bytes(ranks);
+  EXPECT_EQ(after.bytes, before.bytes);
+  EXPECT_EQ(after.by_path, before.by_path);
+}
+
+// Of the levels of a tier the later one counts; empty lists and single events stay as they are.
+TEST(Thinning, LevelsAndFewEvents) {
+  std::vector<local::TraceEvent> events(5);
+  for (int i = 0; i < 5; ++i) {
+    events[static_cast<size_t>(i)].name = "spill file";
+    events[static_cast<size_t>(i)].track = scheduler::kTierTrack;
+    events[static_cast<size_t>(i)].begin_ns = events[static_cast<size_t>(i)].end_ns = i;
+    events[static_cast<size_t>(i)].bytes = 100 + i;
+  }
+  thin_to(events, 1);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].bytes, 104);
+  thin_to(events, 0);
+  EXPECT_EQ(events.size(), 1u);
+  std::vector<local::TraceEvent> none;
+  thin_to(none, 0);
+  EXPECT_TRUE(none.empty());
 }
 
 TEST(Rows, FetchesMakeAMatrix) {
