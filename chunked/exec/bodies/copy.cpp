@@ -172,14 +172,13 @@ class Visit {
   std::byte* staging_ = nullptr;  // given back when the task ends
 };
 
-CopySegment segment_of(const PullBody::Pull& pull) {
-  const Hyperslab& hyperslab = pull.hyperslab;
+CopySegment segment_of(const Hyperslab& hyperslab, local::DType dtype) {
   CopySegment segment{{},
                       hyperslab.count,
                       local::contiguous_strides(hyperslab.shape, hyperslab.itemsize),
                       local::contiguous_strides(hyperslab.count, hyperslab.itemsize),
                       0,
-                      pull.dtype};
+                      dtype};
   for (int d = 0; d < hyperslab.count.size(); ++d)
     segment.access.offset += hyperslab.start[d] * segment.source_strides[d];
   return segment;
@@ -209,14 +208,15 @@ void CopyBody::run(scheduler::TaskRun& run) {
 }
 
 std::string PullBody::name(int64_t index) const {
-  const Pull& pull = pulls_[static_cast<size_t>(index)];
-  return fmt::format("take {} out of {}[{}]", local::to_string(pull.hyperslab.count), pull.label, pull.chunk);
+  return fmt::format("take {} out of {}[{}]", local::to_string(parts_.hyperslab(index).count),
+                     parts_.source(index).label, parts_[index].key.chunk);
 }
 
-int64_t PullBody::scratch_bytes(const Pull& pull, const local::Device& device) {
+int64_t PullBody::scratch_bytes(int64_t index, const local::Device& device) const {
   if (device.kind != local::DeviceKind::cpu) return 0;
-  return CopyBody::visit_scratch_bytes({segment_of(pull)}, device,
-                                       local::element_count(pull.hyperslab.count) * pull.hyperslab.itemsize);
+  const Hyperslab hyperslab = parts_.hyperslab(index);
+  return CopyBody::visit_scratch_bytes({segment_of(hyperslab, parts_.source(index).dtype)}, device,
+                                       local::element_count(hyperslab.count) * hyperslab.itemsize);
 }
 
 int64_t PullBody::staging_bytes(int64_t bytes, int64_t host_bytes) {
@@ -224,12 +224,12 @@ int64_t PullBody::staging_bytes(int64_t bytes, int64_t host_bytes) {
 }
 
 void PullBody::run(scheduler::TaskRun& run) {
-  const Pull& pull = pulls_[static_cast<size_t>(run.index)];
+  const Hyperslab hyperslab = parts_.hyperslab(run.index);
   if (run.context.device.kind != local::DeviceKind::cpu) {
-    run_on_device(run, pull.hyperslab);
+    run_on_device(run, hyperslab);
     return;
   }
-  Visit(run).copy(segment_of(pull), 0);
+  Visit(run).copy(segment_of(hyperslab, parts_.source(run.index).dtype), 0);
 }
 
 void PullBody::run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab) const {

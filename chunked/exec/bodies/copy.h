@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/chunked/exec/access.h"
+#include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/scheduler/task.h"
@@ -49,21 +50,13 @@ class CopyBody : public scheduler::TaskBody {
 // Takes hyperslabs out of blocks, packed. Its tasks visit their one input.
 class PullBody : public scheduler::TaskBody {
  public:
-  struct Pull {
-    Hyperslab hyperslab;
-    local::DType dtype;
-    std::string label;  // of the array
-    int64_t chunk;
-  };
   // The executor is where its tasks run; null when only planning.
   explicit PullBody(scheduler::Executor* executor) : executor_(executor) {}
-  int64_t add(Pull pull) {
-    pulls_.push_back(std::move(pull));
-    return static_cast<int64_t>(pulls_.size()) - 1;
-  }
+  // Task i takes part i. Changes before the run only.
+  PartTable& parts() { return parts_; }
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
-  static int64_t scratch_bytes(const Pull& pull, const local::Device& device);
+  int64_t scratch_bytes(int64_t index, const local::Device& device) const;
   // Of a task that takes so many bytes out of a block, on a device with that host budget.
   static int64_t staging_bytes(int64_t bytes, int64_t host_bytes);
 
@@ -71,7 +64,7 @@ class PullBody : public scheduler::TaskBody {
   void run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab) const;
 
   scheduler::Executor* executor_;
-  std::vector<Pull> pulls_;
+  PartTable parts_;
 };
 
 }  // namespace quarry::exec

@@ -289,13 +289,13 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
 }
 
 std::string ReceiveBody::name(int64_t index) const {
-  const Fetch& fetch = fetches_[static_cast<size_t>(index)];
-  return fmt::format("receive {}[{}] from rank {}", fetch.label, fetch.key.chunk, fetch.owner);
+  const PartTable::Part& part = parts_[index];
+  return fmt::format("receive {}[{}] from rank {}", parts_.source(index).label, part.key.chunk, part.owner);
 }
 
 void ReceiveBody::run(scheduler::TaskRun& run) {
-  const Fetch& fetch = fetches_[static_cast<size_t>(run.index)];
-  fetch_output(*service_, run, fetch.owner, fetch.key, fetch.hyperslab);
+  const PartTable::Part& part = parts_[run.index];
+  fetch_output(*service_, run, part.owner, part.key, parts_.hyperslab(run.index));
 }
 
 std::string UploadBody::name(int64_t) const { return "upload"; }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/grid/grid.h"
@@ -52,23 +53,15 @@ class ReadBody : public scheduler::TaskBody {
 // Fetches hyperslabs from other ranks.
 class ReceiveBody : public scheduler::TaskBody {
  public:
-  struct Fetch {
-    int owner;
-    BlockKey key;
-    Hyperslab hyperslab;
-    std::string label;
-  };
   explicit ReceiveBody(Service* service) : service_(service) {}
-  int64_t add(Fetch fetch) {
-    fetches_.push_back(std::move(fetch));
-    return static_cast<int64_t>(fetches_.size()) - 1;
-  }
+  // Task i brings part i. Changes before the run only.
+  PartTable& parts() { return parts_; }
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
 
  private:
   Service* service_;
-  std::vector<Fetch> fetches_;
+  PartTable parts_;
 };
 
 // Host data that every rank has, as a block.

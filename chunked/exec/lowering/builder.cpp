@@ -30,6 +30,8 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
 // several may share one.
 std::unique_ptr<Lowered> Builder::finish() {
   scheduler::Graph& graph = result_->graph;
+  if (receive_body_) receive_body_->parts().end_adding();
+  if (pull_body_) pull_body_->parts().end_adding();
   std::vector<int64_t> needed(static_cast<size_t>(graph.block_count()), INT64_MAX);
   for (scheduler::TaskId id = graph.task_count() - 1; id >= 0; --id) {
     const scheduler::Graph::Task& task = graph.task(id);
@@ -120,46 +122,44 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
 
 namespace {
 
-// Of a part of a block that several tasks may read.
-std::string name_of(const BlockKey& key, const Hyperslab& hyperslab) {
-  return fmt::format("{}/{}/{}/{}/{}", key.stage, key.part, key.chunk, local::to_string(hyperslab.start),
-                     local::to_string(hyperslab.count));
-}
-
 Hyperslab hyperslab_of(const plan::Input& input, const Access& access) {
   return {access.chunk_shape, access.cover_start, access.cover_count, local::itemsize(input.dtype)};
 }
 
 }  // namespace
 
-BlockId Builder::receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
-                         bool keep) {
-  const std::string memo = name_of(key, hyperslab);
-  if (const auto found = received_.find(memo); found != received_.end()) return found->second;
-  if (!receive_body_) std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
+BlockId Builder::receive_part(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
+                              bool keep) {
+  if (!receive_body_) {
+    std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
+    result_->fetches = &receive_body_->parts();
+  }
+  PartTable& parts = receive_body_->parts();
+  const auto [part, added] = parts.emplace(key, from, hyperslab);
+  if (!added) return parts[part].block;
+  parts.set_source(key, label, local::DType::uint8);
   const int64_t bytes = local::element_count(hyperslab.count) * hyperslab.itemsize;
   const BlockId received = add_block(bytes, keep);
-  add_transfer(TaskKind::receive, QueueKind::comm, receive_number_, receive_body_->add({from, key, hyperslab, label}),
-               {0, bytes}, {}, received);
-  result_->fetches.push_back({from, key});
-  received_.emplace(memo, received);
+  parts.set_block(part, received);
+  add_transfer(TaskKind::receive, QueueKind::comm, receive_number_, part, {0, bytes}, {}, received);
   return received;
 }
 
 // A part of a chunk of this rank, taken out of it in whichever tier it lies: the chunk itself costs the task nothing.
 BlockId Builder::pull(const plan::Input& input, const Access& access) {
   const Hyperslab hyperslab = hyperslab_of(input, access);
-  const std::string memo = name_of(key_of(input.array, access.chunk), hyperslab);
-  if (const auto found = received_.find(memo); found != received_.end()) return found->second;
+  const BlockKey key = key_of(input.array, access.chunk);
   if (!pull_body_) std::tie(pull_number_, pull_body_) = add_body<PullBody>(context_.executor);
+  PartTable& parts = pull_body_->parts();
+  const auto [index, added] = parts.emplace(key, context_.rank, hyperslab);
+  if (!added) return parts[index].block;
+  parts.set_source(key, label_of(input.array), input.dtype);
   const int64_t bytes = local::element_count(hyperslab.count) * hyperslab.itemsize;
   const BlockId from = chunk_block(input.array, access.chunk), part = add_block(bytes);
-  PullBody::Pull taken{hyperslab, input.dtype, label_of(input.array), access.chunk};
-  const int64_t scratch = PullBody::scratch_bytes(taken, context_.device);
-  add_transfer(TaskKind::copy, QueueKind::io, pull_number_, pull_body_->add(std::move(taken)),
-               {scratch, bytes, /*visits=*/true}, {from}, part);
+  parts.set_block(index, part);
+  add_transfer(TaskKind::copy, QueueKind::io, pull_number_, index,
+               {pull_body_->scratch_bytes(index, context_.device), bytes, /*visits=*/true}, {from}, part);
   note_staging([&](int64_t host_bytes) { return PullBody::staging_bytes(bytes, host_bytes); });
-  received_.emplace(memo, part);
   return part;
 }
 
@@ -215,8 +215,8 @@ BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
       return chunk_block(input.array, access.chunk);
     case Access::Kind::box:
       if (mine(access.owner)) return pull(input, access);
-      return receive(access.owner, key_of(input.array, access.chunk), hyperslab_of(input, access),
-                     label_of(input.array));
+      return receive_part(access.owner, key_of(input.array, access.chunk), hyperslab_of(input, access),
+                          label_of(input.array));
     case Access::Kind::gather:
       break;
   }

@@ -121,10 +121,13 @@ class Builder {
   }
   // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).
   scheduler::BlockId prefetch_shared(const plan::Input& input, const Access& access);
-  // A whole block of another rank, as bytes.
+  // A part of a block of another rank, packed.
+  scheduler::BlockId receive_part(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
+                                  bool keep = false);
+  // A whole one, as bytes.
   scheduler::BlockId receive_whole(int from, const BlockKey& key, int64_t bytes, const std::string& label,
                                    bool keep = false) {
-    return receive(from, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1}, label, keep);
+    return receive_part(from, key, {Dims{bytes}, Dims{0}, Dims{bytes}, 1}, label, keep);
   }
 
  private:
@@ -132,8 +135,6 @@ class Builder {
                     const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
   scheduler::BlockId chunk_block(const plan::ArrayRef& array, int64_t chunk);
-  scheduler::BlockId receive(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
-                             bool keep = false);
   scheduler::BlockId pull(const plan::Input& input, const Access& access);
   scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype);
   scheduler::BlockId gather(const plan::Input& input, const Region& region);
@@ -147,7 +148,7 @@ class Builder {
   std::vector<bool> is_transfer_;       // by task: whether it moves to where its output is needed first
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
-  std::unordered_map<std::string, scheduler::BlockId> received_, shared_;
+  std::unordered_map<std::string, scheduler::BlockId> shared_;
   ReceiveBody* receive_body_ = nullptr;
   int32_t receive_number_ = -1;
   PullBody* pull_body_ = nullptr;

@@ -1,5 +1,6 @@
 // What ranks fetch from each other, told to the owners before a run.
-#include <map>
+#include <algorithm>
+#include <functional>
 #include <tuple>
 #include <unordered_map>
 
@@ -28,18 +29,30 @@ void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Servic
   struct Announcement {
     uint32_t stage, part;
     int64_t chunk, times;
+    bool operator<(const Announcement& other) const {
+      return std::tie(stage, part, chunk) < std::tie(other.stage, other.part, other.chunk);
+    }
   };
   const int ranks = communicator.size();
-  std::vector<std::map<std::tuple<uint32_t, uint32_t, int64_t>, int64_t>> counts(static_cast<size_t>(ranks));
-  for (const Lowered::Fetch& fetch : lowered.fetches)
-    ++counts[static_cast<size_t>(fetch.owner)][{fetch.key.stage, fetch.key.part, fetch.key.chunk}];
   std::vector<std::vector<Announcement>> out(static_cast<size_t>(ranks)), in(static_cast<size_t>(ranks));
+  for (int64_t i = 0; i < (lowered.fetches ? lowered.fetches->size() : 0); ++i) {
+    const auto& [key, owner, hyperslab, block] = (*lowered.fetches)[i];
+    out[static_cast<size_t>(owner)].push_back({key.stage, key.part, key.chunk, 1});
+  }
   std::vector<int64_t> sizes(static_cast<size_t>(ranks)),
       all_sizes(static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
   for (size_t r = 0; r < out.size(); ++r) {
-    for (const auto& [key, times] : counts[r])
-      out[r].push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), times});
-    sizes[r] = static_cast<int64_t>(out[r].size());
+    std::ranges::sort(out[r], std::less<>());
+    size_t kept = 0;
+    for (const Announcement& a : out[r]) {
+      if (kept > 0 && !(out[r][kept - 1] < a)) {
+        ++out[r][kept - 1].times;
+      } else {
+        out[r][kept++] = a;
+      }
+    }
+    out[r].resize(kept);
+    sizes[r] = static_cast<int64_t>(kept);
   }
   communicator.all_gather(sizes.data(), ranks * static_cast<int64_t>(sizeof(int64_t)), all_sizes.data());
   constexpr uint64_t kTag = 0x6665746368;  // "fetch"

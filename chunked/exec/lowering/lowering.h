@@ -19,6 +19,7 @@
 
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/block_index.h"
+#include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/stage.h"
@@ -55,14 +56,10 @@ struct LoweringContext {
 
 struct Lowered {
   scheduler::Graph graph;
-  struct Fetch {
-    int owner;
-    BlockKey key;
-  };
-  std::vector<Fetch> fetches;                              // this rank's, one per receive task
-  BlockIndex blocks;                                       // of this rank, by key
-  uint32_t first_stored = 0;                               // the `stage` in keys of stored array 0
-  std::vector<std::shared_ptr<StoredArray>> stored;        // that the plan reads, the same order on every rank
+  const PartTable* fetches = nullptr;                // this rank's, one per receive task, in the graph; null: none
+  BlockIndex blocks;                                 // of this rank, by key
+  uint32_t first_stored = 0;                         // the `stage` in keys of stored array 0
+  std::vector<std::shared_ptr<StoredArray>> stored;  // that the plan reads, the same order on every rank
   std::vector<std::vector<scheduler::BlockId>> persisted;  // per sink: the owned chunks in order (persist)
   int64_t read_bytes = 0, write_bytes = 0;
   // Device kinds: the most staging memory that a task wants at once, and which one.
