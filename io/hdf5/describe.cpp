@@ -9,7 +9,7 @@
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/object_header.h"
-#include "quarry/io/hdf5/pieces.h"
+#include "quarry/io/storage/pieces.h"
 #include "quarry/io/hdf5/types.h"
 #include "quarry/local/base/detail.h"
 
@@ -365,16 +365,6 @@ class Describer {
 }
 
 }  // namespace
-
-std::string normalized_object(const std::string& object) {
-  std::string out;
-  for (size_t at = 0; at < object.size();) {
-    const size_t end = std::min(object.find('/', at), object.size());
-    if (end > at) out += "/" + object.substr(at, end - at);
-    at = end + 1;
-  }
-  return out.empty() ? "/" : out;
-}
 
 bool object_exists(hid_t file, const std::string& object) {
   for (size_t end = 0; end < object.size();) {

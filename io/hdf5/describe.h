@@ -5,11 +5,9 @@
 
 #include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/stored.h"
+#include "quarry/io/storage/objects.h"
 
 namespace quarry::io::hdf5 {
-
-// An absolute object path without empty or trailing components.
-std::string normalized_object(const std::string& object);
 
 // H5Oopen after check_object_header(): a handle that may be empty, or IoError where the header is damaged. Says whether
 // the attributes can be read.

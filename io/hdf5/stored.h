@@ -8,8 +8,8 @@
 
 #include "quarry/io/byte_file.h"
 #include "quarry/io/dataset.h"
-#include "quarry/io/hdf5/parse/bytes.h"
 #include "quarry/io/hdf5/parse/chunk_index.h"
+#include "quarry/io/storage/bytes.h"
 
 namespace quarry::io::hdf5 {
 

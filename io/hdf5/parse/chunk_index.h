@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quarry/io/byte_file.h"
-#include "quarry/io/hdf5/parse/bytes.h"
+#include "quarry/io/storage/bytes.h"
 #include "quarry/local/base/shape.h"
 
 namespace quarry::io::hdf5 {

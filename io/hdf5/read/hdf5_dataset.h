@@ -10,9 +10,9 @@
 
 #include "quarry/io/dataset.h"
 #include "quarry/io/hdf5/format.h"
-#include "quarry/io/hdf5/pieces.h"
 #include "quarry/io/hdf5/read/library_reader.h"
 #include "quarry/io/hdf5/stored.h"
+#include "quarry/io/storage/pieces.h"
 
 namespace quarry::io::hdf5 {
 

@@ -16,7 +16,7 @@
 #include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/types.h"
 #include "quarry/io/hdf5/write/hdf5_writer.h"
-#include "quarry/io/hdf5/write/replacement.h"
+#include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/trace.h"
 

@@ -1,10 +1,10 @@
-#include "quarry/io/hdf5/pieces.h"
+#include "quarry/io/storage/pieces.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-namespace quarry::io::hdf5 {
+namespace quarry::io {
 
 using local::Dims;
 
@@ -174,4 +174,4 @@ void place_piece(const AscendingRegion& region, const Dims& part_at, const Dims&
   }
 }
 
-}  // namespace quarry::io::hdf5
+}  // namespace quarry::io

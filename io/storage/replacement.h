@@ -9,16 +9,18 @@
 
 #include "quarry/io/partial.h"
 
-namespace quarry::io::hdf5 {
+namespace quarry::io {
 
-// NAME.partial beside NAME: empty where there is no NAME, else a copy of it, with its owner and mode, that shares its
-// blocks where the file system can do that. NAME itself is not touched before commit() puts the other in its place.
+// NAME.partial beside NAME: empty where there is no NAME or nothing of it is wanted, else a copy of it that shares its
+// blocks where the file system can do that; with the owner and mode of NAME. NAME itself is not touched before commit()
+// puts the other in its place.
 class Replacement {
  public:
+  enum class Content { copy, nothing };
   // `more_bytes` will be added: refuses, before anything is copied, what the device has no room for. A NAME.partial
   // that a killed run left is replaced; one that another process is writing is refused. Throws IoError; Cancelled
   // where discard_partial_files() comes while it copies.
-  Replacement(const std::string& file, double more_bytes);
+  Replacement(const std::string& file, double more_bytes, Content content = Content::copy);
   ~Replacement();
   Replacement(const Replacement&) = delete;
   Replacement& operator=(const Replacement&) = delete;
@@ -32,7 +34,8 @@ class Replacement {
 
  private:
   void open_alone();
-  void copy(int from, const struct stat& before, double more_bytes);
+  void copy(int from, double more_bytes);
+  void take_owner();
   void check_room(double bytes) const;
 
   std::string name_;    // as the user gave it
@@ -44,4 +47,4 @@ class Replacement {
   std::optional<Partial> partial_;
 };
 
-}  // namespace quarry::io::hdf5
+}  // namespace quarry::io

@@ -11,7 +11,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/shape.h"
 
-namespace quarry::io::hdf5 {
+namespace quarry::io {
 
 class ByteWriter {
  public:
@@ -89,4 +89,4 @@ class ByteReader {
   const char* end_;
 };
 
-}  // namespace quarry::io::hdf5
+}  // namespace quarry::io

@@ -10,7 +10,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/shape.h"
 
-namespace quarry::io::hdf5 {
+namespace quarry::io {
 
 // A region with ascending steps: element a along axis d is low[d] + a * step[d], and stands at flip[d] ? count[d]-1-a :
 // a in the caller's region.
@@ -123,4 +123,4 @@ void normalize_bools(std::byte* bytes, int64_t count);
 void place_piece(const AscendingRegion& region, const local::Dims& part_at, const local::Dims& index,
                  const local::Dims& count, const std::byte* data, const local::Dims& strides, Dataset::Piece& piece);
 
-}  // namespace quarry::io::hdf5
+}  // namespace quarry::io

@@ -1,4 +1,4 @@
-#include "quarry/io/hdf5/write/replacement.h"
+#include "quarry/io/storage/replacement.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "quarry/io/byte_file.h"
-#include "quarry/io/hdf5/library.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 
-namespace quarry::io::hdf5 {
+namespace quarry::io {
 namespace {
 
 constexpr int64_t kCopyBytes = int64_t{32} << 20;    // between two looks at whether to go on
@@ -81,7 +80,7 @@ int64_t copy_some(int from, int to, int64_t offset, int64_t bytes) {
 
 }  // namespace
 
-Replacement::Replacement(const std::string& file, double more_bytes) : name_(file), target_(file) {
+Replacement::Replacement(const std::string& file, double more_bytes, Content content) : name_(file), target_(file) {
   if (const std::unique_ptr<char, void (*)(void*)> real(::realpath(file.c_str(), nullptr), std::free); real) {
     target_ = real.get();
     fresh_ = false;
@@ -91,11 +90,12 @@ Replacement::Replacement(const std::string& file, double more_bytes) : name_(fil
     throw local::IoError(fmt::format("cannot write '{}': {}", name_, system_reason(errno)));
   open_alone();
   try {
-    if (fresh_) {
+    if (fresh_ || content == Content::nothing) {
       check_room(more_bytes);
     } else {
-      copy(from, before_, more_bytes);
+      copy(from, more_bytes);
     }
+    if (!fresh_) take_owner();
   } catch (...) {
     ::close(fd_);
     throw;
@@ -149,9 +149,9 @@ void Replacement::check_room(double bytes) const {
                                    name_, bytes, copy, room));
 }
 
-void Replacement::copy(int from, const struct stat& before, double more_bytes) {
+void Replacement::copy(int from, double more_bytes) {
   const auto begin = std::chrono::steady_clock::now();
-  const int64_t size = before.st_size;
+  const int64_t size = before_.st_size;
   const auto fail = [&](const char* what) {
     throw local::IoError(fmt::format("cannot write '{}': {} '{}': {}", name_, what, path(), system_reason(errno)));
   };
@@ -159,7 +159,7 @@ void Replacement::copy(int from, const struct stat& before, double more_bytes) {
   if (shared) {
     check_room(more_bytes);
   } else {
-    const int64_t stored = std::min<int64_t>(static_cast<int64_t>(before.st_blocks) * kStatBlock, size);
+    const int64_t stored = std::min<int64_t>(static_cast<int64_t>(before_.st_blocks) * kStatBlock, size);
     check_room(more_bytes + static_cast<double>(stored));
     const bool noted = stored >= kNotedBytes;
     if (noted) {
@@ -186,10 +186,14 @@ void Replacement::copy(int from, const struct stat& before, double more_bytes) {
     }
   }
   copied_bytes_ = size;
+}
+
+void Replacement::take_owner() {
   // The owner may be another user's, whom only root can give the file back.
-  if (::fchown(fd_, before.st_uid, before.st_gid) != 0)
+  if (::fchown(fd_, before_.st_uid, before_.st_gid) != 0)
     local::log(local::LogLevel::debug, fmt::format("the owner of '{}' becomes its writer", name_));
-  if (::fchmod(fd_, before.st_mode & 07777) != 0) fail("the mode of");
+  if (::fchmod(fd_, before_.st_mode & 07777) != 0)
+    throw local::IoError(fmt::format("cannot write '{}': the mode of '{}': {}", name_, path(), system_reason(errno)));
 }
 
 void Replacement::commit() {
@@ -206,4 +210,4 @@ void Replacement::commit() {
   if (directory >= 0) ::fsync(directory);
 }
 
-}  // namespace quarry::io::hdf5
+}  // namespace quarry::io
