@@ -139,6 +139,11 @@ void ByteFile::write_at(int64_t offset, std::span<iovec> buffers) const {
   }
 }
 
+void ByteFile::resize(int64_t bytes) const {
+  if (::ftruncate(fd_, bytes) != 0)
+    throw local::IoError(fmt::format("cannot write to '{}': {}", path_, system_reason(errno)));
+}
+
 void ByteFile::sync() const {
   if (::fsync(fd_) != 0) throw local::IoError(fmt::format("cannot sync '{}': {}", path_, system_reason(errno)));
 }

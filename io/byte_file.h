@@ -41,7 +41,8 @@ class ByteFile : public ByteSource {
   void read_at(int64_t offset, std::span<iovec> buffers) const;
   void write_at(int64_t offset, std::span<const std::byte> from) const;
   void write_at(int64_t offset, std::span<iovec> buffers) const;
-  void sync() const;  // to the device
+  void resize(int64_t bytes) const;  // what is added reads as zeros; size() stays
+  void sync() const;                 // to the device
 
  private:
   const std::string path_;

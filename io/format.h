@@ -24,13 +24,19 @@ class Format {
   virtual std::span<const std::string_view> extensions() const = 0;  // ".h5", lower case
   virtual bool recognises(const ByteSource& file) const = 0;         // by what is in the file; does not throw
 
+  // Whether a file is one array, so that `/` is the only object that needs to be named.
+  virtual bool is_one_array() const { return false; }
+
   // As Dataset::open() and list_objects(), of a regular file.
   virtual std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const = 0;
   virtual std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const = 0;
   // What Dataset::layout() of this format gave.
   virtual std::shared_ptr<Dataset> dataset(const std::string& layout) const = 0;
 
-  // As OutputFile::create(). Throws NotSupported where the format is only read.
+  // What will be written of a specification, before anything is planned: chunks and filters as this format needs them,
+  // so that ranks encode whole ones. Throws InvalidArgument.
+  virtual void prepare(OutputSpec& /*spec*/) const {}
+  // As OutputFile::create(), of prepared specifications or others. Throws NotSupported where the format is only read.
   virtual std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
                                              bool overwrite) const = 0;
   // What Writer::layout() of this format gave.

@@ -5,12 +5,13 @@
 #include <sstream>
 
 #include "quarry/apps/language/parser.h"
+#include "quarry/io/format.h"
 
 namespace quarry::apps {
 
 using local::InvalidArgument;
 
-// NAME=FILE:/PATH.
+// NAME=FILE:/PATH, or NAME=FILE of a file that is one array.
 Input parse_input(const std::string& text) {
   const size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
@@ -19,8 +20,9 @@ Input parse_input(const std::string& text) {
       name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos &&
       (name[0] < '0' || name[0] > '9');
   if (!is_name) throw InvalidArgument("-i takes NAME=FILE:/PATH, not '" + text + "'");
-  const FileObject place = parse_file_object(text.substr(equals + 1));
+  FileObject place = parse_file_object(text.substr(equals + 1));
   if (place.file.empty()) throw InvalidArgument("-i " + name + ": no file is given");
+  if (place.object.empty() && io::format_to_write(place.file).is_one_array()) place.object = "/";
   if (place.object.empty()) {
     throw InvalidArgument("-i " + name + ": give the object too, " + name + "=" + place.file + ":/PATH");
   }

@@ -123,17 +123,15 @@ struct OtherFormat {
   std::string_view extension, name;
 };
 constexpr OtherFormat kOtherFormats[] = {
-    {".arrow", "Arrow"}, {".avro", "Avro"},         {".bin", "raw bytes"},
-    {".csv", "CSV"},     {".dat", "raw bytes"},     {".feather", "Feather"},
-    {".fits", "FITS"},   {".gz", "gzip"},           {".jpg", "JPEG"},
-    {".json", "JSON"},   {".mtx", "Matrix Market"}, {".npy", "NumPy"},
-    {".npz", "NumPy"},   {".orc", "ORC"},           {".parquet", "Parquet"},
-    {".pdf", "PDF"},     {".pickle", "pickle"},     {".pkl", "pickle"},
-    {".png", "PNG"},     {".pt", "PyTorch"},        {".safetensors", "safetensors"},
-    {".tif", "TIFF"},    {".tiff", "TIFF"},         {".tsv", "TSV"},
-    {".txt", "text"},    {".xls", "Excel"},         {".xlsx", "Excel"},
-    {".xml", "XML"},     {".yaml", "YAML"},         {".zarr", "Zarr"},
-    {".zip", "ZIP"},
+    {".arrow", "Arrow"},       {".avro", "Avro"},       {".bin", "raw bytes"},
+    {".dat", "raw bytes"},     {".feather", "Feather"}, {".fits", "FITS"},
+    {".gz", "gzip"},           {".jpg", "JPEG"},        {".json", "JSON"},
+    {".mtx", "Matrix Market"}, {".orc", "ORC"},         {".parquet", "Parquet"},
+    {".pdf", "PDF"},           {".pickle", "pickle"},   {".pkl", "pickle"},
+    {".png", "PNG"},           {".pt", "PyTorch"},      {".safetensors", "safetensors"},
+    {".tif", "TIFF"},          {".tiff", "TIFF"},       {".txt", "text"},
+    {".xls", "Excel"},         {".xlsx", "Excel"},      {".xml", "XML"},
+    {".yaml", "YAML"},         {".zarr", "Zarr"},       {".zip", "ZIP"},
 };
 
 }  // namespace
@@ -149,10 +147,10 @@ FileObject parse_output(const std::string& text) {
   std::error_code error;
   if (std::filesystem::is_regular_file(file, error) && io::is_known(output.file)) return output;
   throw InvalidArgument(fmt::format(
-      "the output {} has the name of a file of {}, and quarry writes {}: call it {}, or {}:/result for that format "
-      "under this name",
-      output.file, other->name, io::formats().front()->name(),
-      std::filesystem::path(file).replace_extension(".h5").string(), output.file));
+      "the output {} has the name of a file of {}, which quarry does not write: call it {}, or {}:/result for {} under "
+      "this name",
+      output.file, other->name, std::filesystem::path(file).replace_extension(".h5").string(), output.file,
+      io::formats().front()->name()));
 }
 
 OptionValue CommonOptions::value(Option option) const {

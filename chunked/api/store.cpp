@@ -18,6 +18,7 @@
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/io/byte_file.h"
+#include "quarry/io/format.h"
 #include "quarry/io/partial.h"
 #include "quarry/local/memory/policy.h"
 
@@ -136,10 +137,30 @@ Array aligned(const Array& array, const Dims& file_chunks) {
 
 namespace {
 
+// What rank 0, which sees what is there, says that the file is written as.
+const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& communicator) {
+  std::string name;
+  std::exception_ptr error;
+  if (communicator.rank() == 0) {
+    try {
+      name = io::format_to_write(file).name();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, /*plan_hash=*/0);
+  name = communicator.broadcast_string(name, 0);
+  const std::vector<const io::Format*> formats = io::formats();
+  const auto found = std::ranges::find(formats, name, &io::Format::name);
+  QUARRY_CHECK(found != formats.end());
+  return **found;
+}
+
 void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const bool creator = runtime.rank() == 0;
+  const io::Format& format = format_on_rank_0(file, communicator);
 
   std::vector<io::OutputSpec> specs;
   std::vector<Array> arrays;
@@ -151,6 +172,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       spec.filters = options.filters;
       if (!spec.filters.empty() && !spec.chunks) spec.chunks = default_file_chunks(spec.shape, spec.dtype);
     }
+    format.prepare(spec);
     arrays.push_back(spec.filters.empty() ? item.array : aligned(item.array, *spec.chunks));
     specs.push_back(std::move(spec));
   }
@@ -163,7 +185,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   std::vector<std::shared_ptr<io::Writer>> writers;
   if (creator) {
     try {
-      output = io::OutputFile::create(file, specs, options.overwrite);
+      output = format.create(file, specs, options.overwrite);
       for (size_t i = 0; i < items.size(); ++i) {
         writers.push_back(output->writer(i));
         layouts[i] = writers.back()->serialize();

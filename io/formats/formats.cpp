@@ -9,6 +9,7 @@
 
 #include "quarry/io/format.h"
 #include "quarry/io/hdf5/format.h"
+#include "quarry/io/npy/format.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io {
@@ -18,6 +19,8 @@ namespace {
 using Make = const Format& (*)();
 constexpr Make kFormats[] = {
     hdf5::format,
+    npy::npy_format,
+    npy::npz_format,
 };
 
 class Registry {

@@ -37,6 +37,8 @@ foreach(codec lz4 zstd blosc lzf bz2 sz)
   find_library(QUARRY_CODEC_${codec} NAMES ${codec} REQUIRED)
   list(APPEND QUARRY_CODECS ${QUARRY_CODEC_${codec}})
 endforeach()
+# .npz: libdeflate decodes no streams in parts.
+find_package(ZLIB REQUIRED)
 if(QUARRY_UCX)
   pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)
 endif()
