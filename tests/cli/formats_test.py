@@ -90,4 +90,12 @@ class NumpyFiles(CliTest):
         self.fails(2, "something that is no literal", "info", "evil.npy")
 
 
+class FileChunks(CliTest):
+    def test_small_budgets_do_not_halve_what_is_encoded_whole(self):
+        x = np.random.default_rng(4).standard_normal((70000, 7))
+        self.write("x.h5", x=x)
+        self.ok("eval", "x", "-i", "x=x.h5:/x", "-o", "o.h5", "--out-chunks", "70000,7", "--out-filter", "deflate", "--memory", "24MiB")
+        np.testing.assert_array_equal(self.read("o.h5"), x)
+
+
 main()
