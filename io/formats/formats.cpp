@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "quarry/io/csv/format.h"
 #include "quarry/io/format.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/npy/format.h"
@@ -21,6 +22,7 @@ constexpr Make kFormats[] = {
     hdf5::format,
     npy::npy_format,
     npy::npz_format,
+    csv::format,
 };
 
 class Registry {

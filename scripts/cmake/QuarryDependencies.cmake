@@ -39,6 +39,8 @@ foreach(codec lz4 zstd blosc lzf bz2 sz)
 endforeach()
 # .npz: libdeflate decodes no streams in parts.
 find_package(ZLIB REQUIRED)
+# CSV: std::from_chars() of GCC 12 takes twice as long.
+find_package(FastFloat REQUIRED)
 if(QUARRY_UCX)
   pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)
 endif()

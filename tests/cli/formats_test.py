@@ -98,4 +98,66 @@ class FileChunks(CliTest):
         np.testing.assert_array_equal(self.read("o.h5"), x)
 
 
+class TextFiles(CliTest):
+    def test_prices_with_dates_and_gaps(self):
+        random = np.random.default_rng(2)
+        prices = np.round(random.random((5000, 4)) * 100, 2)
+        prices[random.random(prices.shape) < 0.1] = np.nan
+        days = np.datetime64("2001-01-01") + np.arange(5000)
+        lines = ["date,symbol,open,high,low,close"]
+        lines += [f"{day},QRY," + ",".join("" if np.isnan(p) else repr(float(p)) for p in row) for day, row in zip(days, prices)]
+        (self.dir / "p.csv").write_text("\n".join(lines) + "\n")
+        for ranks in [0, 2]:
+            self.ok("eval", "(x, d, nanmean(c), x[::-7, 1])", "-i", "x=p.csv:/open,high,low,close", "-i", "d=p.csv:/date", "-i", "c=p.csv:/close", "-o", "o.h5", "--overwrite", ranks=ranks)
+            np.testing.assert_array_equal(self.read("o.h5", "result.0"), prices)
+            np.testing.assert_array_equal(self.read("o.h5", "result.1"), days.astype("i8"))
+            self.assertAlmostEqual(self.read("o.h5", "result.2"), np.nanmean(prices[:, 3]))
+            np.testing.assert_array_equal(self.read("o.h5", "result.3"), prices[::-7, 1])
+        out = self.ok("info", "p.csv").out
+        self.assertRegex(out, r"(?s)/date  \(5000,\) int64.*@units = \"days since 1970-01-01\".*/symbol  text.*/close  \(5000,\) float64")
+        self.fails(2, r"date \(dates\).* choose others by name", "eval", "x", "-i", "x=p.csv")
+        self.fails(2, r"no object '/clse' in 'p.csv'; did you mean '/close'\?", "eval", "x", "-i", "x=p.csv:/clse")
+
+    def test_tables_are_written_and_read_back(self):
+        x = np.random.default_rng(4).standard_normal((70000, 7))
+        x[::5, 3] = np.nan
+        self.write("x.h5", x=x)
+        for ranks in [0, 2]:
+            for more in [["--local"]] * (ranks == 0) + [["--memory", "24MiB"]]:
+                self.ok("eval", "x", "-i", "x=x.h5:/x", "-o", "x.csv", "--overwrite", *more, ranks=ranks)
+                table = np.genfromtxt(self.path("x.csv"), delimiter=",", names=True)
+                self.assertEqual(table.dtype.names, tuple(f"result{c}" for c in range(7)))
+                np.testing.assert_array_equal(np.stack([table[name] for name in table.dtype.names], axis=1), x)
+                self.ok("eval", "x", "-i", "x=x.csv", "-o", "y.npy", "--overwrite", ranks=ranks)
+                np.testing.assert_array_equal(np.load(self.path("y.npy")), x)
+        (self.dir / "s.q").write_text("mean = nanmean(x, axis=0)\ncount = sum(isnan(x), axis=0)\n")
+        self.ok("eval", "-f", "s.q", "-i", "x=x.h5:/x", "-o", "m.tsv", ranks=2)
+        lines = (self.dir / "m.tsv").read_text().splitlines()
+        self.assertEqual(lines[0], "mean\tcount")
+        self.assertEqual([line.split("\t")[1] for line in lines[1:]], ["0", "0", "0", "14000", "0", "0", "0"])
+        self.ok("eval", "mean(x[:, 0])", "-i", "x=x.h5:/x", "-o", "one.csv", ranks=2)
+        self.assertEqual(float((self.dir / "one.csv").read_text().splitlines()[1]), float(self.evaluate("mean(x[:, 0])", "-i", "x=x.h5:/x")))
+
+    def test_masked_elements_are_empty(self):
+        self.ok("eval", "ma.masked_greater(arange(4.0), 2)", "-o", "m.csv:/m")
+        self.assertEqual((self.dir / "m.csv").read_text(), 'm\n0.0\n1.0\n2.0\n""\n')
+
+    def test_ragged_lines_have_a_place(self):
+        (self.dir / "r.csv").write_text("a,b\n" + "1,2\n" * 1000 + "3\n" + "4,5\n" * 1000)
+        for ranks in [0, 2]:
+            self.fails(1, r"'r.csv', line 1002, column 2 \(b\): the line has 1 fields, the first one has 2", "eval", "sum(x)", "-i", "x=r.csv:/a", ranks=ranks)
+
+    def test_files_of_a_pattern_follow_each_other(self):
+        for day in range(3):
+            (self.dir / f"day-{day}.csv").write_text("a,b\n" + "".join(f"{day},{i}\n" for i in range(4)))
+        self.assertEqual(self.evaluate("x[:, 0]", "-i", "x=day-*.csv"), "[0. 0. 0. 0. 1. 1. 1. 1. 2. 2. 2. 2.]")
+
+    def test_what_cannot_be_a_table(self):
+        self.fails(2, "3 axes, and a table has two", "eval", "ones((2, 2, 2))", "-o", "x.csv")
+        self.fails(2, "complex numbers are no fields", "eval", "ones(2) * 1j", "-o", "x.csv")
+        self.fails(2, "it has 3 rows and others have 2", "eval", "(ones(2), ones(3))", "-o", "x.csv")
+        self.fails(2, "text has no filters", "eval", "ones(2)", "-o", "x.csv", "--out-filter", "deflate")
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), [])
+
+
 main()

@@ -1,0 +1,39 @@
+#include "quarry/io/csv/format.h"
+
+namespace quarry::io::csv {
+namespace {
+
+class CsvFormat final : public Format {
+ public:
+  std::string_view name() const override { return "CSV"; }
+  std::span<const std::string_view> extensions() const override {
+    static constexpr std::string_view kExtensions[] = {".csv", ".tsv"};
+    return kExtensions;
+  }
+  bool recognises(const ByteSource& /*file*/) const override {
+    return false;
+  }  // text may be anything: its name says it
+  bool is_one_array() const override { return true; }
+  std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const override {
+    return open_dataset(file, object);
+  }
+  std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const override {
+    return list_objects(file, object);
+  }
+  std::shared_ptr<Dataset> dataset(const std::string& layout) const override { return dataset_of(layout); }
+  void prepare(OutputSpec& spec) const override { csv::prepare(spec); }
+  std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
+                                     bool overwrite) const override {
+    return create_output(file, std::move(specs), overwrite);
+  }
+  std::shared_ptr<Writer> writer(const std::string& layout) const override { return writer_of(layout); }
+};
+
+}  // namespace
+
+const Format& format() {
+  static const auto* const format = new CsvFormat;  // leaked: data sets with static lifetime may come here late
+  return *format;
+}
+
+}  // namespace quarry::io::csv
