@@ -12,6 +12,7 @@
 #include "quarry/chunked/api/elementwise.h"
 #include "quarry/chunked/api/explain.h"
 #include "quarry/chunked/api/fft.h"
+#include "quarry/chunked/api/files.h"
 #include "quarry/chunked/api/histogram.h"
 #include "quarry/chunked/api/insertion.h"
 #include "quarry/chunked/api/joining.h"
