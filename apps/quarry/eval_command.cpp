@@ -33,15 +33,15 @@ std::vector<Array> shown_arrays(std::span<const Value> values) {
 }
 
 // A file, or several whose names match a pattern, one after the other along axis 0.
-Value opened(const Input& input, bool masked) {
+Value opened(const Input& input, bool masked, const OpenOptions& options) {
   std::error_code none;
   const bool is_pattern = input.file.find_first_of("*?[") != std::string::npos;
   if (is_pattern && !std::filesystem::exists(input.file, none)) {
-    if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, /*axis=*/0));
-    return open_hdf5(input.file, input.object, /*axis=*/0);
+    if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, /*axis=*/0, options));
+    return open_hdf5(input.file, input.object, /*axis=*/0, options);
   }
-  if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object));
-  return open_hdf5(input.file, input.object);
+  if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, options));
+  return open_hdf5(input.file, input.object, options);
 }
 
 class Evaluation {
@@ -51,7 +51,7 @@ class Evaluation {
   int run() {
     environment_.other = {&expression::local_library(), "--local has it"};
     for (const Input& input : parse_inputs(options_.inputs))
-      environment_.variables.emplace(input.name, opened(input, options_.masked));
+      environment_.variables.emplace(input.name, opened(input, options_.masked, {.decode = options_.decode}));
     warn_of_unused_chunks();
     environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
@@ -216,6 +216,10 @@ RunCommand add_eval_command(CLI::App& parser) {
   command->add_flag("--masked", options->masked,
                     "Inputs are masked arrays, by their attributes _FillValue, missing_value, valid_min, valid_max and "
                     "valid_range");
+  command->add_flag(
+      "--decode", options->decode,
+      "Inputs are what their stored numbers mean by netCDF's conventions: scale_factor and add_offset are "
+      "applied, missing numbers are NaN (with --masked: masked)");
   command
       ->add_option("-o,--output", options->output,
                    "Where the result is stored (default path /result); a masked one with its fill value in place of "

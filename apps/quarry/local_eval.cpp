@@ -100,12 +100,17 @@ NdArray read_whole(const io::Dataset& dataset) {
   return array.to(local::current_context().device);
 }
 
-// Masked by its attributes, if wanted.
-Value read_input(const Input& input, bool masked) {
+// Masked and decoded by its attributes, if wanted.
+Value read_input(const Input& input, const EvalOptions& options) {
   const std::shared_ptr<io::Dataset> dataset = io::Dataset::open(input.file, input.object);
   const NdArray array = read_whole(*dataset);
-  if (!masked) return array;
-  return expression::masked_value(local::ma::masked_missing(array, ma::missing_values(dataset->info().attributes)));
+  if (!options.masked && !options.decode) return array;
+  const auto& attributes = dataset->info().attributes;
+  const ma::MissingValues missing = ma::missing_values(attributes);
+  const local::ma::MaskedArray known = options.decode ? local::ma::unpacked(array, missing, ma::packing(attributes))
+                                                      : local::ma::masked_missing(array, missing);
+  if (options.masked) return expression::masked_value(known);
+  return known.mask_or_none() ? known.filled(std::numeric_limits<double>::quiet_NaN()) : known.data();
 }
 
 void reject(const local::OptionValue& value) {
@@ -122,7 +127,7 @@ class LocalEvaluation {
 
   int run() {
     for (const Input& input : parse_inputs(options_.inputs))
-      environment_.variables.emplace(input.name, read_input(input, options_.masked));
+      environment_.variables.emplace(input.name, read_input(input, options_));
     return options_.script.empty() ? run_expression() : run_script();
   }
 

@@ -312,13 +312,19 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
 // store() of one array.
 void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options = {});
 
+// How data sets are taken.
+struct OpenOptions {
+  // By netCDF's (CF) conventions: stored numbers are scaled by the attributes scale_factor and add_offset, and missing
+  // ones (_FillValue, missing_value, valid_min, valid_max, valid_range) are NaN, as ma::unpacked() says.
+  bool decode = false;
+};
 // A lazy array over a data set of an HDF5 file. Collective: rank 0 reads the metadata. Throws as io::Dataset::open.
-Array open_hdf5(const std::string& file, const std::string& object);
+Array open_hdf5(const std::string& file, const std::string& object, const OpenOptions& options = {});
 
 // Many files as one lazy array: the data sets `object` of all files whose names match the pattern (as a shell's: *, ?,
 // [a-z]), in the order of their names, one after the other along the axis. Collective: each rank opens a part of the
 // files. Throws as the other one, InvalidArgument where no file matches or one's shape does not continue the first
 // one's, and IndexError for an axis that they do not have.
-Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis);
+Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis, const OpenOptions& options = {});
 
 }  // namespace quarry

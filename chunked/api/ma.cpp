@@ -153,6 +153,19 @@ MissingValues missing_values(const std::map<std::string, io::Attribute>& attribu
   return result;
 }
 
+Packing packing(const std::map<std::string, io::Attribute>& attributes) {
+  const auto number = [&](const char* name) -> std::optional<double> {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) return std::nullopt;
+    if (const auto* whole = std::get_if<int64_t>(&found->second)) return static_cast<double>(*whole);
+    if (const auto* real = std::get_if<double>(&found->second)) return *real;
+    return std::nullopt;
+  };
+  const auto text = attributes.find("_Unsigned");
+  const auto* word = text == attributes.end() ? nullptr : std::get_if<std::string>(&text->second);
+  return {number("scale_factor"), number("add_offset"), word && (*word == "true" || *word == "True")};
+}
+
 FilledItem filled_item(const std::string& path, const MaskedArray& x) {
   if (!x.mask_or_none()) return {{path, x.data()}, std::nullopt};
   return {{path, x.filled()}, Scalar::strong(x.fill_value(), x.dtype())};

@@ -26,6 +26,7 @@ namespace quarry::ma {
 
 using local::ma::masked;
 using local::ma::MissingValues;
+using local::ma::Packing;
 
 // The kind of arrays that local::ma::BasicMaskedArray is made of.
 struct Chunked {
@@ -64,12 +65,15 @@ MaskedArray from_local(const local::ma::MaskedArray& x);  // the same on every r
 
 // What the attributes of a data set say is missing, as netCDF's conventions have it: values equal to `_FillValue` or to
 // `missing_value` (one number or several), below valid_min, above valid_max, or outside valid_range. Where an attribute
-// is text, it says nothing. Scale and offset are not applied.
+// is text, it says nothing. They are of the numbers as stored, before scale and offset.
 MissingValues missing_values(const std::map<std::string, io::Attribute>& attributes);
-// open_hdf5() with what is missing masked, by the attributes of the data set, of the first of several files.
-// Collective.
-MaskedArray open_hdf5(const std::string& file, const std::string& object);
-MaskedArray open_hdf5(const std::string& pattern, const std::string& object, int64_t axis);
+// `scale_factor`, `add_offset` and `_Unsigned` ("true").
+Packing packing(const std::map<std::string, io::Attribute>& attributes);
+// open_hdf5() with what is missing masked, by the attributes of the data set, of the first of several files; to decode
+// is to scale too. Collective.
+MaskedArray open_hdf5(const std::string& file, const std::string& object, const OpenOptions& options = {});
+MaskedArray open_hdf5(const std::string& pattern, const std::string& object, int64_t axis,
+                      const OpenOptions& options = {});
 
 // An array to store, and the value in it that stands for missing elements.
 struct FilledItem {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <glob.h>
 
+#include <cmath>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "quarry/comm/communicator.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry {
 namespace {
@@ -128,18 +131,54 @@ Opened opened(const std::string& pattern, const std::string& object, int64_t axi
 
 }  // namespace
 
-Array open_hdf5(const std::string& file, const std::string& object) { return opened(file, object).array; }
-Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis) {
-  return opened(pattern, object, axis).array;
+namespace {
+
+ma::MaskedArray by_attributes(const Opened& found, const OpenOptions& options) {
+  const ma::MissingValues missing = ma::missing_values(found.info.attributes);
+  if (!options.decode) return ma::masked_missing(found.array, missing);
+  return ma::unpacked(found.array, missing, ma::packing(found.info.attributes));
 }
 
-ma::MaskedArray ma::open_hdf5(const std::string& file, const std::string& object) {
-  const Opened found = opened(file, object);
-  return masked_missing(found.array, missing_values(found.info.attributes));
+// Of stored numbers that do not mean what they are.
+void warn_of_conventions(const io::DatasetInfo& info) {
+  if (Runtime::current().rank() != 0) return;
+  const ma::Packing packing = ma::packing(info.attributes);
+  std::string what;
+  for (const Scalar& value : ma::missing_values(info.attributes).values)
+    if (const double number = value.as_double(); !std::isnan(number))
+      what = fmt::format("{} stands for missing numbers", number);
+  if (packing.scale || packing.offset) what += fmt::format("{}numbers are packed", what.empty() ? "" : ", and ");
+  if (what.empty()) return;
+  local::log(local::LogLevel::warn,
+             fmt::format("'{}' in '{}': {}, say its attributes, which are not applied: open it decoded (--decode) or "
+                         "masked (--masked)",
+                         info.object, info.file, what));
 }
-ma::MaskedArray ma::open_hdf5(const std::string& pattern, const std::string& object, int64_t axis) {
-  const Opened found = opened(pattern, object, axis);
-  return masked_missing(found.array, missing_values(found.info.attributes));
+
+Array plain(const Opened& found, const OpenOptions& options) {
+  if (!options.decode) {
+    warn_of_conventions(found.info);
+    return found.array;
+  }
+  const ma::MaskedArray decoded = by_attributes(found, options);
+  return decoded.mask_or_none() ? decoded.filled(std::numeric_limits<double>::quiet_NaN()) : decoded.data();
+}
+
+}  // namespace
+
+Array open_hdf5(const std::string& file, const std::string& object, const OpenOptions& options) {
+  return plain(opened(file, object), options);
+}
+Array open_hdf5(const std::string& pattern, const std::string& object, int64_t axis, const OpenOptions& options) {
+  return plain(opened(pattern, object, axis), options);
+}
+
+ma::MaskedArray ma::open_hdf5(const std::string& file, const std::string& object, const OpenOptions& options) {
+  return by_attributes(opened(file, object), options);
+}
+ma::MaskedArray ma::open_hdf5(const std::string& pattern, const std::string& object, int64_t axis,
+                              const OpenOptions& options) {
+  return by_attributes(opened(pattern, object, axis), options);
 }
 
 }  // namespace quarry

@@ -52,6 +52,44 @@ class Masked(CliTest):
         self.assertEqual(self.both("x", "-i", "x=a.h5:/x"), str(x))
         self.assertEqual(self.ok("eval", "x.mean(1)", *inputs, ranks=2).out, "[2.0 5.0]\n")
 
+    # As xarray decodes; the dtype is in the text by what NumPy would print.
+    def test_inputs_are_decoded_by_their_attributes(self):
+        columns = {
+            "scaled": (np.array([0, 10, -999, 30], "i2"), {"scale_factor": 0.5, "_FillValue": np.int16(-999)}, np.float32),
+            "moved": (np.array([0, 10, -999, 30], "i2"), {"scale_factor": 0.1, "add_offset": 273.15, "missing_value": np.int16(-999)}, np.float64),
+            "wide": (np.array([1, 2, 3, 4], "i4"), {"_FillValue": np.int32(3)}, np.float64),
+            "signed": (np.array([-1, 0, 1, -56], "i1"), {"_Unsigned": "true", "_FillValue": np.int8(-1), "scale_factor": 2.0}, np.float32),
+            "real": (np.array([1.5, 2.5, 1e20, 9], "f4"), {"_FillValue": np.float32(1e20), "valid_max": np.float32(5)}, np.float32),
+            "scaled_real": (np.array([1.5, 2.5, 3, 4], "f8"), {"add_offset": -1.0}, np.float64),
+            "plain": (np.array([1, 2, 3, 4], "i2"), {"units": "m"}, np.int16),
+        }
+        with h5py.File(self.path("packed.h5"), "w") as file:
+            for name, (values, attributes, _) in columns.items():
+                file[name] = values
+                file[name].attrs.update(attributes)
+        for name, (values, attributes, dtype) in columns.items():
+            stored = values.view(f"u{values.itemsize}") if "_Unsigned" in attributes else values
+            missing = np.zeros(4, bool)
+            for key in ("_FillValue", "missing_value"):
+                missing |= values == attributes.get(key, np.nan)
+            missing |= stored > attributes.get("valid_max", np.inf)
+            expected = stored.astype(dtype)
+            if "scale_factor" in attributes:
+                expected = expected * dtype(attributes["scale_factor"])
+            if "add_offset" in attributes:
+                expected = expected + dtype(attributes["add_offset"])
+            inputs = ["-i", f"x=packed.h5:/{name}", "--decode"]
+            with self.subTest(name):
+                self.assertEqual(self.both("x", *inputs, "--masked"), str(ma.masked_array(expected, missing if missing.any() else ma.nomask)))
+                self.assertEqual(self.both("x.dtype", *inputs), str(np.dtype(dtype)))
+                if missing.any():
+                    expected[missing] = np.nan
+                self.assertEqual(self.both("x", *inputs), str(expected))
+        warning = self.ok("eval", "x.mean()", "-i", "x=packed.h5:/moved").err
+        self.assertIn("-999 stands for missing numbers, and numbers are packed", warning)
+        self.assertIn("--decode", warning)
+        self.assertNotIn("--decode", self.ok("eval", "x.mean()", "-i", "x=packed.h5:/plain").err)
+
     def test_results_are_stored_with_their_fill_value(self):
         x = np.arange(6, dtype="f4").reshape(2, 3)
         self.write("a.h5", x=x)

@@ -38,6 +38,10 @@ MaskedArray ones_like(const MaskedArray& a, std::optional<DType> dtype = std::nu
 // Where a data set of files says that elements are missing. The first of the values is the fill value; values that the
 // dtype does not have mask nothing.
 MaskedArray masked_missing(const MaskedArray& a, const local::ma::MissingValues& missing);
+// What the stored numbers mean, by the CF conventions ("Packed Data", "Missing data, valid and actual range of data"):
+// missing ones are masked, the others scaled. Floats stay what they are; integers that are scaled, or some of which may
+// be missing, become float32 where they have two bytes at most and no offset, else float64. The fill value is then NaN.
+MaskedArray unpacked(const MaskedArray& a, const local::ma::MissingValues& missing, const local::ma::Packing& packing);
 
 // ---- Parts ----
 
@@ -113,15 +117,15 @@ std::pair<MaskedArray, MaskedArray> average(const MaskedArray& a, const Axes& ax
 
 // ---- Ufuncs ----
 
-#define QUARRY_MASKED_1(text, name)              \
-  inline MaskedArray name(const Operand& x) {    \
-    const Operand args[] = {x};                  \
+#define QUARRY_MASKED_1(text, name)                      \
+  inline MaskedArray name(const Operand& x) {            \
+    const Operand args[] = {x};                          \
     return apply(local::detail::named_op<text>(), args); \
   }
 #define QUARRY_MASKED_2(text, name)                             \
   inline MaskedArray name(const Operand& x, const Operand& y) { \
     const Operand args[] = {x, y};                              \
-    return apply(local::detail::named_op<text>(), args);                \
+    return apply(local::detail::named_op<text>(), args);        \
   }
 #define QUARRY_MASKED_3(text, name)  // where() is above
 #define QUARRY_OP(name, aliases, arity, kinds, result, rule, ...) \

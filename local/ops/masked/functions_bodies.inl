@@ -137,9 +137,10 @@ MaskedArray masked_values(const MaskedArray& x, const Scalar& value, double rtol
   const V values = f.input(x.data());
   V is_value = f("equal"_op, values, number(value, x.dtype()));
   if (local::is_float(x.dtype()))
-    is_value = local::compositions::isclose<V>([&](local::detail::Op op, const auto&... args) { return f(op, args...); }, values,
-                                               V(value), V(Scalar(rtol)), V(Scalar(atol)),
-                                               /*equal_nan=*/false);
+    is_value =
+        local::compositions::isclose<V>([&](local::detail::Op op, const auto&... args) { return f(op, args...); },
+                                        values, V(value), V(Scalar(rtol)), V(Scalar(atol)),
+                                        /*equal_nan=*/false);
   MaskedArray result = with_more(x, f.run({is_value})[0]);
   result.set_fill_value(value);
   return result;
@@ -200,6 +201,45 @@ MaskedArray masked_missing(const MaskedArray& a, const local::ma::MissingValues&
   return result;
 }
 
+namespace {
+
+DType unsigned_of(DType dtype) {
+  constexpr std::pair<DType, DType> kPairs[] = {{DType::int8, DType::uint8},
+                                                {DType::int16, DType::uint16},
+                                                {DType::int32, DType::uint32},
+                                                {DType::int64, DType::uint64}};
+  for (const auto& [with, without] : kPairs)
+    if (dtype == with) return without;
+  return dtype;
+}
+
+}  // namespace
+
+MaskedArray unpacked(const MaskedArray& a, const local::ma::MissingValues& missing, const local::ma::Packing& packing) {
+  if (local::is_complex(a.dtype()) || a.dtype() == DType::bool_) return masked_missing(a, missing);
+  const DType stored = packing.is_unsigned ? unsigned_of(a.dtype()) : a.dtype();
+  local::ma::MissingValues values = missing;
+  if (stored != a.dtype())
+    for (Scalar& value : values.values)
+      if (value.as_double() < 0)
+        value = Scalar(std::ldexp(1.0, 8 * static_cast<int>(local::itemsize(stored))) + value.as_double());
+  const MaskedArray given = stored == a.dtype() ? a : MaskedArray(a.data().astype(stored), a.mask_or_none());
+  const MaskedArray known = masked_missing(given, values);
+  const bool scaled = packing.scale || packing.offset;
+  if (!scaled && (local::is_float(stored) || !missing.any())) return known;
+  constexpr int64_t kNarrowInteger = 2, kNarrowFloat = 4;
+  const bool narrow = local::is_float(stored) ? local::itemsize(stored) <= kNarrowFloat
+                                              : local::itemsize(stored) <= kNarrowInteger && !packing.offset;
+  const DType dtype = narrow ? DType::float32 : DType::float64;
+  Kind::Fusing f;
+  V value = f.input(known.data().astype(dtype));
+  if (packing.scale) value = f("multiply"_op, value, V(Scalar::strong(Scalar(*packing.scale), dtype)));
+  if (packing.offset) value = f("add"_op, value, V(Scalar::strong(Scalar(*packing.offset), dtype)));
+  MaskedArray result(scaled ? f.run({value})[0] : known.data().astype(dtype), known.mask_or_none());
+  if (known.mask_or_none()) result.set_fill_value(Scalar(std::numeric_limits<double>::quiet_NaN()));
+  return result;
+}
+
 Array getdata(const MaskedArray& a) { return a.data(); }
 Array getmaskarray(const MaskedArray& arr) { return arr.mask(); }
 Array filled(const MaskedArray& a, const std::optional<Operand>& fill_value) { return a.filled(fill_value); }
@@ -220,7 +260,9 @@ std::vector<Array> nonzero(const MaskedArray& a) {
   return a.nonzero();
 }
 
-MaskedArray apply(local::detail::Op op, std::span<const Operand> args) { return local::ma::MaskedOperators<Kind>::apply(op, args); }
+MaskedArray apply(local::detail::Op op, std::span<const Operand> args) {
+  return local::ma::MaskedOperators<Kind>::apply(op, args);
+}
 
 MaskedArray where(const Operand& condition, const Operand& x, const Operand& y) {
   Kind::Fusing f;

@@ -306,4 +306,10 @@ struct MissingValues {
   bool any() const { return !values.empty() || least || most; }
 };
 
+// How numbers of a file are packed: what they mean is scale * stored + offset.
+struct Packing {
+  std::optional<double> scale, offset;
+  bool is_unsigned = false;  // stored as integers with a sign that they do not have
+};
+
 }  // namespace quarry::local::ma
