@@ -313,7 +313,8 @@ class Describer {
     if (!indirect_.empty()) return check_stored_sizes(index, chunk_bytes);
     out_.storage.kind = Storage::Kind::chunked;
     // Arrays inside elements are not cut: chunks keep their numbers.
-    out_.storage.index = ChunkIndex(out_.info.shape, *out_.info.chunks, index.entries());
+    index.regrid(out_.info.shape, *out_.info.chunks);
+    out_.storage.index = std::move(index);
     out_.info.stored_bytes = out_.storage.index.stored_bytes();
   }
 
@@ -322,7 +323,7 @@ class Describer {
   void check_stored_sizes(const ChunkIndex& index, int64_t chunk_bytes) const {
     constexpr int64_t kChecksumBytes = 4;
     const auto& filters = out_.info.filters;
-    for (const ChunkEntry& entry : index.entries()) {
+    index.for_each([&](const ChunkEntry& entry) {
       int64_t bytes = chunk_bytes;
       bool fixed = true;
       for (size_t i = 0; i < filters.size(); ++i) {
@@ -333,7 +334,7 @@ class Describer {
       if (fixed && entry.bytes != bytes)
         throw local::IoError(fmt::format("damaged: chunk number {} is stored in {} bytes instead of {}", entry.number,
                                          entry.bytes, bytes));
-    }
+    });
   }
 
   Dims limits() const {

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "quarry/local/base/error.h"
@@ -35,7 +37,9 @@ class ByteWriter {
   void put_signed(int64_t value) {
     put_unsigned((static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63));
   }
-  std::string take() { return std::move(bytes_); }
+  void put_view(std::string_view bytes) { bytes_ += bytes; }
+  int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
+  std::string take() { return std::exchange(bytes_, {}); }
 
  private:
   std::string bytes_;
@@ -44,7 +48,7 @@ class ByteWriter {
 // Throws InternalError where the bytes end early: they come from another rank of the same program.
 class ByteReader {
  public:
-  explicit ByteReader(const std::string& bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+  explicit ByteReader(std::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
   template <class T>
   requires std::is_trivially_copyable_v<T> T get() {
     QUARRY_CHECK(left() >= sizeof(T));
@@ -81,6 +85,13 @@ class ByteReader {
   int64_t get_signed() {
     const uint64_t value = get_unsigned();
     return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
+  }
+  // The next bytes as they are.
+  std::string_view get_view(size_t size) {
+    QUARRY_CHECK(size <= left());
+    const std::string_view view(at_, size);
+    at_ += size;
+    return view;
   }
   size_t left() const { return static_cast<size_t>(end_ - at_); }
 

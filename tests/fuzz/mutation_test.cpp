@@ -258,9 +258,9 @@ TEST(ChunkIndexTest, ReadsATreeAndRefusesDamagedOnes) {
   put_node(good, 512, 0, {{64, 0, 0, 0, 1600}, {64, 0, 0, 4, 1664}});
   put_node(good, 1024, 0, {{64, 0, 4, 4, 1728}});
   const hdf5::ChunkIndex index = parse(good);
-  EXPECT_EQ(index.entries().size(), 3u);
+  EXPECT_EQ(index.count(), 3);
   EXPECT_EQ(index.find(1)->address, 1664);
-  EXPECT_EQ(index.find(2), nullptr);
+  EXPECT_EQ(index.find(2), std::nullopt);
   EXPECT_EQ(index.stored_bytes(), 192);
 
   const auto refuses = [&](const char* what, const std::function<void(Bytes&)>& change, int64_t root = 0) {
@@ -287,7 +287,58 @@ TEST(ChunkIndexTest, ReadsATreeAndRefusesDamagedOnes) {
   // Chunks outside of the shape are of a data set that has shrunk.
   Bytes shrunk = good;
   put(shrunk, 1024 + 24 + 8, 8, 8);
-  EXPECT_EQ(parse(shrunk).entries().size(), 2u);
+  EXPECT_EQ(parse(shrunk).count(), 2);
+}
+
+// Entries of any kind, by number or not, are found again, also after a way through bytes.
+TEST(ChunkIndexTest, FindsWhatWasAdded) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t chunks = seed < 6 ? seed : 1 + static_cast<int64_t>(random() % 400);
+    const bool missing = seed % 3 == 1, in_row = seed % 4 == 0, filtered = !in_row;
+    const local::Dims shape{chunks}, chunk{1};
+    std::vector<hdf5::ChunkEntry> entries;
+    int64_t address = 4096;
+    for (int64_t i = 0; i < chunks; ++i) {
+      if (missing && random() % 3 == 0) continue;
+      const auto bytes = static_cast<uint32_t>(filtered ? 1 + random() % 5000 : 512);
+      if (filtered && random() % 8 == 0) address += static_cast<int64_t>(random() % 100000) - 2000;
+      entries.push_back({i, address, bytes, filtered ? static_cast<uint32_t>(random() % 4) : 0});
+      address += bytes;
+    }
+    std::vector<hdf5::ChunkEntry> added = entries;
+    if (seed % 5 == 2) std::ranges::shuffle(added, random);
+    hdf5::ChunkIndex::Maker maker(shape, chunk);
+    for (const hdf5::ChunkEntry& entry : added) maker.add(entry);
+    const hdf5::ChunkIndex made = maker.take();
+    hdf5::ByteWriter out;
+    made.serialize(out);
+    const std::string bytes = out.take();
+    hdf5::ByteReader in(bytes);
+    const hdf5::ChunkIndex sent = hdf5::ChunkIndex::deserialize(in, shape, chunk);
+    EXPECT_EQ(in.left(), 0u);
+    for (const hdf5::ChunkIndex* index : {&made, &sent}) {
+      ASSERT_EQ(index->count(), std::ssize(entries));
+      std::vector<hdf5::ChunkEntry> found;
+      index->for_each([&](const hdf5::ChunkEntry& entry) { found.push_back(entry); });
+      ASSERT_EQ(found, entries) << seed;
+      size_t next = 0;
+      int64_t stored = 0, largest = 0;
+      for (int64_t i = 0; i < chunks; ++i) {
+        const bool is_there = next < entries.size() && entries[next].number == i;
+        ASSERT_EQ(index->find(i), is_there ? std::optional(entries[next]) : std::nullopt) << seed << ": " << i;
+        if (!is_there) continue;
+        stored += entries[next].bytes;
+        largest = std::max<int64_t>(largest, entries[next++].bytes);
+      }
+      EXPECT_EQ(index->stored_bytes(), stored);
+      EXPECT_EQ(index->largest(), largest);
+    }
+    if (in_row && !missing && chunks > 0) {
+      EXPECT_LE(made.memory_bytes() + sent.memory_bytes(), 32);  // inside of the objects
+    }
+    EXPECT_LE(made.memory_bytes(), 10 * made.count() + 64);
+  }
 }
 
 TEST(ChunkIndexTest, SurvivesNoise) {
@@ -301,7 +352,7 @@ TEST(ChunkIndexTest, SurvivesNoise) {
     Bytes bytes = base;
     for (unsigned i = 0; i <= seed % 5; ++i) bytes[random() % 1200] = static_cast<std::byte>(random());
     try {
-      read += !parse(bytes).entries().empty();
+      read += parse(bytes).count() > 0;
     } catch (const local::IoError&) {
     }
   }
@@ -361,7 +412,7 @@ TEST(ChunkIndexTest, NewerKindsSurviveNoiseWithGoodChecksums) {
       try {
         const Memory source(bytes);
         const auto layout = hdf5::read_layout_message(source, {}, static_cast<int64_t>(info.addr));
-        read += !hdf5::read_chunk_index(source, {}, layout, shape).entries().empty();
+        read += hdf5::read_chunk_index(source, {}, layout, shape).count() > 0;
       } catch (const local::IoError&) {
       }
     }

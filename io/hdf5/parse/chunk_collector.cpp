@@ -26,7 +26,11 @@ std::vector<std::byte> BlockReader::read(int64_t address, int64_t bytes, const c
 }
 
 ChunkCollector::ChunkCollector(const ByteSource& file, const LayoutMessage& layout, const ChunkedShape& data)
-    : file_(file), layout_(layout), data_(data), grid_(chunk_grid(data.shape, layout.chunk)) {}
+    : file_(file),
+      layout_(layout),
+      data_(data),
+      grid_(chunk_grid(data.shape, layout.chunk)),
+      index_(data.shape, layout.chunk) {}
 
 StoredChunk ChunkCollector::stored(Cursor& in, const FileFormat& format, int size_bytes) const {
   StoredChunk chunk;
@@ -70,7 +74,7 @@ void ChunkCollector::add(const local::Dims& at, const StoredChunk& chunk) {
     damaged(fmt::format("the chunk at {} lies outside of the file: {} bytes at {}, the file has {}", origin(at), bytes,
                         address, file_.size()));
   constexpr uint32_t kNoFilter = ~uint32_t{0};
-  entries_.push_back({number, address, static_cast<uint32_t>(bytes), data_.filtered && plain ? kNoFilter : mask});
+  index_.add({number, address, static_cast<uint32_t>(bytes), data_.filtered && plain ? kNoFilter : mask});
 }
 
 ArrayOrder::ArrayOrder(const local::Dims& limits, const local::Dims& chunk, int unlimited) : grid_(limits) {

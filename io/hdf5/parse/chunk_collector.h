@@ -46,7 +46,7 @@ class ChunkCollector {
   void add(const local::Dims& at, const StoredChunk& chunk);
   // Of an unfiltered chunk, `bytes` are all of it.
   StoredChunk stored(Cursor& in, const FileFormat& format, int size_bytes) const;
-  std::vector<ChunkEntry> take() { return std::move(entries_); }
+  ChunkIndex take() { return index_.take(); }
 
  private:
   std::string origin(const local::Dims& at) const;
@@ -56,7 +56,7 @@ class ChunkCollector {
   const LayoutMessage& layout_;
   const ChunkedShape& data_;
   const local::Dims grid_;
-  std::vector<ChunkEntry> entries_;
+  ChunkIndex::Maker index_;
 };
 
 // The readers, each for one kind of index at layout.address.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "quarry/io/hdf5/parse/chunk_collector.h"
 #include "quarry/io/hdf5/parse/parser.h"
@@ -77,53 +79,132 @@ local::Dims chunk_grid(const local::Dims& shape, const local::Dims& chunk) {
   return grid;
 }
 
-ChunkIndex::ChunkIndex(const local::Dims& shape, const local::Dims& chunk, std::vector<ChunkEntry> entries)
-    : grid_(chunk_grid(shape, chunk)), entries_(std::move(entries)) {
-  const auto by_number = [](const ChunkEntry& a, const ChunkEntry& b) { return a.number < b.number; };
-  if (!std::is_sorted(entries_.begin(), entries_.end(), by_number))
-    std::sort(entries_.begin(), entries_.end(), by_number);
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (i > 0 && entries_[i].number == entries_[i - 1].number)
-      damaged(fmt::format("chunk number {} is stored twice", entries_[i].number));
-    stored_bytes_ += entries_[i].bytes;
-    largest_ = std::max<int64_t>(largest_, entries_[i].bytes);
+ChunkIndex::ChunkIndex(const local::Dims& shape, const local::Dims& chunk) : grid_(chunk_grid(shape, chunk)) {}
+
+void ChunkIndex::regrid(const local::Dims& shape, const local::Dims& chunk) {
+  local::Dims grid = chunk_grid(shape, chunk);
+  QUARRY_CHECK(local::element_count(grid) == local::element_count(grid_));
+  grid_ = std::move(grid);
+}
+
+void ChunkIndex::Maker::add(const ChunkEntry& entry) {
+  if (unordered_.empty() && entry.number > last_.number) return append(entry);
+  if (unordered_.empty() && made_.count_ > 0) {
+    const ChunkIndex before = take();
+    made_ = ChunkIndex();
+    made_.grid_ = before.grid_;
+    before.for_each([&](const ChunkEntry& one) { unordered_.push_back(one); });
   }
-  complete_ = static_cast<int64_t>(entries_.size()) == local::element_count(grid_);
+  unordered_.push_back(entry);
 }
 
-const ChunkEntry* ChunkIndex::find(int64_t number) const {
-  if (complete_) return &entries_[static_cast<size_t>(number)];
-  const auto at = std::lower_bound(entries_.begin(), entries_.end(), number,
-                                   [](const ChunkEntry& entry, int64_t n) { return entry.number < n; });
-  return at != entries_.end() && at->number == number ? &*at : nullptr;
+void ChunkIndex::Maker::append(const ChunkEntry& entry) {
+  const bool follows = entry.number == last_.number + 1 && entry.address == last_.address + last_.bytes &&
+                       entry.bytes == last_.bytes && entry.mask == last_.mask;
+  if (made_.count_ == 0) {
+    made_.first_ = entry;
+    made_.in_row_ = entry.number == 0;
+  } else {
+    made_.in_row_ = made_.in_row_ && follows;
+  }
+  codes_.put_unsigned(static_cast<uint64_t>(entry.number - last_.number - 1));
+  codes_.put_signed(entry.address - (last_.address + last_.bytes));
+  codes_.put_signed(static_cast<int64_t>(entry.bytes) - static_cast<int64_t>(last_.bytes));
+  codes_.put_unsigned(entry.mask);
+  if (made_.count_ % kStride == 0) made_.marks_.push_back({entry, codes_.size()});
+  ++made_.count_;
+  made_.stored_bytes_ += entry.bytes;
+  made_.largest_ = std::max<int64_t>(made_.largest_, entry.bytes);
+  last_ = entry;
 }
 
-// Chunks mostly follow each other in number and address with like sizes, so that differences take a byte each.
+ChunkIndex ChunkIndex::Maker::take() {
+  if (!unordered_.empty()) {
+    std::vector<ChunkEntry> entries = std::exchange(unordered_, {});
+    std::ranges::sort(entries, {}, &ChunkEntry::number);
+    last_ = kBefore;
+    for (const ChunkEntry& entry : entries) {
+      if (entry.number == last_.number) damaged(fmt::format("chunk number {} is stored twice", entry.number));
+      append(entry);
+    }
+  }
+  last_ = kBefore;
+  made_.complete_ = made_.count_ == local::element_count(made_.grid_);
+  made_.in_row_ = made_.in_row_ && made_.complete_;
+  made_.codes_ = codes_.take();
+  if (made_.in_row_) {
+    std::string().swap(made_.codes_);
+    std::vector<Mark>().swap(made_.marks_);
+  }
+  made_.codes_.shrink_to_fit();
+  made_.marks_.shrink_to_fit();
+  return std::move(made_);
+}
+
+ChunkEntry ChunkIndex::Cursor::next(const ChunkIndex& index) {
+  if (index.in_row_) {
+    const ChunkEntry& first = index.first_;
+    last = {last.number + 1, first.address + (last.number + 1) * first.bytes, first.bytes, first.mask};
+    return last;
+  }
+  ChunkEntry entry;
+  entry.number = last.number + 1 + static_cast<int64_t>(codes.get_unsigned());
+  entry.address = last.address + last.bytes + codes.get_signed();
+  entry.bytes = static_cast<uint32_t>(static_cast<int64_t>(last.bytes) + codes.get_signed());
+  entry.mask = static_cast<uint32_t>(codes.get_unsigned());
+  last = entry;
+  return entry;
+}
+
+std::optional<ChunkEntry> ChunkIndex::find(int64_t number) const {
+  if (in_row_) return ChunkEntry{number, first_.address + number * first_.bytes, first_.bytes, first_.mask};
+  if (count_ == 0) return std::nullopt;
+  auto mark = marks_.begin() + (complete_ ? number / kStride : 0);
+  if (!complete_) {
+    mark = std::ranges::upper_bound(marks_, number, {}, [](const Mark& m) { return m.entry.number; });
+    if (mark == marks_.begin()) return std::nullopt;
+    --mark;
+  }
+  const int64_t left = std::min(kStride, count_ - kStride * (mark - marks_.begin()));
+  Cursor cursor{mark->entry, ByteReader(std::string_view(codes_).substr(static_cast<size_t>(mark->behind)))};
+  for (int64_t i = 1; i < left && cursor.last.number < number; ++i) cursor.next(*this);
+  if (cursor.last.number != number) return std::nullopt;
+  return cursor.last;
+}
+
+int64_t ChunkIndex::memory_bytes() const {
+  return static_cast<int64_t>(codes_.capacity() + marks_.capacity() * sizeof(Mark));
+}
+
 void ChunkIndex::serialize(ByteWriter& out) const {
-  out.put<int64_t>(static_cast<int64_t>(entries_.size()));
-  ChunkEntry last{-1, 0, 0, 0};
-  for (const ChunkEntry& entry : entries_) {
-    out.put_unsigned(static_cast<uint64_t>(entry.number - last.number - 1));
-    out.put_signed(entry.address - (last.address + last.bytes));
-    out.put_signed(static_cast<int64_t>(entry.bytes) - static_cast<int64_t>(last.bytes));
-    out.put_unsigned(entry.mask);
-    last = entry;
-  }
+  out.put<int64_t>(count_);
+  out.put<bool>(in_row_);
+  if (in_row_) out.put(first_);
+  out.put<int64_t>(static_cast<int64_t>(codes_.size()));
+  out.put_view(codes_);
 }
 
 ChunkIndex ChunkIndex::deserialize(ByteReader& in, const local::Dims& shape, const local::Dims& chunk) {
-  const auto count = in.get<int64_t>();
-  QUARRY_CHECK(count >= 0 && static_cast<uint64_t>(count) <= in.left());
-  std::vector<ChunkEntry> entries(static_cast<size_t>(count));
-  ChunkEntry last{-1, 0, 0, 0};
-  for (ChunkEntry& entry : entries) {
-    entry.number = last.number + 1 + static_cast<int64_t>(in.get_unsigned());
-    entry.address = last.address + last.bytes + in.get_signed();
-    entry.bytes = static_cast<uint32_t>(static_cast<int64_t>(last.bytes) + in.get_signed());
-    entry.mask = static_cast<uint32_t>(in.get_unsigned());
-    last = entry;
+  ChunkIndex index(shape, chunk);
+  index.count_ = in.get<int64_t>();
+  index.in_row_ = in.get<bool>();
+  if (index.in_row_) index.first_ = in.get<ChunkEntry>();
+  const auto size = in.get<int64_t>();
+  QUARRY_CHECK(size >= 0);
+  index.codes_ = in.get_view(static_cast<size_t>(size));
+  index.complete_ = index.count_ == local::element_count(index.grid_);
+  Cursor cursor = index.begin();
+  for (int64_t i = 0; i < index.count_ && !index.in_row_; ++i) {
+    const ChunkEntry entry = cursor.next(index);
+    if (i % kStride == 0) index.marks_.push_back({entry, size - static_cast<int64_t>(cursor.codes.left())});
+    index.stored_bytes_ += entry.bytes;
+    index.largest_ = std::max<int64_t>(index.largest_, entry.bytes);
   }
-  return ChunkIndex(shape, chunk, std::move(entries));
+  if (index.in_row_) {
+    index.stored_bytes_ = index.count_ * index.first_.bytes;
+    index.largest_ = index.first_.bytes;
+  }
+  return index;
 }
 
 namespace {
@@ -143,7 +224,7 @@ void read_row(const ByteSource& file, const LayoutMessage& layout, const Chunked
 ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, const LayoutMessage& layout,
                             const ChunkedShape& data) {
   const local::Dims& chunk = layout.chunk;
-  if (layout.address == kNoAddress || local::element_count(data.shape) == 0) return ChunkIndex(data.shape, chunk, {});
+  if (layout.address == kNoAddress || local::element_count(data.shape) == 0) return ChunkIndex(data.shape, chunk);
   BlockReader blocks(file);
   ChunkCollector out(file, layout, data);
   switch (layout.index) {
@@ -170,7 +251,7 @@ ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, co
       read_version_2_tree(blocks, format, layout, out);
       break;
   }
-  return ChunkIndex(data.shape, chunk, out.take());
+  return out.take();
 }
 
 }  // namespace quarry::io::hdf5

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,28 +50,73 @@ struct ChunkEntry {
   friend bool operator==(const ChunkEntry&, const ChunkEntry&) = default;
 };
 
-// The stored chunks of a data set, by number in C order of the grid. Immutable, small: 24 bytes a chunk.
+// The stored chunks of a data set, by number in C order of the grid. Immutable. Chunks in a row take no memory; others
+// mostly follow each other in number and address with like sizes, so that differences take a byte each: some eight
+// bytes a chunk, and every sixteenth as it is, to begin from.
 class ChunkIndex {
  public:
+  class Maker;
   ChunkIndex() = default;
-  // Throws IoError where two entries have one number.
-  ChunkIndex(const local::Dims& shape, const local::Dims& chunk, std::vector<ChunkEntry> entries);
+  ChunkIndex(const local::Dims& shape, const local::Dims& chunk);  // nothing is stored
 
   const local::Dims& grid() const { return grid_; }
-  // Null where the chunk is not stored.
-  const ChunkEntry* find(int64_t number) const;
-  const std::vector<ChunkEntry>& entries() const { return entries_; }
+  // Of a shape that has as many chunks, with the same numbers.
+  void regrid(const local::Dims& shape, const local::Dims& chunk);
+  // None where the chunk is not stored.
+  std::optional<ChunkEntry> find(int64_t number) const;
+  // Calls f(entry) for all that are stored, by number.
+  void for_each(const auto& f) const {
+    Cursor cursor = begin();
+    for (int64_t i = 0; i < count_; ++i) f(cursor.next(*this));
+  }
+  int64_t count() const { return count_; }  // that are stored
   int64_t stored_bytes() const { return stored_bytes_; }
   int64_t largest() const { return largest_; }  // stored bytes of the largest chunk
+  int64_t memory_bytes() const;                 // of the index itself
 
   void serialize(ByteWriter& out) const;
   static ChunkIndex deserialize(ByteReader& in, const local::Dims& shape, const local::Dims& chunk);
 
  private:
+  static constexpr int64_t kStride = 16;
+  struct Mark {
+    ChunkEntry entry;
+    int64_t behind = 0;  // its code, in codes_
+  };
+  // Goes through entries, from the first one or one behind a mark.
+  struct Cursor {
+    ChunkEntry last;
+    ByteReader codes;
+    ChunkEntry next(const ChunkIndex& index);
+  };
+  Cursor begin() const { return {kBefore, ByteReader(codes_)}; }
+  static constexpr ChunkEntry kBefore{-1, 0, 0, 0};  // the differences of the first one are to it
+
   local::Dims grid_;
-  std::vector<ChunkEntry> entries_;  // by number
-  bool complete_ = false;            // entries_[i].number == i
+  int64_t count_ = 0;
+  bool complete_ = false;  // all chunks are stored: entry i is that of number i
+  bool in_row_ = false;    // and each lies behind the one before and is as long
+  ChunkEntry first_;
+  std::string codes_;
+  std::vector<Mark> marks_;
   int64_t stored_bytes_ = 0, largest_ = 0;
+};
+
+// Makes an index out of entries, best in the order of numbers: else all of them are held until the end.
+class ChunkIndex::Maker {
+ public:
+  Maker(const local::Dims& shape, const local::Dims& chunk) : made_(shape, chunk) {}
+  void add(const ChunkEntry& entry);
+  // Throws IoError where two entries have one number.
+  ChunkIndex take();
+
+ private:
+  void append(const ChunkEntry& entry);
+
+  ChunkIndex made_;
+  ByteWriter codes_;
+  ChunkEntry last_ = kBefore;
+  std::vector<ChunkEntry> unordered_;
 };
 
 // Chunks along each axis. Throws NotSupported where they are too many to count.

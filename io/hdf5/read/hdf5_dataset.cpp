@@ -186,7 +186,7 @@ void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::s
 
 int64_t Hdf5Dataset::block_offset(int64_t number) const {
   if (stored_.storage.kind == Storage::Kind::contiguous) return stored_.storage.offset;
-  const ChunkEntry* const entry = stored_.storage.index.find(number);
+  const std::optional<ChunkEntry> entry = stored_.storage.index.find(number);
   return entry ? entry->address : kNoAddress;
 }
 
@@ -195,13 +195,13 @@ void Hdf5Dataset::for_each_block(const AscendingRegion& region, std::span<std::b
                                  F&& f) const {
   const ChunkIndex& index = stored_.storage.index;
   PartCursor cursor(region, stored_.info.shape, block_);
-  std::vector<std::pair<Part, const ChunkEntry*>> group;
+  std::vector<std::pair<Part, ChunkEntry>> group;
   Part part;
   bool more = cursor.next(part);
   while (more) {
-    const ChunkEntry* entry = index.find(part.number);
+    std::optional<ChunkEntry> entry = index.find(part.number);
     if (!entry || !whole(part)) {
-      f(part, entry, nullptr);
+      f(part, entry ? &*entry : nullptr, nullptr);
       more = cursor.next(part);
       continue;
     }
@@ -209,14 +209,14 @@ void Hdf5Dataset::for_each_block(const AscendingRegion& region, std::span<std::b
     const int64_t begin = entry->address;
     int64_t bytes = 0;
     do {
-      group.emplace_back(part, entry);
+      group.emplace_back(part, *entry);
       bytes += entry->bytes;
       more = cursor.next(part);
-      entry = more ? index.find(part.number) : nullptr;
+      entry = more ? index.find(part.number) : std::nullopt;
     } while (entry && entry->address == begin + bytes && bytes + entry->bytes <= static_cast<int64_t>(buffer.size()) &&
              group.size() < kMaxGroup && whole(part));
     load(begin, buffer.first(static_cast<size_t>(bytes)));
-    for (const auto& [member, stored] : group) f(member, stored, buffer.data() + (stored->address - begin));
+    for (const auto& [member, stored] : group) f(member, &stored, buffer.data() + (stored.address - begin));
   }
 }
 

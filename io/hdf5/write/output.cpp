@@ -290,7 +290,7 @@ class Hdf5Output final : public OutputFile {
     };
     if (stored.storage.kind == Storage::Kind::contiguous && stored.storage.offset != kNoAddress)
       clear(stored.storage.offset, stored.info.stored_bytes);
-    for (const ChunkEntry& entry : stored.storage.index.entries()) clear(entry.address, entry.bytes);
+    stored.storage.index.for_each([&](const ChunkEntry& entry) { clear(entry.address, entry.bytes); });
   }
 
   void open_for_chunks(size_t index) {

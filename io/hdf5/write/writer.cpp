@@ -65,7 +65,7 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
     for (Part part; cursor.next(part);) {
       int64_t offset = stored_.storage.offset;
       if (info.chunks) {
-        const ChunkEntry* const entry = stored_.storage.index.find(part.number);
+        const std::optional<ChunkEntry> entry = stored_.storage.index.find(part.number);
         QUARRY_CHECK(entry);  // allocated early
         offset = entry->address;
       }
