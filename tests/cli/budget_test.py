@@ -124,7 +124,7 @@ class ResidentSize(Budget):
             except AssertionError as error:
                 over.append(str(error))
                 continue
-            if os.environ.get("QUARRY_SHOW"):
+            if os.environ.get("SHOW_SIZES"):
                 print(f"{size / MIB:6.0f} MiB  {' '.join(command)}", flush=True)
             if size > budget * MIB + BESIDE:
                 over.append(f"{size / MIB:.0f} MiB of {budget} MiB: {' '.join(command)}")
