@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kLeastBlock = 256 << 10;
 constexpr int64_t kMostBlocks = 65536;
 constexpr int64_t kReadBytes = 4 << 20;  // of each thread at once
-constexpr unsigned kMostThreads = 16;
+constexpr unsigned kMostThreads = 8;
 
 // What a block has, for a beginning outside of quotes or inside.
 struct Block {

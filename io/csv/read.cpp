@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -26,7 +27,8 @@ using local::DType;
 constexpr int64_t kTextBytes = 256 << 10;   // read at once: it stays in a core's L2 cache
 constexpr int64_t kPieceBytes = 256 << 10;  // of values
 constexpr int64_t kChunkBytes = 4 << 20;    // of text, that a chunk of rows has about
-constexpr int64_t kLongestHead = 64 << 20;  // of the first line
+constexpr int64_t kLongestHead = 16 << 20;  // of the first line
+constexpr int64_t kMostColumns = 1 << 18;   // whose names and kinds are held in memory
 constexpr int64_t kSampleBytes = 256 << 10;
 constexpr int64_t kSampleRows = 100;
 constexpr int64_t kAlignment = 64;
@@ -146,10 +148,11 @@ class Evidence {
 // Without names or with one twice, pandas' names are NAME.1, NAME.2 ...
 void name_columns(std::vector<std::string>& names) {
   std::set<std::string> taken;
+  std::map<std::string, int64_t> times;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) names[i] = fmt::format("Unnamed: {}", i);
     std::string name = names[i];
-    for (int n = 1; !taken.insert(name).second; ++n) name = fmt::format("{}.{}", names[i], n);
+    for (int64_t& n = times[names[i]]; !taken.insert(name).second;) name = fmt::format("{}.{}", names[i], ++n);
     names[i] = name;
   }
 }
@@ -163,6 +166,11 @@ Table describe(const ByteSource& file, const std::string& name, const Dialect& w
   const auto first = head.next(at);
   if (!first) throw local::IoError(fmt::format("'{}' is no CSV file: it has no line", name));
   if (table.dialect.delimiter == 0) table.dialect.delimiter = delimiter_of(*first, name);
+  const int64_t count = 1 + count_delimiters(first->data(), first->data() + first->size(), table.dialect.delimiter);
+  if (count > kMostColumns) {
+    throw local::NotSupported(
+        fmt::format("'{}' has {} columns, and quarry reads CSV files of at most {}", name, count, kMostColumns));
+  }
   std::vector<std::string> fields = split_line(*first, table.dialect.delimiter);
   if (!table.dialect.header) {
     table.dialect.header = std::ranges::any_of(fields, [&](const std::string& field) {
@@ -487,19 +495,17 @@ void choose_dtype(const Table& table, const std::string& object, Stored& stored)
                                             : DType::float64;
 }
 
-// The data set of some columns; `index`: none for a description alone.
+// What the data set of some columns is, without what reading it needs.
 Stored stored_of(const std::string& file, const std::string& object, const Table& table, std::vector<int64_t> fields,
-                 bool is_column, int64_t file_bytes, const RowIndex& index) {
+                 bool is_column, int64_t file_bytes, int64_t rows) {
   Stored stored;
   stored.info.file = file;
   stored.info.object = object;
   stored.dialect = table.dialect;
   stored.fields = std::move(fields);
-  for (const Column& column : table.columns) stored.names.push_back(column.name);
   stored.file_bytes = file_bytes;
-  stored.index = index;
   choose_dtype(table, object, stored);
-  stored.info.shape = Dims{index.rows};
+  stored.info.shape = Dims{rows};
   if (!is_column) stored.info.shape.push_back(std::ssize(stored.fields));
   describe_storage(stored);
   return stored;
@@ -521,21 +527,23 @@ std::shared_ptr<Dataset> open_dataset(const std::string& file, const std::string
   std::vector<int64_t> fields = is_table ? all_columns(table) : chosen_columns(table, selection.columns, file);
   const bool is_column = !is_table && fields.size() == 1;
   // What is wrong with the columns is said before the file is read.
-  stored_of(file, selection.object, table, fields, is_column, source->size(), {});
-  const RowIndex index = index_rows(*source, table.begin, file);
-  return std::make_shared<CsvDataset>(
-      stored_of(file, selection.object, table, std::move(fields), is_column, source->size(), index));
+  stored_of(file, selection.object, table, fields, is_column, source->size(), /*rows=*/0);
+  RowIndex index = index_rows(*source, table.begin, file);
+  Stored stored = stored_of(file, selection.object, table, std::move(fields), is_column, source->size(), index.rows);
+  for (const Column& column : table.columns) stored.names.push_back(column.name);
+  stored.index = std::move(index);
+  return std::make_shared<CsvDataset>(std::move(stored));
 }
 
 std::vector<ObjectInfo> list_objects(const std::string& file, const std::string& object) {
   const Selection selection = parse_selection(object);
   const auto source = ByteFile::shared(file);
   const Table table = describe(*source, file, selection.dialect);
-  const RowIndex index = index_rows(*source, table.begin, file);
+  const int64_t rows = index_rows(*source, table.begin, file).rows;
   std::vector<ObjectInfo> out;
   const auto add = [&](const std::string& path, const std::vector<int64_t>& fields, bool is_column) {
     try {
-      DatasetInfo info = stored_of(file, path, table, fields, is_column, source->size(), index).info;
+      DatasetInfo info = stored_of(file, path, table, fields, is_column, source->size(), rows).info;
       info.filters.clear();  // whose ratio would be one of the whole file to a part of it
       info.chunks.reset();
       out.push_back({path, false, std::move(info), ""});

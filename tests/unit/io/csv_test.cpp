@@ -142,6 +142,22 @@ TEST_F(CsvTest, WhatDoesNotFitHasALineAndAColumn) {
   EXPECT_THAT(read(write("t\nTrue\n\"\"\n0\n"), "/t"), ElementsAre(1, IsNan(), 0));
 }
 
+TEST_F(CsvTest, ThousandsOfColumns) {
+  constexpr int64_t kColumns = 40000;
+  std::string names, row;
+  for (int64_t c = 0; c < kColumns; ++c) {
+    names += c % 2 == 0 ? fmt::format("c{},", c) : "twice,";
+    row += fmt::format("{}.25,", c);
+  }
+  names.back() = row.back() = '\n';
+  const std::string file = write(names + row + row + row);
+  EXPECT_EQ(Dataset::open(file, "/")->info().shape, (Dims{3, kColumns}));
+  EXPECT_THAT(read(file, "/c39998,twice.2"), ElementsAre(39998.25, 5.25, 39998.25, 5.25, 39998.25, 5.25));
+  EXPECT_EQ(list_objects(file).size(), 1U + kColumns);
+  EXPECT_THROW(Dataset::open(write(std::string(1 << 19, ',')), "/"), local::NotSupported);
+  EXPECT_THROW(Dataset::open(write(std::string(1 << 25, 'x') + ",1\n"), "/"), local::IoError);
+}
+
 // Rows of all lengths, found from anywhere, whatever the blocks of the index cut.
 TEST_F(CsvTest, RegionsAreParsedFromAnywhere) {
   std::mt19937 random(5);
