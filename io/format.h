@@ -24,6 +24,8 @@ class Format {
   virtual std::span<const std::string_view> extensions() const = 0;  // ".h5", lower case
   virtual bool recognises(const ByteSource& file) const = 0;         // by what is in the file; does not throw
 
+  // The same of a folder.
+  virtual bool recognises_folder(const std::string& /*path*/) const { return false; }
   // Whether a file is one array, so that `/` is the only object that needs to be named.
   virtual bool is_one_array() const { return false; }
 
@@ -48,9 +50,9 @@ std::vector<const Format*> formats();
 // Adds one to the end. Throws InvalidArgument for a name that is taken.
 void add_format(const Format& format);
 
-// The format of a file that exists: the one that recognises it, else the one of its extension, which then says what is
-// wrong with it. Throws InvalidArgument (no such file, no regular file), IoError where it is of no known format, naming
-// them.
+// The format of a file or folder that exists: the one that recognises it, else the one of its extension, which then
+// says what is wrong with it. Throws InvalidArgument (no such file, no regular file), IoError where it is of no known
+// format, naming them.
 const Format& format_of(const std::string& file);
 // Whether a format has the extension of the name, and whether one recognises the file that is there.
 bool knows_extension(const std::string& file);

@@ -131,7 +131,7 @@ constexpr OtherFormat kOtherFormats[] = {
     {".png", "PNG"},           {".pt", "PyTorch"},      {".safetensors", "safetensors"},
     {".tif", "TIFF"},          {".tiff", "TIFF"},       {".txt", "text"},
     {".xls", "Excel"},         {".xlsx", "Excel"},      {".xml", "XML"},
-    {".yaml", "YAML"},         {".zarr", "Zarr"},       {".zip", "ZIP"},
+    {".yaml", "YAML"},         {".zip", "ZIP"},
 };
 
 }  // namespace

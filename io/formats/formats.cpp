@@ -11,6 +11,7 @@
 #include "quarry/io/format.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/npy/format.h"
+#include "quarry/io/zarr/format.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io {
@@ -19,10 +20,7 @@ namespace {
 // A row per format.
 using Make = const Format& (*)();
 constexpr Make kFormats[] = {
-    hdf5::format,
-    npy::npy_format,
-    npy::npz_format,
-    csv::format,
+    hdf5::format, npy::npy_format, npy::npz_format, csv::format, zarr::format,
 };
 
 class Registry {
@@ -101,6 +99,10 @@ std::vector<const Format*> formats() { return Registry::instance().all(); }
 void add_format(const Format& format) { Registry::instance().add(format); }
 
 const Format& format_of(const std::string& file) {
+  if (std::error_code none; std::filesystem::is_directory(file, none)) {
+    for (const Format* format : formats())
+      if (format->recognises_folder(file)) return *format;
+  }
   check_regular_file(file);
   const Format* found = recognising(file);
   if (found == nullptr) found = format_of_extension(file);

@@ -509,6 +509,13 @@ Header read_header(const ByteSource& source, int64_t offset, int64_t end, const 
   return header;
 }
 
+Field parse_type(const std::string& code) {
+  std::vector<Field> fields;
+  Types(fields).add({code}, "", 0, {}, 0);
+  QUARRY_CHECK(fields.size() == 1);
+  return fields[0];
+}
+
 namespace {
 
 std::string padded(std::string dictionary) {

@@ -45,6 +45,9 @@ bool begins_as_npy(const ByteSource& source, int64_t offset);
 // (damaged, truncated), NotSupported (more axes than quarry has).
 Header read_header(const ByteSource& source, int64_t offset, int64_t end, const std::string& name);
 
+// The type of a text such as "<f8" or "|b1". Throws IoError for what is none.
+Field parse_type(const std::string& code);
+
 // What numpy.save() writes before the data: version 1.0, C order, little-endian.
 std::string header_text(local::DType dtype, const local::Dims& shape);
 // The same for a text (dtype <U) or bytes (|S) of 0 axes and `characters` code points or bytes.

@@ -31,7 +31,7 @@ if(QUARRY_GCC AND NOT DEFINED QUARRY_BACKTRACE)
 endif()
 # Linked statically where the archive exists, so that a binary needs one library less.
 find_library(QUARRY_DEFLATE NAMES libdeflate.a deflate REQUIRED)
-# The other compressors of HDF5's chunks.
+# The other compressors of HDF5's and Zarr's chunks.
 set(QUARRY_CODECS ${QUARRY_DEFLATE})
 foreach(codec lz4 zstd blosc lzf bz2 sz)
   find_library(QUARRY_CODEC_${codec} NAMES ${codec} REQUIRED)

@@ -1,5 +1,10 @@
 """Files of other formats than HDF5, against what writes and reads them in Python."""
 
+import base64
+import gzip
+import json
+import zlib
+
 from support import CliTest, main, np
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
@@ -158,6 +163,114 @@ class TextFiles(CliTest):
         self.fails(2, "it has 3 rows and others have 2", "eval", "(ones(2), ones(3))", "-o", "x.csv")
         self.fails(2, "text has no filters", "eval", "ones(2)", "-o", "x.csv", "--out-filter", "deflate")
         self.assertEqual(sorted(path.name for path in self.dir.iterdir()), [])
+
+
+# numpy.arange(60, dtype="<i4") // 7 as numcodecs 0.16 encodes it.
+ENCODED = {
+    "zstd": "KLUv/SDw/QAAUAAAAQIDBAUGBwgJAKATEB4IGQgFhAdCBkLZhdcGWA==",
+    "lz4": "8AAAAB8AAQAIHwEEAAgfAgQACB8DBAAIHwQEAAgfBQQACB8GBAAIHwcEAAgWCAQAUAAIAAAA",
+    "blosc": "AgEhAfAAAADwAAAAUgAAABQAAAA6AAAAHwABAAgfAQQACB8CBAAIHwMEAAgfBAQACB8FBAAIHwYEAAgfBwQACPABCAAAAAgAAAAIAAAACAAAAA==",
+}
+
+
+class ZarrFolders(CliTest):
+    """Folders as zarr-python makes them, which the test needs not."""
+
+    def chunk(self, array, index, chunks, order, encode):
+        part = np.zeros(chunks, array.dtype)
+        cut = array[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks))]
+        part[tuple(slice(0, n) for n in cut.shape)] = cut
+        return encode(part.tobytes(order))
+
+    def make(self, folder, metadata, array, chunks, key, order="C", encode=bytes, skip=()):
+        folder = self.dir / folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / (".zarray" if metadata["zarr_format"] == 2 else "zarr.json")).write_text(json.dumps(metadata))
+        grid = [-(-n // c) for n, c in zip(array.shape, chunks)]
+        for index in np.ndindex(*grid):
+            if index in skip:
+                continue
+            path = folder / key(index)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.chunk(array, index, chunks, order, encode))
+
+    def v2(self, array, chunks, **more):
+        return {"zarr_format": 2, "shape": array.shape, "chunks": chunks, "dtype": array.dtype.str, "compressor": None, "fill_value": 0, "order": "C", "filters": None, **more}
+
+    def v3(self, array, chunks, codecs, **more):
+        return {"zarr_format": 3, "node_type": "array", "shape": array.shape, "data_type": array.dtype.name, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0, "codecs": codecs, **more}
+
+    def check(self, place, array, **options):
+        self.ok("eval", "x[::-1]", "-i", f"x={place}", "-o", "o.npy", "--overwrite", "--memory", "16MiB", **options)
+        np.testing.assert_array_equal(np.load(self.path("o.npy")), array[::-1])
+
+    def test_version_2(self):
+        random = np.random.default_rng(8)
+        for group in ["a.zarr", "a.zarr/g"]:
+            (self.dir / group).mkdir()
+            (self.dir / group / ".zgroup").write_text('{"zarr_format": 2}')
+        for number, (dtype, order, separator, compressor, encode) in enumerate([("<f8", "C", ".", None, bytes), (">i2", "F", "/", {"id": "zlib"}, zlib.compress), ("|b1", "C", "/", {"id": "gzip"}, gzip.compress), (">c16", "F", ".", None, bytes)]):
+            array = (random.random((50, 37)) * 100).astype(dtype)
+            array[13:26, :10] = 1
+            metadata = self.v2(array, [13, 10], order=order, compressor=compressor, dimension_separator=separator, fill_value=1)
+            self.make(f"a.zarr/g/x{number}", metadata, array, (13, 10), lambda i: separator.join(map(str, i)), order, encode, skip=[(1, 0)])
+            self.check(f"a.zarr:/g/x{number}", array, ranks=2 if number == 1 else 0)
+        self.assertRegex(self.ok("info", "a.zarr").out, r"(?s)/g/x1  \(50, 37\) int16 \(foreign byte order\) .* chunks \(13, 10\)  zlib")
+        self.fails(2, r"no object '/g/x9' in 'a.zarr'", "eval", "x", "-i", "x=a.zarr:/g/x9")
+        self.fails(2, "'/g' in 'a.zarr' is a group", "eval", "x", "-i", "x=a.zarr:/g")
+        self.fails(2, "read, not written", "eval", "ones(3)", "-o", "b.zarr")
+
+    def test_version_3(self):
+        array = (np.random.default_rng(9).random((20, 30, 7)) * 100).astype("f4")
+        array[:7, :11] = np.nan
+        plain = {"name": "bytes", "configuration": {"endian": "little"}}
+        metadata = self.v3(array, [7, 11, 7], [plain, {"name": "gzip", "configuration": {"level": 1}}], fill_value="NaN")
+        self.make("b.zarr", metadata, array, (7, 11, 7), lambda i: "c/" + "/".join(map(str, i)), encode=gzip.compress, skip=[(0, 0, 0)])
+        self.check("b.zarr:/", array)
+        swapped = array.astype(">f4")
+        metadata = self.v3(array, [7, 11, 7], [{"name": "transpose", "configuration": {"order": [2, 1, 0]}}, {"name": "bytes", "configuration": {"endian": "big"}}], chunk_key_encoding={"name": "v2"})
+        self.make("c.zarr", metadata, swapped, (7, 11, 7), lambda i: ".".join(map(str, i)), "F")
+        self.check("c.zarr:/", array, ranks=2)
+        metadata["codecs"] = [{"name": "sharding_indexed", "configuration": {}}]
+        self.make("d.zarr", metadata, array, (7, 11, 7), lambda i: "x")
+        self.fails(2, "codec 'sharding_indexed' is not one that quarry reads", "eval", "x", "-i", "x=d.zarr:/")
+
+    def test_codecs(self):
+        array = np.arange(60, dtype="<i4") // 7
+        for name, text in ENCODED.items():
+            self.make(f"{name}.zarr", self.v2(array, [60], compressor={"id": name}), array, (60,), lambda i: "0", encode=lambda data, text=text: base64.b64decode(text))
+            self.check(f"{name}.zarr:/", array)
+            whole = (self.dir / f"{name}.zarr/0").read_bytes()
+            (self.dir / f"{name}.zarr/0").write_bytes(whole[:-3])
+            self.fails(1, f"damaged chunk '{name}.zarr/0'", "eval", "sum(x)", "-i", f"x={name}.zarr:/")
+        data = array.tobytes()
+        for checksum, good in [(0xE3069283, False), (None, True)]:
+            crc = checksum
+            if good:  # CRC-32C bit by bit
+                crc = 0xFFFFFFFF
+                for byte in data:
+                    crc ^= byte
+                    for _ in range(8):
+                        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+                crc ^= 0xFFFFFFFF
+            metadata = self.v3(array, [60], [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}])
+            self.make("crc.zarr", metadata, array, (60,), lambda i: "c/0", encode=lambda data, crc=crc: data + crc.to_bytes(4, "little"))
+            if good:
+                self.check("crc.zarr:/", array)
+            else:
+                self.fails(1, "checksum", "eval", "sum(x)", "-i", "x=crc.zarr:/")
+
+    def test_metadata_that_lies(self):
+        array = np.zeros((4, 4))
+        for change, message in [({"shape": [4]}, "another number of axes"), ({"chunks": [0, 1]}, "no extent"), ({"shape": [2**62, 2**62]}, "64 bits"), ({"chunks": [2**40, 1]}, "2 GiB"), ({"dtype": "<q8"}, "is none"), ({"dtype": "<U3"}, "text"),
+                                ({"dtype": [["a", "<f8"]]}, "records"), ({"order": 7}, "order"), ({"compressor": {"id": "lzma"}}, "codec 'lzma'"), ({"filters": [{"id": "delta"}]}, "filters"), ({"fill_value": "x"}, "fill value"), ({"shape": {}}, "no list")]:
+            self.make("l.zarr", {**self.v2(array, [4, 4]), **change}, array, (4, 4), lambda i: "0.0")
+            self.fails(2, message, "eval", "sum(x)", "-i", "x=l.zarr:/")
+        (self.dir / "l.zarr/.zarray").write_text('{"shape": [')
+        self.fails(2, "damaged", "eval", "sum(x)", "-i", "x=l.zarr:/")
+        self.make("l.zarr", self.v2(array, [4, 4]), array, (4, 4), lambda i: "0.0", encode=lambda data: data[:-8])
+        self.fails(1, "it has 120 bytes instead of 128", "eval", "sum(x)", "-i", "x=l.zarr:/")
 
 
 main()

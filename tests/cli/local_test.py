@@ -173,7 +173,7 @@ class Errors(Local):
         self.fails(2, r"the result is a str, which chunked results do not store; eval --local", "eval", "'a'", "-o", "o.h5")
 
     def test_outputs_named_as_another_format_are_refused(self):
-        for name, kind in [("x.PARQUET", "Parquet"), ("d/x.parquet", "Parquet"), ("x.txt", "text"), ("x.zarr", "Zarr")]:
+        for name, kind in [("x.PARQUET", "Parquet"), ("d/x.parquet", "Parquet"), ("x.txt", "text")]:
             for local in [["--local"], []]:
                 self.fails(2, rf"the output {name} has the name of a file of {kind}, which quarry does not write: call it .*x\.h5, or {name}:/result",
                            "eval", "ones(3)", *local, "-o", name)
