@@ -13,10 +13,10 @@
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/strided.h"
+#include "quarry/io/storage/trace.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
-#include "quarry/local/base/trace.h"
 
 namespace quarry::io::csv {
 namespace {
@@ -305,7 +305,7 @@ class CsvDataset final : public Dataset {
   void read(const local::Region& region, void* to, std::span<std::byte> scratch) const override {
     const AscendingRegion ascending(region, stored_.info.shape);
     if (ascending.empty()) return;
-    const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+    const TraceCall traced("read", "read", info().object, region.start, region.elements() * item_, "text");
     if (!ascending.flipped()) {
       parse(
           ascending, scratch, [&](int64_t row) { return static_cast<std::byte*>(to) + row * row_bytes(region); },
@@ -318,14 +318,13 @@ class CsvDataset final : public Dataset {
         copy_box(piece.count, item_, piece.data, piece.strides, static_cast<std::byte*>(to) + offset, strides);
       });
     }
-    if (local::tracing()) trace_call("read", region, begin_ns);
   }
 
   void visit(const local::Region& region, std::span<std::byte> scratch,
              const std::function<void(const Piece&)>& consume) const override {
     const AscendingRegion ascending(region, stored_.info.shape);
     if (ascending.empty()) return;
-    const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+    const TraceCall traced("read", "visit", info().object, region.start, region.elements() * item_, "text");
     const int64_t rows = piece_rows(region), bytes = row_bytes(region);
     std::byte* const values = scratch.data() + text_bytes();
     const Dims nowhere = Dims::filled(region.ndim(), 0);
@@ -343,7 +342,6 @@ class CsvDataset final : public Dataset {
         [&](int64_t row) {
           if (row % rows == rows - 1 || row == last) give(row - row % rows, row % rows + 1);
         });
-    if (local::tracing()) trace_call("visit", region, begin_ns);
   }
   int64_t bytes_read() const override { return bytes_read_; }
 
@@ -413,17 +411,6 @@ class CsvDataset final : public Dataset {
                                                             : std::to_string(field + 1);
     throw local::IoError(fmt::format("'{}', line {}, column {}: {}", stored_.info.file, line_number(file_, offset),
                                      column, problem.what));
-  }
-
-  void trace_call(const char* what, const local::Region& region, int64_t begin_ns) const {
-    local::TraceEvent event;
-    event.name = fmt::format("{} {}{}", what, stored_.info.object, local::to_string(region.start));
-    event.track = "read";
-    event.begin_ns = begin_ns;
-    event.end_ns = local::trace_clock_ns();
-    event.bytes = region.elements() * item_;
-    event.detail = "text";
-    local::trace(std::move(event));
   }
 
   const Stored stored_;

@@ -12,9 +12,9 @@
 #include "quarry/io/storage/inflate.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/strided.h"
+#include "quarry/io/storage/trace.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
-#include "quarry/local/base/trace.h"
 
 namespace quarry::io::npy {
 namespace {
@@ -116,15 +116,13 @@ class NpyDataset final : public Dataset {
   int64_t read_scratch_bytes(const local::Region&) const override { return StridedReader::scratch_bytes(); }
   int64_t visit_scratch_bytes(const local::Region&) const override { return StridedReader::scratch_bytes(); }
   void read(const local::Region& region, void* to, std::span<std::byte> scratch) const override {
-    const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+    const TraceCall traced("read", "read", info().object, region.start, bytes_of(region), detail());
     reader_.read(region, to, scratch);
-    if (local::tracing()) trace_call("read", region, begin_ns);
   }
   void visit(const local::Region& region, std::span<std::byte> scratch,
              const std::function<void(const Piece&)>& consume) const override {
-    const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+    const TraceCall traced("read", "visit", info().object, region.start, bytes_of(region), detail());
     reader_.visit(region, scratch, consume);
-    if (local::tracing()) trace_call("visit", region, begin_ns);
   }
   int64_t bytes_read() const override { return reader_.bytes_read(); }
 
@@ -135,16 +133,8 @@ class NpyDataset final : public Dataset {
     return std::make_shared<const InflatedSource>(std::move(file), *stored_.deflated, stored_.points,
                                                   fmt::format("{}' in '{}", stored_.info.object, stored_.info.file));
   }
-  void trace_call(const char* what, const local::Region& region, int64_t begin_ns) const {
-    local::TraceEvent event;
-    event.name = fmt::format("{} {}{}", what, stored_.info.object, local::to_string(region.start));
-    event.track = "read";
-    event.begin_ns = begin_ns;
-    event.end_ns = local::trace_clock_ns();
-    event.bytes = region.elements() * stored_.place.item;
-    event.detail = stored_.deflated ? "deflated" : "direct";
-    local::trace(std::move(event));
-  }
+  int64_t bytes_of(const local::Region& region) const { return region.elements() * stored_.place.item; }
+  const char* detail() const { return stored_.deflated ? "deflated" : "direct"; }
 
   const Format& format_;
   const Stored stored_;

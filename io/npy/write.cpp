@@ -17,9 +17,9 @@
 #include "quarry/io/storage/pieces.h"
 #include "quarry/io/storage/replacement.h"
 #include "quarry/io/storage/strided.h"
+#include "quarry/io/storage/trace.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
-#include "quarry/local/base/trace.h"
 
 namespace quarry::io::npy {
 namespace {
@@ -68,23 +68,14 @@ class NpyWriter final : public Writer {
 
   void write(const local::Region& region, const void* from) override {
     if (!file_) throw local::InvalidArgument(fmt::format("'{}' is filtered: encode it", spec_.object));
-    const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
     const int64_t item = local::itemsize(spec_.dtype), bytes = region.elements() * item;
+    const TraceCall traced("write", "write", spec_.object, region.start, bytes, "direct");
     try {
       write_box(*file_, offset_, spec_.shape, item, region, static_cast<const std::byte*>(from));
     } catch (const local::IoError& error) {
       throw local::IoError(fmt::format("writing '{}' to '{}': {}", spec_.object, name_, error.what()));
     }
     bytes_written_ += bytes;
-    if (!local::tracing()) return;
-    local::TraceEvent event;
-    event.name = fmt::format("write {}{}", spec_.object, local::to_string(region.start));
-    event.track = "write";
-    event.begin_ns = begin_ns;
-    event.end_ns = local::trace_clock_ns();
-    event.bytes = bytes;
-    event.detail = "direct";
-    local::trace(std::move(event));
   }
 
   // The elements without gaps; behind them their checksum and number of bytes, and a part of a deflate stream.

@@ -11,6 +11,7 @@
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/pieces.h"
+#include "quarry/io/storage/trace.h"
 #include "quarry/io/zarr/codecs.h"
 #include "quarry/io/zarr/metadata.h"
 #include "quarry/local/base/detail.h"
@@ -116,6 +117,7 @@ class ZarrDataset final : public Dataset {
     const AscendingRegion ascending(region, metadata_.info.shape);
     if (ascending.empty()) return;
     QUARRY_CHECK(static_cast<int64_t>(scratch.size()) >= visit_scratch_bytes(region));
+    const TraceCall traced("read", "visit", info().object, region.start, region.elements() * item_, "chunk files");
     PartCursor cursor(ascending, metadata_.info.shape, block_);
     const Dims nowhere = Dims::filled(block_.size(), 0);
     Dims span = spans_;
