@@ -43,6 +43,7 @@ struct ExecutorConfig {
 struct Progress {
   int64_t tasks_done = 0, tasks_total = 0;
   int64_t bytes_done = 0, bytes_total = 0;        // traffic
+  double work_done = 0, work_total = 0;           // seconds, as Graph::set_work() says; running tasks count in part
   int64_t memory_used = 0, memory_limit = 0;      // compute tier, reserved
   int64_t host_used = 0, host_limit = 0;          // pinned tier; GPU kinds
   int64_t disk_used = 0;                          // spill file

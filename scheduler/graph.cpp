@@ -120,6 +120,17 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   return id;
 }
 
+void Graph::set_work(std::vector<double> seconds_of_body) {
+  QUARRY_CHECK(std::ssize(seconds_of_body) == body_count());
+  work_ = std::move(seconds_of_body);
+  total_work_ = longest_work_ = 0;
+  for (TaskId id = 0; id < task_count(); ++id) {
+    const double seconds = work(task(id));
+    total_work_ += seconds;
+    longest_work_ = std::max(longest_work_, seconds);
+  }
+}
+
 // The compute-tier bytes that the task needs: every block once.
 int64_t Graph::needed_bytes(const Task& task) {
   constexpr size_t kFew = 8;

@@ -90,6 +90,12 @@ class Graph {
     blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;
   }
 
+  // Before the run: how many seconds one task of each body is thought to take, for progress. Without it nothing is
+  // known.
+  void set_work(std::vector<double> seconds_of_body);
+  double total_work() const { return total_work_; }
+  double longest_work() const { return longest_work_; }  // of one task
+
   int64_t task_count() const { return static_cast<int64_t>(tasks_.size()); }
   int64_t body_count() const { return static_cast<int64_t>(bodies_.size()); }
   int64_t block_count() const { return static_cast<int64_t>(blocks_.size()); }
@@ -120,6 +126,7 @@ class Graph {
   const std::shared_ptr<StoredBlock>& stored(BlockId id) const;
   std::string task_name(TaskId id) const { return body(task(id)).name(task(id).index); }
   TaskBody& body(const Task& task) const { return *bodies_[static_cast<size_t>(task.body)]; }
+  double work(const Task& task) const { return work_.empty() ? 0 : work_[static_cast<size_t>(task.body)]; }
   std::span<const BlockId> inputs(const Task& t) const {
     return {edges_.data() + t.edges_begin, static_cast<size_t>(t.inputs)};
   }
@@ -145,6 +152,8 @@ class Graph {
   Parts<Block> blocks_;
   std::vector<BlockId> edges_;
   std::vector<std::unique_ptr<TaskBody>> bodies_;
+  std::vector<double> work_;  // of a task, by body
+  double total_work_ = 0, longest_work_ = 0;
   std::vector<std::shared_ptr<StoredBlock>> stored_;
   AddressTable stored_ids_;
 };

@@ -96,6 +96,7 @@ void Core::complete(int32_t index) {
   if (!error) {
     ++progress_.tasks_done;
     progress_.bytes_done += task.traffic_bytes;
+    progress_.work_done += graph_->work(task);
     ++statistics_.tasks;
     statistics_.restored_bytes += live.run->visited_bytes;
   }

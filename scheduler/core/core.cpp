@@ -239,6 +239,8 @@ void Core::advance() {
 
 void Core::begin_run(Graph& graph, std::vector<TaskId> order, Consumers consumers) {
   progress_.tasks_done = progress_.bytes_done = 0;
+  progress_.work_done = 0;
+  progress_.work_total = graph.total_work();
   progress_.tasks_total = graph.task_count();
   progress_.bytes_total = graph.traffic_bytes();
   graph_ = &graph;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -180,6 +181,7 @@ class Core {
   void read_record(Guard& guard, int32_t index, int64_t offset, int64_t bytes, void* to);
 
   // counters.cpp
+  double running_work() const;
   void trace_task(const LiveTask& live, int64_t begin_ns, int64_t end_ns, const std::exception_ptr& error) const;
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
 
@@ -223,6 +225,7 @@ class Core {
   std::function<void(const local::ErrorRecord&)> failure_handler_;
 
   Progress progress_;
+  mutable std::unordered_map<TaskId, std::chrono::steady_clock::time_point> running_since_;  // running_work()
   Statistics statistics_;
   Staging staging_;
 };

@@ -127,6 +127,32 @@ TEST_P(ExecutorBlocksTest, RemoteReadersReadFromEveryTierAndKeepTheRunOpen) {
   executor->release_remote(0);  // late: means nothing
 }
 
+TEST_P(ExecutorBlocksTest, ProgressCountsTheWorkOfRunningTasks) {
+  const auto executor = Executor::create(config_for(GetParam(), 8 << 10));
+  Graph graph;
+  std::atomic<bool> seen{false};
+  const int32_t quick = graph.add_body(std::make_unique<Call>([](TaskRun&) {}));
+  const int32_t slow = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+    while (!seen) std::this_thread::yield();
+  }));
+  for (int i = 0; i < 4; ++i) add(graph, {.body = quick, .outputs = {graph.add_block(8)}});
+  add(graph, {.body = slow, .outputs = {graph.add_block(8)}});
+  graph.set_work({0.25, 100});
+  EXPECT_EQ(graph.total_work(), 101);
+  EXPECT_EQ(graph.longest_work(), 100);
+  std::thread watcher([&] {
+    double done = 0;
+    while (done <= 1.01) done = executor->progress().work_done;  // all quick ones, and some of the slow one
+    EXPECT_LT(done, 96 + 1);                                     // which is not at its end
+    seen = true;
+  });
+  executor->run(graph);
+  watcher.join();
+  EXPECT_EQ(executor->progress().work_done, 101);
+  EXPECT_EQ(executor->progress().work_total, 101);
+  EXPECT_EQ(executor->statistics().tasks, 5);
+}
+
 TEST_P(ExecutorBlocksTest, CancelledRunsDoNotWaitForRemoteReaders) {
   const auto executor = Executor::create(config_for(GetParam(), 8 << 10));
   Graph graph;
