@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "quarry/chunked/plan/grouping.h"
 #include "quarry/chunked/plan/passes.h"
@@ -54,23 +56,23 @@ Stage reading_stage(const Stage& like, const Input& input) {
 void share_reads(Draft& draft) {
   Plan& plan = draft.plan;
   std::vector<std::vector<Read>> groups;
+  // Those of the same data set whose stages run at the same time.
+  std::map<std::pair<const io::Dataset*, std::set<int>>, std::vector<size_t>> alike;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const auto* fused = std::get_if<Fused>(&plan.stages[s].work);
     if (fused == nullptr || (fused->reductions.empty() && !is_result(plan, s))) continue;
     for (size_t i = 0; i < fused->inputs.size(); ++i) {
       const Input& input = fused->inputs[i];
       if (!reads_by_chunks(plan.stages[s], input) || input.array.dataset->info().swapped) continue;
-      const auto same = [&](const std::vector<Read>& group) {
-        const Stage& first = plan.stages[group[0].stage];
-        const Input& other = std::get<Fused>(first.work).inputs[group[0].input];
-        return same_array(other.array, input.array) && first.grid == plan.stages[s].grid &&
-               producers_of(first) == producers_of(plan.stages[s]);
-      };
-      const auto known = std::ranges::find_if(groups, same);
-      if (known == groups.end())
+      std::vector<size_t>& candidates = alike[{input.array.dataset.get(), producers_of(plan.stages[s])}];
+      const auto known = std::ranges::find_if(
+          candidates, [&](size_t group) { return plan.stages[groups[group][0].stage].grid == plan.stages[s].grid; });
+      if (known != candidates.end()) {
+        groups[*known].push_back({s, i});
+      } else {
+        candidates.push_back(groups.size());
         groups.push_back({{s, i}});
-      else
-        known->push_back({s, i});
+      }
     }
   }
   std::erase_if(groups, [](const std::vector<Read>& group) { return group.size() < 2; });
