@@ -114,6 +114,7 @@ void fit(Draft& draft) {
   draft.plan.note =
       fmt::format("chunks halved to fit the budget of {}: the largest task takes {} instead of {}",
                   local::format_bytes(options.memory_bytes), local::format_bytes(bytes), local::format_bytes(wanted));
+  draft.plan.keeping_bytes = wanted * local::memory_policy::kTasksInBudget;
   local::log(local::LogLevel::info, draft.plan.note);
   draft.did = draft.plan.note;
 }

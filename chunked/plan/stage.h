@@ -205,6 +205,7 @@ struct Plan {
   std::vector<ArrayRef> results;  // one per requested array, in order
   uint64_t hash = 0;              // the same on every rank
   std::string note;               // why chunks are not what they would be by default; empty: they are
+  int64_t keeping_bytes = 0;      // with a note: PlanOptions::memory_bytes that would keep them
   std::vector<PassTime> passes;   // that made it, in order
 };
 

@@ -71,8 +71,7 @@ void check_host_budget(const Lowered& lowered, const std::function<int64_t(int64
   const bool fits = !on_device || needed_host_bytes(lowered, given, runtime) <= given;
   int64_t least[] = {0};
   if (!fits) {
-    const auto works = [&](int64_t bytes) { return needed(bytes) <= bytes; };
-    least[0] = least_that_works(works, given, needed(given));
+    least[0] = least_that_works(needed, given, needed(given));
   }
   const int64_t mine = least[0];
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
@@ -89,17 +88,27 @@ void check_host_budget(const Lowered& lowered, const std::function<int64_t(int64
       least[0]);
 }
 
-int64_t least_that_works(const std::function<bool(int64_t bytes)>& works, int64_t failing, int64_t guess) {
-  constexpr int kMostRaises = 24;
-  constexpr int64_t kTolerance = 64;
-  int64_t working = guess;
-  for (int i = 0; i < kMostRaises && !works(working); ++i) {
+int64_t least_that_works(const std::function<int64_t(int64_t bytes)>& least_at, int64_t failing, int64_t guess) {
+  constexpr int kMostRaises = 24, kMostSteps = 64;
+  int64_t working = guess, least = least_at(guess);
+  for (int i = 0; i < kMostRaises && least > working; ++i) {
     failing = working;
     working += working / 4;
+    least = least_at(working);
   }
-  while (working - failing > working / kTolerance) {
+  // What the plan for the budget needs may do, and usually is the least; else the interval is halved.
+  bool halves = false;
+  for (int i = 0; i < kMostSteps && working - failing > 1; ++i) {
     const int64_t middle = failing + (working - failing) / 2;
-    (works(middle) ? working : failing) = middle;
+    const int64_t tried = halves ? middle : least > failing && least < working ? least : working - 1;
+    const int64_t needed = least_at(tried);
+    if (needed <= tried) {
+      working = tried;
+      least = needed;
+    } else {
+      failing = tried;
+    }
+    halves = !halves;
   }
   return working;
 }

@@ -43,8 +43,9 @@ std::string largest_task(const scheduler::Graph& graph, Runtime& runtime);
 // `task` is what needs so much.
 [[noreturn]] void throw_budget(int64_t given, int64_t least, const std::string& task);
 
-// A number of bytes that works, within 1/64 of one that does not, from one that does not (`failing`) and a first guess:
-// the guess is raised by a quarter until it works, then the distance is halved.
-int64_t least_that_works(const std::function<bool(int64_t bytes)>& works, int64_t failing, int64_t guess);
+// A number of bytes that works where one byte less does not, from one that does not (`failing`) and a first guess: the
+// guess is raised by a quarter until it works, then lowered. `least_at`: what is needed at least where so many bytes
+// are given; they work where that is no more.
+int64_t least_that_works(const std::function<int64_t(int64_t bytes)>& least_at, int64_t failing, int64_t guess);
 
 }  // namespace quarry::exec

@@ -3,11 +3,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/ownership.h"
+#include "quarry/chunked/plan/cost.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
@@ -25,7 +30,16 @@ struct Runtime::Internals {
   std::optional<local::ErrorRecord> failure;              // what a callback threw: of this run or the next
   std::atomic<bool> interrupt{false};                     // from Runtime::interrupt() until a run has ended for it
   static_assert(std::atomic<bool>::is_always_lock_free);  // signal handlers set it
+  // For estimates of what runs: the tool's progress. None: what tasks take is not estimated.
+  std::optional<plan::Rates> rates;
+  // Takes what would run, in place of running it: --plan. It does not return.
+  std::function<void(const std::vector<expr::NodePtr>& nodes, bool write)> instead_of_running;
+  // Takes why the chunks of what runs are not what they would be by default.
+  std::function<void(const std::string& note)> take_note;
+  // Attributes of every data set that is written, beside its chunks: who made it.
+  std::map<std::string, std::string> provenance;
   std::atomic<int64_t> read_bytes{0}, written_bytes{0}, stolen_chunks{0};
+  std::atomic<int64_t> flops{0};  // of matrix products
 };
 
 }  // namespace quarry

@@ -13,6 +13,7 @@
 #include "quarry/chunked/runtime/budget.h"
 #include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
+#include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/local/memory/policy.h"
@@ -72,6 +73,7 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
   LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(),    nullptr,
                           service,        runtime.memory_bytes(),     runtime.host_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
+  if (service != nullptr && runtime.internals().rates) context.rates = &*runtime.internals().rates;
   if (runtime.is_stealing()) {
     context.thieves = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kThievesOfDevice;
   }
@@ -135,6 +137,11 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     throw;
   }
   internals.read_bytes += bytes_read(datasets) - read_before;
+  for (const plan::Stage& stage : plan.stages) {
+    const int64_t chunks = stage.grid.count();
+    const auto [first, last] = internals.owners.owned(runtime.rank(), chunks);
+    if (chunks > 0) internals.flops += plan::product_flops(stage) / chunks * (last - first);
+  }
 
   std::vector<std::shared_ptr<StoredArray>> kept;
   for (size_t i = 0; i < sinks.size(); ++i) {
@@ -178,6 +185,19 @@ plan::Plan make_plan(const Nodes& nodes) { return plan_with(plan_options(), node
 
 namespace {
 
+// Why chunks are not what they would be, and what keeps them.
+std::string note_of(const plan::Plan& plan) {
+  if (plan.note.empty()) return "";
+  Runtime& runtime = Runtime::current();
+  const bool on_device = runtime.device().kind != local::DeviceKind::cpu;
+  constexpr int64_t kStep = int64_t{1} << 20;
+  int64_t budget = local::align_up(plan.keeping_bytes, kStep);
+  while (Service::bytes_for_tasks(budget, on_device) < plan.keeping_bytes)
+    budget += local::align_up(budget / 64, kStep);
+  const std::string option = runtime.options().from_command_line ? "--memory " : "RuntimeOptions::memory ";
+  return fmt::format("{}; {}{}MiB keeps them", plan.note, option, budget / kStep);
+}
+
 template <class T>
 void add_once(std::vector<T>& list, T item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(std::move(item));
@@ -217,8 +237,16 @@ StageSummary summary_of(const plan::Stage& stage) {
 
 }  // namespace
 
+void end_if_planned(const Nodes& nodes, bool write) {
+  if (const auto& instead = Runtime::current().internals().instead_of_running) instead(nodes, write);
+}
+
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks) {
+  if (const auto& take_note = Runtime::current().internals().take_note; take_note && !plan.note.empty())
+    take_note(note_of(plan));
+  const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
+  end_if_planned(nodes, write);
   try {
     return execute(plan, sinks);
   } catch (const HostBudgetError&) {
@@ -226,25 +254,38 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
   } catch (const local::BudgetError& error) {
     // The plan for a larger budget may have larger chunks and need more, so it is made anew for each budget tried.
     std::string task;  // of the least that has worked
-    const auto works = [&](int64_t bytes) {
+    const auto least_at = [&](int64_t bytes) {
       auto [least, largest] = least_bytes_of_plan(nodes, sinks, bytes);
-      if (least > bytes) return false;
-      task = std::move(largest);
-      return true;
+      if (least <= bytes) task = std::move(largest);
+      return least;
     };
     const int64_t given = Runtime::current().memory_bytes();
-    const int64_t least = least_that_works(works, given, error.least_bytes());
+    const int64_t least = least_that_works(least_at, given, error.least_bytes());
     throw_budget(given, least, task);
   }
 }
 
-PlanSummary summarize(const Nodes& nodes, bool write) {
+namespace {
+
+PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
+  constexpr double kMeasuring = 0.25;  // seconds
   Runtime& runtime = Runtime::current();
   const plan::Plan plan = make_plan(nodes);
+  plan::Rates rates;
+  if (timed) {
+    rates = known_rates(runtime);
+    measure_rates(rates, plan.stages, runtime, kMeasuring);
+  }
   const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
   LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+  context.rates = timed ? &rates : nullptr;
   auto lowered = lower(plan, sinks, context);
+  const int threads = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : 1;
+  double seconds[] = {estimated_seconds(*lowered, threads) +
+                      plan::fresh_bytes(plan, runtime.threads()) *
+                          rates.seconds_per_unit({.kind = plan::Work::Kind::fresh})};
   PlanSummary summary;
+  summary.note = note_of(plan);
   summary.stages = plan::describe(plan);
   summary.passes = plan::describe_passes(plan);
   summary.changes = plan::describe_changes(plan);
@@ -262,6 +303,8 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   runtime.communicator().all_reduce(sums, comm::ReduceOp::sum);
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
+  runtime.communicator().all_reduce(seconds, comm::ReduceOp::max);
+  summary.seconds = seconds[0];
   summary.tasks = sums[0];
   summary.read_bytes = sums[1];
   summary.write_bytes = sums[2];
@@ -269,6 +312,11 @@ PlanSummary summarize(const Nodes& nodes, bool write) {
   summary.memory_bytes = given[0];
   return summary;
 }
+
+}  // namespace
+
+PlanSummary summarize(const Nodes& nodes, bool write) { return summary_of(nodes, write, /*timed=*/false); }
+PlanSummary summarize_with_time(const Nodes& nodes, bool write) { return summary_of(nodes, write, /*timed=*/true); }
 
 std::string describe(const PlanSummary& summary) {
   const auto with_unit = [](int64_t bytes) { return fmt::format("{} bytes ({})", bytes, local::format_bytes(bytes)); };

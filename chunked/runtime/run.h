@@ -34,17 +34,25 @@ struct PlanSummary {
   int64_t read_bytes = 0, write_bytes = 0;
   int64_t least_bytes = 0;   // per rank
   int64_t memory_bytes = 0;  // per rank, given
+  double seconds = 0;        // that it is thought to take; 0: no rates were given
+  std::string note;          // why chunks are not what they would be by default; empty: they are
 };
 PlanSummary summarize(const Nodes& nodes, bool write);
+// The same with the time that it takes, at rates that are measured for at most a quarter of a second where the user's
+// cache lacks them.
+PlanSummary summarize_with_time(const Nodes& nodes, bool write);
 // The listing of the stages, the totals and the budgets: what --plan prints.
 std::string describe(const PlanSummary& summary);
 
 // The plan of the nodes on the current Runtime; every result is a stage of it. Throws the user's mistakes.
 plan::Plan make_plan(const Nodes& nodes);
 
+// Where nothing is to run (--plan), hands on what would, and does not return: before anything is made for it.
+void end_if_planned(const Nodes& nodes, bool write);
+
 // Runs the plan of the nodes with a sink for each of its results; returns the owned chunks of each sink that keeps
-// them. Throws BudgetError, with a budget that works to within 1/64, where the budget is too small. Collective,
-// blocking.
+// them. Throws BudgetError, with a budget that works where one byte less does not, where the budget is too small.
+// Collective, blocking.
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks);
 

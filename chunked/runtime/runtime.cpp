@@ -25,6 +25,8 @@ Progress progress_of(const scheduler::Progress& from, int64_t stolen_chunks) {
   p.tasks_total = from.tasks_total;
   p.bytes_done = from.bytes_done;
   p.bytes_total = from.bytes_total;
+  p.work_done = from.work_done;
+  p.work_total = from.work_total;
   p.memory_used = from.memory_used;
   p.memory_limit = from.memory_limit;
   p.host_used = from.host_used;

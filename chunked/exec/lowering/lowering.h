@@ -22,6 +22,7 @@
 #include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/grid/ownership.h"
+#include "quarry/chunked/plan/cost.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/io/output.h"
 #include "quarry/scheduler/graph.h"
@@ -51,6 +52,7 @@ struct LoweringContext {
   Service* service = nullptr;               // fetches; null when only planning
   int64_t memory_bytes = 0;                 // budget per rank; 0: small tasks stay apart
   int64_t host_bytes = 0;                   // device kinds: budget per rank of staging memory
+  const plan::Rates* rates = nullptr;       // for Graph::set_work(); null: what tasks take is not estimated
   int thieves = 0;                          // tasks per stage that steal chunks of other ranks; 0: chunks stay
 };
 
@@ -65,11 +67,22 @@ struct Lowered {
   // Device kinds: the most staging memory that a task wants at once, and which one.
   int64_t staging_bytes = 0;
   scheduler::TaskId most_staging = -1;
+  // By body, as Graph::set_work() has them: seconds of one task, how many there are, and in which stage (-1: sinks).
+  struct BodyWork {
+    double seconds = 0;
+    int64_t tasks = 0;
+    int stage = -1;
+  };
+  std::vector<BodyWork> work;
   bool grouped = false;  // some tasks take more memory at once than they would in a smaller budget
 };
 
 // `plan` must outlive the graph.
 std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context);
+
+// The time that the rank's tasks are thought to take on so many threads, one kind of them after the other, where the
+// context had rates.
+double estimated_seconds(const Lowered& lowered, int threads);
 
 // Tells owners what will be fetched: sets remote readers on the graph's blocks and exposes them. Collective.
 void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service);

@@ -1,0 +1,276 @@
+#include "quarry/chunked/plan/cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "quarry/local/program/op.h"
+
+namespace quarry::plan {
+namespace {
+
+// What the time of an operator grows with.
+enum class Growth : uint8_t { cubic, sorting };
+struct Grows {
+  std::string_view name;
+  Growth growth;
+};
+// Operators that are not named here take a time that is proportional to their elements.
+constexpr std::array kGrowth = {
+    Grows{"eigh", Growth::cubic},
+    Grows{"linalg.eigh", Growth::cubic},
+    Grows{"linalg.eigvalsh", Growth::cubic},
+    Grows{"linalg.eig", Growth::cubic},
+    Grows{"linalg.eigvals", Growth::cubic},
+    Grows{"linalg.svd", Growth::cubic},
+    Grows{"linalg.svdvals", Growth::cubic},
+    Grows{"linalg.qr", Growth::cubic},
+    Grows{"linalg.cholesky", Growth::cubic},
+    Grows{"linalg.inv", Growth::cubic},
+    Grows{"linalg.solve", Growth::cubic},
+    Grows{"linalg.det", Growth::cubic},
+    Grows{"linalg.slogdet", Growth::cubic},
+    Grows{"linalg.lstsq", Growth::cubic},
+    Grows{"linalg.pinv", Growth::cubic},
+    Grows{"linalg.matrix_rank", Growth::cubic},
+    Grows{"linalg.cond", Growth::cubic},
+    Grows{"linalg.matrix_power", Growth::cubic},
+    Grows{"sort", Growth::sorting},
+    Grows{"argsort", Growth::sorting},
+    Grows{"lexsort", Growth::sorting},
+    Grows{"unique", Growth::sorting},
+    Grows{"median", Growth::sorting},
+};
+
+using local::DType;
+
+double elements_of(const Dims& shape) { return static_cast<double>(local::element_count(shape)); }
+
+double bytes_of(const Stage::Output& output) { return elements_of(output.shape) * local::itemsize(output.dtype); }
+
+// Multiplications of a decomposition of a stack of matrices, but for a factor that is measured.
+double cubic_units(const Dims& shape) {
+  if (shape.size() < 2) return elements_of(shape);
+  const auto rows = static_cast<double>(shape[shape.size() - 2]),
+             columns = static_cast<double>(shape[shape.size() - 1]);
+  return elements_of(shape) * std::min(rows, columns);
+}
+
+void add_program(const local::Program& program, double elements, std::vector<Work>& works) {
+  for (const local::Value& value : program.values()) {
+    if (value.kind != local::Value::Kind::op) continue;
+    Work work{.kind = Work::Kind::ufunc, .number = static_cast<int>(value.op), .dtype = value.dtype};
+    work.value = &value;
+    work.program = &program;
+    work.units = elements;
+    works.push_back(work);
+  }
+  for (const local::ProgramReduction& reduction : program.reductions()) {
+    works.push_back({.kind = Work::Kind::reduction,
+                     .number = static_cast<int>(reduction.reduction),
+                     .dtype = reduction.accumulate,
+                     .units = elements});
+  }
+}
+
+void add_bytes(Work::Kind kind, double bytes, std::vector<Work>& works) {
+  if (bytes > 0) works.push_back({.kind = kind, .dtype = DType::uint8, .units = bytes});
+}
+
+void add_call(const Applied& applied, std::vector<Work>& works) {
+  if (applied.op->copies()) return;
+  const std::vector<op::ArraySpec>& specs =
+      applied.call.arguments.empty() ? applied.call.outputs : applied.call.arguments;
+  Work work{.kind = Work::Kind::call, .dtype = specs.empty() ? DType::float64 : specs[0].dtype};
+  work.applied = &applied;
+  work.units = units_of_call(applied.op->name(), applied.call);
+  works.push_back(work);
+}
+
+// What comes from blocks and files into the tasks of a stage, and the elementwise work in them beside its own.
+void add_input(const Input& input, const Dims& shape, bool reads, std::vector<Work>& works) {
+  const auto bytes = static_cast<double>(input.region_bytes(shape));
+  if (input.array.kind != ArrayRef::Kind::dataset) return add_bytes(Work::Kind::copy, bytes, works);
+  if (reads) add_bytes(Work::Kind::read, bytes, works);
+  if (input.array.dataset->info().filters.empty() || bytes <= 0) return;
+  add_bytes(Work::Kind::decode, bytes, works);
+  works.back().dataset = input.array.dataset.get();
+}
+
+struct Adder {
+  const Stage& stage;
+  std::vector<Work>& works;
+  bool reads;  // its tasks read files themselves
+
+  void outputs() const {
+    double bytes = 0;
+    for (const Stage::Output& output : stage.outputs) bytes += bytes_of(output);
+    add_bytes(Work::Kind::copy, bytes, works);
+  }
+  void operator()(const Fused& fused) const {
+    add_program(fused.program, elements_of(stage.shape), works);
+    for (size_t i = 0; i < fused.inputs.size(); ++i)
+      if (fused.arrives(i)) add_input(fused.inputs[i], stage.shape, reads, works);
+    for (const auto& applied : fused.made) (*this)(*applied);
+    outputs();
+  }
+  void operator()(const Assemble& assemble) const {
+    add_input(assemble.input, stage.shape, reads, works);
+    outputs();
+  }
+  void operator()(const MatMul& product) const {
+    const Input& b = product.b;
+    const expr::View::Axis& k = b.map.axes[static_cast<size_t>(stage.shape.size()) - 2];
+    const double depth = k.source < 0 ? 1 : static_cast<double>(b.shape[k.source]);
+    works.push_back({.kind = Work::Kind::product,
+                     .dtype = stage.outputs[0].dtype,
+                     .units = elements_of(stage.shape) * depth / (product.syrk ? 2 : 1)});
+    outputs();
+  }
+  void operator()(const Applied& applied) const {
+    for (size_t i = 0; i < applied.inputs.size(); ++i) {
+      const Dims& shape = applied.call.arguments[i].shape;
+      if (const Fused* work = applied.prologue(static_cast<int>(i))) {
+        add_program(work->program, elements_of(shape), works);
+        for (const Input& input : work->inputs) add_input(input, shape, reads, works);
+      } else {
+        add_input(applied.inputs[i], shape, reads, works);
+      }
+    }
+    add_call(applied, works);
+    outputs();
+  }
+};
+
+// Of a usual machine: seconds per unit where nothing was measured.
+double usual_seconds(const Work& work) {
+  constexpr double kCycle = 0.3e-9, kFewestCycles = 1;
+  constexpr double kReduction = 0.5e-9, kProduct = 0.1e-9, kElement = 2e-9, kMultiplication = 1e-9, kSorted = 0.5e-9;
+  constexpr double kCopy = 0.1e-9, kRead = 0.3e-9, kDecode = 4e-9, kWrite = 0.8e-9, kTask = 5e-6, kFresh = 0.3e-9;
+  switch (work.kind) {
+    case Work::Kind::ufunc:
+      return kCycle * std::max<double>(kFewestCycles, local::info(static_cast<local::Op>(work.number)).cost);
+    case Work::Kind::reduction:
+      return kReduction;
+    case Work::Kind::product:
+      return kProduct;
+    case Work::Kind::call: {
+      const auto* row = std::ranges::find(kGrowth, work.applied->op->name(), &Grows::name);
+      if (row == kGrowth.end()) return work.applied->op->name().starts_with("fft.") ? kSorted : kElement;
+      return row->growth == Growth::cubic ? kMultiplication : kSorted;
+    }
+    case Work::Kind::copy:
+      return kCopy;
+    case Work::Kind::read:
+      return kRead;
+    case Work::Kind::decode:
+      return kDecode;
+    case Work::Kind::write:
+      return kWrite;
+    case Work::Kind::fresh:
+      return kFresh;
+    case Work::Kind::task:
+      return kTask;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string Work::name() const {
+  switch (kind) {
+    case Kind::ufunc:
+      return fmt::format("ufunc {} {} {}", local::info(static_cast<local::Op>(number)).name, local::name(value->loop),
+                         local::name(dtype));
+    case Kind::reduction:
+      return fmt::format("reduction {} {}", local::info(static_cast<local::Reduction>(number)).name,
+                         local::name(dtype));
+    case Kind::product:
+      return fmt::format("product {}", local::name(dtype));
+    case Kind::call:
+      return fmt::format("call {} {}", applied->op->name(), local::name(dtype));
+    case Kind::copy:
+      return "copy";
+    case Kind::read:
+      return "read";
+    case Kind::decode:
+      return "decode";
+    case Kind::write:
+      return "write";
+    case Kind::fresh:
+      return "fresh";
+    case Kind::task:
+      return "task";
+  }
+  return "";
+}
+
+double units_of_call(std::string_view name, const op::Call& call) {
+  double elements = 0, largest = 0, cubic = 0;
+  for (const std::vector<op::ArraySpec>* specs : {&call.arguments, &call.outputs}) {
+    for (const op::ArraySpec& spec : *specs) {
+      elements += elements_of(spec.shape);
+      if (specs == &call.outputs && !call.arguments.empty()) continue;
+      largest = std::max(largest, elements_of(spec.shape));
+      cubic += cubic_units(spec.shape);
+    }
+  }
+  const auto* row = std::ranges::find(kGrowth, name, &Grows::name);
+  if (row == kGrowth.end()) return name.starts_with("fft.") ? largest * std::log2(largest + 2) : elements;
+  switch (row->growth) {
+    case Growth::cubic:
+      return cubic;
+    case Growth::sorting:
+      return largest * std::log2(largest + 2);
+  }
+  return elements;
+}
+
+std::vector<Work> work_of(const Stage& stage) {
+  std::vector<Work> works;
+  std::visit(Adder{stage, works, stage.device == local::DeviceKind::cpu}, stage.work);
+  return works;
+}
+
+int64_t product_flops(const Stage& stage) {
+  double flops = 0;
+  if (std::holds_alternative<MatMul>(stage.work)) {
+    for (const Work& work : work_of(stage))
+      if (work.kind == Work::Kind::product) flops += 2 * work.units;
+  }
+  return static_cast<int64_t>(std::min(flops, 9e18));
+}
+
+bool is_cubic(std::string_view name) {
+  const auto* row = std::ranges::find(kGrowth, name, &Grows::name);
+  return row != kGrowth.end() && row->growth == Growth::cubic;
+}
+
+double Rates::seconds_per_unit(const Work& work) const {
+  if (known_.empty()) return usual_seconds(work);
+  const auto found = known_.find(work.name());
+  return found == known_.end() ? usual_seconds(work) : found->second;
+}
+
+double fresh_bytes(const Plan& plan, int threads) {
+  constexpr double kTasksAhead = 2;  // admitted while one runs, for each thread
+  double most = 0;
+  for (const Stage& stage : plan.stages) {
+    auto all = static_cast<double>(stage.file_bytes());
+    for (const Stage::Output& output : stage.outputs) all += bytes_of(output);
+    const auto task = static_cast<double>(stage.task_bytes());
+    const double together = std::min<double>(kTasksAhead * threads, static_cast<double>(stage.grid.count())) * task;
+    most = std::max(most, std::min(std::max(all, task), together));
+  }
+  return most;
+}
+
+double seconds_of(const Stage& stage, const Rates& rates) {
+  double seconds = 0;
+  for (const Work& work : work_of(stage)) seconds += work.units * rates.seconds_per_unit(work);
+  return seconds;
+}
+
+}  // namespace quarry::plan

@@ -1,0 +1,104 @@
+// What stages cost, and that planning costs what the plan's length says.
+#include "quarry/chunked/plan/cost.h"
+
+#include <gtest/gtest.h>
+
+#include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/fft.h"
+#include "quarry/chunked/api/linalg.h"
+#include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/sorting.h"
+#include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/expr/build.h"
+#include "quarry/local/program/op.h"
+#include "tests/support/cpu_chunks.h"
+#include "tests/support/memory_dataset.h"
+
+namespace quarry::plan {
+namespace {
+
+using quarry::testing::MemoryDataset;
+
+class Cost : public quarry::testing::CpuChunks {
+ protected:
+  static Array dataset(const Dims& shape, local::DType dtype = local::DType::float64) {
+    return Array(expr::source(std::make_shared<MemoryDataset>("/x", shape, dtype, std::nullopt)));
+  }
+  static Plan plan_of(const Array& x) { return make_plan({x.node()}, {}); }
+  // Units of a kind of work, over all stages.
+  static double units(const Plan& plan, Work::Kind kind) {
+    double sum = 0;
+    for (const Stage& stage : plan.stages)
+      for (const Work& work : work_of(stage))
+        if (work.kind == kind) sum += work.units;
+    return sum;
+  }
+  static double seconds(const Plan& plan, const Rates& rates) {
+    double sum = 0;
+    for (const Stage& stage : plan.stages) sum += seconds_of(stage, rates);
+    return sum;
+  }
+};
+
+TEST_F(Cost, ProductsAreCountedByTheirMultiplications) {
+  const Array a = dataset({300, 70}), b = dataset({300, 50});
+  const Plan product = plan_of(matmul(a.T(), b));
+  EXPECT_EQ(units(product, Work::Kind::product), 300.0 * 70 * 50);
+  int64_t flops = 0;
+  for (const Stage& stage : product.stages) flops += product_flops(stage);
+  EXPECT_EQ(flops, 2 * 300 * 70 * 50);
+  EXPECT_EQ(units(plan_of(matmul(a.T(), a)), Work::Kind::product), 300.0 * 70 * 70 / 2);  // half of a symmetric result
+  EXPECT_EQ(units(plan_of(matmul(dataset({0, 4}), dataset({4, 5}))), Work::Kind::product), 0);
+}
+
+TEST_F(Cost, DecompositionsGrowWithTheThirdPower) {
+  const auto of = [](int64_t n) { return units(plan_of(linalg::eigh(dataset({n, n})).eigenvalues), Work::Kind::call); };
+  EXPECT_DOUBLE_EQ(of(3000) / of(300), 1000);
+  EXPECT_EQ(of(3000), 27e9);
+  // An estimate of a few seconds and not of none: the usual rate where nothing was measured.
+  EXPECT_GT(seconds(plan_of(linalg::eigh(dataset({3000, 3000})).eigenvalues), {}), 1);
+}
+
+TEST_F(Cost, ElementwiseWorkHasEachFunctionOnce) {
+  const Array x = dataset({1000, 10});
+  std::vector<std::string> names;
+  for (const Stage& stage : plan_of(sum(exp(x) + 1)).stages)
+    for (const Work& work : work_of(stage))
+      if (work.kind == Work::Kind::ufunc || work.kind == Work::Kind::reduction) {
+        names.push_back(work.name());
+        EXPECT_EQ(work.units, 10000) << work.name();
+      }
+  EXPECT_EQ(names, (std::vector<std::string>{"ufunc exp float64 float64", "ufunc add float64 float64",
+                                             "reduction sum float64"}));
+  EXPECT_EQ(units(plan_of(sum(x)), Work::Kind::read), 80000);
+  EXPECT_EQ(units(plan_of(sum(dataset({0, 10}))), Work::Kind::read), 0);
+}
+
+TEST_F(Cost, MeasuredRatesCountAndOthersAreTheUsualOnes) {
+  const Plan plan = plan_of(sum(exp(dataset({1000, 1000}))));
+  Rates rates;
+  const double usual = seconds(plan, rates);
+  EXPECT_GT(usual, 0);
+  rates.set("ufunc exp float64 float64", 1e-6);
+  EXPECT_NEAR(seconds(plan, rates), usual + 1, 0.1);
+  EXPECT_TRUE(rates.is_known("ufunc exp float64 float64"));
+  EXPECT_FALSE(rates.is_known("ufunc exp float32 float32"));
+}
+
+double planning_seconds(int phases) {
+  Array x = arange(1000.0);
+  for (int i = 0; i < phases; ++i) x = x - mean(x);
+  double seconds = 0;
+  for (const PassTime& pass : make_plan({sum(x).node()}, {}).passes) seconds += pass.seconds;
+  return seconds;
+}
+
+// Four times as many dependent means may cost eight times the time, of a busy machine; they cost thirty times.
+TEST_F(Cost, PlanningOfDependentPhasesGrowsWithTheirNumber) {
+  double few = planning_seconds(400);
+  for (int i = 0; i < 2; ++i) few = std::min(few, planning_seconds(400));
+  EXPECT_LT(planning_seconds(1600), 8 * few);
+}
+
+}  // namespace
+}  // namespace quarry::plan
