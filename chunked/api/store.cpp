@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -174,9 +175,13 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
     }
     format.prepare(spec);
     arrays.push_back(spec.filters.empty() ? item.array : aligned(item.array, *spec.chunks));
+    const std::map<std::string, std::string>& provenance = runtime.internals().provenance;
+    spec.attributes.insert(provenance.begin(), provenance.end());
+    if (!provenance.empty()) spec.attributes["quarry_chunks"] = local::to_string(arrays.back().chunks().largest());
     specs.push_back(std::move(spec));
   }
 
+  exec::end_if_planned(nodes_of(arrays), /*write=*/true);
   // The plan is made before anything is created, so that its errors leave no trace.
   plan::Plan plan = exec::make_plan(nodes_of(arrays));
   std::unique_ptr<io::OutputFile> output;
