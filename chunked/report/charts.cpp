@@ -232,9 +232,20 @@ std::string shown_name(const local::TraceEvent& event) {
 
 }  // namespace
 
-std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels) {
-  constexpr double kRow = 14, kGap = 2, kTop = 4;
-  const std::vector<Row> rows = rows_of(rank, kMostRowsPerTrack);
+std::vector<StepMark> step_marks(std::span<const RankTrace> ranks) {
+  std::vector<StepMark> marks;
+  for (const RankTrace& rank : ranks)
+    for (const local::TraceEvent& event : rank.events)
+      if (event.track == kStepTrack) marks.push_back({event.name, event.begin_ns});
+  std::ranges::sort(marks, {}, &StepMark::begin_ns);
+  return marks;
+}
+
+std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels, std::span<const StepMark> steps) {
+  constexpr double kRow = 14, kGap = 2, kStepNames = 30;
+  const double kTop = steps.empty() ? 4 : 4 + kStepNames;
+  std::vector<Row> rows = rows_of(rank, kMostRowsPerTrack);
+  std::erase_if(rows, [](const Row& row) { return row.track == kStepTrack; });
   if (rows.empty()) return R"(<p class="note">No events.</p>)";
   const double bottom = kTop + static_cast<double>(rows.size()) * (kRow + kGap);
   const Scale x{kLeft, kChartWidth - kRight, axis.seconds()};
@@ -289,6 +300,21 @@ std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels)
       rect(from, from + width, width > 0 ? std::min(1.0, busy / width) : 1, title);
     }
     fmt::format_to(svg.to(), "</g>\n");
+  }
+  // Names that would run into those before them in both lines are left to the marks' titles.
+  constexpr double kLetter = 6.5, kLine = 14;
+  double free_from[] = {0, 0};
+  for (const StepMark& step : steps) {
+    const double at = x(std::max(seconds_in(axis, step.begin_ns), 0.0));
+    fmt::format_to(
+        svg.to(),
+        R"(<line x1="{0:.1f}" y1="{1:g}" x2="{0:.1f}" y2="{2:.1f}" class="limit mark"><title>{3}</title></line>)", at,
+        kTop - kStepNames, bottom, escape_html(step.name));
+    auto* const line = std::ranges::find_if(free_from, [&](double from) { return from <= at; });
+    if (line == std::end(free_from)) continue;
+    svg.text(at + 3, kTop - kStepNames + kLine * static_cast<double>(line - free_from + 1) - 4, step.name, "start",
+             "label strong");
+    *line = at + kLetter * static_cast<double>(step.name.size() + 2);
   }
   return svg.take();
 }

@@ -30,8 +30,14 @@ struct TierLevels {
   int64_t peak_bytes = 0, limit_bytes = 0;
 };
 std::string tier_chart(int32_t rank, TierLevels tier, const TimeAxis& axis);
+// Where steps begin: a line through all rows, with the step's name above.
+struct StepMark {
+  std::string name;
+  int64_t begin_ns = 0;
+};
+std::vector<StepMark> step_marks(std::span<const RankTrace> ranks);
 // `pixels` is the width that short events are merged to.
-std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels);
+std::string timeline(const RankTrace& rank, const TimeAxis& axis, double pixels, std::span<const StepMark> steps = {});
 // The class that gives a track its colour.
 std::string track_class(const std::string& track);
 

@@ -293,6 +293,21 @@ void tracks(Page& page, const RunReport& report, const TimeAxis& axis) {
   page.table({"Rank", "Track", "#Events", "#Busy", "#Share of the time", "#Mean overlap", "#Bytes", "#Rate while busy",
               "#Measured ceiling", "#Of the ceiling"},
              rows);
+  for (const RankTrace& rank : report.ranks) {
+    const auto ceiling = std::ranges::find(rank.ceilings, kFlopsCeiling, &TrackCeiling::track);
+    const std::vector<TrackUse> uses = track_uses(rank);
+    const auto compute = std::ranges::find(uses, "compute", &TrackUse::track);
+    if (rank.flops == 0 || compute == uses.end() || compute->sum_seconds <= 0) continue;
+    const double rate_of_thread = static_cast<double>(rank.flops) / compute->sum_seconds;
+    page.add(
+        "<p>Rank {}: products of matrices took {:.3g} Gflop, {:.3g} Gflop/s of the time in which tasks "
+        "computed{}.</p>\n",
+        rank.rank, static_cast<double>(rank.flops) * 1e-9, rate_of_thread * 1e-9,
+        ceiling == rank.ceilings.end()
+            ? ""
+            : fmt::format("; one thread of this machine does {:.3g}, so that is {:.0f} %",
+                          ceiling->bytes_per_second * 1e-9, 100 * rate_of_thread / ceiling->bytes_per_second));
+  }
   if (measured) {
     page.raw(
         "<p class=\"note\">Ceilings are copies of the same machine at the end of the run: files of the page cache for "
@@ -327,7 +342,8 @@ void slowest(Page& page, const RunReport& report, const TimeAxis& axis, bool tra
   std::vector<std::pair<const local::TraceEvent*, int32_t>> events;
   for (const RankTrace& rank : report.ranks) {
     for (const local::TraceEvent& event : rank.events) {
-      if ((event.track == "comm") == transfers && event.count <= 1) events.emplace_back(&event, rank.rank);
+      if (event.track == kStepTrack || event.count > 1) continue;
+      if ((event.track == "comm") == transfers) events.emplace_back(&event, rank.rank);
     }
   }
   const auto duration = [](const auto& e) { return e.first->end_ns - e.first->begin_ns; };
@@ -359,11 +375,12 @@ std::string summary(const RunReport& given) {
   const Totals sum = totals_of(report);
   const TimeAxis axis = time_axis(report.ranks);
   std::string out = fmt::format(
-      "{}\n{} on {} rank{}, {} tasks; read {}, written {}, spilled {}, brought back {}, communicated {}; peak memory "
+      "{}\n{}\n{} on {} rank{}, {} tasks; read {}, written {}, spilled {}, brought back {}, communicated {}; peak "
+      "memory "
       "{}\n",
-      report.title, format_seconds(report.wall_seconds), report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
-      sum.tasks, format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
-      format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
+      report.title, bottleneck(report), format_seconds(report.wall_seconds), report.ranks.size(),
+      report.ranks.size() == 1 ? "" : "s", sum.tasks, format_bytes(sum.read), format_bytes(sum.written),
+      format_bytes(sum.spilled), format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
   out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>10}\n", "rank", "track", "events", "busy",
                      "share", "bytes", "rate", "of ceiling");
   for (const RankTrace& rank : report.ranks) {
@@ -400,6 +417,8 @@ void write_report(const std::string& path, const RunReport& given) {
   page.raw(kPageStyle);
   page.raw("</style></head><body>\n<main>\n");
   page.add("<header><h1>{}</h1><p>{}</p></header>\n", escape_html(report.title), escape_html(report.banner));
+  if (const std::string sentence = bottleneck(report); !sentence.empty())
+    page.add("<p class=\"bottleneck\">{}</p>\n", escape_html(sentence));
   tiles(page, report, sum);
   if (!report.results.empty()) {
     page.begin_section("results", "Results");
@@ -428,16 +447,18 @@ void write_report(const std::string& path, const RunReport& given) {
     page.raw("<p class=\"legend\">");
     std::set<std::pair<int, std::string>> present;
     for (const RankTrace& rank : report.ranks) {
-      for (const local::TraceEvent& event : rank.events) present.insert({track_order(event.track), event.track});
+      for (const local::TraceEvent& event : rank.events)
+        if (event.track != kStepTrack) present.insert({track_order(event.track), event.track});
     }
     for (const auto& [order, track] : present) {
       page.add("<span class=\"key {}\"></span>{} ", track_class(track), escape_html(track));
     }
     page.raw("</p>\n");
+    const std::vector<StepMark> steps = step_marks(report.ranks);
     const double pixels = sum.events > kManyEvents ? 2.5 : 0.7;
     for (size_t r = 0; r < drawn; ++r) {
       page.add("<h3>Rank {}</h3>\n", report.ranks[r].rank);
-      page.raw(timeline(report.ranks[r], axis, pixels));
+      page.raw(timeline(report.ranks[r], axis, pixels, steps));
     }
     more_ranks();
     page.add(

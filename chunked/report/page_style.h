@@ -55,6 +55,7 @@ svg .mark:hover { stroke: var(--text); stroke-width: 1; }
 .track-h2d { fill: var(--h2d); background: var(--h2d); } .track-compute { fill: var(--compute); background: var(--compute); }
 .track-worker, .track-other { fill: var(--worker); background: var(--worker); } .track-d2h { fill: var(--d2h); background: var(--d2h); }
 .track-write { fill: var(--write); background: var(--write); } .track-comm { fill: var(--comm); background: var(--comm); }
+.bottleneck { font-size: 1.1em; border-left: 4px solid var(--compute); padding: 0.2em 0 0.2em 0.8em; }
 .track-spill { fill: var(--spill); background: var(--spill); }
 #tip { position: fixed; display: none; max-width: 480px; padding: 6px 10px; background: var(--text); color: var(--page);
   border-radius: 6px; font-size: 13px; white-space: pre-line; overflow-wrap: anywhere; pointer-events: none; z-index: 1; }

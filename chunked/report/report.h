@@ -22,6 +22,11 @@ struct TrackCeiling {
   double bytes_per_second = 0;
 };
 
+// A ceiling that is no track's: operations of matrix products a second, of one thread, in place of bytes.
+inline constexpr std::string_view kFlopsCeiling = "flops";
+// The track of what the command says it does ("2/3 covariances"): marked on the timeline, no work of its own.
+inline constexpr std::string_view kStepTrack = "step";
+
 // One rank's part.
 struct RankTrace {
   int32_t rank = 0;
@@ -34,6 +39,7 @@ struct RankTrace {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0;
   int64_t tasks = 0;
   int64_t stolen_chunks = 0;  // computed for other ranks
+  int64_t flops = 0;          // additions and multiplications of matrix products
   std::vector<TrackCeiling> ceilings;
   std::vector<local::TraceEvent> events;
 };
@@ -92,6 +98,8 @@ struct RunReport {
 void write_trace(const std::string& path, const RunReport& report);
 // The report behind a file that write_trace() made. Throws IoError, and InvalidArgument for other files.
 RunReport read_trace(const std::string& path);
+// One sentence: what the run spent its time on, and what would change that.
+std::string bottleneck(const RunReport& report);
 // A few lines for a terminal: totals, and each track's use.
 std::string summary(const RunReport& report);
 

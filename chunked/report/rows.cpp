@@ -13,6 +13,7 @@
 namespace quarry::report {
 
 int track_order(const std::string& track) {
+  if (track == kStepTrack) return -1;  // above all others
   static const std::array<std::string, 9> known{"read", "decode", "h2d",  "compute", "worker",
                                                 "d2h",  "write",  "comm", "spill"};
   return static_cast<int>(std::find(known.begin(), known.end(), track) - known.begin());
@@ -106,7 +107,7 @@ void merge_calls(std::vector<local::TraceEvent>& events) {
 std::vector<TrackUse> track_uses(const RankTrace& rank) {
   std::map<std::pair<int, std::string>, std::pair<TrackUse, std::vector<std::pair<int64_t, int64_t>>>> uses;
   for (const local::TraceEvent& event : rank.events) {
-    if (event.track == scheduler::kTierTrack) continue;
+    if (event.track == scheduler::kTierTrack || event.track == kStepTrack) continue;
     auto& [use, times] = uses[{track_order(event.track), event.track}];
     use.events += std::max(event.count, 1);
     use.bytes += event.bytes;

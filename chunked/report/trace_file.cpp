@@ -28,7 +28,7 @@ constexpr size_t kPieceBytes = 1 << 20;  // of a trace that is being written
 constexpr const char* kReserved = "reserved memory";
 
 // A rank's totals and their names in a file.
-constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 11> kTotals{{
+constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 12> kTotals{{
     {"memory_limit_bytes", &RankTrace::memory_limit_bytes},
     {"memory_peak_bytes", &RankTrace::memory_peak_bytes},
     {"host_limit_bytes", &RankTrace::host_limit_bytes},
@@ -40,6 +40,7 @@ constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 11> kTotals{{
     {"communicated_bytes", &RankTrace::communicated_bytes},
     {"tasks", &RankTrace::tasks},
     {"stolen_chunks", &RankTrace::stolen_chunks},
+    {"flops", &RankTrace::flops},
 }};
 
 class Writer {

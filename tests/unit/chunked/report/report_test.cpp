@@ -122,6 +122,47 @@ TEST(RankTrace, ClocksAreAligned) {
   EXPECT_EQ(trace.events[0].end_ns, end - 400);
 }
 
+// A run of one second in which tracks are busy for so long, one event each.
+RunReport run_of(std::initializer_list<std::tuple<const char*, double, int64_t>> tracks) {
+  RunReport report;
+  report.wall_seconds = 1;
+  RankTrace rank;
+  rank.device = "cpu, 2 threads";
+  rank.memory_limit_bytes = 64 << 20;
+  rank.tasks = 3;
+  rank.ceilings = {{"read", 1e9}, {"write", 1e9}, {std::string(kFlopsCeiling), 50e9}};
+  for (const auto& [track, seconds, bytes] : tracks) {
+    local::TraceEvent event;
+    event.name = track;
+    event.track = track;
+    event.end_ns = static_cast<int64_t>(seconds * 1e9);
+    event.bytes = bytes;
+    rank.events.push_back(event);
+  }
+  report.ranks.push_back(rank);
+  return report;
+}
+
+TEST(Bottleneck, NamesWhatTookTheTimeAndWhatHelps) {
+  EXPECT_EQ(bottleneck({}), "");
+  EXPECT_THAT(bottleneck(run_of({})), HasSubstr("Nothing was computed"));
+  EXPECT_THAT(bottleneck(run_of({{"read", 0.9, 800000000}, {"compute", 0.5, 0}})),
+              AllOf(HasSubstr("Reading files took 90 % of the time"), HasSubstr("fewer passes")));
+  EXPECT_THAT(bottleneck(run_of({{"read", 0.9, 10000000}})), HasSubstr("faster disk"));
+  EXPECT_THAT(bottleneck(run_of({{"write", 0.9, 10000000}, {"read", 0.2, 1}})), HasSubstr("Writing files took"));
+  EXPECT_THAT(bottleneck(run_of({{"compute", 0.8, 0}, {"spill", 0.3, 1}})),
+              AllOf(HasSubstr("budget of 64.0 MiB per rank was too small"), HasSubstr("larger --memory helps")));
+  EXPECT_THAT(bottleneck(run_of({{"compute", 0.9, 0}})), HasSubstr("smaller chunks"));
+  EXPECT_THAT(bottleneck(run_of({{"compute", 0.9, 0}, {"compute", 0.9, 0}})), HasSubstr("more threads"));
+  EXPECT_THAT(bottleneck(run_of({{"comm", 0.6, 1000}})), HasSubstr("Communication between ranks took 60 %"));
+  EXPECT_THAT(bottleneck(run_of({{"compute", 0.1, 0}})), HasSubstr("Nothing was busy"));
+  EXPECT_THAT(bottleneck(run_of({{"step", 1, 0}})), HasSubstr("Nothing was computed"));
+  RunReport products = run_of({{"compute", 0.9, 0}});
+  products.ranks[0].flops = 30000000000;
+  EXPECT_THAT(bottleneck(products),
+              AllOf(HasSubstr("products of matrices"), HasSubstr("33.3 Gflop/s"), HasSubstr("50")));
+}
+
 TEST(Rows, EventsOfARowDoNotOverlap) {
   const RankTrace trace = sample(1, 100);
   size_t events = 0;
