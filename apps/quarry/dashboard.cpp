@@ -73,10 +73,7 @@ nlohmann::json progress_json(const Progress& progress) {
 std::string status_json(const DashboardStatus& status) {
   const Progress sum = total(status.ranks);
   nlohmann::json all = progress_json(sum);
-  const bool by_bytes = sum.bytes_total > 0;
-  const auto total = static_cast<double>(by_bytes ? sum.bytes_total : sum.tasks_total);
-  const auto done = static_cast<double>(by_bytes ? sum.bytes_done : sum.tasks_done);
-  const double fraction = total > 0 ? std::min(1.0, done / total) : 0;
+  const double fraction = sum.fraction();
   all["fraction"] = fraction;
   all["left_seconds"] = nullptr;
   if (fraction > 0) all["left_seconds"] = status.seconds * (1 - fraction) / fraction;

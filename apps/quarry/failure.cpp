@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <optional>
 
 #include <cstdlib>
 #include <sstream>
@@ -58,11 +59,18 @@ void print_error(const std::string& message) {
   fmt::print(stderr, "quarry: error: {}\n", text);
 }
 
-int launcher_rank() {
+namespace {
+
+std::optional<int> rank_in_environment() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"}) {
     if (const auto value = local::environment(name)) return std::atoi(value->c_str());
   }
-  return 0;
+  return std::nullopt;
 }
+
+}  // namespace
+
+int launcher_rank() { return rank_in_environment().value_or(0); }
+bool has_launcher() { return rank_in_environment().has_value(); }
 
 }  // namespace quarry::apps

@@ -17,5 +17,6 @@ void print_error(const std::string& message);
 
 // The rank that the launcher gave this process, before MPI starts; 0 without a launcher.
 int launcher_rank();
+bool has_launcher();
 
 }  // namespace quarry::apps

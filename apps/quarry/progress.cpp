@@ -1,5 +1,6 @@
 #include "quarry/apps/quarry/progress.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
@@ -10,7 +11,11 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
 
+#include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/local/base/options.h"
 
@@ -20,16 +25,52 @@ namespace {
 
 constexpr double kLineSeconds = 10;  // between lines where there is no terminal
 constexpr const char* kGap = "  ";   // behind the step's name
+constexpr int kLongestBar = 30, kShortestBar = 10, kFrame = 4;
+constexpr int kWideEnough = 60;  // columns where there is a bar, whatever else has to go
+constexpr int kUsualWidth = 80;
+
+int columns_of(int file) {
+  winsize size{};
+  return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 0;
+}
+
+// The parent of a process and the name of its program; 0 where it is not known.
+std::pair<int, std::string> parent_of(int process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t open = text.find('('), close = text.rfind(')');
+  int parent = 0;
+  if (open == std::string::npos || close == std::string::npos || close + 4 > text.size()) return {0, ""};
+  std::from_chars(text.data() + close + 4, text.data() + text.size(), parent);  // behind ") S "
+  return {parent, text.substr(open + 1, close - open - 1)};
+}
+
+// The width of the terminal that the launcher writes this rank's stderr to, which is a pipe here; 0: none. It is so
+// where the launcher's own stderr is a terminal and it runs on this host.
+int launcher_width() {
+  if (!has_launcher()) return 0;
+  constexpr const char* kHelper = "hydra_pmi_proxy";  // between mpiexec and its ranks
+  int process = getppid();
+  if (parent_of(process).second == kHelper) process = parent_of(process).first;
+  if (process <= 1) return 0;
+  const int file = open(fmt::format("/proc/{}/fd/2", process).c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return 0;
+  const int width = isatty(file) == 0 ? 0 : columns_of(file) > 0 ? columns_of(file) : kUsualWidth;
+  close(file);
+  return width;
+}
 
 }  // namespace
 
 int progress_width(bool always) {
-  if (isatty(STDERR_FILENO) == 0 && !always) return 0;
-  constexpr int kUsual = 80, kLeast = 20, kMost = 1000;
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (const int columns = columns_of(STDERR_FILENO); columns > 0) return columns;
+  if (isatty(STDERR_FILENO) == 0) {
+    if (const int columns = launcher_width(); columns > 0) return columns;
+    if (!always) return 0;
+  }
+  constexpr int kLeast = 20, kMost = 1000;
   const std::string columns = local::environment("COLUMNS", "");
-  int width = kUsual;
+  int width = kUsualWidth;
   std::from_chars(columns.data(), columns.data() + columns.size(), width);
   return std::clamp(width, kLeast, kMost);
 }
@@ -45,10 +86,7 @@ int ProgressDisplay::prefix_width() const {
 }
 
 std::string ProgressDisplay::line(const Progress& progress, double seconds) const {
-  const bool by_bytes = progress.bytes_total > 0;
-  const auto done = static_cast<double>(by_bytes ? progress.bytes_done : progress.tasks_done);
-  const auto total = static_cast<double>(by_bytes ? progress.bytes_total : progress.tasks_total);
-  const double fraction = total > 0 ? std::min(1.0, done / total) : 0;
+  const double fraction = progress.fraction();
   // By place; the last to go where a terminal is narrow is what is worth most.
   enum Part { kShare, kTasks, kRate, kMemory, kStolenChunks, kLeft, kParts };
   std::array<std::string, kParts> parts;
@@ -68,7 +106,8 @@ std::string ProgressDisplay::line(const Progress& progress, double seconds) cons
     parts[kLeft] = fmt::format("  {} left", format_seconds(seconds * (1 - fraction) / fraction));
   }
   const auto text = [&] { return fmt::format("{}", fmt::join(parts, "")); };
-  const auto room = static_cast<size_t>(std::max(0, width_ - 1 - prefix_width()));
+  const int bar = width_ >= kWideEnough ? kShortestBar + kFrame : 0;
+  const auto room = static_cast<size_t>(std::max(0, width_ - 1 - prefix_width() - bar));
   for (const Part part : {kStolenChunks, kTasks, kMemory, kRate}) {
     if (width_ == 0 || text().size() <= room) break;
     parts[part].clear();
@@ -87,13 +126,11 @@ void ProgressDisplay::update(const Progress& progress) {
     fmt::print(stderr, "quarry: {}{}\n", prefix, text);
     return;
   }
-  constexpr int kLongestBar = 30, kShortestBar = 5, kFrame = 4;
   const int room = width_ - kFrame - static_cast<int>(prefix.size() + text.size());
   std::string shown = prefix;
   if (room >= kShortestBar) {
     const int bar = std::min(room, kLongestBar);
-    const auto total = static_cast<double>(std::max<int64_t>(1, progress.tasks_total));
-    const int full = std::min(bar, static_cast<int>(bar * (static_cast<double>(progress.tasks_done) / total)));
+    const int full = std::min(bar, static_cast<int>(bar * progress.fraction()));
     shown +=
         "[" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(bar - full), '.') + "] ";
   }

@@ -8,7 +8,8 @@
 
 namespace quarry::apps {
 
-// Of the terminal that stderr is; of the environment's COLUMNS, or 80, where `always`; else 0.
+// Of the terminal that stderr is, or that a launcher on this host passes it on to; of the environment's COLUMNS, or 80,
+// where `always`; else 0.
 int progress_width(bool always);
 
 class ProgressDisplay {

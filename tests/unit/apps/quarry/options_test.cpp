@@ -14,6 +14,7 @@
 namespace quarry::apps {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -147,16 +148,26 @@ TEST(Progress, SaysRateMemoryAndTimeLeft) {
   progress.memory_used = 64 << 20;
   progress.memory_limit = 256 << 20;
   const std::string line = display.line(progress, 2);
+  // At 80 columns there is room for a bar.
+  EXPECT_EQ(line, " 25%  512 MiB/s  memory 64.0 MiB of 256 MiB  6.00 s left");
+  const std::string whole = ProgressDisplay(/*width=*/120).line(progress, 2);
   for (const char* part : {"25%", "25 of 100 tasks", "512 MiB/s", "memory 64.0 MiB of 256 MiB", "6.00 s left"}) {
-    EXPECT_THAT(line, HasSubstr(part));
+    EXPECT_THAT(whole, HasSubstr(part));
   }
   EXPECT_NO_THROW(display.line({}, 0));
   // What does not fit goes whole, the time left last.
-  EXPECT_EQ(ProgressDisplay(/*width=*/60).line(progress, 2),
-            " 25%  512 MiB/s  memory 64.0 MiB of 256 MiB  6.00 s left");
+  EXPECT_EQ(ProgressDisplay(/*width=*/60).line(progress, 2), " 25%  512 MiB/s  6.00 s left");
   EXPECT_EQ(ProgressDisplay(/*width=*/40).line(progress, 2), " 25%  512 MiB/s  6.00 s left");
   EXPECT_EQ(ProgressDisplay(/*width=*/20).line(progress, 2), " 25%  6.00 s left");
-  EXPECT_EQ(ProgressDisplay(/*width=*/0).line(progress, 2), line);
+  EXPECT_EQ(ProgressDisplay(/*width=*/0).line(progress, 2), whole);
+}
+
+TEST(Progress, FollowsTheWorkWhereItIsKnown) {
+  Progress progress;
+  progress.tasks_total = 1;  // a product, of which no bytes move
+  progress.work_total = 20;
+  progress.work_done = 5;
+  EXPECT_THAT(ProgressDisplay(/*width=*/0).line(progress, 5), AllOf(HasSubstr(" 25%"), HasSubstr("15 s left")));
 }
 
 }  // namespace
