@@ -42,16 +42,25 @@ int generate(const GenerateOptions& options, Job& job) {
   const std::string model_path = output.object + "_model";
   const std::vector<std::string> paths = {output.object, model_path + "/loadings", model_path + "/variances",
                                           model_path + "/means", model_path + "/volatilities"};
-  job.on_root([&] { check_output(output.file, paths, options.overwrite); });
+  if (options.factors < 1 || options.factors > options.columns) {
+    throw InvalidArgument("--factors takes 1 to the number of columns (" + std::to_string(options.columns) + "), not " +
+                          std::to_string(options.factors));
+  }
+  const double bytes = store_options.filters.empty()
+                           ? static_cast<double>(options.rows) * static_cast<double>(options.columns) *
+                                 static_cast<double>(local::itemsize(*dtype))
+                           : 0;  // filtered, it may be smaller
+  job.on_root([&] { check_output(output.file, paths, options.overwrite, bytes); });
 
   random::Generator generator(options.common.seed_value());
-  const MarketModel model = make_market_model(options.columns, options.factors, generator);
-  job.step("generating");
-  const Array returns = market_returns(model, options.rows, generator).astype(*dtype);
   if (options.common.plan()) {
+    const Array returns = planned_returns(options.columns, options.factors, options.rows, generator).astype(*dtype);
     job.print_plan("generate market", std::span(&returns, 1), /*write=*/true);
     return 0;
   }
+  const MarketModel model = make_market_model(options.columns, options.factors, generator);
+  job.step("generating");
+  const Array returns = market_returns(model, options.rows, generator).astype(*dtype);
   job.note_plan("generate market", std::span(&returns, 1), /*write=*/true);
   store(output.file,
         {{paths[0], returns},

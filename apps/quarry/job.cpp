@@ -21,9 +21,12 @@
 #include "quarry/chunked/report/ceilings.h"
 #include "quarry/chunked/report/gather.h"
 #include "quarry/chunked/report/thinning.h"
+#include "quarry/chunked/runtime/internals.h"
+#include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::apps {
 
@@ -68,6 +71,16 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(optio
   report_.version = QUARRY_VERSION;
   report_.started = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
   report_.banner = runtime_->banner();
+  Runtime::Internals& internals = runtime_->internals();
+  constexpr size_t kLongestAttribute = 4096;
+  internals.provenance = {{"quarry_command", local::excerpt(report_.command, kLongestAttribute)},
+                          {"quarry_version", QUARRY_VERSION}};
+  internals.take_note = [this](const std::string& note) { show_note(note); };
+  if (options_.plan()) {
+    internals.instead_of_running = [this](const exec::Nodes& nodes, bool write) { end_with_plan(nodes, write); };
+  } else if (show_progress || dashboard) {
+    internals.rates = exec::known_rates(*runtime_);
+  }
   if (wants_trace()) {
     // Two for reads and writes at least, one for messages, the one that starts and reports.
     constexpr size_t kOtherThreads = 6;
@@ -131,7 +144,22 @@ Job::~Job() {
   }
 }
 
+// On the timeline of the report: from its beginning to that of the next one.
+void Job::trace_step() {
+  const int64_t now = local::trace_clock_ns();
+  if (root_ && local::tracing() && !step_.empty()) {
+    local::TraceEvent event;
+    event.name = step_;
+    event.track = report::kStepTrack;
+    event.begin_ns = step_begin_ns_;
+    event.end_ns = now;
+    local::trace(std::move(event));
+  }
+  step_begin_ns_ = now;
+}
+
 void Job::step(const std::string& name) {
+  trace_step();
   if (progress_) progress_->start(name);
   const std::lock_guard lock(step_mutex_);
   step_ = name;
@@ -152,25 +180,39 @@ void Job::on_root(const std::function<void()>& check) {
 
 namespace {
 
-// What the estimate assumes of one rank: a cached or local disk, and elementwise work at memory speed.
-constexpr double kReadRate = 1.5e9, kWriteRate = 0.7e9;  // bytes per second
-constexpr double kTaskSeconds = 2e-4;
-
-double estimated_seconds(const exec::PlanSummary& summary, int ranks) {
-  return static_cast<double>(summary.read_bytes) / (kReadRate * ranks) +
-         static_cast<double>(summary.write_bytes) / (kWriteRate * ranks) +
-         static_cast<double>(summary.tasks) * kTaskSeconds / ranks;
-}
+// Thrown where --plan has said what it can.
+struct PlanEnds {};
 
 }  // namespace
 
-void Job::print_plan(const std::string& title, std::span<const Array> arrays, bool write) {
-  const exec::PlanSummary summary = exec::summarize(nodes_of(arrays), write);
+void Job::print_plan(const std::string& title, const exec::PlanSummary& summary) {
   if (!root_) return;
   fmt::print("plan of {}\n{}", title, exec::describe(summary));
-  fmt::print("estimated time: {} (at {}/s read and {}/s written per rank)\n",
-             format_seconds(estimated_seconds(summary, runtime_->size())),
-             format_bytes(static_cast<int64_t>(kReadRate)), format_bytes(static_cast<int64_t>(kWriteRate)));
+  fmt::print("estimated time: {} (at the rates of this machine)\n", format_seconds(summary.seconds));
+}
+
+void Job::print_plan(const std::string& title, std::span<const Array> arrays, bool write) {
+  print_plan(title, exec::summarize_with_time(nodes_of(arrays), write));
+}
+
+void Job::end_with_plan(const exec::Nodes& nodes, bool write) {
+  print_plan("what is computed first", exec::summarize_with_time(nodes, write));
+  if (root_) fmt::print("what follows depends on its values\n");
+  throw PlanEnds();
+}
+
+void Job::show_note(const std::string& note) {
+  if (!root_ || !shown_notes_.insert(note).second) return;
+  if (progress_) progress_->finish();
+  fmt::print(stderr, "quarry: {}\n", note);
+  note_fact("note", note);
+}
+
+void Job::note_inputs(std::span<const std::string> inputs) {
+  constexpr size_t kLongestAttribute = 4096;
+  if (inputs.empty()) return;
+  runtime_->internals().provenance["quarry_inputs"] =
+      local::excerpt(fmt::to_string(fmt::join(inputs, "\n")), kLongestAttribute);
 }
 
 namespace {
@@ -212,8 +254,14 @@ void Job::note_fact(const std::string& name, const std::string& value) { report_
 void Job::note_result(report::Section section) { report_.results.push_back(std::move(section)); }
 
 void Job::write_reports(double wall_seconds) {
+  trace_step();
   report::RankTrace mine = report::rank_trace(*runtime_, local::stop_tracing());
+  mine.flops = runtime_->internals().flops;
   mine.ceilings = report::measure_ceilings(*runtime_);
+  if (mine.flops > 0) {
+    if (const double rate = exec::measured_flop_rate(*runtime_); rate > 0)
+      mine.ceilings.push_back({std::string(report::kFlopsCeiling), rate});
+  }
   std::vector<report::RankTrace> all = report::gather_traces(runtime_->communicator(), std::move(mine));
   on_root([&] {
     report_.ranks = std::move(all);
@@ -230,10 +278,11 @@ void Job::finish() {
     const std::lock_guard lock(step_mutex_);
     done_ = true;
   }
+  if (options_.plan()) return;  // nothing ran
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const RunStatistics totals = runtime_->total_statistics();  // before the ceilings are measured, which moves bytes too
   if (wants_trace()) write_reports(seconds);
   if (const local::OptionValue file = options_.value(Option::stats); file.is_given()) {
-    const RunStatistics totals = runtime_->total_statistics();
     on_root([&] { write_text(file.text(), statistics_json(totals, seconds).dump(2) + "\n"); });
   }
 }
@@ -259,6 +308,8 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     job = std::make_unique<Job>(options, argc, argv);
     status = body(*job);
     job->finish();
+  } catch (const PlanEnds&) {
+    status = 0;
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     status = exit_status(error, job != nullptr && job->runtime().any_run_started());
@@ -277,13 +328,29 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
   return status;
 }
 
-void check_output(const std::string& file, std::span<const std::string> objects, bool overwrite) {
+namespace {
+
+// Throws where the file's folder has no room for so many bytes.
+void check_room(const std::string& file, double bytes) {
+  const std::filesystem::path parent = std::filesystem::path(file).parent_path();
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(parent.empty() ? "." : parent, error);
+  if (error || bytes <= static_cast<double>(space.available)) return;
+  throw local::IoError(fmt::format("cannot write '{}': no space left on device: {} are needed, {} free", file,
+                                   local::format_bytes(static_cast<int64_t>(std::min(bytes, 9e18))),
+                                   local::format_bytes(static_cast<int64_t>(space.available))));
+}
+
+}  // namespace
+
+void check_output(const std::string& file, std::span<const std::string> objects, bool overwrite, double bytes) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (fs::is_directory(status)) throw InvalidArgument("the output " + file + " is a directory");
   if (!fs::exists(status)) {
     check_folder("the output " + file, file);
+    check_room(file, bytes);
     return;
   }
   // The file is replaced by another one beside it.
@@ -293,6 +360,7 @@ void check_output(const std::string& file, std::span<const std::string> objects,
   if (access(file.c_str(), R_OK | W_OK) != 0 || access(directory.c_str(), W_OK | X_OK) != 0) {
     throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
   }
+  check_room(target.string(), bytes);
   std::set<std::string> existing, groups;
   for (const io::ObjectInfo& object : io::list_objects(file)) {
     (object.is_group ? groups : existing).insert(object.path);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "quarry/apps/quarry/options.h"
 #include "quarry/apps/quarry/progress.h"
 #include "quarry/chunked/report/report.h"
+#include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
 
 namespace quarry::apps {
@@ -29,6 +31,8 @@ class Job {
   bool root() const { return root_; }
   // Names what is computed next in the progress display.
   void step(const std::string& name);
+  // Attributes of what is written name the command and these.
+  void note_inputs(std::span<const std::string> inputs);
   // For --plan: prints on rank 0 what computing (and writing) the arrays would run. Collective.
   void print_plan(const std::string& title, std::span<const Array> arrays, bool write);
   // For --report: adds what computing the arrays runs to the page. Collective.
@@ -42,6 +46,11 @@ class Job {
   void finish();
 
  private:
+  // Of --plan, in place of every computation that the command would need the values of.
+  [[noreturn]] void end_with_plan(const exec::Nodes& nodes, bool write);
+  void print_plan(const std::string& title, const exec::PlanSummary& summary);
+  void show_note(const std::string& note);
+  void trace_step();
   DashboardStatus status();
   bool wants_trace() const {
     return options_.value(local::Option::trace).is_given() || options_.value(local::Option::report).is_given();
@@ -61,7 +70,9 @@ class Job {
   std::mutex step_mutex_;
   std::string step_;
   std::chrono::steady_clock::time_point step_begin_;
+  int64_t step_begin_ns_ = 0;  // of the trace's clock
   bool done_ = false;
+  std::set<std::string> shown_notes_;
   std::unique_ptr<Dashboard> dashboard_;
 };
 
@@ -69,7 +80,8 @@ class Job {
 int run_job(const CommonOptions& options, int& argc, char**& argv, const std::function<int(Job&)>& body);
 
 // Throws, before anything is computed, where the objects cannot be written to `file`: InvalidArgument where one exists
-// without `overwrite` or is a group, or the place is no writable file; IoError where the file is no HDF5 file.
-void check_output(const std::string& file, std::span<const std::string> objects, bool overwrite);
+// without `overwrite` or is a group, or the place is no writable file; IoError where the file is no HDF5 file, and
+// where the disk has no room for so many bytes.
+void check_output(const std::string& file, std::span<const std::string> objects, bool overwrite, double bytes = 0);
 
 }  // namespace quarry::apps

@@ -69,17 +69,33 @@ MarketModel make_market_model(int64_t assets, int64_t factors, random::Generator
   return model;
 }
 
-Array market_returns(const MarketModel& model, int64_t days, random::Generator& generator) {
-  const int64_t factors = model.loadings.shape(0), assets = model.loadings.shape(1);
-  const Array f = generator.standard_normal({days, factors}).persist();
-  const std::vector<double> variances = values_of(model.variances);
+namespace {
+
+// Of the factors' returns `f`, (days, factors).
+Array returns_of(const MarketModel& model, const Array& f, const std::vector<double>& variances,
+                 random::Generator& generator) {
+  const int64_t assets = model.loadings.shape(1);
   // Term by term, in order: a matrix product's bits could depend on the tiles.
-  Array sum = generator.standard_normal({days, assets});
-  for (int64_t k = factors; k-- > 0;) {
+  Array sum = generator.standard_normal({f.shape(0), assets});
+  for (int64_t k = std::ssize(variances); k-- > 0;) {
     const Array column = f[{local::full_slice, local::Slice{k, k + 1, std::nullopt}}];
     sum = column * (model.loadings[{k}] * Scalar(std::sqrt(variances[static_cast<size_t>(k)]))) + sum;
   }
   return model.means + model.volatilities * sum;
+}
+
+}  // namespace
+
+Array market_returns(const MarketModel& model, int64_t days, random::Generator& generator) {
+  const Array f = generator.standard_normal({days, model.loadings.shape(0)}).persist();
+  return returns_of(model, f, values_of(model.variances), generator);
+}
+
+Array planned_returns(int64_t assets, int64_t factors, int64_t days, random::Generator& generator) {
+  const MarketModel model{ones({factors, assets}), ones({factors}), ones({assets}), ones({assets})};
+  const std::vector<double> variances(static_cast<size_t>(factors), 1.0);
+  generator.standard_normal({days, factors});  // takes its place among the streams
+  return returns_of(model, ones({days, factors}), variances, generator);
 }
 
 }  // namespace quarry::apps

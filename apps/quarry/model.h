@@ -35,4 +35,7 @@ MarketModel make_market_model(int64_t assets, int64_t factors, random::Generator
 // persisted. Collective.
 Array market_returns(const MarketModel& model, int64_t days, random::Generator& generator);
 
+// The same returns for a plan, lazy: nothing is computed, and the model's parameters are stand-ins.
+Array planned_returns(int64_t assets, int64_t factors, int64_t days, random::Generator& generator);
+
 }  // namespace quarry::apps

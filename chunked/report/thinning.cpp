@@ -5,6 +5,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "quarry/chunked/report/report.h"
 #include "quarry/chunked/report/rows.h"
 #include "quarry/scheduler/task.h"
 
@@ -45,12 +46,19 @@ void thin(std::vector<TraceEvent>& events) {
   merge_calls(events);
   std::unordered_map<std::string, size_t> alone;  // by key: one that waits for another
   size_t kept = 0;
+  const auto keep = [&](size_t i) {
+    if (kept != i) events[kept] = std::move(events[i]);
+    ++kept;
+  };
   for (size_t i = 0; i < events.size(); ++i) {
     events[i].count = std::max(events[i].count, 1);
+    if (events[i].track == kStepTrack) {  // a mark, of which there are few
+      keep(i);
+      continue;
+    }
     const auto [found, added] = alone.try_emplace(key_of(events[i]), kept);
     if (added) {
-      if (kept != i) events[kept] = std::move(events[i]);
-      ++kept;
+      keep(i);
       continue;
     }
     add(events[found->second], events[i]);
