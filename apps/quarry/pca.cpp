@@ -94,23 +94,63 @@ Array standardised(const Array& data, const ColumnStatistics& statistics, bool s
   return standardise ? centred / statistics.deviation : centred;
 }
 
-Components principal_components(const Array& z, int64_t k) {
-  const int64_t columns = z.shape(1);
-  const Array c = matmul(z.T(), z) / Scalar(static_cast<double>(z.shape(0) - 1));
-  const auto [values, vectors] = linalg::eigh(c);
-  // eigh's values ascend; rounding may leave those of a rank-deficient matrix just below 0.
+namespace {
+
+constexpr double kLeastShare = 1e-6;  // of the largest variance, for the small side
+
+const local::Slice kLargestFirst{std::nullopt, std::nullopt, -1};  // eigh's values ascend
+
+struct Eigenpairs {
+  Array variance, ratio;  // (k,), descending
+  Array rows;             // (k, n), eigenvectors
+};
+Eigenpairs leading(const Array& matrix, int64_t k) {
+  const auto [values, vectors] = linalg::eigh(matrix);
+  // Rounding may leave those of a rank-deficient matrix just below 0.
   const Array spectrum = maximum(values, 0.0);
-  const local::Slice largest_first{std::nullopt, std::nullopt, -1}, first_k{std::nullopt, k, std::nullopt};
-  const Array rows = vectors.T()[{largest_first}][{first_k}];
+  const local::Slice first_k{std::nullopt, k, std::nullopt};
+  const Array variance = spectrum[{kLargestFirst}][{first_k}];
+  return {variance, variance / sum(spectrum), vectors.T()[{kLargestFirst}][{first_k}]};
+}
 
+// Rows of which the first entry of largest magnitude is positive.
+Array with_positive_peaks(const Array& rows) {
   const Array peak = expand_dims(argmax(absolute(rows), 1), 1);
-  const Array at_peak = sum(where(equal(arange(columns), peak), rows, 0.0), 1, {.keepdims = true});
+  const Array at_peak = sum(where(equal(arange(rows.shape(1)), peak), rows, 0.0), 1, {.keepdims = true});
+  return where(less(at_peak, 0.0), negative(rows), rows);
+}
 
-  Components result;
-  result.variance = spectrum[{largest_first}][{first_k}];
-  result.ratio = result.variance / sum(spectrum);
-  result.components = where(less(at_peak, 0.0), negative(rows), rows);
-  return result;
+Array scaled_product(const Array& a, const Array& b, const Array& z) {
+  return matmul(a, b) / Scalar(static_cast<double>(z.shape(0) - 1));
+}
+
+// C's eigenvectors from those of the small side.
+Array lifted(const Array& rows, const Array& z) {
+  const Array long_rows = matmul(rows, z);
+  return with_positive_peaks(long_rows / sqrt(sum(square(long_rows), 1, {.keepdims = true})));
+}
+
+}  // namespace
+
+Components principal_components(const Array& z, int64_t k) {
+  const Eigenpairs pairs = leading(scaled_product(z.T(), z, z), k);
+  return {pairs.variance, pairs.ratio, with_positive_peaks(pairs.rows)};
+}
+
+std::optional<Components> small_side_components(const Array& z, int64_t k) {
+  if (!has_small_side(z, k)) return std::nullopt;
+  const Eigenpairs pairs = leading(scaled_product(z, z.T(), z), k);
+  const std::vector<Array> kept = persist(std::vector<Array>{pairs.variance, pairs.ratio, pairs.rows});
+  const NdArray variance = kept[0].to_host();
+  const double* values = variance.data<double>();
+  if (!(values[k - 1] > kLeastShare * values[0])) return std::nullopt;
+  return Components{kept[0], kept[1], lifted(kept[2], z).persist()};
+}
+
+Components planned_components(const Array& z, int64_t k) {
+  if (!has_small_side(z, k)) return principal_components(z, k);
+  const Eigenpairs pairs = leading(scaled_product(z, z.T(), z), k);
+  return {pairs.variance, pairs.ratio, lifted(pairs.rows, z)};
 }
 
 Array scores(const Array& z, const Components& components) { return matmul(z, components.components.T()); }

@@ -7,8 +7,15 @@
 // n rows, m columns: reads x three times (means and deviations, C, scores; once more where NaN are replaced), 2 n m^2
 // flops for C as a SYRK's half, 2 n m k for the scores; C and V, 16 m^2 bytes, fit one device. Everything is float64,
 // as np.cov.
+//
+// With fewer rows than columns the small side does: G = z z' / (n - 1) has the eigenvalues of C that are not 0, and its
+// eigenvectors u give those of C as z' u, made of length 1 (the snapshot method; Sirovich, Quarterly of Applied
+// Mathematics 45, 1987). That is n^2 m flops in place of n m^2, and 16 n^2 bytes. A component of a variance that is a
+// part v of the largest one is orthogonal to the others to about 1e-16 / v, so that components below kLeastShare take
+// the large side.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "quarry/chunked/api/array.h"
@@ -37,6 +44,13 @@ struct Components {
 };
 // Lazy.
 Components principal_components(const Array& z, int64_t k);
+// The same by the small side; none where it would not do: as many components as rows, or one of too small a variance.
+// Blocking, collective; `variance`, `ratio` and `components` are persisted.
+std::optional<Components> small_side_components(const Array& z, int64_t k);
+// Whether the small side is to be tried for so many components.
+inline bool has_small_side(const Array& z, int64_t k) { return z.shape(0) < z.shape(1) && k < z.shape(0); }
+// What computes them, lazy: for --plan.
+Components planned_components(const Array& z, int64_t k);
 Array scores(const Array& z, const Components& components);
 
 }  // namespace quarry::apps

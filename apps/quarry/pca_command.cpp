@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/job.h"
@@ -87,7 +89,7 @@ void note_results(Job& job, const NdArray& variance, const NdArray& ratio) {
 void print_plans(const PcaOptions& options, Job& job, const Array& data) {
   const Array row = ones({data.shape(1)});
   const Array z = standardised(data, {row, row, 0}, options.standardise);
-  const Components components = principal_components(z, options.components);
+  const Components components = planned_components(z, options.components);
   const std::vector<Array> all = {components.variance, components.ratio, components.components, scores(z, components)};
   job.print_plan("pca, after a pass for means and deviations", all, /*write=*/true);
 }
@@ -99,7 +101,12 @@ int pca(const PcaOptions& options, Job& job) {
   const FileObject output = parse_output(options.output);
   if (!output.object.empty()) throw InvalidArgument("pca's -o takes a file, not '" + options.output + "'");
   const StoreOptions store_options = options.common.store(options.overwrite);
-  job.on_root([&] { check_output(output.file, paths, options.overwrite); });
+  const auto rows = static_cast<double>(data.shape(0)), columns = static_cast<double>(data.shape(1));
+  const auto k = static_cast<double>(options.components);
+  // Filtered, they may be smaller.
+  const double bytes = store_options.filters.empty() ? 8 * (2 * columns + 2 * k + k * columns + rows * k) : 0;
+  job.on_root([&] { check_output(output.file, paths, options.overwrite, bytes); });
+  job.note_inputs(std::vector<std::string>{options.input});
   if (options.common.plan()) {
     print_plans(options, job, data);
     return 0;
@@ -117,13 +124,20 @@ int pca(const PcaOptions& options, Job& job) {
 
   job.step(options.standardise ? "2/3 correlations" : "2/3 covariances");
   const Array z = standardised(data, statistics, options.standardise);
-  Components components = principal_components(z, options.components);
+  const Components planned = planned_components(z, options.components);
+  job.note_plan("components", std::vector<Array>{planned.variance, planned.ratio, planned.components},
+                /*write=*/false);
+  Components components;
   try {
-    const std::vector<Array> wanted = {components.variance, components.ratio, components.components};
-    job.note_plan("components", wanted, /*write=*/false);
-    const std::vector<Array> kept = persist(wanted);
-    components = {kept[0], kept[1], kept[2]};
+    if (std::optional<Components> small = small_side_components(z, options.components)) {
+      components = std::move(*small);
+    } else {
+      const Components large = principal_components(z, options.components);
+      const std::vector<Array> kept = persist(std::vector<Array>{large.variance, large.ratio, large.components});
+      components = {kept[0], kept[1], kept[2]};
+    }
   } catch (const local::BudgetError& error) {
+    if (has_small_side(z, options.components)) throw;
     explain_budget(error, data.shape(1), job.runtime().memory_bytes());
   }
 

@@ -94,7 +94,7 @@ class Pca(CliTest):
         self.fails(2, "exists; --overwrite", "pca", "a.h5:/x", "-k", 2, "-o", "c.h5")
 
     def test_columns_that_do_not_fit_say_what_would(self):
-        self.write("w.h5", x=(np.random.default_rng(0).random((64, 1500)), {"chunks": (64, 100)}))
+        self.write("w.h5", x=(np.random.default_rng(0).random((1600, 1500)), {"chunks": (64, 100)}))
         result = self.fails(2, r"1500 columns do not fit.*--memory \d+B would do, or about \d+ columns", "pca", "w.h5:/x", "-k", 2, "-o", "o.h5", "--memory", "20MiB")
         memory = result.err.split("--memory ")[1].split(" ")[0]
         self.ok("pca", "w.h5:/x", "-k", 2, "-o", "o.h5", "--memory", memory)
