@@ -1,11 +1,13 @@
 """Plans, estimates, progress and what is said of a run."""
 
-import json
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
+import termios
 
 from support import MPIRUN, QUARRY, CliTest, h5py, main, np
 
@@ -152,7 +154,7 @@ class SmallSide(CliTest):
     def check(self, x, k, *options):
         found = self.components(x, k, *options)
         z = x - x.mean(axis=0)
-        u, s, vt = np.linalg.svd(z, full_matrices=False)
+        _, s, vt = np.linalg.svd(z, full_matrices=False)
         variance = s**2 / (len(x) - 1)
         np.testing.assert_allclose(found["explained_variance"], variance[:k], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found["explained_variance_ratio"], variance[:k] / variance.sum(), rtol=1e-9, atol=1e-12)
@@ -185,10 +187,6 @@ class Bar(CliTest):
     def shown(self, command, columns):
         """What a command writes to a terminal of so many columns that is its stderr."""
         ours, theirs = pty.openpty()
-        import fcntl
-        import struct
-        import termios
-
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         env = dict(os.environ, QUARRY_THREADS="1")
         process = subprocess.Popen([str(word) for word in command], cwd=self.dir, stderr=theirs, stdout=subprocess.DEVNULL, env=env)
