@@ -39,7 +39,7 @@ foreach(codec lz4 zstd blosc lzf bz2 sz)
 endforeach()
 # .npz: libdeflate decodes no streams in parts.
 find_package(ZLIB REQUIRED)
-# CSV: std::from_chars() of GCC 12 takes twice as long.
+# CSV: std::from_chars() of GCC 12 takes half as long again.
 find_package(FastFloat REQUIRED)
 if(QUARRY_UCX)
   pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)

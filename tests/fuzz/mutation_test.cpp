@@ -311,10 +311,10 @@ TEST(ChunkIndexTest, FindsWhatWasAdded) {
     hdf5::ChunkIndex::Maker maker(shape, chunk);
     for (const hdf5::ChunkEntry& entry : added) maker.add(entry);
     const hdf5::ChunkIndex made = maker.take();
-    hdf5::ByteWriter out;
+    ByteWriter out;
     made.serialize(out);
     const std::string bytes = out.take();
-    hdf5::ByteReader in(bytes);
+    ByteReader in(bytes);
     const hdf5::ChunkIndex sent = hdf5::ChunkIndex::deserialize(in, shape, chunk);
     EXPECT_EQ(in.left(), 0u);
     for (const hdf5::ChunkIndex* index : {&made, &sent}) {
