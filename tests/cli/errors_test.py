@@ -35,7 +35,7 @@ class BadInput(CliTest):
     def test_messages_that_help(self):
         self.fails(2, "a command is missing: info, eval, .*quarry --help")
         self.fails(2, "'return' is a word of the expression language", "eval", "x", "-i", "return=a.h5:/x")
-        self.fails(2, "unknown filter 'blosc'; there are deflate:LEVEL, shuffle and fletcher32", "eval", "x", "-i", "x=a.h5:/x", "-o", "o.h5", "--out-filter", "blosc")
+        self.fails(2, "unknown filter 'snappy'; there are shuffle, deflate:LEVEL, lz4, zstd:LEVEL, blosc:LEVEL, fletcher32", "eval", "x", "-i", "x=a.h5:/x", "-o", "o.h5", "--out-filter", "snappy")
         self.fails(2, "QUARRY_WATCHDOG=x: expected seconds", "eval", "sum(x)", "-i", "x=a.h5:/x", env={"QUARRY_WATCHDOG": "x"})
         self.fails(2, "'a.h5' is no trace of quarry: it is no JSON from byte 1 on", "report", "a.h5")
         self.assertIn("quarry eval [OPTIONS] EXPR", self.ok("eval", "--help").out)

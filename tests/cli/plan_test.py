@@ -188,7 +188,7 @@ class Bar(CliTest):
         """What a command writes to a terminal of so many columns that is its stderr."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        env = dict(os.environ, QUARRY_THREADS="1")
+        env = dict(os.environ, QUARRY_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         process = subprocess.Popen([str(word) for word in command], cwd=self.dir, stderr=theirs, stdout=subprocess.DEVNULL, env=env)
         os.close(theirs)
         text = b""
