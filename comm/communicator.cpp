@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <deque>
 #include <numeric>
 
@@ -67,24 +70,76 @@ std::vector<std::string> Communicator::all_gather_strings(const std::string& min
   return all;
 }
 
-void agree(Communicator& communicator, const std::exception_ptr& mine, uint64_t plan_hash) {
-  struct Status {
+namespace {
+
+// "rank 2", "ranks 0-1, 3": of which `chosen` is true.
+std::string list_ranks(const std::vector<bool>& chosen) {
+  std::string text;
+  size_t count = 0;
+  for (size_t first = 0; first < chosen.size(); ++first) {
+    if (!chosen[first]) continue;
+    size_t last = first;
+    while (last + 1 < chosen.size() && chosen[last + 1]) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", first);
+    if (last > first) text += fmt::format("-{}", last);
+    count += last - first + 1;
+    first = last;
+  }
+  return (count == 1 ? "rank " : "ranks ") + text;
+}
+
+// `what`: of each rank.
+[[noreturn]] void throw_diverged(const std::vector<std::string>& what) {
+  constexpr size_t kMostNamed = 4;
+  std::vector<std::string> named;
+  std::string text;
+  for (const std::string& one : what) {
+    if (std::ranges::find(named, one) != named.end()) continue;
+    named.push_back(one);
+    if (named.size() > kMostNamed) continue;
+    std::vector<bool> same;
+    for (const std::string& other : what) same.push_back(other == one);
+    text += fmt::format("{}{} called {}", text.empty() ? "" : ", ", list_ranks(same), one);
+  }
+  if (named.size() > kMostNamed) text += ", and others other things";
+  throw local::CommError("ranks diverged: " + text);
+}
+
+}  // namespace
+
+void agree(Communicator& communicator, const std::exception_ptr& mine, const Call& call, std::span<int64_t> largest) {
+  struct Header {
     int64_t failed, code, detail;
     uint64_t hash;
+    std::array<int64_t, kMostLargest> largest;
+    std::array<char, Call::kNameBytes> name;
+    std::string called() const { return {name.data(), strnlen(name.data(), name.size())}; }
   };
+  QUARRY_CHECK(largest.size() <= kMostLargest);
+  communicator.enter(call.name);
   const local::ErrorRecord record = mine ? local::to_record(mine) : local::ErrorRecord{};
-  const Status status{mine ? 1 : 0, static_cast<int64_t>(record.code), record.detail, plan_hash};
-  std::vector<Status> all(static_cast<size_t>(communicator.size()));
-  communicator.all_gather(&status, sizeof status, all.data());
+  Header header{mine ? 1 : 0, static_cast<int64_t>(record.code), record.detail, call.hash, {}, {}};
+  std::ranges::copy(largest, header.largest.begin());
+  call.name.copy(header.name.data(), header.name.size());
+  std::vector<Header> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&header, sizeof header, all.data());
+  if (std::ranges::any_of(all, [&](const Header& other) { return other.name != header.name; })) {
+    std::vector<std::string> called;
+    for (const Header& other : all) called.push_back(other.called());
+    throw_diverged(called);
+  }
   for (size_t r = 0; r < all.size(); ++r) {
     if (!all[r].failed) continue;
     const std::string message = communicator.broadcast_string(record.message, static_cast<int>(r));
     local::throw_record({static_cast<local::ErrorCode>(all[r].code), message, all[r].detail});
   }
-  for (size_t r = 1; r < all.size(); ++r) {
-    if (all[r].hash == all[0].hash) continue;
-    throw local::CommError(fmt::format("ranks diverged: rank 0 is about to run plan {:016x}, rank {} plan {:016x}",
-                                       all[0].hash, r, all[r].hash));
+  if (std::ranges::any_of(all, [&](const Header& other) { return other.hash != header.hash; })) {
+    std::string what = call.describe ? call.describe() : "";
+    what = fmt::format("{}{}{} ({:016x})", call.name, what.empty() ? "" : " of ", what, call.hash);
+    throw_diverged(communicator.all_gather_strings(what));
+  }
+  for (size_t i = 0; i < largest.size(); ++i) {
+    for (const Header& other : all) largest[i] = std::max(largest[i], other.largest[i]);
   }
 }
 

@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/local/base/error.h"
@@ -114,8 +116,17 @@ class Communicator {
   virtual bool progress() = 0;
   // Sleeps until something may have arrived or the time is over (no busy waiting).
   virtual void wait_for_event(double seconds) = 0;
-  // Throws CommError once a rank of this communicator is lost, or has left the job a while ago. Cheap.
-  virtual void check_ranks() = 0;
+  // Throws CommError once a rank of this communicator is lost or has left after fewer than `calls` collective calls,
+  // and the error of one that failed alone. Cheap.
+  virtual void check_ranks(int64_t calls) = 0;
+  // Collective calls of MPI's kind that this rank has done here. Any thread.
+  virtual int64_t calls() const { return 0; }
+  // An error has ended this rank's part alone, between collective calls that the others make with it: theirs throw it,
+  // and later ones fail on every rank.
+  virtual void fail(const local::ErrorRecord& error) { static_cast<void>(error); }
+  // The public call that this rank is in, for messages; agree() sets it. The thread of collective calls.
+  void enter(std::string_view call) { entered_ = call; }
+  const std::string& entered() const { return entered_; }
   // Those of this communicator that have died, stopped or cannot be reached any more, as far as this one knows.
   virtual std::vector<int> lost_ranks() { return {}; }
   // Tells the other ranks that this one communicates no more here, and waits until they have all said so or are gone:
@@ -138,11 +149,37 @@ class Communicator {
 
   // Ends the whole job with `status`; for the tool, when a rank cannot be reached any more. Does not return.
   [[noreturn]] virtual void abort(int status) = 0;
+
+ private:
+  std::string entered_;
 };
 
-// Before a collective step: every rank says how it is and what it is about to do. Throws on every rank the error of the
-// lowest failing rank; throws CommError on every rank if the plan hashes differ ("ranks diverged"). Collective,
-// blocking.
-void agree(Communicator& communicator, const std::exception_ptr& mine, uint64_t plan_hash);
+// What a rank is about to do with the others.
+struct Call {
+  static constexpr size_t kNameBytes = 32;  // that are compared
+  std::string_view name;                    // of the public call: "to_host"
+  uint64_t hash = 0;                        // of all that must be the same on every rank
+  // Says what the hash is of, for the error where it differs.
+  std::function<std::string()> describe{};
+};
+
+// The first step of every public collective call: every rank says how it is and what it is about to do, in one exchange
+// of the same size whatever the call. Throws on every rank: CommError where the calls differ ("ranks diverged"), with
+// the ranks and their calls; else the error of the lowest failing rank. Each of the `largest`, at most kMostLargest,
+// becomes the largest of all ranks. Collective, blocking.
+inline constexpr size_t kMostLargest = 3;
+void agree(Communicator& communicator, const std::exception_ptr& mine, const Call& call,
+           std::span<int64_t> largest = {});
+
+// Runs a part between collective calls that may fail on this rank alone: the others, which wait for it, get its error.
+template <class Part>
+decltype(auto) alone(Communicator& communicator, Part part) {
+  try {
+    return part();
+  } catch (...) {
+    communicator.fail(local::to_record(std::current_exception()));
+    throw;
+  }
+}
 
 }  // namespace quarry::comm

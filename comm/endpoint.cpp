@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/options.h"
@@ -17,11 +18,13 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kGraceSeconds = 5;  // after a rank's goodbye: it may have finished first what others still do
+constexpr double kGraceSeconds = 2;  // after a rank's goodbye: it may have finished first what others still do
+// An error that ends a rank alone is told before the others' complaints about that.
+constexpr double kSayFirstSeconds = 0.3;
 
-// Less than the grace: the error that ends this rank is told before the others' complaints about that.
+// How long a rank that an exception ends waits for the others, which may end alike. Less than the grace.
 double patience_seconds() {
-  constexpr double kMost = 3;
+  constexpr double kMost = 1;
   const double silence = local::OptionValue(local::Option::rank_timeout).seconds();
   return silence > 0 ? std::min(silence, kMost) : kMost;
 }
@@ -42,9 +45,21 @@ enum class Endpoint::FrameKind : uint32_t {
   data,
   goodbye,  // the sender communicates no more
   leave,    // the same of one channel
+  failed,   // the sender alone has failed within a collective call of a channel; the error follows in the frame
   gave_up,  // an error of the sender's own ended it, and it waits for nobody
   count,    // how many frames the sender has sent before, in `bytes`
 };
+
+namespace {
+
+// In a header's `bytes` of a frame that ends something.
+constexpr int64_t kBroken = 1, kUnwinding = 2;
+
+std::string has_left(int rank, const Endpoint::Leaving& how) {
+  return has_left(rank) + (how.unwinding ? " with an error of its own" : " while others still communicate with it");
+}
+
+}  // namespace
 
 struct Endpoint::FrameHeader {
   uint32_t channel;
@@ -111,6 +126,7 @@ class EndpointRequest : public Request {
       if (steady_clock::now() - begin < kSpin) {
         std::this_thread::yield();
       } else {
+        endpoint_.check_members(channel_);
         endpoint_.wait_for_event(kSleepSeconds);
       }
     }
@@ -167,8 +183,15 @@ void Endpoint::open_channel(uint32_t id, std::vector<int> members, int rank) {
   }
 }
 
-void Endpoint::close_channel(uint32_t id) {
+void Endpoint::close_channel(uint32_t id, const Leaving& leaving) {
   set_handler(id, nullptr);
+  if (transport_ && !leaving_) {
+    try {
+      tell_leaving(id, leaving);
+    } catch (const local::Error& error) {
+      local::log(local::LogLevel::info, fmt::format("leaving a communicator: {}", error.what()));
+    }
+  }
   const std::lock_guard lock(mutex_);
   Channel& closing = channel(id);
   waiting_messages_ -= static_cast<int64_t>(closing.inbox.size());
@@ -238,6 +261,7 @@ std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, i
     } else {
       Peer& peer = peers_[static_cast<size_t>(job_rank)];
       if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
+      if (ch.left.contains(to)) throw CommError(fmt::format("send to rank {}: {}", to, has_left(to)));
       header.eager = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
       if (!header.eager) header.id = peer.next_id++;
       bytes_sent_ += bytes;
@@ -282,7 +306,7 @@ std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int6
       const Peer& peer = peers_[static_cast<size_t>(ch.members[static_cast<size_t>(from)])];
       if (peer.lost || peer.left) {
         transfer->fail(fmt::format("receive from rank {}: {}", from, peer.reason));
-      } else if (ch.left_at.contains(from)) {
+      } else if (ch.left.contains(from)) {
         transfer->fail(fmt::format("receive from rank {}: {}", from, has_left(from)));
       } else {
         ch.receives[{from, tag}].push_back(receive);
@@ -393,6 +417,8 @@ void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> mess
       ++waiting_messages_;
     } else if (const Peer& peer = peers_[static_cast<size_t>(job_rank)]; peer.lost || peer.left) {
       throw CommError(fmt::format("message to rank {}: {}", to, peer.reason));
+    } else if (ch.left.contains(to)) {
+      throw CommError(fmt::format("message to rank {}: {}", to, has_left(to)));
     }
   }
   if (job_rank == rank_) {
@@ -440,7 +466,7 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
     case FrameKind::goodbye: {
       Peer& peer = peers_[static_cast<size_t>(from)];
       peer.left = true;
-      peer.broken = header.bytes != 0;
+      peer.broken = (header.bytes & kBroken) != 0;
       peer.left_at = steady_clock::now();
       peer.reason = has_left(from);
       fail_receives(from, peer.reason);
@@ -449,15 +475,30 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
     }
     case FrameKind::leave: {
       Channel& ch = channel(header.channel);
-      ch.left_at.try_emplace(header.from, steady_clock::now());
+      const Leaving how{static_cast<int64_t>(header.id), (header.bytes & kUnwinding) != 0};
+      ch.left.try_emplace(header.from, Left{steady_clock::now(), how});
       fail_receives(ch, header.from, has_left(header.from));
       trouble_ = true;
       break;
     }
-    case FrameKind::gave_up:
-      given_up_.push_back(from);
-      lose(from, has_left(from) + " with an error of its own");
+    case FrameKind::failed: {
+      Channel& ch = channel(header.channel);
+      const auto* const text = reinterpret_cast<const char*>(payload.data());
+      if (!ch.failure) {
+        ch.failure = {
+            static_cast<local::ErrorCode>(header.tag), {text, payload.size()}, static_cast<int64_t>(header.id)};
+      }
+      fail_receives(ch, header.from, {text, payload.size()});
+      trouble_ = true;
       break;
+    }
+    case FrameKind::gave_up: {
+      Peer& peer = peers_[static_cast<size_t>(from)];
+      given_up_.push_back(from);
+      peer.gave_up = !peer.lost;
+      lose(from, has_left(from, {0, /*unwinding=*/true}));
+      break;
+    }
     case FrameKind::count:
       break;
   }
@@ -513,6 +554,7 @@ void Endpoint::lose(int job_rank, const std::string& reason) {
   Peer& peer = peers_[static_cast<size_t>(job_rank)];
   if (peer.lost) return;
   peer.lost = true;
+  peer.lost_at = steady_clock::now();
   peer.reason = reason;
   fail_receives(job_rank, reason);
   trouble_ = true;
@@ -636,25 +678,65 @@ void Endpoint::wake() {
   wake_.notify_all();
 }
 
+namespace {
+
+double seconds_since(steady_clock::time_point begin) {
+  return std::chrono::duration<double>(steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+void Endpoint::check_present() const {
+  if (!trouble_) return;
+  std::vector<int> all(static_cast<size_t>(size_));
+  std::iota(all.begin(), all.end(), 0);
+  const std::lock_guard lock(mutex_);
+  check_present(all);
+}
+
+void Endpoint::check_present(const std::vector<int>& job_ranks) const {
+  for (const int member : job_ranks) {
+    const Peer& peer = peers_[static_cast<size_t>(member)];
+    if (peer.lost && !(peer.gave_up && seconds_since(peer.lost_at) <= kSayFirstSeconds)) throw CommError(peer.reason);
+    if (peer.left && !peer.lost && seconds_since(peer.left_at) > kGraceSeconds) throw CommError(has_left(member, {}));
+  }
+}
+
+void Endpoint::check_members(uint32_t channel_id, int64_t calls) {
+  if (broken_) throw CommError("an earlier collective call failed; the job can only end");
+  if (!trouble_) return;
+  const std::lock_guard lock(mutex_);
+  const Channel& ch = channel(channel_id);
+  if (ch.failure) local::throw_record(*ch.failure);
+  check_present(ch.members);
+  for (const auto& [member, left] : ch.left) {
+    if (left.how.calls >= calls) continue;
+    if (!left.how.unwinding || seconds_since(left.at) > kGraceSeconds) throw CommError(has_left(member, left.how));
+  }
+}
+
 void Endpoint::check_members(uint32_t channel_id) {
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");
   if (!trouble_) return;
   const std::lock_guard lock(mutex_);
   const Channel& ch = channel(channel_id);
-  const auto throw_after_grace = [](steady_clock::time_point left_at, const std::string& reason) {
-    if (std::chrono::duration<double>(steady_clock::now() - left_at).count() <= kGraceSeconds) return;
-    throw CommError(reason + " while others still communicate with it");
-  };
-  for (const int member : ch.members) {
-    const Peer& peer = peers_[static_cast<size_t>(member)];
-    if (peer.lost) throw CommError(peer.reason);
-    if (peer.left) throw_after_grace(peer.left_at, peer.reason);
+  if (ch.failure) local::throw_record(*ch.failure);
+  check_present(ch.members);
+  for (const auto& [member, left] : ch.left) {
+    if (seconds_since(left.at) > kGraceSeconds) throw CommError(has_left(member, left.how));
   }
-  for (const auto& [member, left_at] : ch.left_at) throw_after_grace(left_at, has_left(member));
 }
 
-void Endpoint::tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel_id, int from) {
-  const FrameHeader header{channel_id, kind, from, 0, 0, broken_ ? 1 : 0, 0, 0};  // bytes: whether broken
+void Endpoint::tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel_id, int from,
+                    const Leaving& leaving, std::span<const std::byte> text) {
+  const int64_t state = (broken_ ? kBroken : 0) | (leaving.unwinding ? kUnwinding : 0);
+  tell(job_ranks, {channel_id, kind, from, 0, 0, state, static_cast<uint64_t>(leaving.calls), 0}, text);
+}
+
+void Endpoint::tell(const std::vector<int>& job_ranks, const FrameHeader& header, std::span<const std::byte> text) {
+  std::byte frame[kMaxFrameBytes];
+  std::memcpy(frame, &header, sizeof header);
+  if (!text.empty()) std::memcpy(frame + sizeof header, text.data(), text.size());
   for (const int r : job_ranks) {
     // A rank that left first still waits for this one's word.
     const bool lost = [&] {
@@ -662,8 +744,41 @@ void Endpoint::tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t 
       return peers_[static_cast<size_t>(r)].lost;
     }();
     if (r == rank_ || lost) continue;
-    put(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
+    put(r, {frame, sizeof header + text.size()});
   }
+}
+
+void Endpoint::tell_leaving(uint32_t channel_id, const Leaving& leaving) {
+  std::vector<int> members;
+  int rank = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Channel& ch = channel(channel_id);
+    if (std::exchange(ch.has_told, true)) return;
+    members = ch.members;
+    rank = ch.rank;
+  }
+  tell(members, FrameKind::leave, channel_id, rank, leaving);
+}
+
+void Endpoint::fail_channel(uint32_t channel_id, const std::string& call, const local::ErrorRecord& error) noexcept
+    try {
+  if (!transport_ || broken_) return;
+  std::vector<int> members;
+  FrameHeader header{
+      channel_id, FrameKind::failed, 0, 0, static_cast<uint64_t>(error.code), 0, static_cast<uint64_t>(error.detail),
+      0};
+  {
+    const std::lock_guard lock(mutex_);
+    members = channel(channel_id).members;
+    header.from = channel(channel_id).rank;
+  }
+  broken_ = true;
+  std::string text = fmt::format("{} [rank {} alone, in {}]", error.message, header.from, call);
+  text.resize(std::min(text.size(), static_cast<size_t>(kMaxMessageBytes)));
+  tell(members, header, std::as_bytes(std::span(text)));
+} catch (const std::exception& failure) {
+  local::log(local::LogLevel::error, fmt::format("telling others of an error: {}", failure.what()));
 }
 
 bool Endpoint::wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone,
@@ -689,28 +804,27 @@ bool Endpoint::wait_until_gone(const std::vector<int>& job_ranks, const std::fun
   if (waited_for.empty()) return true;
   std::vector<int> all(static_cast<size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
-  tell(all, FrameKind::gave_up, 0, rank_);
+  tell(all, FrameKind::gave_up, 0, rank_, {0, /*unwinding=*/true});
   const std::lock_guard lock(mutex_);
   for (const int r : waited_for) lose(r, fmt::format("rank {} did not come to the end of the job", r));
   return false;
 }
 
-bool Endpoint::leave_channel(uint32_t channel_id, bool unwinding, const std::function<void()>& meanwhile) noexcept try {
+bool Endpoint::leave_channel(uint32_t channel_id, const Leaving& leaving,
+                             const std::function<void()>& meanwhile) noexcept try {
   if (!transport_) return true;
   if (broken_) return false;
   std::vector<int> members, number(static_cast<size_t>(size_));
-  int rank = 0;
   {
     const std::lock_guard lock(mutex_);
     members = channel(channel_id).members;
-    rank = channel(channel_id).rank;
   }
   for (size_t m = 0; m < members.size(); ++m) number[static_cast<size_t>(members[m])] = static_cast<int>(m);
-  tell(members, FrameKind::leave, channel_id, rank);
+  tell_leaving(channel_id, leaving);
   const auto has_left_channel = [&](int r) {
-    return channel(channel_id).left_at.contains(number[static_cast<size_t>(r)]);
+    return channel(channel_id).left.contains(number[static_cast<size_t>(r)]);
   };
-  return wait_until_gone(members, has_left_channel, unwinding, meanwhile);
+  return wait_until_gone(members, has_left_channel, leaving.unwinding, meanwhile);
 } catch (const std::exception& error) {
   local::log(local::LogLevel::error, fmt::format("leaving a communicator: {}", error.what()));
   return false;
@@ -724,7 +838,7 @@ bool Endpoint::leave(bool unwinding, const std::function<void()>& meanwhile) noe
   }
   std::vector<int> all(static_cast<size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
-  tell(all, FrameKind::goodbye, 0, rank_);
+  tell(all, FrameKind::goodbye, 0, rank_, {0, unwinding});
   wait_until_gone(
       all, [](int) { return false; }, unwinding, meanwhile);
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;

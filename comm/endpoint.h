@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -51,7 +52,13 @@ class Endpoint : public TransportSink {
   // A channel is the endpoint's side of a communicator. `members` maps its ranks to the job's; ids are the same on all
   // members and grow.
   void open_channel(uint32_t id, std::vector<int> members, int rank);
-  void close_channel(uint32_t id);
+  // How this rank ends its part in a channel.
+  struct Leaving {
+    int64_t calls = 0;       // collective calls that it has done
+    bool unwinding = false;  // an exception ends it
+  };
+  // Tells the members, once.
+  void close_channel(uint32_t id, const Leaving& leaving);
   uint32_t last_channel() const;
 
   // Device memory: where moves() says so, between different processes. A message of at most kMaxMessageBytes has device
@@ -74,10 +81,17 @@ class Endpoint : public TransportSink {
   std::vector<int> lost_members(uint32_t channel) const;
   bool is_any_lost() const;
 
-  // Throws CommError once a member is lost, or has left the job some seconds ago.
+  // Throws CommError once a member is lost or has left after fewer than `calls` collective calls, and the error of one
+  // that failed alone. Of a member that an exception ends it does so a little later than that one's own message comes.
+  void check_members(uint32_t channel, int64_t calls);
+  // Of a transfer, which belongs to no collective call: a member that has left does not matter for some seconds.
   void check_members(uint32_t channel);
+  // Of the whole job: throws CommError once a rank is lost, or has left some seconds ago.
+  void check_present() const;
+  // Communicator::fail().
+  void fail_channel(uint32_t channel, const std::string& call, const local::ErrorRecord& error) noexcept;
   // Communicator::leave(). Calls `meanwhile` again and again while it waits. Never throws.
-  bool leave_channel(uint32_t channel, bool unwinding, const std::function<void()>& meanwhile) noexcept;
+  bool leave_channel(uint32_t channel, const Leaving& leaving, const std::function<void()>& meanwhile) noexcept;
   // The same for the whole job, then closes the transport. True if every rank left in order, none of them broken.
   bool leave(bool unwinding, const std::function<void()>& meanwhile) noexcept;
   // A collective call was given up half-way: the job can only end.
@@ -113,6 +127,10 @@ class Endpoint : public TransportSink {
     int from;
     std::vector<std::byte> bytes;
   };
+  struct Left {
+    std::chrono::steady_clock::time_point at;
+    Leaving how;
+  };
   struct Channel {
     std::vector<int> members;
     int rank = 0;
@@ -120,7 +138,9 @@ class Endpoint : public TransportSink {
     std::deque<Message> inbox;
     std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
     std::map<std::pair<int, uint64_t>, std::deque<Unexpected>> unexpected;
-    std::map<int, std::chrono::steady_clock::time_point> left_at;  // of members that communicate no more here
+    std::map<int, Left> left;                   // members that communicate no more here
+    std::optional<local::ErrorRecord> failure;  // of a member, alone
+    bool has_told = false;                      // that this rank communicates no more here
   };
   struct Start {  // a matched receive whose data the transport is to fetch
     int from;
@@ -134,9 +154,9 @@ class Endpoint : public TransportSink {
     uint64_t next_id = 0;                 // of data sent to it
     std::atomic<uint64_t> frames_out{0};  // handed to the transport
     uint64_t frames_in = 0, frames_counted = 0;
-    bool left = false, lost = false, broken = false;
+    bool left = false, lost = false, gave_up = false, broken = false;
     std::string reason;
-    std::chrono::steady_clock::time_point left_at;
+    std::chrono::steady_clock::time_point left_at, lost_at;
   };
   enum class FrameKind : uint32_t;
   struct FrameHeader;
@@ -151,7 +171,11 @@ class Endpoint : public TransportSink {
   static void fail_receives(Channel& channel, int from, const std::string& reason);
   void lose(int job_rank, const std::string& reason);  // with mutex_
   // To those of these ranks that are not lost. With `channel`, of its members.
-  void tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel, int from);
+  void tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel, int from, const Leaving& leaving,
+            std::span<const std::byte> text = {});
+  void tell(const std::vector<int>& job_ranks, const FrameHeader& header, std::span<const std::byte> text);
+  void tell_leaving(uint32_t channel, const Leaving& leaving);
+  void check_present(const std::vector<int>& job_ranks) const;  // with mutex_
   // Whether they were all gone before the end of a patience that only unwinding has; else this rank gives the job up.
   bool wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone, bool unwinding,
                        const std::function<void()>& meanwhile);

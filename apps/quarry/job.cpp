@@ -175,7 +175,7 @@ void Job::on_root(const std::function<void()>& check) {
       error = std::current_exception();
     }
   }
-  comm::agree(runtime_->communicator(), error, /*plan_hash=*/0);
+  comm::agree(runtime_->communicator(), error, {"rank 0"});
 }
 
 namespace {

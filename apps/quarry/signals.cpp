@@ -62,7 +62,7 @@ void wait_for_signals() {
 void start_signal_thread() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, as a full disk is
   sem_init(&arrived, /*pshared=*/0, 0);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;  // as a shell starts background jobs

@@ -58,7 +58,7 @@ std::vector<NdArray> to_host(std::span<const Array> arrays) {
   const std::vector<expr::NodePtr> nodes = nodes_of(arrays);
   std::vector<NdArray> values;
   std::vector<local::Reservation> reserved;
-  for (const auto& stored : exec::persist(nodes, nodes.size()))
+  for (const auto& stored : exec::persist(nodes, "to_host", nodes.size()))
     values.push_back(exec::take_host_value(*stored, reserved));
   return values;
 }
@@ -77,7 +77,7 @@ Array array_of(const std::shared_ptr<exec::StoredArray>& stored) {
 
 std::vector<Array> persist(std::span<const Array> arrays) {
   std::vector<Array> result;
-  for (const auto& stored : exec::persist(nodes_of(arrays))) result.push_back(array_of(stored));
+  for (const auto& stored : exec::persist(nodes_of(arrays), "persist")) result.push_back(array_of(stored));
   return result;
 }
 
@@ -88,7 +88,7 @@ Settled settle(std::span<const Array> values, std::span<const Array> keep) {
   for (const Array& array : keep) nodes.push_back(array.node());
   Settled settled;
   std::vector<local::Reservation> reserved;
-  for (const auto& stored : exec::persist(nodes, values.size())) {
+  for (const auto& stored : exec::persist(nodes, "compute", values.size())) {
     if (settled.values.size() < values.size())
       settled.values.push_back(exec::take_host_value(*stored, reserved));
     else

@@ -226,7 +226,7 @@ void visualize(std::span<const Array> arrays, const std::string& file) {
       error = std::current_exception();
     }
   }
-  comm::agree(Runtime::current().communicator(), error, /*plan_hash=*/0);
+  comm::agree(Runtime::current().communicator(), error, {"visualize"});
 }
 void visualize(const Array& array, const std::string& file) { visualize(std::span<const Array>(&array, 1), file); }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -70,6 +71,11 @@ struct Opened {
   io::DatasetInfo info;
 };
 
+comm::Call call_of(const std::string& file, const std::string& object) {
+  std::string what = file + ":" + object;
+  return {"open_hdf5", std::hash<std::string>()(what), [what] { return what; }};
+}
+
 Opened opened(const std::string& file, const std::string& object) {
   comm::Communicator& communicator = Runtime::current().communicator();
   std::shared_ptr<io::Dataset> dataset;
@@ -83,7 +89,7 @@ Opened opened(const std::string& file, const std::string& object) {
       error = std::current_exception();
     }
   }
-  comm::agree(communicator, error, /*plan_hash=*/0);
+  comm::agree(communicator, error, call_of(file, object));
   layout = communicator.broadcast_string(layout, 0);
   if (!dataset) dataset = io::Dataset::deserialize(layout);
   return {Array(expr::source(dataset)), dataset->info()};
@@ -103,7 +109,7 @@ Opened opened(const std::string& pattern, const std::string& object, int64_t axi
       error = std::current_exception();
     }
   }
-  comm::agree(communicator, error, /*plan_hash=*/0);
+  comm::agree(communicator, error, call_of(pattern, object));
   files = separated(communicator.broadcast_string(joined(files), 0));
   try {
     for (size_t i = rank; i < files.size(); i += ranks)
@@ -111,7 +117,7 @@ Opened opened(const std::string& pattern, const std::string& object, int64_t axi
   } catch (...) {
     error = std::current_exception();
   }
-  comm::agree(communicator, error, /*plan_hash=*/0);
+  comm::agree(communicator, error, call_of(pattern, object));
   std::vector<std::vector<std::string>> all;
   for (const std::string& text : communicator.all_gather_strings(joined(mine))) all.push_back(separated(text));
 

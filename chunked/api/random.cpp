@@ -283,6 +283,7 @@ Generator default_rng(std::optional<int64_t> seed) {
   if (!seed) {
     comm::Communicator& communicator = Runtime::current().communicator();
     uint64_t mine = Philox().seed;
+    comm::agree(communicator, nullptr, {"default_rng"});
     communicator.broadcast(&mine, sizeof mine, 0);
     return Generator(mine);
   }

@@ -149,7 +149,7 @@ const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& 
       error = std::current_exception();
     }
   }
-  comm::agree(communicator, error, /*plan_hash=*/0);
+  comm::agree(communicator, error, {"store", std::hash<std::string>()(file)});
   name = communicator.broadcast_string(name, 0);
   const std::vector<const io::Format*> formats = io::formats();
   const auto found = std::ranges::find(formats, name, &io::Format::name);
@@ -184,6 +184,8 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   exec::end_if_planned(nodes_of(arrays), /*write=*/true);
   // The plan is made before anything is created, so that its errors leave no trace.
   plan::Plan plan = exec::make_plan(nodes_of(arrays));
+  const comm::Call call{"store", plan.hash + std::hash<std::string>()(file),
+                        [&] { return fmt::format("{} to {}", exec::title_of(plan), file); }};
   std::unique_ptr<io::OutputFile> output;
   std::vector<std::string> layouts(items.size());
   std::exception_ptr error;
@@ -199,7 +201,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       error = std::current_exception();
     }
   }
-  comm::agree(communicator, error, plan.hash);
+  comm::agree(communicator, error, call);
   for (size_t i = 0; i < items.size(); ++i) {
     const std::string layout = communicator.broadcast_string(layouts[i], 0);
     if (!creator) writers.push_back(io::Writer::deserialize(layout));
@@ -230,7 +232,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
     }
     sinks.push_back(std::move(sink));
   }
-  exec::execute(nodes_of(arrays), plan, sinks);
+  exec::execute(nodes_of(arrays), plan, sinks, call.name);
 
   // Every rank's data is in place before the creating rank commits; its failure is everyone's.
   try {
@@ -238,7 +240,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   } catch (...) {
     error = std::current_exception();
   }
-  comm::agree(communicator, error, plan.hash);
+  comm::agree(communicator, error, call);
   if (creator) {
     try {
       for (size_t i = 0; i < items.size(); ++i) {
@@ -254,7 +256,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       error = std::current_exception();
     }
   }
-  comm::agree(communicator, error, plan.hash);
+  comm::agree(communicator, error, call);
   for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
 }
 

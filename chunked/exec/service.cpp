@@ -10,8 +10,8 @@
 // have ended; until then its threads go on answering. The consensus picks the error of the lowest rank that failed by
 // itself, not in consequence of another's failure, and a cause before a cancellation. Messages of different ranks
 // overtake each other, so what a rank heard of first says nothing about the cause; but a rank notes its own failure
-// before it declines anything, and a barrier between the ends of all executors and the question makes every rank's own
-// failure known to it by then.
+// before it declines anything, and the question is asked again once somebody has failed: all executors have ended by
+// then, so that every rank knows of its own failure.
 #include "quarry/chunked/exec/service.h"
 
 #include <fmt/format.h>
@@ -73,8 +73,7 @@ class ServiceImpl : public Service {
 
   ~ServiceImpl() override { close(); }
 
-  // Collective.
-  void open();
+  void open(int64_t piece_bytes);
 
   void expose(const BlockKey& key, scheduler::BlockId block) override { server_->expose(key, block); }
   void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
@@ -127,6 +126,7 @@ class ServiceImpl : public Service {
   std::deque<std::pair<int, Message>> inbox_;
   std::deque<std::pair<int, Message>> early_;  // requests of ranks that are in run() already; last come first
   std::atomic<bool> running_{false};           // this rank is in run(): all its blocks are exposed
+  std::atomic<int64_t> calls_at_end_{0};       // collective calls that every rank must do before the run is over
   bool failed_ = false;
   bool own_failure_ = false;
   bool interrupted_ = false;  // of who watches, and of run() after that
@@ -137,37 +137,21 @@ class ServiceImpl : public Service {
   std::thread thread_;
 };
 
-void ServiceImpl::open() {
-  std::exception_ptr error;
+void ServiceImpl::open(int64_t piece_bytes) {
   const bool on_device = executor_.device().kind != local::DeviceKind::cpu;
-  int64_t segment = 0;
-  try {
-    const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-    segment = local::memory_policy::message_piece_bytes(budget.limit_bytes());
-  } catch (...) {
-    error = std::current_exception();
-  }
-  communicator_.all_reduce(std::span(&segment, 1), comm::ReduceOp::min);
-  link_.segment_bytes = segment;
+  link_.segment_bytes = piece_bytes;
   link_.device = executor_.device();
   link_.fail = [this](const std::exception_ptr& failure) { fail_local(local::to_record(failure), /*cancel=*/true); };
-  try {
-    if (error) std::rethrow_exception(error);
-    const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-    const int64_t least = staging_bytes(budget.limit_bytes(), on_device, communicator_.size());
-    if (least > budget.limit_bytes()) {
-      throw local::BudgetError(
-          fmt::format("a budget of {} bytes of {} memory has no room for the {} bytes that messages "
-                      "between ranks need",
-                      budget.limit_bytes(), budget.tier(), least),
-          least);
-    }
-    server_ = std::make_shared<FetchServer>(link_);
-    client_ = std::make_unique<FetchClient>(link_);
-  } catch (...) {
-    error = std::current_exception();
+  const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
+  const int64_t least = staging_bytes(budget.limit_bytes(), on_device, communicator_.size());
+  if (least > budget.limit_bytes()) {
+    throw local::BudgetError(fmt::format("a budget of {} bytes of {} memory has no room for the {} bytes that messages "
+                                         "between ranks need",
+                                         budget.limit_bytes(), budget.tier(), least),
+                             least);
   }
-  comm::agree(communicator_, error, link_.epoch);
+  server_ = std::make_shared<FetchServer>(link_);
+  client_ = std::make_unique<FetchClient>(link_);
   failures_->receive = [this](const local::ErrorRecord& failure) { fail_local(failure, /*cancel=*/false); };
   executor_.set_failure_handler([receiver = failures_](const local::ErrorRecord& failure) {
     const std::lock_guard lock(receiver->mutex);
@@ -362,7 +346,7 @@ void ServiceImpl::loop() {
     }
     if (idle >= kSpins) {
       try {
-        communicator_.check_ranks();
+        communicator_.check_ranks(calls_at_end_);
       } catch (...) {
         fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
       }
@@ -385,22 +369,25 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
   struct Status {
     int64_t failed, own, code, detail;
   };
-  communicator_.barrier();  // every executor has ended: whoever failed by itself knows it
-  Status mine{};
   local::ErrorRecord error;
-  {
-    const std::lock_guard lock(mutex_);
-    mine = {failed_ ? 1 : 0, own_failure_ ? 1 : 0, static_cast<int64_t>(error_.code), error_.detail};
-    error = error_;
-  }
   std::vector<Status> all(static_cast<size_t>(communicator_.size()));
-  communicator_.all_gather(&mine, sizeof mine, all.data());
+  const auto exchange = [&] {
+    Status mine{};
+    {
+      const std::lock_guard lock(mutex_);
+      mine = {failed_ ? 1 : 0, own_failure_ ? 1 : 0, static_cast<int64_t>(error_.code), error_.detail};
+      error = error_;
+    }
+    communicator_.all_gather(&mine, sizeof mine, all.data());
+    return std::ranges::any_of(all, [](const Status& status) { return status.failed != 0; });
+  };
+  if (!exchange()) return std::nullopt;
+  exchange();  // every executor has ended by now: whoever failed by itself knows it
   const auto weight = [](const Status& s) {
     const bool cause = static_cast<local::ErrorCode>(s.code) != local::ErrorCode::cancelled;
     return s.failed == 0 ? 0 : 1 + (s.own != 0 ? 1 : 0) + (cause ? 2 : 0);
   };
   const auto chosen = std::ranges::max_element(all, {}, weight);  // the first of equals
-  if (chosen->failed == 0) return std::nullopt;
   const int rank = static_cast<int>(chosen - all.begin());
   std::string text = communicator_.broadcast_string(error.message, rank);
   if (has_peers() && static_cast<local::ErrorCode>(chosen->code) != local::ErrorCode::cancelled) {
@@ -411,6 +398,7 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
 
 void ServiceImpl::run(scheduler::Graph& graph) {
   QUARRY_CHECK(opened_);
+  calls_at_end_ = communicator_.calls() + 1;
   running_ = true;
   communicator_.wake();
   try {
@@ -472,10 +460,31 @@ void ServiceImpl::close() noexcept {
 }  // namespace
 
 std::unique_ptr<Service> Service::create(comm::Communicator& communicator, scheduler::Executor& executor,
-                                         uint64_t epoch, const Paths* paths, std::atomic<bool>* interrupt) {
-  auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, paths, interrupt);
-  service->open();
+                                         uint64_t epoch, const Paths* paths, std::atomic<bool>* interrupt,
+                                         int64_t piece_bytes) {
+  if (piece_bytes > 0) {
+    auto service = std::make_unique<ServiceImpl>(communicator, executor, epoch, paths, interrupt);
+    service->open(piece_bytes);
+    return service;
+  }
+  piece_bytes = agree_on_pieces(communicator, executor);
+  std::unique_ptr<Service> service;
+  std::exception_ptr error;
+  try {
+    service = create(communicator, executor, epoch, paths, interrupt, piece_bytes);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, {"Service", epoch});
   return service;
+}
+
+int64_t Service::agree_on_pieces(comm::Communicator& communicator, scheduler::Executor& executor) {
+  const bool on_device = executor.device().kind != local::DeviceKind::cpu;
+  const local::Budget& budget = on_device ? executor.host_budget() : executor.memory_budget();
+  int64_t bytes = local::memory_policy::message_piece_bytes(budget.limit_bytes());
+  communicator.all_reduce(std::span(&bytes, 1), comm::ReduceOp::min);
+  return bytes;
 }
 
 int Service::message_buffers(bool on_device) {

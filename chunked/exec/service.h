@@ -40,10 +40,13 @@ class Service {
   // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
   // from here on, on any rank, reaches the others when they are in run(). `paths`: connected ones; null: those that
   // need no connection. `interrupt`: once it is true the run ends with Cancelled on every rank, and it is false again;
-  // what comes too late for a run is for the next one. Null: there is none.
+  // what comes too late for a run is for the next one. Null: there is none. `piece_bytes`: of agree_on_pieces(), which
+  // is the same for all runs; then this is no collective call, and may fail on one rank alone. 0: agreed on here.
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
                                          uint64_t epoch, const Paths* paths = nullptr,
-                                         std::atomic<bool>* interrupt = nullptr);
+                                         std::atomic<bool>* interrupt = nullptr, int64_t piece_bytes = 0);
+  // Bytes of one message at most, so that every rank has buffers for it. Collective.
+  static int64_t agree_on_pieces(comm::Communicator& communicator, scheduler::Executor& executor);
   virtual ~Service() = default;
 
   // Owner: before Executor::run(). The block was added with as many remote_readers as fetches will come.

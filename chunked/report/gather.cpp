@@ -70,6 +70,7 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
 }
 
 std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine) {
+  comm::agree(communicator, nullptr, {"gather_traces"});
   const int size = communicator.size();
   thin_to(mine.events, std::max(kMostGathered / static_cast<size_t>(size), kLeastKept));
   if (communicator.rank() != kRoot) {

@@ -45,15 +45,6 @@ void throw_budget(int64_t given, int64_t least, const std::string& task) {
                            least);
 }
 
-void check_budget(const scheduler::Graph& graph, Runtime& runtime) {
-  int64_t least[] = {least_budget(graph, runtime)};
-  int64_t given[] = {runtime.memory_bytes()};
-  runtime.communicator().all_reduce(least, comm::ReduceOp::max);
-  runtime.communicator().all_reduce(given, comm::ReduceOp::min);
-  if (least[0] <= given[0]) return;
-  throw_budget(given[0], least[0], largest_task(graph, runtime));
-}
-
 int64_t needed_host_bytes(const Lowered& lowered, int64_t host_bytes, Runtime& runtime) {
   namespace policy = local::memory_policy;
   constexpr int64_t kPageBytes = 4096;  // pinned memory is taken in pages

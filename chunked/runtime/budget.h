@@ -19,10 +19,6 @@ int64_t least_budget(const scheduler::Graph& graph, const Runtime& runtime);
 // What the shares of this rank's memory follow from.
 local::RankMemory rank_memory(Runtime& runtime);
 
-// Throws BudgetError on every rank, with the largest rank's number, if the graph cannot run in the smallest rank's
-// budget. Collective.
-void check_budget(const scheduler::Graph& graph, Runtime& runtime);
-
 // The staging memory, in bytes of the host budget of a device, that a graph needs which was lowered for such a budget:
 // bounce buffers, messages and the largest task.
 int64_t needed_host_bytes(const Lowered& lowered, int64_t host_bytes, Runtime& runtime);

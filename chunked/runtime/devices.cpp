@@ -25,7 +25,7 @@ void Runtime::Impl::choose_device() {
   communicator->all_gather(&mine, sizeof mine, wishes.data());
   device.kind = choose_kinds(wishes, resolved.cpu_ranks)[static_cast<size_t>(communicator->rank())];
   std::string view;  // none on the CPU
-  together(*communicator, 0, [&] {
+  together(*communicator, kStart, [&] {
     if (device.kind == DeviceKind::cpu) return;
     local::Backend& backend = local::backend(device.kind);
     visible_devices = backend.device_count();
@@ -34,7 +34,7 @@ void Runtime::Impl::choose_device() {
     for (int i = 0; i < visible_devices; ++i) view += " " + backend.info(i).uuid;
   });
   const std::vector<std::string> views = communicator->all_gather_strings(view);
-  together(*communicator, 0, [&] {
+  together(*communicator, kStart, [&] {
     const int number = choose_index(views, communicator->rank());
     switch (device.kind) {
       case DeviceKind::cpu:
@@ -85,7 +85,7 @@ void Runtime::Impl::take_gpu() {
   // Each rank saw one GPU: was it the same one?
   const std::vector<std::string> all = communicator->all_gather_strings(mine);
   const auto sharing = mine.empty() ? 0 : std::ranges::count(all, mine);
-  together(*communicator, 0, [&] {
+  together(*communicator, kStart, [&] {
     if (sharing <= 1 || resolved.cpu_ranks) return;
     throw InvalidArgument(
         fmt::format("{} ranks share the GPU {}: every rank needs one of its own; start one rank per "

@@ -40,18 +40,19 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
   return offset;
 }
 
-void check_host_values(std::span<const expr::NodePtr> nodes) {
+void check_host_values(std::span<const expr::NodePtr> nodes, const comm::Call& call) {
   int64_t values = 0;
   for (const expr::NodePtr& node : nodes) values += local::element_count(node->shape) * local::itemsize(node->dtype);
   Runtime& runtime = Runtime::current();
   if (values <= runtime.plan_bytes() / kSurelyFits) return;
-  int64_t bytes[] = {runtime.memory_bytes() + runtime.host_bytes()};
-  runtime.communicator().all_reduce(bytes, comm::ReduceOp::min);
-  if (values <= bytes[0]) return;
+  int64_t largest[] = {-(runtime.memory_bytes() + runtime.host_bytes())};
+  comm::agree(runtime.communicator(), nullptr, call, largest);
+  const int64_t bytes = -largest[0];
+  if (values <= bytes) return;
   throw local::BudgetError(
       fmt::format("values of {} bytes ({}) do not fit in the memory of every rank, whose budget is {} bytes; store() "
                   "writes arrays of any size to a file",
-                  values, local::format_bytes(values), bytes[0]),
+                  values, local::format_bytes(values), bytes),
       values);
 }
 
@@ -119,8 +120,10 @@ local::NdArray gathered(const StoredArray& array, const std::function<local::Res
 local::NdArray host_value(const StoredArray& array) {
   if (array.replicated()) return array.value();
   std::vector<local::Reservation> none;
-  return gathered(
-      array, [](int64_t) { return local::Reservation(); }, none, [](int64_t) {});
+  return comm::alone(Runtime::current().communicator(), [&] {
+    return gathered(
+        array, [](int64_t) { return local::Reservation(); }, none, [](int64_t) {});
+  });
 }
 
 local::NdArray take_host_value(StoredArray& array, std::vector<local::Reservation>& reserved) {
@@ -139,8 +142,10 @@ local::NdArray take_host_value(StoredArray& array, std::vector<local::Reservatio
     }
     return local::Reservation();
   };
-  local::NdArray result = gathered(array, reserve, reserved, [&](int64_t chunk) { array.drop_block(chunk); });
-  if (large) comm::agree(runtime.communicator(), error, /*plan_hash=*/0);
+  local::NdArray result = comm::alone(runtime.communicator(), [&] {
+    return gathered(array, reserve, reserved, [&](int64_t chunk) { array.drop_block(chunk); });
+  });
+  if (large) comm::agree(runtime.communicator(), error, {"to_host"});
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/expr/node.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/shape.h"
 #include "quarry/local/memory/budget.h"
@@ -15,7 +16,7 @@ namespace quarry::exec {
 
 // Throws BudgetError, on every rank, where the values do not fit the smallest rank's memory budget (device kinds: both
 // of its budgets together). Collective.
-void check_host_values(std::span<const expr::NodePtr> nodes);
+void check_host_values(std::span<const expr::NodePtr> nodes, const comm::Call& call);
 
 // The value in host memory on every rank, beside the chunks. Collective, blocking.
 local::NdArray host_value(const StoredArray& array);

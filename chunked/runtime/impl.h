@@ -16,6 +16,9 @@
 
 namespace quarry {
 
+// The steps of a Runtime's start, as collective calls.
+inline const comm::Call kStart{"Runtime"};
+
 struct Runtime::Impl {
   explicit Impl(std::unique_ptr<comm::Communicator> made) : communicator(std::move(made)) {}
   ~Impl() { stop(); }

@@ -23,6 +23,7 @@ struct Runtime::Internals {
   ChunkPolicy chunk_policy;
   Ownership owners;
   plan::PassNames passes_off;
+  int64_t message_piece_bytes = 0;  // of all ranks the least, as Service::create() takes it
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank
   uint64_t persisted = 0;  // arrays so far: tells them apart; the same on every rank
   std::atomic<bool> any_run_started{false};

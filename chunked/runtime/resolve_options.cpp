@@ -1,6 +1,7 @@
 #include "quarry/chunked/runtime/resolve_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -84,11 +86,15 @@ void resolve_fields(RuntimeOptions& options) {
   }
 }
 
-uint64_t hash_chunks(const std::optional<local::Dims>& chunks) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  if (!chunks) return hash;
-  for (const int64_t extent : *chunks) hash = (hash ^ static_cast<uint64_t>(extent)) * 0x100000001b3ULL;
-  return hash + 1;
+std::string alike_on_all_ranks(const RuntimeOptions& options, const plan::PassNames& passes_off) {
+  std::string text;
+  for (const Option option : {Option::balance, Option::without_gpu, Option::peer_copies, Option::device_messages}) {
+    const OptionValue value = option_value(options, option);
+    text += fmt::format("{} ({}) {}\n", value.row().member, value.row().environment, value.text());
+  }
+  const std::string chunks = options.chunks ? local::to_string(*options.chunks) : "their default";
+  text += fmt::format("chunks (QUARRY_CHUNKS) {}\n", chunks);
+  return text + fmt::format("passes (QUARRY_PASSES) without \"{}\"\n", fmt::join(passes_off, ","));
 }
 
 }  // namespace
@@ -124,10 +130,26 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
   resolved.memory = option_value(options, Option::memory);
   resolved.host_memory = option_value(options, Option::host_memory);
   resolve_fields(options);
-  resolved.hash = hash_chunks(options.chunks) + (resolved.steals_work ? 1 : 0) + (resolved.cpu_ranks ? 2 : 0);
-  for (const std::string& name : resolved.passes_off)
-    resolved.hash = resolved.hash * 31 + std::hash<std::string>()(name);
+  resolved.alike = alike_on_all_ranks(options, resolved.passes_off);
   return resolved;
+}
+
+void agree_on_options(comm::Communicator& communicator, const ResolvedOptions& resolved) {
+  // As long as all are alike one exchange of the hash is enough.
+  int64_t extremes[] = {static_cast<int64_t>(std::hash<std::string>()(resolved.alike) >> 1), 0};
+  extremes[1] = -extremes[0];
+  communicator.all_reduce(extremes, comm::ReduceOp::max);
+  if (extremes[0] == -extremes[1]) return;
+  const std::vector<std::string> all = communicator.all_gather_strings(resolved.alike);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    std::istringstream first(all[0]), other(all[rank]);
+    for (std::string a, b; std::getline(first, a) && std::getline(other, b);) {
+      if (a == b) continue;
+      const size_t value = a.find(") ") + 2;
+      throw InvalidArgument(fmt::format("all ranks need the same {}: it is {} on rank 0, {} on rank {}",
+                                        a.substr(0, value - 1), a.substr(value), b.substr(value), rank));
+    }
+  }
 }
 
 void warn_of_misspelt_variables() {

@@ -5,6 +5,7 @@
 
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/comm/communicator.h"
 #include "quarry/comm/path_use.h"
 #include "quarry/local/base/options.h"
 
@@ -18,9 +19,13 @@ struct ResolvedOptions {
   plan::PassNames passes_off;
   // For choose_budget(), which knows of what they are a part.
   local::OptionValue memory{local::Option::memory}, host_memory{local::Option::host_memory};
-  // Of what must be the same on all ranks, since grids and tasks follow from it.
-  uint64_t hash = 0;
+  // What must be the same on all ranks, since grids and tasks follow from it: "balance (QUARRY_BALANCE) on", a line
+  // each.
+  std::string alike;
 };
+
+// Throws InvalidArgument, which names the option and ranks, where they differ. Collective.
+void agree_on_options(comm::Communicator& communicator, const ResolvedOptions& resolved);
 
 // The field of `options` that is text and this option, else what the environment says, else the option's default.
 local::OptionValue option_value(const RuntimeOptions& options, local::Option option);

@@ -16,6 +16,7 @@
 #include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
+#include "quarry/local/base/message.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
@@ -101,22 +102,32 @@ std::optional<local::ErrorRecord> take_failure(Runtime::Internals& internals) {
 }
 
 // Lowers and runs; the owned chunks of each sink that persists.
-std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks) {
+std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks,
+                                                  std::string_view call) {
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
-  const uint64_t epoch = ++internals.runs;
   comm::Communicator& communicator = runtime.communicator();
-  const auto service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt);
+  const uint64_t epoch = internals.runs + 1;
+  std::unique_ptr<Service> service;
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
+  enum : uint8_t { least_bytes, given_bytes_negated, fetches };  // of all ranks, the largest
+  int64_t largest[] = {0, -runtime.memory_bytes(), 0};
   try {
     if (const auto failure = take_failure(internals)) local::throw_record(*failure);
+    service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt,
+                              internals.message_piece_bytes);
     lowered = lower(plan, sinks, lowering_context(runtime, service.get()));
+    largest[least_bytes] = least_budget(lowered->graph, runtime);
+    largest[fetches] = lowered->fetches == nullptr ? 0 : static_cast<int64_t>(lowered->fetches->size());
   } catch (...) {
     error = std::current_exception();
   }
-  comm::agree(communicator, error, plan.hash);
-  check_budget(lowered->graph, runtime);
+  comm::agree(communicator, error, {call, plan.hash, [&plan] { return title_of(plan); }}, largest);
+  internals.runs = epoch;  // the same on all ranks, also after calls that were unlike
+  if (largest[least_bytes] > -largest[given_bytes_negated]) {
+    throw_budget(-largest[given_bytes_negated], largest[least_bytes], largest_task(lowered->graph, runtime));
+  }
   check_host_budget(
       *lowered,
       [&](int64_t host_bytes) {
@@ -125,7 +136,9 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
         return needed_host_bytes(*lower(plan, sinks, context), host_bytes, runtime);
       },
       runtime);
-  exchange_fetches(*lowered, communicator, *service);
+  comm::alone(communicator, [&] {
+    if (largest[fetches] > 0) exchange_fetches(*lowered, communicator, *service);
+  });
   allow_stealing(runtime, *service, lowered->graph);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
@@ -242,13 +255,13 @@ void end_if_planned(const Nodes& nodes, bool write) {
 }
 
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
-                                                  const std::vector<Sink>& sinks) {
+                                                  const std::vector<Sink>& sinks, std::string_view call) {
   if (const auto& take_note = Runtime::current().internals().take_note; take_note && !plan.note.empty())
     take_note(note_of(plan));
   const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
   end_if_planned(nodes, write);
   try {
-    return execute(plan, sinks);
+    return execute(plan, sinks, call);
   } catch (const HostBudgetError&) {
     throw;
   } catch (const local::BudgetError& error) {
@@ -271,6 +284,7 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   constexpr double kMeasuring = 0.25;  // seconds
   Runtime& runtime = Runtime::current();
   const plan::Plan plan = make_plan(nodes);
+  comm::agree(runtime.communicator(), nullptr, {"explain", plan.hash, [&plan] { return title_of(plan); }});
   plan::Rates rates;
   if (timed) {
     rates = known_rates(runtime);
@@ -329,10 +343,21 @@ std::string describe(const PlanSummary& summary) {
       with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }
 
-std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, size_t to_host) {
-  const plan::Plan plan = make_plan(nodes);
-  check_host_values(std::span(nodes).first(to_host));
-  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist));
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host) {
+  plan::Plan plan = make_plan(nodes);
+  plan.hash = plan.hash * 31 + to_host;
+  check_host_values(std::span(nodes).first(to_host), {call, plan.hash, [&plan] { return title_of(plan); }});
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call);
+}
+
+std::string title_of(const plan::Plan& plan) {
+  constexpr size_t kLongest = 120;
+  std::string title;
+  for (const plan::ArrayRef& result : plan.results) {
+    if (result.kind != plan::ArrayRef::Kind::stage) continue;
+    title += (title.empty() ? "" : ", ") + plan.stages[static_cast<size_t>(result.stage)].label;
+  }
+  return local::excerpt(title, kLongest);
 }
 
 }  // namespace quarry::exec

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
@@ -51,13 +52,18 @@ plan::Plan make_plan(const Nodes& nodes);
 void end_if_planned(const Nodes& nodes, bool write);
 
 // Runs the plan of the nodes with a sink for each of its results; returns the owned chunks of each sink that keeps
-// them. Throws BudgetError, with a budget that works where one byte less does not, where the budget is too small.
-// Collective, blocking.
+// them. `call`: the public one that this is done for, which must be the same on all ranks. Throws BudgetError, with a
+// budget that works where one byte less does not, where the budget is too small, and CommError where ranks are in
+// different calls. Collective, blocking.
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
-                                                  const std::vector<Sink>& sinks);
+                                                  const std::vector<Sink>& sinks, std::string_view call);
 
-// Computes the nodes in one plan and persists their chunks with their owners. The first `to_host` of them are to become
-// host values: throws BudgetError, before anything runs, where those do not fit. Collective, blocking.
-std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, size_t to_host = 0);
+// Computes the nodes in one plan and persists their chunks with their owners. `call`: as in execute(). The first
+// `to_host` of them are to become host values: throws BudgetError, before anything runs, where those do not fit.
+// Collective, blocking.
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host = 0);
+
+// What a plan computes, in a few words.
+std::string title_of(const plan::Plan& plan);
 
 }  // namespace quarry::exec

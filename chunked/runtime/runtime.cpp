@@ -47,8 +47,8 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   local::set_log_rank(communicator->rank());
   sent_before = communicator->bytes_sent();
   if (communicator->rank() == 0) warn_of_misspelt_variables();
-  together(*communicator, 0, [this] { resolved = resolve_options(options); });
-  together(*communicator, resolved.hash, [] {});
+  together(*communicator, kStart, [this] { resolved = resolve_options(options); });
+  agree_on_options(*communicator, resolved);
   choose_device();
   internals.chunk_policy = {job_kind, options.chunks, 0};
   internals.passes_off = resolved.passes_off;
@@ -58,10 +58,11 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   node_count = static_cast<int>(first_on_node);
   const int share = thread_share(*communicator);
   if (options.threads == 0) options.threads = share;
-  together(*communicator, 0, [this] {
+  together(*communicator, kStart, [this] {
     choose_budget();
     make_executor();
   });
+  internals.message_piece_bytes = exec::Service::agree_on_pieces(*communicator, *executor);
   plan_bytes = exec::Service::bytes_for_tasks(memory_bytes, device.kind != DeviceKind::cpu);
   communicator->all_reduce(std::span(&plan_bytes, 1), comm::ReduceOp::min);
   if (communicator->size() > 1) {
@@ -84,7 +85,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
 
 void Runtime::Impl::choose_owners() {
   int64_t weight = 0;
-  together(*communicator, 0, [&] {
+  together(*communicator, kStart, [&] {
     constexpr double kBesideDevices = 1.0 / 16;  // a CPU's memory against a GPU's
     weight = rank_weight(device.kind == job_kind ? 1 : kBesideDevices);
   });

@@ -34,13 +34,16 @@ void Runtime::Impl::choose_budget() {
       memory_bytes = chosen(resolved.memory, share, part(policy::kHostShare, share));
       host_bytes = 0;
       return;
-    case DeviceKind::emulated:
     case DeviceKind::trial:
-      memory_bytes = chosen(resolved.memory, share, part(policy::kEmulatedShare, share));
+      memory_bytes = chosen(resolved.memory, share, share);
       break;
+    case DeviceKind::emulated:
     case DeviceKind::cuda: {
       const local::DeviceInfo info = local::backend(device.kind).info(device.index);
-      memory_bytes = chosen(resolved.memory, info.free_bytes, part(policy::kDeviceShare, info.free_bytes));
+      int64_t otherwise = part(policy::kDeviceShare, info.free_bytes);
+      // It is the host's memory.
+      if (device.kind == DeviceKind::emulated) otherwise = std::min(otherwise, part(policy::kEmulatedShare, share));
+      memory_bytes = chosen(resolved.memory, info.free_bytes, otherwise);
       if (memory_bytes > info.free_bytes) {
         throw InvalidArgument(fmt::format("{}: {} asked for, {} of {} are free on {} ({})", resolved.memory.source(),
                                           local::format_bytes(memory_bytes), local::format_bytes(info.free_bytes),

@@ -23,6 +23,7 @@ RunStatistics Runtime::statistics() const {
 }
 
 RunStatistics Runtime::total_statistics() {
+  comm::agree(communicator(), nullptr, {"total_statistics"});
   RunStatistics s = statistics();
   int64_t sums[] = {s.read_bytes,         s.written_bytes, s.spilled_bytes, s.restored_bytes,
                     s.communicated_bytes, s.tasks,         s.stolen_chunks};

@@ -94,7 +94,7 @@ std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, loca
           local::CommError(fmt::format("rank {} cannot copy from the device of rank {}: {}", rank, r, peer.how)));
     }
   }
-  agree(communicator, failure, static_cast<uint64_t>(use));
+  agree(communicator, failure, {"Runtime: peer_copies", static_cast<uint64_t>(use)});
   return memory;
 }
 

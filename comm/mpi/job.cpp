@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "quarry/comm/ucx/ucx_transport.h"
 #include "quarry/local/base/log.h"
@@ -87,16 +90,75 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   nodes_.resize(static_cast<size_t>(size_));
   check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
 
+  agree_on_options(choice);
   choose_transport(choice);
   if (size_ > 1) start_monitor();
 }
 
+void Job::agree_on_options(TransportChoice choice) {
+  struct Wish {
+    double silence_seconds = 0;
+    int32_t choice = 0, failed = 0;
+    std::array<char, 256> message{};
+  };
+  Wish mine;
+  mine.choice = static_cast<int32_t>(choice);
+  try {
+    mine.silence_seconds = local::OptionValue(local::Option::rank_timeout).seconds();
+  } catch (const local::Error& error) {
+    mine.failed = 1;
+    std::string(error.what()).copy(mine.message.data(), mine.message.size() - 1);
+  }
+  std::vector<Wish> all(static_cast<size_t>(size_));
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, world_), "MPI_Allgather");
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].failed != 0) throw local::InvalidArgument(all[r].message.data());
+  }
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (all[r].silence_seconds != all[0].silence_seconds) {
+      throw local::InvalidArgument(fmt::format("QUARRY_RANK_TIMEOUT is {:g} s on rank 0 and {:g} s on rank {}",
+                                               all[0].silence_seconds, all[r].silence_seconds, r));
+    }
+    if (all[r].choice != all[0].choice) {
+      constexpr const char* kNames[] = {"auto", "mpi", "ucx"};
+      throw local::InvalidArgument(fmt::format("the transport (QUARRY_TRANSPORT) is {} on rank 0 and {} on rank {}",
+                                               kNames[all[0].choice], kNames[all[r].choice], r));
+    }
+  }
+  silence_seconds_ = mine.silence_seconds;
+}
+
+MPI_Comm Job::duplicate() {
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    const std::lock_guard guard(lock());
+    check(MPI_Comm_idup(world_, &made, &request), "MPI_Comm_idup");
+  }
+  Backoff backoff;
+  for (int done = 0; !done;) {
+    {
+      const std::lock_guard guard(lock());
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+    }
+    if (done) break;
+    if (endpoint_->progress()) continue;
+    try {
+      endpoint_->check_present();
+    } catch (const local::Error& error) {
+      endpoint_->mark_broken();
+      throw CommError(fmt::format("Runtime: {}", error.what()));
+    }
+    backoff.pause();
+  }
+  return made;
+}
+
 void Job::start_monitor() {
-  const double seconds = local::OptionValue(local::Option::rank_timeout).seconds();
-  if (seconds == 0) return;
+  if (silence_seconds_ == 0) return;
   std::string address;
   try {
-    monitor_ = std::make_unique<Monitor>(rank_, size_, seconds, [this](int rank, const std::string& reason) {
+    monitor_ = std::make_unique<Monitor>(rank_, size_, silence_seconds_, [this](int rank, const std::string& reason) {
       // One rank says it at once: what follows may be the launcher's end of the job.
       if (rank_ == (rank == 0 ? 1 : 0)) local::log(local::LogLevel::error, reason);
       endpoint_->peer_died(rank, reason);

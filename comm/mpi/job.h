@@ -39,6 +39,8 @@ class Job {
   const std::vector<int>& nodes() const { return nodes_; }
   // Whether the transports of all ranks move memory of CUDA devices.
   bool moves_cuda() const { return moves_cuda_; }
+  // Another communicator of all ranks. Collective; throws CommError once a rank is lost.
+  MPI_Comm duplicate();
   // Of MPI itself: a collective call that has returned here may still have something to send for the others.
   void make_progress();
   // A rank gave up: MPI's own end would hang or complain.
@@ -48,6 +50,8 @@ class Job {
   Job(Started, int* argc, char*** argv, TransportChoice choice);
 
  private:
+  // What the ranks' environments must say alike is looked at before anything depends on it.
+  void agree_on_options(TransportChoice choice);
   void choose_transport(TransportChoice choice);
   void start_monitor();
 
@@ -57,6 +61,7 @@ class Job {
   MPI_Comm frames_ = MPI_COMM_NULL;  // control frames of the MPI transport
   MPI_Comm data_ = MPI_COMM_NULL;    // data of the MPI transport
   int rank_ = 0, size_ = 1;
+  double silence_seconds_ = 0;  // after which a rank counts as lost
   std::vector<int> nodes_;
   bool moves_cuda_ = false;
   std::unique_ptr<Endpoint> endpoint_;

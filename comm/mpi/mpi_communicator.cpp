@@ -107,7 +107,7 @@ MpiCommunicator::~MpiCommunicator() {
   const bool lost = endpoint().is_any_lost();
   if (nccl_ && lost) nccl_->abort();
   nccl_.reset();
-  endpoint().close_channel(channel_);
+  endpoint().close_channel(channel_, leaving(std::uncaught_exceptions() > exceptions_));
   const std::lock_guard guard(lock());
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -116,7 +116,8 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Request*)>& start) {
-  if (endpoint().is_broken()) endpoint().check_members(channel_);
+  const int64_t number = calls_ + 1;
+  if (endpoint().is_broken()) endpoint().check_members(channel_, number);
   MPI_Request request = MPI_REQUEST_NULL;
   {
     const std::lock_guard guard(lock());
@@ -132,29 +133,34 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
       const std::lock_guard guard(lock());
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
     }
-    if (done) return;
+    if (done) {
+      calls_ = number;
+      return;
+    }
     if (!watchdog) watchdog.emplace();
     if (watchdog->is_stalled(0)) {
       local::log(local::LogLevel::warn,
-                 fmt::format("waiting in {} of {} ranks for {:.3g} s: another rank has not come to it", call, size_,
-                             watchdog->seconds()));
+                 fmt::format("waiting in {} ({} of {} ranks) for {:.3g} s: another rank has not come to it",
+                             name_of(call), call, size_, watchdog->seconds()));
     }
     if (endpoint().progress()) {
       backoff.reset();
       continue;
     }
     try {
-      endpoint().check_members(channel_);
-    } catch (const local::Error& error) {
+      endpoint().check_members(channel_, number);
+    } catch (const local::Error&) {
       endpoint().mark_broken();
-      throw CommError(fmt::format("{}: {}", call, error.what()));
+      local::ErrorRecord error = local::to_record(std::current_exception());
+      error.message = fmt::format("{}: {}", name_of(call), error.message);
+      local::throw_record(error);
     }
     backoff.pause();
   }
 }
 
 bool MpiCommunicator::leave(bool unwinding) {
-  return endpoint().leave_channel(channel_, unwinding, [this] { job_->make_progress(); });
+  return endpoint().leave_channel(channel_, leaving(unwinding), [this] { job_->make_progress(); });
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {

@@ -3,8 +3,11 @@
 
 #include <mpi.h>
 
+#include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "quarry/comm/communicator.h"
@@ -47,7 +50,9 @@ class MpiCommunicator : public Communicator {
   bool progress() override { return endpoint().progress(); }
   void wait_for_event(double seconds) override { endpoint().wait_for_event(seconds); }
   std::vector<int> lost_ranks() override { return endpoint().lost_members(channel_); }
-  void check_ranks() override { endpoint().check_members(channel_); }
+  void check_ranks(int64_t calls) override { endpoint().check_members(channel_, calls); }
+  int64_t calls() const override { return calls_; }
+  void fail(const local::ErrorRecord& error) override { endpoint().fail_channel(channel_, entered(), error); }
   bool leave(bool unwinding) override;
   void wake() override { endpoint().wake(); }
   int64_t bytes_sent() const override { return endpoint().bytes_sent(); }
@@ -57,6 +62,9 @@ class MpiCommunicator : public Communicator {
 
  private:
   Endpoint& endpoint() const { return job_->endpoint(); }
+  Endpoint::Leaving leaving(bool unwinding) const { return {calls_, unwinding}; }
+  // For messages.
+  std::string name_of(const char* call) const { return entered().empty() ? call : entered(); }
   // Starts a non-blocking collective and makes progress on everything until it is done, without holding MPI's lock.
   void finish(const char* call, const std::function<int(MPI_Request*)>& start);
   void broadcast_staged(void* data, int64_t bytes, int root, local::DeviceStream& stream);
@@ -65,6 +73,8 @@ class MpiCommunicator : public Communicator {
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   uint32_t channel_ = 0;
+  std::atomic<int64_t> calls_{0};  // collective ones that are done
+  const int exceptions_ = std::uncaught_exceptions();
   std::vector<int> node_of_;  // per rank
   std::unique_ptr<DeviceCollectives> nccl_;
   bool nccl_asked_ = false;

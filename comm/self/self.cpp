@@ -22,7 +22,7 @@ SelfCommunicator::SelfCommunicator() : endpoint_(/*rank=*/0, /*size=*/1, nullptr
   endpoint_.open_channel(kChannel, {0}, 0);
 }
 
-SelfCommunicator::~SelfCommunicator() { endpoint_.close_channel(kChannel); }
+SelfCommunicator::~SelfCommunicator() { endpoint_.close_channel(kChannel, {}); }
 
 std::unique_ptr<Communicator> SelfCommunicator::split(int color, int /*key*/) {
   if (color < 0) return nullptr;

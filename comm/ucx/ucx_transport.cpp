@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <ucm/api/ucm.h>
 #include <ucp/api/ucp.h>
+#include <ucs/debug/debug.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -433,6 +435,19 @@ bool other_threads_sleep() {
     if (name_end != std::string::npos && name_end + 2 < line.size() && line[name_end + 2] != 'S') return false;
   }
   return true;
+}
+
+}  // namespace
+
+namespace {
+
+// When it is loaded, UCX's library takes the signals of crashes and SIGHUP for itself; they belong to the program. This
+// runs when quarry's library is loaded, which is later, so that a handler of the program's own is never in the way.
+__attribute__((constructor)) void give_signals_back() {
+  for (const char* variable : {"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"}) {
+    if (std::getenv(variable) != nullptr) return;  // somebody wants them
+  }
+  for (const int signal : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) ucs_debug_disable_signal(signal);
 }
 
 }  // namespace

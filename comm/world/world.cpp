@@ -40,11 +40,7 @@ std::unique_ptr<Communicator> world(int* argc, char*** argv, const local::Option
     return self_communicator();
   }
   std::shared_ptr<mpi::Job> job = mpi::Job::get(argc, argv, choice);
-  MPI_Comm comm = MPI_COMM_NULL;
-  {
-    const std::lock_guard guard(mpi::lock());
-    mpi::check(MPI_Comm_dup(job->world(), &comm), "MPI_Comm_dup");
-  }
+  MPI_Comm comm = job->duplicate();
   return std::make_unique<mpi::MpiCommunicator>(std::move(job), comm);
 }
 

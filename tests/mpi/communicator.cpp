@@ -582,7 +582,7 @@ TEST(Events, AMessageEndsAWait) {
   job().set_handler(nullptr);
 }
 
-TEST(Agree, NobodyFailed) { EXPECT_NO_THROW(agree(job(), nullptr, 123)); }
+TEST(Agree, NobodyFailed) { EXPECT_NO_THROW(agree(job(), nullptr, {"test", 123})); }
 
 TEST(Agree, EveryRankThrowsTheLowestRanksError) {
   std::exception_ptr mine;
@@ -590,7 +590,7 @@ TEST(Agree, EveryRankThrowsTheLowestRanksError) {
   if (job().rank() == culprit) mine = std::make_exception_ptr(local::BudgetError("needs 77 bytes", 77));
   if (job().rank() > culprit) mine = std::make_exception_ptr(local::IoError("another"));
   try {
-    agree(job(), mine, 1);
+    agree(job(), mine, {"test", 1});
     ADD_FAILURE() << "no error";
   } catch (const local::BudgetError& error) {
     EXPECT_STREQ(error.what(), "needs 77 bytes");
@@ -600,10 +600,10 @@ TEST(Agree, EveryRankThrowsTheLowestRanksError) {
 
 TEST(Agree, DivergedRanksThrowEverywhere) {
   if (job().size() == 1) {
-    EXPECT_NO_THROW(agree(job(), nullptr, 5));
+    EXPECT_NO_THROW(agree(job(), nullptr, {"test", 5}));
     return;
   }
-  EXPECT_THROW(agree(job(), nullptr, job().rank() == job().size() - 1 ? 5 : 6), local::CommError);
+  EXPECT_THROW(agree(job(), nullptr, {"test", job().rank() == job().size() - 1 ? 5U : 6U}), local::CommError);
 }
 
 TEST(Device, BroadcastStaged) {

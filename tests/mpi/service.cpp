@@ -130,7 +130,7 @@ class LateFailures : public comm::Communicator {
     return job().progress();
   }
   void wait_for_event(double seconds) override { job().wait_for_event(seconds); }
-  void check_ranks() override { job().check_ranks(); }
+  void check_ranks(int64_t calls) override { job().check_ranks(calls); }
   void wake() override { job().wake(); }
   int64_t bytes_sent() const override { return job().bytes_sent(); }
   void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) override {

@@ -44,7 +44,7 @@ class DeviceMessage final : public Path {
       failure = std::make_exception_ptr(local::CommError(cannot_move()));
     }
     for (size_t owner = 0; owner < obstacles_.size(); ++owner) obstacles_[owner] = find_obstacle(setup, owner, moves);
-    comm::agree(communicator_, failure, static_cast<uint64_t>(setup.use));
+    comm::agree(communicator_, failure, {"Runtime: device_messages", static_cast<uint64_t>(setup.use)});
   }
   std::string obstacle(int owner) const override { return obstacles_[static_cast<size_t>(owner)]; }
   std::string link(int /*owner*/) const override { return communicator_.transport(); }
