@@ -95,7 +95,10 @@ class UcpTransport : public UcxTransport {
   }
 
   ~UcpTransport() override {
-    for (Connection& connection : connections_) close_connection(connection, /*force=*/true);
+    for (Connection& connection : connections_) {
+      const ucs_status_ptr_t request = close_connection(connection, /*force=*/true);
+      if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+    }
     destroy();
   }
 
@@ -250,6 +253,9 @@ class UcpTransport : public UcxTransport {
       });
       if (!closing.empty()) std::this_thread::yield();
     }
+    // A rank that is stopped answers no close. UCX ends the process where its worker finds such a request unreleased.
+    const std::lock_guard guard(mutex_);
+    for (const ucs_status_ptr_t request : closing) ucp_request_free(request);
   }
 
  private:
@@ -445,7 +451,7 @@ namespace {
 // runs when quarry's library is loaded, which is later, so that a handler of the program's own is never in the way.
 __attribute__((constructor)) void give_signals_back() {
   for (const char* variable : {"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"}) {
-    if (std::getenv(variable) != nullptr) return;  // somebody wants them
+    if (local::environment(variable)) return;  // somebody wants them
   }
   for (const int signal : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) ucs_debug_disable_signal(signal);
 }
