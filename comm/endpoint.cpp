@@ -702,29 +702,20 @@ void Endpoint::check_present(const std::vector<int>& job_ranks) const {
   }
 }
 
-void Endpoint::check_members(uint32_t channel_id, int64_t calls) {
-  if (broken_) throw CommError("an earlier collective call failed; the job can only end");
-  if (!trouble_) return;
-  const std::lock_guard lock(mutex_);
-  const Channel& ch = channel(channel_id);
-  if (ch.failure) local::throw_record(*ch.failure);
-  check_present(ch.members);
-  for (const auto& [member, left] : ch.left) {
-    if (left.how.calls >= calls) continue;
-    if (!left.how.unwinding || seconds_since(left.at) > kGraceSeconds) throw CommError(has_left(member, left.how));
+// What is known of a rank says more than that an earlier call failed.
+void Endpoint::check_members(uint32_t channel_id, std::optional<int64_t> calls) {
+  if (trouble_) {
+    const std::lock_guard lock(mutex_);
+    const Channel& ch = channel(channel_id);
+    if (ch.failure) local::throw_record(*ch.failure);
+    check_present(ch.members);
+    for (const auto& [member, left] : ch.left) {
+      if (calls && left.how.calls >= *calls) continue;
+      const bool at_once = calls && !left.how.unwinding;
+      if (at_once || seconds_since(left.at) > kGraceSeconds) throw CommError(has_left(member, left.how));
+    }
   }
-}
-
-void Endpoint::check_members(uint32_t channel_id) {
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");
-  if (!trouble_) return;
-  const std::lock_guard lock(mutex_);
-  const Channel& ch = channel(channel_id);
-  if (ch.failure) local::throw_record(*ch.failure);
-  check_present(ch.members);
-  for (const auto& [member, left] : ch.left) {
-    if (seconds_since(left.at) > kGraceSeconds) throw CommError(has_left(member, left.how));
-  }
 }
 
 void Endpoint::tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel_id, int from,

@@ -83,9 +83,8 @@ class Endpoint : public TransportSink {
 
   // Throws CommError once a member is lost or has left after fewer than `calls` collective calls, and the error of one
   // that failed alone. Of a member that an exception ends it does so a little later than that one's own message comes.
-  void check_members(uint32_t channel, int64_t calls);
-  // Of a transfer, which belongs to no collective call: a member that has left does not matter for some seconds.
-  void check_members(uint32_t channel);
+  // Without `calls`, for a transfer, a member that has left does not matter for some seconds.
+  void check_members(uint32_t channel, std::optional<int64_t> calls = std::nullopt);
   // Of the whole job: throws CommError once a rank is lost, or has left some seconds ago.
   void check_present() const;
   // Communicator::fail().
