@@ -4,25 +4,24 @@
 // usage: mpi_faults HOW RANK OTHERS [ROUNDS [DELAY_US]]
 //   HOW     what rank RANK does where the others do OTHERS: "throw" leaves by an exception that passes the Runtime,
 //           "inside" by one that is caught within its scope, "return" from main, "exit" by exit(), "kill" and "stop" by
-//           a signal; or the name of a call. "task": a task of its own fails during OTHERS. "late": as "throw" by a
-//           thread's timer, in the middle of what it does with the others
+//           a signal; or the name of a call. "signals": every rank prints which signals have a handler
 //   OTHERS  a call
 //   ROUNDS  how often all ranks do OTHERS together before that (2)
 //   DELAY_US  after how many microseconds of the last round the signals come (0: before it)
+#include <dlfcn.h>
 #include <quarry/quarry.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <typeinfo>
 
 namespace qy = quarry;
 
@@ -98,6 +97,16 @@ int work(int argc, char** argv) {
   };
   for (int i = 0; i < rounds; ++i) call(world);
   failed_at = Clock::now();
+  if (how == "signals") {
+    for (const int number : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) {
+      struct sigaction action {};
+      sigaction(number, nullptr, &action);
+      Dl_info where{};  // Open MPI's own ones are its affair
+      if (dladdr(reinterpret_cast<void*>(action.sa_handler), &where) == 0) continue;
+      if (std::strstr(where.dli_fname, "libucs") != nullptr) std::fprintf(stderr, "handler of signal %d\n", number);
+    }
+    return 0;
+  }
   const bool mine = runtime.rank() == failing;
   if (mine && how == "return") return kWrongDate;
   if (mine && calls().contains(how)) {

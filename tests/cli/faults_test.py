@@ -1,0 +1,148 @@
+"""One rank of a library program leaves, dies, stops or calls another function: every other rank ends soon with an error that names it.
+
+QUARRY_FAULT_RUNS: how many random runs (default 6); QUARRY_FAULT_SEED: of which numbers."""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import time
+
+from support import QUARRY, CliTest, main, np, slowness
+
+FAULTS = pathlib.Path(QUARRY).with_name("mpi_faults")  # tests/mpi/faults.cpp
+CALLS = ["sum", "mean", "product", "persist", "rechunk", "to_host", "store", "open", "quantile", "unique", "statistics", "rng", "explain"]
+REPEATED = ["sum", "product", "persist", "rechunk", "to_host", "quantile", "unique", "statistics"]  # calls that may be done again and again
+LIMIT = 5  # seconds from the fault to the error, on an idle machine
+HANGS = 60
+
+
+def shared_memory():
+    return {entry for entry in os.listdir("/dev/shm") if re.search("quarry|ucx", entry)}
+
+
+class Faults(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("faults_input.h5", x=np.ones((40, 30)))
+
+    def run_faults(self, how, rank, others, ranks, device="cpu", delay=0):
+        """Its messages by rank."""
+        env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_RANK_TIMEOUT": "2"}
+        # The launcher is not to end the others before they have spoken; but it waits for ever for one that was killed.
+        if how not in ("kill", "stop"):
+            env["OMPI_MCA_orte_abort_on_non_zero_status"] = "0"
+        process = self.start(how, rank, others, 2, delay, ranks=ranks, env=env, program=FAULTS)
+        lines, stopped = "", how == "stop"
+        begin = time.time()
+        try:
+            if stopped:  # nobody ends it but this test, once the others have ended
+                os.set_blocking(process.stderr.fileno(), False)
+                while time.time() < begin + HANGS and len(re.findall(r"rank \d+ met", lines)) < ranks - 1 and process.poll() is None:
+                    try:
+                        lines += os.read(process.stderr.fileno(), 65536).decode()
+                    except BlockingIOError:
+                        time.sleep(0.05)
+                os.set_blocking(process.stderr.fileno(), True)
+                self.end_processes()
+            lines += process.communicate(timeout=HANGS)[1]
+        except subprocess.TimeoutExpired:
+            self.end_processes()
+            process.kill()
+            self.fail(f"no end: {how} {rank} {others} on {ranks} ranks, {device}\n{lines}{process.communicate()[1]}")
+        return lines
+
+    def end_processes(self):
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def processes(self):
+        """Those of this test, by their working directory."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(folder / "cwd") == str(self.dir) and (folder / "comm").read_text().strip() == "mpi_faults":
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+        return found
+
+    def ends(self, how, rank, others, ranks=2, device="cpu", delay=0, pattern=None):
+        """Every rank but the one that fails meets a CommError in time, which names that one; a call that is unlike, that one too."""
+        text = self.run_faults(how, rank, others, ranks, device, delay)
+        what = f"{how} {rank} {others} on {ranks} ranks, {device}, {delay} us\n{text}"
+        met = {int(r): (kind, float(seconds), said) for r, kind, seconds, said in re.findall(r"rank (\d+) met (\w+) after (\S+) s: (.*)", text)}
+        expected = [r for r in range(ranks) if r != rank or how in CALLS]
+        if how in ("kill", "stop"):  # the launcher ends the others a moment later
+            self.assertTrue(set(met) & set(expected), what)
+            expected = [r for r in expected if r in met]
+        for r in expected:
+            self.assertIn(r, met, what)
+            kind, seconds, said = met[r]
+            self.assertEqual(kind, "CommError", what)
+            self.assertRegex(said, pattern or rf"\brank {rank}\b", what)
+            if seconds >= LIMIT:
+                self.assertLess(seconds, LIMIT * slowness(ranks), what)
+        self.assertNotRegex(text, r"Assertion|Signal: Aborted|MPI Error", what)
+        end = time.time() + LIMIT
+        while self.processes() and time.time() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.processes(), [], what)
+        return text
+
+    def test_unlike_calls(self):
+        for other, name in [("mean", "to_host of mean"), ("persist", "persist"), ("store", "store"), ("rechunk", "persist"), ("open", "open_hdf5"), ("statistics", "total_statistics"), ("rng", "default_rng")]:
+            self.ends(other, 1, "sum", pattern=f"ranks diverged: rank 0 called to_host.*rank 1 called {name}")
+        self.ends("sum", 2, "persist", ranks=4, device="emulated", pattern="ranks diverged: ranks 0-1, 3 called persist, rank 2 called to_host")
+
+    def test_a_rank_that_leaves(self):
+        for device in ["cpu", "emulated"]:
+            for how in ["throw", "inside", "return", "exit"]:
+                self.ends(how, 1, "product", ranks=3, device=device, pattern=r"^to_host: (.*transfer.*|.*message.*)?rank 1 ")
+
+    def test_a_rank_that_dies_or_stops(self):
+        for how in ["kill", "stop"]:
+            for rank in [0, 2]:
+                self.ends(how, rank, "rechunk", ranks=3, delay=3000)
+
+    def test_options_that_differ_are_named(self):
+        for name, values, said in [
+            ("QUARRY_RANK_TIMEOUT", ["5", "2"], "QUARRY_RANK_TIMEOUT is 5 s on rank 0 and 2 s on rank 1"),
+            ("QUARRY_RANK_TIMEOUT", ["5", "0"], "QUARRY_RANK_TIMEOUT is 5 s on rank 0 and 0 s on rank 1"),
+            ("QUARRY_BALANCE", ["on", "off"], r"all ranks need the same balance \(QUARRY_BALANCE\): it is on on rank 0, off on rank 1"),
+            ("QUARRY_TRANSPORT", ["mpi", "ucx"], r"transport \(QUARRY_TRANSPORT\) is mpi on rank 0 and ucx on rank 1"),
+        ]:
+            result = self.run_quarry("eval", "1+1", ranks=1, env={name: values[0]}, beside=[{name: values[1]}])
+            self.assertNotEqual(result.status, 0, result.err)
+            self.assertRegex(result.err, said)
+
+    def test_signals_stay_the_programs(self):
+        text = self.run_faults("signals", 0, "nothing", ranks=2)
+        self.assertEqual(re.findall(r"handler of signal \d+", text), [])
+
+    def test_at_random(self):
+        runs, seed = int(os.environ.get("QUARRY_FAULT_RUNS", "6")), int(os.environ.get("QUARRY_FAULT_SEED", "1"))
+        before = shared_memory()
+        for number in range(seed, seed + runs):
+            pick = random.Random(number)
+            others = pick.choice(REPEATED)
+            # Of another kind than all do.
+            how = pick.choice(["throw", "inside", "return", "exit", "kill", "stop", "call", "call"])
+            if how == "call":
+                how = pick.choice([call for call in CALLS if call != others])
+            ranks = pick.randint(2, 8)
+            delay = pick.randint(0, 20000) if how in ("kill", "stop", "exit") else 0
+            pattern = r"ranks diverged.*\brank|rank" if how in CALLS else None
+            with self.subTest(seed=number):
+                self.ends(how, pick.randrange(ranks), others, ranks, pick.choice(["cpu", "emulated"]), delay, pattern)
+        self.assertEqual(shared_memory() - before, set())
+        self.assertEqual([name for name in os.listdir(self.dir) if not name.startswith("faults_") or ".partial" in name], [])
+
+
+if __name__ == "__main__":
+    main(at_once=2)
