@@ -1,6 +1,6 @@
 """One rank of a library program leaves, dies, stops or calls another function: every other rank ends soon with an error that names it.
 
-QUARRY_FAULT_RUNS: how many random runs (default 6); QUARRY_FAULT_SEED: of which numbers."""
+FAULT_RUNS: how many random runs (default 6); FAULT_SEED: of which numbers."""
 
 import os
 import pathlib
@@ -126,7 +126,7 @@ class Faults(CliTest):
         self.assertEqual(re.findall(r"handler of signal \d+", text), [])
 
     def test_at_random(self):
-        runs, seed = int(os.environ.get("QUARRY_FAULT_RUNS", "6")), int(os.environ.get("QUARRY_FAULT_SEED", "1"))
+        runs, seed = int(os.environ.get("FAULT_RUNS", "6")), int(os.environ.get("FAULT_SEED", "1"))
         before = shared_memory()
         for number in range(seed, seed + runs):
             pick = random.Random(number)
