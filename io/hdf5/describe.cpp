@@ -9,8 +9,8 @@
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/object_header.h"
-#include "quarry/io/storage/pieces.h"
 #include "quarry/io/hdf5/types.h"
+#include "quarry/io/storage/pieces.h"
 #include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
