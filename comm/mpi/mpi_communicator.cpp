@@ -11,8 +11,6 @@
 
 namespace quarry::comm::mpi {
 
-using local::CommError;
-
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{1} << 30;  // what one call of MPI moves

@@ -282,7 +282,9 @@ class NpzOutput final : public OutputFile {
     if (kept_.empty()) return;
     const ByteFile old(file_, ByteFile::Mode::read);
     for (auto& [member, bytes] : kept_) {
-      copy_bytes(bytes, [&](int64_t done, std::span<std::byte> to) { old.read_at(member.header_offset + done, to); });
+      copy_bytes(bytes, [&, &member = member](int64_t done, std::span<std::byte> to) {
+        old.read_at(member.header_offset + done, to);
+      });
       member.header_offset = end_ - bytes;
     }
   }

@@ -473,7 +473,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
       if (owned_read >= 0 && static_cast<int>(i) == body->file_input()) {
         const int64_t elements = body->input_region(static_cast<int>(i), chunk).elements();
         inputs.push_back(builder.prefetch_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
-        builder.note_staging([&](int64_t host_bytes) {
+        builder.note_staging([&, &body = body](int64_t host_bytes) {
           const ReadBody::Box box{body->input_region(static_cast<int>(i), chunk)};
           return ReadBody::staging_bytes(*input.array.dataset, box, host_bytes);
         });

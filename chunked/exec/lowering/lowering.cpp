@@ -111,8 +111,10 @@ void note_work(Lowered& lowered, const plan::Plan& plan, const LoweringContext& 
 
 double estimated_seconds(const Lowered& lowered, int threads) {
   double seconds = 0;
-  for (const Lowered::BodyWork& body : lowered.work)
-    seconds += static_cast<double>((body.tasks + threads - 1) / threads) * body.seconds;
+  for (const Lowered::BodyWork& body : lowered.work) {
+    const int64_t rounds = (body.tasks + threads - 1) / threads;
+    seconds += static_cast<double>(rounds) * body.seconds;
+  }
   return seconds;
 }
 

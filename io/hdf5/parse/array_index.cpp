@@ -149,7 +149,7 @@ class ExtensibleArray {
                                     kWhat);
     Cursor in(block, kWhat);
     begin(in, "EASB", out_.filtered(), kWhat);
-    in.skip(static_cast<size_t>(format_.offset_bytes + offset_bytes_));
+    in.skip(static_cast<size_t>(format_.offset_bytes) + static_cast<size_t>(offset_bytes_));
     const auto present = in.take(static_cast<size_t>(bitmap));
     for (int64_t i = 0; i < blocks && first < used_; ++i, first += elements) {
       const int64_t at = in.address(format_);
@@ -168,7 +168,7 @@ class ExtensibleArray {
     const auto block = blocks_.read(address, bytes, kWhat);
     Cursor in(block, kWhat);
     begin(in, "EADB", out_.filtered(), kWhat);
-    in.skip(static_cast<size_t>(format_.offset_bytes + offset_bytes_));
+    in.skip(static_cast<size_t>(format_.offset_bytes) + static_cast<size_t>(offset_bytes_));
     if (!paged) return elements_.take(in, first, count);
     const int64_t page_bytes = product(page_, elements_.bytes(), kWhat) + kChecksumBytes;
     for (int64_t i = 0; i < count / page_; ++i)

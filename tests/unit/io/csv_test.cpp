@@ -1,4 +1,5 @@
 // Text files of columns: fields, dates, missing values, quotes, ragged lines, rows from anywhere, and what is written.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

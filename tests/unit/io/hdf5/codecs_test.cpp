@@ -13,7 +13,6 @@ namespace {
 using hdf5::Codec;
 using Kind = Filter::Kind;
 using test::h5;
-using test::H5File;
 
 const std::string kFile = test::source_file("tests/unit/io/hdf5/codecs.h5").string();
 
