@@ -418,7 +418,7 @@ std::pair<std::string, std::vector<std::string>> object_and_fields(hid_t file_id
     out.second.insert(out.second.begin(), out.first.substr(colon + 1));
     out.first.resize(colon);
   }
-  if (object_exists(file_id, out.first)) return out;
+  if (out.second.empty() || object_exists(file_id, out.first)) return out;
   return {path, {}};
 }
 
