@@ -312,11 +312,8 @@ class CsvDataset final : public Dataset {
           [](int64_t) {});
     } else {
       const Dims strides = local::contiguous_strides(region.count, item_);
-      visit(region, scratch, [&](const Piece& piece) {
-        int64_t offset = 0;
-        for (int d = 0; d < strides.size(); ++d) offset += piece.start[d] * strides[d];
-        copy_box(piece.count, item_, piece.data, piece.strides, static_cast<std::byte*>(to) + offset, strides);
-      });
+      visit(region, scratch,
+            [&](const Piece& piece) { copy_piece(piece, item_, static_cast<std::byte*>(to), strides); });
     }
   }
 

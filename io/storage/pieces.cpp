@@ -154,6 +154,16 @@ void copy_box(const Dims& count, int64_t item, const std::byte* from, const Dims
   });
 }
 
+int64_t dot(const Dims& a, const Dims& b) {
+  int64_t sum = 0;
+  for (int d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+void copy_piece(const Dataset::Piece& piece, int64_t item, std::byte* to, const Dims& strides) {
+  copy_box(piece.count, item, piece.data, piece.strides, to + dot(piece.start, strides), strides);
+}
+
 void normalize_bools(std::byte* bytes, int64_t count) {
   for (int64_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(bytes[i] != std::byte{0});
 }

@@ -116,6 +116,12 @@ void for_each_offset(const local::Dims& count, const local::Dims& a, const local
 void copy_box(const local::Dims& count, int64_t item, const std::byte* from, const local::Dims& from_strides,
               std::byte* to, const local::Dims& to_strides);
 
+// The sum of products: an offset from indices and strides.
+int64_t dot(const local::Dims& a, const local::Dims& b);
+
+// Puts a piece of a region of `item` bytes an element where it belongs in the whole of it at `to`.
+void copy_piece(const Dataset::Piece& piece, int64_t item, std::byte* to, const local::Dims& strides);
+
 // Makes every byte 0 or 1: files may hold anything in a bool.
 void normalize_bools(std::byte* bytes, int64_t count);
 

@@ -21,12 +21,6 @@ constexpr int64_t kGapBytes = 2048;
 // Runs from here on are read to where they are wanted, shorter ones copied out of a piece.
 constexpr int64_t kLongRun = 16 << 10;
 
-int64_t dot(const Dims& a, const Dims& b) {
-  int64_t sum = 0;
-  for (int d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-  return sum;
-}
-
 Dims permuted(const Dims& values, const Dims& order) {
   Dims out = values;
   for (int k = 0; k < order.size(); ++k) out[k] = values[static_cast<int>(order[k])];
@@ -146,10 +140,8 @@ void StridedReader::read(const local::Region& region, void* to, std::span<std::b
   const AscendingRegion ascending(region, place_.shape);
   if (ascending.empty() || read_runs(ascending, static_cast<std::byte*>(to))) return;
   const Dims strides = local::contiguous_strides(region.count, place_.item);
-  visit(region, scratch, [&](const Dataset::Piece& piece) {
-    copy_box(piece.count, place_.item, piece.data, piece.strides,
-             static_cast<std::byte*>(to) + dot(piece.start, strides), strides);
-  });
+  visit(region, scratch,
+        [&](const Dataset::Piece& piece) { copy_piece(piece, place_.item, static_cast<std::byte*>(to), strides); });
 }
 
 void write_box(const ByteFile& file, int64_t offset, const Dims& shape, int64_t item, const local::Region& region,

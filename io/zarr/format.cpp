@@ -105,11 +105,7 @@ class ZarrDataset final : public Dataset {
 
   void read(const local::Region& region, void* to, std::span<std::byte> scratch) const override {
     const Dims strides = local::contiguous_strides(region.count, item_);
-    visit(region, scratch, [&](const Piece& piece) {
-      int64_t offset = 0;
-      for (int d = 0; d < strides.size(); ++d) offset += piece.start[d] * strides[d];
-      copy_box(piece.count, item_, piece.data, piece.strides, static_cast<std::byte*>(to) + offset, strides);
-    });
+    visit(region, scratch, [&](const Piece& piece) { copy_piece(piece, item_, static_cast<std::byte*>(to), strides); });
   }
 
   void visit(const local::Region& region, std::span<std::byte> scratch,

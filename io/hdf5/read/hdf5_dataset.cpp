@@ -4,9 +4,9 @@
 
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/filters.h"
+#include "quarry/io/storage/trace.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/sizes.h"
-#include "quarry/local/base/trace.h"
 
 namespace quarry::io::hdf5 {
 namespace {
@@ -32,12 +32,6 @@ Dims scaled(const Dims& spans, const Dims& step) {
   Dims out = spans;
   for (int d = 0; d < out.size(); ++d) out[d] *= step[d];
   return out;
-}
-
-int64_t dot(const Dims& a, const Dims& b) {
-  int64_t sum = 0;
-  for (int d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-  return sum;
 }
 
 // Bytes of a block of a valid data set; blocks of a library-only one are not used.
@@ -82,7 +76,8 @@ Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
       record_(stored_.storage.record_bytes),
       spans_(record_spans(block_, stored_.storage.array_axes, item_, record_)),
       block_bytes_(block_size(block_, stored_.storage.array_axes, record_)),
-      no_spans_(Dims::filled(block_.size(), 0)) {
+      no_spans_(Dims::filled(block_.size(), 0)),
+      how_(stored_.storage.kind == Storage::Kind::library ? "library: " + stored_.info.library_reason : "direct") {
   if (stored_.storage.kind == Storage::Kind::library) library_ = std::make_unique<LibraryReader>(stored_);
   if (stored_.storage.kind != Storage::Kind::contiguous && stored_.storage.kind != Storage::Kind::chunked) return;
   // Now, so that the file stays the one that was described when another takes its name. What is wrong with it is said
@@ -430,9 +425,7 @@ void Hdf5Dataset::read_rows(const AscendingRegion& region, std::byte* to, std::s
     if (run < kShortestRun && run != item_ * local::element_count(part.count)) {
       read_neighbours();
       rows.flush();  // `buffer` is about to be used
-      visit_stored(region, part, offset, buffer, piece, [&](const Piece& p) {
-        copy_box(p.count, item_, p.data, p.strides, to + dot(p.start, strides), strides);
-      });
+      visit_stored(region, part, offset, buffer, piece, [&](const Piece& p) { copy_piece(p, item_, to, strides); });
       continue;
     }
     const bool joins = !neighbours.empty() && outer == first_outer && outer == part.count.size() - 1 &&
@@ -472,21 +465,10 @@ void Hdf5Dataset::read_filtered(const AscendingRegion& region, std::byte* to, st
       });
 }
 
-void Hdf5Dataset::trace_call(const char* what, const local::Region& region, int64_t begin_ns) const {
-  local::TraceEvent event;
-  event.name = fmt::format("{} {}{}", what, stored_.info.object, local::to_string(region.start));
-  event.track = "read";
-  event.begin_ns = begin_ns;
-  event.end_ns = local::trace_clock_ns();
-  event.bytes = region.elements() * item_;
-  event.detail = library_ ? "library: " + stored_.info.library_reason : "direct";
-  local::trace(std::move(event));
-}
-
 void Hdf5Dataset::read(const local::Region& region, void* to, std::span<std::byte> scratch) const {
   const AscendingRegion ascending(region, stored_.info.shape);
   if (ascending.empty()) return;
-  const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+  const TraceCall traced("read", "read", stored_.info.object, region.start, region.elements() * item_, how_.c_str());
   auto* const out = static_cast<std::byte*>(to);
   const bool whole_bytes = dense() && stored_.storage.bits.precision == 0;
   const bool plain = ascending.unit_steps() && !ascending.flipped() && whole_bytes;
@@ -498,23 +480,19 @@ void Hdf5Dataset::read(const local::Region& region, void* to, std::span<std::byt
     read_filtered(ascending, out, scratch);
   } else {
     const Dims strides = local::contiguous_strides(region.count, item_);
-    visit_direct(ascending, scratch, [&](const Piece& piece) {
-      copy_box(piece.count, item_, piece.data, piece.strides, out + dot(piece.start, strides), strides);
-    });
+    visit_direct(ascending, scratch, [&](const Piece& piece) { copy_piece(piece, item_, out, strides); });
   }
-  if (local::tracing()) trace_call("read", region, begin_ns);
 }
 
 void Hdf5Dataset::visit(const local::Region& region, std::span<std::byte> scratch,
                         const std::function<void(const Piece&)>& consume) const {
   const AscendingRegion ascending(region, stored_.info.shape);
   if (ascending.empty()) return;
-  const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
+  const TraceCall traced("read", "visit", stored_.info.object, region.start, region.elements() * item_, how_.c_str());
   if (library_)
     visit_library(ascending, scratch, consume);
   else
     visit_direct(ascending, scratch, consume);
-  if (local::tracing()) trace_call("visit", region, begin_ns);
 }
 
 std::shared_ptr<Dataset> open_dataset(const std::string& file, const std::string& object) {

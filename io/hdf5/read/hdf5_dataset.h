@@ -67,7 +67,6 @@ class Hdf5Dataset final : public Dataset {
   void fix(std::span<std::byte> elements) const;
   // Whether the elements of a block follow each other without gaps.
   bool dense() const { return stored_.storage.fields.empty(); }
-  void trace_call(const char* what, const local::Region& region, int64_t begin_ns) const;
 
   const StoredDataset stored_;
   const int64_t item_;
@@ -77,6 +76,7 @@ class Hdf5Dataset final : public Dataset {
   const local::Dims spans_;  // bytes between neighbours along each axis of a block
   const int64_t block_bytes_;
   const local::Dims no_spans_;  // zeros: every element is the fill value
+  const std::string how_;       // it is read, for traces
   std::unique_ptr<LibraryReader> library_;
   mutable std::mutex file_mutex_;  // no once_flag: a call_once() that throws never ends under ThreadSanitizer
   mutable std::shared_ptr<const ByteFile> file_;

@@ -8,8 +8,8 @@
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/storage/pieces.h"
 #include "quarry/io/storage/runs.h"
+#include "quarry/io/storage/trace.h"
 #include "quarry/local/base/log.h"
-#include "quarry/local/base/trace.h"
 
 namespace quarry::io {
 namespace hdf5 {
@@ -50,15 +50,10 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
   if (ascending.empty()) return;
   if (!info.filters.empty()) throw local::InvalidArgument(fmt::format("'{}' is filtered: encode it", spec_.object));
   QUARRY_CHECK(ascending.unit_steps() && !ascending.flipped());
-  const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
   const int64_t item = local::itemsize(info.dtype), bytes = region.elements() * item;
+  const TraceCall traced("write", "write", spec_.object, region.start, bytes, "direct");
   const Dims block = info.chunks ? *info.chunks : info.shape;
   const Dims spans = local::contiguous_strides(block, item), strides = local::contiguous_strides(region.count, item);
-  const auto dot = [](const Dims& a, const Dims& b) {
-    int64_t sum = 0;
-    for (int d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-    return sum;
-  };
   try {
     Runs runs(file());
     PartCursor cursor(ascending, info.shape, block);
@@ -86,15 +81,6 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
     throw local::IoError(fmt::format("writing '{}' to '{}': {}", spec_.object, name_, error.what()));
   }
   bytes_written_ += bytes;
-  if (!local::tracing()) return;
-  local::TraceEvent event;
-  event.name = fmt::format("write {}{}", spec_.object, local::to_string(region.start));
-  event.track = "write";
-  event.begin_ns = begin_ns;
-  event.end_ns = local::trace_clock_ns();
-  event.bytes = bytes;
-  event.detail = "direct";
-  local::trace(std::move(event));
 }
 
 int64_t Hdf5Writer::chunk_bytes() const {
