@@ -10,7 +10,6 @@
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/object_header.h"
 #include "quarry/io/hdf5/types.h"
-#include "quarry/io/storage/pieces.h"
 #include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
@@ -210,14 +209,12 @@ class Describer {
   void set_fill(hid_t create, hid_t type) {
     Storage& storage = out_.storage;
     const std::vector<std::byte> element = fill_element(create, type, storage.record_bytes);
-    const auto item = static_cast<size_t>(itemsize_);
     const auto at = element.begin() + storage.field_offset;
     storage.fill.assign(at, at + itemsize_);
     for (int64_t i = 1; i < local::element_count(array_); ++i)
       if (!std::equal(storage.fill.begin(), storage.fill.end(), at + i * itemsize_))
         indirect_ = "arrays with different fill values";
-    if (out_.info.dtype == local::DType::bool_) normalize_bools(storage.fill.data(), static_cast<int64_t>(item));
-    if (storage.bits.precision > 0) widen_bits(storage.fill, itemsize_, storage.bits);
+    fix_elements(out_, storage.fill);
   }
 
   int64_t total_bytes() const { return local::element_count(elements_) * out_.storage.record_bytes; }
@@ -230,10 +227,7 @@ class Describer {
     storage.data.resize(static_cast<size_t>(total_bytes()));
     if (!storage.data.empty())
       check_call(H5Dread(dataset_, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, storage.data.data()), "cannot be read");
-    if (storage.fields.empty()) {
-      if (out_.info.dtype == local::DType::bool_) normalize_bools(storage.data.data(), total_bytes());
-      if (storage.bits.precision > 0) widen_bits(storage.data, itemsize_, storage.bits);
-    }
+    if (storage.fields.empty()) fix_elements(out_, storage.data);
     out_.info.stored_bytes = total_bytes();
   }
 

@@ -1,5 +1,7 @@
 #include "quarry/io/hdf5/stored.h"
 
+#include "quarry/io/storage/pieces.h"
+
 namespace quarry::io::hdf5 {
 namespace {
 
@@ -31,10 +33,8 @@ Attribute get_attribute(ByteReader& in) {
 
 std::vector<std::byte> to_vector(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
-}  // namespace
-
-void widen_bits(std::span<std::byte> bytes, int64_t item, const IntegerBits& bits) {
-  const auto size = static_cast<size_t>(item);
+// Makes whole little-endian integers of `size` bytes of them.
+void widen_bits(std::span<std::byte> bytes, size_t size, const IntegerBits& bits) {
   const int left = 64 - bits.precision;
   for (size_t at = 0; at + size <= bytes.size(); at += size) {
     std::byte* const element = bytes.data() + at;
@@ -45,6 +45,15 @@ void widen_bits(std::span<std::byte> bytes, int64_t item, const IntegerBits& bit
     value = bits.is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> left) : value >> left;
     std::memcpy(element, &value, size);
   }
+}
+
+}  // namespace
+
+void fix_elements(const StoredDataset& stored, std::span<std::byte> elements) {
+  const local::DType dtype = stored.info.dtype;
+  if (dtype == local::DType::bool_) normalize_bools(elements.data(), static_cast<int64_t>(elements.size()));
+  const IntegerBits& bits = stored.storage.bits;
+  if (bits.precision > 0) widen_bits(elements, static_cast<size_t>(local::itemsize(dtype)), bits);
 }
 
 std::string object_path(const StoredDataset& stored) {

@@ -18,8 +18,6 @@ struct IntegerBits {
   uint8_t offset = 0, precision = 0;  // in bits, from the lowest
   bool is_signed = false, big_endian = false;
 };
-// Makes whole little-endian integers of `item` bytes of them, in place.
-void widen_bits(std::span<std::byte> bytes, int64_t item, const IntegerBits& bits);
 
 struct Storage {
   enum class Kind : uint8_t {
@@ -47,6 +45,9 @@ struct StoredDataset {
   Storage storage;
   std::string unreadable;  // why reading will fail though the description is complete (a missing filter); else empty
 };
+
+// Makes elements as the file has them, of bool or of integers with few bits, those of the dtype, in place.
+void fix_elements(const StoredDataset& stored, std::span<std::byte> elements);
 
 // Of the data set in its file; info.object names the field too.
 std::string object_path(const StoredDataset& stored);

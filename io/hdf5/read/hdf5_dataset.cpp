@@ -153,12 +153,7 @@ void Hdf5Dataset::load(int64_t offset, std::span<std::byte> to) const {
     throw local::IoError(fmt::format("'{}': {}", stored_.info.object, error.what()));
   }
   bytes_read_.fetch_add(static_cast<int64_t>(to.size()), std::memory_order_relaxed);
-  if (!filtered() && dense()) fix(to);
-}
-
-void Hdf5Dataset::fix(std::span<std::byte> elements) const {
-  if (bools_) normalize_bools(elements.data(), static_cast<int64_t>(elements.size()));
-  if (stored_.storage.bits.precision > 0) widen_bits(elements, item_, stored_.storage.bits);
+  if (!filtered() && dense()) fix_elements(stored_, to);
 }
 
 void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::span<std::byte> to,
@@ -176,7 +171,7 @@ void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::s
     throw local::IoError(fmt::format("'{}' in '{}': damaged chunk at {}: {}", stored_.info.object, stored_.info.file,
                                      local::to_string(at), error.what()));
   }
-  if (dense()) fix(to);
+  if (dense()) fix_elements(stored_, to);
 }
 
 int64_t Hdf5Dataset::block_offset(int64_t number) const {

@@ -63,8 +63,6 @@ class Hdf5Dataset final : public Dataset {
   void read_library(const AscendingRegion& region, std::byte* to) const;
   void read_rows(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const;
   void read_filtered(const AscendingRegion& region, std::byte* to, std::span<std::byte> scratch) const;
-  // Makes stored elements of bool or of few bits those of the dtype, in place.
-  void fix(std::span<std::byte> elements) const;
   // Whether the elements of a block follow each other without gaps.
   bool dense() const { return stored_.storage.fields.empty(); }
 
