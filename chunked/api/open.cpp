@@ -135,10 +135,6 @@ Opened opened(const std::string& pattern, const std::string& object, int64_t axi
   return {parts.size() == 1 ? parts.front() : concatenate(parts, axis), first};
 }
 
-}  // namespace
-
-namespace {
-
 ma::MaskedArray by_attributes(const Opened& found, const OpenOptions& options) {
   const ma::MissingValues missing = ma::missing_values(found.info.attributes);
   if (!options.decode) return ma::masked_missing(found.array, missing);

@@ -134,10 +134,6 @@ Array aligned(const Array& array, const Dims& file_chunks) {
   return array.rechunk(Grid::regular(array.shape(), chunk));
 }
 
-}  // namespace
-
-namespace {
-
 // What rank 0, which sees what is there, says that the file is written as.
 const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& communicator) {
   std::string name;
